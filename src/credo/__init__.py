@@ -1,0 +1,70 @@
+"""credo: probabilistic graphical models, described once and asked anything.
+
+The public names are loaded when first used, so that `import credo` stays light.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import datasets as datasets
+    from . import plotting as plotting
+    from . import structures as structures
+    from .core.errors import CredoError as CredoError
+    from .core.factor import TableFactor as TableFactor
+    from .core.factor_graph import FactorGraph as FactorGraph
+    from .core.result import Result as Result
+    from .core.variable import Variable as Variable
+    from .evaluate.compare import compare as compare
+    from .inference.base import infer as infer
+    from .inference.base import query as query
+    from .inference.base import sample as sample
+    from .io.formats import load as load
+    from .io.formats import save as save
+    from .models.bayes_net import BayesNet as BayesNet
+    from .models.mrf import MarkovNet as MarkovNet
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "BayesNet": "models.bayes_net",
+    "CredoError": "core.errors",
+    "FactorGraph": "core.factor_graph",
+    "MarkovNet": "models.mrf",
+    "Result": "core.result",
+    "TableFactor": "core.factor",
+    "Variable": "core.variable",
+    "compare": "evaluate.compare",
+    "infer": "inference.base",
+    "load": "io.formats",
+    "query": "inference.base",
+    "sample": "inference.base",
+    "save": "io.formats",
+}
+_ROOMS = ("datasets", "plotting", "structures")
+
+__all__ = [*_HOME, *_ROOMS, "algorithms"]
+
+
+def algorithms() -> list[str]:
+    """Names of all inference algorithms."""
+    from .inference.base import algorithms as registry
+
+    return registry.names()
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(importlib.import_module(f"credo.{_HOME[name]}"), name)
+    elif name in _ROOMS:
+        value = importlib.import_module(f"credo.{name}")
+    else:
+        raise AttributeError(f"module 'credo' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -1,0 +1,1 @@
+"""The words everyone speaks: variables, factors, graphs, evidence, results, errors, names."""

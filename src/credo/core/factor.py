@@ -1,0 +1,145 @@
+"""Factors: non-negative functions of an ordered scope of variables, stored as logarithms.
+
+Axis k of a table belongs to `scope[k]`; the flat order is C order (last axis fastest).
+A zero weight is -inf; NaN and +inf are refused.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from .errors import ModelError
+from .variable import Variable
+
+__all__ = ["Factor", "TableFactor", "check_log_table", "to_log"]
+
+
+class Factor(abc.ABC):
+    """A log-potential over an ordered scope."""
+
+    scope: tuple[Variable, ...]
+
+    @abc.abstractmethod
+    def log_value(self, assignment: Mapping[str, Any]) -> float:
+        """Log-potential of one joint state, given as name -> state."""
+
+    @abc.abstractmethod
+    def condition(self, evidence: Mapping[str, Any]) -> Factor:
+        """The factor with the observed variables of its scope fixed and removed."""
+
+
+class TableFactor(Factor):
+    """A factor given by a dense table of weights.
+
+    Parameters
+    ----------
+    scope
+        The variables, one per axis of the table.
+    table
+        Non-negative weights; a flat list in C order is accepted too.
+
+    Examples
+    --------
+    >>> from credo import TableFactor, Variable
+    >>> a, b = Variable("a", 2), Variable("b", ["lo", "hi"])
+    >>> TableFactor([a, b], [[1, 2], [3, 0]]).log_value({"a": 1, "b": "lo"})
+    1.0986122886681098
+    """
+
+    __slots__ = ("log_table", "scope")
+
+    def __init__(self, scope: Iterable[Variable], table: Any) -> None:
+        self.scope = tuple(scope)
+        self.log_table = _shaped(self.scope, to_log(table, _where(self.scope)))
+
+    @classmethod
+    def from_log(cls, scope: Iterable[Variable], log_table: Any) -> TableFactor:
+        """Make a factor from log weights (-inf is a zero weight)."""
+        made = cls.__new__(cls)
+        made.scope = tuple(scope)
+        values = np.array(log_table, dtype=np.float64)
+        check_log_table(values, _where(made.scope))
+        made.log_table = _shaped(made.scope, values)
+        return made
+
+    @property
+    def table(self) -> np.ndarray:
+        """The weights themselves."""
+        return np.exp(self.log_table)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the scope, in axis order."""
+        return tuple(v.name for v in self.scope)
+
+    def log_value(self, assignment: Mapping[str, Any]) -> float:
+        """Log-potential of one joint state, given as name -> state."""
+        return float(self.log_table[tuple(v.index(assignment[v.name]) for v in self.scope)])
+
+    def condition(self, evidence: Mapping[str, Any]) -> TableFactor:
+        """The factor with the observed variables of its scope fixed and removed."""
+        where = tuple(
+            v.index(evidence[v.name]) if v.name in evidence else slice(None) for v in self.scope
+        )
+        free = [v for v in self.scope if v.name not in evidence]
+        return TableFactor.from_log(free, self.log_table[where])
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, TableFactor)
+            and self.scope == other.scope
+            and np.array_equal(self.log_table, other.log_table)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"TableFactor({list(self.names)}, shape={self.log_table.shape})"
+
+
+def to_log(table: Any, where: str) -> np.ndarray:
+    """Logarithm of non-negative weights; refuses negative, NaN and infinite entries."""
+    try:
+        values = np.asarray(table, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ModelError(f"{where}: expected a table of numbers, got {table!r:.80}") from None
+    # `not all` catches NaN as well, because every comparison with NaN is false.
+    if not (values >= 0).all():
+        bad = values[~(values >= 0)].flat[0]
+        raise ModelError(f"{where}: entries must be non-negative numbers, got {bad:g}")
+    if np.isinf(values).any():
+        raise ModelError(f"{where}: entries must be finite, got inf")
+    with np.errstate(divide="ignore"):
+        return np.log(values)
+
+
+def check_log_table(values: np.ndarray, where: str) -> None:
+    """Refuse log weights that are NaN or +inf."""
+    if not (values < np.inf).all():
+        bad = values[~(values < np.inf)].flat[0]
+        raise ModelError(f"{where}: log entries must be numbers below inf, got {bad:g}")
+
+
+def _where(scope: tuple[Variable, ...]) -> str:
+    for v in scope:
+        if not isinstance(v, Variable):
+            raise ModelError(f"factor scope: expected Variables, got {v!r}")
+    names = [v.name for v in scope]
+    if len(set(names)) < len(names):
+        raise ModelError(f"factor over {names}: a variable appears twice in the scope")
+    return f"factor over {names}"
+
+
+def _shaped(scope: tuple[Variable, ...], values: np.ndarray) -> np.ndarray:
+    shape = tuple(v.size for v in scope)
+    if values.shape != shape:
+        if values.ndim != 1 or values.size != int(np.prod(shape)):
+            raise ModelError(f"{_where(scope)}: expected a table of shape {shape}, got {values.shape}")
+        values = values.reshape(shape)
+    values = np.ascontiguousarray(values).reshape(shape)
+    values.flags.writeable = False
+    return values

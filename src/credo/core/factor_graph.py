@@ -1,0 +1,444 @@
+"""The factor graph: the one form every algorithm reads.
+
+    p(x) = (1/Z) prod_a exp( theta_a(x_a) )
+
+All discrete factors live in four flat arrays from birth:
+
+    scope_start[a] : scope_start[a+1]   the slice of `scope` with factor a's variable positions
+    table_start[a]                      where factor a's log table begins in `log_tables` (C order)
+
+so a million tables are one array, readers and bulk constructors fill it without a Python
+object per factor, and many factors may share one table (equal `table_start`).
+`graph.factors[a]` makes a `TableFactor` view when somebody wants to look at one.
+`graph.wiring` adds the derived index arrays message-passing kernels need.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from .errors import ModelError
+from .factor import TableFactor, check_log_table, to_log
+from .variable import Variables
+
+__all__ = ["FactorGraph", "Memo", "Model", "ShapeGroup", "Wiring"]
+
+
+@runtime_checkable
+class Model(Protocol):
+    """Anything that can be read as a factor graph."""
+
+    def to_factor_graph(self) -> FactorGraph:
+        """The factor graph of this model; the same object at every call."""
+        ...
+
+
+@dataclass(frozen=True)
+class ShapeGroup:
+    """All factors whose tables have one shape."""
+
+    shape: tuple[int, ...]
+    factors: np.ndarray  # positions of the factors
+    scopes: np.ndarray  # (count, arity) variable positions
+    table_start: np.ndarray  # (count,) where each log table begins
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """Index arrays derived from a graph. An edge e joins factor `edge_factor[e]` and variable `scope[e]`."""
+
+    sizes: np.ndarray  # states per variable
+    state_start: np.ndarray  # (n + 1,) first flat state of each variable
+    scope_start: np.ndarray  # (m + 1,) first edge of each factor
+    scope: np.ndarray  # (edges,) variable of each edge
+    edge_factor: np.ndarray  # (edges,) factor of each edge
+    edge_stride: np.ndarray  # (edges,) step of that variable's axis in the factor's table
+    edge_state_start: np.ndarray  # (edges + 1,) first entry of each edge in flat message arrays
+    neighbour_start: np.ndarray  # (n + 1,) slices of `neighbour_edge` per variable
+    neighbour_edge: np.ndarray  # (edges,) edges around each variable, by factor
+    table_start: np.ndarray  # (m,) first entry of each log table
+    table_size: np.ndarray  # (m,) entries of each log table
+
+    @classmethod
+    def of(cls, graph: FactorGraph) -> Wiring:
+        """Compile the index arrays of a graph."""
+        sizes, scope = graph.variables.sizes, graph.scope
+        arity = np.diff(graph.scope_start)
+        edge_size = sizes[scope]
+        around = np.argsort(scope, kind="stable")
+        counts = np.bincount(scope, minlength=len(sizes))
+        return cls(
+            sizes=sizes,
+            state_start=graph.variables.state_start,
+            scope_start=graph.scope_start,
+            scope=scope,
+            edge_factor=np.repeat(np.arange(len(arity), dtype=np.int64), arity),
+            edge_stride=_strides(graph.scope_start, edge_size),
+            edge_state_start=_starts(edge_size),
+            neighbour_start=_starts(counts),
+            neighbour_edge=around.astype(np.int64),
+            table_start=graph.table_start,
+            table_size=graph.table_size,
+        )
+
+
+class Memo(OrderedDict[Hashable, Any]):
+    """What algorithms compiled for a structure; the least recently filed entries are dropped."""
+
+    CAPACITY = 32
+
+    def recall(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """The value filed under `key`, made now if there is none."""
+        if key not in self:
+            self[key] = make()
+            while len(self) > self.CAPACITY:
+                self.popitem(last=False)
+        return self[key]
+
+
+class FactorGraph:
+    """Variables and factors.
+
+    Parameters
+    ----------
+    variables
+        Variables, a mapping name -> states, or an array of state counts.
+    factors
+        `TableFactor`s, or a mapping scope -> table of weights.
+
+    Examples
+    --------
+    >>> from credo import FactorGraph
+    >>> graph = FactorGraph({"a": 2, "b": ["lo", "hi"]}, {("a", "b"): [[1, 2], [3, 4]], ("a",): [1, 1]})
+    >>> graph.log_score({"a": 1, "b": "hi"})
+    1.3862943611198906
+    """
+
+    variables: Variables
+    scope_start: np.ndarray
+    scope: np.ndarray
+    table_start: np.ndarray
+    log_tables: np.ndarray
+    memo: Memo  # what algorithms compiled for this structure
+
+    def __init__(self, variables: Any, factors: Any = ()) -> None:
+        self.variables = Variables.of(variables)
+        if isinstance(factors, Mapping):
+            factors = [self._factor(scope, table) for scope, table in factors.items()]
+        factors = list(factors)
+        self._check_scopes(factors)
+        position = self.variables.position
+        self.scope_start = _starts([len(f.scope) for f in factors])
+        self.scope = np.array([position(v) for f in factors for v in f.scope], dtype=np.int64)
+        self.table_start = _starts([f.log_table.size for f in factors])[:-1]
+        self.log_tables = (
+            np.concatenate([f.log_table.ravel() for f in factors]) if factors else np.empty(0)
+        )
+        self.memo = Memo()
+        self._freeze()
+
+    @classmethod
+    def from_flat(
+        cls,
+        variables: Variables,
+        scope_start: np.ndarray,
+        scope: np.ndarray,
+        log_tables: np.ndarray,
+        *,
+        table_start: np.ndarray | None = None,
+    ) -> FactorGraph:
+        """Make a graph from the flat arrays described in the module; no factor objects are made.
+
+        Parameters
+        ----------
+        variables
+            The ordered set of variables.
+        scope_start, scope
+            CSR arrays of the factors' variable positions.
+        log_tables
+            All log tables one after another.
+        table_start
+            Start of each table; by default they lie without gaps in factor order.
+        """
+        graph = cls.__new__(cls)
+        graph.variables = variables
+        graph.scope_start = np.ascontiguousarray(scope_start, dtype=np.int64)
+        graph.scope = np.ascontiguousarray(scope, dtype=np.int64)
+        graph.log_tables = np.ascontiguousarray(log_tables, dtype=np.float64)
+        graph.memo = Memo()
+        if len(graph.scope) and not (0 <= graph.scope.min() and graph.scope.max() < len(variables)):
+            raise ModelError(f"factor scopes: expected positions in [0, {len(variables)})")
+        size = graph.table_size
+        graph.table_start = _starts(size)[:-1] if table_start is None else np.asarray(table_start, np.int64)
+        end = int((graph.table_start + size).max()) if len(size) else 0
+        if end > len(graph.log_tables) or (table_start is None and end < len(graph.log_tables)):
+            raise ModelError(f"factor tables: expected {end} entries, got {len(graph.log_tables)}")
+        graph._check_repeats()
+        graph._freeze()
+        return graph
+
+    @classmethod
+    def from_arrays(cls, variables: Any, *groups: tuple[Any, Any], log: bool = False) -> FactorGraph:
+        """Make a graph from whole arrays of factors of one shape.
+
+        Parameters
+        ----------
+        variables
+            Variables, a mapping name -> states, or an array of state counts.
+        groups
+            Pairs `(scopes, tables)`: `scopes` has shape (count, arity) and holds variable
+            positions; `tables` has shape (count, d1, ..., dk), or (d1, ..., dk) for one table
+            that all factors of the group share.
+        log
+            Whether the tables hold logarithms.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from credo import FactorGraph
+        >>> chain = np.stack([np.arange(9), np.arange(1, 10)], axis=1)
+        >>> FactorGraph.from_arrays(np.full(10, 2), (chain, [[2.0, 1.0], [1.0, 2.0]]))
+        FactorGraph(10 variables, 9 factors, 18 edges)
+        """
+        variables = Variables.of(np.asarray(variables) if _is_array_like(variables) else variables)
+        parts = [_Group.of(variables, scopes, tables, log=log) for scopes, tables in groups]
+        offset, starts = 0, []
+        for part in parts:
+            starts.append(offset + part.table_start)
+            offset += part.tables.size
+        return cls.from_flat(
+            variables,
+            _starts(np.concatenate([np.full(len(p.scopes), p.scopes.shape[1]) for p in parts] or [[]])),
+            np.concatenate([p.scopes.ravel() for p in parts] or [[]]),
+            np.concatenate([p.tables.ravel() for p in parts] or [[]]),
+            table_start=np.concatenate(starts or [[]]),
+        )
+
+    def _factor(self, scope: Any, table: Any) -> TableFactor:
+        names = (scope,) if isinstance(scope, str) else tuple(scope)
+        return TableFactor([self.variables[self.variables.position(n)] for n in names], table)
+
+    def _check_scopes(self, factors: list[Any]) -> None:
+        for f in factors:
+            if not isinstance(f, TableFactor):
+                raise ModelError(f"expected a TableFactor, got {f!r}")
+            for v in f.scope:
+                if v not in self.variables:
+                    raise ModelError(
+                        f"factor over {list(f.names)}: variable '{v.name}' is not in the graph "
+                        "with these states; declare it in `variables`"
+                    )
+
+    def _check_repeats(self) -> None:
+        factor = np.repeat(np.arange(self.n_factors), np.diff(self.scope_start))
+        pair = np.sort(factor * max(len(self.variables), 1) + self.scope)
+        twice = np.flatnonzero(pair[1:] == pair[:-1])
+        if len(twice):
+            a, i = divmod(int(pair[twice[0]]), len(self.variables))
+            raise ModelError(f"factor {a}: variable '{self.variables.names[i]}' appears twice in the scope")
+
+    def _freeze(self) -> None:
+        for array in (self.scope_start, self.scope, self.table_start, self.log_tables):
+            array.flags.writeable = False
+
+    @property
+    def n_factors(self) -> int:
+        """Number of factors."""
+        return len(self.scope_start) - 1
+
+    @cached_property
+    def table_size(self) -> np.ndarray:
+        """Number of entries of each factor's table."""
+        logs = np.concatenate([[0.0], np.cumsum(np.log2(self.variables.sizes[self.scope]))])
+        if len(self.scope_start) > 1 and np.diff(logs[self.scope_start]).max() > 62:
+            a = int(np.diff(logs[self.scope_start]).argmax())
+            raise ModelError(f"factor {a}: its table would have more than 2^62 entries")
+        return _segment_products(self.scope_start, self.variables.sizes[self.scope])
+
+    @property
+    def factors(self) -> Sequence[TableFactor]:
+        """The factors, made one by one when looked at."""
+        return _FactorView(self)
+
+    @cached_property
+    def wiring(self) -> Wiring:
+        """Index arrays for kernels, compiled once."""
+        return Wiring.of(self)
+
+    @cached_property
+    def shape_groups(self) -> tuple[ShapeGroup, ...]:
+        """The factors grouped by table shape."""
+        arity = np.diff(self.scope_start)
+        found = []
+        for k in np.unique(arity):
+            of_arity = np.flatnonzero(arity == k)
+            scopes = self.scope[self.scope_start[of_arity][:, None] + np.arange(k)]
+            shapes, which = np.unique(self.variables.sizes[scopes], axis=0, return_inverse=True)
+            for g, shape in enumerate(shapes):
+                rows = np.flatnonzero(which.ravel() == g)
+                found.append(
+                    ShapeGroup(
+                        tuple(map(int, shape)),
+                        of_arity[rows],
+                        scopes[rows],
+                        self.table_start[of_arity[rows]],
+                    )
+                )
+        return tuple(found)
+
+    def scope_of(self, a: int) -> np.ndarray:
+        """Variable positions of factor `a`, in axis order."""
+        return self.scope[self.scope_start[a] : self.scope_start[a + 1]]
+
+    def log_table(self, a: int) -> np.ndarray:
+        """Log table of factor `a`, a read-only view."""
+        start = self.table_start[a]
+        shape = self.variables.sizes[self.scope_of(a)]
+        return self.log_tables[start : start + self.table_size[a]].reshape(shape)
+
+    def log_score(self, assignment: Mapping[str, Any]) -> float:
+        """Sum of all log-potentials at one joint state, given as name -> state."""
+        missing = [n for n in self.variables.names if n not in assignment]
+        if missing:
+            raise ModelError(f"log_score: the assignment lacks {missing[:5]}; every variable needs a state")
+        states = np.array([v.index(assignment[v.name]) for v in self.variables], dtype=np.int64)
+        return float(self.log_scores(states[None, :])[0])
+
+    def log_scores(self, states: np.ndarray) -> np.ndarray:
+        """Sum of all log-potentials for each row of state indices (rows, n)."""
+        wiring = self.wiring
+        total = np.zeros(len(states))
+        if self.n_factors == 0:
+            return total
+        has_scope = np.flatnonzero(np.diff(self.scope_start))
+        for row, x in enumerate(np.asarray(states, dtype=np.int64)):
+            entry = self.table_start.copy()
+            if len(has_scope):
+                steps = wiring.edge_stride * x[self.scope]
+                entry[has_scope] += np.add.reduceat(steps, self.scope_start[has_scope])
+            total[row] = self.log_tables[entry].sum()
+        return total
+
+    def condition(self, evidence: Mapping[str, Any]) -> FactorGraph:
+        """The graph given evidence: observed variables keep one state, factors keep their places.
+
+        Likelihood vectors (soft evidence) become unary factors after the existing ones. The
+        probability of the evidence is the ratio of the two partition functions.
+        """
+        from .evidence import Evidence, condition
+
+        return condition(self, Evidence.of(self.variables, evidence))[0]
+
+    def to_factor_graph(self) -> FactorGraph:
+        """A factor graph is its own model."""
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, FactorGraph)
+            and self.variables == other.variables
+            and np.array_equal(self.scope_start, other.scope_start)
+            and np.array_equal(self.scope, other.scope)
+            and all(
+                np.array_equal(self.log_table(a), other.log_table(a)) for a in range(self.n_factors)
+            )
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return (
+            f"FactorGraph({len(self.variables)} variables, {self.n_factors} factors, "
+            f"{len(self.scope)} edges)"
+        )
+
+
+class _FactorView(Sequence[TableFactor]):
+    """The factors of a graph as objects, made on demand."""
+
+    def __init__(self, graph: FactorGraph) -> None:
+        self._graph = graph
+
+    def __len__(self) -> int:
+        return self._graph.n_factors
+
+    def __getitem__(self, a: Any) -> Any:
+        if isinstance(a, slice):
+            return tuple(self[i] for i in range(len(self))[a])
+        a = range(len(self))[a]
+        scope = [self._graph.variables[int(i)] for i in self._graph.scope_of(a)]
+        return TableFactor.from_log(scope, self._graph.log_table(a))
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Checked arrays of one bulk group."""
+
+    scopes: np.ndarray
+    tables: np.ndarray
+    table_start: np.ndarray
+
+    @classmethod
+    def of(cls, variables: Variables, scopes: Any, tables: Any, *, log: bool) -> _Group:
+        scopes = np.asarray(scopes, dtype=np.int64)
+        if scopes.ndim != 2:
+            raise ModelError(f"scopes: expected an array of shape (count, arity), got {scopes.shape}")
+        count, arity = scopes.shape
+        if count and not (0 <= scopes.min() and scopes.max() < len(variables)):
+            raise ModelError(f"scopes: expected positions in [0, {len(variables)}), got {scopes.max()}")
+        if log:
+            tables = np.asarray(tables, dtype=np.float64)
+            check_log_table(tables, "tables")
+        else:
+            tables = to_log(tables, "tables")
+        shared = tables.ndim == arity
+        sizes = variables.sizes[scopes]
+        shape = tables.shape if shared else tables.shape[1:]
+        if len(shape) != arity or (not shared and len(tables) != count):
+            raise ModelError(
+                f"tables: expected shape (d1, ..., d{arity}) or ({count}, d1, ..., d{arity}), got {tables.shape}"
+            )
+        if count and not (sizes == np.array(shape, dtype=np.int64)).all():
+            a = int(np.flatnonzero((sizes != shape).any(axis=1))[0])
+            raise ModelError(
+                f"factor {a} over {[variables.names[i] for i in scopes[a]]}: "
+                f"expected a table of shape {tuple(map(int, sizes[a]))}, got {shape}"
+            )
+        step = 0 if shared else int(np.prod(shape, dtype=np.int64))
+        return cls(scopes, tables, np.arange(count, dtype=np.int64) * step)
+
+
+def _is_array_like(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and bool(value) and isinstance(value[0], (int, np.integer))
+
+
+def _starts(counts: Iterable[int] | np.ndarray) -> np.ndarray:
+    """Cumulative sums with a leading zero."""
+    counts = np.asarray(counts, dtype=np.int64)
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def _segment_products(start: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Product of `values` over each slice start[a]:start[a+1] (1 for an empty slice)."""
+    products = np.ones(len(start) - 1, dtype=np.int64)
+    filled = np.flatnonzero(np.diff(start))
+    if len(filled):
+        products[filled] = np.multiply.reduceat(values, start[filled])
+    return products
+
+
+def _strides(start: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """C-order step of each axis: the product of the sizes after it within its slice."""
+    stride = np.ones(len(sizes), dtype=np.int64)
+    arity = np.diff(start)
+    for k in range(1, int(arity.max(initial=0))):
+        # Axis number (arity - 1 - k) of every factor with more than k axes.
+        at = start[1:][arity > k] - 1 - k
+        stride[at] = stride[at + 1] * sizes[at + 1]
+    return stride

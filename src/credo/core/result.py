@@ -1,0 +1,272 @@
+"""What a run returns: the answer, what it guarantees, and why the run stopped."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from .errors import QueryError
+from .factor_graph import FactorGraph
+from .variable import Variables
+
+__all__ = [
+    "Assignment",
+    "Estimate",
+    "FactorMarginals",
+    "Joint",
+    "Kind",
+    "Marginals",
+    "Result",
+    "Samples",
+    "Status",
+]
+
+Kind = Literal["exact", "lower", "upper", "estimate"]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number and what it guarantees about the true one."""
+
+    value: float
+    kind: Kind = "estimate"
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __str__(self) -> str:
+        sign = {"exact": "=", "lower": ">=", "upper": "<=", "estimate": "~"}[self.kind]
+        return f"{sign} {self.value:.10g} ({self.kind})"
+
+
+class Status(enum.Enum):
+    """Why a run stopped; `advice` says what to do about it."""
+
+    EXACT = "exact"
+    CONVERGED = "converged"
+    OUT_OF_ITERATIONS = "out of iterations"
+    OUT_OF_TIME = "out of time"
+    DIVERGED = "diverged"
+    INTERRUPTED = "interrupted"
+
+    @property
+    def advice(self) -> str:
+        """A sentence for the user."""
+        return _ADVICE[self]
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the run ended as it should."""
+        return self in (Status.EXACT, Status.CONVERGED)
+
+
+_ADVICE = {
+    Status.EXACT: "the answer is exact",
+    Status.CONVERGED: "the change fell below tol",
+    Status.OUT_OF_ITERATIONS: "max_iter was reached; raise it, or add damping",
+    Status.OUT_OF_TIME: "the time given was used up; raise seconds, or loosen tol",
+    Status.DIVERGED: "a value left the finite range; add damping, or use another method",
+    Status.INTERRUPTED: "the run was stopped by hand; this is what was found so far",
+}
+
+
+class Marginals(Mapping[str, np.ndarray]):
+    """Name -> probabilities, a view on one flat array; `flat` is that array."""
+
+    def __init__(self, variables: Variables, flat: np.ndarray) -> None:
+        flat.flags.writeable = False
+        self._variables, self.flat = variables, flat
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        start = self._variables.state_start
+        i = self._variables.position(name)
+        return self.flat[start[i] : start[i + 1]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._variables.names)
+
+    def __len__(self) -> int:
+        return len(self._variables)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{n}: {np.array2string(self[n], precision=4)}" for n in self._variables.names[:8])
+        return f"Marginals({shown}{', ...' if len(self) > 8 else ''})"
+
+
+class FactorMarginals(Sequence[np.ndarray]):
+    """Factor position -> joint probabilities of its scope, views on one flat array."""
+
+    def __init__(self, graph: FactorGraph, flat: np.ndarray) -> None:
+        flat.flags.writeable = False
+        self._graph, self.flat = graph, flat
+        self._start = np.concatenate([[0], np.cumsum(graph.table_size)]).astype(np.int64)
+
+    def __len__(self) -> int:
+        return self._graph.n_factors
+
+    def __getitem__(self, a: Any) -> Any:
+        if isinstance(a, slice):
+            return tuple(self[i] for i in range(len(self))[a])
+        a = range(len(self))[a]
+        shape = self._graph.variables.sizes[self._graph.scope_of(a)]
+        return self.flat[self._start[a] : self._start[a + 1]].reshape(shape)
+
+
+class Assignment(Mapping[str, str]):
+    """Name -> state label. `indices` holds one state index per variable, -1 where unassigned."""
+
+    def __init__(self, variables: Variables, indices: np.ndarray) -> None:
+        indices = np.asarray(indices, dtype=np.int64)
+        indices.flags.writeable = False
+        self._variables, self.indices = variables, indices
+
+    def __getitem__(self, name: str) -> str:
+        i = self._variables.position(name)
+        if self.indices[i] < 0:
+            raise KeyError(name)
+        return self._variables.domains[i].label(int(self.indices[i]))
+
+    def __iter__(self) -> Iterator[str]:
+        return (self._variables.names[int(i)] for i in np.flatnonzero(self.indices >= 0))
+
+    def __len__(self) -> int:
+        return int((self.indices >= 0).sum())
+
+    def index(self, name: str) -> int:
+        """State index of a variable."""
+        return int(self.indices[self._variables.position(name)])
+
+    def __repr__(self) -> str:
+        items = list(self.items())[:12]
+        shown = ", ".join(f"{k}={v}" for k, v in items)
+        return f"Assignment({shown}{', ...' if len(self) > 12 else ''})"
+
+
+@dataclass(frozen=True, repr=False)
+class Samples:
+    """Joint samples: one row per sample, one column of state indices per variable."""
+
+    variables: Variables
+    indices: np.ndarray  # (rows, n)
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, row: int) -> Assignment:
+        return Assignment(self.variables, self.indices[row])
+
+    def column(self, name: str) -> np.ndarray:
+        """State indices of one variable over all samples."""
+        return self.indices[:, self.variables.position(name)]
+
+    def to_pandas(self) -> Any:
+        """A data frame with one labelled, categorical column per variable."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            {
+                v.name: pd.Categorical.from_codes(self.indices[:, i], categories=list(v.states))
+                for i, v in enumerate(self.variables)
+            }
+        )
+
+    def __repr__(self) -> str:
+        return f"Samples({len(self)} rows, {len(self.variables)} variables)"
+
+
+@dataclass(frozen=True, repr=False)
+class Joint:
+    """A table of probabilities over a few variables: p(scope), or p(scope | given).
+
+    Axes are the variables of `scope` followed by those of `given`. Where the condition itself
+    has probability zero, the conditional is not defined and its entries are zero.
+    """
+
+    variables: tuple[Any, ...]  # Variable per axis
+    table: np.ndarray
+    given: int = 0  # how many of the last axes are conditioned on
+    log_z: Estimate = field(default=Estimate(0.0, "exact"))  # log of the normaliser
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the axes."""
+        return tuple(v.name for v in self.variables)
+
+    def __getitem__(self, states: Any) -> Any:
+        """Probability of one joint state, by labels or indices, as a tuple or a mapping."""
+        if isinstance(states, Mapping):
+            states = tuple(states[n] for n in self.names)
+        states = states if isinstance(states, tuple) else (states,)
+        if len(states) != len(self.variables):
+            raise QueryError(f"joint over {list(self.names)}: expected {len(self.variables)} states, got {states!r}")
+        return float(self.table[tuple(v.index(s) for v, s in zip(self.variables, states, strict=True))])
+
+    def to_pandas(self) -> Any:
+        """A series indexed by the state labels of all axes."""
+        import pandas as pd
+
+        index = pd.MultiIndex.from_product([v.states for v in self.variables], names=self.names)
+        return pd.Series(self.table.ravel(), index=index, name="probability")
+
+    def __repr__(self) -> str:
+        cut = len(self.variables) - self.given
+        bar = f" | {', '.join(self.names[cut:])}" if self.given else ""
+        return f"p({', '.join(self.names[:cut])}{bar}) =\n{np.array2string(self.table, precision=6)}"
+
+
+@dataclass(frozen=True, repr=False)
+class Result:
+    """The answer of one run. What the algorithm does not compute is None; accessors say so."""
+
+    algorithm: str  # the specification that ran
+    status: Status  # why it stopped
+    log_z: Estimate | None = None  # log partition function, or the value of the maximisation
+    marginals: Marginals | None = None  # per variable
+    factor_marginals: FactorMarginals | None = None  # per factor, in the graph's order
+    assignment: Assignment | None = None  # states of the maximised variables
+    joint: Joint | None = None  # of the queried variables
+    samples: Samples | None = None
+    trace: dict[str, np.ndarray] = field(default_factory=dict)  # equally long arrays
+    seconds: float = 0.0  # wall time of the run
+    state: Any = None  # what a warm start needs
+    notes: tuple[str, ...] = ()  # sentences about choices made on the way
+
+    @property
+    def converged(self) -> bool:
+        """Whether the run ended as it should."""
+        return self.status.is_success
+
+    def marginal(self, name: str) -> dict[str, float]:
+        """Probabilities of one variable by state label."""
+        if self.marginals is None:
+            raise QueryError(self._lacks("marginals"))
+        values = self.marginals[name]
+        labels = self.marginals._variables[self.marginals._variables.position(name)].states
+        return dict(zip(labels, map(float, values), strict=True))
+
+    def _lacks(self, what: str) -> str:
+        if self.assignment is not None:
+            return f"this run maximised its variables: it holds an assignment, not {what}"
+        return f"{self.algorithm} computed no {what}; ask another method"
+
+    def summary(self) -> str:
+        """A few readable lines."""
+        lines = [f"{self.algorithm}: {self.status.value} ({self.status.advice}), {self.seconds:.3g} s"]
+        if self.log_z is not None:
+            lines.append(f"log Z {self.log_z}" if self.assignment is None else f"value {self.log_z}")
+        if self.marginals is not None:
+            lines.append(repr(self.marginals))
+        if self.assignment is not None:
+            lines.append(repr(self.assignment))
+        if self.joint is not None:
+            lines.append(repr(self.joint))
+        if self.samples is not None:
+            lines.append(repr(self.samples))
+        return "\n".join([*lines, *self.notes])
+
+    def __repr__(self) -> str:
+        return self.summary()

@@ -1,0 +1,306 @@
+"""Variables, their domains, and ordered sets of them.
+
+A `Variable` is a name and a domain. `Variables` is the ordered set a graph is built on:
+every array of the library is indexed by positions in it. Sets of a million numbered
+variables hold two arrays, not a million objects; a `Variable` is made when asked for.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, overload
+
+import numpy as np
+
+from .errors import EvidenceError, ModelError, QueryError
+
+__all__ = ["Discrete", "Variable", "Variables"]
+
+
+@dataclass(frozen=True, slots=True)
+class Discrete:
+    """A finite set of states, with or without labels; without, labels are '0', '1', ..."""
+
+    size: int
+    states: tuple[str, ...] | None = None  # labels in the order of the table axis
+
+    @classmethod
+    def of(cls, states: int | Iterable[Any] | Discrete) -> Discrete:
+        """Make a domain from a count, a list of labels, or another domain."""
+        if isinstance(states, Discrete):
+            return states
+        if isinstance(states, (int, np.integer)) and not isinstance(states, bool):
+            if states < 1:
+                raise ModelError(f"a domain needs at least one state, got {states}")
+            return _unlabelled(int(states))
+        if isinstance(states, (str, bytes)) or not isinstance(states, Iterable):
+            raise ModelError(f"states: expected a count or a list of labels, got {states!r}")
+        labels = tuple(str(s) for s in states)
+        if not labels:
+            raise ModelError("a domain needs at least one state, got an empty list")
+        if len(set(labels)) < len(labels):
+            raise ModelError(f"state labels must differ, got {list(labels)}")
+        return cls(len(labels), labels)
+
+    def label(self, i: int) -> str:
+        """The label of state `i`."""
+        return str(i) if self.states is None else self.states[i]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """All labels in order."""
+        return tuple(map(str, range(self.size))) if self.states is None else self.states
+
+    def restrict(self, keep: np.ndarray) -> Discrete:
+        """The domain with only the states whose indices are in `keep`."""
+        return Discrete(len(keep), tuple(self.label(int(i)) for i in keep))
+
+
+@lru_cache(maxsize=4096)
+def _unlabelled(size: int) -> Discrete:
+    return Discrete(size)
+
+
+class Variable:
+    """A name and a domain: `Variable("rain", ["no", "yes"])` or `Variable("x", 3)`."""
+
+    __slots__ = ("domain", "name")
+
+    def __init__(self, name: str, states: int | Iterable[Any] | Discrete = 2) -> None:
+        self.name = str(name)
+        try:
+            self.domain = Discrete.of(states)
+        except ModelError as error:
+            raise ModelError(f"variable '{name}': {error}") from None
+
+    @property
+    def size(self) -> int:
+        """Number of states."""
+        return self.domain.size
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """State labels, in the order of the table axis."""
+        return self.domain.labels
+
+    def index(self, state: Any) -> int:
+        """Position of a state given by its label, or by its index if it is an integer."""
+        if isinstance(state, (bool, np.bool_)):
+            state = self._label_of_bool(bool(state))
+        if isinstance(state, (int, np.integer)) or (
+            isinstance(state, (float, np.floating)) and float(state).is_integer()
+        ):
+            if 0 <= state < self.size:
+                return int(state)
+        elif str(state) in self.states:
+            return self.states.index(str(state))
+        raise EvidenceError(
+            f"variable '{self.name}' has no state {str(state)!r}; its states are {_shorten(self.states)}"
+        )
+
+    def _label_of_bool(self, state: bool) -> Any:
+        """True finds a label such as 'true' or 'yes'; without one it is the index 1."""
+        wanted = ("true", "yes", "1") if state else ("false", "no", "0")
+        for label in self.states:
+            if label.lower() in wanted:
+                return label
+        return int(state)
+
+    def label(self, i: int) -> str:
+        """Label of the state at index `i`."""
+        return self.domain.label(i)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Variable) and self.name == other.name and self.domain == other.domain
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.domain))
+
+    def __repr__(self) -> str:
+        inner = self.size if self.domain.states is None else list(self.states)
+        return f"Variable({self.name!r}, {inner})"
+
+
+def _shorten(items: Sequence[str], limit: int = 12) -> str:
+    shown = list(items[:limit])
+    return repr(shown) if len(items) <= limit else f"{repr(shown)[:-1]}, ...] ({len(items)} in all)"
+
+
+class _NumberedNames(Sequence[str]):
+    """The names prefix0, prefix1, ... without storing them."""
+
+    def __init__(self, prefix: str, count: int) -> None:
+        self.prefix, self.count = prefix, count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, slice):
+            return tuple(f"{self.prefix}{j}" for j in range(self.count)[i])
+        return f"{self.prefix}{range(self.count)[i]}"
+
+    def find(self, name: str) -> int | None:
+        digits = name[len(self.prefix) :]
+        if not name.startswith(self.prefix) or not digits.isdecimal():
+            return None
+        i = int(digits)
+        return i if i < self.count and str(i) == digits else None
+
+
+class _SizedDomains(Sequence[Discrete]):
+    """Unlabelled domains read off the array of sizes."""
+
+    def __init__(self, sizes: np.ndarray) -> None:
+        self.sizes = sizes
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def __getitem__(self, i: Any) -> Any:
+        return _unlabelled(int(self.sizes[i]))
+
+
+class _RestrictedDomains(Sequence[Discrete]):
+    """Domains of which only some states are kept, made when asked for."""
+
+    def __init__(self, base: Variables, keep: np.ndarray, sizes: np.ndarray) -> None:
+        self.base, self.keep, self.sizes = base, keep, sizes
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def __getitem__(self, i: Any) -> Any:
+        domain = self.base.domains[i]
+        if domain.size == self.sizes[i]:
+            return domain
+        start = self.base.state_start[i]
+        return domain.restrict(np.flatnonzero(self.keep[start : start + domain.size]))
+
+
+class Variables(Sequence[Variable]):
+    """An ordered set of variables with distinct names.
+
+    Parameters
+    ----------
+    names
+        One name per variable.
+    domains
+        One domain per variable.
+    """
+
+    def __init__(self, names: Sequence[str], domains: Sequence[Discrete]) -> None:
+        self.names = names
+        self.domains = domains
+        self.sizes = (
+            domains.sizes
+            if isinstance(domains, (_SizedDomains, _RestrictedDomains))
+            else np.array([d.size for d in domains], dtype=np.int64)
+        )
+
+    @classmethod
+    def of(cls, variables: Any) -> Variables:
+        """Make an ordered set from variables, a mapping name -> states, or an array of sizes."""
+        if isinstance(variables, Variables):
+            return variables
+        if hasattr(variables, "items"):
+            variables = [Variable(name, states) for name, states in variables.items()]
+        elif isinstance(variables, np.ndarray):
+            return cls.numbered(variables)
+        variables = list(variables)
+        for v in variables:
+            if not isinstance(v, Variable):
+                raise ModelError(f"expected a Variable, got {v!r}; make it with Variable(name, states)")
+        made = cls(tuple(v.name for v in variables), tuple(v.domain for v in variables))
+        made._check_names()
+        return made
+
+    @classmethod
+    def numbered(cls, sizes: Any, prefix: str = "x") -> Variables:
+        """Unlabelled variables x0, x1, ... with the given numbers of states."""
+        sizes = np.ascontiguousarray(sizes, dtype=np.int64)
+        if sizes.ndim != 1:
+            raise ModelError(f"sizes: expected one number per variable, got shape {sizes.shape}")
+        if len(sizes) and sizes.min() < 1:
+            i = int(sizes.argmin())
+            raise ModelError(f"variable '{prefix}{i}': a domain needs at least one state, got {sizes[i]}")
+        return cls(_NumberedNames(prefix, len(sizes)), _SizedDomains(sizes))
+
+    def _check_names(self) -> None:
+        if len(self._position) < len(self.names):
+            seen: set[str] = set()
+            twice = next(n for n in self.names if n in seen or seen.add(n))  # type: ignore[func-returns-value]
+            raise ModelError(f"variable '{twice}' is declared twice; names must differ")
+
+    @cached_property
+    def _position(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.names)}
+
+    @cached_property
+    def state_start(self) -> np.ndarray:
+        """Position of each variable's first state in flat state arrays, and their length last."""
+        return np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
+
+    def position(self, name: str | Variable) -> int:
+        """Index of a variable given by name."""
+        name = name.name if isinstance(name, Variable) else name
+        found = (
+            self.names.find(name)
+            if isinstance(self.names, _NumberedNames) and isinstance(name, str)
+            else self._position.get(name)
+        )
+        if found is None:
+            raise QueryError(f"no variable named {name!r}{self._hint(str(name))}")
+        return found
+
+    def positions(self, names: Iterable[str | Variable]) -> np.ndarray:
+        """Indices of several variables."""
+        return np.array([self.position(n) for n in names], dtype=np.int64)
+
+    def _hint(self, name: str) -> str:
+        near = difflib.get_close_matches(name, self.names[:5000], n=3)
+        if near:
+            return f"; did you mean {' or '.join(map(repr, near))}?"
+        return f"; there are {_shorten(self.names)}"
+
+    def restrict(self, keep: np.ndarray, sizes: np.ndarray) -> Variables:
+        """The same variables with only the states marked in `keep` (one flag per flat state)."""
+        return Variables(self.names, _RestrictedDomains(self, keep, sizes))
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @overload
+    def __getitem__(self, i: int) -> Variable: ...
+    @overload
+    def __getitem__(self, i: slice) -> tuple[Variable, ...]: ...
+    def __getitem__(self, i: Any) -> Any:
+        """The variable at a position, or a tuple of variables for a slice."""
+        if isinstance(i, slice):
+            return tuple(self[j] for j in range(len(self))[i])
+        return Variable(self.names[i], self.domains[i])
+
+    def __contains__(self, item: object) -> bool:
+        try:
+            i = self.position(item)  # type: ignore[arg-type]
+        except QueryError:
+            return False
+        return not isinstance(item, Variable) or self[i] == item
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Variables)
+            and len(self) == len(other)
+            and np.array_equal(self.sizes, other.sizes)
+            and all(a == b for a, b in zip(self, other, strict=True))
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Variables({_shorten(self.names)})"

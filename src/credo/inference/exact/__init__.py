@@ -1,0 +1,5 @@
+"""Exact inference."""
+
+from . import enumerate
+
+__all__ = ["enumerate"]

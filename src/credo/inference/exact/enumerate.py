@@ -1,0 +1,164 @@
+"""Enumeration of all joint states: the definition itself, and the oracle of the tests.
+
+    theta(x) = sum_a theta_a(x_a),      p(x) = exp( theta(x) - log Z )
+
+The joint log table is built by broadcasting; powered sums eliminate one axis at a time in the
+order of the problem's levels. Exact; time and memory grow with the product of all state counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ...core import check
+from ...core.factor_graph import FactorGraph
+from ...core.result import (
+    Assignment,
+    Estimate,
+    FactorMarginals,
+    Joint,
+    Marginals,
+    Result,
+    Samples,
+    Status,
+)
+from ..base import Algorithm, Budget, Problem, register
+
+__all__ = ["Enumerate"]
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class Enumerate(Algorithm):
+    """Sum or maximise over the whole joint table."""
+
+    name: ClassVar[str] = "enumerate"
+    promises: ClassVar[frozenset[str]] = frozenset({"exact"})
+    max_states: int = 2**22  # refuse larger joint tables
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        check.at_least("max_states", self.max_states, 1)
+
+    def why_not(self, problem: Problem) -> str | None:
+        """Refuse joint tables larger than `max_states`."""
+        bits = float(np.log2(problem.graph.variables.sizes).sum())
+        if bits > np.log2(self.max_states) + 1e-9:
+            return f"the joint table has 2^{bits:.1f} entries, more than max_states={self.max_states}"
+        return None
+
+    def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
+        """Build the joint table and read every answer off it."""
+        graph = problem.graph
+        free = np.flatnonzero(graph.variables.sizes > 1)
+        joint = _joint_log_table(graph, free)
+        if joint.max() == -np.inf:
+            raise problem.contradiction()
+        value, assignment = _powered_sum(problem, joint, free)
+        found = Result(self.name, Status.EXACT, log_z=Estimate(value, "exact"), assignment=assignment)
+        if not problem.is_sum:
+            return found
+        p = np.exp(joint - value)
+        return Result(
+            self.name,
+            Status.EXACT,
+            log_z=found.log_z,
+            marginals=_marginals(graph, p, free),
+            factor_marginals=_factor_marginals(graph, p, free),
+            joint=_joint(problem, p, free, value) if problem.query else None,
+            samples=_samples(problem, p, free, rng) if problem.samples else None,
+        )
+
+
+def _joint_log_table(graph: FactorGraph, free: np.ndarray) -> np.ndarray:
+    """Sum of all log tables, one axis per variable with more than one state."""
+    axis = {int(i): k for k, i in enumerate(free)}
+    joint = np.zeros(graph.variables.sizes[free])
+    for a in range(graph.n_factors):
+        mine = [int(i) for i in graph.scope_of(a) if int(i) in axis]
+        table = graph.log_table(a).reshape([graph.variables.sizes[i] for i in mine])
+        by_axis = sorted(range(len(mine)), key=lambda k: axis[mine[k]])
+        shape = [1] * len(free)
+        for i in mine:
+            shape[axis[i]] = int(graph.variables.sizes[i])
+        joint = joint + table.transpose(by_axis).reshape(shape)
+    return joint
+
+
+def _powered_sum(
+    problem: Problem, joint: np.ndarray, free: np.ndarray
+) -> tuple[float, Assignment | None]:
+    """Value of the powered sum, and the maximisers if every sum comes before every maximum."""
+    order = free[np.argsort(problem.levels[free], kind="stable")]
+    axis_of = list(free)
+    table, before = joint, {}
+    for i in order:
+        k = axis_of.index(i)
+        before[int(i)] = (table, list(axis_of))
+        table = _reduce(table, k, float(problem.temperatures[i]))
+        axis_of.pop(k)
+    return float(table), _maximisers(problem, order, before)
+
+
+def _reduce(table: np.ndarray, k: int, temperature: float) -> np.ndarray:
+    top = table.max(axis=k)
+    if temperature == 0:
+        return top
+    shift = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        inner = np.exp((table - np.expand_dims(shift, k)) / temperature).sum(axis=k)
+        return shift + temperature * np.log(inner)
+
+
+def _maximisers(problem: Problem, order: np.ndarray, before: dict) -> Assignment | None:
+    heat, levels = problem.temperatures, problem.levels
+    if not (heat == 0).any():
+        return None
+    if (levels[heat > 0].max(initial=-1)) > levels[heat == 0].min():
+        return None  # the best state then depends on variables summed later
+    found = np.where(heat == 0, 0, -1).astype(np.int64)
+    for i in order[::-1]:
+        if heat[i] == 0:
+            table, axes = before[int(i)]
+            where = tuple(slice(None) if j == i else found[j] for j in axes)
+            found[i] = int(table[where].argmax())
+    return Assignment(problem.graph.variables, found)
+
+
+def _marginals(graph: FactorGraph, p: np.ndarray, free: np.ndarray) -> Marginals:
+    flat = np.ones(graph.variables.state_start[-1])
+    start = graph.variables.state_start
+    for k, i in enumerate(free):
+        flat[start[i] : start[i + 1]] = p.sum(axis=tuple(j for j in range(p.ndim) if j != k))
+    return Marginals(graph.variables, flat)
+
+
+def _scope_table(graph: FactorGraph, p: np.ndarray, free: np.ndarray, scope: np.ndarray) -> np.ndarray:
+    """Marginal of some variables, axes in the order of `scope`, one-state axes included."""
+    axis = {int(i): k for k, i in enumerate(free)}
+    mine = [axis[int(i)] for i in scope if int(i) in axis]
+    table = p.sum(axis=tuple(k for k in range(p.ndim) if k not in mine))
+    rank = np.argsort(np.argsort(mine))
+    return table.transpose(rank).reshape(graph.variables.sizes[scope])
+
+
+def _factor_marginals(graph: FactorGraph, p: np.ndarray, free: np.ndarray) -> FactorMarginals:
+    tables = [_scope_table(graph, p, free, graph.scope_of(a)).ravel() for a in range(graph.n_factors)]
+    return FactorMarginals(graph, np.concatenate(tables) if tables else np.empty(0))
+
+
+def _joint(problem: Problem, p: np.ndarray, free: np.ndarray, value: float) -> Joint:
+    asked = np.array(problem.query, dtype=np.int64)
+    scope = tuple(problem.graph.variables[int(i)] for i in asked)
+    return Joint(scope, _scope_table(problem.graph, p, free, asked), log_z=Estimate(value, "exact"))
+
+
+def _samples(problem: Problem, p: np.ndarray, free: np.ndarray, rng: np.random.Generator) -> Samples:
+    variables = problem.graph.variables
+    indices = np.zeros((problem.samples, len(variables)), dtype=np.int64)
+    picked = rng.choice(p.size, size=problem.samples, p=p.ravel() / p.sum())
+    indices[:, free] = np.stack(np.unravel_index(picked, p.shape), axis=1) if p.ndim else 0
+    return Samples(variables, indices)

@@ -1,0 +1,1 @@
+"""Arithmetic on arrays; no type of the library is imported here."""
