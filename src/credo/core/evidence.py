@@ -39,7 +39,7 @@ class Evidence:
         likelihoods = []
         if evidence is not None and not hasattr(evidence, "items"):
             raise EvidenceError(f"evidence: expected a mapping name -> state, got {evidence!r:.80}")
-        for name, value in (evidence or {}).items():
+        for name, value in () if evidence is None else evidence.items():
             try:
                 i = variables.position(name)
             except QueryError as error:
@@ -121,12 +121,7 @@ class Restriction:
         tables, table_start = gather_tables(
             graph.log_tables, graph.table_start, graph.scope_start, graph.scope, start, self.keep
         )
-        kept = self.variables.restrict(self.keep, sizes)
-        small = FactorGraph.from_flat(
-            kept, graph.scope_start, graph.scope, tables, table_start=table_start
-        )
-        small.memo = graph.memo  # plans are filed under the state counts, so they may be shared
-        return small
+        return graph.with_states(self.variables.restrict(self.keep, sizes), tables, table_start)
 
     def expand_states(self, values: np.ndarray) -> np.ndarray:
         """Flat values per kept state, with zeros at the states that were removed."""

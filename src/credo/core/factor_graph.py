@@ -166,12 +166,7 @@ class FactorGraph:
         table_start
             Start of each table; by default they lie without gaps in factor order.
         """
-        graph = cls.__new__(cls)
-        graph.variables = variables
-        graph.scope_start = np.ascontiguousarray(scope_start, dtype=np.int64)
-        graph.scope = np.ascontiguousarray(scope, dtype=np.int64)
-        graph.log_tables = np.ascontiguousarray(log_tables, dtype=np.float64)
-        graph.memo = Memo()
+        graph = cls._unchecked(variables, scope_start, scope, log_tables)
         if len(graph.scope) and not (0 <= graph.scope.min() and graph.scope.max() < len(variables)):
             raise ModelError(f"factor scopes: expected positions in [0, {len(variables)})")
         size = graph.table_size
@@ -182,6 +177,26 @@ class FactorGraph:
         graph._check_repeats()
         graph._freeze()
         return graph
+
+    @classmethod
+    def _unchecked(
+        cls, variables: Variables, scope_start: np.ndarray, scope: np.ndarray, log_tables: np.ndarray
+    ) -> FactorGraph:
+        graph = cls.__new__(cls)
+        graph.variables = variables
+        graph.scope_start = np.ascontiguousarray(scope_start, dtype=np.int64)
+        graph.scope = np.ascontiguousarray(scope, dtype=np.int64)
+        graph.log_tables = np.ascontiguousarray(log_tables, dtype=np.float64)
+        graph.memo = Memo()
+        return graph
+
+    def with_states(self, variables: Variables, log_tables: np.ndarray, table_start: np.ndarray) -> FactorGraph:
+        """The same structure over other state counts; plans are filed by state counts, so they are shared."""
+        made = FactorGraph._unchecked(variables, self.scope_start, self.scope, log_tables)
+        made.table_start = table_start
+        made.memo = self.memo
+        made._freeze()
+        return made
 
     @classmethod
     def from_arrays(cls, variables: Any, *groups: tuple[Any, Any], log: bool = False) -> FactorGraph:
@@ -302,6 +317,16 @@ class FactorGraph:
         shape = self.variables.sizes[self.scope_of(a)]
         return self.log_tables[start : start + self.table_size[a]].reshape(shape)
 
+    def select(self, factors: np.ndarray) -> FactorGraph:
+        """The graph with only these factors (positions), in this order; tables are not copied."""
+        arity = np.diff(self.scope_start)[factors]
+        start = _starts(arity)
+        edges = np.arange(start[-1]) + np.repeat(self.scope_start[factors] - start[:-1], arity)
+        made = FactorGraph._unchecked(self.variables, start, self.scope[edges], self.log_tables)
+        made.table_start = self.table_start[factors]
+        made._freeze()
+        return made
+
     def log_score(self, assignment: Mapping[str, Any]) -> float:
         """Sum of all log-potentials at one joint state, given as name -> state."""
         missing = [n for n in self.variables.names if n not in assignment]
@@ -390,8 +415,9 @@ class _Group:
         if scopes.ndim != 2:
             raise ModelError(f"scopes: expected an array of shape (count, arity), got {scopes.shape}")
         count, arity = scopes.shape
-        if count and not (0 <= scopes.min() and scopes.max() < len(variables)):
-            raise ModelError(f"scopes: expected positions in [0, {len(variables)}), got {scopes.max()}")
+        outside = scopes[(scopes < 0) | (scopes >= len(variables))]
+        if len(outside):
+            raise ModelError(f"scopes: expected positions in [0, {len(variables)}), got {outside[0]}")
         if log:
             tables = np.asarray(tables, dtype=np.float64)
             check_log_table(tables, "tables")

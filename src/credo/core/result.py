@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from .errors import QueryError
+from .evidence import Restriction
 from .factor_graph import FactorGraph
 from .variable import Variables
 
@@ -23,6 +24,7 @@ __all__ = [
     "Result",
     "Samples",
     "Status",
+    "unrestrict",
 ]
 
 Kind = Literal["exact", "lower", "upper", "estimate"]
@@ -189,7 +191,6 @@ class Joint:
     variables: tuple[Any, ...]  # Variable per axis
     table: np.ndarray
     given: int = 0  # how many of the last axes are conditioned on
-    log_z: Estimate = field(default=Estimate(0.0, "exact"))  # log of the normaliser
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -270,3 +271,27 @@ class Result:
 
     def __repr__(self) -> str:
         return self.summary()
+
+
+def unrestrict(result: Result, restriction: Restriction, graph: FactorGraph) -> Result:
+    """An answer about the restricted states, in terms of all states of `graph`."""
+    variables = graph.variables
+    changes: dict[str, Any] = {}
+    if result.marginals is not None:
+        changes["marginals"] = Marginals(variables, restriction.expand_states(result.marginals.flat))
+    if result.factor_marginals is not None:
+        flat = restriction.expand_tables(result.factor_marginals.flat, graph)
+        changes["factor_marginals"] = FactorMarginals(graph, flat)
+    if result.assignment is not None:
+        indices = restriction.expand_indices(result.assignment.indices)
+        changes["assignment"] = Assignment(variables, indices)
+    if result.samples is not None:
+        changes["samples"] = Samples(variables, restriction.expand_indices(result.samples.indices))
+    if result.joint is not None:
+        asked = variables.positions(result.joint.names)
+        changes["joint"] = replace(
+            result.joint,
+            variables=tuple(variables[int(i)] for i in asked),
+            table=restriction.expand_axes(result.joint.table, asked),
+        )
+    return replace(result, **changes)

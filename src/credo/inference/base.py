@@ -37,7 +37,7 @@ from ..core.errors import (
 from ..core.evidence import Evidence, Restriction, condition
 from ..core.factor_graph import FactorGraph, Model
 from ..core.registry import Registry, describe
-from ..core.result import Assignment, FactorMarginals, Joint, Marginals, Result, Samples, Status
+from ..core.result import Joint, Result, Samples, Status, unrestrict
 
 __all__ = [
     "Algorithm",
@@ -289,6 +289,8 @@ def sample(
     """Joint samples from p(x | evidence)."""
     check.at_least("count", count, 0)
     question = _Question.of(model, evidence)
+    if count == 0:
+        return Samples(question.original.variables, np.empty((0, len(question.original.variables)), np.int64))
     problem = question.problem((), None, None, samples=int(count))
     samples = question.ask(problem, method, Budget(), seed=seed, strict=False).samples
     if samples is None:
@@ -328,7 +330,7 @@ class _Question:
         variables = self.graph.variables
         heat = np.ones(len(variables))
         for name, value in (temperatures or {}).items():
-            check.at_least(f"temperature of '{name}'", value, 0)
+            check.in_range(f"temperature of '{name}'", value, 0, float("inf"))
             heat[variables.position(name)] = value
         if isinstance(maximise, str):
             if maximise != "all":
@@ -375,28 +377,7 @@ class _Question:
         result = replace(
             result, algorithm=describe(algorithm), seconds=seconds, notes=(*notes, *result.notes)
         )
-        return self._expand(result, problem)
-
-    def _expand(self, result: Result, problem: Problem) -> Result:
-        """The same answer in terms of the original graph."""
-        back, variables = self.restriction, self.original.variables
-        changes: dict[str, Any] = {}
-        if result.marginals is not None:
-            changes["marginals"] = Marginals(variables, back.expand_states(result.marginals.flat))
-        if result.factor_marginals is not None:
-            flat = back.expand_tables(result.factor_marginals.flat, self.original)
-            changes["factor_marginals"] = FactorMarginals(self.original, flat)
-        if result.assignment is not None:
-            indices = back.expand_indices(result.assignment.indices)
-            changes["assignment"] = Assignment(variables, indices)
-        if result.samples is not None:
-            changes["samples"] = Samples(variables, back.expand_indices(result.samples.indices))
-        if result.joint is not None:
-            asked = np.array(problem.query, dtype=np.int64)
-            table = back.expand_axes(result.joint.table, asked)
-            named = tuple(variables[int(i)] for i in asked)
-            changes["joint"] = replace(result.joint, variables=named, table=table)
-        return replace(result, **changes)
+        return unrestrict(result, self.restriction, self.original)
 
 
 def _names(names: str | Iterable[str]) -> tuple[str, ...]:

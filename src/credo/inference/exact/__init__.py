@@ -1,5 +1,5 @@
 """Exact inference."""
 
-from . import enumerate
+from . import elimination, enumerate, junction_tree
 
-__all__ = ["enumerate"]
+__all__ = ["elimination", "enumerate", "junction_tree"]

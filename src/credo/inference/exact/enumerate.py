@@ -68,7 +68,7 @@ class Enumerate(Algorithm):
             log_z=found.log_z,
             marginals=_marginals(graph, p, free),
             factor_marginals=_factor_marginals(graph, p, free),
-            joint=_joint(problem, p, free, value) if problem.query else None,
+            joint=_joint(problem, p, free) if problem.query else None,
             samples=_samples(problem, p, free, rng) if problem.samples else None,
         )
 
@@ -108,7 +108,7 @@ def _reduce(table: np.ndarray, k: int, temperature: float) -> np.ndarray:
     if temperature == 0:
         return top
     shift = np.where(np.isfinite(top), top, 0.0)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):  # at t -> 0 the quotient may become -inf
         inner = np.exp((table - np.expand_dims(shift, k)) / temperature).sum(axis=k)
         return shift + temperature * np.log(inner)
 
@@ -150,10 +150,10 @@ def _factor_marginals(graph: FactorGraph, p: np.ndarray, free: np.ndarray) -> Fa
     return FactorMarginals(graph, np.concatenate(tables) if tables else np.empty(0))
 
 
-def _joint(problem: Problem, p: np.ndarray, free: np.ndarray, value: float) -> Joint:
+def _joint(problem: Problem, p: np.ndarray, free: np.ndarray) -> Joint:
     asked = np.array(problem.query, dtype=np.int64)
     scope = tuple(problem.graph.variables[int(i)] for i in asked)
-    return Joint(scope, _scope_table(problem.graph, p, free, asked), log_z=Estimate(value, "exact"))
+    return Joint(scope, _scope_table(problem.graph, p, free, asked))
 
 
 def _samples(problem: Problem, p: np.ndarray, free: np.ndarray, rng: np.random.Generator) -> Samples:

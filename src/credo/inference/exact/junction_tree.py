@@ -1,0 +1,190 @@
+"""Exact inference on a junction tree.
+
+Shafer-Shenoy (division-free), on the binary join tree of a searched elimination order:
+
+    M_{i->j}(x_S) = sum_{x_C \\ x_S} psi_i(x_C) prod_{k != j} M_{k->i},
+    p(x_C)  proportional to  psi_i prod_k M_{k->i}
+
+The upward messages are the tensors of `kernels/join_tree.py`, the downward ones their adjoints, so
+one pass up and one down give log Z, all marginals and all factor marginals. With maximised
+variables the upward pass takes maxima (sums first), and the states are read off on the way down;
+the same walk with random choices draws exact samples. Time and memory are exponential in the
+width; both are forecast first and refused beyond a limit.
+
+Hugin propagation (`propagation=hugin`) keeps clique and separator beliefs q and r instead and
+divides: r_new = sum q_i, q_j <- q_j r_new / r (see `hugin.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from ...core import check
+from ...core.result import (
+    Assignment,
+    Estimate,
+    FactorMarginals,
+    Joint,
+    Marginals,
+    Result,
+    Samples,
+    Status,
+    unrestrict,
+)
+from ...kernels import join_tree as kernel
+from ...structures.join_tree import JoinTree
+from ..base import Algorithm, Budget, Problem, register
+from . import hugin
+from .tree import Climb, Forecast, Limits, climb, forecast, plan, prune
+
+__all__ = ["Forecast", "JunctionTree", "forecast", "solve"]
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class JunctionTree(Algorithm):
+    """All marginals and factor marginals, MAP, marginal MAP, powered sums and samples at once."""
+
+    name: ClassVar[str] = "junction-tree"
+    promises: ClassVar[frozenset[str]] = frozenset({"exact"})
+    propagation: Literal["shafer-shenoy", "hugin"] = "shafer-shenoy"
+    effort: float = 1.0  # search for a good order, as a multiple of the expected run time
+    memory_gb: float | None = None  # refuse above this; None is half of the machine's memory
+    max_log2_operations: float = 40.0  # refuse above this
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        check.one_of("propagation", self.propagation, ["shafer-shenoy", "hugin"])
+        check.at_least("effort", self.effort, 0)
+        if self.memory_gb is not None:
+            check.at_least("memory_gb", self.memory_gb, 0)
+
+    def why_not(self, problem: Problem) -> str | None:
+        """Hugin propagation is implemented for sums."""
+        if self.propagation == "hugin" and (not problem.is_sum or problem.query or problem.samples):
+            return "Hugin propagation gives marginals and log Z; use propagation=shafer-shenoy"
+        return None
+
+    def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
+        """Plan, forecast, and pass messages up and down."""
+        limits = Limits(self.memory_gb, self.max_log2_operations)
+        if self.propagation == "hugin":
+            return replace(hugin.run(problem, limits, self.effort), algorithm=self.name)
+        return replace(solve(problem, limits, self.effort, rng), algorithm=self.name)
+
+
+def solve(problem: Problem, limits: Limits, effort: float, rng: np.random.Generator) -> Result:
+    """Answer on the join tree, after dropping impossible states where that pays."""
+    predicted, tree = plan(problem, problem.query, effort)
+    restriction = prune(problem, predicted)
+    if restriction is not None:
+        small = replace(problem, graph=restriction.apply(problem.graph))
+        predicted, tree = plan(small, problem.query, effort)
+        limits.refuse(predicted)
+        assert tree is not None
+        return unrestrict(_answer(small, tree, rng), restriction, problem.graph)
+    limits.refuse(predicted)
+    assert tree is not None
+    return _answer(problem, tree, rng)
+
+
+def _answer(problem: Problem, tree: JoinTree, rng: np.random.Generator) -> Result:
+    up = climb(problem, tree)
+    found = Result("", Status.EXACT, log_z=Estimate(up.log_z, "exact"))
+    if problem.query:
+        return _joint(problem, up)
+    if not problem.is_sum:
+        return replace(found, assignment=_maximisers(problem, up))
+    if problem.samples:
+        return replace(found, samples=_samples(problem, up, rng))
+    return _all_marginals(problem, up, found)
+
+
+def _all_marginals(problem: Problem, up: Climb, found: Result) -> Result:
+    tree, graph = up.tree, problem.graph
+    code = kernel.downward(
+        tree.left, tree.right, tree.start, tree.axes, tree.offset, tree.n_leaves, tree.sizes, up.logs, up.arena
+    )
+    if code == kernel.UNDERFLOW:
+        # The upward values are partly overwritten: start again with logarithms.
+        return _all_marginals(problem, climb(problem, tree, logs=True), found)
+    tables, states = kernel.read_marginals(
+        tree.scope_start,
+        tree.scope,
+        tree.start,
+        tree.axes,
+        tree.offset,
+        tree.sizes,
+        tree.state_start,
+        tree.home,
+        up.logs,
+        up.arena,
+    )
+    return replace(
+        found,
+        marginals=Marginals(graph.variables, states),
+        factor_marginals=FactorMarginals(graph, tables),
+    )
+
+
+def _maximisers(problem: Problem, up: Climb) -> Assignment | None:
+    heat, levels = problem.temperatures, problem.levels
+    maximised = problem.maximised
+    if not len(maximised) or levels[heat > 0].max(initial=-1) > levels[maximised].min():
+        return None  # the best states then depend on variables summed later
+    states = np.where(heat == 0, 0, -1).astype(np.int64)[None, :]
+    _trace(up, heat, np.empty((1, 0)), states)
+    return Assignment(problem.graph.variables, states[0])
+
+
+def _samples(problem: Problem, up: Climb, rng: np.random.Generator) -> Samples:
+    n = len(problem.graph.variables)
+    uniform = rng.random((problem.samples, n))
+    states = np.zeros((problem.samples, n), dtype=np.int64)
+    lonely = up.tree.lonely
+    states[:, lonely] = (uniform[:, lonely] * up.tree.sizes[lonely]).astype(np.int64)
+    if n:
+        _trace(up, problem.temperatures, uniform, states)
+    return Samples(problem.graph.variables, states)
+
+
+def _trace(up: Climb, heat: np.ndarray, uniform: np.ndarray, states: np.ndarray) -> None:
+    tree = up.tree
+    kernel.trace_states(
+        tree.left,
+        tree.right,
+        tree.eliminated,
+        tree.start,
+        tree.axes,
+        tree.offset,
+        tree.n_leaves,
+        tree.sizes,
+        heat,
+        up.logs,
+        up.arena,
+        uniform,
+        states,
+    )
+
+
+def _joint(problem: Problem, up: Climb) -> Result:
+    """The normalised table over the queried variables, from the roots that still mention them."""
+    tree, variables = up.tree, problem.graph.variables
+    asked = np.array(problem.query, dtype=np.int64)
+    table = np.ones([1] * len(asked))
+    for t in tree.roots:
+        axes = tree.axes[tree.start[t] : tree.start[t + 1]]
+        values = up.arena[tree.offset[t] : tree.offset[t + 1]].reshape(tree.sizes[axes])
+        place = [int(np.flatnonzero(asked == i)[0]) for i in axes]
+        by_place = np.argsort(place)
+        shape = [int(tree.sizes[i]) if i in axes else 1 for i in asked]
+        part = values.transpose(by_place).reshape(shape)
+        table = table * (np.exp(part) if up.logs else part)
+    table = np.broadcast_to(table, tree.sizes[asked])
+    total = float(table.sum())
+    log_z = Estimate(up.log_z + float(np.log(total)), "exact")
+    scope = tuple(variables[int(i)] for i in asked)
+    return Result("", Status.EXACT, log_z=log_z, joint=Joint(scope, table / total))

@@ -1,0 +1,195 @@
+"""Planning and running a binary join tree: the machinery the exact algorithms share.
+
+    plan      order -> binary join tree, filed in the graph's memo under its structure, so repeated
+              questions about one structure plan once, whatever the evidence values
+    forecast  what the plan will store and multiply, checked against the limits before allocating
+    climb     the upward pass; scaled numbers first, logarithms if a range would underflow
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...core.errors import TooLargeError
+from ...core.evidence import Restriction
+from ...core.factor_graph import FactorGraph
+from ...kernels import join_tree as kernel
+from ...kernels.support import supported_states
+from ...structures.elimination import EliminationOrder, elimination_order
+from ...structures.join_tree import JoinTree, join_tree
+from ..base import Problem, algorithms
+
+__all__ = ["Climb", "Forecast", "Limits", "climb", "forecast", "plan", "prune"]
+
+_PRUNE_FROM = 2.0**20  # operations from which looking for impossible states pays
+_HOPELESS = 45.0  # log2 of a table no machine holds; the tree is not even laid out
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What an exact computation needs, known before anything is allocated."""
+
+    width: int  # members of the largest clique, less one
+    log2_largest: float  # of the largest clique table
+    log2_entries: float  # of all numbers that have to be stored
+    log2_operations: float  # of the multiplications of one upward pass
+
+    @property
+    def gigabytes(self) -> float:
+        """Memory for the stored numbers."""
+        return float(2.0 ** (self.log2_entries + 3 - 30))
+
+    def __str__(self) -> str:
+        size = f"{self.gigabytes:.3g} GB" if self.log2_entries < 60 else f"2^{self.log2_entries - 27:.0f} GB"
+        return (
+            f"width {self.width}, {size} (2^{self.log2_entries:.1f} numbers), "
+            f"2^{self.log2_operations:.1f} operations"
+        )
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When an exact computation is refused."""
+
+    memory_gb: float | None  # None: half of the machine's memory
+    log2_operations: float
+
+    def refuse(self, forecast: Forecast) -> None:
+        """Raise `TooLargeError` if the forecast exceeds a limit."""
+        allowed = machine_gigabytes() / 2 if self.memory_gb is None else self.memory_gb
+        if forecast.log2_entries > 62 or forecast.gigabytes > allowed:
+            limit = f"the limit of {allowed:.3g} GB (option memory_gb)"
+        elif forecast.log2_operations > self.log2_operations:
+            limit = f"the limit of 2^{self.log2_operations:g} operations (option max_log2_operations)"
+        else:
+            return
+        raise TooLargeError(f"exact inference needs {forecast}: more than {limit}; {_way_out()}")
+
+
+def _way_out() -> str:
+    names = [n for n in algorithms.names() if "exact" not in algorithms.get(n).promises]
+    if names:
+        return f"use an approximate method: {', '.join(names)}"
+    return "raise the limit, add evidence, or split the model (this version has no approximate method)"
+
+
+def machine_gigabytes() -> float:
+    """Physical memory of this machine."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    except (AttributeError, ValueError, OSError):
+        return 8.0  # no way to ask: assume a modest machine
+
+
+def plan(problem: Problem, keep: tuple[int, ...], effort: float) -> tuple[Forecast, JoinTree | None]:
+    """The forecast, and the join tree unless it is hopeless; recalled if planned before."""
+    graph = problem.graph
+    levels = problem.levels
+    if keep:
+        levels = levels.copy()
+        levels[list(keep)] = levels.max(initial=0) + 1
+    return graph.memo.recall(  # type: ignore[no-any-return]
+        ("join tree", _digest(graph, levels), keep, effort), lambda: _plan(graph, levels, keep, effort)
+    )
+
+
+def _digest(graph: FactorGraph, levels: np.ndarray) -> bytes:
+    """A short name of everything a plan depends on."""
+    made = hashlib.blake2b(digest_size=16)
+    for array in (graph.variables.sizes, graph.scope_start, graph.scope, levels):
+        made.update(np.ascontiguousarray(array).data)
+    return made.digest()
+
+
+def _plan(
+    graph: FactorGraph, levels: np.ndarray, keep: tuple[int, ...], effort: float
+) -> tuple[Forecast, JoinTree | None]:
+    order = elimination_order(graph, levels=levels, effort=effort)
+    if order.log2_largest > _HOPELESS:
+        return _rough(order), None
+    tree = join_tree(graph, order, keep)
+    made = Forecast(
+        order.width,
+        order.log2_largest,
+        float(np.log2(tree.entries)),
+        float(np.log2(max(tree.operations, 1.0))),
+    )
+    return made, tree
+
+
+def _rough(order: EliminationOrder) -> Forecast:
+    """A forecast from the cliques alone, where the tree is too large to be laid out."""
+    return Forecast(order.width, order.log2_largest, order.log2_largest, order.log2_total)
+
+
+def forecast(model: object, *, levels: np.ndarray | None = None) -> Forecast:
+    """What exact inference on this model would need.
+
+    Examples
+    --------
+    >>> import credo
+    >>> from credo.inference.exact.junction_tree import forecast
+    >>> forecast(credo.datasets.asia()).width
+    2
+    """
+    graph: FactorGraph = model.to_factor_graph()  # type: ignore[attr-defined]
+    n = len(graph.variables)
+    flat = np.zeros(n, dtype=np.int64) if levels is None else levels
+    return plan(Problem(graph, np.ones(n), flat), (), 1.0)[0]
+
+
+def prune(problem: Problem, forecast: Forecast) -> Restriction | None:
+    """The states that zeros leave possible, if looking for them pays; None if all are."""
+    graph = problem.graph
+    if forecast.log2_operations < np.log2(_PRUNE_FROM) or not np.isneginf(graph.log_tables).any():
+        return None
+    keep = supported_states(
+        graph.log_tables, graph.table_start, graph.scope_start, graph.scope, graph.variables.state_start
+    )
+    if not np.logical_or.reduceat(keep, graph.variables.state_start[:-1]).all():
+        raise problem.contradiction()
+    restriction = Restriction(graph.variables, keep)
+    return None if restriction.is_trivial else restriction
+
+
+@dataclass
+class Climb:
+    """A finished upward pass."""
+
+    tree: JoinTree
+    arena: np.ndarray  # all tensors
+    logs: bool  # whether they hold logarithms
+    log_z: float  # value of the powered sum (of the table over the kept variables: its log maximum)
+
+
+def climb(problem: Problem, tree: JoinTree, *, logs: bool = False) -> Climb:
+    """Run the upward pass on the problem's tables."""
+    graph, heat = problem.graph, problem.temperatures
+    logs = logs or bool(((heat != 0) & (heat != 1)).any())
+    arena = np.empty(tree.entries)
+    code, scale = kernel.upward(
+        graph.log_tables,
+        graph.table_start,
+        tree.scope_start,
+        tree.scope,
+        tree.left,
+        tree.right,
+        tree.eliminated,
+        tree.start,
+        tree.axes,
+        tree.offset,
+        tree.sizes,
+        heat,
+        logs,
+        arena,
+    )
+    if code == kernel.UNDERFLOW:
+        return climb(problem, tree, logs=True)
+    if code == kernel.IMPOSSIBLE:
+        raise problem.contradiction()
+    free = (heat[tree.lonely] * np.log(tree.sizes[tree.lonely])).sum()
+    return Climb(tree, arena, logs, float(scale[tree.roots].sum() + free))

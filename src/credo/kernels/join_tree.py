@@ -1,0 +1,294 @@
+"""Passes over a binary join tree: values up, adjoints down, states down.
+
+Upward:    T_out = op_{x_v} T_left T_right                          (steps in order)
+Downward:  adj_left(x_left) = sum over the rest of adj_out T_right  (steps in reverse)
+           p(x_a) proportional to  T_a adj_a  for every leaf (factor) a.
+
+An adjoint replaces the value it belongs to as soon as that value is no longer needed, so one arena
+holds both passes. Values are scaled to a maximum of one, the logarithm of the scale is kept per
+tensor. As long as every positive entry stays above `_SAFE`, no product of two of them can
+underflow; otherwise the pass reports UNDERFLOW and the caller repeats it with logarithms.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .contraction import MUL_ADD, MUL_MAX, contract, log_contract, make_workspace, plan_nest, rescale
+from .contraction import _run_nest as run_nest
+from .jit import jit
+
+__all__ = ["FINE", "IMPOSSIBLE", "UNDERFLOW", "read_marginals", "trace_states", "upward", "downward"]
+
+FINE, UNDERFLOW, IMPOSSIBLE = 0, 1, 2
+_SAFE = 1e-150  # the product of two such numbers is still a normal double
+
+
+@jit
+def _permute(source, from_axes, target, to_axes, sizes, work):
+    """Copy a table into another axis order."""
+    same = True
+    for k in range(len(from_axes)):
+        same = same and from_axes[k] == to_axes[k]
+    if same:
+        target[:] = source
+        return
+    strides, seen, loops, lists = work
+    rows = plan_nest(from_axes, from_axes[:0], to_axes, sizes, strides, seen, loops)
+    target[:] = 0.0
+    run_nest(MUL_ADD, source, np.ones(1), target, target, 1.0, loops, rows, lists[0])
+
+
+@jit
+def load(log_tables, table_start, scope_start, scope, start, axes, offset, sizes, logs, arena, scale, work):
+    """Put every factor's table into its leaf, scaled to a maximum of one."""
+    code = FINE
+    for a in range(len(table_start)):
+        size = offset[a + 1] - offset[a]
+        leaf = arena[offset[a] : offset[a] + size]
+        table = log_tables[table_start[a] : table_start[a] + size]
+        top = -np.inf
+        for i in range(size):
+            top = max(top, table[i])
+        if top == -np.inf:
+            return IMPOSSIBLE
+        scale[a] = top
+        values = np.empty(size)
+        if logs:
+            for i in range(size):
+                values[i] = table[i] - top
+        else:
+            least = 1.0
+            for i in range(size):
+                value = np.exp(table[i] - top)
+                values[i] = value
+                if value < least and table[i] > -np.inf:
+                    least = value
+            if least < _SAFE:
+                code = UNDERFLOW
+        _permute(values, scope[scope_start[a] : scope_start[a + 1]], leaf, axes[start[a] : start[a + 1]], sizes, work)
+    return code
+
+
+@jit
+def upward(
+    log_tables, table_start, scope_start, scope, left, right, eliminated, start, axes, offset, sizes, heat, logs, arena
+):
+    """Load the factors and run all steps.
+
+    Parameters
+    ----------
+    log_tables, table_start, scope_start, scope
+        The factors; scopes without one-state variables.
+    left, right, eliminated, start, axes, offset
+        The tree: steps, tensor axes in layout order, and where each tensor lies in the arena.
+    sizes, heat
+        States and temperature of each variable.
+    logs
+        Whether to work with logarithms (always safe, slower).
+    arena
+        Room for all tensors; entry 0 is the neutral element for missing operands.
+
+    Returns
+    -------
+    code, scale
+        FINE, UNDERFLOW or IMPOSSIBLE, and the log scale of every tensor.
+    """
+    tensors, leaves = len(start) - 1, len(table_start)
+    depth = 1
+    for t in range(tensors):
+        depth = max(depth, start[t + 1] - start[t])
+    work = make_workspace(len(sizes), 2 * depth + 2)
+    scale = np.zeros(tensors)
+    arena[0] = 0.0 if logs else 1.0
+    code = load(log_tables, table_start, scope_start, scope, start, axes, offset, sizes, logs, arena, scale, work)
+    if code != FINE:
+        return code, scale
+    unit = axes[:0]
+    for s in range(len(left)):
+        t, u, out = left[s], right[s], leaves + s
+        A, axes_a = arena[offset[t] : offset[t + 1]], axes[start[t] : start[t + 1]]
+        C, axes_c = arena[offset[out] : offset[out + 1]], axes[start[out] : start[out + 1]]
+        B = arena[0:1] if u < 0 else arena[offset[u] : offset[u + 1]]
+        axes_b = unit if u < 0 else axes[start[u] : start[u + 1]]
+        temperature = 1.0 if eliminated[s] < 0 else heat[eliminated[s]]
+        scale[out] = scale[t] + (0.0 if u < 0 else scale[u])
+        if logs:
+            log_contract(temperature, A, axes_a, B, axes_b, C, axes_c, sizes, work)
+            top = C.max()
+            if top == -np.inf:
+                return IMPOSSIBLE, scale
+            C -= top
+            scale[out] += top
+        else:
+            contract(MUL_ADD if temperature == 1.0 else MUL_MAX, A, axes_a, B, axes_b, C, axes_c, sizes, work)
+            top, least = rescale(C)
+            if top == -np.inf:
+                return IMPOSSIBLE, scale
+            if least < _SAFE:
+                return UNDERFLOW, scale
+            scale[out] += top
+    return FINE, scale
+
+
+@jit
+def downward(left, right, start, axes, offset, leaves, sizes, logs, arena):
+    """Turn every leaf's value into its (unnormalised) marginal; returns FINE or UNDERFLOW."""
+    tensors = len(start) - 1
+    depth = 1
+    for t in range(tensors):
+        depth = max(depth, start[t + 1] - start[t])
+    work = make_workspace(len(sizes), 2 * depth + 2)
+    consumed = np.zeros(tensors, np.int8)
+    largest = 1
+    for s in range(len(left)):
+        t, u = left[s], right[s]
+        consumed[t] = 1
+        largest = max(largest, offset[t + 1] - offset[t])
+        if u >= 0:
+            consumed[u] = 1
+            largest = max(largest, offset[u + 1] - offset[u])
+    for t in range(tensors):
+        if not consumed[t] and t >= leaves:
+            arena[offset[t] : offset[t + 1]] = 0.0 if logs else 1.0
+    first, second = np.empty(largest), np.empty(largest)
+    unit = axes[:0]
+    for s in range(len(left) - 1, -1, -1):
+        t, u, out = left[s], right[s], leaves + s
+        A, axes_a = arena[offset[t] : offset[t + 1]], axes[start[t] : start[t + 1]]
+        C, axes_c = arena[offset[out] : offset[out + 1]], axes[start[out] : start[out + 1]]
+        B = arena[0:1] if u < 0 else arena[offset[u] : offset[u + 1]]
+        axes_b = unit if u < 0 else axes[start[u] : start[u + 1]]
+        adj_a, adj_b = first[: len(A)], second[: len(B)]
+        if logs:
+            log_contract(1.0, C, axes_c, B, axes_b, adj_a, axes_a, sizes, work)
+            if u >= 0:
+                log_contract(1.0, C, axes_c, A, axes_a, adj_b, axes_b, sizes, work)
+        else:
+            contract(MUL_ADD, C, axes_c, B, axes_b, adj_a, axes_a, sizes, work)
+            if u >= 0:
+                contract(MUL_ADD, C, axes_c, A, axes_a, adj_b, axes_b, sizes, work)
+        if not _replace(A, adj_a, t < leaves, logs) or (u >= 0 and not _replace(B, adj_b, u < leaves, logs)):
+            return UNDERFLOW
+    return FINE
+
+
+@jit
+def _replace(value, adjoint, is_leaf, logs):
+    """Put the adjoint, or for a leaf its product with the value, in the value's place."""
+    if logs:
+        if is_leaf:
+            value += adjoint
+        else:
+            value[:] = adjoint
+        value -= value.max()
+        return True
+    top, least = rescale(adjoint)
+    if is_leaf:
+        for i in range(len(value)):
+            value[i] *= adjoint[i]
+    else:
+        value[:] = adjoint
+    return least >= _SAFE
+
+
+@jit
+def read_marginals(scope_start, scope, start, axes, offset, sizes, state_start, home, logs, arena):
+    """Factor marginals in the factors' own axis order, and variable marginals.
+
+    `home[i]` is an edge (position in `scope`) of a small factor that mentions variable i, or -1.
+    """
+    leaves = len(scope_start) - 1
+    depth = 1
+    for a in range(leaves):
+        depth = max(depth, scope_start[a + 1] - scope_start[a])
+    work = make_workspace(len(sizes), 2 * depth + 2)
+    tables = np.empty(offset[leaves] - offset[0])
+    for a in range(leaves):
+        p = tables[offset[a] - offset[0] : offset[a + 1] - offset[0]]
+        _permute(arena[offset[a] : offset[a + 1]], axes[start[a] : start[a + 1]], p, scope[scope_start[a] : scope_start[a + 1]], sizes, work)
+        total = 0.0
+        for i in range(len(p)):
+            if logs:
+                p[i] = np.exp(p[i])
+            total += p[i]
+        for i in range(len(p)):
+            p[i] /= total
+    states = np.empty(state_start[-1])
+    for i in range(len(sizes)):
+        m = states[state_start[i] : state_start[i + 1]]
+        if home[i] < 0:
+            m[:] = 1.0 / len(m)
+            continue
+        a = np.searchsorted(scope_start, home[i], side="right") - 1
+        p = tables[offset[a] - offset[0] : offset[a + 1] - offset[0]]
+        stride = 1
+        for e in range(home[i] + 1, scope_start[a + 1]):
+            stride *= sizes[scope[e]]
+        m[:] = 0.0
+        for base in range(0, len(p), stride * len(m)):
+            for k in range(len(m)):
+                for j in range(base + k * stride, base + (k + 1) * stride):
+                    m[k] += p[j]
+        m /= m.sum()
+    return tables, states
+
+
+@jit
+def trace_states(left, right, eliminated, start, axes, offset, leaves, sizes, heat, logs, arena, uniform, states):
+    """Walk the steps in reverse and choose the eliminated states given those chosen before.
+
+    With `uniform` of shape (rows, n) states are drawn at random from their conditionals; with no
+    columns they are maximised, for the variables of temperature zero, ties to the lowest index.
+    `states` (rows, n) is filled in place; variables that no step eliminates keep their entry.
+    """
+    sampling = uniform.shape[1] > 0
+    weights = np.empty(max(1, sizes.max()) if len(sizes) else 1)
+    for s in range(len(left) - 1, -1, -1):
+        v = eliminated[s]
+        if v < 0 or (not sampling and heat[v] != 0.0):
+            continue
+        t, u = left[s], right[s]
+        for row in range(len(states)):
+            states[row, v] = 0
+            pa, step_a = _locate(axes[start[t] : start[t + 1]], sizes, states[row], v)
+            pb, step_b = 0, 0
+            if u >= 0:
+                pb, step_b = _locate(axes[start[u] : start[u + 1]], sizes, states[row], v)
+            base_b = 0 if u < 0 else offset[u]
+            for k in range(sizes[v]):
+                a, b = arena[offset[t] + pa + k * step_a], arena[base_b + pb + k * step_b]
+                weights[k] = a + b if logs else a * b
+            w = weights[: sizes[v]]
+            if sampling:
+                states[row, v] = _draw(w, logs, uniform[row, v])
+            else:
+                states[row, v] = np.argmax(w)
+
+
+@jit
+def _locate(axes, sizes, state, v):
+    """Offset of a joint state in a tensor, and the step of variable v's axis."""
+    where, stride, step = 0, 1, 0
+    for k in range(len(axes) - 1, -1, -1):
+        if axes[k] == v:
+            step = stride
+        where += stride * state[axes[k]]
+        stride *= sizes[axes[k]]
+    return where, step
+
+
+@jit
+def _draw(weights, logs, u):
+    """Index drawn with probability proportional to the weights, from one uniform number."""
+    if logs:
+        weights[:] = np.exp(weights - weights.max())
+    target = u * weights.sum()
+    last = 0
+    for k in range(len(weights)):
+        if weights[k] > 0.0:
+            last = k
+            target -= weights[k]
+            if target < 0.0:
+                return k
+    return last
