@@ -95,6 +95,9 @@ class Variable:
         ):
             if 0 <= state < self.size:
                 return int(state)
+            # A negative number is no index, but may be a label, as the spins of an Ising model are.
+            if state < 0 and str(int(state)) in self.states:
+                return self.states.index(str(int(state)))
         elif str(state) in self.states:
             return self.states.index(str(state))
         raise EvidenceError(

@@ -261,7 +261,7 @@ def query(
     --------
     >>> import credo
     >>> credo.query(credo.datasets.sprinkler(), "wet", given=["rain"])["yes", "no"].__round__(6)
-    0.38
+    0.378
     """
     question = _Question.of(model, evidence)
     names, given = _names(variables), _names(given)

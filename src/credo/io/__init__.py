@@ -1,1 +1,1 @@
-""""""
+"""File formats, one file each; `formats.py` chooses by extension."""

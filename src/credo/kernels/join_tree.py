@@ -1,6 +1,6 @@
 """Passes over a binary join tree: values up, adjoints down, states down.
 
-Upward:    T_out = op_{x_v} T_left T_right                          (steps in order)
+Upward:    T_out = op_{x_E} T_left T_right                          (steps in order)
 Downward:  adj_left(x_left) = sum over the rest of adj_out T_right  (steps in reverse)
            p(x_a) proportional to  T_a adj_a  for every leaf (factor) a.
 
@@ -72,7 +72,7 @@ def load(log_tables, table_start, scope_start, scope, start, axes, offset, sizes
 
 @jit
 def upward(
-    log_tables, table_start, scope_start, scope, left, right, eliminated, start, axes, offset, sizes, heat, logs, arena
+    log_tables, table_start, scope_start, scope, left, right, drop_start, drop, start, axes, offset, sizes, heat, logs, arena
 ):
     """Load the factors and run all steps.
 
@@ -80,8 +80,8 @@ def upward(
     ----------
     log_tables, table_start, scope_start, scope
         The factors; scopes without one-state variables.
-    left, right, eliminated, start, axes, offset
-        The tree: steps, tensor axes in layout order, and where each tensor lies in the arena.
+    left, right, drop_start, drop, start, axes, offset
+        The tree: steps, the variables each eliminates, tensor axes in layout order, and where each tensor lies in the arena.
     sizes, heat
         States and temperature of each variable.
     logs
@@ -111,7 +111,7 @@ def upward(
         C, axes_c = arena[offset[out] : offset[out + 1]], axes[start[out] : start[out + 1]]
         B = arena[0:1] if u < 0 else arena[offset[u] : offset[u + 1]]
         axes_b = unit if u < 0 else axes[start[u] : start[u + 1]]
-        temperature = 1.0 if eliminated[s] < 0 else heat[eliminated[s]]
+        temperature = 1.0 if drop_start[s] == drop_start[s + 1] else heat[drop[drop_start[s]]]
         scale[out] = scale[t] + (0.0 if u < 0 else scale[u])
         if logs:
             log_contract(temperature, A, axes_a, B, axes_b, C, axes_c, sizes, work)
@@ -235,47 +235,67 @@ def read_marginals(scope_start, scope, start, axes, offset, sizes, state_start, 
 
 
 @jit
-def trace_states(left, right, eliminated, start, axes, offset, leaves, sizes, heat, logs, arena, uniform, states):
+def trace_states(
+    left, right, drop_start, drop, start, axes, offset, sizes, heat, logs, arena, uniform, states
+):
     """Walk the steps in reverse and choose the eliminated states given those chosen before.
 
-    With `uniform` of shape (rows, n) states are drawn at random from their conditionals; with no
-    columns they are maximised, for the variables of temperature zero, ties to the lowest index.
+    With `uniform` of shape (rows, steps) states are drawn at random from their conditionals; with no
+    columns they are maximised, where the temperature is zero, ties to the lowest index.
     `states` (rows, n) is filled in place; variables that no step eliminates keep their entry.
     """
     sampling = uniform.shape[1] > 0
-    weights = np.empty(max(1, sizes.max()) if len(sizes) else 1)
     for s in range(len(left) - 1, -1, -1):
-        v = eliminated[s]
-        if v < 0 or (not sampling and heat[v] != 0.0):
+        gone = drop[drop_start[s] : drop_start[s + 1]]
+        if len(gone) == 0 or (not sampling and heat[gone[0]] != 0.0):
             continue
         t, u = left[s], right[s]
+        count = 1
+        for k in range(len(gone)):
+            count *= sizes[gone[k]]
+        steps_a = _steps(axes[start[t] : start[t + 1]], sizes, gone)
+        steps_b = _steps(axes[start[u] : start[u + 1]], sizes, gone) if u >= 0 else np.zeros_like(gone)
+        weights = np.empty(count)
         for row in range(len(states)):
-            states[row, v] = 0
-            pa, step_a = _locate(axes[start[t] : start[t + 1]], sizes, states[row], v)
-            pb, step_b = 0, 0
-            if u >= 0:
-                pb, step_b = _locate(axes[start[u] : start[u + 1]], sizes, states[row], v)
-            base_b = 0 if u < 0 else offset[u]
-            for k in range(sizes[v]):
-                a, b = arena[offset[t] + pa + k * step_a], arena[base_b + pb + k * step_b]
-                weights[k] = a + b if logs else a * b
-            w = weights[: sizes[v]]
-            if sampling:
-                states[row, v] = _draw(w, logs, uniform[row, v])
-            else:
-                states[row, v] = np.argmax(w)
+            for k in range(len(gone)):
+                states[row, gone[k]] = 0
+            pa = offset[t] + _locate(axes[start[t] : start[t + 1]], sizes, states[row])
+            pb = 0 if u < 0 else offset[u] + _locate(axes[start[u] : start[u + 1]], sizes, states[row])
+            for c in range(count):
+                rest, qa, qb = c, pa, pb
+                for k in range(len(gone) - 1, -1, -1):
+                    digit = rest % sizes[gone[k]]
+                    rest //= sizes[gone[k]]
+                    qa += digit * steps_a[k]
+                    qb += digit * steps_b[k]
+                weights[c] = arena[qa] + arena[qb] if logs else arena[qa] * arena[qb]
+            chosen = _draw(weights, logs, uniform[row, s]) if sampling else np.argmax(weights)
+            for k in range(len(gone) - 1, -1, -1):
+                states[row, gone[k]] = chosen % sizes[gone[k]]
+                chosen //= sizes[gone[k]]
 
 
 @jit
-def _locate(axes, sizes, state, v):
-    """Offset of a joint state in a tensor, and the step of variable v's axis."""
-    where, stride, step = 0, 1, 0
+def _steps(axes, sizes, wanted):
+    """Step in a tensor of each wanted variable's axis, zero where it has none."""
+    steps = np.zeros_like(wanted)
+    stride = 1
     for k in range(len(axes) - 1, -1, -1):
-        if axes[k] == v:
-            step = stride
+        for j in range(len(wanted)):
+            if axes[k] == wanted[j]:
+                steps[j] = stride
+        stride *= sizes[axes[k]]
+    return steps
+
+
+@jit
+def _locate(axes, sizes, state):
+    """Offset of a joint state in a tensor."""
+    where, stride = 0, 1
+    for k in range(len(axes) - 1, -1, -1):
         where += stride * state[axes[k]]
         stride *= sizes[axes[k]]
-    return where, step
+    return where
 
 
 @jit

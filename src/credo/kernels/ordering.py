@@ -8,8 +8,8 @@ vertex with the smallest cost goes next:
     weighted-min-fill   sum of d_i d_j over the missing edges ij
     min-size            entries of the table over v and N(v), in log2
 
-Ties are broken by a random key per vertex; `noise` multiplies costs by random factors, which
-makes restarts explore. Vertices of a lower level go first (sums before maxima). Vertices with at
+Ties are broken by a random key per vertex; `noise` multiplies costs by a factor per vertex, which
+is what a search over orders varies. Vertices of a lower level go first (sums before maxima). Vertices with at
 most one neighbour are stripped beforehand in linear time, so trees of a million vertices take no
 heap; the rest uses a lazy binary heap and adjacency lists that grow in one pool.
 """
@@ -57,9 +57,10 @@ def _strip(start, neighbour, level, alive, degree, order):
 
 
 @jit
-def _cost(v, heuristic, pool, first, count, weight, mark, stamp):
+def _cost(v, heuristic, pool, first, count, weight, mark, stamp, work):
     """Cost of eliminating v now; `mark` with a fresh `stamp` is scratch."""
     begin, size = first[v], count[v]
+    work[0] += size
     if heuristic == 0:
         return float(size)
     if heuristic == 3:
@@ -73,6 +74,7 @@ def _cost(v, heuristic, pool, first, count, weight, mark, stamp):
     if heuristic == 1:
         for e in range(begin, begin + size):
             u = pool[e]
+            work[0] += count[u]
             for g in range(first[u], first[u] + count[u]):
                 if mark[pool[g]] == stamp:
                     linked += 1.0
@@ -82,6 +84,7 @@ def _cost(v, heuristic, pool, first, count, weight, mark, stamp):
         u = pool[e]
         plain += weight[u]
         squares += weight[u] * weight[u]
+        work[0] += count[u]
         for g in range(first[u], first[u] + count[u]):
             if mark[pool[g]] == stamp:
                 linked += weight[u] * weight[pool[g]]
@@ -147,14 +150,14 @@ def greedy_order(start, neighbour, weight, level, heuristic, tie, noise, limit):
     tie
         Random key per vertex.
     noise
-        Random factor per vertex on its cost (ones for none).
+        Factor per vertex on its cost (ones for none).
     limit
         Give up when the summed table sizes exceed this; the order is then empty.
 
     Returns
     -------
-    order, total, widest
-        The order, the sum of all clique table sizes, and log2 of the largest one.
+    order, total, work
+        The order, the sum of all clique table sizes, and how many list entries were looked at.
     """
     n = len(start) - 1
     order = np.empty(n, np.int64)
@@ -163,7 +166,7 @@ def greedy_order(start, neighbour, weight, level, heuristic, tie, noise, limit):
     for v in range(n):
         degree[v] = start[v + 1] - start[v]
     done = _strip(start, neighbour, level, alive, degree, order)
-    total, widest = 0.0, 0.0
+    total = 0.0
     gone = np.zeros(n, np.int8)
     for k in range(done):
         v = order[k]
@@ -173,9 +176,8 @@ def greedy_order(start, neighbour, weight, level, heuristic, tie, noise, limit):
             if gone[neighbour[e]] == 0:
                 size *= weight[neighbour[e]]
         total += size
-        widest = max(widest, np.log2(size))
     if done == n:
-        return order, total, widest
+        return order, total, n + len(neighbour)
 
     # Adjacency of what is left, in a pool where lists move to the end when they outgrow their room.
     first = np.zeros(n, np.int64)
@@ -194,6 +196,7 @@ def greedy_order(start, neighbour, weight, level, heuristic, tie, noise, limit):
             room[v] = count[v]
     mark = np.zeros(n, np.int64)
     stamp = 0
+    work = np.full(1, n + len(neighbour), np.int64)
     version = np.zeros(n, np.int64)
     keys = np.empty(4 * n + 16)
     ties = np.empty(4 * n + 16)
@@ -219,7 +222,7 @@ def greedy_order(start, neighbour, weight, level, heuristic, tie, noise, limit):
                 v = pending[cursor]
                 cursor += 1
                 stamp += 1
-                cost = _cost(v, heuristic, pool, first, count, weight, mark, stamp) * noise[v]
+                cost = _cost(v, heuristic, pool, first, count, weight, mark, stamp, work) * noise[v]
                 if heap == len(keys):
                     keys, ties = _double(keys, 16), _double(ties, 16)
                     items, stamps = _double(items, 16), _double(stamps, 16)
@@ -238,9 +241,8 @@ def greedy_order(start, neighbour, weight, level, heuristic, tie, noise, limit):
         for e in range(begin, begin + size):
             entries *= weight[pool[e]]
         total += entries
-        widest = max(widest, np.log2(entries))
         if total > limit:
-            return order[:0], total, widest
+            return order[:0], total, work[0]
         # Join the neighbours pairwise and drop v from their lists.
         filled = False
         for e in range(begin, begin + size):
@@ -299,14 +301,14 @@ def greedy_order(start, neighbour, weight, level, heuristic, tie, noise, limit):
             if level[u] > current:
                 continue
             stamp += 1
-            cost = _cost(u, heuristic, pool, first, count, weight, mark, stamp) * noise[u]
+            cost = _cost(u, heuristic, pool, first, count, weight, mark, stamp, work) * noise[u]
             version[u] += 1
             if heap == len(keys):
                 keys, ties = _double(keys, 16), _double(ties, 16)
                 items, stamps = _double(items, 16), _double(stamps, 16)
             _push(keys, ties, items, stamps, heap, cost, tie[u], u, version[u])
             heap += 1
-    return order, total, widest
+    return order, total, work[0]
 
 
 @jit

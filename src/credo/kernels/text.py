@@ -113,7 +113,9 @@ def _to_bits(w, q, powers):
 
 
 @jit
-def scan_numbers(text, bits, hard, powers):
+def scan_numbers(
+    text: np.ndarray, bits: np.ndarray, hard: np.ndarray, powers: np.ndarray
+) -> tuple[int, int, int, int]:
     """Read whitespace-separated decimal numbers.
 
     Parameters
@@ -177,7 +179,7 @@ def scan_numbers(text, bits, hard, powers):
             power, first = 0, at
             while at < n and 48 <= text[at] <= 57:
                 if power < 100000:
-                    power = power * 10 + np.int64(text[at] - 48)
+                    power = power * 10 + int(text[at] - 48)
                 at += 1
             if at == first:
                 return count, undecided, at, start
@@ -199,7 +201,7 @@ def scan_numbers(text, bits, hard, powers):
 
 
 @jit
-def count_tokens(text):
+def count_tokens(text: np.ndarray) -> int:
     """Number of whitespace-separated tokens."""
     count, inside = 0, False
     for c in text:

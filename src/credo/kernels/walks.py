@@ -6,12 +6,14 @@ The functions here are plain Python so that small streams are walked without loa
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 __all__ = ["block_starts", "record_starts", "tuple_starts"]
 
 
-def record_starts(values, at, count, starts):
+def record_starts(values: Any, at: int, count: int, starts: np.ndarray) -> int:
     """Walk `count` records of the form (length, entries...) that begin at position `at`.
 
     Fills `starts` with the position of each length and of the end; returns the number of
@@ -25,12 +27,12 @@ def record_starts(values, at, count, starts):
         length = values[at]
         if not (0 <= length < n - at) or length != np.floor(length):
             return a
-        at += 1 + np.int64(length)
+        at += 1 + int(length)
     starts[count] = at
     return count
 
 
-def block_starts(values, at, count, starts):
+def block_starts(values: Any, at: int, count: int, starts: np.ndarray) -> int:
     """Walk `count` blocks (k, k labels, k sizes, e, e pairs) that begin at position `at`.
 
     Fills `starts` with the position of each block and of the end; returns the number of blocks
@@ -44,16 +46,16 @@ def block_starts(values, at, count, starts):
         arity = values[at]
         if arity < 0 or arity != np.floor(arity) or 2 * arity + 1 >= n - at:
             return a
-        at += 1 + 2 * np.int64(arity)
+        at += 1 + 2 * int(arity)
         entries = values[at]
         if entries < 0 or entries != np.floor(entries) or 2 * entries >= n - at:
             return a
-        at += 1 + 2 * np.int64(entries)
+        at += 1 + 2 * int(entries)
     starts[count] = at
     return count
 
 
-def tuple_starts(values, at, count, starts):
+def tuple_starts(values: Any, at: int, count: int, starts: np.ndarray) -> int:
     """Walk `count` cost functions (k, |k| variables, default, t, t rows of |k| states and a cost).
 
     A negative t stands for a table given before and has no rows. Fills `starts` as above.
@@ -66,10 +68,10 @@ def tuple_starts(values, at, count, starts):
         arity = abs(values[at])
         if arity != np.floor(arity) or arity + 2 >= n - at:
             return a
-        at += 2 + np.int64(arity)
+        at += 2 + int(arity)
         rows = max(values[at], 0.0)
         if rows != np.floor(rows) or rows * (arity + 1) >= n - at:
             return a
-        at += 1 + np.int64(rows) * (np.int64(arity) + 1)
+        at += 1 + int(rows) * (int(arity) + 1)
     starts[count] = at
     return count

@@ -1,10 +1,10 @@
 """Elimination orders, and what they will cost before anything is allocated.
 
 Eliminating a variable joins its neighbours to a clique; the largest such clique gives the width,
-the sum of the clique tables the work. Finding the best order is NP-hard, so greedy heuristics are
-run several times with ties and small perturbations drawn from a seed, and the cheapest order wins.
-How many times depends only on the forecast itself: searching is worth about as long as the
-computation it speeds up, and the same seed gives the same order on every machine.
+the sum of the clique tables the work. Finding the best order is NP-hard. Greedy heuristics are steered
+by a factor and a tie-breaking key per variable, and a seeded hill climbing over these looks for a
+cheaper order. How long depends only on counted work: searching is worth as long as the computation
+it speeds up, and the same seed gives the same order on every machine.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ __all__ = ["EliminationOrder", "Heuristic", "elimination_order", "free_scopes", 
 
 Heuristic = Literal["search", "min-fill", "weighted-min-fill", "min-degree", "min-size", "maximum-cardinality"]
 
-_NOISE = 0.2  # relative perturbation of costs in restarts; found best on grids
-_RUN_NANOSECONDS = 3.0  # a contraction and its two adjoints, per entry
-_SEARCH_NANOSECONDS = 20_000.0  # one greedy run, per variable
-_MAX_TRIALS = 100
+_DISTURBED = (0.02, 0.1, 0.3)  # shares of the variables a search step disturbs
+_RUN_NANOSECONDS = 3.0  # a contraction and its two adjoints, per table entry
+_SEARCH_NANOSECONDS = 3.0  # a greedy run, per list entry looked at
+_LONGEST_SEARCH = 2.5e9  # nanoseconds
+_HOPELESS = 2.0**70  # summed table sizes from which no search leads to a feasible order
 
 
 @dataclass(frozen=True)
@@ -79,13 +80,13 @@ def elimination_order(
     graph
         The factor graph; one-state variables cost nothing and join nothing.
     heuristic
-        `"search"` tries min-fill and weighted min-fill with restarts; the other names run once.
+        `"search"` improves min-fill and weighted min-fill by hill climbing; the other names run once.
     levels
         One number per variable: lower levels are eliminated first (sums before maxima).
     effort
-        How long to search, as a multiple of the expected time of the computation.
+        How much work to search, as a multiple of the computation's own.
     seed
-        Breaks ties and drives restarts.
+        Breaks ties and drives the search.
 
     Examples
     --------
@@ -94,7 +95,7 @@ def elimination_order(
     >>> elimination_order(credo.datasets.asia().to_factor_graph()).width
     2
     """
-    from ..kernels.ordering import HEURISTICS, greedy_order, maximum_cardinality_order
+    from ..kernels.ordering import HEURISTICS, maximum_cardinality_order
 
     check.one_of("heuristic", heuristic, ["search", "maximum-cardinality", *HEURISTICS])
     check.at_least("effort", effort, 0)
@@ -109,28 +110,58 @@ def elimination_order(
             raise QueryError("maximum-cardinality: expected one level, got several; use min-fill")
         return _finish(graph, adjacency, maximum_cardinality_order(start, neighbour, rng.random(n)))
 
-    ones = np.ones(n)
     names = ["min-fill", "weighted-min-fill"] if heuristic == "search" else [heuristic]
-    best, best_total = None, np.inf
-    scores = []
-    for name in names:
-        order, total, _ = greedy_order(
-            start, neighbour, weight, level, HEURISTICS[name], rng.random(n), ones, np.inf
+    climbers = [_Climber(adjacency, weight, level, HEURISTICS[name], rng) for name in names]
+    if heuristic == "search":
+        _search(climbers, effort)
+    return _finish(graph, adjacency, min(climbers, key=lambda c: c.total).order)
+
+
+class _Climber:
+    """Hill climbing over the factors and tie-breaking keys that steer one greedy heuristic."""
+
+    def __init__(
+        self,
+        adjacency: UndirectedGraph,
+        weight: np.ndarray,
+        level: np.ndarray,
+        heuristic: int,
+        rng: np.random.Generator,
+    ) -> None:
+        self._start, self._neighbour = adjacency.start, adjacency.neighbour
+        self._weight, self._level, self._heuristic, self._rng = weight, level, heuristic, rng
+        self._tie, self._bias = rng.random(len(weight)), np.ones(len(weight))
+        self.order, self.total, self.work = self._greedy(self._tie, self._bias, np.inf)
+
+    def _greedy(self, tie: np.ndarray, bias: np.ndarray, limit: float) -> tuple[np.ndarray, float, int]:
+        from ..kernels.ordering import greedy_order
+
+        return greedy_order(  # type: ignore[no-any-return, no-untyped-call]
+            self._start, self._neighbour, self._weight, self._level, self._heuristic, tie, bias, limit
         )
-        scores.append(total)
-        if total < best_total:
-            best, best_total = order, total
-    if heuristic == "search" and n:
-        spare = effort * best_total * _RUN_NANOSECONDS / (n * _SEARCH_NANOSECONDS)
-        for trial in range(int(min(spare, _MAX_TRIALS * max(effort, 1.0)))):
-            noise = 1 + _NOISE * rng.uniform(-1, 1, n)
-            code = HEURISTICS[names[trial % 2]]
-            order, total, _ = greedy_order(
-                start, neighbour, weight, level, code, rng.random(n), noise, best_total
-            )
-            if len(order) and total < best_total:
-                best, best_total = order, total
-    return _finish(graph, adjacency, best)
+
+    def step(self) -> None:
+        """Disturb a random part of the variables; keep the disturbance if the order is no worse."""
+        n, rng = len(self._weight), self._rng
+        hit = rng.random(n) < rng.choice(_DISTURBED)
+        tie = np.where(hit, rng.random(n), self._tie)
+        bias = self._bias * np.where(hit, np.exp(0.5 * rng.standard_normal(n)), 1.0)
+        order, total, work = self._greedy(tie, bias, self.total)
+        self.work += work
+        if len(order) and total <= self.total:
+            self._tie, self._bias, self.order, self.total = tie, bias, order, total
+
+
+def _search(climbers: list[_Climber], effort: float) -> None:
+    """Climb in turn until searching has cost as much as the best order found will."""
+    while True:
+        best = min(c.total for c in climbers)
+        spent = _SEARCH_NANOSECONDS * sum(c.work for c in climbers)
+        allowed = effort * min(best * _RUN_NANOSECONDS, _LONGEST_SEARCH)
+        if spent >= allowed or best > _HOPELESS:
+            return
+        for climber in climbers:
+            climber.step()
 
 
 def induced_width(graph: FactorGraph, order: Sequence[str]) -> EliminationOrder:

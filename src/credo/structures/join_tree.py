@@ -1,6 +1,6 @@
 """The binary join tree: what an elimination order becomes before it is executed.
 
-Every factor is a leaf; every inner tensor is the product of two others, possibly with one variable
+Every factor is a leaf; every inner tensor is the product of two others, possibly with variables
 eliminated (see `kernels/join_plan.py`). Its size is known before anything is allocated:
 `entries` tensor entries have to be stored, `operations` multiplications done for one upward pass.
 """
@@ -30,7 +30,8 @@ class JoinTree:
     scope: np.ndarray
     left: np.ndarray  # (steps,) first operand
     right: np.ndarray  # (steps,) second operand, -1 for none
-    eliminated: np.ndarray  # (steps,) variable eliminated from the product, -1 for none
+    drop_start: np.ndarray  # (steps + 1,) slices of `drop`
+    drop: np.ndarray  # variables eliminated from each product
     start: np.ndarray  # (tensors + 1,) slices of `axes`
     axes: np.ndarray  # variables of every tensor, in layout order
     offset: np.ndarray  # (tensors + 1,) where each tensor lies in the arena
@@ -58,11 +59,10 @@ class JoinTree:
     @cached_property
     def operations(self) -> float:
         """Multiplications of one upward pass: the size of every step's joint scope."""
-        size = np.diff(self.offset).astype(np.float64)
-        out = size[self.n_leaves :].copy()
-        hit = self.eliminated >= 0
-        out[hit] *= self.sizes[self.eliminated[hit]]
-        return float(out.sum())
+        size = np.diff(self.offset).astype(np.float64)[self.n_leaves :]
+        states = np.log(self.sizes[self.drop].astype(np.float64))
+        summed = np.diff(np.concatenate([[0.0], np.cumsum(states)])[self.drop_start])
+        return float((size * np.exp(summed)).sum())
 
     @cached_property
     def home(self) -> np.ndarray:
@@ -76,8 +76,13 @@ class JoinTree:
         return home
 
 
-def join_tree(graph: FactorGraph, order: EliminationOrder, keep: tuple[int, ...] = ()) -> JoinTree:
-    """The binary join tree of an order; the variables in `keep` are not eliminated."""
+def join_tree(
+    graph: FactorGraph, order: EliminationOrder, levels: np.ndarray, keep: tuple[int, ...] = ()
+) -> JoinTree:
+    """The binary join tree of an order; the variables in `keep` are not eliminated.
+
+    Within a level variables may be eliminated out of their turn; the order must go by rising level.
+    """
     from ..kernels.join_plan import layouts, steps_of_order
 
     if order.log2_largest > _LARGEST_PLAN:
@@ -86,10 +91,10 @@ def join_tree(graph: FactorGraph, order: EliminationOrder, keep: tuple[int, ...]
     sizes = graph.variables.sizes
     scope_start, scope = free_scopes(graph)
     rank = _rank_with_kept_last(order, kept)
-    left, right, eliminated, start, axes, lonely = steps_of_order(
-        rank, sizes, scope_start, scope, len(sizes) - len(kept)
+    left, right, drop_start, drop, start, axes, lonely = steps_of_order(
+        rank, levels, sizes, scope_start, scope, len(sizes) - len(kept)
     )
-    ordered, entries = layouts(left, right, eliminated, start, axes, sizes, graph.n_factors)
+    ordered, entries = layouts(left, right, drop_start, drop, start, axes, sizes, graph.n_factors)
     offset = 1 + np.concatenate([[0], np.cumsum(entries)])
     return JoinTree(
         sizes,
@@ -98,7 +103,8 @@ def join_tree(graph: FactorGraph, order: EliminationOrder, keep: tuple[int, ...]
         scope,
         left,
         right,
-        eliminated,
+        drop_start,
+        drop,
         start,
         ordered,
         offset.astype(np.int64),

@@ -142,12 +142,11 @@ def _maximisers(problem: Problem, up: Climb) -> Assignment | None:
 
 def _samples(problem: Problem, up: Climb, rng: np.random.Generator) -> Samples:
     n = len(problem.graph.variables)
-    uniform = rng.random((problem.samples, n))
     states = np.zeros((problem.samples, n), dtype=np.int64)
     lonely = up.tree.lonely
-    states[:, lonely] = (uniform[:, lonely] * up.tree.sizes[lonely]).astype(np.int64)
-    if n:
-        _trace(up, problem.temperatures, uniform, states)
+    states[:, lonely] = rng.integers(up.tree.sizes[lonely], size=(problem.samples, len(lonely)))
+    if len(up.tree.left):
+        _trace(up, problem.temperatures, rng.random((problem.samples, len(up.tree.left))), states)
     return Samples(problem.graph.variables, states)
 
 
@@ -156,11 +155,11 @@ def _trace(up: Climb, heat: np.ndarray, uniform: np.ndarray, states: np.ndarray)
     kernel.trace_states(
         tree.left,
         tree.right,
-        tree.eliminated,
+        tree.drop_start,
+        tree.drop,
         tree.start,
         tree.axes,
         tree.offset,
-        tree.n_leaves,
         tree.sizes,
         heat,
         up.logs,

@@ -111,7 +111,7 @@ def _plan(
     order = elimination_order(graph, levels=levels, effort=effort)
     if order.log2_largest > _HOPELESS:
         return _rough(order), None
-    tree = join_tree(graph, order, keep)
+    tree = join_tree(graph, order, levels, keep)
     made = Forecast(
         order.width,
         order.log2_largest,
@@ -178,7 +178,8 @@ def climb(problem: Problem, tree: JoinTree, *, logs: bool = False) -> Climb:
         tree.scope,
         tree.left,
         tree.right,
-        tree.eliminated,
+        tree.drop_start,
+        tree.drop,
         tree.start,
         tree.axes,
         tree.offset,

@@ -1,0 +1,69 @@
+# Everything a newcomer or a machine runs. Needs Python 3.11 or newer and make; the rest is
+# installed into .venv by the first target that needs it, once.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+JOBS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test unit lint types format docs bench reproduce warm clean
+
+help:  ## show this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "credo needs Python 3.11 or newer; say which with: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# One stamp per extra: installing again only when pyproject.toml changed.
+$(VENV)/.stamp-%: pyproject.toml | $(BIN)/python
+	$(PIP) --editable ".[$*]"
+	@touch $@
+
+demo: $(VENV)/.stamp-all  ## a small story from a network to a picture
+	$(BIN)/python examples/demo.py
+
+test: lint types unit  ## everything that must be green: lint, types, tests
+
+unit: $(VENV)/.stamp-test warm  ## the tests alone (JOBS=n processes)
+	$(BIN)/python -m pytest -n $(JOBS)
+
+# Kernels are compiled once and cached on disk; done before the tests fan out, so that parallel
+# workers find them instead of each compiling the same ones.
+warm: $(VENV)/.stamp-test
+	@$(BIN)/python tests/warm.py
+
+lint: $(VENV)/.stamp-test  ## ruff: rules and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.stamp-test  ## mypy, strict
+	$(BIN)/mypy
+
+format: $(VENV)/.stamp-test  ## rewrite files the way ruff wants them
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: $(VENV)/.stamp-docs  ## the documentation, into docs/_build
+	$(BIN)/python docs/generate.py
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build
+	@echo "open docs/_build/index.html"
+
+bench: $(VENV)/.stamp-bench  ## speed and memory beside other libraries
+	@for script in benchmarks/*.py; do \
+	  [ -e "$$script" ] || { echo "there are no benchmarks yet"; continue; }; \
+	  echo "== $$script"; $(BIN)/python "$$script" || exit 1; \
+	done
+
+reproduce: $(VENV)/.stamp-all  ## published tables, measured again (none yet)
+	@found=0; for script in experiments/*.py; do \
+	  [ -e "$$script" ] || continue; found=1; \
+	  echo "== $$script"; $(BIN)/python "$$script" || exit 1; \
+	done; [ $$found = 1 ] || echo "there are no experiments yet: nothing to reproduce"
+
+clean:  ## remove what was built, keep .venv
+	rm -rf docs/_build docs/algorithms docs/models .pytest_cache .mypy_cache .ruff_cache .hypothesis out
+	find src tests -name __pycache__ -type d -exec rm -rf {} +

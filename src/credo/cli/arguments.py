@@ -1,0 +1,120 @@
+"""Arguments that several commands share: models, evidence, names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from ..core.errors import EvidenceError
+
+if TYPE_CHECKING:
+    from ..core.variable import Variable, Variables
+
+__all__ = [
+    "EvidenceOption",
+    "JsonOption",
+    "MaxIterOption",
+    "MaximiseOption",
+    "MethodOption",
+    "ModelArgument",
+    "SecondsOption",
+    "SeedOption",
+    "TolOption",
+    "load_model",
+    "read_evidence",
+    "read_maximise",
+]
+
+ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="A model file, such as alarm.bif.")]
+EvidenceOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--evidence",
+        "-e",
+        metavar="NAME=STATE",
+        help="What was observed; repeat it. NAME=0.2,0.8 gives likelihoods; a file name a UAI evidence file.",
+    ),
+]
+MaximiseOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--maximise",
+        "--maximize",
+        metavar="NAME",
+        help="Maximise this variable; repeat it, or say 'all' for MAP.",
+    ),
+]
+MethodOption = Annotated[
+    str | None, typer.Option("--method", "-m", metavar="METHOD", help="As listed by `credo methods`.")
+]
+MaxIterOption = Annotated[int, typer.Option("--max-iter", help="Most steps of an iterative method.")]
+TolOption = Annotated[float, typer.Option("--tol", help="Largest change that counts as converged.")]
+SecondsOption = Annotated[
+    float | None, typer.Option("--seconds", help="Most wall time of an iterative method.")
+]
+SeedOption = Annotated[int, typer.Option("--seed", help="Seed of the random numbers.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def load_model(path: str) -> Any:
+    """The model in a file."""
+    from ..io.formats import load
+
+    return load(path)
+
+
+def read_evidence(variables: Variables, items: Sequence[str] | None) -> dict[str, Any]:
+    """Evidence from NAME=STATE, NAME=likelihood,likelihood,... and names of evidence files."""
+    found: dict[str, Any] = {}
+    for item in items or ():
+        pairs = _from_file(variables, item) if _is_file(item) else [_pair(variables, item)]
+        for name, value in pairs:
+            if name in found:
+                raise EvidenceError(f"evidence: variable '{name}' is observed twice; give it once")
+            found[name] = value
+    return found
+
+
+def read_maximise(names: Sequence[str] | None) -> Literal["all"] | tuple[str, ...]:
+    """`"all"` if it is among the names, else the names."""
+    return "all" if names and "all" in names else tuple(names or ())
+
+
+def _is_file(item: str) -> bool:
+    return "=" not in item or Path(item).is_file()
+
+
+def _from_file(variables: Variables, path: str) -> list[tuple[str, Any]]:
+    if not Path(path).is_file():
+        raise EvidenceError(
+            f"evidence {path!r}: expected NAME=STATE, NAME=likelihood,likelihood "
+            "or the name of an evidence file, got none of them"
+        )
+    from ..io import uai_results
+
+    return list(uai_results.read_evidence(path, variables).items())
+
+
+def _pair(variables: Variables, item: str) -> tuple[str, Any]:
+    """Name and value; of several '=' the first that follows a known name divides."""
+    cuts = [k for k, c in enumerate(item) if c == "="]
+    cut = next((k for k in cuts if item[:k] in variables), cuts[0])
+    name, text = item[:cut], item[cut + 1 :]
+    if name not in variables:
+        return name, text  # refused with a hint where all evidence is checked
+    return name, _value(variables[variables.position(name)], text)
+
+
+def _value(variable: Variable, text: str) -> Any:
+    """A label if there is one of this name, else a list of likelihoods or a state index."""
+    if text in variable.states:
+        return text
+    if "," in text:
+        try:
+            return [float(part) for part in text.split(",")]
+        except ValueError:
+            return text
+    return int(text) if text.isdecimal() else text

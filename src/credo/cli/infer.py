@@ -1,0 +1,167 @@
+"""`credo infer`: marginals, MAP and marginal MAP of a model."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .arguments import (
+    EvidenceOption,
+    JsonOption,
+    MaximiseOption,
+    MaxIterOption,
+    ModelArgument,
+    SecondsOption,
+    SeedOption,
+    TolOption,
+    load_model,
+    read_evidence,
+    read_maximise,
+)
+from .output import bar, is_terminal, note, print_json, print_pairs, print_table
+
+if TYPE_CHECKING:
+    from ..core.result import Joint, Result
+    from ..core.variable import Variables
+
+__all__ = ["run"]
+
+
+def run(
+    model: ModelArgument,
+    method: Annotated[
+        str | None, typer.Argument(metavar="METHOD", help="As listed by `credo methods`; chosen if absent.")
+    ] = None,
+    evidence: EvidenceOption = None,
+    query: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--query",
+            "-q",
+            metavar="NAME",
+            help="Show only this variable; repeat it. A,B shows their joint table.",
+        ),
+    ] = None,
+    maximise: MaximiseOption = None,
+    max_iter: MaxIterOption = 1000,
+    tol: TolOption = 1e-8,
+    seconds: SecondsOption = None,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Answer a question about a model: marginals and log Z, MAP, or marginal MAP."""
+    from ..core.errors import ConvergenceWarning
+    from ..inference.base import infer
+
+    loaded = load_model(model)
+    variables = loaded.to_factor_graph().variables
+    observed = read_evidence(variables, evidence)
+    single, joint = _queries(variables, query or [])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # said below in one line
+        result = infer(
+            loaded,
+            method,
+            evidence=observed,
+            maximise=read_maximise(maximise),
+            max_iter=max_iter,
+            tol=tol,
+            seconds=seconds,
+            seed=seed,
+        )
+    tables = [_joint(loaded, names, observed, method) for names in joint]
+    names = single if query else list(variables.names)
+    if as_json:
+        print_json(_as_dict(result, names, tables))
+    else:
+        _show(result, names, tables)
+    if not result.converged:
+        note(f"{result.algorithm}: {result.status.value}: {result.status.advice}")
+
+
+def _queries(variables: Variables, items: list[str]) -> tuple[list[str], list[list[str]]]:
+    """Single variables, and groups written with commas; every name is checked."""
+    single, joint = [], []
+    for item in items:
+        names = [item] if item in variables or "," not in item else item.split(",")
+        for name in names:
+            variables.position(name)
+        if len(names) == 1:
+            single.append(item)
+        else:
+            joint.append(names)
+    return single, joint
+
+
+def _joint(model: Any, names: list[str], evidence: dict[str, Any], method: str | None) -> Joint:
+    from ..inference.base import query
+
+    given = {} if method is None else {"method": method}
+    return query(model, names, evidence=evidence, **given)
+
+
+def _show(result: Result, names: list[str], tables: list[Joint]) -> None:
+    head = [("method", result.algorithm), ("status", f"{result.status.value}, {result.seconds:.3g} s")]
+    if result.log_z is not None:
+        head.append(("value" if result.assignment is not None else "log Z", str(result.log_z)))
+    print_pairs([*head, *(("note", sentence) for sentence in result.notes)])
+    if result.assignment is not None:
+        chosen = [[name, state] for name, state in result.assignment.items() if name in set(names)]
+        typer.echo("")
+        print_table(["variable", "state"], chosen, [False, False])
+    if result.marginals is not None and names:
+        typer.echo("")
+        _show_marginals(result, names)
+    for joint in tables:
+        typer.echo("")
+        _show_joint(joint)
+
+
+def _show_marginals(result: Result, names: list[str]) -> None:
+    """One line per state; on a terminal the name is not repeated and a bar is drawn."""
+    rows = []
+    for name in names:
+        for k, (state, p) in enumerate(result.marginal(name).items()):
+            row = [name if k == 0 or not is_terminal() else "", state, f"{p:.6f}"]
+            rows.append([*row, bar(p)] if is_terminal() else row)
+    header = ["variable", "state", "probability", ""][: 4 if is_terminal() else 3]
+    print_table(header, rows, [False, False, True, False][: len(header)])
+
+
+def _show_joint(joint: Joint) -> None:
+    import numpy as np
+
+    rows = []
+    for where, p in np.ndenumerate(joint.table):
+        labels = [v.label(k) for v, k in zip(joint.variables, where, strict=True)]
+        rows.append([*labels, f"{p:.6f}"])
+    print_table([*joint.names, "probability"], rows, [False] * len(joint.names) + [True])
+
+
+def _as_dict(result: Result, names: list[str], tables: list[Joint]) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "method": result.algorithm,
+        "status": result.status.value,
+        "converged": result.converged,
+        "seconds": result.seconds,
+        "notes": list(result.notes),
+    }
+    if result.log_z is not None:
+        found["log_z"] = {"value": result.log_z.value, "kind": result.log_z.kind}
+    if result.marginals is not None:
+        found["marginals"] = {name: result.marginal(name) for name in names}
+    if result.assignment is not None:
+        wanted = set(names)
+        found["assignment"] = {n: s for n, s in result.assignment.items() if n in wanted}
+    if tables:
+        found["joints"] = [
+            {
+                "variables": list(joint.names),
+                "states": [list(v.states) for v in joint.variables],
+                "table": joint.table.tolist(),
+            }
+            for joint in tables
+        ]
+    return found

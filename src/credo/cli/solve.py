@@ -1,0 +1,103 @@
+"""`credo solve`: the interface of the UAI competitions.
+
+The answer is written in the result format: the task on the first line, then log10 Z (PR), all
+marginals (MAR), a complete assignment (MAP) or the states of the query variables (MMAP).
+"""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .arguments import MethodOption, SecondsOption, SeedOption, load_model
+from .output import note
+
+if TYPE_CHECKING:
+    from ..core.result import Result
+    from ..core.variable import Variables
+
+__all__ = ["run"]
+
+TASKS = ("PR", "MAR", "MAP", "MMAP")
+
+
+def run(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model file, such as grid.uai.")],
+    rest: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[EVIDENCE] TASK", help="An evidence file if there is one, then PR, MAR, MAP or MMAP."
+        ),
+    ],
+    query: Annotated[
+        str | None, typer.Option("--query", metavar="FILE", help="Query file of MMAP: what to maximise.")
+    ] = None,
+    method: MethodOption = None,
+    seconds: SecondsOption = None,
+    seed: SeedOption = 0,
+    out: Annotated[
+        str | None,
+        typer.Option("--out", "-o", metavar="FILE", help="Where to write; standard output if absent."),
+    ] = None,
+) -> None:
+    """Solve a UAI problem and write the answer in the competition's format."""
+    from ..core.errors import ConvergenceWarning
+    from ..inference.base import infer
+    from ..io.uai_results import read_evidence, read_query
+
+    evidence_file, task = _task(rest)
+    if (task == "MMAP") != (query is not None):
+        wanted = "needs" if task == "MMAP" else "takes no"
+        raise typer.BadParameter(f"{task} {wanted} --query FILE")
+    loaded = load_model(model)
+    variables = loaded.to_factor_graph().variables
+    asked = read_query(query, variables) if query is not None else []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # said below in one line
+        result = infer(
+            loaded,
+            method,
+            evidence=read_evidence(evidence_file, variables) if evidence_file is not None else None,
+            maximise={"MAP": "all", "MMAP": asked}.get(task, ()),  # type: ignore[arg-type]
+            seconds=seconds,
+            seed=seed,
+        )
+    if not result.converged:
+        note(f"{result.algorithm}: {result.status.value}: {result.status.advice}")
+    text = _answer(task, result, variables, asked)
+    if out is None:
+        typer.echo(text, nl=False)
+    else:
+        Path(out).write_text(text, encoding="ascii")
+
+
+def _task(rest: list[str]) -> tuple[str | None, str]:
+    """The evidence file, if any, and the task."""
+    *files, task = rest
+    if len(files) > 1:
+        raise typer.BadParameter(
+            f"expected MODEL [EVIDENCE] TASK, got {len(files) - 1} more: {' '.join(rest)}"
+        )
+    if task.upper() not in TASKS:
+        raise typer.BadParameter(f"the last argument must be a task out of {', '.join(TASKS)}, got {task!r}")
+    return (files[0] if files else None), task.upper()
+
+
+def _answer(task: str, result: Result, variables: Variables, asked: list[str]) -> str:
+    from ..core.errors import UnsupportedError
+    from ..io.uai_results import write_map, write_mar, write_mmap, write_pr
+
+    parts: dict[str, Any] = {"PR": result.log_z, "MAR": result.marginals}
+    held = parts.get(task, result.assignment)
+    if held is None:
+        raise UnsupportedError(f"{result.algorithm} gives no answer to {task}; choose another --method")
+    if task == "PR":
+        return write_pr(held.value)
+    if task == "MAR":
+        return write_mar(held.values())
+    if task == "MAP":
+        return write_map(held.indices)
+    return write_mmap({variables.position(name): held.index(name) for name in asked})

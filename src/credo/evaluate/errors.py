@@ -1,0 +1,133 @@
+"""How far one answer is from another.
+
+For two distributions p and q of one variable
+
+    total variation   TV(p, q) = 1/2 sum_x |p(x) - q(x)|
+    Hellinger         H(p, q)  = sqrt( 1/2 sum_x ( sqrt p(x) - sqrt q(x) )^2 )
+    Kullback-Leibler  KL(p, q) = sum_x p(x) log( p(x) / q(x) ),   0 log 0 := 0, infinite if q = 0 < p
+
+Each function returns one number per variable, in the order of the first argument. TV and H
+are metrics in [0, 1] and need no logarithm, so zero probabilities are harmless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import QueryError
+from ..core.result import Assignment, Estimate, Marginals
+
+__all__ = [
+    "MarginalErrors",
+    "hamming",
+    "hellinger",
+    "kl_divergence",
+    "log_z_error",
+    "marginal_errors",
+    "total_variation",
+]
+
+Beliefs = Mapping[str, Any]  # name -> probabilities; `Marginals` is one
+
+
+@dataclass(frozen=True)
+class MarginalErrors:
+    """Distances between two sets of marginals, summed up over the variables."""
+
+    max_tv: float  # largest total variation of any variable
+    mean_tv: float  # mean total variation
+    mean_hellinger: float
+    mean_kl: float  # KL(truth, found), infinite if found gives zero to a possible state
+
+
+def total_variation(p: Beliefs, q: Beliefs) -> np.ndarray:
+    """Total variation of each variable.
+
+    Examples
+    --------
+    >>> from credo.evaluate import total_variation
+    >>> total_variation({"a": [0.5, 0.5]}, {"a": [0.25, 0.75]})
+    array([0.25])
+    """
+    first, second, start = _aligned(p, q)
+    return _sums(np.abs(first - second), start) / 2
+
+
+def hellinger(p: Beliefs, q: Beliefs) -> np.ndarray:
+    """Hellinger distance of each variable.
+
+    Examples
+    --------
+    >>> from credo.evaluate import hellinger
+    >>> hellinger({"a": [1.0, 0.0], "b": [0.5, 0.5]}, {"a": [0.0, 1.0], "b": [0.5, 0.5]})
+    array([1., 0.])
+    """
+    first, second, start = _aligned(p, q)
+    return np.sqrt(_sums((np.sqrt(first) - np.sqrt(second)) ** 2, start) / 2)
+
+
+def kl_divergence(p: Beliefs, q: Beliefs) -> np.ndarray:
+    """Kullback-Leibler divergence KL(p, q) of each variable, in nats."""
+    first, second, start = _aligned(p, q)
+    terms = np.zeros(len(first))
+    used = first > 0
+    with np.errstate(divide="ignore"):
+        terms[used] = first[used] * (np.log(first[used]) - np.log(second[used]))
+    # Rounding can leave a sum a few ulps below zero, where the divergence cannot be.
+    return np.asarray(np.maximum(_sums(terms, start), 0.0))
+
+
+def marginal_errors(found: Beliefs, truth: Beliefs) -> MarginalErrors:
+    """The distances between two sets of marginals in four numbers."""
+    tv = total_variation(truth, found)
+    return MarginalErrors(
+        max_tv=float(tv.max(initial=0.0)),
+        mean_tv=_mean(tv),
+        mean_hellinger=_mean(hellinger(truth, found)),
+        mean_kl=_mean(kl_divergence(truth, found)),
+    )
+
+
+def log_z_error(found: Estimate | float, truth: Estimate | float) -> float:
+    """Signed difference `found - truth`: negative below, positive above; 0 for two equal infinities."""
+    a, b = float(found), float(truth)
+    return 0.0 if a == b else a - b
+
+
+def hamming(found: Assignment, truth: Assignment) -> int:
+    """Number of variables with different states in two assignments of the same variables."""
+    same = found._variables is truth._variables or found._variables == truth._variables
+    if not same or ((found.indices < 0) != (truth.indices < 0)).any():
+        raise QueryError("assignments: expected two over the same variables, got different ones")
+    return int((found.indices != truth.indices).sum())
+
+
+def _aligned(p: Beliefs, q: Beliefs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Flat probabilities of both in the order of `p`, and where each variable begins."""
+    if isinstance(p, Marginals) and isinstance(q, Marginals) and p._variables is q._variables:
+        return p.flat, q.flat, p._variables.state_start  # no Python loop over a million variables
+    if len(p) != len(q) or any(name not in q for name in p):
+        odd = sorted(set(p) ^ set(q))[:5]
+        raise QueryError(f"marginals: expected two sets over the same variables, got {odd} in only one")
+    first = [np.asarray(p[name], dtype=np.float64) for name in p]
+    second = [np.asarray(q[name], dtype=np.float64) for name in p]
+    for name, a, b in zip(p, first, second, strict=True):
+        if a.shape != b.shape:
+            raise QueryError(f"marginals of '{name}': expected {len(a)} states in both, got {len(b)}")
+    start = np.concatenate([[0], np.cumsum([len(a) for a in first])]).astype(np.int64)
+    if not first:
+        return np.empty(0), np.empty(0), start
+    return np.concatenate(first), np.concatenate(second), start
+
+
+def _sums(values: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """Sum over the states of each variable."""
+    return np.add.reduceat(values, start[:-1]) if len(start) > 1 else np.empty(0)
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean()) if len(values) else 0.0

@@ -1,0 +1,97 @@
+"""Load and save models by file extension.
+
+`.gz` and `.xz` after the extension are unpacked and packed on the way: `grid.uai.gz`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import FormatError, ModelError
+from .base import FORMATS, Format
+from .content import bare_name, read_content, write_content
+
+__all__ = ["formats", "load", "save"]
+
+_MODULES = ("bif", "cfn", "erg", "fg", "json_form", "net", "uai", "wcsp", "xdsl", "xmlbif")
+
+
+def load(path: str | os.PathLike[str], format: str | None = None) -> Any:
+    """Load a model from a file.
+
+    Parameters
+    ----------
+    path
+        The file; its extension names the format.
+    format
+        Name of the format, for files with another extension.
+
+    Returns
+    -------
+    model
+        A `BayesNet` for directed formats, a `MarkovNet` for the others.
+
+    Examples
+    --------
+    >>> import credo, tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "pair.uai.gz"
+    >>> credo.save(credo.FactorGraph({"a": 2, "b": 2}, {("a", "b"): [[1, 2], [3, 4]]}), path)
+    >>> credo.load(path)
+    MarkovNet(2 variables, 1 factors)
+    """
+    chosen = _choose(path, format)
+    content = read_content(path)
+    try:
+        return chosen.read(content, str(path))
+    except ModelError as error:
+        raise FormatError(f"{path}: {error}") from None
+
+
+def save(model: Any, path: str | os.PathLike[str], format: str | None = None) -> None:
+    """Save a model to a file.
+
+    Parameters
+    ----------
+    model
+        A `BayesNet`, a `MarkovNet`, a `FactorGraph`, or anything with `to_factor_graph()`.
+    path
+        The file; its extension names the format. An existing file is replaced.
+    format
+        Name of the format, for files with another extension.
+    """
+    chosen = _choose(path, format)
+    if chosen.write is None:
+        able = sorted(e for f in formats() if f.write is not None for e in f.extensions)
+        raise FormatError(f"{path}: {chosen.name} files can be read but not written; use one of {able}")
+    write_content(path, chosen.write(model))
+
+
+@cache
+def formats() -> tuple[Format, ...]:
+    """All formats, by name."""
+    for module in _MODULES:
+        importlib.import_module(f"{__package__}.{module}")
+    return tuple(FORMATS[name] for name in sorted(FORMATS))
+
+
+def _choose(path: str | os.PathLike[str], name: str | None) -> Format:
+    if not isinstance(path, (str, os.PathLike)):
+        raise FormatError(f"expected the path of a file, got {path!r:.80}")
+    if name is not None:
+        for entry in formats():
+            if entry.name == name:
+                return entry
+        raise FormatError(f"no format named {name!r}; there are {[f.name for f in formats()]}")
+    extension = Path(bare_name(path)).suffix.lower()
+    for entry in formats():
+        if extension in entry.extensions:
+            return entry
+    known = sorted(e for f in formats() for e in f.extensions)
+    raise FormatError(
+        f"{path}: expected one of the extensions {known} (or these with .gz or .xz), got "
+        f"'{extension}'; name the format with format=..."
+    )

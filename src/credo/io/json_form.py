@@ -1,0 +1,189 @@
+"""credo's own JSON form, which keeps everything: names, labels, structure, logarithms, shared tables.
+
+    {"format": "credo", "version": 1,
+     "model": "BayesNet",                       or "MarkovNet", "FactorGraph"
+     "variables": {"names": ["a", "b"], "states": [2, ["low", "high"]]},
+     "scope_start": [0, 1, 3],                  factor a has the scope scope[scope_start[a]:scope_start[a+1]]
+     "scope": [0, 0, 1],                        positions in names; of a BayesNet parents first, child last
+     "tables": [0.2, 0.8, ...]}                 BayesNet: probabilities, one table after another
+
+A MarkovNet or FactorGraph has "log_tables" (natural logarithms, null for a zero weight) instead of
+"tables", and "table_start" when factors share tables. Variables x0, x1, ... without labels are
+written {"prefix": "x", "sizes": [2, 2]}. Arrays of more than 4096 numbers are packed as
+{"dtype": "<f8" or "<i8", "base64": ...}, so that size and time stay those of the binary data.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import FormatError
+from ..core.factor import check_log_table
+from ..core.factor_graph import FactorGraph
+from ..core.variable import Variable, Variables
+from ..models.bayes_net import BayesNet
+from ..models.mrf import MarkovNet
+from .base import Format, register_format, wrong
+from .tables import MOST_ENTRIES, check_states, graph_of
+
+__all__ = ["read_json", "write_json"]
+
+VERSION = 1
+LISTED = 4096  # longer arrays are packed
+
+
+def write_json(model: Any) -> str:
+    """Text of a model in JSON form.
+
+    Examples
+    --------
+    >>> import credo
+    >>> from credo.io.json_form import read_json, write_json
+    >>> graph = credo.FactorGraph({"a": ["no", "yes"]}, {("a",): [0, 1]})
+    >>> read_json(write_json(graph).encode()) == graph
+    True
+    """
+    graph = graph_of(model)
+    parts: dict[str, Any] = {
+        "format": "credo",
+        "version": VERSION,
+        "model": "BayesNet" if isinstance(model, BayesNet) else _kind(model),
+        "variables": _write_variables(graph.variables),
+        "scope_start": _pack(graph.scope_start),
+        "scope": _pack(graph.scope),
+    }
+    if isinstance(model, BayesNet):
+        parts["tables"] = _pack(model.flat_tables)
+    else:
+        if not np.array_equal(graph.table_start, np.cumsum(graph.table_size) - graph.table_size):
+            parts["table_start"] = _pack(graph.table_start)
+        parts["log_tables"] = _pack(graph.log_tables)
+    lines = [f" {json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in parts.items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _kind(model: Any) -> str:
+    return "FactorGraph" if isinstance(model, FactorGraph) else "MarkovNet"
+
+
+def _write_variables(variables: Variables) -> dict[str, Any]:
+    prefix = variables.names[0].removesuffix("0") if len(variables) else "x"
+    if all(name == f"{prefix}{i}" for i, name in enumerate(variables.names)) and all(
+        domain.states is None for domain in variables.domains
+    ):
+        return {"prefix": prefix, "sizes": _pack(variables.sizes)}
+    states = [d.size if d.states is None else list(d.states) for d in variables.domains]
+    return {"names": list(variables.names), "states": states}
+
+
+def _pack(values: np.ndarray) -> Any:
+    if len(values) > LISTED:
+        kind = "<f8" if values.dtype.kind == "f" else "<i8"
+        return {"dtype": kind, "base64": base64.b64encode(values.astype(kind).tobytes()).decode()}
+    return [None if x == -np.inf else x for x in values.tolist()]
+
+
+def read_json(content: bytes, file: str = "<bytes>") -> BayesNet | MarkovNet | FactorGraph:
+    """Read a model in JSON form."""
+    parts = _parse(content, file)
+    if parts.get("format") != "credo" or parts.get("version") != VERSION:
+        got = f"format {parts.get('format')!r:.40}, version {parts.get('version')!r:.40}"
+        raise FormatError(f"{file}: expected the format 'credo', version {VERSION}, got {got}")
+    kind = parts.get("model")
+    if kind not in ("BayesNet", "MarkovNet", "FactorGraph"):
+        raise FormatError(f"{file}: expected the model BayesNet, MarkovNet or FactorGraph, got {kind!r:.40}")
+    variables = _read_variables(parts.get("variables"), file)
+    start = _unpack(parts, "scope_start", np.int64, file)
+    scope = _unpack(parts, "scope", np.int64, file)
+    _check_slices(start, scope, len(variables), file)
+    if kind == "BayesNet":
+        return BayesNet.from_flat(variables, start, scope, _unpack(parts, "tables", np.float64, file))
+    graph = _graph(parts, variables, start, scope, file)
+    return graph if kind == "FactorGraph" else MarkovNet.from_graph(graph)
+
+
+def _parse(content: bytes, file: str) -> dict[str, Any]:
+    try:
+        parts = json.loads(content.decode())
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise wrong(file, line, f"expected text in UTF-8, got the byte {content[error.start]:#x}") from None
+    except json.JSONDecodeError as error:
+        message = f"expected JSON, got an error in column {error.colno}: {error.msg}"
+        raise wrong(file, error.lineno, message) from None
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{file}: expected JSON, got a text that cannot be read ({error})") from None
+    if not isinstance(parts, dict):
+        raise wrong(file, 1, f"expected a JSON object, got {type(parts).__name__}")
+    return parts
+
+
+def _graph(
+    parts: dict[str, Any], variables: Variables, start: np.ndarray, scope: np.ndarray, file: str
+) -> FactorGraph:
+    logs = _unpack(parts, "log_tables", np.float64, file)
+    check_log_table(logs, "log_tables")
+    table_start = _unpack(parts, "table_start", np.int64, file) if "table_start" in parts else None
+    if table_start is not None and (
+        len(table_start) != len(start) - 1 or (len(table_start) and table_start.min() < 0)
+    ):
+        raise FormatError(f"{file}: expected {len(start) - 1} table starts from 0, got {len(table_start)}")
+    return FactorGraph.from_flat(variables, start, scope, logs, table_start=table_start)
+
+
+def _read_variables(part: Any, file: str) -> Variables:
+    if isinstance(part, dict) and "sizes" in part:
+        sizes = _unpack(part, "sizes", np.int64, file)
+        check_states(file, sizes)
+        return Variables.numbered(sizes, str(part.get("prefix", "x")))
+    names, states = (part.get("names"), part.get("states")) if isinstance(part, dict) else (None, None)
+    if not isinstance(names, list) or not isinstance(states, list) or len(names) != len(states):
+        raise FormatError(f"{file}: expected variables with equally many names and states")
+    for name, domain in zip(names, states, strict=True):
+        listed = isinstance(domain, list) and all(isinstance(s, str) for s in domain)
+        counted = type(domain) is int and domain <= MOST_ENTRIES
+        if not isinstance(name, str) or not (listed or counted):
+            raise FormatError(
+                f"{file}: expected a name and its states (a count or a list of labels), "
+                f"got {name!r:.40} and {domain!r:.40}"
+            )
+    made = Variables.of([Variable(n, s) for n, s in zip(names, states, strict=True)])
+    check_states(file, made.sizes)
+    return made
+
+
+def _unpack(parts: dict[str, Any], key: str, dtype: Any, file: str) -> np.ndarray:
+    """An array from a list (null is -inf in floats) or from packed bytes."""
+    part = parts.get(key)
+    code = "<i8" if dtype is np.int64 else "<f8"
+    kinds = (int,) if dtype is np.int64 else (int, float)
+    if isinstance(part, dict) and part.get("dtype") == code and isinstance(part.get("base64"), str):
+        try:
+            raw = base64.b64decode(part["base64"], validate=True)
+            return np.frombuffer(raw, dtype=code).astype(dtype)
+        except (binascii.Error, ValueError) as error:
+            raise FormatError(f"{file}: {key}: expected base64 of {code} numbers ({error})") from None
+    if isinstance(part, list):
+        if dtype is np.float64:
+            part = [-np.inf if x is None else x for x in part]
+        if all(isinstance(x, kinds) and not isinstance(x, bool) for x in part):
+            try:
+                return np.array(part, dtype=dtype)
+            except OverflowError:
+                pass
+    raise FormatError(f"{file}: {key}: expected a list of {'integers' if dtype is np.int64 else 'numbers'}")
+
+
+def _check_slices(start: np.ndarray, scope: np.ndarray, n: int, file: str) -> None:
+    if not len(start) or start[0] != 0 or (np.diff(start) < 0).any() or start[-1] != len(scope):
+        raise FormatError(f"{file}: scope_start: expected rising positions from 0 to {len(scope)}")
+    if len(scope) and not (scope.min() >= 0 and scope.max() < n):
+        raise FormatError(f"{file}: scope: expected positions from 0 to {n - 1}")
+
+
+register_format(Format("json", (".json",), read_json, write_json))

@@ -1,0 +1,50 @@
+"""`credo convert`, `credo sample`, `credo draw`."""
+
+import csv
+import io
+
+import numpy as np
+import pytest
+
+import credo
+
+
+def test_convert_keeps_the_model(run, asia, tmp_path):
+    answer = run("convert", asia, tmp_path / "asia.json.gz")
+    assert (answer.status, answer.out) == (0, "")
+    back = credo.load(tmp_path / "asia.json.gz")
+    assert back.to_factor_graph() == credo.load(asia).to_factor_graph()
+
+
+def test_convert_takes_the_format_by_name(run, square, tmp_path):
+    assert run("convert", square, tmp_path / "square.txt", "--to", "json").status == 0
+    assert (tmp_path / "square.txt").read_text().startswith("{")
+
+
+def test_samples_are_csv_with_labels_and_repeat_with_the_seed(run, asia):
+    first = run("sample", asia, "-n", "50", "--evidence", "smoke=yes", "--method", "enumerate", "--seed", "3")
+    assert first.status == 0
+    rows = list(csv.DictReader(io.StringIO(first.out)))
+    assert len(rows) == 50
+    assert list(rows[0]) == list(credo.datasets.asia().variables.names)
+    assert {row["smoke"] for row in rows} == {"yes"}
+    assert {row["bronc"] for row in rows} == {"no", "yes"}
+    again = run("sample", asia, "-n", "50", "--evidence", "smoke=yes", "--method", "enumerate", "--seed", "3")
+    assert again.out == first.out
+
+
+def test_samples_go_to_a_file_and_have_the_right_frequencies(run, square, tmp_path):
+    out = tmp_path / "data.csv"
+    assert run("sample", square, "-n", "4000", "--out", out).status == 0
+    rows = np.loadtxt(out, delimiter=",", skiprows=1, dtype=int)
+    # Four standard errors of a share near 0.7 in 4000 samples.
+    assert rows[:, 0].mean() == pytest.approx(0.7, abs=4 * np.sqrt(0.21 / 4000))
+
+
+def test_draw_writes_a_picture(run, asia, tmp_path):
+    pytest.importorskip("matplotlib")
+    answer = run("draw", asia, "--out", tmp_path / "asia.png", "-e", "dysp=yes")
+    assert answer.status == 0
+    assert (tmp_path / "asia.png").read_bytes().startswith(b"\x89PNG")
+    assert run("draw", asia, "--out", tmp_path / "asia.svg", "--style", "factors").status == 0
+    assert "<svg" in (tmp_path / "asia.svg").read_text()

@@ -1,0 +1,84 @@
+"""Who is tested: every registered algorithm, and every choice an option offers.
+
+An option declared as a `Literal` or a `bool` adds one specification per value that is not the
+default, such as "junction-tree(propagation=hugin)"; a new algorithm or option needs no line here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import credo
+from credo.core.errors import ConvergenceWarning, UnsupportedError
+from credo.core.result import Result
+from credo.inference.base import Algorithm, Problem, algorithms
+
+__all__ = ["SUBJECTS", "ask", "is_sentence", "promises", "promising", "takes"]
+
+
+def _variants(name: str) -> list[str]:
+    cls = algorithms.get(name)
+    hints = typing.get_type_hints(cls)
+    found = [name]
+    for option in dataclasses.fields(cls):  # type: ignore[arg-type]
+        choices: tuple[Any, ...] = ()
+        if typing.get_origin(hints[option.name]) is typing.Literal:
+            choices = typing.get_args(hints[option.name])
+        elif hints[option.name] is bool:
+            choices = (True, False)
+        found += [f"{name}({option.name}={value})" for value in choices if value != option.default]
+    return found
+
+
+SUBJECTS = [spec for name in credo.algorithms() for spec in _variants(name)]
+
+
+def promises(spec: str) -> frozenset[str]:
+    """The words an algorithm's class declares."""
+    return _class(spec).promises
+
+
+def promising(*words: str, task: str = "sum") -> list[str]:
+    """The specifications that declare at least one of these words and take on the task."""
+    return [spec for spec in SUBJECTS if promises(spec) & set(words) and takes(spec, task)]
+
+
+def takes(spec: str, task: str) -> bool:
+    """Whether the algorithm accepts the simplest problem of a kind: sum, max, query or samples."""
+    graph = credo.FactorGraph({"a": 2, "b": 2}, {("a", "b"): [[1, 2], [3, 4]]})
+    problem = Problem(
+        graph,
+        np.full(2, 0.0 if task == "max" else 1.0),
+        np.zeros(2, dtype=np.int64),
+        query=(0,) if task == "query" else (),
+        samples=1 if task == "samples" else 0,
+    )
+    return algorithms.resolve(spec).why_not(problem) is None
+
+
+def _class(spec: str) -> type[Algorithm]:
+    return algorithms.get(spec.partition("(")[0])
+
+
+def is_sentence(text: str) -> bool:
+    """Whether a message can be read: words, not an empty string or a representation."""
+    return len(text.split()) >= 4 and "object at 0x" not in text
+
+
+def ask(spec: str, graph: Any, **question: Any) -> Result:
+    """Run. An exact method must answer; others may stop early, or refuse with a reason (a skip)."""
+    with warnings.catch_warnings():
+        if "exact" not in promises(spec):
+            warnings.simplefilter("ignore", ConvergenceWarning)
+        try:
+            return credo.infer(graph, spec, seed=0, **question)
+        except UnsupportedError as refusal:
+            assert is_sentence(str(refusal)), f"{spec}: {refusal}"
+            assert "exact" not in promises(spec), f"{spec} promises to be exact: {refusal}"
+            pytest.skip(str(refusal))

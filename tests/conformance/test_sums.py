@@ -1,0 +1,125 @@
+"""Every registered algorithm x the zoo: marginals, factor marginals and log Z."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from conformance.oracle import Oracle
+from conformance.subjects import SUBJECTS, ask, promises, promising
+from zoo import TREES, ZOO, Case
+
+EXACT = 1e-10
+SLACK = 1e-8  # bounds may be touched, up to rounding
+PAIRS = [pytest.param(c, kind, id=f"{c.id}-{kind}") for c in ZOO for kind in c.evidences]
+ON_TREES = [
+    pytest.param(spec, c, kind, id=f"{spec}-{c.id}-{kind}")
+    for spec in promising("exact on trees")
+    for c in TREES
+    for kind in c.evidences
+]
+
+
+def _scale(log_z: float) -> float:
+    """Absolute error allowed in a log: relative to its size once that exceeds 1."""
+    return EXACT * max(1.0, abs(log_z))
+
+
+@pytest.mark.parametrize(("case", "kind"), PAIRS)
+@pytest.mark.parametrize("spec", SUBJECTS)
+def test_marginals_are_distributions(spec: str, case: Case, kind: str):
+    result = ask(spec, case.graph, evidence=case.evidences[kind])
+    if result.marginals is None:
+        pytest.skip(f"{spec} computes no marginals")
+    assert list(result.marginals) == case.names
+    for name, size in zip(case.names, case.sizes, strict=True):
+        p = result.marginals[name]
+        assert p.shape == (size,)
+        assert np.isfinite(p).all() and (p >= 0).all()
+        assert p.sum() == pytest.approx(1, abs=1e-9)
+
+
+@pytest.mark.parametrize(("case", "kind"), PAIRS)
+@pytest.mark.parametrize("spec", SUBJECTS)
+def test_log_z_keeps_its_word(spec: str, case: Case, kind: str):
+    found = ask(spec, case.graph, evidence=case.evidences[kind]).log_z
+    if found is None:
+        pytest.skip(f"{spec} computes no log Z")
+    truth = Oracle(case, case.evidences[kind]).log_z
+    assert np.isfinite(found.value)
+    excess = {
+        "exact": abs(found.value - truth) - _scale(truth),
+        "lower": found.value - truth - SLACK,
+        "upper": truth - found.value - SLACK,
+        "estimate": -np.inf,
+    }[found.kind]
+    assert excess <= 0, f"{found} but the truth is {truth}"
+    if "exact" in promises(spec):
+        assert found.kind == "exact"
+
+
+@pytest.mark.parametrize(("case", "kind"), PAIRS)
+@pytest.mark.parametrize("spec", promising("exact"))
+def test_exact_marginals_equal_brute_force(spec: str, case: Case, kind: str):
+    _check_marginals(spec, case, kind, EXACT)
+
+
+@pytest.mark.parametrize(("spec", "case", "kind"), ON_TREES)
+def test_exact_on_trees(spec: str, case: Case, kind: str):
+    _check_marginals(spec, case, kind, 1e-7)
+    found = ask(spec, case.graph, evidence=case.evidences[kind]).log_z
+    truth = Oracle(case, case.evidences[kind]).log_z
+    assert found is None or found.value == pytest.approx(truth, rel=1e-7, abs=1e-7)
+
+
+def _check_marginals(spec: str, case: Case, kind: str, tol: float) -> None:
+    evidence = case.evidences[kind]
+    result, truth = ask(spec, case.graph, evidence=evidence), Oracle(case, evidence)
+    if result.marginals is None and result.factor_marginals is None:
+        pytest.skip(f"{spec} computes no marginals")
+    for name in case.names if result.marginals is not None else ():
+        np.testing.assert_allclose(result.marginals[name], truth.joint([name]), rtol=0, atol=tol)
+    for a, (scope, _) in enumerate(case.factors if result.factor_marginals is not None else ()):
+        np.testing.assert_allclose(result.factor_marginals[a], truth.joint(scope), rtol=0, atol=tol)
+
+
+@pytest.mark.parametrize(("case", "kind"), PAIRS)
+@pytest.mark.parametrize("spec", promising("exact", "consistent"))
+def test_factor_marginals_agree_with_marginals(spec: str, case: Case, kind: str):
+    result = ask(spec, case.graph, evidence=case.evidences[kind])
+    if result.marginals is None or result.factor_marginals is None:
+        pytest.skip(f"{spec} does not compute both")
+    assert len(result.factor_marginals) == len(case.factors)
+    for a, (scope, table) in enumerate(case.factors):
+        found = result.factor_marginals[a]
+        assert found.shape == table.shape
+        assert np.isfinite(found).all() and (found >= 0).all()
+        for k, name in enumerate(scope):
+            rest = tuple(j for j in range(found.ndim) if j != k)
+            np.testing.assert_allclose(found.sum(axis=rest), result.marginals[name], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("case", ZOO, ids=lambda c: c.id)
+@pytest.mark.parametrize("spec", promising("exact"))
+def test_log_evidence_is_the_difference_of_two_log_zs(spec: str, case: Case):
+    free = ask(spec, case.graph).log_z
+    prior = Oracle(case).probabilities
+    for kind in ("hard", "inside", "everything"):
+        evidence = case.evidences.get(kind, {})
+        where = tuple(evidence.get(n, slice(None)) for n in case.names)
+        seen = ask(spec, case.graph, evidence=evidence).log_z
+        # Differences lose the digits that two large logs share.
+        tol = 1e-10 * max(1.0, abs(free.value), abs(seen.value))
+        assert seen.value - free.value == pytest.approx(np.log(prior[where].sum()), abs=tol, rel=1e-10)
+
+
+@pytest.mark.parametrize("case", ZOO, ids=lambda c: c.id)
+@pytest.mark.parametrize("spec", promising("exact"))
+def test_a_likelihood_of_one_state_is_hard_evidence(spec: str, case: Case):
+    hard = case.evidences.get("inside", {})
+    sizes = dict(zip(case.names, case.sizes, strict=True))
+    soft = {n: np.eye(sizes[n])[k] for n, k in hard.items()}
+    one, other = (ask(spec, case.graph, evidence=e) for e in (hard, soft))
+    assert one.log_z.value == pytest.approx(other.log_z.value, rel=1e-12, abs=1e-10)
+    if one.marginals is not None:
+        np.testing.assert_allclose(one.marginals.flat, other.marginals.flat, rtol=0, atol=EXACT)

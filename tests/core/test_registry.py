@@ -1,0 +1,132 @@
+"""Names and the text form "name(option=value)"; argument checks."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pytest
+
+from credo.core import check
+from credo.core.errors import OptionError
+from credo.core.registry import Registry, describe
+
+
+@dataclass(frozen=True, kw_only=True)
+class Toaster:
+    name: ClassVar[str] = "pop-up"
+    heat: float = 0.5
+    mode: str = "soft"
+    slots: Any = 2
+
+
+def kitchen() -> Registry[Toaster]:
+    registry: Registry[Toaster] = Registry("toaster")
+    registry.register(Toaster)
+    return registry
+
+
+@pytest.mark.parametrize(
+    ("spec", "made"),
+    [
+        ("pop-up", Toaster()),
+        (" pop-up ( ) ", Toaster()),
+        ("pop-up()", Toaster()),
+        ("pop-up(heat=0.25)", Toaster(heat=0.25)),
+        ("pop-up(heat=1e-3, mode=hard)", Toaster(heat=1e-3, mode="hard")),
+        ("pop-up(mode='a, b')", Toaster(mode="a, b")),
+        ('pop-up(mode="x=(1)")', Toaster(mode="x=(1)")),
+        ("pop-up(slots=[1, (2, 3)], heat=2)", Toaster(slots=[1, (2, 3)], heat=2)),
+        ("pop-up(slots={'a': 1})", Toaster(slots={"a": 1})),
+        ("pop-up(slots=None)", Toaster(slots=None)),
+        ("pop-up(slots=none, mode=two-sided)", Toaster(slots=None, mode="two-sided")),
+        ("pop-up(slots=true)", Toaster(slots=True)),
+        ("pop-up(slots=False)", Toaster(slots=False)),
+        ("pop-up(heat=-1,)", Toaster(heat=-1)),
+    ],
+)
+def test_a_specification_makes_an_object(spec, made):
+    assert kitchen().resolve(spec) == made
+
+
+def test_an_object_passes_through():
+    mine = Toaster(heat=3)
+    assert kitchen().resolve(mine) is mine
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("popup", "no toaster named 'popup'; there are ['pop-up']; did you mean 'pop-up'?"),
+        ("kettle", "no toaster named 'kettle'; there are ['pop-up']"),
+        ("", "toaster: expected 'name' or 'name(option=value)', got ''"),
+        ("pop-up(", "toaster: expected 'name' or 'name(option=value)', got 'pop-up('"),
+        ("3(x=1)", "toaster: expected 'name' or 'name(option=value)', got '3(x=1)'"),
+        ("pop-up(3)", "pop-up: expected option=value, got '3'"),
+        ("pop-up(heat=)", "pop-up: expected option=value, got 'heat='"),
+        ("pop-up(=3)", "pop-up: expected option=value, got '=3'"),
+        ("pop-up(a b=3)", "pop-up: expected option=value, got 'a b=3'"),
+        ("pop-up(colour=red)", "pop-up has no option 'colour'; its options are ['heat', 'mode', 'slots']"),
+    ],
+)
+def test_a_bad_specification_is_refused(spec, message):
+    with pytest.raises(OptionError, match=re.escape(message)):
+        kitchen().resolve(spec)
+
+
+@pytest.mark.parametrize("made", [Toaster(), Toaster(heat=2), Toaster(mode="hard", slots=4)])
+def test_the_text_form_makes_the_object_again(made):
+    assert kitchen().resolve(describe(made)) == made
+
+
+def test_the_text_form_shows_only_what_is_not_default():
+    assert describe(Toaster()) == "pop-up"
+    assert describe(Toaster(heat=2, slots=4)) == "pop-up(heat=2, slots=4)"
+
+
+def test_two_classes_cannot_share_a_name():
+    registry = kitchen()
+    registry.register(Toaster)
+
+    @dataclass(frozen=True)
+    class Oven:
+        name: ClassVar[str] = "pop-up"
+
+    with pytest.raises(OptionError, match="toaster 'pop-up' is registered twice; names must differ"):
+        registry.register(Oven)
+
+
+def test_names_are_sorted_and_loaded_on_demand():
+    calls = []
+    registry: Registry[Any] = Registry("thing", lambda: calls.append(1))
+    registry.register(type("B", (), {"name": "b"}))
+    registry.register(type("A", (), {"name": "a"}))
+    assert not calls
+    assert registry.names() == ["a", "b"]
+    assert calls
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: check.in_range("damping", 2, 0, 1), "damping must be in [0, 1), got 2"),
+        (lambda: check.in_range("damping", 1, 0, 1), "damping must be in [0, 1), got 1"),
+        (lambda: check.in_range("damping", "x", 0, 1), "damping must be in [0, 1), got 'x'"),
+        (lambda: check.in_range("damping", True, 0, 1), "damping must be in [0, 1), got True"),
+        (lambda: check.at_least("tol", -1e-3, 0), "tol must be at least 0, got -0.001"),
+        (lambda: check.at_least("tol", float("nan"), 0), "tol must be at least 0, got nan"),
+        (lambda: check.at_least("tol", None, 0), "tol must be at least 0, got None"),
+        (lambda: check.one_of("mode", "c", {"b", "a"}), "mode must be one of ['a', 'b'], got 'c'"),
+    ],
+)
+def test_checks_name_the_option_and_the_value(call, message):
+    with pytest.raises(OptionError, match=re.escape(message)):
+        call()
+
+
+def test_good_values_pass_the_checks():
+    check.in_range("x", 0.5, 0, 1)
+    check.in_range("x", 0, 0, 1)
+    check.at_least("x", 3, 3)
+    check.one_of("x", "a", ["a"])

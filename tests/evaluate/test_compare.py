@@ -1,0 +1,191 @@
+"""The comparison table."""
+
+import json
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import credo
+from credo.core.errors import OptionError, UnsupportedError, ZeroProbabilityError
+from credo.core.result import Assignment, Estimate, Marginals, Result, Status
+from credo.inference.base import Algorithm, IterativeAlgorithm
+
+
+@dataclass(frozen=True, kw_only=True)
+class Indifferent(Algorithm):
+    """Uniform marginals, and the last state of every maximised variable."""
+
+    name: ClassVar[str] = "indifferent"
+
+    def why_not(self, problem):
+        return None
+
+    def run(self, problem, budget, rng):
+        variables = problem.graph.variables
+        if problem.is_sum:
+            flat = np.repeat(1 / variables.sizes, variables.sizes)
+            return Result(self.name, Status.EXACT, Estimate(0.5), Marginals(variables, flat))
+        last = np.where(problem.temperatures == 0, variables.sizes - 1, -1)
+        return Result(self.name, Status.EXACT, Estimate(1.0, "upper"), assignment=Assignment(variables, last))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restless(IterativeAlgorithm):
+    """Never converges; stops by hand after `steps` if that is given."""
+
+    name: ClassVar[str] = "restless"
+    steps: int | None = None
+
+    def why_not(self, problem):
+        return None
+
+    def start(self, problem, rng):
+        return 0
+
+    def step(self, problem, state):
+        if state == self.steps:
+            raise KeyboardInterrupt
+        return state + 1, 1.0
+
+    def read(self, problem, state, status):
+        return Result(self.name, status, Estimate(0.0))
+
+
+@pytest.fixture
+def model():
+    return credo.datasets.sprinkler()
+
+
+def test_errors_are_relative_to_the_first_method(model):
+    exact, rough = credo.compare(model, ["enumerate", Indifferent()], evidence={"wet": "yes"}).rows
+    truth = credo.infer(model, "enumerate", evidence={"wet": "yes"})
+    tv = [abs(truth.marginals[n] - 0.5).sum() / 2 for n in ("cloudy", "sprinkler", "rain")] + [0.0]
+    assert exact.max_tv == exact.mean_tv == exact.log_z_error == 0.0
+    assert rough.max_tv == pytest.approx(max(tv))
+    assert rough.mean_tv == pytest.approx(np.mean(tv))
+    assert rough.log_z_error == pytest.approx(0.5 - truth.log_z.value)
+    assert (exact.kind, rough.kind) == ("exact", "estimate")
+
+
+def test_a_refusing_method_keeps_its_row_and_its_reason(model):
+    table = credo.compare(model, ["enumerate", "enumerate(max_states=4)"])
+    refused = table["enumerate(max_states=4)"]
+    assert not refused.answered
+    assert refused.status == "refused"
+    assert refused.reason == "the joint table has 2^4.0 entries, more than max_states=4"
+    assert refused.log_z is None
+
+
+def test_if_the_first_refuses_the_table_says_what_the_errors_refer_to(model):
+    table = credo.compare(model, ["enumerate(max_states=4)", "enumerate", Indifferent()])
+    assert table.reference == "enumerate"
+    assert "errors are relative to enumerate, the first method that answered" in str(table)
+
+
+def test_maximisation_scores_the_assignments(model):
+    exact, rough = credo.compare(model, ["enumerate", Indifferent()], maximise="all").rows
+    graph = model.to_factor_graph()
+    assert exact.score == pytest.approx(exact.log_z)
+    assert rough.score == pytest.approx(graph.log_score(dict.fromkeys(graph.variables.names, "yes")))
+    assert exact.distance == 0
+    assert rough.distance == sum(state != "yes" for state in exact.result.assignment.values())
+    assert exact.max_tv is None
+
+
+def test_marginal_map_scores_by_summing_out_the_rest(model):
+    exact, rough = credo.compare(
+        model, ["enumerate", Indifferent()], maximise=["rain"], evidence={"wet": "yes", "cloudy": [0.3, 0.6]}
+    ).rows
+    by_hand = credo.infer(
+        model, "enumerate", evidence={"wet": "yes", "rain": "yes", "cloudy": [0.3, 0.6]}
+    ).log_z.value
+    assert exact.score == pytest.approx(exact.log_z)
+    assert rough.score == pytest.approx(by_hand)
+
+
+def test_marginal_map_with_likelihoods_on_the_maximised_variable(model):
+    (row,) = credo.compare(model, "enumerate", maximise=["rain"], evidence={"rain": [0.9, 0.1]}).rows
+    assert row.score == pytest.approx(row.log_z)
+
+
+def test_the_printed_table_is_aligned(model):
+    lines = str(credo.compare(model, ["enumerate", Indifferent(), "enumerate(max_states=2)"])).splitlines()
+    assert lines[0].split() == "method seconds iters log Z kind log Z error max TV mean TV status".split()
+    column = lines[0].index("kind")
+    assert [line[column : column + 8].strip() for line in lines[1:]] == ["exact", "estimate", "-"]
+    assert lines[3].endswith("refused: the joint table has 2^4.0 entries, more than max_states=2")
+
+
+def test_the_rows_go_to_json_and_pandas(model):
+    table = credo.compare(model, ["enumerate", "enumerate(max_states=4)"])
+    rows = json.loads(table.to_json())
+    assert [row["method"] for row in rows] == ["enumerate", "enumerate(max_states=4)"]
+    assert rows[1]["reason"].startswith("the joint table")
+    assert "score" not in rows[0]
+    frame = table.to_pandas()
+    assert frame.loc["enumerate", "max_tv"] == 0.0
+    assert frame.loc["enumerate(max_states=4)", "status"] == "refused"
+
+
+def test_without_methods_every_registered_one_runs_exact_ones_first(model):
+    table = credo.compare(model)
+    assert {row.method for row in table} == set(credo.algorithms())
+    assert table.rows[0].kind == "exact"
+    exact = [row for row in table if row.kind == "exact"]
+    assert max(row.max_tv for row in exact if row.max_tv is not None) < 1e-12
+
+
+def test_running_out_of_iterations_is_a_status_and_no_warning(model):
+    (row,) = credo.compare(model, [Restless()], max_iter=7).rows
+    assert (row.status, row.iterations) == ("out of iterations", 7)
+
+
+def test_ctrl_c_ends_the_comparison_with_what_was_found(model):
+    table = credo.compare(model, ["enumerate", Restless(steps=3), Indifferent()])
+    assert [row.status for row in table] == ["exact", "interrupted"]
+
+
+def test_contradictory_evidence_is_an_error_and_no_table(model):
+    impossible = {"sprinkler": "no", "rain": "no", "wet": "yes"}
+    with pytest.raises(ZeroProbabilityError, match="the evidence has probability zero"):
+        credo.compare(model, ["enumerate"], evidence=impossible)
+
+
+def test_progress_is_shown_on_request_and_leaves_the_answer_alone(model, capsys):
+    table = credo.compare(model, ["enumerate"], progress=True)
+    assert table.rows[0].status == "exact"
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("methods", "message"),
+    [
+        (["enumerate", "enumrate"], "no algorithm named 'enumrate'.*did you mean 'enumerate'"),
+        ([], "methods: expected at least one, got none; there are"),
+        ([3], "methods: expected names or Algorithms, got 3"),
+    ],
+)
+def test_wrong_methods_are_refused_before_anything_runs(model, methods, message):
+    with pytest.raises(OptionError, match=message):
+        credo.compare(model, methods)
+
+
+def test_an_unknown_row_is_refused(model):
+    with pytest.raises(OptionError, match=r"no row 'bp'; there are \['enumerate'\]"):
+        credo.compare(model, "enumerate")["bp"]
+
+
+def test_value_of_needs_a_method_that_sums():
+    from credo.evaluate.scoring import value_of
+
+    @dataclass(frozen=True, kw_only=True)
+    class Silent(Indifferent):
+        name: ClassVar[str] = "silent"
+
+        def run(self, problem, budget, rng):
+            return Result(self.name, Status.EXACT)
+
+    with pytest.raises(UnsupportedError, match="computes no log Z; use an exact method"):
+        value_of(credo.datasets.sprinkler(), {"rain": "yes"}, method=Silent())

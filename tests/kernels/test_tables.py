@@ -1,0 +1,61 @@
+"""Gathering and scattering flat tables, compiled and as plain Python, against NumPy indexing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from credo.kernels import tables
+from credo.kernels.tables import gather_tables, scatter_tables
+from zoo import ZOO, Case
+
+
+@pytest.fixture(params=["compiled", "plain"])
+def either_way(request, monkeypatch):
+    """Run the kernels compiled, and their source uncompiled."""
+    if request.param == "plain":
+        for name in ("_move", "_new_starts"):
+            monkeypatch.setattr(tables, name, getattr(tables, name).py_func)
+
+
+def _arrays(case: Case, seed: int):
+    graph = case.graph
+    state_start = graph.variables.state_start
+    keep = np.random.default_rng(seed).random(state_start[-1]) < 0.5
+    keep[state_start[:-1]] |= np.add.reduceat(keep, state_start[:-1]) == 0 if len(case.sizes) else False
+    return graph, state_start, keep
+
+
+def _kept(case: Case, keep: np.ndarray, scope: tuple[str, ...]):
+    start = np.concatenate([[0], np.cumsum(case.sizes)]).astype(int)
+    where = [case.names.index(n) for n in scope]
+    return np.ix_(*[np.flatnonzero(keep[start[i] : start[i + 1]]) for i in where]) if scope else ()
+
+
+@pytest.mark.usefixtures("either_way")
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("case", ZOO, ids=lambda c: c.id)
+def test_gathering_equals_indexing(case: Case, seed: int):
+    graph, state_start, keep = _arrays(case, seed)
+    values, starts = gather_tables(
+        graph.log_tables, graph.table_start, graph.scope_start, graph.scope, state_start, keep
+    )
+    expected = [np.atleast_1d(table[_kept(case, keep, scope)]).ravel() for scope, table in case.factors]
+    assert len(starts) == len(expected)
+    for start, table in zip(starts, expected, strict=True):
+        np.testing.assert_array_equal(values[start : start + table.size], table)
+    assert values.size == sum(t.size for t in expected)
+
+
+@pytest.mark.usefixtures("either_way")
+@pytest.mark.parametrize("case", ZOO, ids=lambda c: c.id)
+def test_scattering_undoes_gathering_and_fills_with_zeros(case: Case):
+    graph, state_start, keep = _arrays(case, 2)
+    full_start = np.concatenate([[0], np.cumsum(graph.table_size)]).astype(np.int64)
+    small = [np.atleast_1d(table[_kept(case, keep, scope)]).ravel() for scope, table in case.factors]
+    values = np.concatenate(small) if small else np.empty(0)
+    full = scatter_tables(values, full_start, graph.scope_start, graph.scope, state_start, keep)
+    for a, (scope, table) in enumerate(case.factors):
+        expected = np.zeros(table.shape)
+        expected[_kept(case, keep, scope)] = table[_kept(case, keep, scope)]
+        np.testing.assert_array_equal(full[full_start[a] : full_start[a + 1]], expected.ravel())
