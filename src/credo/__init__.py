@@ -45,7 +45,25 @@ _HOME = {
 }
 _ROOMS = ("datasets", "plotting", "structures")
 
-__all__ = [*_HOME, *_ROOMS, "algorithms"]
+__all__ = [
+    "BayesNet",
+    "CredoError",
+    "FactorGraph",
+    "MarkovNet",
+    "Result",
+    "TableFactor",
+    "Variable",
+    "algorithms",
+    "compare",
+    "datasets",
+    "infer",
+    "load",
+    "plotting",
+    "query",
+    "sample",
+    "save",
+    "structures",
+]
 
 
 def algorithms() -> list[str]:

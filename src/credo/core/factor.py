@@ -82,9 +82,7 @@ class TableFactor(Factor):
 
     def condition(self, evidence: Mapping[str, Any]) -> TableFactor:
         """The factor with the observed variables of its scope fixed and removed."""
-        where = tuple(
-            v.index(evidence[v.name]) if v.name in evidence else slice(None) for v in self.scope
-        )
+        where = tuple(v.index(evidence[v.name]) if v.name in evidence else slice(None) for v in self.scope)
         free = [v for v in self.scope if v.name not in evidence]
         return TableFactor.from_log(free, self.log_table[where])
 

@@ -30,6 +30,9 @@ from .variable import Variables
 __all__ = ["FactorGraph", "Memo", "Model", "ShapeGroup", "Wiring"]
 
 
+_NONE = np.empty(0, dtype=np.int64)
+
+
 @runtime_checkable
 class Model(Protocol):
     """Anything that can be read as a factor graph."""
@@ -137,9 +140,7 @@ class FactorGraph:
         self.scope_start = _starts([len(f.scope) for f in factors])
         self.scope = np.array([position(v) for f in factors for v in f.scope], dtype=np.int64)
         self.table_start = _starts([f.log_table.size for f in factors])[:-1]
-        self.log_tables = (
-            np.concatenate([f.log_table.ravel() for f in factors]) if factors else np.empty(0)
-        )
+        self.log_tables = np.concatenate([f.log_table.ravel() for f in factors]) if factors else np.empty(0)
         self.memo = Memo()
         self._freeze()
 
@@ -190,7 +191,9 @@ class FactorGraph:
         graph.memo = Memo()
         return graph
 
-    def with_states(self, variables: Variables, log_tables: np.ndarray, table_start: np.ndarray) -> FactorGraph:
+    def with_states(
+        self, variables: Variables, log_tables: np.ndarray, table_start: np.ndarray
+    ) -> FactorGraph:
         """The same structure over other state counts; plans are filed by state counts, so they are shared."""
         made = FactorGraph._unchecked(variables, self.scope_start, self.scope, log_tables)
         made.table_start = table_start
@@ -229,10 +232,10 @@ class FactorGraph:
             offset += part.tables.size
         return cls.from_flat(
             variables,
-            _starts(np.concatenate([np.full(len(p.scopes), p.scopes.shape[1]) for p in parts] or [[]])),
-            np.concatenate([p.scopes.ravel() for p in parts] or [[]]),
-            np.concatenate([p.tables.ravel() for p in parts] or [[]]),
-            table_start=np.concatenate(starts or [[]]),
+            _starts(np.concatenate([np.full(len(p.scopes), p.scopes.shape[1]) for p in parts] or [_NONE])),
+            np.concatenate([p.scopes.ravel() for p in parts] or [_NONE]),
+            np.concatenate([p.tables.ravel() for p in parts] or [_NONE]),
+            table_start=np.concatenate(starts or [_NONE]),
         )
 
     def _factor(self, scope: Any, table: Any) -> TableFactor:
@@ -370,17 +373,14 @@ class FactorGraph:
             and self.variables == other.variables
             and np.array_equal(self.scope_start, other.scope_start)
             and np.array_equal(self.scope, other.scope)
-            and all(
-                np.array_equal(self.log_table(a), other.log_table(a)) for a in range(self.n_factors)
-            )
+            and all(np.array_equal(self.log_table(a), other.log_table(a)) for a in range(self.n_factors))
         )
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return (
-            f"FactorGraph({len(self.variables)} variables, {self.n_factors} factors, "
-            f"{len(self.scope)} edges)"
+            f"FactorGraph({len(self.variables)} variables, {self.n_factors} factors, {len(self.scope)} edges)"
         )
 
 
@@ -428,7 +428,8 @@ class _Group:
         shape = tables.shape if shared else tables.shape[1:]
         if len(shape) != arity or (not shared and len(tables) != count):
             raise ModelError(
-                f"tables: expected shape (d1, ..., d{arity}) or ({count}, d1, ..., d{arity}), got {tables.shape}"
+                f"tables: expected shape (d1, ..., d{arity}) or ({count}, d1, ..., d{arity}), "
+                f"got {tables.shape}"
             )
         if count and not (sizes == np.array(shape, dtype=np.int64)).all():
             a = int(np.flatnonzero((sizes != shape).any(axis=1))[0])

@@ -34,8 +34,8 @@ Kind = Literal["exact", "lower", "upper", "estimate"]
 class Estimate:
     """A number and what it guarantees about the true one."""
 
-    value: float
-    kind: Kind = "estimate"
+    value: float  # the number
+    kind: Kind = "estimate"  # what it guarantees
 
     def __float__(self) -> float:
         return self.value
@@ -152,7 +152,7 @@ class Assignment(Mapping[str, str]):
 class Samples:
     """Joint samples: one row per sample, one column of state indices per variable."""
 
-    variables: Variables
+    variables: Variables  # one per column
     indices: np.ndarray  # (rows, n)
 
     def __len__(self) -> int:
@@ -203,7 +203,9 @@ class Joint:
             states = tuple(states[n] for n in self.names)
         states = states if isinstance(states, tuple) else (states,)
         if len(states) != len(self.variables):
-            raise QueryError(f"joint over {list(self.names)}: expected {len(self.variables)} states, got {states!r}")
+            raise QueryError(
+                f"joint over {list(self.names)}: expected {len(self.variables)} states, got {states!r}"
+            )
         return float(self.table[tuple(v.index(s) for v, s in zip(self.variables, states, strict=True))])
 
     def to_pandas(self) -> Any:
@@ -230,7 +232,7 @@ class Result:
     factor_marginals: FactorMarginals | None = None  # per factor, in the graph's order
     assignment: Assignment | None = None  # states of the maximised variables
     joint: Joint | None = None  # of the queried variables
-    samples: Samples | None = None
+    samples: Samples | None = None  # joint samples, if they were asked for
     trace: dict[str, np.ndarray] = field(default_factory=dict)  # equally long arrays
     seconds: float = 0.0  # wall time of the run
     state: Any = None  # what a warm start needs

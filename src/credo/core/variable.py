@@ -24,7 +24,7 @@ __all__ = ["Discrete", "Variable", "Variables"]
 class Discrete:
     """A finite set of states, with or without labels; without, labels are '0', '1', ..."""
 
-    size: int
+    size: int  # number of states
     states: tuple[str, ...] | None = None  # labels in the order of the table axis
 
     @classmethod
@@ -117,9 +117,7 @@ class Variable:
         return self.domain.label(i)
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Variable) and self.name == other.name and self.domain == other.domain
-        )
+        return isinstance(other, Variable) and self.name == other.name and self.domain == other.domain
 
     def __hash__(self) -> int:
         return hash((self.name, self.domain))
@@ -138,22 +136,22 @@ class _NumberedNames(Sequence[str]):
     """The names prefix0, prefix1, ... without storing them."""
 
     def __init__(self, prefix: str, count: int) -> None:
-        self.prefix, self.count = prefix, count
+        self.prefix, self._size = prefix, count
 
     def __len__(self) -> int:
-        return self.count
+        return self._size
 
     def __getitem__(self, i: Any) -> Any:
         if isinstance(i, slice):
-            return tuple(f"{self.prefix}{j}" for j in range(self.count)[i])
-        return f"{self.prefix}{range(self.count)[i]}"
+            return tuple(f"{self.prefix}{j}" for j in range(self._size)[i])
+        return f"{self.prefix}{range(self._size)[i]}"
 
     def find(self, name: str) -> int | None:
         digits = name[len(self.prefix) :]
         if not name.startswith(self.prefix) or not digits.isdecimal():
             return None
         i = int(digits)
-        return i if i < self.count and str(i) == digits else None
+        return i if i < self._size and str(i) == digits else None
 
 
 class _SizedDomains(Sequence[Discrete]):

@@ -51,7 +51,7 @@ class Normal(Distribution):
 
     name: ClassVar[str] = "normal"
     scale: float = 1.0
-    mean: float = 0.0
+    mean: float = 0.0  # centre of the distribution
 
     def __post_init__(self) -> None:
         """Check the parameters."""
@@ -88,7 +88,7 @@ class Constant(Distribution):
     """The same number every time."""
 
     name: ClassVar[str] = "constant"
-    value: float = 0.0
+    value: float = 0.0  # the number
 
     def __post_init__(self) -> None:
         """Check the parameter."""

@@ -42,7 +42,7 @@ class Row:
     distance: int | None = None  # variables assigned differently from the reference
     status: str = ""  # why the run stopped, or "refused"
     reason: str | None = None  # why the method refused
-    result: Result | None = field(default=None, repr=False, compare=False)
+    result: Result | None = field(default=None, repr=False, compare=False)  # the whole answer
 
     @property
     def answered(self) -> bool:

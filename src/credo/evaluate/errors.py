@@ -40,7 +40,7 @@ class MarginalErrors:
 
     max_tv: float  # largest total variation of any variable
     mean_tv: float  # mean total variation
-    mean_hellinger: float
+    mean_hellinger: float  # mean Hellinger distance
     mean_kl: float  # KL(truth, found), infinite if found gives zero to a possible state
 
 

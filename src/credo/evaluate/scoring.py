@@ -50,7 +50,7 @@ class Score:
     """The score of one answer to one problem."""
 
     task: str  # PR, MAR, MAP or MMAP
-    error: float
+    error: float  # of the answer, against the reference
     trivial_error: float  # error of the trivial solver
     trivial: str  # what the trivial solver answered
 

@@ -80,7 +80,7 @@ class Problem:
     levels: np.ndarray  # (n,) variables are eliminated by rising level
     query: tuple[int, ...] = ()  # variables whose joint marginal is asked for
     samples: int = 0  # how many joint samples are asked for
-    has_evidence: bool = False
+    has_evidence: bool = False  # whether anything was observed; decides the wording of a refusal
 
     @cached_property
     def is_sum(self) -> bool:
@@ -398,5 +398,3 @@ def _levels_of_order(variables: Any, order: Iterable[str]) -> np.ndarray:
     levels = np.empty(len(variables), dtype=np.int64)
     levels[positions] = np.arange(len(variables))
     return levels
-
-

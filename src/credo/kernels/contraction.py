@@ -204,7 +204,11 @@ def _run_nest(op, A, B, C, ref, inverse, loops, rows, digit):
             pa, pb, pc = pa + loops[k, 1], pb + loops[k, 2], pc + loops[k, 3]
             if digit[k] < loops[k, 0]:
                 break
-            pa, pb, pc = pa - loops[k, 0] * loops[k, 1], pb - loops[k, 0] * loops[k, 2], pc - loops[k, 0] * loops[k, 3]
+            pa, pb, pc = (
+                pa - loops[k, 0] * loops[k, 1],
+                pb - loops[k, 0] * loops[k, 2],
+                pc - loops[k, 0] * loops[k, 3],
+            )
             digit[k] = 0
             k -= 1
         if k < 0:

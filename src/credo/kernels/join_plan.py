@@ -16,7 +16,8 @@ tensor is used by at most one later step: the steps form a forest whose roots ha
 The axis order (layout) of a tensor is chosen for the step that consumes it: first the variables
 eliminated there, then what the other operand mentions, then the rest in the order it was
 produced. The innermost loops then run over long contiguous stretches of the larger operand
-while the smaller one stands still.
+while the smaller one stands still. Where most axes are shared, they go innermost instead, in the
+order both operands use, and the loops are element-wise products.
 """
 
 from __future__ import annotations
@@ -112,7 +113,9 @@ def steps_of_order(rank, level, sizes, scope_start, scope, n_eliminated):
             a = absorbing[turn]
             if not active[a] or start[a] == start[a + 1]:
                 continue
-            other = _container(a, start, axes, entries, active, head, node_next, node_tensor, uses, mark, clock)
+            other = _container(
+                a, start, axes, entries, active, head, node_next, node_tensor, uses, mark, clock
+            )
             clock += 1
             if other < 0:
                 continue
@@ -147,7 +150,9 @@ def steps_of_order(rank, level, sizes, scope_start, scope, n_eliminated):
             out = m + steps
             left[steps], right[steps] = here, other
             end = start[out]
-            need = end + start[here + 1] - start[here] + (start[other + 1] - start[other] if other >= 0 else 0)
+            need = (
+                end + start[here + 1] - start[here] + (start[other + 1] - start[other] if other >= 0 else 0)
+            )
             if need > len(axes):
                 axes = double(axes, need)
                 node_next, node_tensor = double(node_next, need), double(node_tensor, need)
@@ -226,7 +231,7 @@ def _container(a, start, axes, entries, active, head, node_next, node_tensor, us
 
 
 @jit
-def layouts(left, right, drop_start, drop, start, axes, sizes, n_leaves):
+def layouts(left, right, drop_start, drop, start, axes, sizes, n_leaves, rank):
     """Axes of all tensors in layout order (see the module), and the number of entries of each."""
     tensors = len(start) - 1
     n = len(sizes)
@@ -275,16 +280,33 @@ def layouts(left, right, drop_start, drop, start, axes, sizes, n_leaves):
                 if going[i] != s:
                     base[count] = i
                     count += 1
+        # Groups: eliminated next, shared with the other operand, the rest; the larger of the last
+        # two goes innermost. Shared axes that go innermost are put in the same order in both operands.
         other = sibling[t]
         if other >= 0:
             for e in range(start[other], start[other + 1]):
                 mark[axes[e]] = t
+        shared, rest = 1.0, 1.0
+        for k in range(count):
+            i = base[k]
+            if consumer[t] < 0 or going[i] != consumer[t]:
+                if mark[i] == t:
+                    shared *= sizes[i]
+                else:
+                    rest *= sizes[i]
         end = start[t]
-        for group in range(3):
+        for k in range(count):
+            if consumer[t] >= 0 and going[base[k]] == consumer[t]:
+                ordered[end] = base[k]
+                end += 1
+        for group in range(2):
+            want_shared = (group == 0) == (rest >= shared)
+            begin = end
             for k in range(count):
                 i = base[k]
-                mine = 0 if consumer[t] >= 0 and going[i] == consumer[t] else (1 if mark[i] == t else 2)
-                if mine == group:
+                if (consumer[t] < 0 or going[i] != consumer[t]) and (mark[i] == t) == want_shared:
                     ordered[end] = i
                     end += 1
+            if want_shared and group == 1:
+                ordered[begin:end] = ordered[begin:end][np.argsort(rank[ordered[begin:end]])]
     return ordered, entries

@@ -18,10 +18,11 @@ from .contraction import MUL_ADD, MUL_MAX, contract, log_contract, make_workspac
 from .contraction import _run_nest as run_nest
 from .jit import jit
 
-__all__ = ["FINE", "IMPOSSIBLE", "UNDERFLOW", "read_marginals", "trace_states", "upward", "downward"]
+__all__ = ["FINE", "IMPOSSIBLE", "UNDERFLOW", "downward", "read_marginals", "trace_states", "upward"]
 
 FINE, UNDERFLOW, IMPOSSIBLE = 0, 1, 2
 _SAFE = 1e-150  # the product of two such numbers is still a normal double
+_ONE = np.ones(1)
 
 
 @jit
@@ -36,13 +37,17 @@ def _permute(source, from_axes, target, to_axes, sizes, work):
     strides, seen, loops, lists = work
     rows = plan_nest(from_axes, from_axes[:0], to_axes, sizes, strides, seen, loops)
     target[:] = 0.0
-    run_nest(MUL_ADD, source, np.ones(1), target, target, 1.0, loops, rows, lists[0])
+    run_nest(MUL_ADD, source, _ONE, target, target, 1.0, loops, rows, lists[0])
 
 
 @jit
 def load(log_tables, table_start, scope_start, scope, start, axes, offset, sizes, logs, arena, scale, work):
     """Put every factor's table into its leaf, scaled to a maximum of one."""
     code = FINE
+    largest = 1
+    for a in range(len(table_start)):
+        largest = max(largest, offset[a + 1] - offset[a])
+    scratch = np.empty(largest)
     for a in range(len(table_start)):
         size = offset[a + 1] - offset[a]
         leaf = arena[offset[a] : offset[a] + size]
@@ -53,7 +58,7 @@ def load(log_tables, table_start, scope_start, scope, start, axes, offset, sizes
         if top == -np.inf:
             return IMPOSSIBLE
         scale[a] = top
-        values = np.empty(size)
+        values = scratch[:size]
         if logs:
             for i in range(size):
                 values[i] = table[i] - top
@@ -66,13 +71,34 @@ def load(log_tables, table_start, scope_start, scope, start, axes, offset, sizes
                     least = value
             if least < _SAFE:
                 code = UNDERFLOW
-        _permute(values, scope[scope_start[a] : scope_start[a + 1]], leaf, axes[start[a] : start[a + 1]], sizes, work)
+        _permute(
+            values,
+            scope[scope_start[a] : scope_start[a + 1]],
+            leaf,
+            axes[start[a] : start[a + 1]],
+            sizes,
+            work,
+        )
     return code
 
 
 @jit
 def upward(
-    log_tables, table_start, scope_start, scope, left, right, drop_start, drop, start, axes, offset, sizes, heat, logs, arena
+    log_tables,
+    table_start,
+    scope_start,
+    scope,
+    left,
+    right,
+    drop_start,
+    drop,
+    start,
+    axes,
+    offset,
+    sizes,
+    heat,
+    logs,
+    arena,
 ):
     """Load the factors and run all steps.
 
@@ -81,7 +107,8 @@ def upward(
     log_tables, table_start, scope_start, scope
         The factors; scopes without one-state variables.
     left, right, drop_start, drop, start, axes, offset
-        The tree: steps, the variables each eliminates, tensor axes in layout order, and where each tensor lies in the arena.
+        The tree: steps, the variables each eliminates, tensor axes in layout order, and where each
+        tensor lies in the arena.
     sizes, heat
         States and temperature of each variable.
     logs
@@ -101,7 +128,9 @@ def upward(
     work = make_workspace(len(sizes), 2 * depth + 2)
     scale = np.zeros(tensors)
     arena[0] = 0.0 if logs else 1.0
-    code = load(log_tables, table_start, scope_start, scope, start, axes, offset, sizes, logs, arena, scale, work)
+    code = load(
+        log_tables, table_start, scope_start, scope, start, axes, offset, sizes, logs, arena, scale, work
+    )
     if code != FINE:
         return code, scale
     unit = axes[:0]
@@ -183,7 +212,7 @@ def _replace(value, adjoint, is_leaf, logs):
             value[:] = adjoint
         value -= value.max()
         return True
-    top, least = rescale(adjoint)
+    _, least = rescale(adjoint)
     if is_leaf:
         for i in range(len(value)):
             value[i] *= adjoint[i]
@@ -206,7 +235,14 @@ def read_marginals(scope_start, scope, start, axes, offset, sizes, state_start, 
     tables = np.empty(offset[leaves] - offset[0])
     for a in range(leaves):
         p = tables[offset[a] - offset[0] : offset[a + 1] - offset[0]]
-        _permute(arena[offset[a] : offset[a + 1]], axes[start[a] : start[a + 1]], p, scope[scope_start[a] : scope_start[a + 1]], sizes, work)
+        _permute(
+            arena[offset[a] : offset[a + 1]],
+            axes[start[a] : start[a + 1]],
+            p,
+            scope[scope_start[a] : scope_start[a + 1]],
+            sizes,
+            work,
+        )
         total = 0.0
         for i in range(len(p)):
             if logs:
@@ -214,13 +250,16 @@ def read_marginals(scope_start, scope, start, axes, offset, sizes, state_start, 
             total += p[i]
         for i in range(len(p)):
             p[i] /= total
+    owner = np.empty(len(scope), np.int64)
+    for a in range(leaves):
+        owner[scope_start[a] : scope_start[a + 1]] = a
     states = np.empty(state_start[-1])
     for i in range(len(sizes)):
         m = states[state_start[i] : state_start[i + 1]]
         if home[i] < 0:
             m[:] = 1.0 / len(m)
             continue
-        a = np.searchsorted(scope_start, home[i], side="right") - 1
+        a = owner[home[i]]
         p = tables[offset[a] - offset[0] : offset[a + 1] - offset[0]]
         stride = 1
         for e in range(home[i] + 1, scope_start[a + 1]):

@@ -16,7 +16,7 @@ from functools import cache
 import numpy as np
 
 from . import walks
-from .jit import inline, jit
+from .jit import jit
 
 __all__ = ["block_starts", "count_tokens", "power_table", "record_starts", "scan_numbers", "tuple_starts"]
 
@@ -53,7 +53,7 @@ def power_table() -> np.ndarray:
     return table
 
 
-@inline
+@jit
 def _times(a, b):
     """The 128-bit product of two 64-bit numbers, as (high, low)."""
     a_high, a_low = a >> _U32, a & _LOW32
@@ -65,7 +65,7 @@ def _times(a, b):
     return high, (other << _U32) | (low & _LOW32)
 
 
-@inline
+@jit
 def _leading_zeros(w):
     """Number of zero bits above the highest set bit of a non-zero number."""
     count = _U0

@@ -23,7 +23,9 @@ from .graph import UndirectedGraph, join_cliques
 
 __all__ = ["EliminationOrder", "Heuristic", "elimination_order", "free_scopes", "induced_width"]
 
-Heuristic = Literal["search", "min-fill", "weighted-min-fill", "min-degree", "min-size", "maximum-cardinality"]
+Heuristic = Literal[
+    "search", "min-fill", "weighted-min-fill", "min-degree", "min-size", "maximum-cardinality"
+]
 
 _DISTURBED = (0.02, 0.1, 0.3)  # shares of the variables a search step disturbs
 _RUN_NANOSECONDS = 3.0  # a contraction and its two adjoints, per table entry

@@ -27,7 +27,7 @@ class JoinTree:
     sizes: np.ndarray  # states per variable
     state_start: np.ndarray  # (n + 1,) first flat state per variable
     scope_start: np.ndarray  # factor scopes without one-state variables
-    scope: np.ndarray
+    scope: np.ndarray  # variables of the factors, one factor after another
     left: np.ndarray  # (steps,) first operand
     right: np.ndarray  # (steps,) second operand, -1 for none
     drop_start: np.ndarray  # (steps + 1,) slices of `drop`
@@ -94,7 +94,7 @@ def join_tree(
     left, right, drop_start, drop, start, axes, lonely = steps_of_order(
         rank, levels, sizes, scope_start, scope, len(sizes) - len(kept)
     )
-    ordered, entries = layouts(left, right, drop_start, drop, start, axes, sizes, graph.n_factors)
+    ordered, entries = layouts(left, right, drop_start, drop, start, axes, sizes, graph.n_factors, rank)
     offset = 1 + np.concatenate([[0], np.cumsum(entries)])
     return JoinTree(
         sizes,

@@ -26,7 +26,7 @@ __all__ = ["JunctionTree", "junction_tree"]
 class JunctionTree:
     """Maximal cliques in an order in which children come before their parents."""
 
-    graph: FactorGraph
+    graph: FactorGraph  # the graph it was made for
     cliques: tuple[np.ndarray, ...]  # variable positions, sorted
     parent: np.ndarray  # (cliques,) the next clique towards the root, -1 for a root
     separators: tuple[np.ndarray, ...]  # variables shared with the parent, empty for a root
@@ -47,7 +47,7 @@ class JunctionTree:
         for clique, separator in zip(self.cliques, self.separators, strict=True):
             tops[np.setdiff1d(clique, separator)] += 1
         for clique, parent, separator in zip(self.cliques, self.parent, self.separators, strict=True):
-            shared = np.intersect1d(clique, self.cliques[parent]) if parent >= 0 else []
+            shared = np.intersect1d(clique, self.cliques[parent] if parent >= 0 else [])
             if not np.array_equal(shared, separator):
                 raise ModelError("junction tree: a separator differs from the intersection of its cliques")
         if not (tops == 1).all():

@@ -74,6 +74,8 @@ def _without_barren(problem: Problem) -> tuple[Problem, float]:
     """The problem without barren factors, and the log constant they contribute."""
     graph = problem.graph
     wanted = problem.temperatures != 1
+    if problem.levels[~wanted].max(initial=-1) > problem.levels[wanted].min(initial=len(wanted)):
+        return problem, 0.0  # a sum after a maximum does not commute with it
     wanted[list(problem.query)] = True
     stays, gone, constant = barren_factors(
         graph.log_tables, graph.table_start, graph.scope_start, graph.scope, graph.variables.sizes, wanted

@@ -88,9 +88,7 @@ def _joint_log_table(graph: FactorGraph, free: np.ndarray) -> np.ndarray:
     return joint
 
 
-def _powered_sum(
-    problem: Problem, joint: np.ndarray, free: np.ndarray
-) -> tuple[float, Assignment | None]:
+def _powered_sum(problem: Problem, joint: np.ndarray, free: np.ndarray) -> tuple[float, Assignment | None]:
     """Value of the powered sum, and the maximisers if every sum comes before every maximum."""
     order = free[np.argsort(problem.levels[free], kind="stable")]
     axis_of = list(free)
@@ -113,7 +111,9 @@ def _reduce(table: np.ndarray, k: int, temperature: float) -> np.ndarray:
         return shift + temperature * np.log(inner)
 
 
-def _maximisers(problem: Problem, order: np.ndarray, before: dict) -> Assignment | None:
+def _maximisers(
+    problem: Problem, order: np.ndarray, before: dict[int, tuple[np.ndarray, list[int]]]
+) -> Assignment | None:
     heat, levels = problem.temperatures, problem.levels
     if not (heat == 0).any():
         return None

@@ -1,7 +1,7 @@
-"""Hugin propagation: clique beliefs q and separator beliefs r, with division.
+r"""Hugin propagation: clique beliefs q and separator beliefs r, with division.
 
     start     q_i = product of the factors assigned to clique i,  r_ij = 1
-    i -> j    r_new = sum_{C_i \\ S_ij} q_i,   q_j <- q_j r_new / r_ij,   r_ij <- r_new
+    i -> j    r_new = sum_{C_i \ S_ij} q_i,   q_j <- q_j r_new / r_ij,   r_ij <- r_new
 
 up to the root and down again; the product of all q over the product of all r never changes. At the
 end q and r are the marginals. Everything is in logarithms; 0 / 0 := 0. A second, independent road

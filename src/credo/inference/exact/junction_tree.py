@@ -1,8 +1,8 @@
-"""Exact inference on a junction tree.
+r"""Exact inference on a junction tree.
 
 Shafer-Shenoy (division-free), on the binary join tree of a searched elimination order:
 
-    M_{i->j}(x_S) = sum_{x_C \\ x_S} psi_i(x_C) prod_{k != j} M_{k->i},
+    M_{i->j}(x_S) = sum_{x_C \ x_S} psi_i(x_C) prod_{k != j} M_{k->i},
     p(x_C)  proportional to  psi_i prod_k M_{k->i}
 
 The upward messages are the tensors of `kernels/join_tree.py`, the downward ones their adjoints, so
@@ -50,7 +50,7 @@ class JunctionTree(Algorithm):
 
     name: ClassVar[str] = "junction-tree"
     promises: ClassVar[frozenset[str]] = frozenset({"exact"})
-    propagation: Literal["shafer-shenoy", "hugin"] = "shafer-shenoy"
+    propagation: Literal["shafer-shenoy", "hugin"] = "shafer-shenoy"  # how messages pass
     effort: float = 1.0  # search for a good order, as a multiple of the expected run time
     memory_gb: float | None = None  # refuse above this; None is half of the machine's memory
     max_log2_operations: float = 40.0  # refuse above this
@@ -106,7 +106,15 @@ def _answer(problem: Problem, tree: JoinTree, rng: np.random.Generator) -> Resul
 def _all_marginals(problem: Problem, up: Climb, found: Result) -> Result:
     tree, graph = up.tree, problem.graph
     code = kernel.downward(
-        tree.left, tree.right, tree.start, tree.axes, tree.offset, tree.n_leaves, tree.sizes, up.logs, up.arena
+        tree.left,
+        tree.right,
+        tree.start,
+        tree.axes,
+        tree.offset,
+        tree.n_leaves,
+        tree.sizes,
+        up.logs,
+        up.arena,
     )
     if code == kernel.UNDERFLOW:
         # The upward values are partly overwritten: start again with logarithms.

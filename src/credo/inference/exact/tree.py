@@ -1,9 +1,9 @@
 """Planning and running a binary join tree: the machinery the exact algorithms share.
 
-    plan      order -> binary join tree, filed in the graph's memo under its structure, so repeated
-              questions about one structure plan once, whatever the evidence values
-    forecast  what the plan will store and multiply, checked against the limits before allocating
-    climb     the upward pass; scaled numbers first, logarithms if a range would underflow
+plan      order -> binary join tree, filed in the graph's memo under its structure, so repeated
+          questions about one structure plan once, whatever the evidence values
+forecast  what the plan will store and multiply, checked against the limits before allocating
+climb     the upward pass; scaled numbers first, logarithms if a range would underflow
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Limits:
     """When an exact computation is refused."""
 
     memory_gb: float | None  # None: half of the machine's memory
-    log2_operations: float
+    log2_operations: float  # most operations, as a power of two
 
     def refuse(self, forecast: Forecast) -> None:
         """Raise `TooLargeError` if the forecast exceeds a limit."""
@@ -160,7 +160,7 @@ def prune(problem: Problem, forecast: Forecast) -> Restriction | None:
 class Climb:
     """A finished upward pass."""
 
-    tree: JoinTree
+    tree: JoinTree  # the tree that was climbed
     arena: np.ndarray  # all tensors
     logs: bool  # whether they hold logarithms
     log_z: float  # value of the powered sum (of the table over the kept variables: its log maximum)
