@@ -1,6 +1,6 @@
 """What answers questions. Importing this folder registers every algorithm."""
 
-from . import exact
+from . import bounds, exact, messages, variational
 from .base import Algorithm, Budget, IterativeAlgorithm, Problem, algorithms, infer, query, register, sample
 
 __all__ = [
@@ -9,9 +9,12 @@ __all__ = [
     "IterativeAlgorithm",
     "Problem",
     "algorithms",
+    "bounds",
     "exact",
     "infer",
+    "messages",
     "query",
     "register",
     "sample",
+    "variational",
 ]

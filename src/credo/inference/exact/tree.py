@@ -44,11 +44,15 @@ class Forecast:
         return float(2.0 ** (self.log2_entries + 3 - 30))
 
     def __str__(self) -> str:
-        size = f"{self.gigabytes:.3g} GB" if self.log2_entries < 60 else f"2^{self.log2_entries - 27:.0f} GB"
-        return (
-            f"width {self.width}, {size} (2^{self.log2_entries:.1f} numbers), "
-            f"2^{self.log2_operations:.1f} operations"
-        )
+        return f"width {self.width}, {_memory(self.log2_entries + 3)}, 2^{self.log2_operations:.1f} operations"
+
+
+def _memory(log2_bytes: float) -> str:
+    """A size for people: 3.2 MB, 40 GB, 2^53 GB."""
+    if log2_bytes > 60:
+        return f"2^{log2_bytes - 30:.0f} GB"
+    unit = max(0, min(3, int(log2_bytes // 10)))
+    return f"{2.0 ** (log2_bytes - 10 * unit):.3g} {('bytes', 'kB', 'MB', 'GB')[unit]}"
 
 
 @dataclass(frozen=True)

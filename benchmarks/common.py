@@ -1,0 +1,167 @@
+"""What every benchmark shares: one subprocess per case, limits, best-of-repeats clocks, records.
+
+A case runs in its own process, so that a crash, a full memory or an endless loop of one library
+costs one cell of the table. The child prints one JSON line; the parent adds the reason where
+there is none.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+BIF_FOLDER = ROOT.parent / "shared" / "data" / "bif"
+OUT = ROOT / "out" / "benchmarks"
+PACKAGES = ("credo", "numpy", "numba", "pyAgrum", "pgmpy", "pytoulbar2")
+
+_MARK = "RESULT "  # libraries print on their own; the answer is the line that starts with this
+_REPEATS = 20
+_BUDGET = 6.0  # seconds of wall time for the repeats of one measurement
+_TOO_SLOW_TO_REPEAT = 15.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one subprocess may use."""
+
+    seconds: float = 60.0  # wall time of the whole process
+    gigabytes: float = 12.0  # address space
+    threads: int = 1
+
+
+def in_subprocess(script: str, task: dict[str, Any], limits: Limits, **environment: str) -> dict[str, Any]:
+    """Run `script` as a child with this task; its answer, or {"none": reason}."""
+    command = [sys.executable, script, "--child", json.dumps({**task, "limits": vars(limits)})]
+    threads = {"OMP_NUM_THREADS": str(limits.threads), "OPENBLAS_NUM_THREADS": str(limits.threads)}
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=limits.seconds,
+            env={**os.environ, **threads, **environment},
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return {"none": f"no answer in {limits.seconds:g} s"}
+    for line in reversed(done.stdout.splitlines()):
+        if line.startswith(_MARK):
+            return json.loads(line[len(_MARK) :])
+    said = (done.stderr.strip().splitlines() or ["nothing on stderr"])[-1]
+    if "bad_alloc" in done.stderr or done.returncode == -9:
+        return {"none": f"out of memory (limit {limits.gigabytes:g} GB)"}
+    return {"none": f"exit {done.returncode}: {said[:120]}"}
+
+
+def child(work: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Run `work` on the task given on the command line, under the limits, and print its answer."""
+    task = json.loads(sys.argv[2])
+    allowed = int(task["limits"]["gigabytes"] * 2**30)
+    resource.setrlimit(resource.RLIMIT_AS, (allowed, allowed))
+    try:
+        answer = work(task)
+    except MemoryError:
+        answer = {"none": f"out of memory (limit {task['limits']['gigabytes']:g} GB)"}
+    except Exception as error:  # whatever a library raises is the reason to show
+        answer = {"none": " ".join(f"{type(error).__name__}: {error}".split())[:160]}
+    print("\n" + _MARK + json.dumps(answer), flush=True)
+    os._exit(0)  # some libraries complain at length while the interpreter shuts down
+
+
+def measure(call: Callable[[], Any], fresh: Callable[[], Any] | None = None) -> tuple[dict[str, Any], Any]:
+    """Best CPU and wall seconds of `call` over repeats, and its last value.
+
+    With `fresh`, each repeat gets a new argument from it, made outside the clock.
+    """
+    cpu: list[float] = []
+    wall: list[float] = []
+    started = time.perf_counter()
+    while not cpu or (len(cpu) < _REPEATS and _goes_on(time.perf_counter() - started, wall)):
+        arguments = () if fresh is None else (fresh(),)
+        c, w = time.process_time(), time.perf_counter()
+        value = call(*arguments)
+        cpu.append(time.process_time() - c)
+        wall.append(time.perf_counter() - w)
+    return {"cpu": min(cpu), "wall": min(wall), "repeats": len(cpu)}, value
+
+
+def _goes_on(spent: float, wall: list[float]) -> bool:
+    # The first call may load compiled code, so a second one is made unless it would take long.
+    return spent < _BUDGET or (len(wall) == 1 and wall[0] < _TOO_SLOW_TO_REPEAT)
+
+
+def memory_mb(what: str = "VmRSS") -> float:
+    """Resident memory of this process now ("VmRSS") or at its peak ("VmHWM").
+
+    Not ru_maxrss: a child inherits that from the process that started it.
+    """
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(what + ":"):
+            return int(line.split()[1]) / 1024
+    raise OSError(f"/proc/self/status: expected a line {what}, got none; this needs Linux")
+
+
+def machine() -> dict[str, Any]:
+    """Versions and size of the machine, for the record."""
+    versions = {}
+    for name in PACKAGES:
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            versions[name] = None
+    return {
+        "cpus": os.cpu_count(),
+        "load": os.getloadavg()[0],
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "versions": versions,
+    }
+
+
+def write_lines(path: Path, records: Iterable[dict[str, Any]]) -> None:
+    """One JSON object per line, replacing the file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
+def unpack(source: Path, folder: Path) -> Path:
+    """A plain copy of a gzipped file, because most readers know no gzip."""
+    target = folder / source.name.removesuffix(".gz")
+    target.write_bytes(gzip.decompress(source.read_bytes()))
+    return target
+
+
+def seconds(answer: dict[str, Any] | None, key: str = "cpu") -> str:
+    """A time with three digits, "none" for a failure, "" for what was not tried."""
+    if answer is None:
+        return ""
+    return "none" if "none" in answer else number(answer[key])
+
+
+def number(value: float) -> str:
+    """Three significant digits without an exponent."""
+    if value >= 100:
+        return f"{value:.0f}"
+    digits = max(0, 2 - int(f"{value:e}".split("e")[1])) if value else 0
+    return f"{value:.{digits}f}"
+
+
+def ratio(answer: dict[str, Any] | None, base: dict[str, Any] | None, key: str = "cpu") -> str:
+    """How many times longer than `base`: "5.3x", or "" where one of them is missing."""
+    if not answer or not base or key not in answer or key not in base:
+        return ""
+    times = answer[key] / base[key]
+    return f"{times:.0f}x" if times >= 10 else f"{times:.1f}x"
