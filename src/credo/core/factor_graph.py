@@ -297,7 +297,11 @@ class FactorGraph:
         for k in np.unique(arity):
             of_arity = np.flatnonzero(arity == k)
             scopes = self.scope[self.scope_start[of_arity][:, None] + np.arange(k)]
-            shapes, which = np.unique(self.variables.sizes[scopes], axis=0, return_inverse=True)
+            sizes = self.variables.sizes[scopes]
+            if k == 0 or (sizes == sizes[0]).all():
+                shapes, which = sizes[:1], np.zeros(len(sizes), dtype=np.int64)
+            else:
+                shapes, which = np.unique(sizes, axis=0, return_inverse=True)
             for g, shape in enumerate(shapes):
                 rows = np.flatnonzero(which.ravel() == g)
                 found.append(

@@ -17,7 +17,7 @@ import abc
 import importlib
 import time
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Generic, Literal, TypeVar
@@ -159,23 +159,31 @@ class IterativeAlgorithm(Algorithm, Generic[S]):
     def step(self, problem: Problem, state: S) -> tuple[S, float]:
         """The next state and how much it changed."""
 
+    def steps(
+        self, problem: Problem, state: S, count: int, tol: float
+    ) -> tuple[S, Sequence[float] | np.ndarray]:
+        """At most `count` steps in one go, and the change of each; algorithms with cheap steps do many."""
+        state, change = self.step(problem, state)
+        return state, [change]
+
     @abc.abstractmethod
     def read(self, problem: Problem, state: S, status: Status) -> Result:
         """The answer held by a state, given why the run stopped."""
 
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Step until the change is below `tol`, or the budget is used up, or Ctrl-C."""
-        clock, changes = time.perf_counter(), []
+        clock = time.perf_counter()
+        changes: list[float] = []
         status = Status.OUT_OF_ITERATIONS
         state = self.start(problem, rng)
         try:
-            for _ in range(budget.max_iter):
-                state, change = self.step(problem, state)
-                changes.append(change)
-                if not np.isfinite(change):
+            while len(changes) < budget.max_iter:
+                state, new = self.steps(problem, state, budget.max_iter - len(changes), budget.tol)
+                changes.extend(float(change) for change in new)
+                if not np.isfinite(changes[-1]):
                     status = Status.DIVERGED
                     break
-                if change < budget.tol:
+                if changes[-1] < budget.tol:
                     status = Status.CONVERGED
                     break
                 if budget.seconds is not None and time.perf_counter() - clock > budget.seconds:

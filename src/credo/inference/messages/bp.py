@@ -1,0 +1,119 @@
+"""Belief propagation: sum-product, max-product and mixed-product on any factor graph.
+
+    m_{a->i}(x_i) = op_{x_a without x_i} psi_a(x_a) prod_{j in a, j != i} prod_{b at j, b != a} m_{b->j}(x_j)
+    b_i ~ prod_{a at i} m_{a->i},      b_a ~ psi_a prod_{j in a} prod_{b at j, b != a} m_{b->j}
+
+Exact on trees: the tree schedule needs two passes. On loopy graphs a fixed point is a stationary
+point of the Bethe free energy, and its log Z is an estimate: neither a lower nor an upper bound. With
+maximised variables the beliefs are decoded variable by variable; the score of the decoded states is a
+lower bound on the maximum. A sweep costs (entries of all tables) x (arity).
+
+Schedules: `flooding` (all messages from the old ones; several cores on large binary models),
+`sequential` (factor by factor, forwards and backwards in turn), `random` (a new order each sweep),
+`tree` (leaves to roots of a spanning forest and back), `residual` (always the factor whose messages
+would change most), `auto` (tree on forests, else sequential).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from ...core import check
+from ...core.evidence import Restriction
+from ...core.result import Assignment, Estimate, Result, Status
+from ..base import IterativeAlgorithm, Problem, register
+from . import engine
+from .engine import MessageState, Schedule, Weighted
+
+__all__ = ["BP"]
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class BP(IterativeAlgorithm[MessageState]):
+    """Loopy belief propagation with a choice of schedule and damping."""
+
+    name: ClassVar[str] = "bp"
+    promises: ClassVar[frozenset[str]] = frozenset({"exact on trees"})
+    schedule: Schedule = "auto"
+    damping: float = 0.0  # weight of the old message
+    damping_domain: Literal["log", "linear"] = "log"
+    random_start: bool = False  # random first messages instead of uniform ones
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        check.one_of("schedule", self.schedule, engine.SCHEDULES)
+        check.in_range("damping", self.damping, 0, 1)
+        check.one_of("damping_domain", self.damping_domain, ["log", "linear"])
+
+    def why_not(self, problem: Problem) -> str | None:
+        """Sums and maxima only, and no queries or samples."""
+        heat = problem.temperatures
+        if ((heat != 0) & (heat != 1)).any():
+            return "it sums or maximises; temperatures other than 0 and 1 need junction-tree"
+        if problem.query or problem.samples:
+            return "it gives marginals of variables and factors; use elimination for joints and samples"
+        return None
+
+    def _weights(self, problem: Problem) -> Weighted:
+        return Weighted.plain(problem.graph, 1 - self.damping, linear=self.damping_domain == "linear")
+
+    def start(self, problem: Problem, rng: np.random.Generator) -> MessageState:
+        """Uniform (or random) messages in the fastest form."""
+        return engine.start(problem, self._weights(problem), rng, random=self.random_start)
+
+    def step(self, problem: Problem, state: MessageState) -> tuple[MessageState, float]:
+        """One sweep."""
+        state, changes = engine.advance(problem, state, self._weights(problem), self.schedule, 1, 0.0)
+        return state, float(changes[-1])
+
+    def steps(
+        self, problem: Problem, state: MessageState, count: int, tol: float
+    ) -> tuple[MessageState, np.ndarray]:
+        """Several sweeps inside the kernel."""
+        return engine.advance(problem, state, self._weights(problem), self.schedule, count, tol)
+
+    def read(self, problem: Problem, state: MessageState, status: Status) -> Result:
+        """Beliefs and the Bethe log Z, or decoded states."""
+        weights = self._weights(problem)
+        found = engine.read(problem, state, weights)
+        if problem.is_sum:
+            return Result(
+                self.name,
+                status,
+                log_z=Estimate(found.log_z, "estimate"),
+                marginals=found.marginals,
+                factor_marginals=found.factor_marginals,
+            )
+        states = _decode(problem, found.log_beliefs)
+        value = _value_of(problem, states)
+        return Result(self.name, status, log_z=value, assignment=Assignment(problem.graph.variables, states))
+
+
+def _decode(problem: Problem, logs: np.ndarray) -> np.ndarray:
+    """The best state of every maximised variable by its own belief, ties to the lowest index."""
+    start = problem.graph.variables.state_start
+    states = np.full(len(start) - 1, -1, dtype=np.int64)
+    for i in problem.maximised:
+        states[i] = int(np.argmax(logs[start[i] : start[i + 1]]))
+    return states
+
+
+def _value_of(problem: Problem, states: np.ndarray) -> Estimate:
+    """What the decoded states are worth: their score, or an estimate where variables are summed."""
+    graph = problem.graph
+    if problem.is_max:
+        return Estimate(float(graph.log_scores(states[None, :])[0]), "lower")
+    fixed = Restriction.to_states(graph.variables, states).apply(graph)
+    ones = np.ones(len(states))
+    rest = Problem(fixed, ones, np.zeros(len(states), dtype=np.int64), has_evidence=True)
+    weights = Weighted.plain(fixed)
+    state = engine.start(rest, weights, np.random.default_rng(0))
+    for _ in range(20):
+        state, changes = engine.advance(rest, state, weights, "auto", 16, 1e-10)
+        if changes[-1] < 1e-10:
+            break
+    return Estimate(engine.read(rest, state, weights).log_z, "estimate")
