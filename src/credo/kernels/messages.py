@@ -206,11 +206,15 @@ def _update_factor(
             )
         if not fine:
             return -1.0
-        norm = 0.0
+        top = -np.inf
         for k in range(sizes[i]):
             out[k] = _mix(messages[begin + k], out[k], eta, linear)
-            norm += np.exp(out[k])
-        norm = np.log(norm)
+            top = max(top, out[k])
+        # A step above one extrapolates: the largest entry may be far from zero.
+        norm = 0.0
+        for k in range(sizes[i]):
+            norm += np.exp(out[k] - top)
+        norm = top + np.log(norm)
         for k in range(sizes[i]):
             old, new = messages[begin + k], out[k] - norm
             change = max(change, abs(np.exp(new) - np.exp(old)))
@@ -427,99 +431,156 @@ def log_factor_beliefs(
     return out
 
 
+_U = np.uint64  # unsigned positions spare the test for negative indices at each access
+
+
+@jit
+def _divide(belief, s, messages, g, size, cavity, c):
+    """Cavity of one edge, belief over message, from position c on."""
+    for k in range(size):
+        cavity[c + k] = belief[s + k] / messages[g + k]
+
+
+@jit
+def _pair(psi, t, d0, d1, cavity, out, width):
+    """Both messages of a pairwise table that begins at t; the second axis lies `width` further."""
+    for y in range(d1):
+        out[width + y] = 0.0
+    for x in range(d0):
+        here, weight, row = 0.0, cavity[x], t + x * d1
+        for y in range(d1):
+            value = psi[row + y]
+            here += value * cavity[width + y]
+            out[width + y] += value * weight
+        out[x] = here
+
+
+@jit
+def _triple(psi, t, d0, d1, d2, cavity, out, width):
+    """All three messages of a three-way table that begins at t."""
+    third = width + width
+    for y in range(d1):
+        out[width + y] = 0.0
+    for z in range(d2):
+        out[third + z] = 0.0
+    for x in range(d0):
+        total, weight = 0.0, cavity[x]
+        for y in range(d1):
+            row = t + (x * d1 + y) * d2
+            middle = cavity[width + y]
+            here, both = 0.0, weight * middle
+            for z in range(d2):
+                value = psi[row + z]
+                here += value * cavity[third + z]
+                out[third + z] += value * both
+            total += here * middle
+            out[width + y] += here * weight
+        out[x] = total
+
+
+@jit
+def _many(psi, t, n, dims, cavity, out, width, digit):
+    """All messages of a table of any arity; positive cavities are divided out of the joint sums."""
+    size = 1
+    for j in range(n):
+        size *= dims[j]
+        digit[j] = 0
+        for k in range(dims[j]):
+            out[j * width + k] = 0.0
+    for entry in range(size):
+        value = psi[t + entry]
+        for j in range(n):
+            value *= cavity[j * width + digit[j]]
+        for j in range(n):
+            out[j * width + digit[j]] += value
+        j = n - 1
+        while j >= 0:
+            digit[j] += 1
+            if digit[j] < dims[j]:
+                break
+            digit[j] = 0
+            j -= 1
+    for j in range(n):
+        for k in range(dims[j]):
+            out[j * width + k] /= cavity[j * width + k]
+
+
+@jit
+def _store(out, cavity, c, size, messages, g, fresh, belief, s, asynchronous):
+    """Normalise a message to mean one and put it in place; returns its change in probability."""
+    total = 0.0
+    for k in range(size):
+        total += out[c + k]
+    total = float(size) / total
+    change = 0.0
+    for k in range(size):
+        old, new = messages[g + k], out[c + k] * total
+        change = max(change, abs(new - old))
+        fresh[g + k] = new
+    if asynchronous:
+        for k in range(size):
+            belief[s + k] = cavity[c + k] * out[c + k] * total
+    return change / float(size)
+
+
 @jit
 def linear_sweeps(
-    order, asynchronous, eta, scope_start, scope, sizes, state_start, edge_state_start, psi, table_start,
-    constant, messages, sweeps, tol,
+    order, asynchronous, scope_start, scope, sizes, state_start, edge_state_start, psi, table_start, constant,
+    messages, sweeps, tol,
 ):  # fmt: skip
     """Plain BP in positive numbers over the listed factors (rows of `order`, in turn); in place.
 
-    `constant` holds the product of the unary factors per state, `messages` sums to one per edge.
-    Returns the largest change of each sweep done.
+    `constant` holds the product of the constant messages per state; messages have mean one, so that
+    products stay near one. Returns the largest change of each sweep done.
     """
-    widest, arity = 1, 1
-    factors = order[0]
-    for q in range(len(factors)):
-        a = factors[q]
+    widest, arity = 1, 3
+    for q in range(len(order[0])):
+        a = order[0, q]
         arity = max(arity, scope_start[a + 1] - scope_start[a])
         for e in range(scope_start[a], scope_start[a + 1]):
             widest = max(widest, sizes[scope[e]])
     belief = np.empty(state_start[-1])
-    cavity = np.empty((arity, widest))
-    out = np.empty((arity, widest))
+    cavity = np.empty(arity * widest)
+    out = np.empty(arity * widest)
     digit = np.zeros(arity, np.int64)
+    dims = np.zeros(arity, np.int64)
+    width = _U(widest)
     fresh = messages if asynchronous else messages.copy()
     changes = np.zeros(sweeps)
     for turn in range(sweeps):
-        factors = order[turn % len(order)]
+        row = turn % len(order)
         belief[:] = constant
-        for q in range(len(factors)):
-            a = factors[q]
+        for q in range(order.shape[1]):
+            a = order[row, q]
             for e in range(scope_start[a], scope_start[a + 1]):
-                s, g = state_start[scope[e]], edge_state_start[e]
-                for k in range(sizes[scope[e]]):
+                s, g = _U(state_start[scope[e]]), _U(edge_state_start[e])
+                for k in range(_U(sizes[scope[e]])):
                     belief[s + k] *= messages[g + k]
         change = 0.0
-        for q in range(len(factors)):
-            a = factors[q]
+        for q in range(order.shape[1]):
+            a = order[row, q]
             first = scope_start[a]
             n = scope_start[a + 1] - first
+            t = _U(table_start[a])
             for j in range(n):
-                s, g = state_start[scope[first + j]], edge_state_start[first + j]
-                total = 0.0
-                for k in range(sizes[scope[first + j]]):
-                    cavity[j, k] = belief[s + k] / messages[g + k]
-                    total += cavity[j, k]
-                    out[j, k] = 0.0
-                total = 1.0 / total
-                for k in range(sizes[scope[first + j]]):
-                    cavity[j, k] *= total
-            t = table_start[a]
+                i = scope[first + j]
+                dims[j] = sizes[i]
+                _divide(
+                    belief, _U(state_start[i]), messages, _U(edge_state_start[first + j]), _U(dims[j]), cavity,
+                    _U(j) * width,
+                )  # fmt: skip
             if n == 2:
-                d0, d1 = sizes[scope[first]], sizes[scope[first + 1]]
-                for x in range(d0):
-                    here, weight = 0.0, cavity[0, x]
-                    for y in range(d1):
-                        value = psi[t + x * d1 + y]
-                        here += value * cavity[1, y]
-                        out[1, y] += value * weight
-                    out[0, x] = here
+                _pair(psi, t, _U(dims[0]), _U(dims[1]), cavity, out, width)
+            elif n == 3:
+                _triple(psi, t, _U(dims[0]), _U(dims[1]), _U(dims[2]), cavity, out, width)
             else:
-                size = 1
-                for j in range(n):
-                    size *= sizes[scope[first + j]]
-                    digit[j] = 0
-                for entry in range(size):
-                    value = psi[t + entry]
-                    for j in range(n):
-                        value *= cavity[j, digit[j]]
-                    for j in range(n):
-                        out[j, digit[j]] += value
-                    j = n - 1
-                    while j >= 0:
-                        digit[j] += 1
-                        if digit[j] < sizes[scope[first + j]]:
-                            break
-                        digit[j] = 0
-                        j -= 1
-                for j in range(n):
-                    for k in range(sizes[scope[first + j]]):
-                        out[j, k] /= cavity[j, k]
+                _many(psi, table_start[a], n, dims, cavity, out, widest, digit)
             for j in range(n):
-                g, s, d = edge_state_start[first + j], state_start[scope[first + j]], sizes[scope[first + j]]
-                total = 0.0
-                for k in range(d):
-                    total += out[j, k]
-                total = 1.0 / total
-                for k in range(d):
-                    old = messages[g + k]
-                    new = out[j, k] * total
-                    if eta != 1.0:
-                        new = (1.0 - eta) * old + eta * new
-                    change = max(change, abs(new - old))
-                    if asynchronous:
-                        belief[s + k] *= new / old
-                    fresh[g + k] = new
+                moved = _store(
+                    out, cavity, _U(j) * width, _U(dims[j]), messages, _U(edge_state_start[first + j]), fresh,
+                    belief, _U(state_start[scope[first + j]]), asynchronous,
+                )  # fmt: skip
+                change = max(change, moved)
         if not asynchronous:
             messages[:] = fresh
         changes[turn] = change

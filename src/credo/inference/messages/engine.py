@@ -283,13 +283,22 @@ class _Linear(_Positive):
 
     @cached_property
     def _arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        return _scaled_tables(self.problem.graph), _normalise(self._constant, self.problem.graph.wiring.state_start)
+        """Tables scaled to a maximum of one, and the constant messages likewise per variable."""
+        start = self.problem.graph.wiring.state_start
+        top = np.maximum.reduceat(self._constant, start[:-1]) if len(start) > 1 else self._constant
+        return _scaled_tables(self.problem.graph), np.exp(self._constant - np.repeat(top, np.diff(start)))
+
+    @cached_property
+    def _log_size(self) -> np.ndarray:
+        """Log of the state count, per entry: messages here have mean one instead of sum one."""
+        w = self.problem.graph.wiring
+        return np.repeat(np.log(w.sizes[w.scope]), w.sizes[w.scope])
 
     def from_log(self, messages: np.ndarray) -> np.ndarray:
-        return np.exp(self._with_constants(messages))
+        return np.exp(self._with_constants(messages) + self._log_size)
 
     def to_log(self, values: np.ndarray) -> np.ndarray:
-        return np.asarray(np.log(values))
+        return np.asarray(np.log(values) - self._log_size)
 
     def read(self, problem: Problem, values: np.ndarray) -> Readout:
         return _read_logs(problem, self.to_log(values), np.ones(problem.graph.n_factors))
@@ -305,16 +314,16 @@ class _Linear(_Positive):
         rng: np.random.Generator,
     ) -> np.ndarray:
         if schedule == "residual":
-            logs = np.log(values)
+            logs = self.to_log(values)
             changes = _Log(self.problem).sweeps(logs, weights, schedule, turn, count, tol, rng)
-            values[:] = np.exp(logs)
+            values[:] = np.exp(logs + self._log_size)
             return changes
         graph, w = self.problem.graph, self.problem.graph.wiring
         psi, constant = self._arrays
         rows, at_once = _orders(graph, self.active, schedule, turn, count, rng)
         return np.asarray(
             kernel.linear_sweeps(
-                rows, at_once, 1.0, w.scope_start, w.scope, w.sizes, w.state_start, w.edge_state_start, psi,
+                rows, at_once, w.scope_start, w.scope, w.sizes, w.state_start, w.edge_state_start, psi,
                 w.table_start, constant, values, count, tol,
             )  # fmt: skip
         )
