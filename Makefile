@@ -8,7 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit lint types format docs bench reproduce warm clean
+.PHONY: help demo test unit slow lint types format docs bench reproduce warm clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -30,6 +30,9 @@ test: lint types unit  ## everything that must be green: lint, types, tests
 
 unit: $(VENV)/.stamp-test warm  ## the tests alone (JOBS=n processes)
 	$(BIN)/python -m pytest -n $(JOBS)
+
+slow: $(VENV)/.stamp-test warm  ## the tests that take minutes or gigabytes, one at a time
+	$(BIN)/python -m pytest -m slow
 
 # Kernels are compiled once and cached on disk; done before the tests fan out, so that parallel
 # workers find them instead of each compiling the same ones.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .core.variable import Variable as Variable
     from .evaluate.compare import compare as compare
     from .inference.base import infer as infer
+    from .inference.batch import infer_many as infer_many
     from .inference.base import query as query
     from .inference.base import sample as sample
     from .io.formats import load as load
@@ -38,6 +39,7 @@ _HOME = {
     "Variable": "core.variable",
     "compare": "evaluate.compare",
     "infer": "inference.base",
+    "infer_many": "inference.batch",
     "load": "io.formats",
     "query": "inference.base",
     "sample": "inference.base",
@@ -57,6 +59,7 @@ __all__ = [
     "compare",
     "datasets",
     "infer",
+    "infer_many",
     "load",
     "plotting",
     "query",

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from credo.kernels import contraction
-from credo.kernels.contraction import ADD_EXP, ADD_MAX, MUL_ADD, MUL_MAX, contract, log_contract, make_workspace
+from credo.kernels.contraction import (
+    ADD_EXP,
+    ADD_MAX,
+    MUL_ADD,
+    MUL_MAX,
+    contract,
+    log_contract,
+    make_workspace,
+)
 
 LOG_OPS = {"maximum": 0.0, "sum": 1.0, "half": 0.5, "hot": 3.0, "cold": 1e-3}
 
@@ -154,7 +162,9 @@ def test_large_products_go_through_matrix_products_and_stay_right(shape, monkeyp
 def test_larger_random_products_equal_einsum_whatever_road_they_take(seed):
     rng = np.random.default_rng(seed)
     sizes = rng.integers(2, 12, 6)
-    axes_a, axes_b, axes_c = (rng.permutation(6)[: int(rng.integers(2, 5))].astype(np.int64) for _ in range(3))
+    axes_a, axes_b, axes_c = (
+        rng.permutation(6)[: int(rng.integers(2, 5))].astype(np.int64) for _ in range(3)
+    )
     A, B = tensor(rng, sizes, axes_a), tensor(rng, sizes, axes_b)
     C = np.empty(int(np.prod(sizes[axes_c])))
     contract(MUL_ADD, A, axes_a, B, axes_b, C, axes_c, sizes, workspace(sizes, axes_a, axes_b, axes_c))

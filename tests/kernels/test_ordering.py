@@ -89,9 +89,8 @@ def test_the_source_runs_uncompiled_with_the_same_order(seed):
     start, neighbour, around, rng = random_adjacency(seed)
     n = len(around)
     for heuristic in HEURISTICS.values():
-        arguments = (
-            start, neighbour, np.full(n, 2.0), np.zeros(n, dtype=np.int64), heuristic, rng.random(n), np.ones(n), np.inf
-        )  # fmt: skip
+        weight, level = np.full(n, 2.0), np.zeros(n, dtype=np.int64)
+        arguments = (start, neighbour, weight, level, heuristic, rng.random(n), np.ones(n), np.inf)
         fast, slow = greedy_order(*arguments), greedy_order.py_func(*arguments)
         assert fast[0].tolist() == slow[0].tolist()
         assert fast[1:] == slow[1:]

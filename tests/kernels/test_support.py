@@ -25,7 +25,9 @@ def random_graph(seed, zeros=0.35, arities=(0, 1, 2, 3)):
 
 
 def flags(graph, run=supported_states):
-    return run(graph.log_tables, graph.table_start, graph.scope_start, graph.scope, graph.variables.state_start)
+    return run(
+        graph.log_tables, graph.table_start, graph.scope_start, graph.scope, graph.variables.state_start
+    )
 
 
 def by_sweeping(graph):
@@ -76,7 +78,8 @@ def test_on_a_chain_exactly_the_possible_states_are_kept(seed):
     rng = np.random.default_rng(seed)
     sizes = rng.integers(2, 5, 6)
     tables = {
-        (f"x{i}", f"x{i + 1}"): np.where(rng.random((sizes[i], sizes[i + 1])) < 0.4, 0.0, 1.0) for i in range(5)
+        (f"x{i}", f"x{i + 1}"): np.where(rng.random((sizes[i], sizes[i + 1])) < 0.4, 0.0, 1.0)
+        for i in range(5)
     }
     graph = FactorGraph({f"x{i}": int(s) for i, s in enumerate(sizes)}, tables)
     possible = joint(graph) > -np.inf

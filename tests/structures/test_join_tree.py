@@ -20,7 +20,9 @@ def random_graph(seed):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 13))
     sizes = rng.integers(1, 4, n)
-    scopes = [rng.permutation(n)[: int(rng.integers(0, min(4, n) + 1))] for _ in range(int(rng.integers(0, 2 * n)))]
+    scopes = [
+        rng.permutation(n)[: int(rng.integers(0, min(4, n) + 1))] for _ in range(int(rng.integers(0, 2 * n)))
+    ]
     start = np.concatenate([[0], np.cumsum([len(s) for s in scopes])]).astype(np.int64)
     tables = [rng.standard_normal(int(np.prod(sizes[s]))) for s in scopes]
     variables = FactorGraph({f"x{i}": int(s) for i, s in enumerate(sizes)}).variables
@@ -190,7 +192,8 @@ def test_two_large_tensors_meet_in_one_product_instead_of_a_wide_table():
 
 def test_a_table_no_machine_can_address_is_not_planned():
     complete = FactorGraph(
-        {f"x{i}": 2 for i in range(50)}, {(f"x{i}", f"x{j}"): np.ones((2, 2)) for i, j in combinations(range(50), 2)}
+        {f"x{i}": 2 for i in range(50)},
+        {(f"x{i}", f"x{j}"): np.ones((2, 2)) for i, j in combinations(range(50), 2)},
     )
     levels = np.zeros(50, dtype=np.int64)
     with pytest.raises(OverflowError, match="the tables of this order are too large to be planned"):

@@ -145,15 +145,15 @@ def test_no_variables_give_no_cliques():
 
 def chain_of_three():
     table = np.ones((2, 2))
-    graph = FactorGraph(
-        dict.fromkeys("abcd", 2), {("a", "b"): table, ("b", "c"): table, ("c", "d"): table}
-    )
+    graph = FactorGraph(dict.fromkeys("abcd", 2), {("a", "b"): table, ("b", "c"): table, ("c", "d"): table})
     return junction_tree(graph)
 
 
 def test_the_check_finds_a_variable_whose_cliques_are_apart():
     tree = chain_of_three()
-    ab, bc, cd = (next(c for c in range(3) if tree.names(c) == n) for n in [("a", "b"), ("b", "c"), ("c", "d")])
+    ab, bc, cd = (
+        next(c for c in range(3) if tree.names(c) == n) for n in [("a", "b"), ("b", "c"), ("c", "d")]
+    )
     # The end cliques are joined to each other; c is then in two places that do not touch.
     parent = np.empty(3, dtype=np.int64)
     parent[[ab, bc, cd]] = cd, ab, -1

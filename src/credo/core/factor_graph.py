@@ -331,6 +331,7 @@ class FactorGraph:
         edges = np.arange(start[-1]) + np.repeat(self.scope_start[factors] - start[:-1], arity)
         made = FactorGraph._unchecked(self.variables, start, self.scope[edges], self.log_tables)
         made.table_start = self.table_start[factors]
+        made.memo = self.memo  # plans are filed under the scopes, so they may be shared
         made._freeze()
         return made
 

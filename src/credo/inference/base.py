@@ -36,6 +36,7 @@ from ..core.errors import (
 )
 from ..core.evidence import Evidence, Restriction, condition
 from ..core.factor_graph import FactorGraph, Model
+from ..core.progress import Progress
 from ..core.registry import Registry, describe
 from ..core.result import Joint, Result, Samples, Status, unrestrict
 
@@ -81,6 +82,7 @@ class Problem:
     query: tuple[int, ...] = ()  # variables whose joint marginal is asked for
     samples: int = 0  # how many joint samples are asked for
     has_evidence: bool = False  # whether anything was observed; decides the wording of a refusal
+    warm: Any = None  # state of an earlier run on the same structure, to start from
 
     @cached_property
     def is_sum(self) -> bool:
@@ -135,6 +137,7 @@ class Algorithm(abc.ABC):
 
     name: ClassVar[str]
     promises: ClassVar[frozenset[str]] = frozenset()  # words the conformance tests check
+    warm_starts: ClassVar[bool] = False  # whether `run` makes use of `problem.warm`
 
     @abc.abstractmethod
     def why_not(self, problem: Problem) -> str | None:
@@ -176,21 +179,23 @@ class IterativeAlgorithm(Algorithm, Generic[S]):
         changes: list[float] = []
         status = Status.OUT_OF_ITERATIONS
         state = self.start(problem, rng)
-        try:
-            while len(changes) < budget.max_iter:
-                state, new = self.steps(problem, state, budget.max_iter - len(changes), budget.tol)
-                changes.extend(float(change) for change in new)
-                if not np.isfinite(changes[-1]):
-                    status = Status.DIVERGED
-                    break
-                if changes[-1] < budget.tol:
-                    status = Status.CONVERGED
-                    break
-                if budget.seconds is not None and time.perf_counter() - clock > budget.seconds:
-                    status = Status.OUT_OF_TIME
-                    break
-        except KeyboardInterrupt:
-            status = Status.INTERRUPTED
+        with Progress(self.name, budget.max_iter) as bar:
+            try:
+                while len(changes) < budget.max_iter:
+                    state, new = self.steps(problem, state, budget.max_iter - len(changes), budget.tol)
+                    changes.extend(float(change) for change in new)
+                    bar.update(len(changes), f"change {changes[-1]:.1e}")
+                    if not np.isfinite(changes[-1]):
+                        status = Status.DIVERGED
+                        break
+                    if changes[-1] < budget.tol:
+                        status = Status.CONVERGED
+                        break
+                    if budget.seconds is not None and time.perf_counter() - clock > budget.seconds:
+                        status = Status.OUT_OF_TIME
+                        break
+            except KeyboardInterrupt:
+                status = Status.INTERRUPTED
         result = self.read(problem, state, status)
         return replace(result, trace={**result.trace, "change": np.array(changes)}, state=state)
 
@@ -212,6 +217,7 @@ def infer(
     seconds: float | None = None,
     seed: int | None = None,
     strict: bool = False,
+    warm_start: Result | None = None,
 ) -> Result:
     """Answer a question about a model.
 
@@ -237,6 +243,8 @@ def infer(
         Seed of the one random generator of the run.
     strict
         Raise `ConvergenceError` instead of warning when the run did not converge.
+    warm_start
+        The result of an earlier run of a message-passing method with the same variables observed.
 
     Returns
     -------
@@ -252,6 +260,10 @@ def infer(
     """
     question = _Question.of(model, evidence)
     problem = question.problem(maximise, temperatures, order)
+    if warm_start is not None:
+        if warm_start.state is None:
+            raise QueryError(f"warm_start: {warm_start.algorithm} keeps no state to start from")
+        problem = replace(problem, warm=warm_start.state)
     return question.ask(problem, method, Budget(max_iter, tol, seconds), seed=seed, strict=strict)
 
 
@@ -374,6 +386,10 @@ class _Question:
         reason = algorithm.why_not(problem)
         if reason is not None:
             raise UnsupportedError(f"{algorithm.name} cannot treat this problem: {reason}")
+        if problem.warm is not None and not algorithm.warm_starts:
+            raise UnsupportedError(
+                f"{algorithm.name} cannot start from an earlier result; leave out warm_start"
+            )
         clock = time.perf_counter()
         result = algorithm.run(problem, budget, np.random.default_rng(seed))
         seconds = time.perf_counter() - clock

@@ -30,6 +30,7 @@ Heuristic = Literal[
 _DISTURBED = (0.02, 0.1, 0.3)  # shares of the variables a search step disturbs
 _RUN_NANOSECONDS = 3.0  # a contraction and its two adjoints, per table entry
 _SEARCH_NANOSECONDS = 3.0  # a greedy run, per list entry looked at
+_STEP_WORK, _STEP_WORK_PER_VARIABLE = 30_000, 20  # what a search step costs besides, in list entries
 _LONGEST_SEARCH = 2.5e9  # nanoseconds
 _HOPELESS = 2.0**70  # summed table sizes from which no search leads to a feasible order
 
@@ -149,7 +150,7 @@ class _Climber:
         tie = np.where(hit, rng.random(n), self._tie)
         bias = self._bias * np.where(hit, np.exp(0.5 * rng.standard_normal(n)), 1.0)
         order, total, work = self._greedy(tie, bias, self.total)
-        self.work += work
+        self.work += work + _STEP_WORK + _STEP_WORK_PER_VARIABLE * n
         if len(order) and total <= self.total:
             self._tie, self._bias, self.order, self.total = tie, bias, order, total
 

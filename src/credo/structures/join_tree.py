@@ -49,6 +49,14 @@ class JoinTree:
         return int(self.offset[-1])
 
     @cached_property
+    def peak_entries(self) -> int:
+        """Entries at the worst moment: all tensors, two adjoints, and one step's operands permuted."""
+        size = np.diff(self.offset)
+        other = np.where(self.right >= 0, size[self.right], 0)
+        step = size[self.left] + other + size[self.n_leaves :]
+        return self.entries + 2 * int(size.max(initial=0)) + int(step.max(initial=0))
+
+    @cached_property
     def roots(self) -> np.ndarray:
         """Tensors no step consumes."""
         used = np.zeros(len(self.start) - 1, dtype=bool)

@@ -24,7 +24,7 @@ __all__ = ["JunctionTree", "junction_tree"]
 
 @dataclass(frozen=True)
 class JunctionTree:
-    """Maximal cliques in an order in which children come before their parents."""
+    """Maximal cliques and the tree (or forest) that joins them."""
 
     graph: FactorGraph  # the graph it was made for
     cliques: tuple[np.ndarray, ...]  # variable positions, sorted

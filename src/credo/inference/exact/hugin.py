@@ -82,7 +82,6 @@ def _propagate(tree: JunctionTree, beliefs: list[np.ndarray]) -> None:
     """Collect to the roots, then distribute; `beliefs` is updated in place."""
     separators: dict[int, np.ndarray] = {}
     edges = [(c, int(p)) for c, p in enumerate(tree.parent) if p >= 0]
-    # Children have lower numbers of their last eliminated variable: parents are visited after them.
     for c, p in _bottom_up(tree, edges):
         separators[c] = np.zeros(tree.graph.variables.sizes[tree.separators[c]])
         _pass(tree, beliefs, separators, c, source=c, target=p)

@@ -38,7 +38,7 @@ from ...kernels import join_tree as kernel
 from ...structures.join_tree import JoinTree
 from ..base import Algorithm, Budget, Problem, register
 from . import hugin
-from .tree import Climb, Forecast, Limits, climb, forecast, plan, prune
+from .tree import Climb, Forecast, Limits, climb, forecast, prepare
 
 __all__ = ["Forecast", "JunctionTree", "forecast", "solve"]
 
@@ -78,17 +78,11 @@ class JunctionTree(Algorithm):
 
 def solve(problem: Problem, limits: Limits, effort: float, rng: np.random.Generator) -> Result:
     """Answer on the join tree, after dropping impossible states where that pays."""
-    predicted, tree = plan(problem, problem.query, effort)
-    restriction = prune(problem, predicted)
-    if restriction is not None:
-        small = replace(problem, graph=restriction.apply(problem.graph))
-        predicted, tree = plan(small, problem.query, effort)
-        limits.refuse(predicted)
-        assert tree is not None
-        return unrestrict(_answer(small, tree, rng), restriction, problem.graph)
-    limits.refuse(predicted)
-    assert tree is not None
-    return _answer(problem, tree, rng)
+    ready = prepare(problem, effort)
+    limits.refuse(ready.forecast)
+    assert ready.tree is not None  # a hopeless plan is refused above
+    found = _answer(ready.problem, ready.tree, rng)
+    return found if ready.restriction is None else unrestrict(found, ready.restriction, problem.graph)
 
 
 def _answer(problem: Problem, tree: JoinTree, rng: np.random.Generator) -> Result:
@@ -118,7 +112,7 @@ def _all_marginals(problem: Problem, up: Climb, found: Result) -> Result:
     )
     if code == kernel.UNDERFLOW:
         # The upward values are partly overwritten: start again with logarithms.
-        return _all_marginals(problem, climb(problem, tree, logs=True), found)
+        return _all_marginals(problem, climb(problem, tree, logs=True, arena=up.arena), found)
     tables, states = kernel.read_marginals(
         tree.scope_start,
         tree.scope,

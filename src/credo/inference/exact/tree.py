@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from ...structures.elimination import EliminationOrder, elimination_order
 from ...structures.join_tree import JoinTree, join_tree
 from ..base import Problem, algorithms
 
-__all__ = ["Climb", "Forecast", "Limits", "climb", "forecast", "plan", "prune"]
+__all__ = ["Climb", "Forecast", "Limits", "Prepared", "climb", "forecast", "plan", "prepare", "prune"]
 
 _PRUNE_FROM = 2.0**20  # operations from which looking for impossible states pays
 _HOPELESS = 45.0  # log2 of a table no machine holds; the tree is not even laid out
@@ -44,7 +44,9 @@ class Forecast:
         return float(2.0 ** (self.log2_entries + 3 - 30))
 
     def __str__(self) -> str:
-        return f"width {self.width}, {_memory(self.log2_entries + 3)}, 2^{self.log2_operations:.1f} operations"
+        return (
+            f"width {self.width}, {_memory(self.log2_entries + 3)}, 2^{self.log2_operations:.1f} operations"
+        )
 
 
 def _memory(log2_bytes: float) -> str:
@@ -119,7 +121,7 @@ def _plan(
     made = Forecast(
         order.width,
         order.log2_largest,
-        float(np.log2(tree.entries)),
+        float(np.log2(tree.peak_entries)),
         float(np.log2(max(tree.operations, 1.0))),
     )
     return made, tree
@@ -146,6 +148,26 @@ def forecast(model: object, *, levels: np.ndarray | None = None) -> Forecast:
     return plan(Problem(graph, np.ones(n), flat), (), 1.0)[0]
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """A problem after dropping impossible states where that pays, with its plan."""
+
+    problem: Problem  # on the smaller graph
+    restriction: Restriction | None  # the way back, None if nothing was dropped
+    forecast: Forecast  # of the smaller problem
+    tree: JoinTree | None  # None if hopeless
+
+
+def prepare(problem: Problem, effort: float) -> Prepared:
+    """Plan the problem; if it is large and has zeros, drop impossible states and plan again."""
+    predicted, tree = plan(problem, problem.query, effort)
+    restriction = prune(problem, predicted)
+    if restriction is None:
+        return Prepared(problem, None, predicted, tree)
+    small = replace(problem, graph=restriction.apply(problem.graph))
+    return Prepared(small, restriction, *plan(small, problem.query, effort))
+
+
 def prune(problem: Problem, forecast: Forecast) -> Restriction | None:
     """The states that zeros leave possible, if looking for them pays; None if all are."""
     graph = problem.graph
@@ -170,11 +192,11 @@ class Climb:
     log_z: float  # value of the powered sum (of the table over the kept variables: its log maximum)
 
 
-def climb(problem: Problem, tree: JoinTree, *, logs: bool = False) -> Climb:
-    """Run the upward pass on the problem's tables."""
+def climb(problem: Problem, tree: JoinTree, *, logs: bool = False, arena: np.ndarray | None = None) -> Climb:
+    """Run the upward pass on the problem's tables, in a given arena if there is one to reuse."""
     graph, heat = problem.graph, problem.temperatures
     logs = logs or bool(((heat != 0) & (heat != 1)).any())
-    arena = np.empty(tree.entries)
+    arena = np.empty(tree.entries) if arena is None else arena
     code, scale = kernel.upward(
         graph.log_tables,
         graph.table_start,
@@ -193,7 +215,7 @@ def climb(problem: Problem, tree: JoinTree, *, logs: bool = False) -> Climb:
         arena,
     )
     if code == kernel.UNDERFLOW:
-        return climb(problem, tree, logs=True)
+        return climb(problem, tree, logs=True, arena=arena)
     if code == kernel.IMPOSSIBLE:
         raise problem.contradiction()
     free = (heat[tree.lonely] * np.log(tree.sizes[tree.lonely])).sum()

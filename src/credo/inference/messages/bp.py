@@ -17,14 +17,16 @@ would change most), `auto` (tree on forests, else sequential).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from ...core import check
 from ...core.evidence import Restriction
+from ...core.factor_graph import FactorGraph
 from ...core.result import Assignment, Estimate, Result, Status
-from ..base import IterativeAlgorithm, Problem, register
+from ..base import Budget, IterativeAlgorithm, Problem, register
 from . import engine
 from .engine import MessageState, Schedule, Weighted
 
@@ -38,6 +40,7 @@ class BP(IterativeAlgorithm[MessageState]):
 
     name: ClassVar[str] = "bp"
     promises: ClassVar[frozenset[str]] = frozenset({"exact on trees"})
+    warm_starts: ClassVar[bool] = True
     schedule: Schedule = "auto"
     damping: float = 0.0  # weight of the old message
     damping_domain: Literal["log", "linear"] = "log"
@@ -91,6 +94,14 @@ class BP(IterativeAlgorithm[MessageState]):
         states = _decode(problem, found.log_beliefs)
         value = _value_of(problem, states)
         return Result(self.name, status, log_z=value, assignment=Assignment(problem.graph.variables, states))
+
+    def run_many(
+        self, graph: FactorGraph, clamps: np.ndarray, budget: Budget
+    ) -> tuple[np.ndarray, np.ndarray, tuple[Status, ...]]:
+        """Marginals, log Z and status for many rows of log likelihoods at once."""
+        schedule = "sequential" if self.schedule in ("auto", "residual", "random") else self.schedule
+        weights = partial(Weighted.plain, step=1 - self.damping, linear=self.damping_domain == "linear")
+        return engine.run_many(graph, clamps, weights, schedule, budget)
 
 
 def _decode(problem: Problem, logs: np.ndarray) -> np.ndarray:

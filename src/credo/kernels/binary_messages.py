@@ -1,0 +1,241 @@
+"""Plain BP on pairwise binary models, with one ratio m(1) / m(0) per message.
+
+    to_j = (p01 + p11 c_i) / (p00 + p10 c_i),     c_i = (prod of all ratios at i) / (own ratio)
+
+for positive tables of moderate range; a message costs a few nanoseconds.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from .jit import jit
+from .messages import sift
+
+__all__ = [
+    "binary_ordered",
+    "binary_read",
+    "binary_residual",
+    "binary_sweeps",
+    "binary_sweeps_parallel",
+    "prepare_binary",
+]
+
+
+@jit
+def _binary_pair(p, a, ci, cj):
+    """Ratios sent by pairwise factor a, given the cavity ratios of its two variables."""
+    to_i = (p[a, 2] + p[a, 3] * cj) / (p[a, 0] + p[a, 1] * cj)
+    to_j = (p[a, 1] + p[a, 3] * ci) / (p[a, 0] + p[a, 2] * ci)
+    return to_i, to_j
+
+
+@jit
+def _larger_gap(change, new, old):
+    """The larger of `change` and the change in probability from ratio `old` to `new`."""
+    gap, scale = abs(new - old), (1.0 + new) * (1.0 + old)
+    return gap / scale if gap > change * scale else change  # divide only for a new maximum
+
+
+@jit
+def _binary_beliefs(first, second, prior, ratio, belief):
+    belief[:] = prior
+    for a in range(len(first)):
+        belief[first[a]] *= ratio[a, 0]
+        belief[second[a]] *= ratio[a, 1]
+
+
+@jit
+def binary_sweeps(first, second, p, prior, ratio, sweeps, tol):
+    """Flooding BP on pairwise binary factors, one ratio m(1)/m(0) per message; in place.
+
+    Factor a joins variables first[a] and second[a] with the table p[a] = (p00, p01, p10, p11);
+    `prior` is the ratio of the unary factors, `ratio[a]` the messages to the first and the second.
+    Returns the largest change, in probability, of each sweep done.
+    """
+    belief = np.empty(len(prior))
+    changes = np.zeros(sweeps)
+    for turn in range(sweeps):
+        _binary_beliefs(first, second, prior, ratio, belief)
+        change = 0.0
+        for a in range(len(first)):
+            r, s = ratio[a, 0], ratio[a, 1]
+            to_i, to_j = _binary_pair(p, a, belief[first[a]] / r, belief[second[a]] / s)
+            change = _larger_gap(_larger_gap(change, to_i, r), to_j, s)
+            ratio[a, 0], ratio[a, 1] = to_i, to_j
+        changes[turn] = change
+        if change < tol:
+            return changes[: turn + 1]
+    return changes
+
+
+@jit
+def binary_ordered(order, first, second, p, prior, ratio, sweeps, tol):
+    """As `binary_sweeps`, but every new message is used at once; rows of `order` are taken in turn."""
+    belief = np.empty(len(prior))
+    changes = np.zeros(sweeps)
+    for turn in range(sweeps):
+        _binary_beliefs(first, second, prior, ratio, belief)
+        change = 0.0
+        row = order[turn % len(order)]
+        for q in range(len(row)):
+            a = row[q]
+            i, j = first[a], second[a]
+            r, s = ratio[a, 0], ratio[a, 1]
+            ci, cj = belief[i] / r, belief[j] / s
+            to_i, to_j = _binary_pair(p, a, ci, cj)
+            change = _larger_gap(_larger_gap(change, to_i, r), to_j, s)
+            ratio[a, 0], ratio[a, 1] = to_i, to_j
+            belief[i], belief[j] = ci * to_i, cj * to_j
+        changes[turn] = change
+        if change < tol:
+            return changes[: turn + 1]
+    return changes
+
+
+@jit
+def binary_residual(first, second, p, prior, around_start, around, ratio, updates, tol):
+    """As `log_residual` for pairwise binary factors; `around` lists 2 a + side per variable."""
+    m = len(first)
+    belief = np.empty(len(prior))
+    _binary_beliefs(first, second, prior, ratio, belief)
+    new = np.empty((m, 2))
+    key = np.empty(m)
+    for a in range(m):
+        new[a, 0], new[a, 1] = _binary_pair(
+            p, a, belief[first[a]] / ratio[a, 0], belief[second[a]] / ratio[a, 1]
+        )
+        key[a] = _larger_gap(_larger_gap(0.0, new[a, 0], ratio[a, 0]), new[a, 1], ratio[a, 1])
+    heap, place = np.arange(m), np.arange(m)
+    for k in range(m - 1, -1, -1):
+        sift(heap, place, key, k)
+    done = 0
+    while done < updates and m and key[heap[0]] >= tol:
+        a = heap[0]
+        done += 1
+        i, j = first[a], second[a]
+        belief[i] *= new[a, 0] / ratio[a, 0]
+        belief[j] *= new[a, 1] / ratio[a, 1]
+        ratio[a, 0], ratio[a, 1] = new[a, 0], new[a, 1]
+        key[a] = 0.0
+        sift(heap, place, key, place[a])
+        if done % 65536 == 0:
+            _binary_beliefs(first, second, prior, ratio, belief)
+        for side in range(2):
+            v = i if side == 0 else j
+            for g in range(around_start[v], around_start[v + 1]):
+                b = around[g] >> 1
+                if b == a:
+                    continue
+                ci, cj = belief[first[b]] / ratio[b, 0], belief[second[b]] / ratio[b, 1]
+                new[b, 0], new[b, 1] = _binary_pair(p, b, ci, cj)
+                key[b] = _larger_gap(_larger_gap(0.0, new[b, 0], ratio[b, 0]), new[b, 1], ratio[b, 1])
+                sift(heap, place, key, place[b])
+    return done, key[heap[0]] if m else 0.0
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", parallel=True)
+def binary_sweeps_parallel(first, second, p, prior, around_start, around, ratio, sweeps, tol):
+    """Flooding as in `binary_sweeps`, over all cores; `around` lists 2 a + side per variable."""
+    n, m = len(prior), len(first)
+    belief = np.empty(n)
+    changes = np.zeros(sweeps)
+    flat = ratio.reshape(2 * m)
+    blocks = 64
+    worst = np.zeros(blocks)
+    for turn in range(sweeps):
+        for i in numba.prange(n):
+            value = prior[i]
+            for e in range(around_start[i], around_start[i + 1]):
+                value *= flat[around[e]]
+            belief[i] = value
+        for block in numba.prange(blocks):
+            change = 0.0
+            for a in range(block * m // blocks, (block + 1) * m // blocks):
+                r, s = ratio[a, 0], ratio[a, 1]
+                to_i, to_j = _binary_pair(p, a, belief[first[a]] / r, belief[second[a]] / s)
+                change = _larger_gap(_larger_gap(change, to_i, r), to_j, s)
+                ratio[a, 0], ratio[a, 1] = to_i, to_j
+            worst[block] = change
+        changes[turn] = worst.max()
+        if changes[turn] < tol:
+            return changes[: turn + 1]
+    return changes
+
+
+@jit
+def prepare_binary(active, constant, scope_start, scope, sizes, state_start, tables, table_start):
+    """Arrays of `binary_sweeps` for the active factors, and the two edges of each."""
+    m = len(active)
+    first, second = np.empty(m, np.int64), np.empty(m, np.int64)
+    edges = np.empty((m, 2), np.int64)
+    p = np.empty((m, 4))
+    for q in range(m):
+        a = active[q]
+        side = 0
+        for e in range(scope_start[a], scope_start[a + 1]):
+            if sizes[scope[e]] > 1:
+                edges[q, side] = e
+                side += 1
+        first[q], second[q] = scope[edges[q, 0]], scope[edges[q, 1]]
+        t = table_start[a]
+        top = max(tables[t], tables[t + 1], tables[t + 2], tables[t + 3])
+        for k in range(4):
+            p[q, k] = np.exp(tables[t + k] - top)
+    prior = np.ones(len(sizes))
+    for i in range(len(sizes)):
+        if sizes[i] > 1:
+            prior[i] = np.exp(constant[state_start[i] + 1] - constant[state_start[i]])
+    return first, second, p, prior, edges
+
+
+@jit
+def binary_read(
+    active, free, first, second, p, prior, ratio, scope_start, scope, sizes, state_start, tables, table_start
+):
+    """Marginals, factor beliefs and the Bethe log Z of a binary state."""
+    n, m = len(sizes), len(scope_start) - 1
+    belief = np.empty(n)
+    _binary_beliefs(first, second, prior, ratio, belief)
+    marginals = np.ones(state_start[-1])
+    entropy = np.zeros(n)
+    for i in range(n):
+        if sizes[i] > 1:
+            one = belief[i] / (1.0 + belief[i])
+            zero = 1.0 / (1.0 + belief[i])
+            marginals[state_start[i]], marginals[state_start[i] + 1] = zero, one
+            entropy[i] = (-zero * np.log(zero) if zero > 0.0 else 0.0) - (
+                one * np.log(one) if one > 0.0 else 0.0
+            )
+    start = np.zeros(m + 1, np.int64)
+    for a in range(m):
+        start[a + 1] = start[a] + (1 << free[a])
+    out = np.empty(start[m])
+    value = 0.0
+    for i in range(n):
+        value += entropy[i]
+    for a in range(m):
+        t = table_start[a]
+        if free[a] == 0:
+            out[start[a]] = 1.0
+            value += tables[t]
+        elif free[a] == 1:
+            for e in range(scope_start[a], scope_start[a + 1]):
+                i = scope[e]
+                if sizes[i] > 1:
+                    for k in range(2):
+                        out[start[a] + k] = marginals[state_start[i] + k]
+                        value += out[start[a] + k] * tables[t + k]
+    for q in range(len(active)):
+        a = active[q]
+        ci, cj = belief[first[q]] / ratio[q, 0], belief[second[q]] / ratio[q, 1]
+        b = out[start[a] : start[a] + 4]
+        b[0], b[1], b[2], b[3] = p[q, 0], p[q, 1] * cj, p[q, 2] * ci, p[q, 3] * ci * cj
+        norm = 1.0 / (b[0] + b[1] + b[2] + b[3])
+        for k in range(4):
+            b[k] *= norm
+            if b[k] > 0.0:
+                value += b[k] * (tables[table_start[a] + k] - np.log(b[k]))
+        value -= entropy[first[q]] + entropy[second[q]]
+    return marginals, out, value

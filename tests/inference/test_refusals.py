@@ -1,0 +1,214 @@
+"""What exact inference refuses, and in which words."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import credo
+from credo import FactorGraph, datasets
+from credo.core.errors import CredoError, OptionError, QueryError, TooLargeError, UnsupportedError
+from credo.inference.base import Algorithm, algorithms
+from credo.inference.exact import tree as tree_module
+from credo.inference.exact.junction_tree import forecast
+from credo.inference.exact.tree import Forecast, Limits
+
+METHODS = ["junction-tree", "junction-tree(propagation=hugin)", "elimination"]
+
+
+def grid(n, states=2):
+    at = np.arange(n * n).reshape(n, n)
+    across = np.stack([at[:, :-1].ravel(), at[:, 1:].ravel()], axis=1)
+    down = np.stack([at[:-1].ravel(), at[1:].ravel()], axis=1)
+    pairs = np.concatenate([across, down])
+    return FactorGraph.from_arrays(np.full(n * n, states), (pairs, np.eye(states) + 1))
+
+
+def with_options(method, **options):
+    name, _, rest = method.partition("(")
+    parts = [rest.rstrip(")")] if rest else []
+    return f"{name}({','.join(parts + [f'{k}={v}' for k, v in options.items()])})"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_forty_gigabyte_junction_tree_is_refused_before_anything_is_allocated(method, monkeypatch):
+    monkeypatch.setattr(tree_module, "machine_gigabytes", lambda: 64.0)
+    allocated = []
+    monkeypatch.setattr(tree_module, "climb", lambda *a, **k: allocated.append(a))
+    with pytest.raises(TooLargeError) as refusal:
+        credo.infer(grid(31), with_options(method, effort=0))
+    found = re.search(r"needs width (\d+), ([\d.e+]+) GB, 2\^([\d.]+) operations", str(refusal.value))
+    width, gigabytes, operations = (float(x) for x in found.groups())
+    assert 31 <= width <= 60
+    assert gigabytes > 40
+    assert operations > 33
+    assert "more than the limit of 32 GB (option memory_gb)" in str(refusal.value)
+    assert not allocated
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_memory_limit_is_an_option(method):
+    with pytest.raises(
+        TooLargeError, match=r"needs width \d+, .*: more than the limit of 1e-06 GB \(option memory_gb\)"
+    ):
+        credo.infer(grid(8), with_options(method, memory_gb=1e-6))
+    assert credo.infer(grid(8), with_options(method, memory_gb=1.0)).converged
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_number_of_operations_is_an_option(method):
+    says = r"more than the limit of 2\^5 operations \(option max_log2_operations\)"
+    with pytest.raises(TooLargeError, match=says):
+        credo.infer(grid(6), with_options(method, max_log2_operations=5))
+
+
+def test_the_default_limit_is_half_of_the_memory(monkeypatch):
+    monkeypatch.setattr(tree_module, "machine_gigabytes", lambda: 1e-5)
+    with pytest.raises(TooLargeError, match=r"more than the limit of 5e-06 GB"):
+        credo.infer(grid(8), "junction-tree")
+
+
+def test_a_machine_that_does_not_tell_its_memory_is_taken_for_a_modest_one(monkeypatch):
+    assert tree_module.machine_gigabytes() > 0.1
+
+    def unknown(name):
+        raise ValueError(name)
+
+    monkeypatch.setattr(tree_module.os, "sysconf", unknown)
+    assert tree_module.machine_gigabytes() == 8.0
+
+
+def test_too_large_is_a_credo_error_and_a_memory_error():
+    assert issubclass(TooLargeError, CredoError)
+    assert issubclass(TooLargeError, MemoryError)
+    assert issubclass(TooLargeError, UnsupportedError)
+    with pytest.raises(MemoryError):
+        credo.infer(grid(30), "junction-tree(effort=0,memory_gb=0.01)")
+
+
+@pytest.mark.parametrize("maximise", ["all", ["x0", "x1"]], ids=["max", "some"])
+def test_maxima_are_refused_like_sums(maximise):
+    with pytest.raises(TooLargeError, match="exact inference needs width"):
+        credo.infer(grid(45), "junction-tree(effort=0)", maximise=maximise)
+
+
+def test_queries_and_samples_are_refused_like_marginals():
+    wide = grid(45)
+    for ask in (
+        lambda: credo.query(wide, ["x0", "x77"], method="junction-tree(effort=0)"),
+        lambda: credo.query(wide, "x0", method="elimination(effort=0)"),
+        lambda: credo.sample(wide, 3, method="junction-tree(effort=0)"),
+    ):
+        with pytest.raises(TooLargeError, match=r"exact inference needs width \d+, 2\^\d+ GB"):
+            ask()
+
+
+def test_marginal_map_may_be_too_wide_where_the_sum_is_not():
+    # Summing over the centre of a star before its leaves are maximised joins all of them.
+    n = 60
+    scopes = np.stack([np.zeros(n, dtype=np.int64), np.arange(1, n + 1)], axis=1)
+    star = FactorGraph.from_arrays(np.full(n + 1, 2), (scopes, np.eye(2) + 1))
+    assert credo.infer(star, "junction-tree").converged
+    with pytest.raises(TooLargeError, match="needs width 60"):
+        credo.infer(star, "junction-tree(effort=0)", maximise=[f"x{i}" for i in range(1, n + 1)])
+
+
+def test_the_way_out_names_the_approximate_methods(monkeypatch):
+    class Guess(Algorithm):
+        name = "guess"
+        promises = frozenset()
+
+    known = algorithms.names()
+    monkeypatch.setattr(tree_module.algorithms, "names", lambda: [*known, "guess"])
+    original = algorithms.get
+    monkeypatch.setattr(tree_module.algorithms, "get", lambda n: Guess if n == "guess" else original(n))
+    with pytest.raises(TooLargeError, match=r"; use an approximate method: .*guess"):
+        credo.infer(grid(8), "junction-tree(memory_gb=0)")
+    monkeypatch.setattr(tree_module.algorithms, "names", lambda: ["junction-tree"])
+    with pytest.raises(TooLargeError, match="; raise the limit, add evidence, or split the model"):
+        credo.infer(grid(8), "junction-tree(memory_gb=0)")
+
+
+@pytest.mark.parametrize(
+    ("log2_entries", "text"),
+    [(3, "64 bytes"), (10, "8 kB"), (20, "8 MB"), (29.5, "5.66 GB"), (32.4, "42.2 GB"), (90, "2^63 GB")],
+)
+def test_sizes_are_written_for_people(log2_entries, text):
+    assert str(Forecast(12, 8.0, log2_entries, 33.26)) == f"width 12, {text}, 2^33.3 operations"
+
+
+def test_a_forecast_within_the_limits_is_not_refused():
+    Limits(1.0, 40.0).refuse(Forecast(10, 10, 26.9, 39.9))
+    with pytest.raises(TooLargeError):
+        Limits(1.0, 40.0).refuse(Forecast(10, 10, 27.1, 39.9))
+    with pytest.raises(TooLargeError):
+        Limits(1.0, 40.0).refuse(Forecast(10, 10, 26.9, 40.1))
+    with pytest.raises(TooLargeError):
+        Limits(1e30, 1e9).refuse(Forecast(70, 63, 63, 64))  # no address reaches that far
+
+
+def test_the_forecast_of_a_model_can_be_asked_for():
+    asia = forecast(datasets.asia())
+    assert asia.width == 2
+    assert asia.log2_largest == 3
+    scopes = np.stack([np.zeros(9, dtype=np.int64), np.arange(1, 10)], axis=1)
+    star = FactorGraph.from_arrays(np.full(10, 2), (scopes, np.eye(2) + 1))
+    assert forecast(star).width == 1
+    assert forecast(star, levels=np.minimum(np.arange(10), 1)).width == 9  # the centre goes first
+    assert forecast(grid(60)).gigabytes > 1e9
+
+
+@pytest.mark.parametrize("method", ["junction-tree", "elimination"])
+def test_wrong_options_are_refused_in_a_sentence(method):
+    graph = grid(2)
+    with pytest.raises(OptionError, match="effort must be at least 0, got -1"):
+        credo.infer(graph, f"{method}(effort=-1)")
+    with pytest.raises(OptionError, match="memory_gb must be at least 0, got -2"):
+        credo.infer(graph, f"{method}(memory_gb=-2)")
+
+
+def test_unknown_propagation_is_refused():
+    with pytest.raises(
+        OptionError, match=r"propagation must be one of \['hugin', 'shafer-shenoy'\], got 'lazy'"
+    ):
+        credo.infer(grid(2), "junction-tree(propagation=lazy)")
+
+
+def test_a_joint_table_too_large_to_enumerate_is_refused():
+    with pytest.raises(OptionError, match="max_states must be at least 1, got 0"):
+        credo.infer(grid(2), "enumerate(max_states=0)")
+    says = r"the joint table has 2\^25.0 entries, more than max_states=4194304"
+    with pytest.raises(UnsupportedError, match=says):
+        credo.infer(grid(5), "enumerate")
+    assert credo.infer(grid(3), "enumerate(max_states=512)").converged
+
+
+def test_what_a_method_does_not_do_is_said():
+    graph = grid(2)
+    hugin = "junction-tree(propagation=hugin)"
+    says = "Hugin propagation gives marginals and log Z; use propagation=shafer-shenoy"
+    for ask in (
+        lambda: credo.infer(graph, hugin, maximise="all"),
+        lambda: credo.query(graph, "x0", method=hugin),
+        lambda: credo.sample(graph, 1, method=hugin),
+    ):
+        with pytest.raises(UnsupportedError, match=says):
+            ask()
+    with pytest.raises(
+        UnsupportedError, match="it answers one query per run; draw samples with junction-tree"
+    ):
+        credo.sample(graph, 1, method="elimination")
+
+
+def test_questions_that_make_no_sense_are_refused():
+    graph = grid(2)
+    with pytest.raises(QueryError, match=r"query: a variable is named twice in \['x0', 'x0'\]"):
+        credo.query(graph, ["x0", "x0"])
+    with pytest.raises(QueryError, match=r"query: a variable is named twice"):
+        credo.query(graph, "x0", given="x0")
+    with pytest.raises(QueryError, match="maximise: expected 'all' or a list of names, got 'x0'"):
+        credo.infer(graph, "junction-tree", maximise="x0")
+    with pytest.raises(QueryError, match="order: expected each of the 4 variables once, got 1 names"):
+        credo.infer(graph, "junction-tree", order=["x0"])
