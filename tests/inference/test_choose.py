@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -47,21 +49,28 @@ def test_the_choice_and_the_run_plan_once(monkeypatch):
     assert asked == [1]
 
 
-def test_a_model_that_is_too_wide_is_refused_with_its_forecast():
+def test_a_model_that_is_too_wide_goes_to_bp_and_the_result_says_so():
+    result = credo.infer(grid(60))
+    assert result.algorithm == "bp"
+    assert re.fullmatch(
+        r"chosen: bp, an approximation \(junction-tree would need width \d+, 2\^\d+ GB, 2\^[\d.]+ operations\)",
+        result.notes[0],
+    )
+    assert result.log_z.kind == "estimate"
+
+
+def test_a_question_bp_cannot_answer_is_refused_with_the_forecast():
     says = (
         r"exact inference needs width \d+, 2\^\d+ GB, 2\^[\d.]+ operations: "
-        r"more than the limit of [\d.]+ GB \(option memory_gb\); "
+        r"more than the limit of [\d.]+ GB \(option memory_gb\); use an approximate method: "
     )
     with pytest.raises(TooLargeError, match=says):
-        credo.infer(grid(60))
+        credo.infer(grid(60), temperatures={"x0": 0.5})
 
 
-def test_a_model_that_would_take_more_than_a_minute_is_refused(monkeypatch):
+def test_a_model_that_would_take_more_than_a_minute_goes_to_bp(monkeypatch):
     monkeypatch.setattr(rule, "_MINUTE", 10.0)
-    with pytest.raises(
-        TooLargeError, match=r"more than the limit of 2\^10 operations \(option max_log2_operations\)"
-    ):
-        credo.infer(grid(6))
+    assert credo.infer(grid(6)).algorithm == "bp"
     assert credo.infer(grid(6), "junction-tree").converged
 
 
