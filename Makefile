@@ -61,8 +61,8 @@ bench: $(VENV)/.stamp-bench  ## speed and memory beside other libraries
 	  echo "== $$script"; $(BIN)/python "$$script" || exit 1; \
 	done
 
-reproduce: $(VENV)/.stamp-all  ## published tables, measured again (none yet)
-	@found=0; for script in experiments/*.py; do \
+reproduce: $(VENV)/.stamp-all  ## published tables and figures, measured again
+	@found=0; for script in experiments/[a-z]*.py; do \
 	  [ -e "$$script" ] || continue; found=1; \
 	  echo "== $$script"; $(BIN)/python "$$script" || exit 1; \
 	done; [ $$found = 1 ] || echo "there are no experiments yet: nothing to reproduce"

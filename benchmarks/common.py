@@ -12,6 +12,7 @@ import json
 import os
 import platform
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -29,14 +30,15 @@ PACKAGES = ("credo", "numpy", "numba", "pyAgrum", "pgmpy", "pytoulbar2")
 _MARK = "RESULT "  # libraries print on their own; the answer is the line that starts with this
 _REPEATS = 20
 _BUDGET = 6.0  # seconds of wall time for the repeats of one measurement
-_TOO_SLOW_TO_REPEAT = 15.0
+_TOO_SLOW_TO_REPEAT = 15.0  # CPU seconds
+_PATIENCE = 5  # other work on the machine must not look like slowness of a library
 
 
 @dataclass(frozen=True)
 class Limits:
     """What one subprocess may use."""
 
-    seconds: float = 60.0  # wall time of the whole process
+    seconds: float = 60.0  # CPU time of the whole process; wall time may be _PATIENCE times as long
     gigabytes: float = 12.0  # address space
     threads: int = 1
 
@@ -45,25 +47,53 @@ def in_subprocess(script: str, task: dict[str, Any], limits: Limits, **environme
     """Run `script` as a child with this task; its answer, or {"none": reason}."""
     command = [sys.executable, script, "--child", json.dumps({**task, "limits": vars(limits)})]
     threads = {"OMP_NUM_THREADS": str(limits.threads), "OPENBLAS_NUM_THREADS": str(limits.threads)}
-    try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=limits.seconds,
-            env={**os.environ, **threads, **environment},
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return {"none": f"no answer in {limits.seconds:g} s"}
-    for line in reversed(done.stdout.splitlines()):
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        env={**os.environ, **threads, **environment},
+    )
+    output, complaints, reason = _watch(process, limits)
+    if reason:
+        return {"none": reason}
+    for line in reversed(output.splitlines()):
         if line.startswith(_MARK):
             return json.loads(line[len(_MARK) :])
-    said = (done.stderr.strip().splitlines() or ["nothing on stderr"])[-1]
-    if "bad_alloc" in done.stderr or done.returncode == -9:
+    if "bad_alloc" in complaints or process.returncode == -signal.SIGKILL:
         return {"none": f"out of memory (limit {limits.gigabytes:g} GB)"}
-    return {"none": f"exit {done.returncode}: {said[:120]}"}
+    said = (complaints.strip().splitlines() or ["nothing on stderr"])[-1]
+    return {"none": f"exit {process.returncode}: {said[:120]}"}
+
+
+def _watch(process: subprocess.Popen[str], limits: Limits) -> tuple[str, str, str]:
+    """Output and errors of the child, and why it was stopped, if it was.
+
+    The parent counts the child's CPU time: under RLIMIT_CPU the child's own clock would advance
+    in ticks of milliseconds only, and short measurements would read zero.
+    """
+    latest = time.perf_counter() + _PATIENCE * limits.seconds
+    while True:
+        try:
+            return (*process.communicate(timeout=0.2), "")
+        except subprocess.TimeoutExpired:
+            if _cpu_seconds(process.pid) > limits.seconds:
+                reason = f"no answer in {limits.seconds:g} CPU s"
+            elif time.perf_counter() > latest:
+                reason = f"no answer in {_PATIENCE * limits.seconds:g} s of wall time"
+            else:
+                continue
+            process.kill()
+            return (*process.communicate(), reason)
+
+
+def _cpu_seconds(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:  # it has just ended
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def child(work: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
@@ -73,12 +103,16 @@ def child(work: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (allowed, allowed))
     try:
         answer = work(task)
-    except MemoryError:
-        answer = {"none": f"out of memory (limit {task['limits']['gigabytes']:g} GB)"}
     except Exception as error:  # whatever a library raises is the reason to show
-        answer = {"none": " ".join(f"{type(error).__name__}: {error}".split())[:160]}
+        answer = {"none": _reason(error, task["limits"]["gigabytes"])}
     print("\n" + _MARK + json.dumps(answer), flush=True)
     os._exit(0)  # some libraries complain at length while the interpreter shuts down
+
+
+def _reason(error: Exception, gigabytes: float) -> str:
+    if isinstance(error, MemoryError) or "bad_alloc" in str(error):
+        return f"out of memory (limit {gigabytes:g} GB)"
+    return " ".join(f"{type(error).__name__}: {error}".split())[:160]
 
 
 def measure(call: Callable[[], Any], fresh: Callable[[], Any] | None = None) -> tuple[dict[str, Any], Any]:
@@ -89,7 +123,7 @@ def measure(call: Callable[[], Any], fresh: Callable[[], Any] | None = None) -> 
     cpu: list[float] = []
     wall: list[float] = []
     started = time.perf_counter()
-    while not cpu or (len(cpu) < _REPEATS and _goes_on(time.perf_counter() - started, wall)):
+    while not cpu or (len(cpu) < _REPEATS and _goes_on(time.perf_counter() - started, cpu)):
         arguments = () if fresh is None else (fresh(),)
         c, w = time.process_time(), time.perf_counter()
         value = call(*arguments)
@@ -98,9 +132,9 @@ def measure(call: Callable[[], Any], fresh: Callable[[], Any] | None = None) -> 
     return {"cpu": min(cpu), "wall": min(wall), "repeats": len(cpu)}, value
 
 
-def _goes_on(spent: float, wall: list[float]) -> bool:
+def _goes_on(spent: float, cpu: list[float]) -> bool:
     # The first call may load compiled code, so a second one is made unless it would take long.
-    return spent < _BUDGET or (len(wall) == 1 and wall[0] < _TOO_SLOW_TO_REPEAT)
+    return spent < _BUDGET or (len(cpu) == 1 and cpu[0] < _TOO_SLOW_TO_REPEAT)
 
 
 def memory_mb(what: str = "VmRSS") -> float:
@@ -164,4 +198,4 @@ def ratio(answer: dict[str, Any] | None, base: dict[str, Any] | None, key: str =
     if not answer or not base or key not in answer or key not in base:
         return ""
     times = answer[key] / base[key]
-    return f"{times:.0f}x" if times >= 10 else f"{times:.1f}x"
+    return f"{times:.0f}x" if times >= 10 else f"{times:.1f}x" if times >= 0.1 else f"{times:.2f}x"

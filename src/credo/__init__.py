@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from .core.variable import Variable as Variable
     from .evaluate.compare import compare as compare
     from .inference.base import infer as infer
-    from .inference.batch import infer_many as infer_many
     from .inference.base import query as query
     from .inference.base import sample as sample
+    from .inference.batch import infer_many as infer_many
     from .io.formats import load as load
     from .io.formats import save as save
     from .models.bayes_net import BayesNet as BayesNet

@@ -184,7 +184,7 @@ class Numbers:
     def walk(self, kind: str, count: int) -> tuple[np.ndarray, int]:
         """Starts of the next `count` records, by a function of `kernels.walks`, and how many are whole."""
         starts = np.empty(count + 1, dtype=np.int64)
-        if len(self) < SMALL:
+        if len(self) < SMALL // 4:  # numbers, of about four bytes each
             from ..kernels import walks
 
             return starts, getattr(walks, kind)(self.values.tolist(), self.at, count, starts)

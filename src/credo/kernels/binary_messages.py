@@ -231,7 +231,10 @@ def binary_read(
         a = active[q]
         ci, cj = belief[first[q]] / ratio[q, 0], belief[second[q]] / ratio[q, 1]
         b = out[start[a] : start[a] + 4]
-        b[0], b[1], b[2], b[3] = p[q, 0], p[q, 1] * cj, p[q, 2] * ci, p[q, 3] * ci * cj
+        # Cavities as probabilities: the product of two large ratios would overflow.
+        zi, zj = 1.0 / (1.0 + ci), 1.0 / (1.0 + cj)
+        ci, cj = ci * zi, cj * zj
+        b[0], b[1], b[2], b[3] = p[q, 0] * zi * zj, p[q, 1] * zi * cj, p[q, 2] * ci * zj, p[q, 3] * ci * cj
         norm = 1.0 / (b[0] + b[1] + b[2] + b[3])
         for k in range(4):
             b[k] *= norm

@@ -545,8 +545,8 @@ def log_batch(
             order, at_once, power, step, linear, scope_start, scope, sizes, state_start, edge_state_start,
             mine, table_start, heat, messages, sweeps, tol,
         )  # fmt: skip
-        changes[row] = done[-1]
-        if done[-1] < 0.0:
+        changes[row] = done[-1] if len(done) else np.inf
+        if changes[row] < 0.0:
             continue
         belief = np.zeros(state_start[-1])
         zeros = np.zeros(state_start[-1], np.int64)
@@ -577,4 +577,7 @@ def log_batch(
         values[row] = reweighted_log_z(
             1.0 / power, scope_start, scope, mine, table_start, state_start, factor_beliefs, marginals[row]
         )
+        # Unary factors that exclude each other's states meet in the beliefs only.
+        if np.isnan(marginals[row]).any() or np.isnan(factor_beliefs).any():
+            changes[row] = -1.0
     return marginals, values, changes

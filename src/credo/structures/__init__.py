@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from .cliques import is_chordal, maximal_cliques, maximum_cardinality_search, perfect_elimination_order
 from .conversions import one_factor_per_edge, to_clique_factors, to_pairwise, without_constants
+from .cycles import is_tree_exact, is_tree_robust, loop_basis, star_triangles
 from .directed import DirectedGraph, moralise
 from .elimination import EliminationOrder, elimination_order, induced_width
 from .graph import UndirectedGraph, connected_components, primal_graph
 from .independence import Statement, independencies, independent, is_i_map
 from .junction_tree import JunctionTree, junction_tree
+from .planar import planar_faces
 from .recognise import (
     bipartition,
     chain_order,
@@ -24,6 +26,14 @@ from .recognise import (
     is_tree,
     is_undirected_representable,
 )
+from .region_builders import (
+    bethe_regions,
+    cluster_variation,
+    junction_regions,
+    loop_edge_node,
+    region_graph,
+)
+from .regions import Region, RegionGraph
 from .separation import (
     FactorSplit,
     d_connected,
@@ -33,6 +43,17 @@ from .separation import (
     reachable,
     separated,
     split_factors,
+)
+from .spanning_trees import (
+    Forests,
+    appearance,
+    covering_forests,
+    edge_appearance,
+    given_forests,
+    random_forests,
+    spanning_forest,
+    uniform_appearance,
+    uniform_forest,
 )
 from .tree_conversions import (
     DirectedTables,
@@ -47,16 +68,25 @@ __all__ = [
     "DirectedTables",
     "EliminationOrder",
     "FactorSplit",
+    "Forests",
     "JunctionTree",
+    "Region",
+    "RegionGraph",
     "Statement",
     "UndirectedGraph",
+    "appearance",
+    "bethe_regions",
     "bipartition",
     "chain_order",
+    "cluster_variation",
     "connected_components",
+    "covering_forests",
     "d_connected",
     "d_separated",
     "directed_tree_to_undirected",
+    "edge_appearance",
     "elimination_order",
+    "given_forests",
     "immoralities",
     "independencies",
     "independent",
@@ -73,22 +103,34 @@ __all__ = [
     "is_pairwise",
     "is_polytree",
     "is_tree",
+    "is_tree_exact",
+    "is_tree_robust",
     "is_undirected_representable",
+    "junction_regions",
     "junction_tree",
+    "loop_basis",
+    "loop_edge_node",
     "markov_blanket",
     "maximal_cliques",
     "maximum_cardinality_search",
     "moralise",
     "one_factor_per_edge",
     "perfect_elimination_order",
+    "planar_faces",
     "polytree_to_factor_graph",
     "primal_graph",
+    "random_forests",
     "reachable",
+    "region_graph",
     "separated",
+    "spanning_forest",
     "split_factors",
+    "star_triangles",
     "to_clique_factors",
     "to_pairwise",
     "tree_from_marginals",
     "undirected_tree_to_directed",
+    "uniform_appearance",
+    "uniform_forest",
     "without_constants",
 ]

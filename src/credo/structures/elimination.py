@@ -28,7 +28,7 @@ Heuristic = Literal[
 ]
 
 _DISTURBED = (0.02, 0.1, 0.3)  # shares of the variables a search step disturbs
-_RUN_NANOSECONDS = 3.0  # a contraction and its two adjoints, per table entry
+_RUN_NANOSECONDS = 2.0  # a contraction and its two adjoints, per table entry
 _SEARCH_NANOSECONDS = 3.0  # a greedy run, per list entry looked at
 _STEP_WORK, _STEP_WORK_PER_VARIABLE = 30_000, 20  # what a search step costs besides, in list entries
 _LONGEST_SEARCH = 2.5e9  # nanoseconds
@@ -114,9 +114,12 @@ def elimination_order(
         return _finish(graph, adjacency, maximum_cardinality_order(start, neighbour, rng.random(n)))
 
     names = ["min-fill", "weighted-min-fill"] if heuristic == "search" else [heuristic]
-    climbers = [_Climber(adjacency, weight, level, HEURISTICS[name], rng) for name in names]
-    if heuristic == "search":
-        _search(climbers, effort)
+    climbers = [_Climber(adjacency, weight, level, HEURISTICS[names[0]], rng)]
+    if heuristic == "search" and not _is_spent(climbers, effort):
+        climbers.append(_Climber(adjacency, weight, level, HEURISTICS[names[1]], rng))
+        while not _is_spent(climbers, effort):
+            for climber in climbers:
+                climber.step()
     return _finish(graph, adjacency, min(climbers, key=lambda c: c.total).order)
 
 
@@ -155,16 +158,11 @@ class _Climber:
             self._tie, self._bias, self.order, self.total = tie, bias, order, total
 
 
-def _search(climbers: list[_Climber], effort: float) -> None:
-    """Climb in turn until searching has cost as much as the best order found will."""
-    while True:
-        best = min(c.total for c in climbers)
-        spent = _SEARCH_NANOSECONDS * sum(c.work for c in climbers)
-        allowed = effort * min(best * _RUN_NANOSECONDS, _LONGEST_SEARCH)
-        if spent >= allowed or best > _HOPELESS:
-            return
-        for climber in climbers:
-            climber.step()
+def _is_spent(climbers: list[_Climber], effort: float) -> bool:
+    """Whether searching has cost as much as the best order found will, or leads nowhere."""
+    best = min(c.total for c in climbers)
+    spent = _SEARCH_NANOSECONDS * sum(c.work for c in climbers)
+    return spent >= effort * min(best * _RUN_NANOSECONDS, _LONGEST_SEARCH) or best > _HOPELESS
 
 
 def induced_width(graph: FactorGraph, order: Sequence[str]) -> EliminationOrder:

@@ -1,1 +1,3 @@
 """Bounds."""
+
+from . import trw_primal as trw_primal

@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 _CHUNK = 16  # sweeps between two looks at the clock
+_FAINT = -30.0  # log of what stands for zero in a warm start
 
 
 class MessageState(NamedTuple):
@@ -78,7 +79,8 @@ def _warm_messages(problem: Problem) -> np.ndarray:
             f"warm_start: expected messages of {expected} entries, got {len(messages)}; "
             "the earlier run must be on the same structure with the same variables observed"
         )
-    return messages
+    # What was impossible then may be possible now, and zeros would keep each other alive around a loop.
+    return np.maximum(messages, _FAINT)
 
 
 def advance(
@@ -117,7 +119,7 @@ def run_many(
     n = len(graph.variables)
     if not n or not len(clamps):
         value = float(graph.log_tables.sum())
-        return np.empty((len(clamps), 0)), np.full(len(clamps), value), (Status.CONVERGED,) * len(clamps)
+        return np.empty(clamps.shape), np.full(len(clamps), value), (Status.CONVERGED,) * len(clamps)
     extended = _with_slots(graph)
     w, active = extended.wiring, np.flatnonzero(np.diff(extended.scope_start) > 0)
     rows, at_once = orders(extended, active, schedule, 0, 2, np.random.default_rng(0))

@@ -1,0 +1,119 @@
+"""The loops of `gbp` that work on beliefs of regions: a descent on the region free energy.
+
+`kernels/regions.py` states the iteration. In the double loop one outer step draws the tangents of the
+concave part of the free energy at the present beliefs and solves the convex problem that is left, by
+passes over the inner regions; the free energy never rises. The inner loop need not be run to the end:
+a few passes are enough if the free energy fell, otherwise they are continued until it did, or until
+the beliefs agree to rounding.
+
+The single loop moves the tangents in every pass. It has the same fixed points and no guarantee, but it
+often settles ten times sooner.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from ...core.result import Result, Status
+from ...kernels import regions as kernel
+from ..base import IterativeAlgorithm, Problem
+from .region_plan import RegionTables
+
+__all__ = ["Descent", "DescentState"]
+
+_AGREED = 1e-12  # disagreement of beliefs at which the convex problem counts as solved
+_FIRST_PASSES = 200  # of the first outer step, whose free energy the next ones are compared with
+_PASSES = 5  # of an inner loop before the free energy is looked at
+_MOST_PASSES = 2000  # of one inner loop
+_ROUNDING = 1e-13  # relative rise of the free energy that is no rise
+_CHUNK = 16  # passes of the single loop between two looks at the clock
+
+
+class DescentState(NamedTuple):
+    """Where the descent stands."""
+
+    multipliers: np.ndarray  # one table per inner region and root above it
+    logs: np.ndarray  # normalised log beliefs of all regions
+    free_energies: tuple[float, ...]  # after each outer step of the double loop
+
+
+@dataclass(frozen=True)
+class Descent(IterativeAlgorithm[DescentState]):
+    """Steps of the double or the single loop, from a state or from log beliefs of all regions."""
+
+    tables: RegionTables  # the problem on its region graph
+    first: DescentState  # where to start
+    eager: bool  # whether tangents move in every pass (the single loop)
+    name: ClassVar[str] = "gbp"
+
+    def why_not(self, problem: Problem) -> str | None:
+        """The caller has checked."""
+        return None
+
+    def start(self, problem: Problem, rng: np.random.Generator) -> DescentState:
+        """The given state."""
+        return self.first
+
+    def step(self, problem: Problem, state: DescentState) -> tuple[DescentState, float]:
+        """One step; the change is the largest one of a belief."""
+        state, changes = self.steps(problem, state, 1, 0.0)
+        return state, float(changes[-1])
+
+    def steps(
+        self, problem: Problem, state: DescentState, count: int, tol: float
+    ) -> tuple[DescentState, np.ndarray]:
+        """Several passes of the single loop, or one outer step of the double loop."""
+        if self.eager:
+            return self._passes(problem, state, min(count, _CHUNK), tol)
+        before = state.free_energies[-1] if state.free_energies else np.inf
+        new, left = state, np.array([np.inf])
+        passes = 0
+        while passes < _MOST_PASSES and left[-1] > _AGREED:
+            new, left = self._passes(
+                problem, new, _PASSES if state.free_energies else _FIRST_PASSES, _AGREED, at=state.logs
+            )
+            passes += len(left)
+            energy = -self.tables.log_z(new.logs)
+            if energy <= before + _ROUNDING * abs(before):
+                break
+        change = float(np.abs(np.exp(new.logs) - np.exp(state.logs)).max(initial=0.0))
+        return new._replace(free_energies=(*state.free_energies, energy)), np.array([change])
+
+    def _passes(
+        self, problem: Problem, state: DescentState, count: int, tol: float, at: np.ndarray | None = None
+    ) -> tuple[DescentState, np.ndarray]:
+        plan = self.tables.plan
+        inner, pair_start, pair_root, pair_map, pair_message = plan.pairs
+        root_theta, maps = self.tables.root_theta, plan.maps
+        multipliers, logs = state.multipliers.copy(), np.empty_like(state.logs)
+        changes = kernel.descend(
+            self.eager,
+            plan.counting,
+            inner,
+            plan.is_root,
+            plan.table_start,
+            root_theta,
+            pair_start,
+            pair_root,
+            pair_map,
+            maps,
+            pair_message,
+            multipliers,
+            state.logs if at is None else at,
+            logs,
+            count,
+            tol,
+        )
+        if changes[-1] == kernel.IMPOSSIBLE:
+            raise problem.contradiction()
+        return state._replace(multipliers=multipliers, logs=logs), changes
+
+    def read(self, problem: Problem, state: DescentState, status: Status) -> Result:
+        """Beliefs of the regions as marginals, and the free energy after each outer step."""
+        result = self.tables.result(self.name, state.logs, status)
+        if not self.eager:
+            result.trace["free_energy"] = np.array(state.free_energies)
+        return result

@@ -1,0 +1,436 @@
+r"""Parent-to-child messages between regions, and the convergent minimiser of the region free energy.
+
+Every region r has a log table theta[table_start[r] : table_start[r+1]]. The index map of a pair
+(larger, smaller region) holds, for each entry of the larger table, the entry of the smaller one it
+projects to; all maps lie in one array and equal ones are shared.
+
+Messages. The belief of a region is its table plus all messages that enter it or a region below it
+from outside; agreement of parent and child gives
+
+    m_{P->R}  <-  ( sum_{x_P \ x_R} b_P ) / ( b_R / m_{P->R} )
+
+which is the quotient of the two products of the literature with common terms cancelled or not.
+b_P does not depend on the messages P sends, so one belief serves all of its children.
+
+Double loop. Roots alpha have counting number one, all other regions beta are inner:
+
+    F(Q) = sum_alpha <log Q_alpha - theta_alpha> + sum_beta c_beta <log Q_beta>
+
+The concave part (c_beta < 0) is replaced by its tangent at the last Q_beta, which leaves a convex
+problem above F that touches it there; that is solved by exact coordinate ascent on its dual, one
+inner region after another:
+
+    M_alpha = sum_{x_alpha \ x_beta} Q_alpha - lambda_{beta,alpha}              (logs)
+    log Q_beta = ( sum_alpha M_alpha + tangent_beta ) / ( n_beta + max(c_beta, 0) )
+    lambda_{beta,alpha} = log Q_beta - M_alpha
+
+so F never rises from one tangent to the next. Logs throughout; -inf is legal, 0 / 0 := 0: an entry
+that some belief excludes is impossible and stays excluded.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .jit import jit
+
+__all__ = ["beliefs", "descend", "free_energy", "place", "read", "sweeps"]
+
+IMPOSSIBLE = -1.0  # reported instead of a change when a belief has no positive entry
+_RUNAWAY = 1e9  # log messages beyond this have lost the digits that beliefs need
+_TINY = 1e-280  # sums below this may have lost terms: they are repeated with their own maximum
+
+
+@jit
+def _gather(r, skip, table_start, theta, in_start, in_edge, in_map, maps, message_start, messages, out):
+    """Log belief of region r into `out`, leaving out the message of edge `skip`; returns its size."""
+    first = table_start[r]
+    size = table_start[r + 1] - first
+    for x in range(size):
+        out[x] = theta[first + x]
+    for k in range(in_start[r], in_start[r + 1]):
+        e = in_edge[k]
+        if e == skip:
+            continue
+        at, to = message_start[e], in_map[k]
+        for x in range(size):
+            out[x] += messages[at + maps[to + x]]
+    return size
+
+
+@jit
+def _top(values, size):
+    top = -np.inf
+    for x in range(size):
+        top = max(top, values[x])
+    return top
+
+
+@jit
+def _log_marginal(logs, weights, top, size, to, maps, small, out):
+    """Log of the sums of exp(logs) over the entries that project to each small entry.
+
+    `weights` holds exp(logs - top).
+    """
+    for y in range(small):
+        out[y] = 0.0
+    for x in range(size):
+        out[maps[to + x]] += weights[x]
+    lost = False
+    for y in range(small):
+        if out[y] < _TINY:
+            lost = True
+        else:
+            out[y] = top + np.log(out[y])
+    if lost:
+        _log_marginal_carefully(logs, size, to, maps, small, out)
+
+
+@jit
+def _log_marginal_carefully(logs, size, to, maps, small, out):
+    tops = np.full(small, -np.inf)
+    sums = np.zeros(small)
+    for x in range(size):
+        y = maps[to + x]
+        tops[y] = max(tops[y], logs[x])
+    for x in range(size):
+        y = maps[to + x]
+        if logs[x] > -np.inf:
+            sums[y] += np.exp(logs[x] - tops[y])
+    for y in range(small):
+        out[y] = tops[y] + np.log(sums[y]) if tops[y] > -np.inf else -np.inf
+
+
+@jit
+def _normalise(values, size):
+    """Subtract the log of the sum; returns that log."""
+    top = _top(values, size)
+    if top == -np.inf:
+        return top
+    total = 0.0
+    for x in range(size):
+        total += np.exp(values[x] - top)
+    shift = top + np.log(total)
+    for x in range(size):
+        values[x] -= shift
+    return shift
+
+
+@jit
+def _mix(old, new, damping, linear):
+    """Weight `damping` on the old log message; what one of them excludes stays excluded."""
+    if old == -np.inf or new == -np.inf:
+        return -np.inf
+    if damping == 0.0:
+        return new
+    if not linear:
+        return damping * old + (1.0 - damping) * new
+    top = max(old, new)
+    return top + np.log(damping * np.exp(old - top) + (1.0 - damping) * np.exp(new - top))
+
+
+@jit
+def _distance(messages, at, new, size):
+    """Spread of the differences of two log messages over the entries both allow.
+
+    It is the largest log ratio of a parent's marginal to the child's belief. Ratios, not differences of
+    probabilities: messages that run away make beliefs agree on one state while ratios keep changing.
+    """
+    low, high = np.inf, -np.inf
+    lost = 0.0
+    for y in range(size):
+        old = messages[at + y]
+        if old > -np.inf and new[y] > -np.inf:
+            low = min(low, new[y] - old)
+            high = max(high, new[y] - old)
+        elif old > -np.inf:
+            lost = 1.0
+    return max(high - low, lost) if high >= low else lost
+
+
+@jit
+def _send(
+    p,
+    damping,
+    linear,
+    table_start,
+    theta,
+    child_start,
+    child,
+    child_map,
+    in_start,
+    in_edge,
+    in_map,
+    maps,
+    message_start,
+    messages,
+    work,
+):
+    """All messages of region p; the largest change before damping, or IMPOSSIBLE."""
+    logs, weights, up, rest = work
+    size = _gather(p, -1, table_start, theta, in_start, in_edge, in_map, maps, message_start, messages, logs)
+    top = _top(logs, size)
+    if top == -np.inf:
+        return IMPOSSIBLE
+    for x in range(size):
+        weights[x] = np.exp(logs[x] - top)
+    worst = 0.0
+    for e in range(child_start[p], child_start[p + 1]):
+        r, at = child[e], message_start[e]
+        small = table_start[r + 1] - table_start[r]
+        _log_marginal(logs, weights, top, size, child_map[e], maps, small, up)
+        _gather(r, e, table_start, theta, in_start, in_edge, in_map, maps, message_start, messages, rest)
+        for y in range(small):
+            up[y] = up[y] - rest[y] if up[y] > -np.inf and rest[y] > -np.inf else -np.inf
+        change = _distance(messages, at, up, small)
+        worst = max(worst, change)
+        level = _normalise(up, small) if linear else _top(up, small)
+        if level == -np.inf:
+            return IMPOSSIBLE
+        if not linear:
+            for y in range(small):
+                up[y] -= level
+        for y in range(small):
+            up[y] = _mix(messages[at + y], up[y], damping, linear)
+        level = _top(up, small)
+        if level == -np.inf:
+            return IMPOSSIBLE
+        for y in range(small):
+            messages[at + y] = up[y] if linear else up[y] - level
+    return worst
+
+
+@jit
+def sweeps(
+    orders,
+    damping,
+    linear,
+    table_start,
+    theta,
+    child_start,
+    child,
+    child_map,
+    in_start,
+    in_edge,
+    in_map,
+    maps,
+    message_start,
+    messages,
+    count,
+    tol,
+):
+    """Up to `count` sweeps over the rows of `orders` in turn; the largest change in each, before damping.
+
+    Stops below `tol`, when a belief has no positive entry (IMPOSSIBLE), or when a message runs away
+    (inf; `messages` then holds the values before that sweep).
+    """
+    largest = 1
+    for r in range(len(table_start) - 1):
+        largest = max(largest, table_start[r + 1] - table_start[r])
+    work = (np.empty(largest), np.empty(largest), np.empty(largest), np.empty(largest))
+    before = np.empty_like(messages)
+    changes = np.zeros(count)
+    for t in range(count):
+        before[:] = messages
+        for p in orders[t % len(orders)]:
+            change = _send(
+                p, damping, linear, table_start, theta, child_start, child, child_map, in_start, in_edge,
+                in_map, maps, message_start, messages, work,
+            )  # fmt: skip
+            if change == IMPOSSIBLE:
+                changes[t] = IMPOSSIBLE
+                return changes[: t + 1]
+            if np.isnan(change):
+                changes[t] = np.inf
+                break
+            changes[t] = max(changes[t], change)
+        for k in range(len(messages)):
+            if not messages[k] < _RUNAWAY or (messages[k] < -_RUNAWAY and messages[k] != -np.inf):
+                changes[t] = np.inf
+        if changes[t] == np.inf:
+            messages[:] = before
+            return changes[: t + 1]
+        if changes[t] < tol:
+            return changes[: t + 1]
+    return changes
+
+
+@jit
+def beliefs(table_start, theta, in_start, in_edge, in_map, maps, message_start, messages):
+    """Log beliefs of all regions, normalised; a region without a positive entry is all -inf."""
+    found = np.empty(table_start[-1])
+    for r in range(len(table_start) - 1):
+        out = found[table_start[r] : table_start[r + 1]]
+        size = _gather(
+            r, -1, table_start, theta, in_start, in_edge, in_map, maps, message_start, messages, out
+        )
+        _normalise(out, size)
+    return found
+
+
+@jit
+def free_energy(counting, table_start, theta, logs):
+    """sum_R c_R sum b_R (log b_R - theta_R), 0 log 0 := 0, for normalised log beliefs."""
+    total = 0.0
+    for r in range(len(counting)):
+        mine = 0.0
+        for x in range(table_start[r], table_start[r + 1]):
+            if logs[x] > -np.inf:
+                mine += np.exp(logs[x]) * (logs[x] - theta[x])
+        total += counting[r] * mine
+    return total
+
+
+@jit
+def _ascend(
+    eager, counting, inner, tangent_at, table_start, pair_start, pair_root, pair_map, maps, pair_message,
+    messages, logs, work,
+):  # fmt: skip
+    """One pass of dual coordinate ascent over the inner regions; the largest disagreement.
+
+    With `eager` the tangents touch at the present beliefs instead of `tangent_at`, and changes of
+    beliefs count as well.
+    """
+    weights, mean, sent = work
+    worst = 0.0
+    for b in range(len(inner)):
+        r = inner[b]
+        c = counting[r]
+        at_r = table_start[r]
+        small = table_start[r + 1] - at_r
+        for y in range(small):
+            mean[y] = 0.0
+            if c < 0:
+                mean[y] = -c * (logs[at_r + y] if eager else tangent_at[at_r + y])
+        for k in range(pair_start[b], pair_start[b + 1]):
+            a, at = pair_root[k], pair_message[k]
+            first = table_start[a]
+            size = table_start[a + 1] - first
+            table = logs[first : first + size]
+            top = _top(table, size)
+            if top == -np.inf:
+                return IMPOSSIBLE
+            total = 0.0
+            for x in range(size):
+                weights[x] = np.exp(table[x] - top)
+                total += weights[x]
+            up = sent[k - pair_start[b]]
+            _log_marginal(table, weights, top, size, pair_map[k], maps, small, up)
+            shift = top + np.log(total)
+            for y in range(small):
+                up[y] -= shift
+                worst = max(worst, abs(np.exp(up[y]) - np.exp(logs[at_r + y])))
+                up[y] = up[y] - messages[at + y] if messages[at + y] > -np.inf else -np.inf
+                mean[y] += up[y]
+        power = pair_start[b + 1] - pair_start[b] + max(c, 0)
+        for y in range(small):
+            mean[y] = mean[y] / power
+        if _normalise(mean, small) == -np.inf:
+            return IMPOSSIBLE
+        for k in range(pair_start[b], pair_start[b + 1]):
+            at, to = pair_message[k], pair_map[k]
+            first = table_start[pair_root[k]]
+            size = table_start[pair_root[k] + 1] - first
+            up = sent[k - pair_start[b]]
+            level = -np.inf
+            for y in range(small):
+                up[y] = mean[y] - up[y] if mean[y] > -np.inf else -np.inf
+                level = max(level, up[y])
+            for y in range(small):
+                fresh = up[y] - level
+                # What is added to the root's table; excluded entries are excluded there too.
+                up[y] = fresh - messages[at + y] if fresh > -np.inf else -np.inf
+                messages[at + y] = fresh
+            for x in range(size):
+                logs[first + x] += up[maps[to + x]]
+        for y in range(small):
+            if eager:
+                worst = max(worst, abs(np.exp(mean[y]) - np.exp(logs[at_r + y])))
+            logs[at_r + y] = mean[y]
+    return worst
+
+
+@jit
+def descend(
+    eager,
+    counting,
+    inner,
+    is_root,
+    table_start,
+    theta,
+    pair_start,
+    pair_root,
+    pair_map,
+    maps,
+    pair_message,
+    messages,
+    tangent_at,
+    logs,
+    count,
+    tol,
+):
+    """Up to `count` passes over the inner regions; the disagreement met in each.
+
+    `theta` holds the tables of the roots with every factor shared out, `messages` the multipliers,
+    `tangent_at` log beliefs of all regions: where tangents touch and where the beliefs of the inner
+    regions start. `logs` receives the new log beliefs. Without `eager` this is one outer step of the
+    double loop; with it, tangents move in every pass: a single loop without a guarantee, which often
+    settles ten times sooner. Stops below `tol` or when nothing is possible (IMPOSSIBLE).
+    """
+    largest, most = 1, 1
+    for r in range(len(table_start) - 1):
+        largest = max(largest, table_start[r + 1] - table_start[r])
+    for b in range(len(inner)):
+        most = max(most, pair_start[b + 1] - pair_start[b])
+    work = (np.empty(largest), np.empty(largest), np.empty((most, largest)))
+    for r in range(len(is_root)):
+        for x in range(table_start[r], table_start[r + 1]):
+            logs[x] = theta[x] if is_root[r] else tangent_at[x]
+    for b in range(len(inner)):
+        for k in range(pair_start[b], pair_start[b + 1]):
+            first = table_start[pair_root[k]]
+            for x in range(table_start[pair_root[k] + 1] - first):
+                logs[first + x] += messages[pair_message[k] + maps[pair_map[k] + x]]
+    changes = np.zeros(count)
+    done = 0
+    while done < count:
+        changes[done] = _ascend(
+            eager, counting, inner, tangent_at, table_start, pair_start, pair_root, pair_map, maps,
+            pair_message, messages, logs, work,
+        )  # fmt: skip
+        done += 1
+        if not changes[done - 1] >= tol:
+            break
+    for r in range(len(is_root)):
+        if is_root[r]:
+            _normalise(logs[table_start[r] : table_start[r + 1]], table_start[r + 1] - table_start[r])
+    return changes[:done]
+
+
+@jit
+def place(region, factor, to_map, weight, maps, table_start, log_tables, factor_start, theta):
+    """Add weight[k] times the log table of factor[k] to the table of region[k]."""
+    for k in range(len(region)):
+        first, at = table_start[region[k]], factor_start[factor[k]]
+        for x in range(table_start[region[k] + 1] - first):
+            value = log_tables[at + maps[to_map[k] + x]]
+            theta[first + x] += weight[k] * value if value > -np.inf else -np.inf
+
+
+@jit
+def read(region, to_map, maps, table_start, logs, start, out):
+    """Marginals out[start[k]:start[k+1]] from the log beliefs of region[k]; ones where it is -1."""
+    for k in range(len(region)):
+        if region[k] < 0:
+            out[start[k] : start[k + 1]] = 1.0
+            continue
+        first = table_start[region[k]]
+        for y in range(start[k], start[k + 1]):
+            out[y] = 0.0
+        for x in range(table_start[region[k] + 1] - first):
+            out[start[k] + maps[to_map[k] + x]] += np.exp(logs[first + x])
+        total = 0.0
+        for y in range(start[k], start[k + 1]):
+            total += out[y]
+        for y in range(start[k], start[k + 1]):
+            out[y] /= total

@@ -1,0 +1,96 @@
+"""Pictures of region graphs: one box per region, roots on top, counting numbers beside the names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import UnsupportedError
+from ..structures.regions import RegionGraph
+from .layout import layered
+from .style import COLOURS, FAINT, INK, new_figure, require
+
+__all__ = ["plot_regions"]
+
+MOST_REGIONS = 400
+CHARACTER = 0.072  # inches per character of the labels
+HEIGHT = 0.42  # of a box
+LONGEST_SIDE = 40.0  # inches; larger drawings are scaled down
+FACES = {1: "#DCEBF7", 0: "#F2F2F2", -1: "#FBE9D0"}  # by the sign of the counting number
+
+
+def plot_regions(regions: RegionGraph) -> Any:
+    """Draw a region graph.
+
+    Every box names the variables of a region, with its counting number below; blue boxes count
+    positively, orange ones negatively, grey ones not at all.
+
+    Parameters
+    ----------
+    regions
+        The region graph, as made by `credo.structures.region_graph`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> import credo
+    >>> from credo.plotting import plot_regions
+    >>> from credo.structures import region_graph
+    >>> figure = plot_regions(region_graph(credo.datasets.ising_grid(3).to_factor_graph()))
+    >>> len(figure.axes[0].patches)
+    9
+    """
+    if len(regions) > MOST_REGIONS:
+        raise UnsupportedError(
+            f"plot_regions: expected at most {MOST_REGIONS} regions, got {len(regions)}; draw a smaller model"
+        )
+    labels = [" ".join(regions.names(r)) for r in range(len(regions))]
+    widths = np.array([CHARACTER * max(len(label), 3) + 0.24 for label in labels])
+    found = layered(widths.tolist(), regions.edges, spacing=1.1)
+    half = np.stack([widths, np.full(len(widths), HEIGHT)], axis=1) / 2
+    corners = np.concatenate([found.positions - half, found.positions + half])
+    corners = corners if len(corners) else np.zeros((1, 2))
+    low, high = corners.min(axis=0) - 0.2, corners.max(axis=0) + 0.2
+    scale = min(1.0, LONGEST_SIDE / float((high - low).max()))
+    figure = new_figure(*((high - low) * scale).tolist(), arranged=False)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
+    axes.set_axis_off()
+    lines = require("matplotlib.collections").LineCollection(
+        found.routes, colors=FAINT, linewidths=1, zorder=1
+    )
+    axes.add_collection(lines)
+    _boxes(axes, regions, labels, found.positions, widths, scale)
+    return figure
+
+
+def _boxes(
+    axes: Any,
+    regions: RegionGraph,
+    labels: list[str],
+    positions: np.ndarray,
+    widths: np.ndarray,
+    scale: float,
+) -> None:
+    box = require("matplotlib.patches").FancyBboxPatch
+    for (x, y), label, width, count in zip(positions, labels, widths, regions.counting.tolist(), strict=True):
+        face = FACES[int(np.sign(count))]
+        rim = COLOURS[1] if count < 0 else COLOURS[0]
+        axes.add_patch(
+            box(
+                (x - width / 2 + 0.05, y - HEIGHT / 2 + 0.05),
+                width - 0.1,
+                HEIGHT - 0.1,
+                boxstyle="round,pad=0.05",
+                facecolor=face,
+                edgecolor=rim,
+                linewidth=1.0,
+                zorder=2,
+            )
+        )
+        axes.text(x, y + 0.02, label, ha="center", va="bottom", fontsize=8 * scale, color=INK, zorder=3)
+        axes.text(x, y - 0.02, f"{count:+d}", ha="center", va="top", fontsize=7 * scale, color=INK, zorder=3)
