@@ -53,7 +53,8 @@ def test_a_model_that_is_too_wide_goes_to_bp_and_the_result_says_so():
     result = credo.infer(grid(60))
     assert result.algorithm == "bp"
     assert re.fullmatch(
-        r"chosen: bp, an approximation \(junction-tree would need width \d+, 2\^\d+ GB, 2\^[\d.]+ operations\)",
+        r"chosen: bp, an approximation "
+        r"\(junction-tree would need width \d+, 2\^\d+ GB, 2\^[\d.]+ operations\)",
         result.notes[0],
     )
     assert result.log_z.kind == "estimate"

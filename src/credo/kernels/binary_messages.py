@@ -2,7 +2,8 @@
 
     to_j = (p01 + p11 c_i) / (p00 + p10 c_i),     c_i = (prod of all ratios at i) / (own ratio)
 
-for positive tables of moderate range; a message costs a few nanoseconds.
+for positive tables of moderate range; a message costs a few nanoseconds. Divisions are most of that:
+the fraction is expanded by the own ratio, so that the cavity c_i needs none.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ __all__ = [
 
 
 @jit
-def _binary_pair(p, a, ci, cj):
-    """Ratios sent by pairwise factor a, given the cavity ratios of its two variables."""
-    to_i = (p[a, 2] + p[a, 3] * cj) / (p[a, 0] + p[a, 1] * cj)
-    to_j = (p[a, 1] + p[a, 3] * ci) / (p[a, 0] + p[a, 2] * ci)
+def _binary_pair(p, a, bi, r, bj, s):
+    """Ratios sent by pairwise factor a, given the beliefs of its variables and its old messages r, s."""
+    to_i = (p[a, 2] * s + p[a, 3] * bj) / (p[a, 0] * s + p[a, 1] * bj)
+    to_j = (p[a, 1] * r + p[a, 3] * bi) / (p[a, 0] * r + p[a, 2] * bi)
     return to_i, to_j
 
 
@@ -54,16 +55,23 @@ def binary_sweeps(first, second, p, prior, ratio, sweeps, tol):
     `prior` is the ratio of the unary factors, `ratio[a]` the messages to the first and the second.
     Returns the largest change, in probability, of each sweep done.
     """
-    belief = np.empty(len(prior))
+    n = len(prior)
+    belief = np.empty((2, n))
+    _binary_beliefs(first, second, prior, ratio, belief[0])
     changes = np.zeros(sweeps)
     for turn in range(sweeps):
-        _binary_beliefs(first, second, prior, ratio, belief)
+        now, ahead = turn % 2, 1 - turn % 2
+        for i in range(n):
+            belief[ahead, i] = prior[i]
         change = 0.0
         for a in range(len(first)):
+            i, j = first[a], second[a]
             r, s = ratio[a, 0], ratio[a, 1]
-            to_i, to_j = _binary_pair(p, a, belief[first[a]] / r, belief[second[a]] / s)
+            to_i, to_j = _binary_pair(p, a, belief[now, i], r, belief[now, j], s)
             change = _larger_gap(_larger_gap(change, to_i, r), to_j, s)
             ratio[a, 0], ratio[a, 1] = to_i, to_j
+            belief[ahead, i] *= to_i
+            belief[ahead, j] *= to_j
         changes[turn] = change
         if change < tol:
             return changes[: turn + 1]
@@ -83,11 +91,11 @@ def binary_ordered(order, first, second, p, prior, ratio, sweeps, tol):
             a = row[q]
             i, j = first[a], second[a]
             r, s = ratio[a, 0], ratio[a, 1]
-            ci, cj = belief[i] / r, belief[j] / s
-            to_i, to_j = _binary_pair(p, a, ci, cj)
+            bi, bj = belief[i], belief[j]
+            to_i, to_j = _binary_pair(p, a, bi, r, bj, s)
             change = _larger_gap(_larger_gap(change, to_i, r), to_j, s)
             ratio[a, 0], ratio[a, 1] = to_i, to_j
-            belief[i], belief[j] = ci * to_i, cj * to_j
+            belief[i], belief[j] = bi * to_i / r, bj * to_j / s
         changes[turn] = change
         if change < tol:
             return changes[: turn + 1]
@@ -104,7 +112,7 @@ def binary_residual(first, second, p, prior, around_start, around, ratio, update
     key = np.empty(m)
     for a in range(m):
         new[a, 0], new[a, 1] = _binary_pair(
-            p, a, belief[first[a]] / ratio[a, 0], belief[second[a]] / ratio[a, 1]
+            p, a, belief[first[a]], ratio[a, 0], belief[second[a]], ratio[a, 1]
         )
         key[a] = _larger_gap(_larger_gap(0.0, new[a, 0], ratio[a, 0]), new[a, 1], ratio[a, 1])
     heap, place = np.arange(m), np.arange(m)
@@ -128,36 +136,46 @@ def binary_residual(first, second, p, prior, around_start, around, ratio, update
                 b = around[g] >> 1
                 if b == a:
                     continue
-                ci, cj = belief[first[b]] / ratio[b, 0], belief[second[b]] / ratio[b, 1]
-                new[b, 0], new[b, 1] = _binary_pair(p, b, ci, cj)
+                new[b, 0], new[b, 1] = _binary_pair(
+                    p, b, belief[first[b]], ratio[b, 0], belief[second[b]], ratio[b, 1]
+                )
                 key[b] = _larger_gap(_larger_gap(0.0, new[b, 0], ratio[b, 0]), new[b, 1], ratio[b, 1])
                 sift(heap, place, key, place[b])
     return done, key[heap[0]] if m else 0.0
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy", parallel=True)
-def binary_sweeps_parallel(first, second, p, prior, around_start, around, ratio, sweeps, tol):
-    """Flooding as in `binary_sweeps`, over all cores; `around` lists 2 a + side per variable."""
+def binary_sweeps_parallel(first, second, p, prior, ratio, sweeps, tol):
+    """Flooding as in `binary_sweeps`, over all cores.
+
+    Each core multiplies the ratios of its own factors, in order, into beliefs of its own; gathering
+    them variable by variable would jump through memory.
+    """
     n, m = len(prior), len(first)
+    blocks = min(numba.get_num_threads(), 16)
     belief = np.empty(n)
+    parts = np.ones((blocks, n))
+    _binary_beliefs(first, second, prior, ratio, belief)
     changes = np.zeros(sweeps)
-    flat = ratio.reshape(2 * m)
-    blocks = 64
     worst = np.zeros(blocks)
     for turn in range(sweeps):
-        for i in numba.prange(n):
-            value = prior[i]
-            for e in range(around_start[i], around_start[i + 1]):
-                value *= flat[around[e]]
-            belief[i] = value
         for block in numba.prange(blocks):
             change = 0.0
             for a in range(block * m // blocks, (block + 1) * m // blocks):
+                i, j = first[a], second[a]
                 r, s = ratio[a, 0], ratio[a, 1]
-                to_i, to_j = _binary_pair(p, a, belief[first[a]] / r, belief[second[a]] / s)
+                to_i, to_j = _binary_pair(p, a, belief[i], r, belief[j], s)
                 change = _larger_gap(_larger_gap(change, to_i, r), to_j, s)
                 ratio[a, 0], ratio[a, 1] = to_i, to_j
+                parts[block, i] *= to_i
+                parts[block, j] *= to_j
             worst[block] = change
+        for i in numba.prange(n):
+            value = prior[i]
+            for block in range(blocks):
+                value *= parts[block, i]
+                parts[block, i] = 1.0
+            belief[i] = value
         changes[turn] = worst.max()
         if changes[turn] < tol:
             return changes[: turn + 1]

@@ -28,6 +28,9 @@ _U = np.uint64  # unsigned positions spare the test for negative indices at each
 @jit
 def _divide(belief, b, messages, g, size, work, c):
     """Cavity of one edge, belief over message, from position c of `work` on."""
+    if size == 2:
+        work[c], work[c + _U(1)] = belief[b] / messages[g], belief[b + _U(1)] / messages[g + _U(1)]
+        return
     for k in range(size):
         work[c + k] = belief[b + k] / messages[g + k]
 
@@ -83,16 +86,38 @@ def _matrix(table, t, rows, cols, work, left, right, to_left, to_right):
 
 
 @jit
+def _binary_triple(psi, t, work, width, out):
+    """The three messages of a table of three binary variables, without a loop."""
+    x0, x1 = work[0], work[1]
+    y0, y1 = work[width], work[width + _U(1)]
+    z0, z1 = work[width + width], work[width + width + _U(1)]
+    p000, p001, p010, p011 = psi[t], psi[t + _U(1)], psi[t + _U(2)], psi[t + _U(3)]
+    p100, p101, p110, p111 = psi[t + _U(4)], psi[t + _U(5)], psi[t + _U(6)], psi[t + _U(7)]
+    h00, h01 = p000 * z0 + p001 * z1, p010 * z0 + p011 * z1
+    h10, h11 = p100 * z0 + p101 * z1, p110 * z0 + p111 * z1
+    w00, w01, w10, w11 = x0 * y0, x0 * y1, x1 * y0, x1 * y1
+    work[out], work[out + _U(1)] = h00 * y0 + h01 * y1, h10 * y0 + h11 * y1
+    out += width
+    work[out], work[out + _U(1)] = h00 * x0 + h10 * x1, h01 * x0 + h11 * x1
+    out += width
+    work[out] = p000 * w00 + p010 * w01 + p100 * w10 + p110 * w11
+    work[out + _U(1)] = p001 * w00 + p011 * w01 + p101 * w10 + p111 * w11
+
+
+@jit
 def _all_messages(psi, t, n, dims, work, width, out, spare):
     """All messages of a table of n >= 2 variables that begins at t of `psi`.
 
     In `work` the cavity of axis j begins at j * width, its message at out + j * width, and from
     `spare` on lie the products of the cavities of the first 2, 3, ... axes, then the smaller tables.
     """
-    one, last = _U(1), _U(n - 1)
-    left, rows, here = _U(0), _U(dims[0]), spare
+    if n == 3 and dims[0] == 2 and dims[1] == 2 and dims[2] == 2:
+        _binary_triple(psi, t, work, width, out)
+        return
+    one, last = _U(1), n - _U(1)
+    left, rows, here = _U(0), dims[0], spare
     for j in range(one, last):
-        cols = _U(dims[j])
+        cols = dims[j]
         for x in range(rows):
             weight = work[left + x]
             for y in range(cols):
@@ -101,9 +126,11 @@ def _all_messages(psi, t, n, dims, work, width, out, spare):
         rows *= cols
         here += rows
     to_left = here if last > one else out
-    _matrix(psi, t, rows, _U(dims[last]), work, left, last * width, to_left, out + last * width)
-    for j in range(last - one, _U(0), -1):
-        cols = _U(dims[j])
+    _matrix(psi, t, rows, dims[last], work, left, last * width, to_left, out + last * width)
+    j = last
+    while j > one:
+        j -= one
+        cols = dims[j]
         here = to_left
         to_left = here + rows if j > one else out
         rows //= cols
@@ -117,6 +144,17 @@ def _store(work, new, c, size, messages, g, belief, b, asynchronous):
 
     The belief takes it at once (with the cavity at c), or is one that gathers all new messages.
     """
+    if size == 2:
+        up, down = work[new], work[new + _U(1)]
+        total = 2.0 / (up + down)
+        up, down = up * total, down * total
+        change = abs(up - messages[g])  # that of the other state is the same
+        messages[g], messages[g + _U(1)] = up, down
+        if asynchronous:
+            belief[b], belief[b + _U(1)] = up * work[c], down * work[c + _U(1)]
+        else:
+            belief[b], belief[b + _U(1)] = up * belief[b], down * belief[b + _U(1)]
+        return change / 2.0
     total = 0.0
     for k in range(size):
         total += work[new + k]
@@ -131,15 +169,23 @@ def _store(work, new, c, size, messages, g, belief, b, asynchronous):
 
 
 @jit
-def _fresh_beliefs(factors, scope_start, scope, state_start, edge_state_start, constant, messages, belief, b):
-    """Products of all messages at each variable, from position b of `belief` on."""
-    belief[b : b + len(constant)] = constant
-    for q in range(len(factors)):
-        a = factors[q]
-        for e in range(scope_start[a], scope_start[a + 1]):
-            s, g = _U(b + state_start[scope[e]]), _U(edge_state_start[e])
-            for k in range(_U(edge_state_start[e + 1]) - g):
-                belief[s + k] *= messages[g + k]
+def _fresh_beliefs(place, edge_state_start, state_start, constant, messages, belief, half):
+    """Products of all messages at each variable, into one half of the beliefs.
+
+    The two halves of a variable lie side by side, `place` tells where for each edge (or that its factor
+    is not in use), so that both are in the cache when one is.
+    """
+    for i in range(len(state_start) - 1):
+        s, size = state_start[i], state_start[i + 1] - state_start[i]
+        for k in range(size):
+            belief[2 * s + half * size + k] = constant[s + k]
+    for e in range(len(place)):
+        g = _U(edge_state_start[e])
+        size = _U(edge_state_start[e + 1]) - g
+        b = place[e] + _U(half) * size
+        if place[e] < _U(len(belief)):
+            for k in range(size):
+                belief[b + k] *= messages[g + k]
 
 
 @jit
@@ -153,53 +199,48 @@ def linear_sweeps(
     products stay near one. Returns the largest change of each sweep done.
     """
     widest, arity, largest = 1, 2, 1
-    for q in range(len(order[0])):
+    place = np.full(len(scope), _U(2 * len(constant)))
+    for q in range(order.shape[1]):
         a = order[0, q]
         arity = max(arity, scope_start[a + 1] - scope_start[a])
         size = 1
         for e in range(scope_start[a], scope_start[a + 1]):
             widest = max(widest, sizes[scope[e]])
             size *= sizes[scope[e]]
+            place[e] = _U(2 * state_start[scope[e]])
         largest = max(largest, size)
-    # Flooding reads one half while the beliefs of the next sweep gather in the other. Positions in one
-    # array and not two arrays that change places: that would count references at each factor.
-    states = len(constant)
-    belief = np.empty(states if asynchronous else 2 * states)
-    now, ahead = 0, 0 if asynchronous else states
+    # Flooding reads one half while the beliefs of the next sweep gather in the other.
+    belief = np.empty(2 * len(constant))
     work = np.empty(2 * arity * (widest + largest))
-    dims = np.zeros(arity, np.int64)
+    dims = np.zeros(arity, np.uint64)
     width, out, spare = _U(widest), _U(arity * widest), _U(2 * arity * widest)
+    now = ahead = _U(0)
     changes = np.zeros(sweeps)
     for turn in range(sweeps):
         row = turn % len(order)
-        if turn % 8 == 0:  # running products pile up rounding
-            _fresh_beliefs(
-                order[row], scope_start, scope, state_start, edge_state_start, constant, messages, belief, now
-            )
         if not asynchronous:
-            belief[ahead : ahead + states] = constant
+            now, ahead = _U(turn % 2), _U(1 - turn % 2)
+        if turn % 8 == 0:  # running products pile up rounding
+            _fresh_beliefs(place, edge_state_start, state_start, constant, messages, belief, now)
+        if not asynchronous:
+            _fresh_beliefs(place[:0], edge_state_start, state_start, constant, messages, belief, ahead)
         change = 0.0
         for q in range(order.shape[1]):
             a = order[row, q]
-            first = scope_start[a]
-            n = scope_start[a + 1] - first
+            first = _U(scope_start[a])
+            n = _U(scope_start[a + 1]) - first
             for j in range(n):
-                i = scope[first + j]
-                dims[j] = sizes[i]
-                _divide(
-                    belief, _U(now + state_start[i]), messages, _U(edge_state_start[first + j]), _U(dims[j]),
-                    work, _U(j) * width,
-                )  # fmt: skip
+                g = _U(edge_state_start[first + j])
+                size = _U(edge_state_start[first + j + _U(1)]) - g
+                dims[j] = size
+                _divide(belief, place[first + j] + now * size, messages, g, size, work, j * width)
             _all_messages(psi, _U(table_start[a]), n, dims, work, width, out, spare)
             for j in range(n):
                 moved = _store(
-                    work, out + _U(j) * width, _U(j) * width, _U(dims[j]), messages,
-                    _U(edge_state_start[first + j]), belief, _U(ahead + state_start[scope[first + j]]),
-                    asynchronous,
+                    work, out + j * width, j * width, dims[j], messages, _U(edge_state_start[first + j]),
+                    belief, place[first + j] + ahead * dims[j], asynchronous,
                 )  # fmt: skip
                 change = max(change, moved)
-        if not asynchronous:
-            now, ahead = ahead, now
         changes[turn] = change
         if change < tol:
             return changes[: turn + 1]

@@ -43,7 +43,7 @@ class BP(IterativeAlgorithm[MessageState]):
     warm_starts: ClassVar[bool] = True
     schedule: Schedule = "auto"
     damping: float = 0.0  # weight of the old message
-    damping_domain: Literal["log", "linear"] = "log"
+    damping_domain: Literal["log", "linear"] = "log"  # mix logarithms or probabilities
     random_start: bool = False  # random first messages instead of uniform ones
 
     def __post_init__(self) -> None:

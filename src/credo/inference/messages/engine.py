@@ -58,14 +58,13 @@ def start(
     form = choose_form(problem, weights)
     if messages is None and problem.warm is not None:
         messages = _warm_messages(problem)
-    if messages is None:
+    if messages is None and random:
         sizes = graph.variables.sizes[graph.scope]
-        messages = np.repeat(-np.log(sizes), sizes)
-        if random:
-            edge = np.repeat(np.arange(len(sizes)), sizes)
-            draws = rng.gamma(1.0, size=len(messages)) + 1e-3
-            messages = np.log(draws / np.bincount(edge, draws, minlength=len(sizes))[edge])
-    return MessageState(form, form.from_log(messages), 0, rng)
+        edge = np.repeat(np.arange(len(sizes)), sizes)
+        draws = rng.gamma(1.0, size=len(edge)) + 1e-3
+        messages = np.log(draws / np.bincount(edge, draws, minlength=len(sizes))[edge])
+    values = form.uniform() if messages is None else form.from_log(messages)
+    return MessageState(form, values, 0, rng)
 
 
 def _warm_messages(problem: Problem) -> np.ndarray:

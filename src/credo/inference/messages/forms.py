@@ -27,7 +27,7 @@ __all__ = ["SCHEDULES", "Readout", "Schedule", "Weighted", "choose_form", "order
 Schedule = Literal["auto", "flooding", "sequential", "random", "residual", "tree"]
 SCHEDULES = ("auto", "flooding", "sequential", "random", "residual", "tree")
 
-_SAFE_LOG = 600.0  # log range of a product of messages that stays inside the doubles
+_SAFE_LOG = 300.0  # log range of a product of messages; times another one it stays inside the doubles
 _PARALLEL_FROM = 200_000  # pairwise factors from which two threads pay
 
 
@@ -163,6 +163,9 @@ class _Log:
 
     problem: Problem
 
+    def uniform(self) -> np.ndarray:
+        return _uniform_logs(self.problem.graph)
+
     def from_log(self, messages: np.ndarray) -> np.ndarray:
         return messages.copy()
 
@@ -266,6 +269,9 @@ class _Linear(_Positive):
         w = self.problem.graph.wiring
         return np.repeat(np.log(w.sizes[w.scope]), w.sizes[w.scope])
 
+    def uniform(self) -> np.ndarray:
+        return self.from_log(_uniform_logs(self.problem.graph))
+
     def from_log(self, messages: np.ndarray) -> np.ndarray:
         return np.exp(self._with_constants(messages) + self._log_size)
 
@@ -339,13 +345,16 @@ class _Binary(_Positive):
         start = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=len(prior)))])
         return start.astype(np.int64), around.astype(np.int64)
 
+    def uniform(self) -> np.ndarray:
+        return np.ones((len(self.active), 2))
+
     def from_log(self, messages: np.ndarray) -> np.ndarray:
         at = self.problem.graph.wiring.edge_state_start[self._arrays[4]]
         return np.exp(messages[at + 1] - messages[at])
 
     def to_log(self, values: np.ndarray) -> np.ndarray:
         w = self.problem.graph.wiring
-        messages = self._with_constants(np.repeat(-np.log(w.sizes[w.scope]), w.sizes[w.scope]))
+        messages = self._with_constants(_uniform_logs(self.problem.graph))
         at = w.edge_state_start[self._arrays[4]]
         messages[at] = -np.log1p(values)
         messages[at + 1] = np.log(values) - np.log1p(values)
@@ -402,7 +411,7 @@ class _Binary(_Positive):
             if len(first) >= _PARALLEL_FROM:
                 return np.asarray(
                     binary_messages.binary_sweeps_parallel(
-                        first, second, rows, prior, *self._around, values, count, tol
+                        first, second, rows, prior, values, count, tol
                     )
                 )
             return np.asarray(binary_messages.binary_sweeps(first, second, rows, prior, values, count, tol))
@@ -412,6 +421,12 @@ class _Binary(_Positive):
         return np.asarray(
             binary_messages.binary_ordered(place[order], first, second, rows, prior, values, count, tol)
         )
+
+
+def _uniform_logs(graph: FactorGraph) -> np.ndarray:
+    """Uniform log messages over edges and states."""
+    sizes = graph.variables.sizes[graph.scope]
+    return np.repeat(-np.log(sizes), sizes)
 
 
 def _scaled_tables(graph: FactorGraph) -> np.ndarray:
