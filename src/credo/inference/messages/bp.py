@@ -73,7 +73,7 @@ class BP(IterativeAlgorithm[MessageState]):
         state, changes = engine.advance(problem, state, self._weights(problem), self.schedule, 1, 0.0)
         return state, float(changes[-1])
 
-    def steps(
+    def advance(
         self, problem: Problem, state: MessageState, count: int, tol: float
     ) -> tuple[MessageState, np.ndarray]:
         """Several sweeps inside the kernel."""

@@ -411,7 +411,7 @@ class _Binary(_Positive):
             if len(first) >= _PARALLEL_FROM:
                 return np.asarray(
                     binary_messages.binary_sweeps_parallel(
-                        first, second, rows, prior, values, count, tol
+                        first, second, rows, prior, values, count, tol, binary_messages.cores()
                     )
                 )
             return np.asarray(binary_messages.binary_sweeps(first, second, rows, prior, values, count, tol))

@@ -212,10 +212,12 @@ class _Messages(IterativeAlgorithm[GBPState]):
         return GBPState(first, 0, rng)
 
     def step(self, problem: Problem, state: GBPState) -> tuple[GBPState, float]:
-        state, changes = self.steps(problem, state, 1, 0.0)
+        state, changes = self.advance(problem, state, 1, 0.0)
         return state, float(changes[-1])
 
-    def steps(self, problem: Problem, state: GBPState, count: int, tol: float) -> tuple[GBPState, np.ndarray]:
+    def advance(
+        self, problem: Problem, state: GBPState, count: int, tol: float
+    ) -> tuple[GBPState, np.ndarray]:
         plan, count = self.plan, min(count, _CHUNK)
         messages = state.messages.copy()
         orders = self._orders(state, count)

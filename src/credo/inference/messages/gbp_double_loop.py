@@ -59,10 +59,10 @@ class Descent(IterativeAlgorithm[DescentState]):
 
     def step(self, problem: Problem, state: DescentState) -> tuple[DescentState, float]:
         """One step; the change is the largest one of a belief."""
-        state, changes = self.steps(problem, state, 1, 0.0)
+        state, changes = self.advance(problem, state, 1, 0.0)
         return state, float(changes[-1])
 
-    def steps(
+    def advance(
         self, problem: Problem, state: DescentState, count: int, tol: float
     ) -> tuple[DescentState, np.ndarray]:
         """Several passes of the single loop, or one outer step of the double loop."""

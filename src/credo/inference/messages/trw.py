@@ -143,10 +143,12 @@ class TRW(IterativeAlgorithm[TRWState]):
 
     def step(self, problem: Problem, state: TRWState) -> tuple[TRWState, float]:
         """One sweep; once the messages have settled, a step on rho if it is being optimised."""
-        state, changes = self.steps(problem, state, 1, 0.0)
+        state, changes = self.advance(problem, state, 1, 0.0)
         return state, float(changes[-1])
 
-    def steps(self, problem: Problem, state: TRWState, count: int, tol: float) -> tuple[TRWState, np.ndarray]:
+    def advance(
+        self, problem: Problem, state: TRWState, count: int, tol: float
+    ) -> tuple[TRWState, np.ndarray]:
         """Several sweeps inside the kernel, up to the point where something is to be decided."""
         optimising = state.rounds > 0
         rest = _SETTLED if optimising else tol

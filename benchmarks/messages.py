@@ -1,0 +1,490 @@
+"""Message passing: nanoseconds per message, time to convergence, schedules, cores, size.
+
+    python benchmarks/messages.py [--quick] [--large] [--pgmax PYTHON] [parts ...]
+
+Parts: updates, convergence, schedules, threads, large (only with --large). A plain C++ version of the
+same loops (reference/messages.cpp) is compiled and timed in the same process, in turn with credo, if
+there is a compiler. `--pgmax` names a Python that has PGMax; without it its quoted figures stand alone.
+
+One thread: CPU seconds, best of repeats; two threads and whole processes: wall seconds, best of repeats.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import functools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import common
+import numpy as np
+
+REFERENCE = Path(__file__).resolve().parent / "reference"
+FLAGS = ("-O3", "-march=native", "-ffast-math", "-fopenmp", "-shared", "-fPIC")
+UPDATES = ("grid100 k2", "grid100 k10", "grid500 k2", "tri100k k2", "tri30k k5", "ldpc10k")
+RESIDUAL = ("grid100 k2", "grid100 k10", "grid500 k2")
+QUICK = ("grid100 k2", "grid100 k10")
+GRIDS = ((10, 0.5), (50, 0.5), (100, 0.5), (50, 1.0), (100, 1.0))
+HARD = ((100, 1.0), (100, 1.5))
+SCHEDULES = ("flooding", "sequential", "random", "residual")
+MAX_ITER = 2000
+TOL = 1e-6  # change of a message at convergence
+
+# Measured on another occasion, on a quiet machine of another kind: C++ and Numba compiled for one state
+# count, C++ for any (ns per message; residual: per update); whole runs in seconds.
+QUOTED_NS = {
+    "grid100 k2": (17.1, 16.7, 20.2), "grid100 k10": (56.4, 57.4, 58.4), "grid500 k2": (18.1, 13.4, 21.3),
+    "tri100k k2": (18.0, 23.2, 26.0), "tri30k k5": (52.1, 57.3, 71.4),
+}  # fmt: skip
+QUOTED_RATIO = {"grid100 k2": (2.1, 4.4), "grid500 k2": (2.6, 4.5)}
+QUOTED_RESIDUAL = {"grid100 k2": 487, "grid100 k10": 1271, "grid500 k2": 1426}
+QUOTED_SECONDS = {  # libDAI (C++), PGMax jitted (float32), pomegranate
+    (10, 0.5): (0.0023, 0.0008, 0.34), (50, 0.5): (0.076, 0.010, 11.7), (100, 0.5): (0.36, 0.049, 55.8),
+    (50, 1.0): (0.34, 0.052, None), (100, 1.0): (1.73, 0.77, None),
+}  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------
+# Models
+# ---------------------------------------------------------------------------------------------
+
+
+class Flat(NamedTuple):
+    """Factors of one shape, and one unary factor per variable."""
+
+    scope: np.ndarray  # (factors, arity)
+    tables: np.ndarray  # logs, (factors, k, ..., k)
+    unary: np.ndarray  # logs, (variables, k)
+
+    def graph(self) -> Any:
+        from credo import FactorGraph
+
+        n, k = self.unary.shape
+        unary = (np.arange(n)[:, None], self.unary)
+        return FactorGraph.from_arrays(np.full(n, k), (self.scope, self.tables), unary, log=True)
+
+
+def grid_pairs(n: int) -> np.ndarray:
+    at = np.arange(n * n).reshape(n, n)
+    across = np.stack([at[:, :-1].ravel(), at[:, 1:].ravel()], axis=1)
+    return np.concatenate([across, np.stack([at[:-1].ravel(), at[1:].ravel()], axis=1)])
+
+
+def grid(n: int, k: int) -> Flat:
+    """A grid with a random table per factor."""
+    rng, pairs = np.random.default_rng(0), grid_pairs(n)
+    return Flat(pairs, rng.uniform(-1, 1, (len(pairs), k, k)), rng.uniform(-0.5, 0.5, (n * n, k)))
+
+
+def ising(n: int, w: float) -> Flat:
+    """A binary grid with couplings U(-w, w) and fields U(-1/2, 1/2)."""
+    rng, pairs, spin = np.random.default_rng(0), grid_pairs(n), np.array([-1.0, 1.0])
+    tables = rng.uniform(-w, w, len(pairs))[:, None, None] * np.outer(spin, spin)
+    return Flat(pairs, tables, rng.uniform(-0.5, 0.5, n * n)[:, None] * spin)
+
+
+def triples(m: int, k: int) -> Flat:
+    """Random factors of three variables."""
+    rng = np.random.default_rng(0)
+    scope = np.sort(rng.integers(0, m, (2 * m, 3)), axis=1)
+    scope = rng.permuted(scope[(np.diff(scope) > 0).all(axis=1)][:m], axis=1)
+    return Flat(scope, rng.uniform(-1, 1, (m, k, k, k)), rng.uniform(-0.5, 0.5, (m, k)))
+
+
+def parity(n: int) -> Flat:
+    """Random checks of six bits, each bit in three of them; a noisy channel as unary factors."""
+    rng = np.random.default_rng(0)
+    while True:
+        scope = rng.permutation(np.repeat(np.arange(n), 3)).reshape(-1, 6)
+        bad = (np.diff(np.sort(scope, axis=1)) == 0).any(axis=1)
+        good = scope[~bad]
+        if len(good) > 0.98 * len(scope):  # a bit twice in a check: leave that check out
+            break
+        if len(good) > 0:
+            scope = good
+            break
+    even = np.indices((2,) * 6).sum(axis=0) % 2 == 0
+    table = np.where(even, 0.0, -np.inf)
+    level = rng.normal(1.0, 1.0, n)  # log-likelihood ratios of a codeword of zeros
+    return Flat(scope, np.broadcast_to(table, (len(scope), *table.shape)), np.stack([level, -level], axis=1))
+
+
+MODELS: dict[str, Callable[[], Flat]] = {
+    "grid100 k2": lambda: grid(100, 2),
+    "grid100 k10": lambda: grid(100, 10),
+    "grid500 k2": lambda: grid(500, 2),
+    "tri100k k2": lambda: triples(100_000, 2),
+    "tri30k k5": lambda: triples(30_000, 5),
+    "ldpc10k": lambda: parity(10_000),
+}
+
+
+# ---------------------------------------------------------------------------------------------
+# The C++ reference
+# ---------------------------------------------------------------------------------------------
+
+
+def compile_reference() -> str | None:
+    """Path of the compiled reference, or None without a compiler."""
+    compiler = shutil.which("g++")
+    if compiler is None:
+        return None
+    library = common.OUT / "reference.so"
+    library.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run([compiler, *FLAGS, str(REFERENCE / "messages.cpp"), "-o", str(library)], check=True)
+    return str(library)
+
+
+class Reference:
+    """The loops of reference/messages.cpp on one model."""
+
+    def __init__(self, library: str, model: Flat) -> None:
+        self._code = ctypes.CDLL(library)
+        n, self._k = model.unary.shape
+        self._m, self._arity = model.scope.shape
+        ends = model.scope.ravel()
+        start = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=n))]).astype(np.int64)
+        around = np.argsort(ends, kind="stable").astype(np.uint32)
+        self._around = (start, around)
+        self._scope = np.ascontiguousarray(model.scope, dtype=np.uint32)
+        self._psi, self._unary = np.exp(model.tables), np.exp(model.unary)
+        self._messages = np.ones((self._m, self._arity, self._k))
+        self._n = n
+
+    def flooding(self, sweeps: int, threads: int = 1) -> None:
+        size = (self._n, self._m), (self._arity, self._k)
+        arrays = (self._scope, self._psi, self._unary, *self._around, self._messages)
+        self._call("flooding", *size, arrays, (sweeps, threads))
+
+    def ratios(self, sweeps: int, threads: int = 1) -> None:
+        prior = self._unary[:, 1] / self._unary[:, 0]
+        ratio = np.ones((self._m, 2))
+        arrays = (self._scope, self._psi, prior, *self._around, ratio)
+        self._call("binary_flooding", (self._n, self._m), (), arrays, (sweeps, threads))
+
+    def residual(self, updates: int) -> None:
+        arrays = (self._scope, self._psi, self._unary, *self._around, np.ones_like(self._messages))
+        function = self._code.residual
+        function.restype = ctypes.c_double
+        longs = [ctypes.c_int64(v) for v in (self._n, self._m)]
+        ints = [ctypes.c_int(v) for v in (self._arity, self._k)]
+        done = ctypes.c_int64()
+        tail = (ctypes.c_int64(updates), ctypes.c_double(0.0), ctypes.byref(done))
+        function(*longs, *ints, *map(_pointer, arrays), *tail)
+        assert done.value == updates
+
+    def _call(self, name: str, longs: Any, ints: Any, arrays: Any, tail: Any) -> None:
+        function = getattr(self._code, name)
+        function.restype = ctypes.c_double
+        head = [ctypes.c_int64(v) for v in longs] + [ctypes.c_int(v) for v in ints]
+        function(*head, *map(_pointer, arrays), *(ctypes.c_int(v) for v in tail))
+
+
+def _pointer(array: np.ndarray) -> ctypes.c_void_p:
+    return ctypes.c_void_p(array.ctypes.data)
+
+
+# ---------------------------------------------------------------------------------------------
+# In the child
+# ---------------------------------------------------------------------------------------------
+
+
+def work(task: dict[str, Any]) -> dict[str, Any]:
+    return {"updates": updates, "warm": warm, "cold": cold, "hard": hard, "large": large}[task["part"]](task)
+
+
+def sweeper(graph: Any, schedule: str) -> Callable[[int], Any]:
+    """Runs that many sweeps of BP from where the last call ended."""
+    from credo.inference.base import Problem
+    from credo.inference.messages import engine
+
+    n = len(graph.variables)
+    problem = Problem(graph, np.ones(n), np.zeros(n, dtype=np.int64))
+    weights = engine.Weighted.plain(graph)
+    state = engine.start(problem, weights, np.random.default_rng(0))
+
+    def run(sweeps: int) -> Any:
+        return state.form.sweeps(state.values, weights, schedule, 0, sweeps, 0.0, state.rng)
+
+    return run
+
+
+def in_turn(calls: dict[str, Callable[[], Any]], clock: Callable[[], float], budget: float) -> dict[str, float]:
+    """Best seconds of each call; all are called once per round, so that all meet the same disturbances."""
+    best = dict.fromkeys(calls, float("inf"))
+    for call in calls.values():
+        call()  # compiles, and fills the caches
+    started, rounds = time.perf_counter(), 0
+    while rounds < 3 or time.perf_counter() - started < budget:
+        for name, call in calls.items():
+            before = clock()
+            call()
+            best[name] = min(best[name], clock() - before)
+        rounds += 1
+    return best
+
+
+def updates(task: dict[str, Any]) -> dict[str, Any]:
+    """Nanoseconds per message (both directions), and per committed update of the residual schedule."""
+    model, threads = MODELS[task["model"]](), task["limits"]["threads"]
+    edges, graph = model.scope.size, model.graph()
+    is_binary = model.unary.shape[1] == 2 and model.scope.shape[1] == 2
+    sweeps = max(2, 400_000 // edges)
+    calls: dict[str, Callable[[], Any]] = {}
+    for schedule in ("flooding", "sequential") if threads == 1 else ("flooding",):
+        calls[schedule] = functools.partial(sweeper(graph, schedule), sweeps)
+    if task["library"]:
+        reference = Reference(task["library"], model)
+        calls["C++"] = lambda: reference.flooding(sweeps, threads)
+        if is_binary:
+            calls["C++ ratio"] = lambda: reference.ratios(sweeps, threads)
+    clock = time.process_time if threads == 1 else time.perf_counter
+    found = {name: 1e9 * t / sweeps / edges for name, t in in_turn(calls, clock, task["budget"]).items()}
+    if task["model"] in RESIDUAL and threads == 1:
+        count = len(model.scope)
+        # Each round starts anew: at a fixed point there is nothing left to reorder in the heap.
+        calls = {"residual": lambda: sweeper(graph, "residual")(1)}
+        if task["library"]:
+            calls["C++ residual"] = lambda: reference.residual(count)
+        found |= {name: 1e9 * t / count for name, t in in_turn(calls, clock, task["budget"]).items()}
+    return found
+
+
+def warm(task: dict[str, Any]) -> dict[str, Any]:
+    """A new run on a model in memory."""
+    import credo
+
+    graph = ising(task["n"], task["w"]).graph()
+    method = f"bp(schedule={task['schedule']})"
+    times, result = common.measure(lambda: credo.infer(graph, method, tol=TOL, max_iter=MAX_ITER))
+    return {**times, "sweeps": len(result.trace["change"])}
+
+
+def cold(task: dict[str, Any]) -> dict[str, Any]:
+    """All that a new process does; the parent adds its wall time."""
+    import credo
+
+    graph = ising(task["n"], task["w"]).graph()
+    credo.infer(graph, "bp", tol=TOL, max_iter=MAX_ITER)
+    return {"cpu": time.process_time()}
+
+
+def hard(task: dict[str, Any]) -> dict[str, Any]:
+    """One schedule on a strongly coupled grid: updates of factors, and time."""
+    import warnings
+
+    import credo
+
+    model = ising(task["n"], task["w"])
+    graph = model.graph()
+    method = f"bp(schedule={task['schedule']})"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        times, result = common.measure(lambda: credo.infer(graph, method, tol=TOL, max_iter=MAX_ITER, seed=0))
+    sweeps = len(result.trace["change"])
+    return {**times, "sweeps": sweeps, "updates": sweeps * len(model.scope), "status": str(result.status)}
+
+
+def large(task: dict[str, Any]) -> dict[str, Any]:
+    """10^7 pairwise factors: build, memory, one sweep."""
+    start = time.perf_counter()
+    model = ising(task["n"], 0.5)
+    made = time.perf_counter()
+    graph = model.graph()
+    built = time.perf_counter()
+    size = common.memory_mb()
+    del model
+    run = sweeper(graph, "flooding")
+    run(1)
+    ready = time.perf_counter()
+    best = in_turn({"sweep": lambda: run(4)}, time.perf_counter, 20.0)["sweep"] / 4
+    edges = 2 * len(grid_pairs(task["n"]))
+    return {
+        "factors": edges // 2,
+        "arrays": made - start,
+        "graph": built - made,
+        "start": ready - built,
+        "sweep": best,
+        "ns": 1e9 * best / edges,
+        "mb": size,
+        "peak_mb": common.memory_mb("VmHWM"),
+    }
+
+
+# ---------------------------------------------------------------------------------------------
+# In the parent
+# ---------------------------------------------------------------------------------------------
+
+
+def child(task: dict[str, Any], *, seconds: float = 120.0, threads: int = 1) -> dict[str, Any]:
+    print("  ", {k: v for k, v in task.items() if k != "library"}, file=sys.stderr, flush=True)
+    limits = common.Limits(seconds, 20.0, threads)
+    clock = time.perf_counter()
+    answer = common.in_subprocess(__file__, task, limits, NUMBA_NUM_THREADS=str(threads))
+    return {**answer, "process": time.perf_counter() - clock}
+
+
+def part_updates(options: argparse.Namespace) -> list[dict[str, Any]]:
+    rows, records = [], []
+    for name in QUICK if options.quick else UPDATES:
+        found = child({"part": "updates", "model": name, "library": options.library, "budget": options.budget})
+        records.append({"part": "updates", "model": name, **found})
+        base = found.get("C++ ratio", found.get("C++"))
+        fixed, numba, free = QUOTED_NS.get(name, (None, None, None))
+        ratio = QUOTED_RATIO.get(name, (None, None))
+        row = [name, *map(_ns, (found.get(key) for key in ("flooding", "sequential", "C++", "C++ ratio")))]
+        row += [_times(found.get("flooding"), base), _ns(free), _ns(fixed), _ns(numba), _ns(ratio[0])]
+        rows.append([*row, found.get("none", "")])
+    header = ["model", "credo flooding", "sequential", "C++", "C++ ratio", "credo / C++"]
+    header += ["quoted: C++", "fixed K", "Numba fixed K", "C++ ratio", ""]
+    show("Nanoseconds per message, one thread (CPU, best of repeats)", header, rows)
+    rows = [
+        [r["model"], _ns(r["residual"]), _ns(r.get("C++ residual"))]
+        + [_times(r["residual"], r.get("C++ residual")), _ns(QUOTED_RESIDUAL[r["model"]])]
+        for r in records
+        if "residual" in r
+    ]
+    header = ["model", "credo", "C++", "credo / C++", "quoted: C++ (per message)"]
+    show("Residual schedule: ns per committed factor update, one thread", header, rows)
+    return records
+
+
+def part_threads(options: argparse.Namespace) -> list[dict[str, Any]]:
+    rows, records = [], []
+    for name in ("grid500 k2",):
+        for threads in (1, 2):
+            task = {"part": "updates", "model": name, "library": options.library, "budget": 3 * options.budget}
+            found = child({**task, "wall": True}, threads=threads)
+            records.append({"part": "threads", "model": name, "threads": threads, **found})
+        one, two = records[-2:]
+        for key in ("flooding", "C++", "C++ ratio"):
+            rows.append([name, key, _ns(one.get(key)), _ns(two.get(key)), _times(one.get(key), two.get(key))])
+    header = ["model", "loop", "1 thread (CPU)", "2 threads (wall)", "gain"]
+    show("Threads: ns per message", header, rows)
+    return records
+
+
+def part_convergence(options: argparse.Namespace) -> list[dict[str, Any]]:
+    rows, records = [], []
+    for n, w in GRIDS[:2] if options.quick else GRIDS:
+        task = {"n": n, "w": w}
+        record: dict[str, Any] = {"part": "convergence", **task}
+        for schedule in ("sequential", "flooding"):
+            record[schedule] = child({"part": "warm", "schedule": schedule, **task})
+        child({"part": "cold", **task})  # fills the cache
+        record["cold"] = min(
+            (child({"part": "cold", **task}) for _ in range(3)), key=lambda answer: answer["process"]
+        )
+        record["pgmax"] = pgmax(options.pgmax, n, w)
+        records.append(record)
+        row = [f"{n}x{n} w={w:g}"]
+        for schedule in ("sequential", "flooding"):
+            row += [common.seconds(record[schedule]), str(record[schedule].get("sweeps", ""))]
+        row += [common.seconds(record["cold"]), common.seconds(record["cold"], "process")]
+        row += [common.seconds(record["pgmax"], "wall"), _pgmax_cold(record["pgmax"])]
+        rows.append([*row, *map(_number, QUOTED_SECONDS[n, w])])
+    header = ["grid", "credo sequential", "sweeps", "flooding", "sweeps", "new process CPU", "wall"]
+    header += ["PGMax jitted", "PGMax first", "quoted: libDAI", "PGMax", "pomegranate"]
+    show(f"Seconds to a message change of {TOL:g}", header, rows)
+    return records
+
+
+def part_schedules(options: argparse.Namespace) -> list[dict[str, Any]]:
+    rows, records = [], []
+    for n, w in HARD[:1] if options.quick else HARD:
+        for schedule in SCHEDULES:
+            found = child({"part": "hard", "n": n, "w": w, "schedule": schedule})
+            records.append({"part": "schedules", "n": n, "w": w, "schedule": schedule, **found})
+            row = [f"{n}x{n} w={w:g}", schedule, str(found.get("sweeps", "")), str(found.get("updates", ""))]
+            rows.append([*row, common.seconds(found), found.get("none", found.get("status"))])
+    header = ["grid", "schedule", "sweeps", "factor updates", "CPU s", "status"]
+    show(f"Schedules on strongly coupled grids, to {TOL:g} or {MAX_ITER} sweeps", header, rows)
+    return records
+
+
+def part_large(options: argparse.Namespace) -> list[dict[str, Any]]:
+    if not options.large:
+        return []
+    found = child({"part": "large", "n": 2236}, seconds=600.0, threads=os.cpu_count() or 1)
+    print("\n10^7 pairwise factors, all cores, wall seconds:", {k: _number(v) for k, v in found.items()})
+    return [{"part": "large", **found}]
+
+
+def pgmax(python: str | None, n: int, w: float) -> dict[str, Any]:
+    """Times of PGMax in its own environment."""
+    if python is None:
+        return {"none": "no interpreter with PGMax given"}
+    model = ising(n, w)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "model.npz"
+        np.savez(file, scope=model.scope, tables=model.tables, unary=model.unary)
+        command = [python, str(REFERENCE / "pgmax_grid.py"), str(file), str(TOL)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    if done.returncode:
+        return {"none": (done.stderr.strip().splitlines() or ["no message"])[-1][:160]}
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def _pgmax_cold(answer: dict[str, Any]) -> str:
+    return "none" if "none" in answer else _number(answer["import"] + answer["build"] + answer["first"])
+
+
+def _ns(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}" if value < 100 else f"{value:.0f}"
+
+
+def _number(value: Any) -> str:
+    return "" if value is None else common.number(value) if isinstance(value, float | int) else str(value)
+
+
+def _times(value: float | None, base: float | None) -> str:
+    return "" if value is None or base is None else f"{value / base:.2f}"
+
+
+def show(title: str, header: list[str], rows: list[list[Any]]) -> None:
+    from credo.evaluate.table import align
+
+    print(f"\n{title}\n" + align(header, rows, [False, *[True] * (len(header) - 1)]), flush=True)
+
+
+PARTS = {
+    "updates": part_updates,
+    "convergence": part_convergence,
+    "schedules": part_schedules,
+    "threads": part_threads,
+    "large": part_large,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; all by default")
+    parser.add_argument("--quick", action="store_true", help="fewer and smaller models")
+    parser.add_argument("--large", action="store_true", help="also 10^7 factors (3 GB)")
+    parser.add_argument("--pgmax", metavar="PYTHON", help="an interpreter that has PGMax")
+    options = parser.parse_args()
+    options.library = compile_reference()
+    options.budget = 1.0 if options.quick else 5.0
+    about = common.machine()
+    print(f"{about['cpus']} CPUs, load {about['load']:.1f}, {about['versions']}", file=sys.stderr)
+    if options.library is None:
+        print("no C++ compiler (g++): the reference is left out", file=sys.stderr)
+    records: list[dict[str, Any]] = []
+    for name in options.parts or PARTS:
+        records += [{**record, "machine": about} for record in PARTS[name](options)]
+        common.write_lines(common.OUT / "messages.jsonl", records)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--child"]:
+        common.child(work)
+    main()
