@@ -120,7 +120,6 @@ def test_a_model_without_variables_has_a_value():
     np.testing.assert_allclose(found.log_z, np.log(3))
 
 
-@pytest.mark.xfail(strict=True, reason="bp counts distinct rows, other methods name no row")
 @pytest.mark.parametrize("method", ["bp", "junction-tree"])
 def test_a_contradictory_row_is_named(method):
     rows = [{"wet": "yes"}, {"wet": "yes"}, {"sprinkler": "no", "rain": "no", "wet": "yes"}]

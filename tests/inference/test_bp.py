@@ -187,7 +187,6 @@ class TestTrees:
         assert dict(found.assignment) == dict(exact.assignment)
         assert found.log_z.value == pytest.approx(exact.log_z.value, abs=1e-8)
 
-    @pytest.mark.xfail(strict=True, reason="states are decoded one by one, so ties can clash")
     @pytest.mark.parametrize("maximise", ["all", ["a", "b"]], ids=["max", "some"])
     def test_ties_are_broken_consistently(self, maximise):
         graph = FactorGraph(

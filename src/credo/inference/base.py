@@ -43,6 +43,7 @@ from ..core.result import Joint, Result, Samples, Status, unrestrict
 __all__ = [
     "Algorithm",
     "Budget",
+    "ContradictoryRow",
     "IterativeAlgorithm",
     "Problem",
     "algorithms",
@@ -109,6 +110,14 @@ class Problem:
         return ZeroProbabilityError(
             "the model gives every configuration weight zero: its factors contradict each other"
         )
+
+
+class ContradictoryRow(ZeroProbabilityError):
+    """One of many rows of evidence is impossible; `row` is its number."""
+
+    def __init__(self, row: int) -> None:
+        super().__init__(f"row {row}: the evidence has probability zero under this model")
+        self.row = row
 
 
 class Algorithm(abc.ABC):

@@ -13,13 +13,13 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from ..core.errors import EvidenceError, QueryError, UnsupportedError
+from ..core.errors import EvidenceError, QueryError, UnsupportedError, ZeroProbabilityError
 from ..core.evidence import Evidence
 from ..core.factor_graph import FactorGraph, Model
 from ..core.progress import Progress
 from ..core.result import Marginals, Status
 from ..core.variable import Variables
-from .base import Algorithm, Budget, algorithms, infer
+from .base import Algorithm, Budget, ContradictoryRow, algorithms, infer
 
 __all__ = ["Batch", "ManyRows", "infer_many"]
 
@@ -96,11 +96,14 @@ def infer_many(
     distinct, back = np.unique(clamps, axis=0, return_inverse=True)
     algorithm = algorithms.resolve(method)
     budget = Budget(max_iter, tol)
-    if isinstance(algorithm, ManyRows):
-        flat, log_z, status = algorithm.run_many(graph, distinct, budget)
-    else:
-        flat, log_z, status = _row_by_row(graph, distinct, algorithm, budget, seed)
     back = back.ravel()
+    try:
+        if isinstance(algorithm, ManyRows):
+            flat, log_z, status = algorithm.run_many(graph, distinct, budget)
+        else:
+            flat, log_z, status = _row_by_row(graph, distinct, algorithm, budget, seed)
+    except ContradictoryRow as error:
+        raise ContradictoryRow(int(np.flatnonzero(back == error.row)[0])) from None
     return Batch(graph.variables, flat[back], log_z[back], tuple(status[int(i)] for i in back))
 
 
@@ -138,14 +141,17 @@ def _row_by_row(
     flat, log_z, status = np.empty_like(clamps), np.empty(len(clamps)), []
     with Progress(algorithm.name, len(clamps)) as bar:
         for r, clamp in enumerate(clamps):
-            found = infer(
-                graph,
-                algorithm,
-                evidence=_evidence_of(graph, clamp),
-                max_iter=budget.max_iter,
-                tol=budget.tol,
-                seed=seed,
-            )
+            try:
+                found = infer(
+                    graph,
+                    algorithm,
+                    evidence=_evidence_of(graph, clamp),
+                    max_iter=budget.max_iter,
+                    tol=budget.tol,
+                    seed=seed,
+                )
+            except ZeroProbabilityError:
+                raise ContradictoryRow(r) from None
             if found.marginals is None or found.log_z is None:
                 raise UnsupportedError(f"{algorithm.name} computes no marginals; use bp or junction-tree")
             flat[r], log_z[r] = found.marginals.flat, found.log_z.value

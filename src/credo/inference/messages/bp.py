@@ -5,7 +5,7 @@
 
 Exact on trees: the tree schedule needs two passes. On loopy graphs a fixed point is a stationary
 point of the Bethe free energy, and its log Z is an estimate: neither a lower nor an upper bound. With
-maximised variables the beliefs are decoded variable by variable; the score of the decoded states is a
+maximised variables the beliefs are decoded along a spanning forest; the score of the decoded states is a
 lower bound on the maximum. A sweep costs (entries of all tables) x (arity).
 
 Schedules: `flooding` (all messages from the old ones; several cores on large binary models),
@@ -26,9 +26,10 @@ from ...core import check
 from ...core.evidence import Restriction
 from ...core.factor_graph import FactorGraph
 from ...core.result import Assignment, Estimate, Result, Status
+from ...kernels.messages import factor_depths
 from ..base import Budget, IterativeAlgorithm, Problem, register
 from . import engine
-from .engine import MessageState, Schedule, Weighted
+from .engine import MessageState, Readout, Schedule, Weighted
 
 __all__ = ["BP"]
 
@@ -91,7 +92,7 @@ class BP(IterativeAlgorithm[MessageState]):
                 marginals=found.marginals,
                 factor_marginals=found.factor_marginals,
             )
-        states = _decode(problem, found.log_beliefs)
+        states = _decode(problem, found)
         value = _value_of(problem, states)
         return Result(self.name, status, log_z=value, assignment=Assignment(problem.graph.variables, states))
 
@@ -104,12 +105,32 @@ class BP(IterativeAlgorithm[MessageState]):
         return engine.run_many(graph, clamps, weights, schedule, budget)
 
 
-def _decode(problem: Problem, logs: np.ndarray) -> np.ndarray:
-    """The best state of every maximised variable by its own belief, ties to the lowest index."""
-    start = problem.graph.variables.state_start
-    states = np.full(len(start) - 1, -1, dtype=np.int64)
-    for i in problem.maximised:
-        states[i] = int(np.argmax(logs[start[i] : start[i + 1]]))
+def _decode(problem: Problem, found: Readout) -> np.ndarray:
+    """States of the maximised variables, chosen factor by factor given those chosen before.
+
+    From the roots of a spanning forest outwards, so that ties are broken consistently: on a tree the
+    result attains the maximum. Ties go to the lowest index.
+    """
+    graph, w = problem.graph, problem.graph.wiring
+    states = np.full(len(w.sizes), -1, dtype=np.int64)
+    asked = problem.temperatures == 0
+    depth = factor_depths(w.scope_start, w.scope, w.neighbour_start, w.neighbour_edge, w.edge_factor)
+    for a in np.argsort(depth, kind="stable").tolist():
+        scope = graph.scope_of(a)
+        open_ = asked[scope] & (states[scope] < 0)
+        if not open_.any():
+            continue
+        summed = tuple(np.flatnonzero(~asked[scope]).tolist())
+        table = found.factor_marginals[a].sum(axis=summed)
+        chosen = scope[asked[scope]]
+        where = tuple(slice(None) if states[i] < 0 else states[i] for i in chosen.tolist())
+        free = chosen[states[chosen] < 0]
+        part = table[where]
+        if part.max() > 0:
+            states[free] = np.unravel_index(int(part.argmax()), part.shape)
+    start = graph.variables.state_start
+    for i in np.flatnonzero(asked & (states < 0)).tolist():
+        states[i] = int(found.log_beliefs[start[i] : start[i + 1]].argmax())
     return states
 
 

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.errors import QueryError, ZeroProbabilityError
+from ...core.errors import QueryError
 from ...core.factor_graph import FactorGraph
 from ...core.result import Status
 from ...kernels import messages as kernel
-from ..base import Budget, Problem
+from ..base import Budget, ContradictoryRow, Problem
 from .forms import SCHEDULES, Readout, Schedule, Weighted, choose_form, orders
 
 __all__ = [
@@ -140,10 +140,7 @@ def run_many(
         budget.tol,
     )
     if (changes < 0).any():
-        row = int(np.flatnonzero(changes < 0)[0])
-        raise ZeroProbabilityError(
-            f"the evidence of a row has probability zero under this model: row {row} of the distinct rows"
-        )
+        raise ContradictoryRow(int(np.flatnonzero(changes < 0)[0]))
     stopped = (Status.CONVERGED if c < budget.tol else Status.OUT_OF_ITERATIONS for c in changes)
     return marginals, values, tuple(stopped)
 
