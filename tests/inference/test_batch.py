@@ -8,7 +8,13 @@ import pytest
 
 import credo
 from credo import FactorGraph, datasets
-from credo.core.errors import ConvergenceWarning, EvidenceError, QueryError, ZeroProbabilityError
+from credo.core.errors import (
+    ConvergenceWarning,
+    EvidenceError,
+    ModelError,
+    QueryError,
+    ZeroProbabilityError,
+)
 from credo.core.result import Status
 from credo.inference import batch
 from credo.inference.messages.bp import BP
@@ -152,10 +158,12 @@ def test_one_row_or_nonsense_is_refused(evidence):
 
 
 def test_rows_that_did_not_converge_say_so():
-    found = credo.infer_many(loops(), [{}, {"a": 0, "b": 1, "c": 0, "d": 1}], max_iter=3)
+    with pytest.warns(ConvergenceWarning, match="bp: 1 of 2 distinct rows: max_iter was reached"):
+        found = credo.infer_many(loops(), [{}, {"a": 0, "b": 1, "c": 0, "d": 1}], max_iter=3)
     assert found.status == (Status.OUT_OF_ITERATIONS, Status.CONVERGED)
     assert repr(found) == "Batch(2 rows, 6 variables, 1 rows converged)"
-    nothing = credo.infer_many(loops(), [{}], max_iter=0)
+    with pytest.warns(ConvergenceWarning):
+        nothing = credo.infer_many(loops(), [{}], max_iter=0)
     assert nothing.status == (Status.OUT_OF_ITERATIONS,)
     np.testing.assert_allclose(nothing.marginal("d"), 0.25)
 
@@ -164,3 +172,20 @@ def test_a_row_of_any_other_method_warns_when_it_stops_early():
     with pytest.warns(ConvergenceWarning, match="mean-field: max_iter was reached"):
         found = credo.infer_many(loops(), [{"b": 1}], "mean-field", max_iter=1, tol=0)
     assert found.status == (Status.OUT_OF_ITERATIONS,)
+
+
+def test_rows_that_do_not_converge_give_one_warning():
+    model = datasets.ising_grid(4, coupling=3.0, field=0.1, seed=0)
+    with pytest.warns(ConvergenceWarning, match=r"bp: 2 of 2 distinct rows: max_iter was reached"):
+        batch = credo.infer_many(model, [{}, {"x0": 0}], max_iter=1)
+    assert not any(status.is_success for status in batch.status)
+
+
+def test_what_is_no_model_is_refused():
+    with pytest.raises(ModelError, match=r"expected a model .* got int"):
+        credo.infer_many(3, [{}])
+
+
+def test_a_warm_start_must_be_a_result():
+    with pytest.raises(QueryError, match="expected the Result of an earlier run, got 3"):
+        credo.infer(datasets.sprinkler(), "bp", warm_start=3)

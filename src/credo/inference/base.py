@@ -43,10 +43,11 @@ from ..core.result import Joint, Result, Samples, Status, unrestrict
 __all__ = [
     "Algorithm",
     "Budget",
-    "ContradictoryRow",
+    "ContradictoryRowError",
     "IterativeAlgorithm",
     "Problem",
     "algorithms",
+    "graph_of",
     "infer",
     "query",
     "register",
@@ -112,7 +113,7 @@ class Problem:
         )
 
 
-class ContradictoryRow(ZeroProbabilityError):
+class ContradictoryRowError(ZeroProbabilityError):
     """One of many rows of evidence is impossible; `row` is its number."""
 
     def __init__(self, row: int) -> None:
@@ -270,6 +271,8 @@ def infer(
     question = _Question.of(model, evidence)
     problem = question.problem(maximise, temperatures, order)
     if warm_start is not None:
+        if not isinstance(warm_start, Result):
+            raise QueryError(f"warm_start: expected the Result of an earlier run, got {warm_start!r:.80}")
         if warm_start.state is None:
             raise QueryError(f"warm_start: {warm_start.algorithm} keeps no state to start from")
         problem = replace(problem, warm=warm_start.state)
@@ -327,6 +330,13 @@ def sample(
     return samples
 
 
+def graph_of(model: Model) -> FactorGraph:
+    """The factor graph of a model, or a sentence about what is none."""
+    if not hasattr(model, "to_factor_graph"):
+        raise ModelError(f"expected a model (something with to_factor_graph()), got {type(model).__name__}")
+    return model.to_factor_graph()
+
+
 @dataclass(frozen=True)
 class _Question:
     """A model with evidence: poses problems on the restricted graph, maps answers back."""
@@ -338,11 +348,7 @@ class _Question:
 
     @classmethod
     def of(cls, model: Model, evidence: Mapping[str, Any] | None) -> _Question:
-        if not hasattr(model, "to_factor_graph"):
-            raise ModelError(
-                f"expected a model (something with to_factor_graph()), got {type(model).__name__}"
-            )
-        original = model.to_factor_graph()
+        original = graph_of(model)
         checked = Evidence.of(original.variables, evidence)
         graph, restriction = condition(original, checked)
         return cls(original, graph, restriction, not checked.is_empty)

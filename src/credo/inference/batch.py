@@ -7,19 +7,26 @@ the same variables.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
-from ..core.errors import EvidenceError, QueryError, UnsupportedError, ZeroProbabilityError
+from ..core.errors import (
+    ConvergenceWarning,
+    EvidenceError,
+    QueryError,
+    UnsupportedError,
+    ZeroProbabilityError,
+)
 from ..core.evidence import Evidence
 from ..core.factor_graph import FactorGraph, Model
 from ..core.progress import Progress
 from ..core.result import Marginals, Status
 from ..core.variable import Variables
-from .base import Algorithm, Budget, ContradictoryRow, algorithms, infer
+from .base import Algorithm, Budget, ContradictoryRowError, algorithms, graph_of, infer
 
 __all__ = ["Batch", "ManyRows", "infer_many"]
 
@@ -53,6 +60,8 @@ class Batch:
 @runtime_checkable
 class ManyRows(Protocol):
     """An algorithm that answers many rows of log likelihoods (rows, flat states) in one go."""
+
+    name: ClassVar[str]
 
     def run_many(
         self, graph: FactorGraph, clamps: np.ndarray, budget: Budget
@@ -91,7 +100,7 @@ def infer_many(
     >>> credo.infer_many(credo.datasets.sprinkler(), rows, "junction-tree").marginal("rain")[:, 1].round(4)
     array([0.7079, 0.1187, 0.5   ])
     """
-    graph = model.to_factor_graph()
+    graph = graph_of(model)
     clamps = _clamps(graph, _rows(evidence))
     distinct, back = np.unique(clamps, axis=0, return_inverse=True)
     algorithm = algorithms.resolve(method)
@@ -100,11 +109,20 @@ def infer_many(
     try:
         if isinstance(algorithm, ManyRows):
             flat, log_z, status = algorithm.run_many(graph, distinct, budget)
+            _warn_about(algorithm.name, status)
         else:
             flat, log_z, status = _row_by_row(graph, distinct, algorithm, budget, seed)
-    except ContradictoryRow as error:
-        raise ContradictoryRow(int(np.flatnonzero(back == error.row)[0])) from None
+    except ContradictoryRowError as error:
+        raise ContradictoryRowError(int(np.flatnonzero(back == error.row)[0])) from None
     return Batch(graph.variables, flat[back], log_z[back], tuple(status[int(i)] for i in back))
+
+
+def _warn_about(name: str, status: tuple[Status, ...]) -> None:
+    """One warning for all rows that did not converge."""
+    failed = sum(not s.is_success for s in status)
+    if failed:
+        sentence = f"{name}: {failed} of {len(status)} distinct rows: {Status.OUT_OF_ITERATIONS.advice}"
+        warnings.warn(sentence, ConvergenceWarning, stacklevel=3)
 
 
 def _rows(evidence: Any) -> list[Mapping[str, Any]]:
@@ -151,7 +169,7 @@ def _row_by_row(
                     seed=seed,
                 )
             except ZeroProbabilityError:
-                raise ContradictoryRow(r) from None
+                raise ContradictoryRowError(r) from None
             if found.marginals is None or found.log_z is None:
                 raise UnsupportedError(f"{algorithm.name} computes no marginals; use bp or junction-tree")
             flat[r], log_z[r] = found.marginals.flat, found.log_z.value

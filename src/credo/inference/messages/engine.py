@@ -16,7 +16,7 @@ from ...core.errors import QueryError
 from ...core.factor_graph import FactorGraph
 from ...core.result import Status
 from ...kernels import messages as kernel
-from ..base import Budget, ContradictoryRow, Problem
+from ..base import Budget, ContradictoryRowError, Problem
 from .forms import SCHEDULES, Readout, Schedule, Weighted, choose_form, orders
 
 __all__ = [
@@ -140,7 +140,7 @@ def run_many(
         budget.tol,
     )
     if (changes < 0).any():
-        raise ContradictoryRow(int(np.flatnonzero(changes < 0)[0]))
+        raise ContradictoryRowError(int(np.flatnonzero(changes < 0)[0]))
     stopped = (Status.CONVERGED if c < budget.tol else Status.OUT_OF_ITERATIONS for c in changes)
     return marginals, values, tuple(stopped)
 

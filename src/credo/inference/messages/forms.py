@@ -291,13 +291,20 @@ class _Linear(_Positive):
         tol: float,
         rng: np.random.Generator,
     ) -> np.ndarray:
-        if schedule == "residual":
-            logs = self.to_log(values)
-            changes = _Log(self.problem).sweeps(logs, weights, schedule, turn, count, tol, rng)
-            values[:] = np.exp(logs + self._log_size)
-            return changes
         graph, w = self.problem.graph, self.problem.graph.wiring
         psi, constant = self._arrays
+        if schedule == "residual":
+            common = (w.scope_start, w.scope, w.sizes, w.state_start, w.edge_state_start)
+            around = (w.neighbour_start, w.neighbour_edge, w.edge_factor)
+            changes = []
+            for _ in range(count):
+                _, left = positive_messages.linear_residual(
+                    self.active, *common, *around, psi, w.table_start, constant, values, len(self.active), tol
+                )
+                changes.append(left)
+                if left < tol:
+                    break
+            return np.array(changes)
         rows, at_once = orders(graph, self.active, schedule, turn, count, rng)
         return np.asarray(
             positive_messages.linear_sweeps(
