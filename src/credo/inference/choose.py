@@ -20,7 +20,7 @@ _MINUTE = 36.0  # log2 of the multiplications that take about a minute
 
 def choose(problem: Problem) -> tuple[Algorithm, str]:
     """The algorithm to use, and a sentence that says so."""
-    chosen = JunctionTree(max_log2_operations=_MINUTE)
+    chosen = JunctionTree()
     predicted = prepare(problem, chosen.effort).forecast
     try:
         Limits(None, _MINUTE).refuse(predicted)
