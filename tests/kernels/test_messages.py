@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from credo import FactorGraph
-from credo.kernels import binary_messages, positive_messages
+from credo.kernels import binary_messages, message_beliefs, positive_messages
 from credo.kernels import messages as kernel
 from inference.dense_bp import DenseBP
 
@@ -44,7 +44,7 @@ def sweep(graph, messages, *, order=None, at_once=False, power=1.0, step=1.0, li
 def beliefs(graph, messages):
     w = graph.wiring
     belief, zeros = np.empty(w.state_start[-1]), np.empty(w.state_start[-1], dtype=np.int64)
-    kernel.log_beliefs(w.scope, w.edge_state_start, w.state_start, messages, belief, zeros)
+    message_beliefs.log_beliefs(w.scope, w.edge_state_start, w.state_start, messages, belief, zeros)
     return belief, zeros
 
 
@@ -139,7 +139,7 @@ def test_the_reweighted_value_is_its_formula():
     sizes = [int(np.prod(w.sizes[graph.scope_of(a)])) for a in range(graph.n_factors)]
     tables = [rng.dirichlet(np.ones(s)) for s in sizes]
     tables[0] = np.eye(sizes[0])[0]  # 0 log 0 = 0
-    found = kernel.reweighted_log_z(
+    found = message_beliefs.reweighted_log_z(
         rho, w.scope_start, w.scope, graph.log_tables, w.table_start, w.state_start, np.concatenate(tables),
         marginals,
     )  # fmt: skip
@@ -160,7 +160,9 @@ def test_depths_are_those_of_a_breadth_first_walk():
         (np.array([[3], [4]]), np.ones(2)),
     )
     w = graph.wiring
-    depth = kernel.factor_depths(w.scope_start, w.scope, w.neighbour_start, w.neighbour_edge, w.edge_factor)
+    depth = message_beliefs.factor_depths(
+        w.scope_start, w.scope, w.neighbour_start, w.neighbour_edge, w.edge_factor
+    )
     np.testing.assert_array_equal(depth, [1, 0, 2, 0, 3, 0])
 
 

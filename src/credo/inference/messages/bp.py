@@ -26,7 +26,7 @@ from ...core import check
 from ...core.evidence import Restriction
 from ...core.factor_graph import FactorGraph
 from ...core.result import Assignment, Estimate, Result, Status
-from ...kernels.messages import factor_depths
+from ...kernels.message_beliefs import factor_depths
 from ..base import Budget, IterativeAlgorithm, Problem, register
 from . import engine
 from .engine import MessageState, Readout, Schedule, Weighted

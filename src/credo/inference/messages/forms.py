@@ -18,7 +18,7 @@ import numpy as np
 
 from ...core.factor_graph import FactorGraph
 from ...core.result import FactorMarginals, Marginals
-from ...kernels import binary_messages, positive_messages
+from ...kernels import binary_messages, message_beliefs, positive_messages
 from ...kernels import messages as log_kernel
 from ..base import Problem
 
@@ -64,10 +64,12 @@ def read_logs(problem: Problem, messages: np.ndarray, power: np.ndarray) -> Read
     graph, wiring = problem.graph, problem.graph.wiring
     belief = np.zeros(wiring.state_start[-1])
     zeros = np.zeros(wiring.state_start[-1], dtype=np.int64)
-    log_kernel.log_beliefs(wiring.scope, wiring.edge_state_start, wiring.state_start, messages, belief, zeros)
+    message_beliefs.log_beliefs(
+        wiring.scope, wiring.edge_state_start, wiring.state_start, messages, belief, zeros
+    )
     logs = np.where(zeros == 0, belief, -np.inf)
     marginals = _normalise(logs, wiring.state_start)
-    tables = log_kernel.log_factor_beliefs(
+    tables = message_beliefs.log_factor_beliefs(
         power,
         wiring.scope_start,
         wiring.scope,
@@ -82,7 +84,7 @@ def read_logs(problem: Problem, messages: np.ndarray, power: np.ndarray) -> Read
     )
     if np.isnan(marginals).any() or np.isnan(tables).any():
         raise problem.contradiction()
-    value = log_kernel.reweighted_log_z(
+    value = message_beliefs.reweighted_log_z(
         1.0 / power,
         wiring.scope_start,
         wiring.scope,
@@ -143,7 +145,7 @@ def orders(
 def _tree_rows(graph: FactorGraph, active: np.ndarray) -> np.ndarray:
     """Factors from the leaves of a spanning forest to its roots, and back."""
     w = graph.wiring
-    depth = log_kernel.factor_depths(
+    depth = message_beliefs.factor_depths(
         w.scope_start, w.scope, w.neighbour_start, w.neighbour_edge, w.edge_factor
     )
     down = active[np.argsort(depth[active], kind="stable")]
