@@ -8,10 +8,12 @@ import pytest
 import credo
 from conformance.oracle import Oracle
 from credo import FactorGraph, datasets
+from credo.core.result import Status
+from credo.inference.exact import junction_tree
 from credo.inference.exact import tree as tree_module
 from credo.kernels import join_tree as kernel
 from random_models import joint
-from zoo import ZOO, Case, case
+from zoo import TREES, ZOO, Case, case
 
 METHODS = ["junction-tree", "junction-tree(propagation=hugin)", "elimination"]
 GENERAL = ["junction-tree", "elimination"]
@@ -413,3 +415,14 @@ def test_everything_observed_leaves_the_score_of_one_state(method):
     result = credo.infer(problem.graph, method, evidence=seen)
     assert result.log_z.value == pytest.approx(problem.graph.log_score(seen), rel=1e-12)
     assert all(p.tolist() == [0, 1] for p in result.marginals.values())
+
+
+@pytest.mark.parametrize("case", TREES, ids=lambda c: c.id)
+def test_messages_on_a_forest_give_the_same_as_the_join_tree(case, monkeypatch):
+    planned = credo.infer(case.graph, "junction-tree")
+    monkeypatch.setattr(junction_tree, "_LARGE_FOREST", 0)
+    passed = credo.infer(case.graph, "junction-tree")
+    assert passed.status is Status.EXACT and passed.log_z.kind == "exact"
+    assert passed.log_z.value == pytest.approx(planned.log_z.value, abs=1e-10)
+    np.testing.assert_allclose(passed.marginals.flat, planned.marginals.flat, atol=1e-10)
+    np.testing.assert_allclose(passed.factor_marginals.flat, planned.factor_marginals.flat, atol=1e-10)

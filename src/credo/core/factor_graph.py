@@ -15,6 +15,7 @@ object per factor, and many factors may share one table (equal `table_start`).
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -278,6 +279,14 @@ class FactorGraph:
             a = int(np.diff(logs[self.scope_start]).argmax())
             raise ModelError(f"factor {a}: its table would have more than 2^62 entries")
         return _segment_products(self.scope_start, self.variables.sizes[self.scope])
+
+    @cached_property
+    def structure_key(self) -> bytes:
+        """A short name of the state counts and scopes, under which plans are filed in `memo`."""
+        made = hashlib.blake2b(digest_size=16)
+        for array in (self.variables.sizes, self.scope_start, self.scope):
+            made.update(np.ascontiguousarray(array).data)
+        return made.digest()
 
     @property
     def factors(self) -> Sequence[TableFactor]:

@@ -9,7 +9,8 @@ The upward messages are the tensors of `kernels/join_tree.py`, the downward ones
 one pass up and one down give log Z, all marginals and all factor marginals. With maximised
 variables the upward pass takes maxima (sums first), and the states are read off on the way down;
 the same walk with random choices draws exact samples. Time and memory are exponential in the
-width; both are forecast first and refused beyond a limit.
+width; both are forecast first and refused beyond a limit. On a large forest the same messages are
+passed without a plan, in two sweeps.
 
 Hugin propagation (`propagation=hugin`) keeps clique and separator beliefs q and r instead and
 divides: r_new = sum q_i, q_j <- q_j r_new / r (see `hugin.py`).
@@ -37,10 +38,13 @@ from ...core.result import (
 from ...kernels import join_tree as kernel
 from ...structures.join_tree import JoinTree
 from ..base import Algorithm, Budget, Problem, register
+from ..messages import engine
 from . import hugin
 from .tree import Climb, Forecast, Limits, climb, forecast, prepare
 
 __all__ = ["Forecast", "JunctionTree", "forecast", "solve"]
+
+_LARGE_FOREST = 5000  # variables from which two sweeps of messages beat planning a join tree
 
 
 @register
@@ -73,7 +77,30 @@ class JunctionTree(Algorithm):
         limits = Limits(self.memory_gb, self.max_log2_operations)
         if self.propagation == "hugin":
             return replace(hugin.run(problem, limits, self.effort), algorithm=self.name)
+        if _is_large_forest(problem):
+            return replace(_forest_marginals(problem, rng), algorithm=self.name)
         return replace(solve(problem, limits, self.effort, rng), algorithm=self.name)
+
+
+def _is_large_forest(problem: Problem) -> bool:
+    """Whether two sweeps of messages answer everything, and planning a join tree would take longer."""
+    if not problem.is_sum or problem.query or problem.samples:
+        return False
+    return len(problem.graph.variables) >= _LARGE_FOREST and engine.is_forest(problem.graph)
+
+
+def _forest_marginals(problem: Problem, rng: np.random.Generator) -> Result:
+    """Messages from the leaves to the roots and back: exact on a forest."""
+    weights = engine.Weighted.plain(problem.graph)
+    state, _ = engine.advance(problem, engine.start(problem, weights, rng), weights, "tree", 2, 0.0)
+    found = engine.read(problem, state, weights)
+    return Result(
+        "",
+        Status.EXACT,
+        log_z=Estimate(found.log_z, "exact"),
+        marginals=found.marginals,
+        factor_marginals=found.factor_marginals,
+    )
 
 
 def solve(problem: Problem, limits: Limits, effort: float, rng: np.random.Generator) -> Result:

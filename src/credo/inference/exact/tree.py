@@ -8,7 +8,6 @@ climb     the upward pass; scaled numbers first, logarithms if a range would und
 
 from __future__ import annotations
 
-import hashlib
 import os
 from dataclasses import dataclass, replace
 
@@ -99,16 +98,9 @@ def plan(problem: Problem, keep: tuple[int, ...], effort: float) -> tuple[Foreca
         levels = levels.copy()
         levels[list(keep)] = levels.max(initial=0) + 1
     return graph.memo.recall(  # type: ignore[no-any-return]
-        ("join tree", _digest(graph, levels), keep, effort), lambda: _plan(graph, levels, keep, effort)
+        ("join tree", graph.structure_key, levels.tobytes(), keep, effort),
+        lambda: _plan(graph, levels, keep, effort),
     )
-
-
-def _digest(graph: FactorGraph, levels: np.ndarray) -> bytes:
-    """A short name of everything a plan depends on."""
-    made = hashlib.blake2b(digest_size=16)
-    for array in (graph.variables.sizes, graph.scope_start, graph.scope, levels):
-        made.update(np.ascontiguousarray(array).data)
-    return made.digest()
 
 
 def _plan(

@@ -17,7 +17,7 @@ from ...core.factor_graph import FactorGraph
 from ...core.result import Status
 from ...kernels import messages as kernel
 from ..base import Budget, ContradictoryRowError, Problem
-from .forms import SCHEDULES, Readout, Schedule, Weighted, choose_form, orders
+from .forms import SCHEDULES, Readout, Schedule, Weighted, choose_form, is_forest, orders
 
 __all__ = [
     "SCHEDULES",
@@ -26,6 +26,7 @@ __all__ = [
     "Schedule",
     "Weighted",
     "advance",
+    "is_forest",
     "log_messages",
     "read",
     "run_many",

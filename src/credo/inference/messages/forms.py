@@ -20,9 +20,10 @@ from ...core.factor_graph import FactorGraph
 from ...core.result import FactorMarginals, Marginals
 from ...kernels import binary_messages, message_beliefs, positive_messages
 from ...kernels import messages as log_kernel
+from ...structures import recognise
 from ..base import Problem
 
-__all__ = ["SCHEDULES", "Readout", "Schedule", "Weighted", "choose_form", "orders", "read_logs"]
+__all__ = ["SCHEDULES", "Readout", "Schedule", "Weighted", "choose_form", "is_forest", "orders", "read_logs"]
 
 Schedule = Literal["auto", "flooding", "sequential", "random", "residual", "tree"]
 SCHEDULES = ("auto", "flooding", "sequential", "random", "residual", "tree")
@@ -135,8 +136,10 @@ def orders(
         return active[None, :], False
     if schedule == "random":
         return np.stack([rng.permutation(active) for _ in range(count)]), True
-    if schedule == "tree" or (schedule == "auto" and _is_forest(graph)):
-        rows = graph.memo.recall(("tree rows", active.tobytes()), lambda: _tree_rows(graph, active))
+    if schedule == "tree" or (schedule == "auto" and is_forest(graph)):
+        # One form moves all factors, the others those of several free variables: the count tells which.
+        key = ("tree rows", graph.structure_key, len(active))
+        rows = graph.memo.recall(key, lambda: _tree_rows(graph, active))
     else:
         rows = np.stack([active, active[::-1]])
     return np.roll(rows, -(turn % len(rows)), axis=0), True
@@ -152,11 +155,10 @@ def _tree_rows(graph: FactorGraph, active: np.ndarray) -> np.ndarray:
     return np.stack([down[::-1], down])
 
 
-def _is_forest(graph: FactorGraph) -> bool:
+def is_forest(graph: FactorGraph) -> bool:
     """Whether messages flow on a forest, so that two passes are exact."""
-    from ...structures.recognise import is_forest
-
-    return bool(graph.memo.recall("is forest", lambda: is_forest(graph)))
+    key = ("is forest", graph.structure_key)
+    return bool(graph.memo.recall(key, lambda: recognise.is_forest(graph)))
 
 
 @dataclass(frozen=True, eq=False)
