@@ -7,7 +7,6 @@ faces needs about a dozen.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -30,11 +29,8 @@ _MOST_ENTRIES = 2**27  # of all region tables together; a gigabyte of numbers
 
 def plan_of(graph: FactorGraph, regions: Any, max_states: int) -> RegionPlan:
     """The compiled region graph of this structure, made once."""
-    digest = hashlib.blake2b(digest_size=16)
-    for array in (graph.variables.sizes, graph.scope_start, graph.scope):
-        digest.update(np.ascontiguousarray(array).data)
     name = regions if isinstance(regions, str) else tuple(tuple(r) for r in regions)
-    key = ("region plan", digest.digest(), name, max_states)
+    key = ("region plan", graph.structure_key, name, max_states)
     made: RegionPlan = graph.memo.recall(
         key, lambda: RegionPlan(region_graph(graph, regions, max_states=max_states))
     )
