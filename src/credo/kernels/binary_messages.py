@@ -11,7 +11,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from .jit import jit
+from .jit import inlined, jit
 from .messages import sift
 
 __all__ = [
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 
-@jit
+@inlined
 def _binary_pair(p, a, bi, r, bj, s):
     """Ratios sent by pairwise factor a, given the beliefs of its variables and its old messages r, s."""
     to_i = (p[a, 2] * s + p[a, 3] * bj) / (p[a, 0] * s + p[a, 1] * bj)
@@ -33,7 +33,7 @@ def _binary_pair(p, a, bi, r, bj, s):
     return to_i, to_j
 
 
-@jit
+@inlined
 def _larger_gap(change, new, old):
     """The larger of `change` and the change in probability from ratio `old` to `new`."""
     gap, scale = abs(new - old), (1.0 + new) * (1.0 + old)

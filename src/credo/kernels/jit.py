@@ -13,7 +13,7 @@ from typing import Any
 import numba
 from numba.core import event
 
-__all__ = ["jit"]
+__all__ = ["inlined", "jit"]
 
 _FLAGS = {"contract", "reassoc", "arcp", "nsz"}
 
@@ -40,3 +40,13 @@ class _Notice(event.Listener):  # type: ignore[misc]
 
 
 event.register("numba:compile", _Notice())
+
+
+def inlined(function: Any) -> Any:
+    """Compile a small part of kernels, to be put in place of its calls in inner loops.
+
+    It may read and write arrays but make none: a call of an ordinary compiled function passes seven words
+    per array and counts references, which costs more than the work on a few numbers.
+    """
+    options: dict[str, Any] = {"forceinline": True, "_nrt": False}
+    return numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_FLAGS, **options)(function)

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from .jit import jit
+from .jit import inlined, jit
+from .messages import sift
 
 __all__ = [
     "constant_messages",
+    "linear_residual",
     "linear_sweeps",
     "survey",
 ]
@@ -25,7 +27,7 @@ __all__ = [
 _U = np.uint64  # unsigned positions spare the test for negative indices at each access
 
 
-@jit
+@inlined
 def _divide(belief, b, messages, g, size, work, c):
     """Cavity of one edge, belief over message, from position c of `work` on."""
     if size == 2:
@@ -35,7 +37,7 @@ def _divide(belief, b, messages, g, size, work, c):
         work[c + k] = belief[b + k] / messages[g + k]
 
 
-@jit
+@inlined
 def _matrix(table, t, rows, cols, work, left, right, to_left, to_right):
     """Both products of the matrix that begins at t of `table`, with the vectors at `left` and `right`.
 
@@ -85,7 +87,7 @@ def _matrix(table, t, rows, cols, work, left, right, to_left, to_right):
         work[to_right + y] = s0
 
 
-@jit
+@inlined
 def _binary_triple(psi, t, work, width, out):
     """The three messages of a table of three binary variables, without a loop."""
     x0, x1 = work[0], work[1]
@@ -104,7 +106,7 @@ def _binary_triple(psi, t, work, width, out):
     work[out + _U(1)] = p001 * w00 + p011 * w01 + p101 * w10 + p111 * w11
 
 
-@jit
+@inlined
 def _all_messages(psi, t, n, dims, work, width, out, spare):
     """All messages of a table of n >= 2 variables that begins at t of `psi`.
 
@@ -138,7 +140,7 @@ def _all_messages(psi, t, n, dims, work, width, out, spare):
         _matrix(work, here, rows, cols, work, left, j * width, to_left, out + j * width)
 
 
-@jit
+@inlined
 def _store(work, new, c, size, messages, g, belief, b, asynchronous):
     """Normalise the message at `new` to mean one and put it in place; returns its change in probability.
 
@@ -168,24 +170,40 @@ def _store(work, new, c, size, messages, g, belief, b, asynchronous):
     return change / float(size)
 
 
-@jit
-def _fresh_beliefs(place, edge_state_start, state_start, constant, messages, belief, half):
-    """Products of all messages at each variable, into one half of the beliefs.
-
-    The two halves of a variable lie side by side, `place` tells where for each edge (or that its factor
-    is not in use), so that both are in the cache when one is.
-    """
+@inlined
+def _reset(belief, half, state_start, constant):
+    """Set one half of the beliefs to the constant messages; the halves of a variable lie side by side."""
     for i in range(len(state_start) - 1):
         s, size = state_start[i], state_start[i + 1] - state_start[i]
         for k in range(size):
             belief[2 * s + half * size + k] = constant[s + k]
+
+
+@inlined
+def _gather(belief, half, place, edge_state_start, messages):
+    """Multiply all messages into one half of the beliefs; `place` is past their end for idle edges."""
     for e in range(len(place)):
-        g = _U(edge_state_start[e])
-        size = _U(edge_state_start[e + 1]) - g
-        b = place[e] + _U(half) * size
         if place[e] < _U(len(belief)):
+            g = _U(edge_state_start[e])
+            size = _U(edge_state_start[e + 1]) - g
+            b = place[e] + _U(half) * size
             for k in range(size):
                 belief[b + k] *= messages[g + k]
+
+
+@jit
+def _extent(factors, scope_start, scope, sizes):
+    """The largest state count, arity and table among these factors."""
+    widest, arity, largest = 1, 2, 1
+    for q in range(len(factors)):
+        a = factors[q]
+        arity = max(arity, scope_start[a + 1] - scope_start[a])
+        size = 1
+        for e in range(scope_start[a], scope_start[a + 1]):
+            widest = max(widest, sizes[scope[e]])
+            size *= sizes[scope[e]]
+        largest = max(largest, size)
+    return widest, arity, largest
 
 
 @jit
@@ -198,32 +216,27 @@ def linear_sweeps(
     `constant` holds the product of the constant messages per state; messages have mean one, so that
     products stay near one. Returns the largest change of each sweep done.
     """
-    widest, arity, largest = 1, 2, 1
+    widest, arity, largest = _extent(order[0], scope_start, scope, sizes)
     place = np.full(len(scope), _U(2 * len(constant)))
     for q in range(order.shape[1]):
-        a = order[0, q]
-        arity = max(arity, scope_start[a + 1] - scope_start[a])
-        size = 1
-        for e in range(scope_start[a], scope_start[a + 1]):
-            widest = max(widest, sizes[scope[e]])
-            size *= sizes[scope[e]]
+        for e in range(scope_start[order[0, q]], scope_start[order[0, q] + 1]):
             place[e] = _U(2 * state_start[scope[e]])
-        largest = max(largest, size)
-    # Flooding reads one half while the beliefs of the next sweep gather in the other.
+    # Flooding reads one half while the beliefs of the next sweep gather in the other; the two halves of a
+    # variable are neighbours, and `place` spares a look at each variable for its position.
     belief = np.empty(2 * len(constant))
     work = np.empty(2 * arity * (widest + largest))
     dims = np.zeros(arity, np.uint64)
     width, out, spare = _U(widest), _U(arity * widest), _U(2 * arity * widest)
-    now = ahead = _U(0)
     changes = np.zeros(sweeps)
     for turn in range(sweeps):
         row = turn % len(order)
-        if not asynchronous:
-            now, ahead = _U(turn % 2), _U(1 - turn % 2)
+        now = 0 if asynchronous else turn % 2
+        ahead = 0 if asynchronous else 1 - now
         if turn % 8 == 0:  # running products pile up rounding
-            _fresh_beliefs(place, edge_state_start, state_start, constant, messages, belief, now)
+            _reset(belief, now, state_start, constant)
+            _gather(belief, now, place, edge_state_start, messages)
         if not asynchronous:
-            _fresh_beliefs(place[:0], edge_state_start, state_start, constant, messages, belief, ahead)
+            _reset(belief, ahead, state_start, constant)
         change = 0.0
         for q in range(order.shape[1]):
             a = order[row, q]
@@ -233,12 +246,12 @@ def linear_sweeps(
                 g = _U(edge_state_start[first + j])
                 size = _U(edge_state_start[first + j + _U(1)]) - g
                 dims[j] = size
-                _divide(belief, place[first + j] + now * size, messages, g, size, work, j * width)
+                _divide(belief, place[first + j] + _U(now) * size, messages, g, size, work, j * width)
             _all_messages(psi, _U(table_start[a]), n, dims, work, width, out, spare)
             for j in range(n):
                 moved = _store(
                     work, out + j * width, j * width, dims[j], messages, _U(edge_state_start[first + j]),
-                    belief, place[first + j] + ahead * dims[j], asynchronous,
+                    belief, place[first + j] + _U(ahead) * dims[j], asynchronous,
                 )  # fmt: skip
                 change = max(change, moved)
         changes[turn] = change
@@ -247,12 +260,104 @@ def linear_sweeps(
     return changes
 
 
+@inlined
+def _propose(
+    a, scope_start, scope, state_start, edge_state_start, psi, table_start, belief, messages, fresh, dims,
+    work, width, out, spare,
+):  # fmt: skip
+    """New messages of factor a into `fresh`, nothing else; returns their change in probability."""
+    first = _U(scope_start[a])
+    n = _U(scope_start[a + 1]) - first
+    for j in range(n):
+        e = first + j
+        g = _U(edge_state_start[e])
+        dims[j] = _U(edge_state_start[e + _U(1)]) - g
+        _divide(belief, _U(state_start[scope[e]]), messages, g, dims[j], work, j * width)
+    _all_messages(psi, _U(table_start[a]), n, dims, work, width, out, spare)
+    change = 0.0
+    for j in range(n):
+        g, new, total, moved = _U(edge_state_start[first + j]), out + j * width, 0.0, 0.0
+        for k in range(dims[j]):
+            total += work[new + k]
+        total = float(dims[j]) / total
+        for k in range(dims[j]):
+            value = work[new + k] * total
+            moved = max(moved, abs(value - messages[g + k]))
+            fresh[g + k] = value
+        change = max(change, moved / float(dims[j]))
+    return change
+
+
+@jit
+def _beliefs(active, scope_start, scope, state_start, edge_state_start, constant, messages, belief):
+    """Products of all messages at each variable."""
+    belief[:] = constant
+    for q in range(len(active)):
+        for e in range(scope_start[active[q]], scope_start[active[q] + 1]):
+            s, g = state_start[scope[e]], edge_state_start[e]
+            for k in range(edge_state_start[e + 1] - g):
+                belief[s + k] *= messages[g + k]
+
+
+@jit
+def linear_residual(
+    active, scope_start, scope, sizes, state_start, edge_state_start, neighbour_start, neighbour_edge,
+    edge_factor, psi, table_start, constant, messages, updates, tol,
+):  # fmt: skip
+    """As `log_residual`, in positive numbers: always the factor whose messages would change most; in place.
+
+    Returns the number of updates done and the largest residual left.
+    """
+    factors = len(scope_start) - 1
+    widest, arity, largest = _extent(active, scope_start, scope, sizes)
+    work = np.empty(2 * arity * (widest + largest))
+    dims = np.zeros(arity, np.uint64)
+    width, out, spare = _U(widest), _U(arity * widest), _U(2 * arity * widest)
+    belief, fresh = np.empty(len(constant)), messages.copy()
+    _beliefs(active, scope_start, scope, state_start, edge_state_start, constant, messages, belief)
+    key, place = np.full(factors, -1.0), np.zeros(factors, np.int64)
+    heap = active.copy()
+    for q in range(len(heap)):
+        place[heap[q]] = q
+        key[heap[q]] = _propose(
+            heap[q], scope_start, scope, state_start, edge_state_start, psi, table_start, belief, messages,
+            fresh, dims, work, width, out, spare,
+        )  # fmt: skip
+    for q in range(len(heap) - 1, -1, -1):
+        sift(heap, place, key, q)
+    done = 0
+    while done < updates and len(heap) and key[heap[0]] >= tol:
+        a = heap[0]
+        done += 1
+        for e in range(scope_start[a], scope_start[a + 1]):
+            s = state_start[scope[e]]
+            for g in range(edge_state_start[e], edge_state_start[e + 1]):
+                belief[s] *= fresh[g] / messages[g]
+                messages[g] = fresh[g]
+                s += 1
+        key[a] = 0.0
+        sift(heap, place, key, place[a])
+        if done % 65536 == 0:  # running products pile up rounding
+            _beliefs(active, scope_start, scope, state_start, edge_state_start, constant, messages, belief)
+        for e in range(scope_start[a], scope_start[a + 1]):
+            for g in range(neighbour_start[scope[e]], neighbour_start[scope[e] + 1]):
+                b = edge_factor[neighbour_edge[g]]
+                if b != a and key[b] >= 0.0:
+                    key[b] = _propose(
+                        b, scope_start, scope, state_start, edge_state_start, psi, table_start, belief,
+                        messages, fresh, dims, work, width, out, spare,
+                    )  # fmt: skip
+                    sift(heap, place, key, place[b])
+    return done, key[heap[0]] if len(heap) else 0.0
+
+
 @jit
 def survey(scope_start, scope, sizes, tables, table_start):
     """What decides the form of a problem.
 
-    Returns the number of variables with several states in each factor, and the largest sum, over the
-    factors around a variable, of their log ranges (inf if a table has a zero).
+    Returns the number of variables with several states in each factor, and the largest log range that a
+    product of messages can have (inf if a table has a zero): the ranges of the factors around a variable
+    add up, and so do those of the variables of a factor wider than two.
     """
     m = len(scope_start) - 1
     free = np.zeros(m, np.int64)
@@ -274,6 +379,13 @@ def survey(scope_start, scope, sizes, tables, table_start):
             around[scope[e]] += spread
     for i in range(len(sizes)):
         largest = max(largest, around[i])
+    # Wider tables multiply several cavities, whose ranges then add up.
+    for a in range(m):
+        if free[a] > 2:
+            joint = 0.0
+            for e in range(scope_start[a], scope_start[a + 1]):
+                joint += around[scope[e]]
+            largest = max(largest, joint)
     return free, largest
 
 
