@@ -209,7 +209,7 @@ def sweeper(graph: Any, schedule: str, *, anew: bool = False) -> Callable[[int],
     def run(sweeps: int) -> Any:
         if first is not None:
             state.values[:] = first
-        return state.form.sweeps(state.values, weights, schedule, 0, sweeps, 0.0, state.rng)
+        return state.form.sweeps(state.values, weights, engine.Sweep(schedule, 0, sweeps, 0.0, state.rng))
 
     return run
 

@@ -17,13 +17,14 @@ from ...core.factor_graph import FactorGraph
 from ...core.result import Status
 from ...kernels import messages as kernel
 from ..base import Budget, ContradictoryRowError, Problem
-from .forms import SCHEDULES, Readout, Schedule, Weighted, choose_form, is_forest, orders
+from .forms import SCHEDULES, Readout, Schedule, Sweep, Weighted, choose_form, is_forest, orders
 
 __all__ = [
     "SCHEDULES",
     "MessageState",
     "Readout",
     "Schedule",
+    "Sweep",
     "Weighted",
     "advance",
     "is_forest",
@@ -89,7 +90,7 @@ def advance(
     """Up to `count` sweeps (a few at most at a time); the new state and the change of each."""
     count = min(count, _CHUNK)
     values = state.values.copy()
-    changes = state.form.sweeps(values, weights, schedule, state.turn, count, tol, state.rng)
+    changes = state.form.sweeps(values, weights, Sweep(schedule, state.turn, count, tol, state.rng))
     if len(changes) and changes[-1] < 0:
         raise problem.contradiction()
     return state._replace(values=values, turn=state.turn + len(changes)), changes
@@ -122,7 +123,7 @@ def run_many(
         return np.empty(clamps.shape), np.full(len(clamps), value), (Status.CONVERGED,) * len(clamps)
     extended = _with_slots(graph)
     w, active = extended.wiring, np.flatnonzero(np.diff(extended.scope_start) > 0)
-    rows, at_once = orders(extended, active, schedule, 0, 2, np.random.default_rng(0))
+    rows, at_once = orders(extended, active, Sweep(schedule, 0, 2, 0.0, np.random.default_rng(0)))
     marginals, values, changes = kernel.log_batch(
         rows,
         at_once,

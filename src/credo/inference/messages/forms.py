@@ -23,7 +23,17 @@ from ...kernels import messages as log_kernel
 from ...structures import recognise
 from ..base import Problem
 
-__all__ = ["SCHEDULES", "Readout", "Schedule", "Weighted", "choose_form", "is_forest", "orders", "read_logs"]
+__all__ = [
+    "SCHEDULES",
+    "Readout",
+    "Schedule",
+    "Sweep",
+    "Weighted",
+    "choose_form",
+    "is_forest",
+    "orders",
+    "read_logs",
+]
 
 Schedule = Literal["auto", "flooding", "sequential", "random", "residual", "tree"]
 SCHEDULES = ("auto", "flooding", "sequential", "random", "residual", "tree")
@@ -49,6 +59,16 @@ class Weighted(NamedTuple):
     def is_plain(self) -> bool:
         """Whether this is undamped BP."""
         return bool((self.power == 1).all() and (self.step == 1).all())
+
+
+class Sweep(NamedTuple):
+    """What one call of a form's `sweeps` is to do."""
+
+    schedule: Schedule
+    turn: int  # sweeps done before, for schedules with several orders
+    most: int  # sweeps to do
+    tol: float  # stop below this change
+    rng: np.random.Generator  # for random orders
 
 
 class Readout(NamedTuple):
@@ -123,26 +143,19 @@ def choose_form(problem: Problem, weights: Weighted) -> Any:
     return _Log(problem)
 
 
-def orders(
-    graph: FactorGraph,
-    active: np.ndarray,
-    schedule: Schedule,
-    turn: int,
-    count: int,
-    rng: np.random.Generator,
-) -> tuple[np.ndarray, bool]:
+def orders(graph: FactorGraph, active: np.ndarray, sweep: Sweep) -> tuple[np.ndarray, bool]:
     """Rows of factor positions to sweep over in turn, and whether new messages are used at once."""
-    if schedule == "flooding":
+    if sweep.schedule == "flooding":
         return active[None, :], False
-    if schedule == "random":
-        return np.stack([rng.permutation(active) for _ in range(count)]), True
-    if schedule == "tree" or (schedule == "auto" and is_forest(graph)):
+    if sweep.schedule == "random":
+        return np.stack([sweep.rng.permutation(active) for _ in range(sweep.most)]), True
+    if sweep.schedule == "tree" or (sweep.schedule == "auto" and is_forest(graph)):
         # One form moves all factors, the others those of several free variables: the count tells which.
         key = ("tree rows", graph.structure_key, len(active))
         rows = graph.memo.recall(key, lambda: _tree_rows(graph, active))
     else:
         rows = np.stack([active, active[::-1]])
-    return np.roll(rows, -(turn % len(rows)), axis=0), True
+    return np.roll(rows, -(sweep.turn % len(rows)), axis=0), True
 
 
 def _tree_rows(graph: FactorGraph, active: np.ndarray) -> np.ndarray:
@@ -183,33 +196,24 @@ class _Log:
     def _active(self) -> np.ndarray:
         return np.flatnonzero(np.diff(self.problem.graph.scope_start) > 0)
 
-    def sweeps(
-        self,
-        values: np.ndarray,
-        weights: Weighted,
-        schedule: Schedule,
-        turn: int,
-        count: int,
-        tol: float,
-        rng: np.random.Generator,
-    ) -> np.ndarray:
+    def sweeps(self, values: np.ndarray, weights: Weighted, sweep: Sweep) -> np.ndarray:
         graph, w = self.problem.graph, self.problem.graph.wiring
         common = (w.scope_start, w.scope, w.sizes, w.state_start, w.edge_state_start)
         tables = (graph.log_tables, w.table_start, self.problem.temperatures)
-        if schedule == "residual":
+        if sweep.schedule == "residual":
             around = (w.neighbour_start, w.neighbour_edge, w.edge_factor)
             changes = []
-            for _ in range(count):
+            for _ in range(sweep.most):
                 _, left = log_kernel.log_residual(
-                    self._active, *weights, *common, *around, *tables, values, len(self._active), tol
+                    self._active, *weights, *common, *around, *tables, values, len(self._active), sweep.tol
                 )
                 changes.append(left)
-                if left < tol:
+                if left < sweep.tol:
                     break
             return np.array(changes)
-        rows, at_once = orders(graph, self._active, schedule, turn, count, rng)
+        rows, at_once = orders(graph, self._active, sweep)
         return np.asarray(
-            log_kernel.log_sweeps(rows, at_once, *weights, *common, *tables, values, count, tol)
+            log_kernel.log_sweeps(rows, at_once, *weights, *common, *tables, values, sweep.most, sweep.tol)
         )
 
 
@@ -285,31 +289,30 @@ class _Linear(_Positive):
     def read(self, problem: Problem, values: np.ndarray, weights: Weighted) -> Readout:
         return read_logs(problem, self.to_log(values), weights.power)
 
-    def sweeps(
-        self,
-        values: np.ndarray,
-        weights: Weighted,
-        schedule: Schedule,
-        turn: int,
-        count: int,
-        tol: float,
-        rng: np.random.Generator,
-    ) -> np.ndarray:
+    def sweeps(self, values: np.ndarray, weights: Weighted, sweep: Sweep) -> np.ndarray:
         graph, w = self.problem.graph, self.problem.graph.wiring
         psi, constant = self._arrays
-        if schedule == "residual":
+        if sweep.schedule == "residual":
             common = (w.scope_start, w.scope, w.sizes, w.state_start, w.edge_state_start)
             around = (w.neighbour_start, w.neighbour_edge, w.edge_factor)
             changes = []
-            for _ in range(count):
+            for _ in range(sweep.most):
                 _, left = positive_messages.linear_residual(
-                    self.active, *common, *around, psi, w.table_start, constant, values, len(self.active), tol
+                    self.active,
+                    *common,
+                    *around,
+                    psi,
+                    w.table_start,
+                    constant,
+                    values,
+                    len(self.active),
+                    sweep.tol,
                 )
                 changes.append(left)
-                if left < tol:
+                if left < sweep.tol:
                     break
             return np.array(changes)
-        rows, at_once = orders(graph, self.active, schedule, turn, count, rng)
+        rows, at_once = orders(graph, self.active, sweep)
         return np.asarray(
             positive_messages.linear_sweeps(
                 rows,
@@ -323,8 +326,8 @@ class _Linear(_Positive):
                 w.table_start,
                 constant,
                 values,
-                count,
-                tol,
+                sweep.most,
+                sweep.tol,
             )
         )
 
@@ -397,40 +400,35 @@ class _Binary(_Positive):
                 np.log(marginals),
             )
 
-    def sweeps(
-        self,
-        values: np.ndarray,
-        weights: Weighted,
-        schedule: Schedule,
-        turn: int,
-        count: int,
-        tol: float,
-        rng: np.random.Generator,
-    ) -> np.ndarray:
+    def sweeps(self, values: np.ndarray, weights: Weighted, sweep: Sweep) -> np.ndarray:
         first, second, rows, prior, _ = self._arrays
-        if schedule == "residual":
+        if sweep.schedule == "residual":
             changes = []
-            for _ in range(count):
+            for _ in range(sweep.most):
                 _, left = binary_messages.binary_residual(
-                    first, second, rows, prior, *self._around, values, len(first), tol
+                    first, second, rows, prior, *self._around, values, len(first), sweep.tol
                 )
                 changes.append(left)
-                if left < tol:
+                if left < sweep.tol:
                     break
             return np.array(changes)
-        if schedule == "flooding":
+        if sweep.schedule == "flooding":
             if len(first) >= _PARALLEL_FROM:
                 return np.asarray(
                     binary_messages.binary_sweeps_parallel(
-                        first, second, rows, prior, values, count, tol, binary_messages.cores()
+                        first, second, rows, prior, values, sweep.most, sweep.tol, binary_messages.cores()
                     )
                 )
-            return np.asarray(binary_messages.binary_sweeps(first, second, rows, prior, values, count, tol))
+            return np.asarray(
+                binary_messages.binary_sweeps(first, second, rows, prior, values, sweep.most, sweep.tol)
+            )
         place = np.zeros(self.problem.graph.n_factors, dtype=np.int64)
         place[self.active] = np.arange(len(self.active))
-        order, _ = orders(self.problem.graph, self.active, schedule, turn, count, rng)
+        order, _ = orders(self.problem.graph, self.active, sweep)
         return np.asarray(
-            binary_messages.binary_ordered(place[order], first, second, rows, prior, values, count, tol)
+            binary_messages.binary_ordered(
+                place[order], first, second, rows, prior, values, sweep.most, sweep.tol
+            )
         )
 
 
