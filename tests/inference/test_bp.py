@@ -350,3 +350,38 @@ class TestLoops:
         np.testing.assert_array_equal(runs[0].marginals.flat, runs[1].marginals.flat)
         np.testing.assert_array_equal(runs[0].trace["change"], runs[1].trace["change"])
         assert not np.array_equal(runs[0].marginals.flat, runs[2].marginals.flat)
+
+
+def parity_checks(seed, n=24, strength=1.0):
+    """A sparse code: random (3, 6) parity checks and noisy bits."""
+    rng = np.random.default_rng(seed)
+    slots = rng.permutation(np.repeat(np.arange(n), 3)).reshape(-1, 6)
+    checks = np.array([row for row in slots if len(set(row)) == 6])
+    even = (np.indices([2] * 6).sum(axis=0) % 2 == 0).astype(float)
+    noise = np.exp(strength * rng.normal(size=(n, 2)))
+    return FactorGraph.from_arrays(np.full(n, 2), (checks, even), (np.arange(n)[:, None], noise))
+
+
+class TestZerosThatLeaveEveryStatePossible:
+    """Tables with zeros stay in the fast form as long as no state loses its last entry."""
+
+    @pytest.mark.parametrize("schedule", ["flooding", "sequential", "residual", "tree"])
+    def test_parity_checks_agree_with_logarithms(self, schedule, monkeypatch):
+        graph = parity_checks(0)
+        fast = credo.infer(graph, f"bp(schedule={schedule})", tol=1e-12)
+        assert type(fast.state.form).__name__ == "_Linear"
+        monkeypatch.setattr(forms, "_SAFE_LOG", -1.0)
+        logs = credo.infer(graph, f"bp(schedule={schedule})", tol=1e-12)
+        assert type(logs.state.form).__name__ == "_Log"
+        np.testing.assert_allclose(fast.marginals.flat, logs.marginals.flat, atol=1e-9)
+        assert fast.log_z.value == pytest.approx(logs.log_z.value, abs=1e-8)
+
+    def test_a_long_chain_of_equalities_leaves_the_doubles_and_goes_on_in_logarithms(self):
+        n = 400
+        pairs = np.stack([np.arange(n - 1), np.arange(1, n)], axis=1)
+        push = np.tile([1.0, np.exp(-8.0)], (n, 1))
+        graph = FactorGraph.from_arrays(np.full(n, 2), (pairs, np.eye(2)), (np.arange(n)[:, None], push))
+        found = credo.infer(graph, "bp(schedule=tree)")
+        assert type(found.state.form).__name__ == "_Log"
+        assert found.log_z.value == pytest.approx(np.log1p(np.exp(-8.0 * n)), abs=1e-9)
+        np.testing.assert_allclose(found.marginals["x0"], [1.0, 0.0], atol=1e-12)

@@ -185,7 +185,7 @@ def test_the_heap_keeps_the_largest_on_top():
 def test_positive_sweeps_equal_those_in_logarithms(states, at_once):
     graph = chain_and_loop(6, states)
     w = graph.wiring
-    free, _ = positive_messages.survey(w.scope_start, w.scope, w.sizes, graph.log_tables, w.table_start)
+    free, _, _ = positive_messages.survey(w.scope_start, w.scope, w.sizes, graph.log_tables, w.table_start)
     np.testing.assert_array_equal(free, [2, 2, 2, 3, 1])
     order = np.array([[3, 0, 1, 2], [2, 1, 0, 3]])
     logs = uniform(graph)

@@ -352,17 +352,41 @@ def linear_residual(
 
 
 @jit
+def _has_full_support(a, scope_start, scope, sizes, tables, table_start):
+    """Whether every state of every variable of factor a has a positive entry in its table."""
+    if scope_start[a] == scope_start[a + 1]:
+        return False
+    size = 1
+    for e in range(scope_start[a], scope_start[a + 1]):
+        size *= sizes[scope[e]]
+    stride = size
+    for e in range(scope_start[a], scope_start[a + 1]):
+        d = sizes[scope[e]]
+        stride //= d
+        seen = np.zeros(d, np.bool_)
+        for k in range(size):
+            if tables[table_start[a] + k] > -np.inf:
+                seen[(k // stride) % d] = True
+        if not seen.all():
+            return False
+    return True
+
+
+@jit
 def survey(scope_start, scope, sizes, tables, table_start):
     """What decides the form of a problem.
 
     Returns the number of variables with several states in each factor, and the largest log range that a
-    product of messages can have (inf if a table has a zero): the ranges of the factors around a variable
-    add up, and so do those of the variables of a factor wider than two.
+    product of messages can have: the ranges of the factors around a variable add up, and so do those of
+    the variables of a factor wider than two. A zero entry counts as infinite if it leaves some state
+    without any positive entry; otherwise positive messages stay positive, the range is that of the positive
+    entries, a guess, and the last flag says so.
     """
     m = len(scope_start) - 1
     free = np.zeros(m, np.int64)
     around = np.zeros(len(sizes))
     largest = 0.0
+    guessed = False
     for a in range(m):
         size = 1
         for e in range(scope_start[a], scope_start[a + 1]):
@@ -372,7 +396,16 @@ def survey(scope_start, scope, sizes, tables, table_start):
         low, high = np.inf, -np.inf
         for k in range(table_start[a], table_start[a] + size):
             low, high = min(low, tables[k]), max(high, tables[k])
-        spread = np.inf if low == -np.inf else high - low
+        spread = high - low
+        if low == -np.inf:
+            spread = np.inf
+            if _has_full_support(a, scope_start, scope, sizes, tables, table_start):
+                guessed = True
+                least = high
+                for k in range(table_start[a], table_start[a] + size):
+                    if tables[k] > -np.inf:
+                        least = min(least, tables[k])
+                spread = high - least
         if scope_start[a] == scope_start[a + 1]:
             largest = max(largest, spread)  # a constant of zero, which no variable would show
         for e in range(scope_start[a], scope_start[a + 1]):
@@ -386,7 +419,7 @@ def survey(scope_start, scope, sizes, tables, table_start):
             for e in range(scope_start[a], scope_start[a + 1]):
                 joint += around[scope[e]]
             largest = max(largest, joint)
-    return free, largest
+    return free, largest, guessed
 
 
 @jit

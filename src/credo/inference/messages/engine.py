@@ -17,7 +17,7 @@ from ...core.factor_graph import FactorGraph
 from ...core.result import Status
 from ...kernels import messages as kernel
 from ..base import Budget, ContradictoryRowError, Problem
-from .forms import SCHEDULES, Readout, Schedule, Sweep, Weighted, choose_form, is_forest, orders
+from .forms import SCHEDULES, Readout, Schedule, Sweep, Weighted, choose_form, is_forest, orders, safe_form
 
 __all__ = [
     "SCHEDULES",
@@ -34,6 +34,7 @@ __all__ = [
     "start",
 ]
 
+_TINY = 1e-280  # below, doubles lose digits
 _CHUNK = 16  # sweeps between two looks at the clock
 _FAINT = -30.0  # log of what stands for zero in a warm start
 
@@ -90,10 +91,23 @@ def advance(
     """Up to `count` sweeps (a few at most at a time); the new state and the change of each."""
     count = min(count, _CHUNK)
     values = state.values.copy()
-    changes = state.form.sweeps(values, weights, Sweep(schedule, state.turn, count, tol, state.rng))
+    sweep = Sweep(schedule, state.turn, count, tol, state.rng)
+    changes = state.form.sweeps(values, weights, sweep)
+    if state.form.is_guess and not _is_in_range(values, changes):
+        # Messages left the doubles: begin again with logarithms.
+        state = state._replace(form=safe_form(problem))
+        values = state.form.uniform()
+        changes = state.form.sweeps(values, weights, sweep)
     if len(changes) and changes[-1] < 0:
         raise problem.contradiction()
     return state._replace(values=values, turn=state.turn + len(changes)), changes
+
+
+def _is_in_range(values: np.ndarray, changes: np.ndarray) -> bool:
+    """Whether positive messages are still accurate: finite, and not so small that digits are lost."""
+    if not np.isfinite(changes).all():
+        return False
+    return bool(values.min(initial=1.0) > _TINY and values.max(initial=1.0) < np.inf)
 
 
 def log_messages(state: MessageState) -> np.ndarray:

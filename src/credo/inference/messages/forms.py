@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -132,14 +132,19 @@ def choose_form(problem: Problem, weights: Weighted) -> Any:
     """The fastest form that can hold this problem's messages."""
     graph, w = problem.graph, problem.graph.wiring
     if problem.is_sum and weights.is_plain:
-        free, spread = positive_messages.survey(
+        free, spread, guessed = positive_messages.survey(
             w.scope_start, w.scope, w.sizes, graph.log_tables, w.table_start
         )
         if spread < _SAFE_LOG:
             active = np.flatnonzero(free >= 2)
-            if w.sizes.max(initial=1) <= 2 and free.max(initial=0) <= 2:
+            if w.sizes.max(initial=1) <= 2 and free.max(initial=0) <= 2 and not guessed:
                 return _Binary(problem, free, active)
-            return _Linear(problem, free, active)
+            return _Linear(problem, free, active, guessed)
+    return _Log(problem)
+
+
+def safe_form(problem: Problem) -> Any:
+    """The form that holds any messages."""
     return _Log(problem)
 
 
@@ -179,6 +184,7 @@ class _Log:
     """Logarithms; any task, weights and zeros."""
 
     problem: Problem
+    is_guess: ClassVar[bool] = False
 
     def uniform(self) -> np.ndarray:
         return _uniform_logs(self.problem.graph)
@@ -224,6 +230,7 @@ class _Positive:
     problem: Problem
     free: np.ndarray  # variables with several states per factor
     active: np.ndarray  # factors with at least two of them; the others' messages never change
+    is_guess: bool = False  # whether tables have zeros, so that messages may leave the range after all
 
     @cached_property
     def _constant(self) -> np.ndarray:
