@@ -49,6 +49,7 @@ class Status(enum.Enum):
     """Why a run stopped; `advice` says what to do about it."""
 
     EXACT = "exact"
+    OPTIMAL = "proven optimal"
     CONVERGED = "converged"
     OUT_OF_ITERATIONS = "out of iterations"
     OUT_OF_TIME = "out of time"
@@ -63,11 +64,12 @@ class Status(enum.Enum):
     @property
     def is_success(self) -> bool:
         """Whether the run ended as it should."""
-        return self in (Status.EXACT, Status.CONVERGED)
+        return self in (Status.EXACT, Status.OPTIMAL, Status.CONVERGED)
 
 
 _ADVICE = {
     Status.EXACT: "the answer is exact",
+    Status.OPTIMAL: "the bound meets the score of the assignment: none is better",
     Status.CONVERGED: "the change fell below tol",
     Status.OUT_OF_ITERATIONS: "max_iter was reached; raise it, or add damping",
     Status.OUT_OF_TIME: "the time given was used up; raise seconds, or loosen tol",
@@ -231,6 +233,7 @@ class Result:
     marginals: Marginals | None = None  # per variable
     factor_marginals: FactorMarginals | None = None  # per factor, in the graph's order
     assignment: Assignment | None = None  # states of the maximised variables
+    score: Estimate | None = None  # value of that assignment: exact, or bounded from below
     joint: Joint | None = None  # of the queried variables
     samples: Samples | None = None  # joint samples, if they were asked for
     trace: dict[str, np.ndarray] = field(default_factory=dict)  # equally long arrays
@@ -242,6 +245,13 @@ class Result:
     def converged(self) -> bool:
         """Whether the run ended as it should."""
         return self.status.is_success
+
+    @property
+    def gap(self) -> float | None:
+        """How far the upper bound on the maximum is above the score; None without either."""
+        if self.score is None or self.log_z is None or self.log_z.kind not in ("exact", "upper"):
+            return None
+        return max(0.0, self.log_z.value - self.score.value)
 
     def marginal(self, name: str) -> dict[str, float]:
         """Probabilities of one variable by state label."""
@@ -265,6 +275,8 @@ class Result:
             lines.append(repr(self.marginals))
         if self.assignment is not None:
             lines.append(repr(self.assignment))
+        if self.score is not None:
+            lines.append(f"score of the assignment {self.score}")
         if self.joint is not None:
             lines.append(repr(self.joint))
         if self.samples is not None:

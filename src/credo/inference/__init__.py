@@ -1,6 +1,6 @@
 """What answers questions. Importing this folder registers every algorithm."""
 
-from . import bounds, exact, messages, variational
+from . import bounds, exact, messages, search, variational
 from .base import Algorithm, Budget, IterativeAlgorithm, Problem, algorithms, infer, query, register, sample
 
 __all__ = [
@@ -16,5 +16,6 @@ __all__ = [
     "query",
     "register",
     "sample",
+    "search",
     "variational",
 ]

@@ -101,6 +101,12 @@ class Problem:
         """Positions of the maximised variables."""
         return np.flatnonzero(self.temperatures == 0)
 
+    @cached_property
+    def maximises_last(self) -> bool:
+        """Whether every maximised variable is eliminated after all others: an assignment then has a value."""
+        heat, levels = self.temperatures, self.levels
+        return bool(levels[heat > 0].max(initial=-1) <= levels[heat == 0].min(initial=len(levels)))
+
     def contradiction(self) -> ZeroProbabilityError:
         """The error to raise when no configuration has positive weight."""
         if self.has_evidence:

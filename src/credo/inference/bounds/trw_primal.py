@@ -33,6 +33,7 @@ from ...core.result import Assignment, Estimate, FactorMarginals, Marginals, Res
 from ...structures.spanning_trees import Forests, covering_forests, random_forests
 from ..base import IterativeAlgorithm, Problem, register
 from ..forest import ForestPasses
+from ..value import value_of
 
 __all__ = ["TRWPrimal"]
 
@@ -217,12 +218,13 @@ class TRWPrimal(IterativeAlgorithm[PrimalState]):
                 trace=found.trace,
             )
         start = graph.variables.state_start
-        best = [int(value.states[start[i] : start[i + 1]].argmax()) for i in range(len(start) - 1)]
+        best = np.array([int(value.states[start[i] : start[i + 1]].argmax()) for i in range(len(start) - 1)])
         return Result(
             self.name,
             status,
             log_z=found.log_z,
-            assignment=Assignment(graph.variables, np.array(best, dtype=np.int64)),
+            assignment=Assignment(graph.variables, best),
+            score=value_of(problem, best),
             trace=found.trace,
         )
 

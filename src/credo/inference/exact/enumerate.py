@@ -58,7 +58,9 @@ class Enumerate(Algorithm):
         if joint.max() == -np.inf:
             raise problem.contradiction()
         value, assignment = _powered_sum(problem, joint, free)
-        found = Result(self.name, Status.EXACT, log_z=Estimate(value, "exact"), assignment=assignment)
+        log_z = Estimate(value, "exact")
+        score = None if assignment is None else log_z
+        found = Result(self.name, Status.EXACT, log_z=log_z, assignment=assignment, score=score)
         if not problem.is_sum:
             return found
         p = np.exp(joint - value)

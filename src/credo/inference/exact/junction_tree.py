@@ -118,7 +118,8 @@ def _answer(problem: Problem, tree: JoinTree, rng: np.random.Generator) -> Resul
     if problem.query:
         return _joint(problem, up)
     if not problem.is_sum:
-        return replace(found, assignment=_maximisers(problem, up))
+        chosen = _maximisers(problem, up)
+        return replace(found, assignment=chosen, score=None if chosen is None else found.log_z)
     if problem.samples:
         return replace(found, samples=_samples(problem, up, rng))
     return _all_marginals(problem, up, found)
@@ -160,9 +161,8 @@ def _all_marginals(problem: Problem, up: Climb, found: Result) -> Result:
 
 
 def _maximisers(problem: Problem, up: Climb) -> Assignment | None:
-    heat, levels = problem.temperatures, problem.levels
-    maximised = problem.maximised
-    if not len(maximised) or levels[heat > 0].max(initial=-1) > levels[maximised].min():
+    heat = problem.temperatures
+    if not len(problem.maximised) or not problem.maximises_last:
         return None  # the best states then depend on variables summed later
     states = np.where(heat == 0, 0, -1).astype(np.int64)[None, :]
     _trace(up, heat, np.empty((1, 0)), states)

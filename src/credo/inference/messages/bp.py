@@ -23,11 +23,11 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from ...core import check
-from ...core.evidence import Restriction
 from ...core.factor_graph import FactorGraph
 from ...core.result import Assignment, Estimate, Result, Status
 from ...kernels.message_beliefs import factor_depths
 from ..base import Budget, IterativeAlgorithm, Problem, register
+from ..value import value_of
 from . import engine
 from .engine import MessageState, Readout, Schedule, Weighted
 
@@ -93,8 +93,14 @@ class BP(IterativeAlgorithm[MessageState]):
                 factor_marginals=found.factor_marginals,
             )
         states = _decode(problem, found)
-        value = _value_of(problem, states)
-        return Result(self.name, status, log_z=value, assignment=Assignment(problem.graph.variables, states))
+        score = value_of(problem, states)
+        return Result(
+            self.name,
+            status,
+            log_z=Estimate(score.value, "lower"),
+            assignment=Assignment(problem.graph.variables, states),
+            score=score,
+        )
 
     def run_many(
         self, graph: FactorGraph, clamps: np.ndarray, budget: Budget
@@ -132,20 +138,3 @@ def _decode(problem: Problem, found: Readout) -> np.ndarray:
     for i in np.flatnonzero(asked & (states < 0)).tolist():
         states[i] = int(found.log_beliefs[start[i] : start[i + 1]].argmax())
     return states
-
-
-def _value_of(problem: Problem, states: np.ndarray) -> Estimate:
-    """What the decoded states are worth: their score, or an estimate where variables are summed."""
-    graph = problem.graph
-    if problem.is_max:
-        return Estimate(float(graph.log_scores(states[None, :])[0]), "lower")
-    fixed = Restriction.to_states(graph.variables, states).apply(graph)
-    ones = np.ones(len(states))
-    rest = Problem(fixed, ones, np.zeros(len(states), dtype=np.int64), has_evidence=True)
-    weights = Weighted.plain(fixed)
-    state = engine.start(rest, weights, np.random.default_rng(0))
-    for _ in range(20):
-        state, changes = engine.advance(rest, state, weights, "auto", 16, 1e-10)
-        if changes[-1] < 1e-10:
-            break
-    return Estimate(engine.read(rest, state, weights).log_z, "estimate")
