@@ -18,7 +18,6 @@ from ..core.errors import TooLargeError, ZeroProbabilityError
 from ..core.evidence import Restriction
 from ..core.result import Estimate
 from .base import Budget, Problem
-from .exact.tree import Limits, climb, prepare
 
 __all__ = ["value_of"]
 
@@ -37,6 +36,8 @@ def value_of(problem: Problem, states: np.ndarray, *, log2_operations: float = 3
     log2_operations
         Effort beyond which the exact value gives way to a lower bound.
     """
+    from .exact.tree import Limits, climb, prepare  # the exact methods use messages, which use this
+
     if problem.is_max:
         return Estimate(float(problem.graph.log_scores(states[None, :])[0]), "exact")
     held = np.where(problem.temperatures == 0, states, -1)
