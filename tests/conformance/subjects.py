@@ -2,6 +2,8 @@
 
 An option declared as a `Literal` or a `bool` adds one specification per value that is not the
 default, such as "junction-tree(propagation=hugin)"; a new algorithm or option needs no line here.
+Such variants see every case of the zoo, but fewer kinds of evidence. What is compiled anew for
+every structure (`Algorithm.compiles`) sees a few cases, and few steps.
 """
 
 from __future__ import annotations
@@ -18,8 +20,20 @@ import credo
 from credo.core.errors import ConvergenceWarning, UnsupportedError
 from credo.core.result import Result
 from credo.inference.base import Algorithm, Problem, algorithms
+from zoo import ZOO, Case
 
-__all__ = ["SUBJECTS", "ask", "is_sentence", "promises", "promising", "takes"]
+__all__ = ["SUBJECTS", "ask", "is_sentence", "on_zoo", "promises", "promising", "takes", "trials"]
+
+_FEW_CASES = (
+    "pair",
+    "tree with zeros",
+    "grid 3x3",
+    "three-way factors",
+    "one-state variables",
+    "empty scope",
+)
+_FEW_KINDS = ("none", "several")  # of evidence
+_FEW_STEPS = 20
 
 
 def _variants(name: str) -> list[str]:
@@ -50,16 +64,36 @@ def promising(*words: str, task: str = "sum") -> list[str]:
 
 
 def takes(spec: str, task: str) -> bool:
-    """Whether the algorithm accepts the simplest problem of a kind: sum, max, query or samples."""
+    """Whether the algorithm accepts the simplest problem of a kind: sum, max, powered, query or samples."""
     graph = credo.FactorGraph({"a": 2, "b": 2}, {("a", "b"): [[1, 2], [3, 4]]})
     problem = Problem(
         graph,
-        np.full(2, 0.0 if task == "max" else 1.0),
+        np.full(2, {"max": 0.0, "powered": 0.5}.get(task, 1.0)),
         np.zeros(2, dtype=np.int64),
         query=(0,) if task == "query" else (),
         samples=1 if task == "samples" else 0,
     )
     return algorithms.resolve(spec).why_not(problem) is None
+
+
+def on_zoo(specs: list[str], cases: list[Case] = ZOO) -> list[Any]:
+    """Parameters (spec, case): what each specification is tried on."""
+    return [
+        pytest.param(spec, case, id=f"{spec}-{case.id}")
+        for spec in specs
+        for case in cases
+        if not _class(spec).compiles or case.id in _FEW_CASES
+    ]
+
+
+def trials(specs: list[str], cases: list[Case] = ZOO) -> list[Any]:
+    """Parameters (spec, case, kind of evidence)."""
+    found = []
+    for spec, case in (p.values for p in on_zoo(specs, cases)):
+        few = _class(spec).compiles or "(" in spec
+        kinds = [k for k in case.evidences if not few or k in _FEW_KINDS]
+        found += [pytest.param(spec, case, kind, id=f"{spec}-{case.id}-{kind}") for kind in kinds]
+    return found
 
 
 def _class(spec: str) -> type[Algorithm]:
@@ -76,6 +110,8 @@ def ask(spec: str, graph: Any, **question: Any) -> Result:
     with warnings.catch_warnings():
         if "exact" not in promises(spec):
             warnings.simplefilter("ignore", ConvergenceWarning)
+        if _class(spec).compiles:
+            question.setdefault("max_iter", _FEW_STEPS)
         try:
             return credo.infer(graph, spec, seed=0, **question)
         except UnsupportedError as refusal:

@@ -154,6 +154,7 @@ class Algorithm(abc.ABC):
     name: ClassVar[str]
     promises: ClassVar[frozenset[str]] = frozenset()  # words the conformance tests check
     warm_starts: ClassVar[bool] = False  # whether `run` makes use of `problem.warm`
+    compiles: ClassVar[bool] = False  # whether a new structure is compiled first, which takes seconds
 
     @abc.abstractmethod
     def why_not(self, problem: Problem) -> str | None:

@@ -41,6 +41,7 @@ from ...kernels.trees import reweighted_bound
 from ...structures.spanning_trees import appearance, given_forests, random_forests, spanning_forest
 from ..base import IterativeAlgorithm, Problem, register
 from ..forest import ForestPasses
+from ..value import value_of
 from . import engine
 from .engine import MessageState, Schedule, Weighted
 
@@ -198,8 +199,9 @@ class TRW(IterativeAlgorithm[TRWState]):
         value = Estimate(found.log_z, "estimate")
         if not problem.is_sum:
             states = _decode(problem.graph, found.log_beliefs)
-            answer = {"assignment": Assignment(problem.graph.variables, states)}
-            value = Estimate(float(problem.graph.log_scores(states[None, :])[0]), "lower")
+            score = value_of(problem, states)
+            answer = {"assignment": Assignment(problem.graph.variables, states), "score": score}
+            value = Estimate(score.value, "lower")
         if self.fixed_rho is not None and len(state.passes.links):
             return Result(self.name, status, log_z=value, **answer)
         logs = engine.log_messages(state.messages)
