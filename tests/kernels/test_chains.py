@@ -88,7 +88,8 @@ def test_filtered_probabilities_are_marginals_of_the_sequence_so_far():
     assert np.add.reduceat(scale, START[[0, 1, 3, 4]]) == pytest.approx(log_z[[0, 1, 3, 4]])
     first = int(START[4])
     for t in range(first, int(START[5])):
-        _, marginals, _ = chains.chain_sums(parts[0], parts[1], parts[2][first : t + 1], np.array([0, t + 1 - first]))
+        so_far = parts[2][first : t + 1]
+        _, marginals, _ = chains.chain_sums(*parts[:2], so_far, np.array([0, len(so_far)]))
         assert np.exp(alpha[t]) == pytest.approx(marginals[-1])
 
 

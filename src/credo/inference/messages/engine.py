@@ -17,7 +17,9 @@ from ...core.factor_graph import FactorGraph
 from ...core.result import Status
 from ...kernels import messages as kernel
 from ..base import Budget, ContradictoryRowError, Problem
-from .forms import SCHEDULES, Readout, Schedule, Sweep, Weighted, choose_form, is_forest, orders, safe_form
+from .forms import LogForm, choose_form
+from .readout import Readout
+from .sweeps import SCHEDULES, Schedule, Sweep, Weighted, is_forest, orders
 
 __all__ = [
     "SCHEDULES",
@@ -42,7 +44,7 @@ _FAINT = -30.0  # log of what stands for zero in a warm start
 class MessageState(NamedTuple):
     """Messages in the form the kernels use; `log_messages(state)` gives them as logarithms."""
 
-    form: Any  # _Log, _Linear or _Binary
+    form: Any  # LogForm, LinearForm or BinaryForm
     values: np.ndarray  # messages in that form
     turn: int  # sweeps done, for schedules with several orders
     rng: np.random.Generator  # for random orders
@@ -95,11 +97,13 @@ def advance(
     changes = state.form.sweeps(values, weights, sweep)
     if state.form.is_guess and not _is_in_range(values, changes):
         # Messages left the doubles: begin again with logarithms.
-        state = state._replace(form=safe_form(problem))
+        state = state._replace(form=LogForm(problem))
         values = state.form.uniform()
         changes = state.form.sweeps(values, weights, sweep)
     if len(changes) and changes[-1] < 0:
-        raise problem.contradiction()
+        if problem.is_sum or problem.is_max:
+            raise problem.contradiction()
+        changes[-1] = np.inf  # messages about best states excluded each other: a failure of theirs alone
     return state._replace(values=values, turn=state.turn + len(changes)), changes
 
 

@@ -125,7 +125,8 @@ class GBP(Algorithm):
             return Descent(tables, first, self.solver == "single-loop").run(problem, budget, rng)
         patience = replace(budget, max_iter=min(budget.max_iter, _PATIENCE))
         found = Descent(tables, first, True).run(problem, patience, rng)
-        if found.status not in (Status.OUT_OF_ITERATIONS, Status.DIVERGED):
+        stopped = found.status in (Status.OUT_OF_ITERATIONS, Status.DIVERGED)
+        if not stopped or budget.max_iter <= len(found.trace["change"]):
             return found
         passes, change = len(found.trace["change"]), float(found.trace["change"][-1])
         note = f"the single loop still changed by {change:.2g} after {passes} passes; the double loop went on"

@@ -1,0 +1,245 @@
+"""The two fast forms of messages, for plain BP on positive tables of moderate range.
+
+    BinaryForm   one ratio m(1) / m(0) per message: pairwise binary models
+    LinearForm   positive numbers: any arity and state counts
+
+Factors with a single free variable send the same message at all times; both forms take those out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ...core.factor_graph import FactorGraph
+from ...core.result import FactorMarginals, Marginals
+from ...kernels import binary_messages, positive_messages, residual_messages
+from ...kernels import messages as log_kernel
+from ..base import Problem
+from .readout import Readout, read_logs, uniform_logs
+from .sweeps import Sweep, Weighted, orders
+
+__all__ = ["BinaryForm", "LinearForm"]
+
+_PARALLEL_FROM = 200_000  # pairwise factors from which two threads pay
+
+
+@dataclass(frozen=True, eq=False)
+class _Positive:
+    """What the two fast forms share: factors that send the same message at all times."""
+
+    problem: Problem
+    free: np.ndarray  # variables with several states per factor
+    active: np.ndarray  # factors with at least two of them; the others' messages never change
+    is_guess: bool = False  # whether tables have zeros, so that messages may leave the range after all
+
+    @cached_property
+    def _constant(self) -> np.ndarray:
+        """Log of the product of the constant messages, per flat state."""
+        graph, w = self.problem.graph, self.problem.graph.wiring
+        return np.asarray(
+            positive_messages.constant_messages(
+                self.free, w.scope_start, w.scope, w.sizes, w.state_start, graph.log_tables, w.table_start
+            )
+        )
+
+    def _with_constants(self, messages: np.ndarray) -> np.ndarray:
+        """The given log messages of the active factors, and the constant ones of the others."""
+        graph = self.problem.graph
+        w = graph.wiring
+        idle = np.flatnonzero((self.free < 2) & (np.diff(w.scope_start) > 0))
+        done = messages.copy()
+        log_kernel.log_sweeps(
+            idle[None, :],
+            False,
+            *Weighted.plain(graph),
+            w.scope_start,
+            w.scope,
+            w.sizes,
+            w.state_start,
+            w.edge_state_start,
+            graph.log_tables,
+            w.table_start,
+            self.problem.temperatures,
+            done,
+            1,
+            0.0,
+        )
+        return done
+
+
+@dataclass(frozen=True, eq=False)
+class LinearForm(_Positive):
+    """Positive numbers; plain BP."""
+
+    @cached_property
+    def _arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        """Tables scaled to a maximum of one, and the constant messages likewise per variable."""
+        start = self.problem.graph.wiring.state_start
+        top = np.maximum.reduceat(self._constant, start[:-1]) if len(start) > 1 else self._constant
+        return _scaled_tables(self.problem.graph), np.exp(self._constant - np.repeat(top, np.diff(start)))
+
+    @cached_property
+    def _log_size(self) -> np.ndarray:
+        """Log of the state count, per entry: messages here have mean one instead of sum one."""
+        w = self.problem.graph.wiring
+        return np.repeat(np.log(w.sizes[w.scope]), w.sizes[w.scope])
+
+    def uniform(self) -> np.ndarray:
+        return self.from_log(uniform_logs(self.problem.graph))
+
+    def from_log(self, messages: np.ndarray) -> np.ndarray:
+        return np.exp(self._with_constants(messages) + self._log_size)
+
+    def to_log(self, values: np.ndarray) -> np.ndarray:
+        return np.asarray(np.log(values) - self._log_size)
+
+    def read(self, problem: Problem, values: np.ndarray, weights: Weighted) -> Readout:
+        return read_logs(problem, self.to_log(values), weights.power)
+
+    def sweeps(self, values: np.ndarray, weights: Weighted, sweep: Sweep) -> np.ndarray:
+        graph, w = self.problem.graph, self.problem.graph.wiring
+        psi, constant = self._arrays
+        if sweep.schedule == "residual":
+            common = (w.scope_start, w.scope, w.sizes, w.state_start, w.edge_state_start)
+            around = (w.neighbour_start, w.neighbour_edge, w.edge_factor)
+            return np.asarray(
+                residual_messages.linear_residual(
+                    self.active,
+                    *common,
+                    *around,
+                    psi,
+                    w.table_start,
+                    constant,
+                    values,
+                    sweep.most,
+                    sweep.tol,
+                )
+            )
+        rows, at_once = orders(graph, self.active, sweep)
+        return np.asarray(
+            positive_messages.linear_sweeps(
+                rows,
+                at_once,
+                w.scope_start,
+                w.scope,
+                w.sizes,
+                w.state_start,
+                w.edge_state_start,
+                psi,
+                w.table_start,
+                constant,
+                values,
+                sweep.most,
+                sweep.tol,
+            )
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class BinaryForm(_Positive):
+    """One ratio m(1) / m(0) per message; plain BP on pairwise binary models."""
+
+    @cached_property
+    def _arrays(self) -> tuple[np.ndarray, ...]:
+        """First and second variables, tables, prior ratios, and the two edges of each active factor."""
+        graph, w = self.problem.graph, self.problem.graph.wiring
+        return binary_messages.prepare_binary(  # type: ignore[no-any-return]
+            self.active,
+            self._constant,
+            w.scope_start,
+            w.scope,
+            w.sizes,
+            w.state_start,
+            graph.log_tables,
+            w.table_start,
+        )
+
+    @cached_property
+    def _around(self) -> tuple[np.ndarray, np.ndarray]:
+        first, second, _, prior, _ = self._arrays
+        ends = np.stack([first, second], axis=1).ravel()
+        around = np.argsort(ends, kind="stable")
+        start = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=len(prior)))])
+        return start.astype(np.int64), around.astype(np.int64)
+
+    def uniform(self) -> np.ndarray:
+        return np.ones((len(self.active), 2))
+
+    def from_log(self, messages: np.ndarray) -> np.ndarray:
+        at = self.problem.graph.wiring.edge_state_start[self._arrays[4]]
+        return np.exp(messages[at + 1] - messages[at])
+
+    def to_log(self, values: np.ndarray) -> np.ndarray:
+        w = self.problem.graph.wiring
+        messages = self._with_constants(uniform_logs(self.problem.graph))
+        at = w.edge_state_start[self._arrays[4]]
+        messages[at] = -np.log1p(values)
+        messages[at + 1] = np.log(values) - np.log1p(values)
+        return messages
+
+    def read(self, problem: Problem, values: np.ndarray, weights: Weighted) -> Readout:
+        graph, w = problem.graph, problem.graph.wiring
+        first, second, rows, prior, _ = self._arrays
+        marginals, tables, value = binary_messages.binary_read(
+            self.active,
+            self.free,
+            first,
+            second,
+            rows,
+            prior,
+            values,
+            w.scope_start,
+            w.scope,
+            w.sizes,
+            w.state_start,
+            graph.log_tables,
+            w.table_start,
+        )
+        with np.errstate(divide="ignore"):
+            return Readout(
+                Marginals(graph.variables, marginals),
+                FactorMarginals(graph, tables),
+                float(value),
+                np.log(marginals),
+            )
+
+    def sweeps(self, values: np.ndarray, weights: Weighted, sweep: Sweep) -> np.ndarray:
+        first, second, rows, prior, _ = self._arrays
+        if sweep.schedule == "residual":
+            return np.asarray(
+                residual_messages.binary_residual(
+                    first, second, rows, prior, *self._around, values, sweep.most, sweep.tol
+                )
+            )
+        if sweep.schedule == "flooding":
+            if len(first) >= _PARALLEL_FROM:
+                return np.asarray(
+                    binary_messages.binary_sweeps_parallel(
+                        first, second, rows, prior, values, sweep.most, sweep.tol, binary_messages.cores()
+                    )
+                )
+            return np.asarray(
+                binary_messages.binary_sweeps(first, second, rows, prior, values, sweep.most, sweep.tol)
+            )
+        place = np.zeros(self.problem.graph.n_factors, dtype=np.int64)
+        place[self.active] = np.arange(len(self.active))
+        order, _ = orders(self.problem.graph, self.active, sweep)
+        return np.asarray(
+            binary_messages.binary_ordered(
+                place[order], first, second, rows, prior, values, sweep.most, sweep.tol
+            )
+        )
+
+
+def _scaled_tables(graph: FactorGraph) -> np.ndarray:
+    """Exponentials of all tables, each divided by its maximum."""
+    psi = np.empty(len(graph.log_tables))
+    for group in graph.shape_groups:
+        size = int(np.prod(group.shape, dtype=np.int64))
+        at = group.table_start[:, None] + np.arange(size)
+        rows = graph.log_tables[at]
+        psi[at] = np.exp(rows - rows.max(axis=1, keepdims=True))
+    return psi
