@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .inference.base import query as query
     from .inference.base import sample as sample
     from .inference.batch import infer_many as infer_many
+    from .inference.bracket import bracket as bracket
+    from .inference.model_batch import infer_models as infer_models
     from .io.formats import load as load
     from .io.formats import save as save
     from .models.bayes_net import BayesNet as BayesNet
@@ -37,9 +39,11 @@ _HOME = {
     "Result": "core.result",
     "TableFactor": "core.factor",
     "Variable": "core.variable",
+    "bracket": "inference.bracket",
     "compare": "evaluate.compare",
     "infer": "inference.base",
     "infer_many": "inference.batch",
+    "infer_models": "inference.model_batch",
     "load": "io.formats",
     "query": "inference.base",
     "sample": "inference.base",
@@ -56,10 +60,12 @@ __all__ = [
     "TableFactor",
     "Variable",
     "algorithms",
+    "bracket",
     "compare",
     "datasets",
     "infer",
     "infer_many",
+    "infer_models",
     "load",
     "plotting",
     "query",

@@ -46,9 +46,11 @@ __all__ = [
     "ContradictoryRowError",
     "IterativeAlgorithm",
     "Problem",
+    "Question",
     "algorithms",
     "graph_of",
     "infer",
+    "pose",
     "query",
     "register",
     "sample",
@@ -275,8 +277,7 @@ def infer(
     >>> print(credo.infer(model, evidence={"wet": "yes"}).marginals["rain"].round(4))
     [0.2921 0.7079]
     """
-    question = _Question.of(model, evidence)
-    problem = question.problem(maximise, temperatures, order)
+    question, problem = pose(model, evidence, maximise, temperatures, order)
     if warm_start is not None:
         if not isinstance(warm_start, Result):
             raise QueryError(f"warm_start: expected the Result of an earlier run, got {warm_start!r:.80}")
@@ -284,6 +285,18 @@ def infer(
             raise QueryError(f"warm_start: {warm_start.algorithm} keeps no state to start from")
         problem = replace(problem, warm=warm_start.state)
     return question.ask(problem, method, Budget(max_iter, tol, seconds), seed=seed, strict=strict)
+
+
+def pose(
+    model: Model,
+    evidence: Mapping[str, Any] | None,
+    maximise: Literal["all"] | Iterable[str] = (),
+    temperatures: Mapping[str, float] | None = None,
+    order: Iterable[str] | None = None,
+) -> tuple[Question, Problem]:
+    """The checked question of a call like `infer`, and its problem on the conditioned graph."""
+    question = Question.of(model, evidence)
+    return question, question.problem(maximise, temperatures, order)
 
 
 def query(
@@ -302,7 +315,7 @@ def query(
     >>> credo.query(credo.datasets.sprinkler(), "wet", given=["rain"])["yes", "no"].__round__(6)
     0.378
     """
-    question = _Question.of(model, evidence)
+    question = Question.of(model, evidence)
     names, given = _names(variables), _names(given)
     problem = question.problem((), None, None, query=(*names, *given))
     joint = question.ask(problem, method, Budget(), seed=None, strict=True).joint
@@ -327,7 +340,7 @@ def sample(
 ) -> Samples:
     """Joint samples from p(x | evidence)."""
     check.at_least("count", count, 0)
-    question = _Question.of(model, evidence)
+    question = Question.of(model, evidence)
     if count == 0:
         return Samples(question.original.variables, np.empty((0, len(question.original.variables)), np.int64))
     problem = question.problem((), None, None, samples=int(count))
@@ -345,8 +358,8 @@ def graph_of(model: Model) -> FactorGraph:
 
 
 @dataclass(frozen=True)
-class _Question:
-    """A model with evidence: poses problems on the restricted graph, maps answers back."""
+class Question:
+    """A model with evidence: it poses problems on the restricted graph, maps answers back."""
 
     original: FactorGraph
     graph: FactorGraph
@@ -354,7 +367,8 @@ class _Question:
     has_evidence: bool
 
     @classmethod
-    def of(cls, model: Model, evidence: Mapping[str, Any] | None) -> _Question:
+    def of(cls, model: Model, evidence: Mapping[str, Any] | None) -> Question:
+        """Check the evidence and condition the model on it."""
         original = graph_of(model)
         checked = Evidence.of(original.variables, evidence)
         graph, restriction = condition(original, checked)
@@ -369,6 +383,7 @@ class _Question:
         query: Iterable[str] = (),
         samples: int = 0,
     ) -> Problem:
+        """What is asked, checked: temperatures and levels by position."""
         variables = self.graph.variables
         heat = np.ones(len(variables))
         for name, value in (temperatures or {}).items():
@@ -395,6 +410,7 @@ class _Question:
         seed: int | None,
         strict: bool,
     ) -> Result:
+        """Run a method, say how it went, and map its answer back to all states."""
         notes: tuple[str, ...] = ()
         if method is None:
             from .choose import choose
