@@ -6,7 +6,7 @@ Parts: updates, convergence, schedules, threads, large (only with --large). A pl
 same loops (reference/messages.cpp) is compiled and timed in the same process, in turn with credo, if
 there is a compiler. `--pgmax` names a Python that has PGMax; without it its quoted figures stand alone.
 
-One thread: CPU seconds, best of repeats; two threads and whole processes: wall seconds, best of repeats.
+One thread, PGMax too: CPU seconds, best of repeats; two threads and whole processes: wall seconds.
 """
 
 from __future__ import annotations
@@ -23,19 +23,38 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import common
 import numpy as np
+from message_models import Flat, build, grid_pairs, ising
 
 REFERENCE = Path(__file__).resolve().parent / "reference"
 FLAGS = ("-O3", "-march=native", "-ffast-math", "-fopenmp", "-shared", "-fPIC")
-UPDATES = ("grid100 k2", "grid100 k10", "grid500 k2", "tri100k k2", "tri30k k5", "ldpc10k")
-RESIDUAL = ("grid100 k2", "grid100 k10", "grid500 k2")
-QUICK = ("grid100 k2", "grid100 k10")
-GRIDS = ((10, 0.5), (50, 0.5), (100, 0.5), (50, 1.0), (100, 1.0))
-HARD = ((100, 1.0), (100, 1.5))
+UPDATES = {
+    "grid100 k2": "grid n=100 k=2",
+    "grid100 k10": "grid n=100 k=10",
+    "grid500 k2": "grid n=500 k=2",
+    "tri100k k2": "triples m=100000 k=2",
+    "tri30k k5": "triples m=30000 k=5",
+    "ldpc10k": "parity n=10000",
+}
+CONVERGENCE = (
+    "ising n=10 w=0.5", "ising n=50 w=0.5", "ising n=100 w=0.5", "ising n=500 w=0.5", "ising n=50 w=1",
+    "ising n=100 w=1", "grid n=50 k=10", "grid n=100 k=10", "triples m=20000 k=2", "triples m=5000 k=5",
+    "parity n=10000",
+)  # fmt: skip
+FRESH = ("ising n=10 w=0.5", "ising n=100 w=0.5", "ising n=100 w=1")
+HARD = (
+    "ising n=100 w=1 seed=0", "ising n=100 w=1 seed=1", "ising n=100 w=1 seed=2", "ising n=50 w=1.2 seed=0",
+    "ising n=50 w=1.2 seed=1", "ising n=100 w=1.5 seed=0", "ising n=50 w=1.5 seed=1", "ising n=50 w=2 seed=0",
+    "normal n=50 k=5 s=1.5 seed=0", "normal n=50 k=5 s=1.5 seed=1", "normal n=50 k=5 s=2 seed=0",
+    "normal n=50 k=5 s=2 seed=1", "normal n=50 k=10 s=1.5 seed=0", "normal n=50 k=10 s=1.5 seed=1",
+    "normal n=50 k=10 s=2 seed=0", "normal n=50 k=10 s=2 seed=1",
+)  # fmt: skip
+EASY = ("ising n=100 w=0.5 seed=0", "normal n=100 k=2 s=1 seed=0")
 SCHEDULES = ("flooding", "sequential", "random", "residual")
+HEAP_SWEEPS = 200  # most for the C++ heap, which takes long where nothing converges
 MAX_ITER = 2000
 TOL = 1e-6  # change of a message at convergence
 
@@ -46,78 +65,12 @@ QUOTED_NS = {
     "tri100k k2": (18.0, 23.2, 26.0), "tri30k k5": (52.1, 57.3, 71.4),
 }  # fmt: skip
 QUOTED_RATIO = {"grid100 k2": (2.1, 4.4), "grid500 k2": (2.6, 4.5)}
-QUOTED_RESIDUAL = {"grid100 k2": 487, "grid100 k10": 1271, "grid500 k2": 1426}
 QUOTED_SECONDS = {  # libDAI (C++), PGMax jitted (float32), pomegranate
-    (10, 0.5): (0.0023, 0.0008, 0.34), (50, 0.5): (0.076, 0.010, 11.7), (100, 0.5): (0.36, 0.049, 55.8),
-    (50, 1.0): (0.34, 0.052, None), (100, 1.0): (1.73, 0.77, None),
-}  # fmt: skip
-
-
-# ---------------------------------------------------------------------------------------------
-# Models
-# ---------------------------------------------------------------------------------------------
-
-
-class Flat(NamedTuple):
-    """Factors of one shape, and one unary factor per variable."""
-
-    scope: np.ndarray  # (factors, arity)
-    tables: np.ndarray  # logs, (factors, k, ..., k)
-    unary: np.ndarray  # logs, (variables, k)
-
-    def graph(self) -> Any:
-        from credo import FactorGraph
-
-        n, k = self.unary.shape
-        unary = (np.arange(n)[:, None], self.unary)
-        return FactorGraph.from_arrays(np.full(n, k), (self.scope, self.tables), unary, log=True)
-
-
-def grid_pairs(n: int) -> np.ndarray:
-    at = np.arange(n * n).reshape(n, n)
-    across = np.stack([at[:, :-1].ravel(), at[:, 1:].ravel()], axis=1)
-    return np.concatenate([across, np.stack([at[:-1].ravel(), at[1:].ravel()], axis=1)])
-
-
-def grid(n: int, k: int) -> Flat:
-    """A grid with a random table per factor."""
-    rng, pairs = np.random.default_rng(0), grid_pairs(n)
-    return Flat(pairs, rng.uniform(-1, 1, (len(pairs), k, k)), rng.uniform(-0.5, 0.5, (n * n, k)))
-
-
-def ising(n: int, w: float) -> Flat:
-    """A binary grid with couplings U(-w, w) and fields U(-1/2, 1/2)."""
-    rng, pairs, spin = np.random.default_rng(0), grid_pairs(n), np.array([-1.0, 1.0])
-    tables = rng.uniform(-w, w, len(pairs))[:, None, None] * np.outer(spin, spin)
-    return Flat(pairs, tables, rng.uniform(-0.5, 0.5, n * n)[:, None] * spin)
-
-
-def triples(m: int, k: int) -> Flat:
-    """Random factors of three variables."""
-    rng = np.random.default_rng(0)
-    scope = np.sort(rng.integers(0, m, (2 * m, 3)), axis=1)
-    scope = rng.permuted(scope[(np.diff(scope) > 0).all(axis=1)][:m], axis=1)
-    return Flat(scope, rng.uniform(-1, 1, (m, k, k, k)), rng.uniform(-0.5, 0.5, (m, k)))
-
-
-def parity(n: int) -> Flat:
-    """Random checks of six bits, each bit in three of them; a noisy channel as unary factors."""
-    rng = np.random.default_rng(0)
-    scope = rng.permutation(np.repeat(np.arange(n), 3)).reshape(-1, 6)
-    scope = scope[(np.diff(np.sort(scope, axis=1)) > 0).all(axis=1)]  # a few have a bit twice
-    even = np.indices((2,) * 6).sum(axis=0) % 2 == 0
-    table = np.where(even, 0.0, -np.inf)
-    level = rng.normal(1.0, 1.0, n)  # log-likelihood ratios of a codeword of zeros
-    return Flat(scope, np.broadcast_to(table, (len(scope), *table.shape)), np.stack([level, -level], axis=1))
-
-
-MODELS: dict[str, Callable[[], Flat]] = {
-    "grid100 k2": lambda: grid(100, 2),
-    "grid100 k10": lambda: grid(100, 10),
-    "grid500 k2": lambda: grid(500, 2),
-    "tri100k k2": lambda: triples(100_000, 2),
-    "tri30k k5": lambda: triples(30_000, 5),
-    "ldpc10k": lambda: parity(10_000),
+    "ising n=10 w=0.5": (0.0023, 0.0008, 0.34),
+    "ising n=50 w=0.5": (0.076, 0.010, 11.7),
+    "ising n=100 w=0.5": (0.36, 0.049, 55.8),
+    "ising n=50 w=1": (0.34, 0.052, None),
+    "ising n=100 w=1": (1.73, 0.77, None),
 }
 
 
@@ -164,16 +117,17 @@ class Reference:
         arrays = (self._scope, self._psi, prior, *self._around, ratio)
         self._call("binary_flooding", (self._n, self._m), (), arrays, (sweeps, threads))
 
-    def residual(self, updates: int) -> None:
+    def residual(self, updates: int, tol: float) -> tuple[int, bool]:
+        """Updates until no residual reaches the tolerance, and whether that came; from the start."""
         arrays = (self._scope, self._psi, self._unary, *self._around, np.ones_like(self._messages))
         function = self._code.residual
         function.restype = ctypes.c_double
         longs = [ctypes.c_int64(v) for v in (self._n, self._m)]
         ints = [ctypes.c_int(v) for v in (self._arity, self._k)]
         done = ctypes.c_int64()
-        tail = (ctypes.c_int64(updates), ctypes.c_double(0.0), ctypes.byref(done))
-        function(*longs, *ints, *map(_pointer, arrays), *tail)
-        assert done.value == updates
+        tail = (ctypes.c_int64(updates), ctypes.c_double(tol), ctypes.byref(done))
+        left = function(*longs, *ints, *map(_pointer, arrays), *tail)
+        return done.value, left < tol
 
     def _call(self, name: str, longs: Any, ints: Any, arrays: Any, tail: Any) -> None:
         function = getattr(self._code, name)
@@ -192,11 +146,11 @@ def _pointer(array: np.ndarray) -> ctypes.c_void_p:
 
 
 def work(task: dict[str, Any]) -> dict[str, Any]:
-    return {"updates": updates, "warm": warm, "cold": cold, "hard": hard, "large": large}[task["part"]](task)
+    return {"updates": updates, "runs": runs, "cold": cold, "large": large}[task["part"]](task)
 
 
-def sweeper(graph: Any, schedule: str, *, anew: bool = False) -> Callable[[int], Any]:
-    """Runs that many sweeps of BP, from where the last call ended or anew."""
+def sweeper(graph: Any, schedule: str) -> Callable[[int], Any]:
+    """Runs that many sweeps of BP, from where the last call ended."""
     from credo.inference.base import Problem
     from credo.inference.messages import engine
 
@@ -204,11 +158,8 @@ def sweeper(graph: Any, schedule: str, *, anew: bool = False) -> Callable[[int],
     problem = Problem(graph, np.ones(n), np.zeros(n, dtype=np.int64))
     weights = engine.Weighted.plain(graph)
     state = engine.start(problem, weights, np.random.default_rng(0))
-    first = state.values.copy() if anew else None
 
     def run(sweeps: int) -> Any:
-        if first is not None:
-            state.values[:] = first
         return state.form.sweeps(state.values, weights, engine.Sweep(schedule, 0, sweeps, 0.0, state.rng))
 
     return run
@@ -222,7 +173,7 @@ def in_turn(
     for call in calls.values():
         call()  # compiles, and fills the caches
     started, rounds = time.perf_counter(), 0
-    while rounds < 3 or time.perf_counter() - started < budget:
+    while rounds < 2 or time.perf_counter() - started < budget:
         for name, call in calls.items():
             before = clock()
             call()
@@ -232,8 +183,8 @@ def in_turn(
 
 
 def updates(task: dict[str, Any]) -> dict[str, Any]:
-    """Nanoseconds per message (both directions), and per committed update of the residual schedule."""
-    model, threads = MODELS[task["model"]](), task["limits"]["threads"]
+    """Nanoseconds per message (both directions)."""
+    model, threads = build(UPDATES[task["model"]]), task["limits"]["threads"]
     edges, graph = model.scope.size, model.graph()
     is_binary = model.unary.shape[1] == 2 and model.scope.shape[1] == 2
     sweeps = max(2, 400_000 // edges)
@@ -246,50 +197,45 @@ def updates(task: dict[str, Any]) -> dict[str, Any]:
         if is_binary:
             calls["C++ ratio"] = lambda: reference.ratios(sweeps, threads)
     clock = time.perf_counter if task.get("wall") else time.process_time
-    found = {name: 1e9 * t / sweeps / edges for name, t in in_turn(calls, clock, task["budget"]).items()}
-    if task["model"] in RESIDUAL and threads == 1:
-        count = len(model.scope)
-        # Each round starts anew: at a fixed point there is nothing left to reorder in the heap.
-        calls = {"residual": functools.partial(sweeper(graph, "residual", anew=True), 1)}
-        if task["library"]:
-            calls["C++ residual"] = lambda: reference.residual(count)
-        found |= {name: 1e9 * t / count for name, t in in_turn(calls, clock, task["budget"]).items()}
-    return found
+    return {name: 1e9 * t / sweeps / edges for name, t in in_turn(calls, clock, task["budget"]).items()}
 
 
-def warm(task: dict[str, Any]) -> dict[str, Any]:
-    """A new run on a model in memory."""
+def runs(task: dict[str, Any]) -> dict[str, Any]:
+    """Whole runs of each schedule on a model in memory, in turn: CPU seconds, sweeps, convergence."""
+    import warnings
+
     import credo
 
-    graph = ising(task["n"], task["w"]).graph()
-    method = f"bp(schedule={task['schedule']})"
-    times, result = common.measure(lambda: credo.infer(graph, method, tol=TOL, max_iter=MAX_ITER))
-    return {**times, "sweeps": len(result.trace["change"])}
+    warnings.simplefilter("ignore")
+    model = build(task["model"])
+    graph, calls, last = model.graph(), {}, {}
+
+    def run(schedule: str) -> None:
+        last[schedule] = credo.infer(graph, f"bp(schedule={schedule})", tol=TOL, max_iter=MAX_ITER, seed=0)
+
+    for schedule in task["schedules"]:
+        calls[schedule] = functools.partial(run, schedule)
+    if task["library"]:
+        reference, most = Reference(task["library"], model), HEAP_SWEEPS * len(model.scope)
+        calls["C++ heap"] = lambda: last.update({"C++ heap": reference.residual(most, TOL)})
+    best = in_turn(calls, time.process_time, task["budget"])
+    found: dict[str, Any] = {}
+    for name, seconds in best.items():
+        if name == "C++ heap":
+            sweeps, converged = last[name][0] / len(model.scope), last[name][1]
+        else:
+            sweeps, converged = len(last[name].trace["change"]), last[name].status.is_success
+        found[name] = {"cpu": seconds, "sweeps": sweeps, "converged": bool(converged)}
+    return found
 
 
 def cold(task: dict[str, Any]) -> dict[str, Any]:
     """All that a new process does; the parent adds its wall time."""
     import credo
 
-    graph = ising(task["n"], task["w"]).graph()
+    graph = build(task["model"]).graph()
     credo.infer(graph, "bp", tol=TOL, max_iter=MAX_ITER)
     return {"cpu": time.process_time()}
-
-
-def hard(task: dict[str, Any]) -> dict[str, Any]:
-    """One schedule on a strongly coupled grid: updates of factors, and time."""
-    import warnings
-
-    import credo
-
-    model = ising(task["n"], task["w"])
-    graph = model.graph()
-    method = f"bp(schedule={task['schedule']})"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        times, result = common.measure(lambda: credo.infer(graph, method, tol=TOL, max_iter=MAX_ITER, seed=0))
-    sweeps = len(result.trace["change"])
-    return {**times, "sweeps": sweeps, "updates": sweeps * len(model.scope), "status": str(result.status)}
 
 
 def large(task: dict[str, Any]) -> dict[str, Any]:
@@ -328,12 +274,14 @@ def child(task: dict[str, Any], *, seconds: float = 120.0, threads: int = 1) -> 
     limits = common.Limits(seconds, 20.0, threads)
     clock = time.perf_counter()
     answer = common.in_subprocess(__file__, task, limits, NUMBA_NUM_THREADS=str(threads))
-    return {**answer, "process": time.perf_counter() - clock}
+    answer["process"] = time.perf_counter() - clock
+    print("     ", answer, file=sys.stderr, flush=True)  # a run that is cut short has shown what it had
+    return answer
 
 
 def part_updates(options: argparse.Namespace) -> list[dict[str, Any]]:
     rows, records = [], []
-    for name in QUICK if options.quick else UPDATES:
+    for name in list(UPDATES)[:2] if options.quick else UPDATES:
         found = child(
             {"part": "updates", "model": name, "library": options.library, "budget": options.budget}
         )
@@ -347,14 +295,6 @@ def part_updates(options: argparse.Namespace) -> list[dict[str, Any]]:
     header = ["model", "credo flooding", "sequential", "C++", "C++ ratio", "credo / C++"]
     header += ["quoted: C++", "fixed K", "Numba fixed K", "C++ ratio", ""]
     show("Nanoseconds per message, one thread (CPU, best of repeats)", header, rows)
-    rows = []
-    for r in (record for record in records if "residual" in record):
-        mine, other = r["residual"], r.get("C++ residual")
-        rows.append(
-            [r["model"], _ns(mine), _ns(other), _times(mine, other), _ns(QUOTED_RESIDUAL[r["model"]])]
-        )
-    header = ["model", "credo", "C++", "credo / C++", "quoted: C++ (per message)"]
-    show("Residual schedule: ns per committed factor update, one thread", header, rows)
     return records
 
 
@@ -379,40 +319,42 @@ def part_threads(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def part_convergence(options: argparse.Namespace) -> list[dict[str, Any]]:
-    rows, records = [], []
-    for n, w in GRIDS[:2] if options.quick else GRIDS:
-        task = {"n": n, "w": w}
-        record: dict[str, Any] = {"part": "convergence", **task}
-        for schedule in ("sequential", "flooding"):
-            record[schedule] = child({"part": "warm", "schedule": schedule, **task})
-        child({"part": "cold", **task})  # fills the cache
-        record["cold"] = min(
-            (child({"part": "cold", **task}) for _ in range(3)), key=lambda answer: answer["process"]
-        )
-        record["pgmax"] = pgmax(options.pgmax, n, w)
-        records.append(record)
-        row = [f"{n}x{n} w={w:g}"]
-        for schedule in ("sequential", "flooding"):
-            row += [common.seconds(record[schedule]), str(record[schedule].get("sweeps", ""))]
-        row += [common.seconds(record["cold"]), common.seconds(record["cold"], "process")]
-        row += [common.seconds(record["pgmax"], "wall"), _pgmax_cold(record["pgmax"])]
-        rows.append([*row, *map(_number, QUOTED_SECONDS[n, w])])
-    header = ["grid", "credo sequential", "sweeps", "flooding", "sweeps", "new process CPU", "wall"]
-    header += ["PGMax jitted", "PGMax first", "quoted: libDAI", "PGMax", "pomegranate"]
-    show(f"Seconds to a message change of {TOL:g}", header, rows)
+    rows, records, schedules = [], [], ("sequential", "flooding", "residual")
+    for name in CONVERGENCE[:2] if options.quick else CONVERGENCE:
+        task = {"part": "runs", "model": name, "library": None, "budget": options.budget}
+        found = child({**task, "schedules": schedules})
+        fresh = {"none": "not tried"}
+        if name in FRESH:
+            child({"part": "cold", "model": name})  # fills the cache
+            fresh = min(
+                (child({"part": "cold", "model": name}) for _ in range(3)), key=lambda a: a["process"]
+            )
+        other = pgmax(options.pgmax, name)
+        records.append({"part": "convergence", "model": name, "credo": found, "cold": fresh, "pgmax": other})
+        row = [name, *(_run(found.get(schedule)) for schedule in schedules)]
+        row += [
+            "" if "none" in fresh else common.seconds(fresh, "process"),
+            _pgmax(other),
+            _pgmax_cold(other),
+        ]
+        row += [common.ratio(other, found.get(schedule)) for schedule in ("sequential", "flooding")]
+        rows.append([*row, *map(_number, QUOTED_SECONDS.get(name, (None, None, None)))])
+    header = ["model", "credo sequential", "flooding", "residual", "new process", "PGMax", "PGMax first"]
+    header += ["PGMax / sequential", "/ flooding", "quoted: libDAI", "PGMax", "pomegranate"]
+    show(f"Seconds (sweeps) to a message change of {TOL:g}; - where {MAX_ITER} were not enough", header, rows)
     return records
 
 
 def part_schedules(options: argparse.Namespace) -> list[dict[str, Any]]:
     rows, records = [], []
-    for n, w in HARD[:1] if options.quick else HARD:
-        for schedule in SCHEDULES:
-            found = child({"part": "hard", "n": n, "w": w, "schedule": schedule})
-            records.append({"part": "schedules", "n": n, "w": w, "schedule": schedule, **found})
-            row = [f"{n}x{n} w={w:g}", schedule, str(found.get("sweeps", "")), str(found.get("updates", ""))]
-            rows.append([*row, common.seconds(found), found.get("none", found.get("status"))])
-    header = ["grid", "schedule", "sweeps", "factor updates", "CPU s", "status"]
-    show(f"Schedules on strongly coupled grids, to {TOL:g} or {MAX_ITER} sweeps", header, rows)
+    for name in HARD[:1] if options.quick else (*HARD, *EASY):
+        task = {"part": "runs", "model": name, "library": options.library, "budget": options.budget}
+        found = child({**task, "schedules": SCHEDULES})
+        records.append({"part": "schedules", "model": name, **found})
+        cells = [_run(found.get(schedule)) for schedule in (*SCHEDULES, "C++ heap")]
+        rows.append([name, *cells, found.get("none", "")])
+    header = ["model", *SCHEDULES, "C++ heap", ""]
+    show(f"Schedules: CPU seconds (sweeps) to {TOL:g}; - where {MAX_ITER} were not enough", header, rows)
     return records
 
 
@@ -424,19 +366,35 @@ def part_large(options: argparse.Namespace) -> list[dict[str, Any]]:
     return [{"part": "large", **found}]
 
 
-def pgmax(python: str | None, n: int, w: float) -> dict[str, Any]:
+def pgmax(python: str | None, name: str) -> dict[str, Any]:
     """Times of PGMax in its own environment."""
     if python is None:
         return {"none": "no interpreter with PGMax given"}
-    model = ising(n, w)
+    model = build(name)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "model.npz"
         np.savez(file, scope=model.scope, tables=model.tables, unary=model.unary)
-        command = [python, str(REFERENCE / "pgmax_grid.py"), str(file), str(TOL)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+        command = [python, str(REFERENCE / "pgmax_bp.py"), str(file), str(TOL)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+        except subprocess.TimeoutExpired:
+            return {"none": "no answer in 600 s of wall time"}
     if done.returncode:
         return {"none": (done.stderr.strip().splitlines() or ["no message"])[-1][:160]}
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def _run(answer: dict[str, Any] | None) -> str:
+    """Seconds and sweeps of one run."""
+    if answer is None:
+        return ""
+    return f"{common.number(answer['cpu'])} ({answer['sweeps']:.0f}{'' if answer['converged'] else ' -'})"
+
+
+def _pgmax(answer: dict[str, Any]) -> str:
+    if "none" in answer:
+        return "none"
+    return _run({"cpu": answer["cpu"], "sweeps": answer["iterations"], "converged": answer["reached"]})
 
 
 def _pgmax_cold(answer: dict[str, Any]) -> str:

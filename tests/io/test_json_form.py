@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import credo
 from credo.core.errors import CredoError, FormatError
 from credo.core.factor_graph import FactorGraph
-from credo.io.json_form import LISTED, read_json, write_json
+from credo.io.json_arrays import LISTED
+from credo.io.json_form import read_json, write_json
 from credo.models.bayes_net import BayesNet
 from credo.models.mrf import MarkovNet
 from random_models import graphs, networks
@@ -95,7 +96,7 @@ def damaged(**changes):
         (b"[1]", "expected a JSON object, got list"),
         (b"{}", "expected the format 'credo', version 1, got format None, version None"),
         (damaged(version=2), "version 1, got format 'credo', version 2"),
-        (damaged(model="Tree"), "expected the model BayesNet, MarkovNet or FactorGraph, got 'Tree'"),
+        (damaged(model="Tree"), "expected the model BayesNet, MarkovNet, FactorGraph, LogLinear or CRF, got 'Tree'"),
         (damaged(variables=7), "expected variables with equally many names and states"),
         (damaged(variables={"names": ["a"], "states": []}), "equally many names and states"),
         (damaged(variables={"names": ["a", "b"], "states": [2, 10**30]}), "expected a name and its states"),

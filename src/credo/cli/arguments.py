@@ -53,7 +53,7 @@ MethodOption = Annotated[
 MaxIterOption = Annotated[int, typer.Option("--max-iter", help="Most steps of an iterative method.")]
 TolOption = Annotated[float, typer.Option("--tol", help="Largest change that counts as converged.")]
 SecondsOption = Annotated[
-    float | None, typer.Option("--seconds", help="Most wall time of an iterative method.")
+    float | None, typer.Option("--seconds", help="Most wall time of an iterative method, or of a portfolio.")
 ]
 SeedOption = Annotated[int, typer.Option("--seed", help="Seed of the random numbers.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]

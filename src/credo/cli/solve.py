@@ -1,7 +1,8 @@
 """`credo solve`: the interface of the UAI competitions.
 
 The answer is written in the result format: the task on the first line, then log10 Z (PR), all
-marginals (MAR), a complete assignment (MAP) or the states of the query variables (MMAP).
+marginals (MAR), a complete assignment (MAP) or the states of the query variables (MMAP). Without a
+method a portfolio chooses by the width of the model, within the time given.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
+_SECONDS = 60.0  # of a portfolio, unless said otherwise
 TASKS = ("PR", "MAR", "MAP", "MMAP")
 
 
@@ -38,6 +40,9 @@ def run(
     method: MethodOption = None,
     seconds: SecondsOption = None,
     seed: SeedOption = 0,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Say the bounds, the gap and what is proven.")
+    ] = False,
     out: Annotated[
         str | None,
         typer.Option("--out", "-o", metavar="FILE", help="Where to write; standard output if absent."),
@@ -46,6 +51,7 @@ def run(
     """Solve a UAI problem and write the answer in the competition's format."""
     from ..core.errors import ConvergenceWarning
     from ..inference.base import infer
+    from ..inference.portfolio import solve
     from ..io.uai_results import read_evidence, read_query
 
     evidence_file, task = _task(rest)
@@ -55,18 +61,27 @@ def run(
     loaded = load_model(model)
     variables = loaded.to_factor_graph().variables
     asked = read_query(query, variables) if query is not None else []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # said below in one line
-        result = infer(
+    evidence = read_evidence(evidence_file, variables) if evidence_file is not None else None
+    maximise: Any = {"MAP": "all", "MMAP": asked}.get(task, ())
+    if method is None:
+        answer = solve(
             loaded,
-            method,
-            evidence=read_evidence(evidence_file, variables) if evidence_file is not None else None,
-            maximise={"MAP": "all", "MMAP": asked}.get(task, ()),  # type: ignore[arg-type]
-            seconds=seconds,
+            evidence,
+            maximise,
+            marginals=task == "MAR",
+            seconds=_SECONDS if seconds is None else seconds,
             seed=seed,
         )
+        result, remarks = answer.result, answer.sentences if verbose else ()
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # said below in one line
+            result = infer(loaded, method, evidence=evidence, maximise=maximise, seconds=seconds, seed=seed)
+        remarks = tuple(result.summary().splitlines()) if verbose else ()
     if not result.converged:
         note(f"{result.algorithm}: {result.status.value}: {result.status.advice}")
+    for remark in remarks:
+        note(remark)
     text = _answer(task, result, variables, asked)
     if out is None:
         typer.echo(text, nl=False)

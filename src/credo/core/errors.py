@@ -10,6 +10,7 @@ __all__ = [
     "ConvergenceError",
     "ConvergenceWarning",
     "CredoError",
+    "DataError",
     "EvidenceError",
     "FormatError",
     "MissingExtraError",
@@ -32,6 +33,10 @@ class ModelError(CredoError, ValueError):
 
 class EvidenceError(CredoError, ValueError):
     """Evidence names something unknown or cannot be used."""
+
+
+class DataError(CredoError, ValueError):
+    """Observations to learn from are empty, damaged or do not fit the model."""
 
 
 class ZeroProbabilityError(EvidenceError):

@@ -55,6 +55,7 @@ class Status(enum.Enum):
     OUT_OF_TIME = "out of time"
     DIVERGED = "diverged"
     INTERRUPTED = "interrupted"
+    STALLED = "stalled"
 
     @property
     def advice(self) -> str:
@@ -74,6 +75,7 @@ _ADVICE = {
     Status.OUT_OF_ITERATIONS: "max_iter was reached; raise it, or add damping",
     Status.OUT_OF_TIME: "the time given was used up; raise seconds, or loosen tol",
     Status.DIVERGED: "a value left the finite range; add damping, or use another method",
+    Status.STALLED: "no step improves any more though the slope is not zero; use another optimiser or method",
     Status.INTERRUPTED: "the run was stopped by hand; this is what was found so far",
 }
 

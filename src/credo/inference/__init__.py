@@ -1,6 +1,6 @@
 """What answers questions. Importing this folder registers every algorithm."""
 
-from . import bounds, exact, messages, search, variational
+from . import bounds, exact, messages, neural, search, variational
 from .base import Algorithm, Budget, IterativeAlgorithm, Problem, algorithms, infer, query, register, sample
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "exact",
     "infer",
     "messages",
+    "neural",
     "query",
     "register",
     "sample",

@@ -35,6 +35,8 @@ __all__ = ["Bracket", "Step", "bracket", "tighten"]
 
 _CLOSED = 1e-9  # relative gap at which rounding, not the methods, separates the bounds
 _OPERATIONS = 27.5  # log2 of the operations exact inference does in a second
+_GLANCE = 0.05  # effort of a first look at the width
+_HOPE = 4.0  # log2 of what a thorough search for an elimination order may gain over a glance
 _IDLE = 2  # turns without a gain after which a method is asked no more
 _FIRST = 0.04  # share of the time that goes to the first turn of each method
 _LAST_LEVEL = 12  # beyond this no setting becomes finer
@@ -193,11 +195,13 @@ class _Race:
 
     def exact(self) -> bool:
         """Answer exactly if that is forecast to fit into what is left of time and memory."""
-        ready = prepare(self.problem, 1.0)
-        try:
-            Limits(self.memory, _OPERATIONS + float(np.log2(max(self.left, 1e-3)))).refuse(ready.forecast)
-        except TooLargeError:
-            return False
+        affordable = _OPERATIONS + float(np.log2(max(self.left, 1e-3)))
+        for effort, hope in ((_GLANCE, _HOPE), (1.0, 0.0)):
+            try:
+                predicted = prepare(self.problem, effort).forecast
+                Limits(self.memory * 2**hope, affordable + hope).refuse(predicted)
+            except TooLargeError:
+                return False
         return self.turn("junction-tree", self.left) > 0 and self.is_done
 
     def run(self, bar: Progress) -> None:

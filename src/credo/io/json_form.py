@@ -9,14 +9,13 @@
 
 A MarkovNet or FactorGraph has "log_tables" (natural logarithms, null for a zero weight) instead of
 "tables", and "table_start" when factors share tables. Variables x0, x1, ... without labels are
-written {"prefix": "x", "sizes": [2, 2]}. Arrays of more than 4096 numbers are packed as
-{"dtype": "<f8" or "<i8", "base64": ...}, so that size and time stay those of the binary data.
+written {"prefix": "x", "sizes": [2, 2]}. A LogLinear has its weights and design matrix, a CRF its labels,
+weights and feature names instead of tables (`json_weights.py`). Arrays of more than 4096 numbers are
+packed as {"dtype": "<f8" or "<i8", "base64": ...}, so that size and time stay those of the binary data.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 from typing import Any
 
@@ -27,14 +26,17 @@ from ..core.factor import check_log_table
 from ..core.factor_graph import FactorGraph
 from ..core.variable import Variable, Variables
 from ..models.bayes_net import BayesNet
+from ..models.crf import CRF
+from ..models.log_linear import LogLinear
 from ..models.mrf import MarkovNet
 from .base import Format, register_format, wrong
+from .json_arrays import pack, unpack
+from .json_weights import read_crf, read_weights, write_crf, write_weights
 from .tables import MOST_ENTRIES, check_states, graph_of
 
 __all__ = ["read_json", "write_json"]
 
 VERSION = 1
-LISTED = 4096  # longer arrays are packed
 
 
 def write_json(model: Any) -> str:
@@ -48,27 +50,37 @@ def write_json(model: Any) -> str:
     >>> read_json(write_json(graph).encode()) == graph
     True
     """
+    if isinstance(model, CRF):
+        return _text(write_crf(model))
     graph = graph_of(model)
     parts: dict[str, Any] = {
         "format": "credo",
         "version": VERSION,
-        "model": "BayesNet" if isinstance(model, BayesNet) else _kind(model),
+        "model": _kind(model),
         "variables": _write_variables(graph.variables),
-        "scope_start": _pack(graph.scope_start),
-        "scope": _pack(graph.scope),
+        "scope_start": pack(graph.scope_start),
+        "scope": pack(graph.scope),
     }
     if isinstance(model, BayesNet):
-        parts["tables"] = _pack(model.flat_tables)
+        parts["tables"] = pack(model.flat_tables)
+    elif isinstance(model, LogLinear):
+        parts.update(write_weights(model))
     else:
         if not np.array_equal(graph.table_start, np.cumsum(graph.table_size) - graph.table_size):
-            parts["table_start"] = _pack(graph.table_start)
-        parts["log_tables"] = _pack(graph.log_tables)
+            parts["table_start"] = pack(graph.table_start)
+        parts["log_tables"] = pack(graph.log_tables)
+    return _text(parts)
+
+
+def _text(parts: dict[str, Any]) -> str:
     lines = [f" {json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in parts.items()]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def _kind(model: Any) -> str:
-    return "FactorGraph" if isinstance(model, FactorGraph) else "MarkovNet"
+    if isinstance(model, (BayesNet, FactorGraph, LogLinear)):
+        return next(k.__name__ for k in (BayesNet, FactorGraph, LogLinear) if isinstance(model, k))
+    return "MarkovNet"
 
 
 def _write_variables(variables: Variables) -> dict[str, Any]:
@@ -76,33 +88,32 @@ def _write_variables(variables: Variables) -> dict[str, Any]:
     if all(name == f"{prefix}{i}" for i, name in enumerate(variables.names)) and all(
         domain.states is None for domain in variables.domains
     ):
-        return {"prefix": prefix, "sizes": _pack(variables.sizes)}
+        return {"prefix": prefix, "sizes": pack(variables.sizes)}
     states = [d.size if d.states is None else list(d.states) for d in variables.domains]
     return {"names": list(variables.names), "states": states}
 
 
-def _pack(values: np.ndarray) -> Any:
-    if len(values) > LISTED:
-        kind = "<f8" if values.dtype.kind == "f" else "<i8"
-        return {"dtype": kind, "base64": base64.b64encode(values.astype(kind).tobytes()).decode()}
-    return [None if x == -np.inf else x for x in values.tolist()]
-
-
-def read_json(content: bytes, file: str = "<bytes>") -> BayesNet | MarkovNet | FactorGraph:
+def read_json(content: bytes, file: str = "<bytes>") -> BayesNet | MarkovNet | FactorGraph | LogLinear | CRF:
     """Read a model in JSON form."""
     parts = _parse(content, file)
     if parts.get("format") != "credo" or parts.get("version") != VERSION:
         got = f"format {parts.get('format')!r:.40}, version {parts.get('version')!r:.40}"
         raise FormatError(f"{file}: expected the format 'credo', version {VERSION}, got {got}")
     kind = parts.get("model")
-    if kind not in ("BayesNet", "MarkovNet", "FactorGraph"):
-        raise FormatError(f"{file}: expected the model BayesNet, MarkovNet or FactorGraph, got {kind!r:.40}")
+    if kind == "CRF":
+        return read_crf(parts, file)
+    if kind not in ("BayesNet", "MarkovNet", "FactorGraph", "LogLinear"):
+        raise FormatError(
+            f"{file}: expected the model BayesNet, MarkovNet, FactorGraph, LogLinear or CRF, got {kind!r:.40}"
+        )
     variables = _read_variables(parts.get("variables"), file)
-    start = _unpack(parts, "scope_start", np.int64, file)
-    scope = _unpack(parts, "scope", np.int64, file)
+    start = unpack(parts, "scope_start", np.int64, file)
+    scope = unpack(parts, "scope", np.int64, file)
     _check_slices(start, scope, len(variables), file)
     if kind == "BayesNet":
-        return BayesNet.from_flat(variables, start, scope, _unpack(parts, "tables", np.float64, file))
+        return BayesNet.from_flat(variables, start, scope, unpack(parts, "tables", np.float64, file))
+    if kind == "LogLinear":
+        return read_weights(parts, variables, start, scope, file)
     graph = _graph(parts, variables, start, scope, file)
     return graph if kind == "FactorGraph" else MarkovNet.from_graph(graph)
 
@@ -126,9 +137,9 @@ def _parse(content: bytes, file: str) -> dict[str, Any]:
 def _graph(
     parts: dict[str, Any], variables: Variables, start: np.ndarray, scope: np.ndarray, file: str
 ) -> FactorGraph:
-    logs = _unpack(parts, "log_tables", np.float64, file)
+    logs = unpack(parts, "log_tables", np.float64, file)
     check_log_table(logs, "log_tables")
-    table_start = _unpack(parts, "table_start", np.int64, file) if "table_start" in parts else None
+    table_start = unpack(parts, "table_start", np.int64, file) if "table_start" in parts else None
     if table_start is not None and (
         len(table_start) != len(start) - 1 or (len(table_start) and table_start.min() < 0)
     ):
@@ -138,7 +149,7 @@ def _graph(
 
 def _read_variables(part: Any, file: str) -> Variables:
     if isinstance(part, dict) and "sizes" in part:
-        sizes = _unpack(part, "sizes", np.int64, file)
+        sizes = unpack(part, "sizes", np.int64, file)
         check_states(file, sizes)
         return Variables.numbered(sizes, str(part.get("prefix", "x")))
     names, states = (part.get("names"), part.get("states")) if isinstance(part, dict) else (None, None)
@@ -155,28 +166,6 @@ def _read_variables(part: Any, file: str) -> Variables:
     made = Variables.of([Variable(n, s) for n, s in zip(names, states, strict=True)])
     check_states(file, made.sizes)
     return made
-
-
-def _unpack(parts: dict[str, Any], key: str, dtype: Any, file: str) -> np.ndarray:
-    """An array from a list (null is -inf in floats) or from packed bytes."""
-    part = parts.get(key)
-    code = "<i8" if dtype is np.int64 else "<f8"
-    kinds = (int,) if dtype is np.int64 else (int, float)
-    if isinstance(part, dict) and part.get("dtype") == code and isinstance(part.get("base64"), str):
-        try:
-            raw = base64.b64decode(part["base64"], validate=True)
-            return np.frombuffer(raw, dtype=code).astype(dtype)
-        except (binascii.Error, ValueError) as error:
-            raise FormatError(f"{file}: {key}: expected base64 of {code} numbers ({error})") from None
-    if isinstance(part, list):
-        if dtype is np.float64:
-            part = [-np.inf if x is None else x for x in part]
-        if all(isinstance(x, kinds) and not isinstance(x, bool) for x in part):
-            try:
-                return np.array(part, dtype=dtype)
-            except OverflowError:
-                pass
-    raise FormatError(f"{file}: {key}: expected a list of {'integers' if dtype is np.int64 else 'numbers'}")
 
 
 def _check_slices(start: np.ndarray, scope: np.ndarray, n: int, file: str) -> None:

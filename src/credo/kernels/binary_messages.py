@@ -12,12 +12,11 @@ import numba
 import numpy as np
 
 from .jit import inlined, jit
-from .messages import sift
 
 __all__ = [
+    "binary_beliefs",
     "binary_ordered",
     "binary_read",
-    "binary_residual",
     "binary_sweeps",
     "binary_sweeps_parallel",
     "cores",
@@ -41,7 +40,8 @@ def _larger_gap(change, new, old):
 
 
 @jit
-def _binary_beliefs(first, second, prior, ratio, belief):
+def binary_beliefs(first, second, prior, ratio, belief):
+    """Products of the prior ratio and all ratios at each variable."""
     belief[:] = prior
     for a in range(len(first)):
         belief[first[a]] *= ratio[a, 0]
@@ -58,7 +58,7 @@ def binary_sweeps(first, second, p, prior, ratio, sweeps, tol):
     """
     n = len(prior)
     belief = np.empty((2, n))
-    _binary_beliefs(first, second, prior, ratio, belief[0])
+    binary_beliefs(first, second, prior, ratio, belief[0])
     changes = np.zeros(sweeps)
     for turn in range(sweeps):
         now, ahead = turn % 2, 1 - turn % 2
@@ -85,7 +85,7 @@ def binary_ordered(order, first, second, p, prior, ratio, sweeps, tol):
     belief = np.empty(len(prior))
     changes = np.zeros(sweeps)
     for turn in range(sweeps):
-        _binary_beliefs(first, second, prior, ratio, belief)
+        binary_beliefs(first, second, prior, ratio, belief)
         change = 0.0
         row = order[turn % len(order)]
         for q in range(len(row)):
@@ -103,48 +103,6 @@ def binary_ordered(order, first, second, p, prior, ratio, sweeps, tol):
     return changes
 
 
-@jit
-def binary_residual(first, second, p, prior, around_start, around, ratio, updates, tol):
-    """As `log_residual` for pairwise binary factors; `around` lists 2 a + side per variable."""
-    m = len(first)
-    belief = np.empty(len(prior))
-    _binary_beliefs(first, second, prior, ratio, belief)
-    new = np.empty((m, 2))
-    key = np.empty(m)
-    for a in range(m):
-        new[a, 0], new[a, 1] = _binary_pair(
-            p, a, belief[first[a]], ratio[a, 0], belief[second[a]], ratio[a, 1]
-        )
-        key[a] = _larger_gap(_larger_gap(0.0, new[a, 0], ratio[a, 0]), new[a, 1], ratio[a, 1])
-    heap, place = np.arange(m), np.arange(m)
-    for k in range(m - 1, -1, -1):
-        sift(heap, place, key, k)
-    done = 0
-    while done < updates and m and key[heap[0]] >= tol:
-        a = heap[0]
-        done += 1
-        i, j = first[a], second[a]
-        belief[i] *= new[a, 0] / ratio[a, 0]
-        belief[j] *= new[a, 1] / ratio[a, 1]
-        ratio[a, 0], ratio[a, 1] = new[a, 0], new[a, 1]
-        key[a] = 0.0
-        sift(heap, place, key, place[a])
-        if done % 65536 == 0:
-            _binary_beliefs(first, second, prior, ratio, belief)
-        for side in range(2):
-            v = i if side == 0 else j
-            for g in range(around_start[v], around_start[v + 1]):
-                b = around[g] >> 1
-                if b == a:
-                    continue
-                new[b, 0], new[b, 1] = _binary_pair(
-                    p, b, belief[first[b]], ratio[b, 0], belief[second[b]], ratio[b, 1]
-                )
-                key[b] = _larger_gap(_larger_gap(0.0, new[b, 0], ratio[b, 0]), new[b, 1], ratio[b, 1])
-                sift(heap, place, key, place[b])
-    return done, key[heap[0]] if m else 0.0
-
-
 def cores():
     """Threads to use, at most 16; asked outside the kernels, which could not be cached otherwise."""
     return min(numba.get_num_threads(), 16)
@@ -160,7 +118,7 @@ def binary_sweeps_parallel(first, second, p, prior, ratio, sweeps, tol, blocks):
     n, m = len(prior), len(first)
     belief = np.empty(n)
     parts = np.ones((blocks, n))
-    _binary_beliefs(first, second, prior, ratio, belief)
+    binary_beliefs(first, second, prior, ratio, belief)
     changes = np.zeros(sweeps)
     worst = np.zeros(blocks)
     for turn in range(sweeps):
@@ -220,7 +178,7 @@ def binary_read(
     """Marginals, factor beliefs and the Bethe log Z of a binary state."""
     n, m = len(sizes), len(scope_start) - 1
     belief = np.empty(n)
-    _binary_beliefs(first, second, prior, ratio, belief)
+    binary_beliefs(first, second, prior, ratio, belief)
     marginals = np.ones(state_start[-1])
     entropy = np.zeros(n)
     for i in range(n):

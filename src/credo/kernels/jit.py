@@ -13,7 +13,7 @@ from typing import Any
 import numba
 from numba.core import event
 
-__all__ = ["inlined", "jit"]
+__all__ = ["inlined", "inner", "jit"]
 
 _FLAGS = {"contract", "reassoc", "arcp", "nsz"}
 
@@ -49,4 +49,11 @@ def inlined(function: Any) -> Any:
     per array and counts references, which costs more than the work on a few numbers.
     """
     options: dict[str, Any] = {"forceinline": True, "_nrt": False}
+    return numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_FLAGS, **options)(function)
+
+
+def inner(function: Any) -> Any:
+    """`inlined`, and never called from Python: without the entry points for that, compiling is quicker."""
+    options: dict[str, Any] = {"forceinline": True, "_nrt": False}
+    options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     return numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_FLAGS, **options)(function)

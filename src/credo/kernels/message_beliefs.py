@@ -12,7 +12,14 @@ import numpy as np
 
 from .jit import jit
 
-__all__ = ["cavity", "factor_depths", "log_beliefs", "log_factor_beliefs", "reweighted_log_z"]
+__all__ = [
+    "cavity",
+    "decode_states",
+    "factor_depths",
+    "log_beliefs",
+    "log_factor_beliefs",
+    "reweighted_log_z",
+]
 
 
 @jit
@@ -172,3 +179,54 @@ def factor_depths(scope_start, scope, neighbour_start, neighbour_edge, edge_fact
                         queue[tail] = j
                         tail += 1
     return depth
+
+
+@jit
+def decode_states(order, asked, scope_start, scope, sizes, state_start, tables, log_beliefs):
+    """States of the asked variables, chosen factor by factor given those chosen before; -1 for the others.
+
+    Each factor in `order` chooses the states of its asked variables that are still open: those of the
+    largest belief, summed over the variables that are not asked for. What no factor decides is decided by
+    the beliefs of the variables. Ties go to the lowest index.
+    """
+    factors, n = len(scope_start) - 1, len(sizes)
+    start = np.zeros(factors + 1, np.int64)
+    for a in range(factors):
+        size = 1
+        for e in range(scope_start[a], scope_start[a + 1]):
+            size *= sizes[scope[e]]
+        start[a + 1] = start[a] + size
+    states = np.full(n, -1, np.int64)
+    step = np.zeros(1 + np.max(np.diff(scope_start)) if factors else 1, np.int64)
+    for a in order:
+        first, last = scope_start[a], scope_start[a + 1]
+        count = 1
+        for e in range(last - 1, first - 1, -1):
+            is_open = asked[scope[e]] and states[scope[e]] < 0
+            step[e - first] = count if is_open else 0
+            count *= sizes[scope[e]] if is_open else 1
+        if count == 1:
+            for e in range(first, last):
+                if step[e - first] > 0:
+                    states[scope[e]] = 0  # one state left
+            continue
+        total = np.zeros(count)
+        for entry in range(start[a + 1] - start[a]):
+            rest, place, fits = entry, 0, True
+            for e in range(last - 1, first - 1, -1):
+                i = scope[e]
+                digit = rest % sizes[i]
+                rest //= sizes[i]
+                place += step[e - first] * digit
+                fits = fits and (not asked[i] or states[i] < 0 or states[i] == digit)
+            if fits:
+                total[place] += tables[start[a] + entry]
+        best = total.argmax()
+        if total[best] > 0.0:
+            for e in range(first, last):
+                if step[e - first] > 0:
+                    states[scope[e]] = (best // step[e - first]) % sizes[scope[e]]
+    for i in range(n):
+        if asked[i] and states[i] < 0:
+            states[i] = log_beliefs[state_start[i] : state_start[i + 1]].argmax()
+    return states

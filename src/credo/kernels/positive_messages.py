@@ -14,12 +14,15 @@ from __future__ import annotations
 import numpy as np
 
 from .jit import inlined, jit
-from .messages import sift
 
 __all__ = [
+    "all_messages",
     "constant_messages",
-    "linear_residual",
+    "divide",
+    "extent",
+    "linear_beliefs",
     "linear_sweeps",
+    "store",
     "survey",
 ]
 
@@ -28,7 +31,7 @@ _U = np.uint64  # unsigned positions spare the test for negative indices at each
 
 
 @inlined
-def _divide(belief, b, messages, g, size, work, c):
+def divide(belief, b, messages, g, size, work, c):
     """Cavity of one edge, belief over message, from position c of `work` on."""
     if size == 2:
         work[c], work[c + _U(1)] = belief[b] / messages[g], belief[b + _U(1)] / messages[g + _U(1)]
@@ -107,7 +110,7 @@ def _binary_triple(psi, t, work, width, out):
 
 
 @inlined
-def _all_messages(psi, t, n, dims, work, width, out, spare):
+def all_messages(psi, t, n, dims, work, width, out, spare):
     """All messages of a table of n >= 2 variables that begins at t of `psi`.
 
     In `work` the cavity of axis j begins at j * width, its message at out + j * width, and from
@@ -141,7 +144,7 @@ def _all_messages(psi, t, n, dims, work, width, out, spare):
 
 
 @inlined
-def _store(work, new, c, size, messages, g, belief, b, asynchronous):
+def store(work, new, c, size, messages, g, belief, b, asynchronous):
     """Normalise the message at `new` to mean one and put it in place; returns its change in probability.
 
     The belief takes it at once (with the cavity at c), or is one that gathers all new messages.
@@ -192,7 +195,7 @@ def _gather(belief, half, place, edge_state_start, messages):
 
 
 @jit
-def _extent(factors, scope_start, scope, sizes):
+def extent(factors, scope_start, scope, sizes):
     """The largest state count, arity and table among these factors."""
     widest, arity, largest = 1, 2, 1
     for q in range(len(factors)):
@@ -216,7 +219,7 @@ def linear_sweeps(
     `constant` holds the product of the constant messages per state; messages have mean one, so that
     products stay near one. Returns the largest change of each sweep done.
     """
-    widest, arity, largest = _extent(order[0], scope_start, scope, sizes)
+    widest, arity, largest = extent(order[0], scope_start, scope, sizes)
     place = np.full(len(scope), _U(2 * len(constant)))
     for q in range(order.shape[1]):
         for e in range(scope_start[order[0, q]], scope_start[order[0, q] + 1]):
@@ -246,10 +249,10 @@ def linear_sweeps(
                 g = _U(edge_state_start[first + j])
                 size = _U(edge_state_start[first + j + _U(1)]) - g
                 dims[j] = size
-                _divide(belief, place[first + j] + _U(now) * size, messages, g, size, work, j * width)
-            _all_messages(psi, _U(table_start[a]), n, dims, work, width, out, spare)
+                divide(belief, place[first + j] + _U(now) * size, messages, g, size, work, j * width)
+            all_messages(psi, _U(table_start[a]), n, dims, work, width, out, spare)
             for j in range(n):
-                moved = _store(
+                moved = store(
                     work, out + j * width, j * width, dims[j], messages, _U(edge_state_start[first + j]),
                     belief, place[first + j] + _U(ahead) * dims[j], asynchronous,
                 )  # fmt: skip
@@ -260,36 +263,8 @@ def linear_sweeps(
     return changes
 
 
-@inlined
-def _propose(
-    a, scope_start, scope, state_start, edge_state_start, psi, table_start, belief, messages, fresh, dims,
-    work, width, out, spare,
-):  # fmt: skip
-    """New messages of factor a into `fresh`, nothing else; returns their change in probability."""
-    first = _U(scope_start[a])
-    n = _U(scope_start[a + 1]) - first
-    for j in range(n):
-        e = first + j
-        g = _U(edge_state_start[e])
-        dims[j] = _U(edge_state_start[e + _U(1)]) - g
-        _divide(belief, _U(state_start[scope[e]]), messages, g, dims[j], work, j * width)
-    _all_messages(psi, _U(table_start[a]), n, dims, work, width, out, spare)
-    change = 0.0
-    for j in range(n):
-        g, new, total, moved = _U(edge_state_start[first + j]), out + j * width, 0.0, 0.0
-        for k in range(dims[j]):
-            total += work[new + k]
-        total = float(dims[j]) / total
-        for k in range(dims[j]):
-            value = work[new + k] * total
-            moved = max(moved, abs(value - messages[g + k]))
-            fresh[g + k] = value
-        change = max(change, moved / float(dims[j]))
-    return change
-
-
 @jit
-def _beliefs(active, scope_start, scope, state_start, edge_state_start, constant, messages, belief):
+def linear_beliefs(active, scope_start, scope, state_start, edge_state_start, constant, messages, belief):
     """Products of all messages at each variable."""
     belief[:] = constant
     for q in range(len(active)):
@@ -297,58 +272,6 @@ def _beliefs(active, scope_start, scope, state_start, edge_state_start, constant
             s, g = state_start[scope[e]], edge_state_start[e]
             for k in range(edge_state_start[e + 1] - g):
                 belief[s + k] *= messages[g + k]
-
-
-@jit
-def linear_residual(
-    active, scope_start, scope, sizes, state_start, edge_state_start, neighbour_start, neighbour_edge,
-    edge_factor, psi, table_start, constant, messages, updates, tol,
-):  # fmt: skip
-    """As `log_residual`, in positive numbers: always the factor whose messages would change most; in place.
-
-    Returns the number of updates done and the largest residual left.
-    """
-    factors = len(scope_start) - 1
-    widest, arity, largest = _extent(active, scope_start, scope, sizes)
-    work = np.empty(2 * arity * (widest + largest))
-    dims = np.zeros(arity, np.uint64)
-    width, out, spare = _U(widest), _U(arity * widest), _U(2 * arity * widest)
-    belief, fresh = np.empty(len(constant)), messages.copy()
-    _beliefs(active, scope_start, scope, state_start, edge_state_start, constant, messages, belief)
-    key, place = np.full(factors, -1.0), np.zeros(factors, np.int64)
-    heap = active.copy()
-    for q in range(len(heap)):
-        place[heap[q]] = q
-        key[heap[q]] = _propose(
-            heap[q], scope_start, scope, state_start, edge_state_start, psi, table_start, belief, messages,
-            fresh, dims, work, width, out, spare,
-        )  # fmt: skip
-    for q in range(len(heap) - 1, -1, -1):
-        sift(heap, place, key, q)
-    done = 0
-    while done < updates and len(heap) and key[heap[0]] >= tol:
-        a = heap[0]
-        done += 1
-        for e in range(scope_start[a], scope_start[a + 1]):
-            s = state_start[scope[e]]
-            for g in range(edge_state_start[e], edge_state_start[e + 1]):
-                belief[s] *= fresh[g] / messages[g]
-                messages[g] = fresh[g]
-                s += 1
-        key[a] = 0.0
-        sift(heap, place, key, place[a])
-        if done % 65536 == 0:  # running products pile up rounding
-            _beliefs(active, scope_start, scope, state_start, edge_state_start, constant, messages, belief)
-        for e in range(scope_start[a], scope_start[a + 1]):
-            for g in range(neighbour_start[scope[e]], neighbour_start[scope[e] + 1]):
-                b = edge_factor[neighbour_edge[g]]
-                if b != a and key[b] >= 0.0:
-                    key[b] = _propose(
-                        b, scope_start, scope, state_start, edge_state_start, psi, table_start, belief,
-                        messages, fresh, dims, work, width, out, spare,
-                    )  # fmt: skip
-                    sift(heap, place, key, place[b])
-    return done, key[heap[0]] if len(heap) else 0.0
 
 
 @jit

@@ -102,6 +102,24 @@ class LogLinear:
         shape = (int(table_start[-1]), len(self._weights))
         self._design = sparse.csr_array((np.concatenate([np.empty(0), *values]), index), shape=shape)
 
+    @classmethod
+    def from_design(
+        cls, variables: Variables, scope_start: Any, scope: Any, design: Any, fixed: Any, weights: Any
+    ) -> LogLinear:
+        """Make a model of its flat parts: CSR scopes, sparse D, fixed log tables and weights."""
+        from scipy import sparse
+
+        made = cls.__new__(cls)
+        made._variables, made._weights = variables, _weights(weights)
+        made._scope_start = np.ascontiguousarray(scope_start, dtype=np.int64)
+        made._scope = np.ascontiguousarray(scope, dtype=np.int64)
+        made._fixed = np.ascontiguousarray(fixed, dtype=np.float64)
+        made._design = sparse.csr_array(design)
+        shape = (len(made._fixed), len(made._weights))
+        if made._design.shape != shape:
+            raise ModelError(f"design: expected shape {shape}, got {made._design.shape}")
+        return made
+
     @property
     def variables(self) -> Variables:
         """The ordered set of variables."""
@@ -116,6 +134,11 @@ class LogLinear:
     def design(self) -> Any:
         """Sparse matrix D with `log_tables = D @ weights + fixed`."""
         return self._design
+
+    @property
+    def fixed(self) -> np.ndarray:
+        """What the features without a parameter add to the log tables, (entries,)."""
+        return self._fixed
 
     def with_weights(self, weights: Any) -> LogLinear:
         """Make a model with the same features and other weights."""

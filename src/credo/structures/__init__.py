@@ -10,6 +10,7 @@ from .elimination import EliminationOrder, elimination_order, induced_width
 from .graph import UndirectedGraph, connected_components, primal_graph
 from .independence import Statement, independencies, independent, is_i_map
 from .junction_tree import JunctionTree, junction_tree
+from .mini_buckets import MiniBuckets, mini_bucket_order, mini_buckets
 from .planar import planar_faces
 from .recognise import (
     bipartition,
@@ -70,6 +71,7 @@ __all__ = [
     "FactorSplit",
     "Forests",
     "JunctionTree",
+    "MiniBuckets",
     "Region",
     "RegionGraph",
     "Statement",
@@ -113,6 +115,8 @@ __all__ = [
     "markov_blanket",
     "maximal_cliques",
     "maximum_cardinality_search",
+    "mini_bucket_order",
+    "mini_buckets",
     "moralise",
     "one_factor_per_edge",
     "perfect_elimination_order",

@@ -25,7 +25,7 @@ import numpy as np
 from ...core import check
 from ...core.factor_graph import FactorGraph
 from ...core.result import Assignment, Estimate, Result, Status
-from ...kernels.message_beliefs import factor_depths
+from ...kernels.message_beliefs import decode_states, factor_depths
 from ..base import Budget, IterativeAlgorithm, Problem, register
 from ..value import value_of
 from . import engine
@@ -117,24 +117,17 @@ def _decode(problem: Problem, found: Readout) -> np.ndarray:
     From the roots of a spanning forest outwards, so that ties are broken consistently: on a tree the
     result attains the maximum. Ties go to the lowest index.
     """
-    graph, w = problem.graph, problem.graph.wiring
-    states = np.full(len(w.sizes), -1, dtype=np.int64)
-    asked = problem.temperatures == 0
+    w = problem.graph.wiring
     depth = factor_depths(w.scope_start, w.scope, w.neighbour_start, w.neighbour_edge, w.edge_factor)
-    for a in np.argsort(depth, kind="stable").tolist():
-        scope = graph.scope_of(a)
-        open_ = asked[scope] & (states[scope] < 0)
-        if not open_.any():
-            continue
-        summed = tuple(np.flatnonzero(~asked[scope]).tolist())
-        table = found.factor_marginals[a].sum(axis=summed)
-        chosen = scope[asked[scope]]
-        where = tuple(slice(None) if states[i] < 0 else states[i] for i in chosen.tolist())
-        free = chosen[states[chosen] < 0]
-        part = table[where]
-        if part.max() > 0:
-            states[free] = np.unravel_index(int(part.argmax()), part.shape)
-    start = graph.variables.state_start
-    for i in np.flatnonzero(asked & (states < 0)).tolist():
-        states[i] = int(found.log_beliefs[start[i] : start[i + 1]].argmax())
-    return states
+    return np.asarray(
+        decode_states(
+            np.argsort(depth, kind="stable"),
+            problem.temperatures == 0,
+            w.scope_start,
+            w.scope,
+            w.sizes,
+            w.state_start,
+            found.factor_marginals.flat,
+            found.log_beliefs,
+        )
+    )

@@ -17,7 +17,7 @@ from ...core.factor_graph import FactorGraph
 from ...core.result import Status
 from ...kernels import messages as kernel
 from ..base import Budget, ContradictoryRowError, Problem
-from .forms import LogForm, choose_form
+from .forms import choose_form, safe_form
 from .readout import Readout
 from .sweeps import SCHEDULES, Schedule, Sweep, Weighted, is_forest, orders
 
@@ -37,17 +37,19 @@ __all__ = [
 ]
 
 _TINY = 1e-280  # below, doubles lose digits
-_CHUNK = 16  # sweeps between two looks at the clock
+_CHUNK = 16  # sweeps between two looks at the clock, on large models;
+_ENTRIES = 1 << 21  # on small ones, table entries passed between two looks
 _FAINT = -30.0  # log of what stands for zero in a warm start
 
 
 class MessageState(NamedTuple):
     """Messages in the form the kernels use; `log_messages(state)` gives them as logarithms."""
 
-    form: Any  # LogForm, LinearForm or BinaryForm
+    form: Any  # one of those in forms.py
     values: np.ndarray  # messages in that form
     turn: int  # sweeps done, for schedules with several orders
     rng: np.random.Generator  # for random orders
+    due: np.ndarray | None = None  # what the residual schedule has pending
 
 
 def start(
@@ -91,20 +93,22 @@ def advance(
     problem: Problem, state: MessageState, weights: Weighted, schedule: Schedule, count: int, tol: float
 ) -> tuple[MessageState, np.ndarray]:
     """Up to `count` sweeps (a few at most at a time); the new state and the change of each."""
-    count = min(count, _CHUNK)
-    values = state.values.copy()
-    sweep = Sweep(schedule, state.turn, count, tol, state.rng)
+    count = min(count, max(_CHUNK, _ENTRIES // (1 + len(problem.graph.log_tables))))
+    values, due = state.values.copy(), None
+    if schedule == "residual":
+        due = state.form.all_due() if state.due is None else state.due.copy()
+    sweep = Sweep(schedule, state.turn, count, tol, state.rng, due)
     changes = state.form.sweeps(values, weights, sweep)
     if state.form.is_guess and not _is_in_range(values, changes):
         # Messages left the doubles: begin again with logarithms.
-        state = state._replace(form=LogForm(problem))
-        values = state.form.uniform()
+        state = state._replace(form=safe_form(problem))
+        values, due = state.form.uniform(), None
         changes = state.form.sweeps(values, weights, sweep)
     if len(changes) and changes[-1] < 0:
         if problem.is_sum or problem.is_max:
             raise problem.contradiction()
         changes[-1] = np.inf  # messages about best states excluded each other: a failure of theirs alone
-    return state._replace(values=values, turn=state.turn + len(changes)), changes
+    return state._replace(values=values, turn=state.turn + len(changes), due=due), changes
 
 
 def _is_in_range(values: np.ndarray, changes: np.ndarray) -> bool:

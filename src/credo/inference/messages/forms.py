@@ -1,8 +1,8 @@
 """The three forms in which messages are kept: ratios, positive numbers, logarithms.
 
-    BinaryForm   one ratio per message: plain BP, pairwise binary, positive tables of moderate range
-    LinearForm   positive numbers: plain BP, any arity and state counts, positive tables of moderate range
-    LogForm      everything else: zeros, maxima, weights, powers
+    _Binary   one ratio per message: plain BP, pairwise binary, positive tables of moderate range
+    _Linear   positive numbers: plain BP, any arity and state counts, positive tables of moderate range
+    _Log      everything else: zeros, maxima, weights, powers
 
 A range is moderate if the products of messages at a variable cannot leave the double range. Each form
 turns log messages into its own and back, sweeps, and reads off beliefs.
@@ -19,11 +19,11 @@ import numpy as np
 from ...kernels import messages as log_kernel
 from ...kernels import positive_messages
 from ..base import Problem
-from .positive_forms import BinaryForm, LinearForm
+from .positive_forms import _Binary, _Linear
 from .readout import Readout, read_logs, uniform_logs
 from .sweeps import Sweep, Weighted, orders
 
-__all__ = ["LogForm", "choose_form"]
+__all__ = ["choose_form", "safe_form"]
 
 _SAFE_LOG = 300.0  # log range of a product of messages; times another one it stays inside the doubles
 
@@ -38,35 +38,49 @@ def choose_form(problem: Problem, weights: Weighted) -> Any:
         if spread < _SAFE_LOG:
             active = np.flatnonzero(free >= 2)
             if w.sizes.max(initial=1) <= 2 and free.max(initial=0) <= 2 and not guessed:
-                return BinaryForm(problem, free, active)
-            return LinearForm(problem, free, active, guessed)
-    return LogForm(problem)
+                return _Binary(problem, free, active)
+            return _Linear(problem, free, active, guessed)
+    return _Log(problem)
+
+
+def safe_form(problem: Problem) -> Any:
+    """The form that holds any messages."""
+    return _Log(problem)
 
 
 @dataclass(frozen=True, eq=False)
-class LogForm:
+class _Log:
     """Logarithms; any task, weights and zeros."""
 
     problem: Problem
     is_guess: ClassVar[bool] = False
 
     def uniform(self) -> np.ndarray:
+        """Uniform messages."""
         return uniform_logs(self.problem.graph)
 
     def from_log(self, messages: np.ndarray) -> np.ndarray:
+        """Log messages in this form."""
         return messages.copy()
 
     def to_log(self, values: np.ndarray) -> np.ndarray:
+        """Messages of this form as normalised logarithms."""
         return values
 
     def read(self, problem: Problem, values: np.ndarray, weights: Weighted) -> Readout:
+        """Beliefs and the Bethe value."""
         return read_logs(problem, values, weights.power)
+
+    def all_due(self) -> np.ndarray:
+        """Nothing: each sweep of the residual schedule computes all residuals anew."""
+        return np.empty(0)
 
     @cached_property
     def _active(self) -> np.ndarray:
         return np.flatnonzero(np.diff(self.problem.graph.scope_start) > 0)
 
     def sweeps(self, values: np.ndarray, weights: Weighted, sweep: Sweep) -> np.ndarray:
+        """Sweep in place; the change of each."""
         graph, w = self.problem.graph, self.problem.graph.wiring
         common = (w.scope_start, w.scope, w.sizes, w.state_start, w.edge_state_start)
         tables = (graph.log_tables, w.table_start, self.problem.temperatures)

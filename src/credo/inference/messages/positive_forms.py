@@ -1,13 +1,14 @@
 """The two fast forms of messages, for plain BP on positive tables of moderate range.
 
-    BinaryForm   one ratio m(1) / m(0) per message: pairwise binary models
-    LinearForm   positive numbers: any arity and state counts
+    _Binary   one ratio m(1) / m(0) per message: pairwise binary models
+    _Linear   positive numbers: any arity and state counts
 
 Factors with a single free variable send the same message at all times; both forms take those out.
 """
 
 from __future__ import annotations
 
+import abc
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,13 +22,13 @@ from ..base import Problem
 from .readout import Readout, read_logs, uniform_logs
 from .sweeps import Sweep, Weighted, orders
 
-__all__ = ["BinaryForm", "LinearForm"]
+__all__: list[str] = []
 
 _PARALLEL_FROM = 200_000  # pairwise factors from which two threads pay
 
 
 @dataclass(frozen=True, eq=False)
-class _Positive:
+class _Positive(abc.ABC):
     """What the two fast forms share: factors that send the same message at all times."""
 
     problem: Problem
@@ -69,9 +70,13 @@ class _Positive:
         )
         return done
 
+    @abc.abstractmethod
+    def all_due(self) -> np.ndarray:
+        """What the residual schedule has pending at first: everything."""
+
 
 @dataclass(frozen=True, eq=False)
-class LinearForm(_Positive):
+class _Linear(_Positive):
     """Positive numbers; plain BP."""
 
     @cached_property
@@ -81,6 +86,18 @@ class LinearForm(_Positive):
         top = np.maximum.reduceat(self._constant, start[:-1]) if len(start) > 1 else self._constant
         return _scaled_tables(self.problem.graph), np.exp(self._constant - np.repeat(top, np.diff(start)))
 
+    def all_due(self) -> np.ndarray:
+        """One estimate per factor."""
+        return _all_due(self.problem.graph.n_factors)
+
+    @cached_property
+    def _around(self) -> tuple[np.ndarray, np.ndarray]:
+        """The active factors around each variable."""
+        w = self.problem.graph.wiring
+        edges = np.flatnonzero(self.free[w.edge_factor] >= 2)
+        start, around = _grouped(w.scope[edges], len(w.sizes))
+        return start, w.edge_factor[edges[around]]
+
     @cached_property
     def _log_size(self) -> np.ndarray:
         """Log of the state count, per entry: messages here have mean one instead of sum one."""
@@ -88,31 +105,37 @@ class LinearForm(_Positive):
         return np.repeat(np.log(w.sizes[w.scope]), w.sizes[w.scope])
 
     def uniform(self) -> np.ndarray:
+        """Uniform messages."""
         return self.from_log(uniform_logs(self.problem.graph))
 
     def from_log(self, messages: np.ndarray) -> np.ndarray:
+        """Log messages in this form."""
         return np.exp(self._with_constants(messages) + self._log_size)
 
     def to_log(self, values: np.ndarray) -> np.ndarray:
+        """Messages of this form as normalised logarithms."""
         return np.asarray(np.log(values) - self._log_size)
 
     def read(self, problem: Problem, values: np.ndarray, weights: Weighted) -> Readout:
+        """Beliefs and the Bethe value."""
         return read_logs(problem, self.to_log(values), weights.power)
 
     def sweeps(self, values: np.ndarray, weights: Weighted, sweep: Sweep) -> np.ndarray:
+        """Sweep in place; the change of each."""
         graph, w = self.problem.graph, self.problem.graph.wiring
         psi, constant = self._arrays
         if sweep.schedule == "residual":
+            due = self.all_due() if sweep.due is None else sweep.due
             common = (w.scope_start, w.scope, w.sizes, w.state_start, w.edge_state_start)
-            around = (w.neighbour_start, w.neighbour_edge, w.edge_factor)
             return np.asarray(
                 residual_messages.linear_residual(
                     self.active,
                     *common,
-                    *around,
+                    *self._around,
                     psi,
                     w.table_start,
                     constant,
+                    due,
                     values,
                     sweep.most,
                     sweep.tol,
@@ -139,7 +162,7 @@ class LinearForm(_Positive):
 
 
 @dataclass(frozen=True, eq=False)
-class BinaryForm(_Positive):
+class _Binary(_Positive):
     """One ratio m(1) / m(0) per message; plain BP on pairwise binary models."""
 
     @cached_property
@@ -157,22 +180,28 @@ class BinaryForm(_Positive):
             w.table_start,
         )
 
+    def all_due(self) -> np.ndarray:
+        """One estimate per variable."""
+        return _all_due(len(self.problem.graph.variables))
+
     @cached_property
     def _around(self) -> tuple[np.ndarray, np.ndarray]:
+        """Twice the place of a factor in `active`, plus one for its second variable, by variable."""
         first, second, _, prior, _ = self._arrays
         ends = np.stack([first, second], axis=1).ravel()
-        around = np.argsort(ends, kind="stable")
-        start = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=len(prior)))])
-        return start.astype(np.int64), around.astype(np.int64)
+        return _grouped(ends, len(prior))
 
     def uniform(self) -> np.ndarray:
+        """Uniform messages."""
         return np.ones((len(self.active), 2))
 
     def from_log(self, messages: np.ndarray) -> np.ndarray:
+        """Log messages in this form."""
         at = self.problem.graph.wiring.edge_state_start[self._arrays[4]]
         return np.exp(messages[at + 1] - messages[at])
 
     def to_log(self, values: np.ndarray) -> np.ndarray:
+        """Messages of this form as normalised logarithms."""
         w = self.problem.graph.wiring
         messages = self._with_constants(uniform_logs(self.problem.graph))
         at = w.edge_state_start[self._arrays[4]]
@@ -181,6 +210,7 @@ class BinaryForm(_Positive):
         return messages
 
     def read(self, problem: Problem, values: np.ndarray, weights: Weighted) -> Readout:
+        """Beliefs and the Bethe value."""
         graph, w = problem.graph, problem.graph.wiring
         first, second, rows, prior, _ = self._arrays
         marginals, tables, value = binary_messages.binary_read(
@@ -207,11 +237,13 @@ class BinaryForm(_Positive):
             )
 
     def sweeps(self, values: np.ndarray, weights: Weighted, sweep: Sweep) -> np.ndarray:
+        """Sweep in place; the change of each."""
         first, second, rows, prior, _ = self._arrays
         if sweep.schedule == "residual":
+            due = self.all_due() if sweep.due is None else sweep.due
             return np.asarray(
                 residual_messages.binary_residual(
-                    first, second, rows, prior, *self._around, values, sweep.most, sweep.tol
+                    first, second, rows, prior, *self._around, due, values, sweep.most, sweep.tol
                 )
             )
         if sweep.schedule == "flooding":
@@ -232,6 +264,17 @@ class BinaryForm(_Positive):
                 place[order], first, second, rows, prior, values, sweep.most, sweep.tol
             )
         )
+
+
+def _all_due(senders: int) -> np.ndarray:
+    """Infinite estimates, and no change so far in this round."""
+    return np.append(np.full(senders, np.inf), 0.0)
+
+
+def _grouped(ends: np.ndarray, variables: int) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of `ends` by variable, and where each variable's begin."""
+    start = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=variables))])
+    return start, np.argsort(ends, kind="stable")
 
 
 def _scaled_tables(graph: FactorGraph) -> np.ndarray:

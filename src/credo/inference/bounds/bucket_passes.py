@@ -1,0 +1,250 @@
+"""What the mini-bucket methods share: mini-buckets of a problem, their tables, and passes over them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from ...core.errors import TooLargeError
+from ...core.factor_graph import FactorGraph
+from ...core.result import Assignment, Estimate, Result, Status
+from ...kernels import mini_bucket_tables as tabled
+from ...kernels import mini_buckets as kernel
+from ...structures.mini_buckets import MiniBuckets, mini_bucket_order, mini_buckets
+from ..base import Problem
+from ..exact.tree import machine_gigabytes
+from ..value import value_of
+from .possible import possible_state
+
+__all__ = ["Bound", "BucketPasses", "Tables", "bucket_passes", "finish", "first_weights", "one_state"]
+
+Bound = Literal["upper", "lower"]
+
+_LEAST = 16  # entries below which a table is not shrunk to save room
+_MET = 1e-9  # relative gap at which a bound counts as met: rounding of sums of many logs
+_NEVER = -1e-300  # a weight whose powered sum is the minimum
+_NEGATIVE = 0.5  # first size of each negative weight, as a share of the temperature
+
+
+class Tables(NamedTuple):
+    """Costs and messages of one pass, flat, in the layout of `MiniBuckets`."""
+
+    theta: np.ndarray  # the model's factors and all shifts: adding up to the model
+    weight: np.ndarray  # (count,) powers; those of a bucket sum to its temperature
+    psi: np.ndarray  # theta with the messages of the children
+    message: np.ndarray  # powered sums of psi over each mini-bucket's own variable
+    value: float  # the bound
+
+
+@dataclass(frozen=True)
+class BucketPasses:
+    """Mini-buckets of a problem, ready to be swept."""
+
+    buckets: MiniBuckets
+    layout: tabled.Layout
+    theta: np.ndarray  # the factors' log tables, added up per mini-bucket
+    constant: float  # of factors with empty scopes
+    temperatures: np.ndarray  # (n,) of the problem
+    is_exact: bool  # whether no bucket is split, along an order that is the problem's
+
+    def evaluate(self, theta: np.ndarray, weight: np.ndarray) -> Tables:
+        """One forward pass without shifts."""
+        return self.forward(theta, weight, None, None, 0.0, "upper", gradient=False)[0]
+
+    def forward(
+        self,
+        theta: np.ndarray,
+        weight: np.ndarray,
+        message: np.ndarray | None,
+        context: np.ndarray | None,
+        step: float,
+        bound: Bound,
+        *,
+        gradient: bool,
+    ) -> tuple[Tables, float]:
+        """One forward pass that shifts costs by `step`, and the disagreement it met; changes no argument."""
+        theta = theta.copy() if step > 0 else theta
+        psi = np.empty(len(theta))
+        known = message is not None and context is not None
+        message = np.empty(int(self.buckets.message_start[-1])) if message is None else message.copy()
+        context = message if context is None else context
+        value, apart = kernel.forward(
+            self.layout, theta, weight, psi, message, context, known, step, bound == "lower", gradient
+        )
+        return Tables(theta, weight, psi, message, value + self.constant), apart
+
+    def backward(self, tables: Tables, heat: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Contexts for the next forward pass, conditional entropies, and marginals of all variables."""
+        buckets = self.buckets
+        sizes = buckets.sizes[buckets.order]
+        start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        context = np.zeros(len(tables.message))
+        entropy = np.empty(len(buckets))
+        by_rank = np.empty(int(start[-1]))
+        kernel.backward(
+            self.layout, tables.weight, tables.psi, tables.message, heat, context, entropy, start, by_rank
+        )
+        return context, entropy, self._by_variable(by_rank, start)
+
+    def _by_variable(self, by_rank: np.ndarray, start: np.ndarray) -> np.ndarray:
+        """Normalised rows in the order of the variables; rows without mass are even."""
+        buckets = self.buckets
+        sizes = buckets.sizes
+        first = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        flat = np.arange(first[-1]) + np.repeat(start[buckets.rank] - first[:-1], sizes)
+        rows = np.maximum(by_rank[flat], 0.0) if len(flat) else np.empty(0)
+        total = np.add.reduceat(rows, first[:-1]) if len(sizes) else np.empty(0)
+        even = np.repeat(total <= 0, sizes)
+        return np.where(even, 1.0, rows) / np.repeat(np.where(total > 0, total, sizes), sizes)
+
+    def decode(self, psi: np.ndarray) -> np.ndarray:
+        """One state per variable, last eliminated first, each the best given those before it."""
+        states = np.zeros(len(self.temperatures), dtype=np.int64)
+        kernel.decode(self.layout, self.buckets.scope, self.buckets.order, psi, states)
+        return states
+
+
+def bucket_passes(
+    problem: Problem,
+    ibound: int | None,
+    max_table: int,
+    *,
+    most: float = 2.0**21,
+    free: bool = False,
+) -> BucketPasses:
+    """Mini-buckets along an order that respects the problem's levels, or along any if `free`.
+
+    Without an `ibound`, `max_table` is lowered until all tables together have at most `most` entries: room in
+    entries is used better than room in variables where state counts differ.
+    """
+    graph = problem.graph
+    levels = np.zeros_like(problem.levels) if free else problem.levels
+    order = mini_bucket_order(graph, levels)
+    joined = len(order) if ibound is None else ibound
+    buckets = mini_buckets(graph, order, ibound=joined, max_table=max_table)
+    while ibound is None and max_table > _LEAST and buckets.table_start[-1] > most:
+        max_table //= 2
+        buckets = mini_buckets(graph, order, ibound=joined, max_table=max_table)
+    entries = 5.0 * float(buckets.table_start[-1])  # tables before and after a step, and messages
+    if entries * 8 > machine_gigabytes() * 2**30 / 2:
+        raise TooLargeError(
+            f"mini-buckets need {entries * 8 / 2**30:.3g} GB: more than half of this machine's memory; "
+            "lower ibound or max_table"
+        )
+    layout, home_start, home = graph.memo.recall(
+        (
+            "mini-bucket layout",
+            graph.structure_key,
+            order.tobytes(),
+            joined,
+            max_table,
+            problem.temperatures.tobytes(),
+        ),
+        lambda: _layout(graph, buckets, problem.temperatures),
+    )
+    theta = np.zeros(int(buckets.table_start[-1]))
+    constant = tabled.gather(
+        buckets.factor_home, home_start, home, graph.table_start, graph.log_tables, layout, theta
+    )
+    heat = problem.temperatures
+    exact = buckets.is_exact and (not free or bool((heat == heat[:1]).all()))
+    return BucketPasses(buckets, layout, theta, float(constant), heat, exact)
+
+
+def _layout(
+    graph: FactorGraph, buckets: MiniBuckets, temperatures: np.ndarray
+) -> tuple[tabled.Layout, np.ndarray, np.ndarray]:
+    """The kernels' arrays, and the steps of every factor in its mini-bucket."""
+    n = len(buckets.order)
+    start, scope, stride = buckets.scope_start, buckets.scope, buckets.stride
+    link_start, link = tabled.link_strides(buckets.parent, start, scope, stride, 1, start, scope, n)
+    home_start, home = tabled.link_strides(
+        buckets.factor_home, graph.scope_start, graph.scope, graph.wiring.edge_stride, 0, start, scope, n
+    )
+    kind = (temperatures >= tabled.COLD).astype(np.int64)
+    common, common_size = tabled.common_strides(buckets.bucket_start, start, scope, buckets.sizes, kind)
+    made = tabled.Layout(
+        np.ascontiguousarray(temperatures[buckets.order]),
+        buckets.bucket_start,
+        start,
+        buckets.sizes[scope],
+        stride,
+        common,
+        common_size,
+        buckets.table_start,
+        buckets.message_start,
+        buckets.parent,
+        *buckets.children,
+        link_start,
+        link,
+    )
+    return made, home_start, home
+
+
+def first_weights(passes: BucketPasses, bound: Bound, *, split: bool) -> np.ndarray:
+    """Weights that sum to each variable's temperature.
+
+    Split evenly for an upper bound; for a lower one a mini-bucket of each bucket is positive and the others
+    negative. Without splitting, one has all and the others maximise (or minimise). A negative mini-bucket
+    with a zero makes the lower bound -inf, so the positive one is the first that has any.
+    """
+    buckets = passes.buckets
+    filled = np.flatnonzero(np.diff(buckets.bucket_start))
+    count = np.diff(buckets.bucket_start)[filled]
+    heat = passes.temperatures[buckets.variable]
+    even = heat / np.repeat(count, count)
+    if bound == "upper" and split:
+        return even
+    chosen = np.zeros(len(buckets), dtype=bool)
+    chosen[buckets.bucket_start[filled]] = True
+    if bound == "upper":
+        return np.where(chosen, heat, 0.0)
+    if np.isneginf(passes.theta).any():
+        zero = np.logical_or.reduceat(
+            np.isneginf(passes.evaluate(passes.theta, even).psi), buckets.table_start[:-1]
+        )
+        where = np.where(
+            zero | chosen, np.arange(len(buckets)) + np.where(zero, 0, len(buckets)), 2 * len(buckets)
+        )
+        chosen[:] = False
+        chosen[np.minimum.reduceat(where, buckets.bucket_start[filled]) % len(buckets)] = True
+    if not split:
+        return np.where(chosen, heat, _NEVER)
+    return np.where(chosen, heat * (1 + _NEGATIVE * (np.repeat(count, count) - 1)), -_NEGATIVE * heat)
+
+
+def finish(problem: Problem, passes: BucketPasses, tables: Tables, result: Result) -> Result:
+    """Add the decoded assignment with its score, and say what is proven."""
+    wanted = problem.temperatures == 0
+    assert result.log_z is not None  # every bound has a value
+    bound = result.log_z.value
+    if passes.is_exact:
+        result = replace(result, status=Status.EXACT, log_z=Estimate(bound, "exact"))
+    if not wanted.any() or not problem.maximises_last:
+        return result
+    states = passes.decode(tables.psi)
+    score = value_of(problem, states)
+    if score.value == -np.inf:
+        # Greedy choices ran into a zero: look for a possible state that keeps as many of them as it can.
+        repaired = possible_state(problem, states, passes.buckets.order[::-1])
+        if repaired is not None:
+            states, score = repaired, value_of(problem, repaired)
+    if score.value >= bound - _MET * max(1.0, abs(bound)) and not passes.is_exact:
+        result = replace(result, status=Status.OPTIMAL, log_z=Estimate(bound, "exact"))
+    shown = np.where(wanted, states, -1)
+    return replace(result, assignment=Assignment(problem.graph.variables, shown), score=score)
+
+
+def one_state(problem: Problem, passes: BucketPasses, tables: Tables) -> float:
+    """The plainest lower bound: the weight of one state, decoded or at least possible.
+
+    No powered sum is below its largest term, so none is below any of its terms.
+    """
+    states = passes.decode(tables.psi)
+    score = float(problem.graph.log_scores(states[None, :])[0])
+    if score == -np.inf:
+        found = possible_state(problem, states, passes.buckets.order[::-1])
+        score = -np.inf if found is None else float(problem.graph.log_scores(found[None, :])[0])
+    return score

@@ -1,0 +1,159 @@
+r"""L-BFGS on all shifts and weights of the dual decomposition bound at once.
+
+The point is (delta, v) with w_k = tau_i softmax(v)_k over the regions of variable i, floored. Maxima are not
+smooth: temperatures zero stand for a small one, shared evenly, that is halved whenever progress is slow. The
+bound that counts is evaluated with zeros in place, at the same shifts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ...kernels.gdd import bound_of, gradient, shift_tables
+from ..base import Problem
+from .trw_primal import _two_loops as lbfgs_direction
+
+if TYPE_CHECKING:
+    from .gdd import GDDState
+
+__all__ = ["Descent", "joint_start", "joint_step"]
+
+_MEMORY = 10  # pairs of steps and gradient differences kept
+_ARMIJO = 1e-4  # share of the predicted decrease that a step must deliver
+_COLDEST = 1e-3  # temperature at which smoothed maxima stop being sharpened
+_PER_HEAT = 40  # steps at one temperature at most
+_SLOW = 1e-5  # relative decrease that counts as slow while maxima are smoothed
+_STILL = 1e-12  # and as rest where nothing is
+
+
+class Descent(NamedTuple):
+    """Where the minimisation stands."""
+
+    point: np.ndarray  # shifts, then one logit per axis
+    value: float  # of the smoothed bound
+    slope: np.ndarray  # its gradient
+    steps: tuple[np.ndarray, ...]  # recent moves
+    moves: tuple[np.ndarray, ...]  # and how the gradient changed with them
+    heat: float  # stands for temperature zero
+    age: int  # steps taken at this temperature
+    free: bool  # whether weights move
+
+
+def joint_start(problem: Problem, state: GDDState, floor: float, *, free: bool) -> Descent:
+    """The state's own point; smoothing starts at the scale of the tables."""
+    logits = np.log(np.maximum(state.weight, 1e-3 * problem.temperatures[state.plan.axis_variable]) + 1e-300)
+    point = np.concatenate([state.shifts, np.where(np.isfinite(logits), logits, 0.0)])
+    finite = state.base[np.isfinite(state.base)]
+    cold = bool((problem.temperatures == 0).any())
+    heat = max(0.1, float(finite.std()) / 2) if cold and len(finite) else 1.0
+    made = Descent(point, 0.0, np.empty(0), (), (), heat, 0, free)
+    value, slope = _evaluate(problem, state, made, point, floor)
+    return made._replace(value=value, slope=slope)
+
+
+def joint_step(problem: Problem, state: GDDState, floor: float) -> tuple[GDDState, float, bool]:
+    """One step; the true bound there, and whether nothing is left to gain."""
+    now = state.descent
+    assert now is not None
+    cold = bool((problem.temperatures == 0).any())
+    moved = _descend(problem, state, now, floor)
+    gained = 0.0 if moved is None else (now.value - moved.value) / max(1.0, abs(now.value))
+    now = now if moved is None else moved
+    now = now._replace(age=now.age + 1)
+    is_done = False
+    if cold and (gained < _SLOW or now.age >= _PER_HEAT):
+        is_done = now.heat <= _COLDEST
+        now = now._replace(heat=now.heat / 2, age=0, steps=(), moves=())
+        value, slope = _evaluate(problem, state, now, now.point, floor)
+        now = now._replace(value=value, slope=slope)
+    elif not cold:
+        is_done = gained < _STILL
+    plan = state.plan
+    shifts, weight = _parts(problem, state, now, now.point, floor)
+    weight = np.where(problem.temperatures[plan.axis_variable] == 0, 0.0, weight)
+    tables = np.empty_like(state.base)
+    shift_tables(plan.separators, plan.edges, plan.maps, state.base, shifts, tables)
+    terms = np.empty(len(plan.regions))
+    bound = state.constant + float(bound_of(plan.regions, plan.axis_size, weight, tables, terms))
+    moved_state = state._replace(shifts=shifts, weight=weight, tables=tables, descent=now)
+    return moved_state, bound, is_done
+
+
+def _parts(
+    problem: Problem, state: GDDState, now: Descent, point: np.ndarray, floor: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Shifts and smoothed weights of a point."""
+    plan = state.plan
+    shifts, logits = point[: plan.n_shifts], point[plan.n_shifts :]
+    owner = plan.axis_variable
+    heats = np.where(problem.temperatures == 0, now.heat, problem.temperatures)
+    if not now.free:
+        even = 1.0 / np.bincount(owner, minlength=len(heats))[owner]
+        return shifts, np.where(problem.temperatures[owner] == 0, now.heat * even, state.weight)
+    top = np.full(len(heats), -np.inf)
+    np.maximum.at(top, owner, logits)
+    part = np.exp(logits - top[owner])
+    part /= np.bincount(owner, part, minlength=len(heats))[owner]
+    count = np.bincount(owner, minlength=len(heats))[owner]
+    share = floor / (1.0 + floor * count)
+    return shifts, heats[owner] * (share + (1.0 - share * count) * part)
+
+
+def _evaluate(
+    problem: Problem, state: GDDState, now: Descent, point: np.ndarray, floor: float
+) -> tuple[float, np.ndarray]:
+    """The smoothed bound and its gradient."""
+    plan, owner = state.plan, state.plan.axis_variable
+    shifts, weight = _parts(problem, state, now, point, floor)
+    tables = np.empty_like(state.base)
+    shift_tables(plan.separators, plan.edges, plan.maps, state.base, shifts, tables)
+    by_shift, by_weight = np.empty(plan.n_shifts), np.zeros(len(owner))
+    value = gradient(
+        plan.regions,
+        plan.separators,
+        plan.edges,
+        plan.maps,
+        plan.axis_size,
+        weight,
+        tables,
+        by_shift,
+        by_weight,
+    )
+    if not now.free:
+        return float(value), np.concatenate([by_shift, np.zeros(len(owner))])
+    n = len(problem.temperatures)
+    count = np.bincount(owner, minlength=n)[owner]
+    share = floor / (1.0 + floor * count)
+    heats = np.where(problem.temperatures == 0, now.heat, problem.temperatures)[owner]
+    moving = weight - heats * share  # (1 - share count) heat part
+    part = moving / np.maximum(np.bincount(owner, moving, minlength=n)[owner], 1e-300)
+    mean = np.bincount(owner, part * by_weight, minlength=n)[owner]
+    return float(value), np.concatenate([by_shift, moving * (by_weight - mean)])
+
+
+def _descend(problem: Problem, state: GDDState, now: Descent, floor: float) -> Descent | None:
+    """A lower point along the L-BFGS direction or, failing that, the gradient; None if there is none."""
+    for steps, moves in ((now.steps, now.moves), ((), ())):
+        direction = -lbfgs_direction(now.slope, steps, moves)
+        predicted = float(now.slope @ direction)
+        if predicted >= 0:
+            continue
+        length = 1.0 if steps else min(1.0, 1.0 / float(np.abs(direction).max()))
+        for _ in range(30):
+            point = now.point + length * direction
+            value, slope = _evaluate(problem, state, now, point, floor)
+            if value <= now.value + _ARMIJO * length * predicted:
+                return _remember(now._replace(steps=steps, moves=moves), point, value, slope)
+            length /= 2
+    return None
+
+
+def _remember(now: Descent, point: np.ndarray, value: float, slope: np.ndarray) -> Descent:
+    """The new point, with its curvature pair if that is safely positive."""
+    steps, moves = now.steps, now.moves
+    step, move = point - now.point, slope - now.slope
+    if float(step @ move) > 1e-10 * float(np.sqrt((step @ step) * (move @ move))):
+        steps, moves = (*steps, step)[-_MEMORY:], (*moves, move)[-_MEMORY:]
+    return now._replace(point=point, value=value, slope=slope, steps=steps, moves=moves)

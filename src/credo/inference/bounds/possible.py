@@ -1,0 +1,43 @@
+"""A joint state that no zero forbids, near a given one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...kernels import feasible
+from ..base import Problem
+
+__all__ = ["possible_state"]
+
+_DEAD_ENDS = 10_000  # after which the search gives up
+_WISH = 1e6  # by which the wanted states are preferred to all others
+
+
+def possible_state(problem: Problem, states: np.ndarray, order: np.ndarray) -> np.ndarray | None:
+    """A state of positive weight, or None if the search gave up; a contradiction is raised.
+
+    Variables are decided along `order`, each in favour of its entry of `states`, then of large entries.
+    """
+    graph = problem.graph
+    wiring = graph.wiring
+    arrays = (
+        graph.log_tables,
+        graph.table_start,
+        graph.scope_start,
+        graph.scope,
+        wiring.edge_stride,
+        wiring.state_start,
+    )
+    wish = np.maximum(feasible.best_entries(*arrays), -_WISH / 2)
+    wish[wiring.state_start[:-1] + states] += _WISH
+    code, keep = feasible.feasible_box(*arrays, np.ascontiguousarray(order), wish, _DEAD_ENDS)
+    if code == feasible.IMPOSSIBLE:
+        raise problem.contradiction()
+    if code == feasible.GAVE_UP:
+        return None
+    # Every combination of the kept states is possible: take the wished one of each.
+    wish[~keep] = -np.inf
+    start = wiring.state_start
+    owner = np.repeat(np.arange(len(start) - 1), np.diff(start))
+    ranked = np.lexsort((-np.arange(len(wish)), wish, owner))
+    return ranked[start[1:] - 1] - start[:-1]

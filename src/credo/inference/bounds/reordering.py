@@ -1,0 +1,55 @@
+"""Elimination in a free order: an upper bound on marginal MAP that need not keep sums before maxima.
+
+    max_b sum_a f(a, b)  <=  sum_a max_b f(a, b)
+
+and likewise for any two temperatures, the colder one eliminated first (Minkowski's inequality), so
+every order of the variables gives an upper bound, and a free order has a smaller width than one that
+eliminates sums first. What is still too wide is split into mini-buckets. With all temperatures equal
+this is `mini-bucket`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ...core import check
+from ...core.result import Result
+from ..base import Algorithm, Budget, Problem, register
+from .mini_bucket import MiniBucket, eliminate, why_not_buckets
+
+__all__ = ["Reordering"]
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class Reordering(Algorithm):
+    """Mini-bucket elimination along the best order found, whatever the temperatures."""
+
+    name: ClassVar[str] = "reordering"
+    promises: ClassVar[frozenset[str]] = frozenset({"upper"})
+    ibound: int | None = (
+        None  # a table joins at most one variable more; None: no limit but time and max_table
+    )
+    max_table: int = 2**20  # most entries of a joined table
+    matching: bool = False  # shift costs so that the mini-buckets of a bucket agree
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        if self.ibound is not None:
+            check.at_least("ibound", self.ibound, 0)
+        check.at_least("max_table", self.max_table, 1)
+
+    def why_not(self, problem: Problem) -> str | None:
+        """Temperatures must not rise along the problem's order."""
+        along = problem.temperatures[np.argsort(problem.levels, kind="stable")]
+        if (np.diff(along) > 0).any():
+            return "its order bounds from above only if hotter variables come first; use mini-bucket"
+        return why_not_buckets(problem, "upper")
+
+    def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
+        """One forward pass in the free order."""
+        options = MiniBucket(ibound=self.ibound, max_table=self.max_table, matching=self.matching)
+        return eliminate(options, problem, free=True)

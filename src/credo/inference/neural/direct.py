@@ -1,0 +1,101 @@
+r"""Plain minimisation of a free energy over logits, without a network: the honest comparators.
+
+The beliefs of the root regions are softmaxes of free logits, all others are means of what their parents say,
+and parents and children are made to agree by multipliers (the augmented Lagrangian):
+
+    minimise   F(b) + <y, r> + penalty |r|^2,   r = disagreement of parents and children,
+    then       y <- y + 2 penalty r,            again and again
+
+Each round is a number of Adam steps; it ends early when the beliefs change no more. A run has converged when
+the largest disagreement is below sqrt(stop). The beliefs are then projected to agree exactly (see
+`readout.py`), and log Z is minus their free energy: an estimate. With Bethe regions the minima are stable
+fixed points of belief propagation; with others, those of generalised belief propagation.
+
+Source: Welling and Teh (2001) for minimising the Bethe free energy by gradients; the multipliers are
+textbook material (Nocedal and Wright, chapter 17).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ...core import check
+from ...structures.region_builders import MAX_STATES
+from ..base import register
+from .minimiser import FreeEnergyMinimiser, Plan, check_regions
+
+__all__ = ["BetheDirect", "RegionDirect"]
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class BetheDirect(FreeEnergyMinimiser):
+    """Gradient minimisation of the Bethe free energy under its constraints."""
+
+    name: ClassVar[str] = "bethe-direct"
+    steps: int = 1000  # of Adam in all; max_iter may lower it
+    rounds: int = 20  # of multipliers
+    rate: float = 0.05  # of Adam
+    penalty: float = 5.0  # weight of the squared disagreement
+    stop: float = 1e-8  # squared change of beliefs that ends a round; tol may raise it
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        _check(self)
+
+    def _where(self) -> tuple[Any, int]:
+        return "bethe", MAX_STATES
+
+    def _plan(self) -> Plan:
+        return _plan(self)
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class RegionDirect(FreeEnergyMinimiser):
+    """Gradient minimisation of the region free energy under its constraints."""
+
+    name: ClassVar[str] = "region-direct"
+    # root regions: auto, bethe, cvm, faces, all-faces, star, loops, loop-edge-node, junction-tree, or names
+    regions: str | Sequence[Sequence[str]] = "auto"
+    max_states: int = MAX_STATES  # loops with more joint states are split into triangles
+    steps: int = 1000  # of Adam in all; max_iter may lower it
+    rounds: int = 20  # of multipliers
+    rate: float = 0.05  # of Adam
+    penalty: float = 5.0  # weight of the squared disagreement
+    stop: float = 1e-8  # squared change of beliefs that ends a round; tol may raise it
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        check_regions(self.regions)
+        check.at_least("max_states", self.max_states, 8)
+        _check(self)
+
+    def _where(self) -> tuple[Any, int]:
+        return self.regions, self.max_states
+
+    def _plan(self) -> Plan:
+        return _plan(self)
+
+
+def _check(options: BetheDirect | RegionDirect) -> None:
+    check.at_least("steps", options.steps, 1)
+    check.at_least("rounds", options.rounds, 2)
+    check.at_least("rate", options.rate, 0)
+    check.at_least("penalty", options.penalty, 0)
+    check.at_least("stop", options.stop, 0)
+
+
+def _plan(options: BetheDirect | RegionDirect) -> Plan:
+    return Plan(
+        width=1,
+        layers=(0, 0),
+        penalty=options.penalty,
+        steps=options.steps,
+        rate=options.rate,
+        stop=options.stop,
+        double=True,
+        rounds=options.rounds,
+    )

@@ -1,0 +1,227 @@
+"""What the algorithms of this folder share: batches of problems of one structure, starts, and reading."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...core.errors import MissingExtraError, OptionError, QueryError
+from ...core.progress import Progress
+from ...core.result import Estimate, Result, Status
+from ...structures.region_builders import REGIONS
+from ..base import Algorithm, Budget, Problem
+from ..messages.gbp import GBP
+from ..messages.region_plan import RegionTables
+from .readout import Answer, logs_of, polish_bp, polish_gbp, project
+from .region_system import RegionSystem, system_of
+
+__all__ = ["FreeEnergyMinimiser", "NetworkState", "check_regions"]
+
+
+@dataclass(frozen=True)
+class NetworkState:
+    """What a warm start needs: the parameters found, and for which structure."""
+
+    parameters: Any  # tree of arrays
+    shapes: tuple[Any, ...]  # of the parameters
+
+
+class FreeEnergyMinimiser(Algorithm):
+    """Gradient steps on the region free energy of many problems of one structure at once."""
+
+    warm_starts: ClassVar[bool] = True
+    compiles: ClassVar[bool] = True
+
+    @abc.abstractmethod
+    def _where(self) -> tuple[Any, int]:
+        """Which root regions, and the most states of a loop that is kept whole."""
+
+    @abc.abstractmethod
+    def _plan(self) -> Plan:
+        """How to minimise and how to read."""
+
+    def why_not(self, problem: Problem) -> str | None:
+        """Sums only, and no queries or samples."""
+        if not problem.is_sum:
+            return "it sums over all variables; use bp or junction-tree for maxima"
+        if problem.query or problem.samples:
+            return "it gives marginals of variables and factors; use elimination for joints and samples"
+        return None
+
+    def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
+        """Minimise the free energy of one problem."""
+        return self.run_models([problem], budget, rng)[0][0]
+
+    def run_models(
+        self, problems: Sequence[Problem], budget: Budget, rng: np.random.Generator
+    ) -> tuple[list[Result], float]:
+        """Results of problems of one structure, all started from one network, and the seconds of compiling."""
+        plan, where = self._plan(), self._where()
+        system = system_of(problems[0].graph, *where)
+        tables = [RegionTables(problem, system.plan) for problem in problems]
+        if not system.n_entries:
+            return [_constant(self.name, t) for t in tables], 0.0
+        posed = [system.problem(t) for t in tables]
+        found = self._solve(system, problems, posed, budget, rng)
+        gbp = GBP(regions=where[0], max_states=where[1])
+        reader = _Reader(self.name, plan, system, gbp, budget, rng)
+        results = []
+        for k, t in enumerate(tables):
+            own = found[k * plan.restarts : (k + 1) * plan.restarts]
+            results.append(reader.result(t, posed[k][1], own))
+        return results, sum(f.compile_seconds for f in found)
+
+    def _solve(
+        self, system: RegionSystem, problems: Sequence[Problem], posed: Any, budget: Budget, rng: Any
+    ) -> list[Any]:
+        solve = _neural()
+        plan = self._plan()
+        steps = min(plan.steps, budget.max_iter)
+        with Progress(self.name, steps * plan.rounds) as bar:
+            settings = solve.Settings(
+                plan.width,
+                plan.layers,
+                plan.penalty,
+                -(-steps // plan.rounds) if plan.rounds > 1 else steps,
+                plan.rate,
+                max(plan.stop, budget.tol),
+                plan.double,
+                budget.seconds,
+                lambda done, row: bar.update(done, f"free energy {float(np.mean(row['free_energy'])):.6g}"),
+                plan.rounds,
+            )
+            first = [
+                solve.starts_of(system, len(problems[0].graph.variables), settings, rng)
+                for _ in range(plan.restarts)
+            ]
+            starts = [s for problem in problems for s in _warmed(problem, first)]
+            repeated = [p for p in posed for _ in first]
+            run = solve.solve if plan.rounds == 1 else solve.solve_constrained
+            return run(system, repeated, starts, settings)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The options of an algorithm in the words of the solver."""
+
+    width: int
+    layers: tuple[int, int]
+    penalty: float
+    steps: int
+    rate: float
+    stop: float
+    double: bool
+    restarts: int = 1
+    polish: str = "none"
+    project: bool = True
+    rounds: int = 1
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Makes results of what was found."""
+
+    name: str
+    plan: Plan
+    system: RegionSystem
+    gbp: GBP
+    budget: Budget
+    rng: np.random.Generator
+
+    def result(self, tables: RegionTables, possible: np.ndarray, found: Sequence[Any]) -> Result:
+        raw = [logs_of(self.system, f.roots, possible) for f in found]
+        answers = [project(tables, logs) for logs in raw]
+        best = int(np.argmax([a.log_z for a in answers]))
+        answer, chosen = answers[best], found[best]
+        status = _status(chosen)
+        first = tables.log_z(raw[best])
+        notes = [f"-F of the beliefs as found: {first:.10g}; projected to agree: {answer.log_z:.10g}"]
+        if answer.left > 1e-6:
+            notes.append(f"regions still disagree by {answer.left:.2g} after the projection")
+        shown = answer
+        if not self.plan.project and self.plan.polish == "none":
+            shown = Answer(raw[best], first, 0.0)
+        result = tables.result(self.name, shown.logs, status)
+        if self.plan.polish != "none":
+            other, gain = self._polished(tables, answer)
+            notes.append(f"polish by {self.plan.polish}: free energy {-gain:+.3g}, {other.status.value}")
+            if gain > 0:
+                result = replace(other, algorithm=self.name)
+        parameters = chosen.parameters
+        state = NetworkState(parameters, _shapes(parameters))
+        return replace(result, trace=dict(chosen.history), notes=tuple(notes), state=state)
+
+    def _polished(self, tables: RegionTables, answer: Answer) -> tuple[Result, float]:
+        if self.plan.polish == "gbp":
+            return polish_gbp(tables, answer, self.gbp, self.budget, self.rng)
+        other, gain = polish_bp(tables, answer, self.budget, self.rng)
+        return other, gain if other.converged else -np.inf  # messages that run away have no free energy
+
+
+def _status(found: Any) -> Status:
+    if not np.isfinite(found.roots).all():
+        return Status.DIVERGED
+    if found.interrupted:
+        return Status.INTERRUPTED
+    if found.out_of_time:
+        return Status.OUT_OF_TIME
+    return Status.CONVERGED if found.stopped else Status.OUT_OF_ITERATIONS
+
+
+def _constant(name: str, tables: RegionTables) -> Result:
+    """The answer where every variable has one state."""
+    found = tables.result(name, np.empty(0), Status.EXACT)
+    return replace(found, log_z=Estimate(tables.constant, "exact"))
+
+
+def _warmed(problem: Problem, first: list[Any]) -> list[Any]:
+    """The starts, the first one replaced by the parameters of an earlier run."""
+    if problem.warm is None:
+        return first
+    if not isinstance(problem.warm, NetworkState):
+        raise QueryError(
+            "warm_start: expected the result of a method that minimises a free energy by gradients"
+        )
+    if problem.warm.shapes != _shapes(first[0]):
+        raise QueryError(
+            "warm_start: the parameters have other shapes; start from a run on the same structure, "
+            "regions and layers"
+        )
+    return [problem.warm.parameters, *first[1:]]
+
+
+def _shapes(parameters: Any) -> tuple[Any, ...]:
+    import jax
+
+    leaves, tree = jax.tree.flatten(parameters)
+    return (str(tree), *(np.shape(leaf) for leaf in leaves))
+
+
+def _neural() -> Any:
+    """The part that needs JAX."""
+    try:
+        import equinox  # noqa: F401
+        import jax  # noqa: F401
+        import optax  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError(
+            f"this method needs the package '{error.name}', which is not installed; "
+            'install it with: pip install "credo[neural]"'
+        ) from None
+    from . import solve
+
+    return solve
+
+
+def check_regions(regions: Any) -> None:
+    """Refuse what names no regions."""
+    from ...core import check
+
+    if isinstance(regions, str):
+        check.one_of("regions", regions, REGIONS)
+    elif not isinstance(regions, Sequence):
+        raise OptionError(f"regions: expected a name or lists of variable names, got {regions!r}")

@@ -1,0 +1,154 @@
+"""The network, free logits in its place, and the objective; everything here is JAX.
+
+    e_i  ->  attention over all variables  ->  per root: the vectors of its variables side by side
+         ->  residual layers  ->  one logit per joint state  ->  softmax
+
+Roots of one shape share their layers. Where a root has many variables or states, its vectors are first
+taken to a narrower one, so that the layers do not outgrow the table.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...nn.arrays import LinearMap
+from ...nn.layers import Embedding, Linear, Residual, SelfAttention
+from .region_system import Bucket, RegionSystem
+
+__all__ = ["Logits", "Network", "Shared", "change", "objective"]
+
+_IMPOSSIBLE = -1e9  # logit of an impossible state; its exponential is zero
+_MOST_SIDES = 4  # vectors that are put side by side without narrowing
+_MOST_WEIGHTS = 2**21  # of the layer in front of a softmax
+_NOISE = 0.01  # spread of the first free logits
+
+
+class Shared(eqx.Module):
+    """What all models of one structure have in common."""
+
+    scopes: tuple[Any, ...]  # per bucket (roots, variables)
+    inner: LinearMap
+    counting: Any  # of the entries of inner regions
+    disagreement: LinearMap
+    shown: LinearMap
+    penalty: Any  # weight of the squared disagreement
+    buckets: tuple[Bucket, ...] = eqx.field(static=True)
+
+    @classmethod
+    def of(cls, system: RegionSystem, penalty: float, kind: Any) -> Shared:
+        """The arrays of a system on the device."""
+        matrices = [_gather(m, kind) for m in (system.inner, system.disagreement, system.shown)]
+        counting = system.counting[system.inner_entry].astype(kind)
+        weight = np.asarray(penalty, kind)
+        return cls(system.scopes, matrices[0], counting, matrices[1], matrices[2], weight, system.buckets)
+
+
+class _Head(eqx.Module):
+    """From the vectors of a root's variables to its logits."""
+
+    narrow: Linear | None
+    layers: tuple[Residual, ...]
+    output: Linear
+
+    def __init__(self, bucket: Bucket, width: int, layers: int, rng: np.random.Generator, kind: Any) -> None:
+        inputs = bucket.arity * width
+        hidden = min(min(bucket.arity, _MOST_SIDES) * width, max(8, _MOST_WEIGHTS // bucket.entries))
+        self.narrow = None if hidden == inputs else Linear(inputs, hidden, rng, kind)
+        self.layers = tuple(Residual(hidden, rng, kind) for _ in range(layers))
+        self.output = Linear(hidden, bucket.entries, rng, kind)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        if self.narrow is not None:
+            x = self.narrow(x)
+        for layer in self.layers:
+            x = layer(x)
+        return self.output(x)
+
+
+class Network(eqx.Module):
+    """Logits of all roots from one embedding per variable."""
+
+    embedding: Embedding
+    attention: tuple[SelfAttention, ...]
+    heads: tuple[_Head, ...]
+
+    def __init__(
+        self,
+        buckets: tuple[Bucket, ...],
+        variables: int,
+        width: int,
+        layers: tuple[int, int],
+        rng: np.random.Generator,
+        kind: Any,
+    ) -> None:
+        self.embedding = Embedding(variables, width, rng, kind)
+        self.attention = tuple(SelfAttention(width, rng, kind) for _ in range(layers[0]))
+        self.heads = tuple(_Head(bucket, width, layers[1], rng, kind) for bucket in buckets)
+
+    def __call__(self, scopes: tuple[Any, ...]) -> list[jax.Array]:
+        """Per bucket (roots, entries)."""
+        x = self.embedding()
+        for layer in self.attention:
+            x = layer(x)
+        sides = [x[scope].reshape(scope.shape[0], -1) for scope in scopes]
+        return [head(side) for head, side in zip(self.heads, sides, strict=True)]
+
+
+class Logits(eqx.Module):
+    """Free logits, one per root and joint state."""
+
+    tables: tuple[Any, ...]  # per bucket (roots, entries)
+
+    def __init__(self, buckets: tuple[Bucket, ...], rng: np.random.Generator, kind: Any) -> None:
+        self.tables = tuple(
+            (_NOISE * rng.normal(size=(bucket.count, bucket.entries))).astype(kind) for bucket in buckets
+        )
+
+    def __call__(self, scopes: tuple[Any, ...]) -> list[jax.Array]:
+        """Per bucket (roots, entries)."""
+        return [jnp.asarray(table) for table in self.tables]
+
+
+def root_log_beliefs(network: Any, possible: jax.Array, shared: Shared) -> jax.Array:
+    """Log beliefs of all entries of the roots, bucket by bucket."""
+    parts, first = [], 0
+    for bucket, logits in zip(shared.buckets, network(shared.scopes), strict=True):
+        last = first + bucket.count * bucket.entries
+        mask = possible[first:last].reshape(bucket.count, bucket.entries)
+        parts.append(jax.nn.log_softmax(jnp.where(mask, logits, _IMPOSSIBLE), axis=-1).ravel())
+        first = last
+    return jnp.concatenate(parts)
+
+
+def free_energy(logs: jax.Array, energy: jax.Array, possible: jax.Array, shared: Shared) -> jax.Array:
+    """The region free energy of the log beliefs of the roots."""
+    b = jnp.exp(logs)
+    u = shared.inner(b)
+    inner = shared.counting * u * jnp.log(jnp.maximum(u, jnp.finfo(u.dtype).tiny))
+    return jnp.sum(b * jnp.where(possible, logs, 0.0)) + jnp.sum(inner) - jnp.dot(energy, b)
+
+
+def objective(network: Any, model: dict[str, jax.Array], shared: Shared) -> Any:
+    """Free energy + <multiplier, r> + penalty |r|^2 with r the disagreement of parents and children."""
+    logs = root_log_beliefs(network, model["possible"], shared)
+    b = jnp.exp(logs)
+    f = free_energy(logs, model["energy"], model["possible"], shared)
+    r = shared.disagreement(b)
+    squared = jnp.sum(r**2)
+    value = f + jnp.dot(model["multiplier"], r) + shared.penalty * squared
+    return value, {"free_energy": f, "penalty": squared}, b
+
+
+def change(difference: jax.Array, shared: Shared) -> jax.Array:
+    """Mean squared change of the marginals of variables plus that of the marginals of larger factors."""
+    return jnp.sum(shared.shown(difference) ** 2)
+
+
+def _gather(matrix: Any, kind: Any) -> LinearMap:
+    entries = matrix.tocoo()
+    return LinearMap.of(entries.row, entries.col, entries.data, entries.shape, kind)

@@ -1,0 +1,138 @@
+r"""Networks that minimise a free energy: the region-based energy neural network and its Bethe relative.
+
+One learnable vector per variable goes through attention over all variables and residual layers; for every
+root region the vectors of its variables, side by side, become one logit per joint state. Then
+
+    b_R    = softmax(logits)                            for root regions R
+    b_R    = mean over parents P of sum_{x_P \ x_R} b_P  for all others, level by level
+    minimise   F(b) + penalty * sum over edges P -> R of | sum_{x_P \ x_R} b_P - b_R |^2
+
+by Adam, where F is the region free energy (see `structures/regions.py`). There is no data and no training
+beforehand: the network is how the beliefs of one model are parametrised, and smooth over the graph. Without
+layers (`attention=0, residual=0`) the logits themselves are optimised.
+
+What comes out disagrees a little between regions; it is projected to the nearest consistent beliefs (see
+`readout.py`), and log Z is minus their free energy, neither an upper nor a lower bound. `project=False`
+reports the beliefs and the free energy as found. States that a zero excludes have belief zero.
+
+Beyond the source: restarts (the lowest free energy is returned), larger or other regions, and a polish
+that goes on from the beliefs with `gbp` or `bp`. `warm_start` takes the parameters of an earlier run with
+the same structure; `credo.infer_models` treats many models of one structure in one compiled program.
+
+A step costs (roots) x (width x variables of a root)^2 x (residual layers), times the models.
+
+Sources: Liu, Thobaben and Rasmussen (2019) for the network; Wiseman and Kim (2019) for the Bethe one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from ...core import check
+from ...structures.region_builders import MAX_STATES
+from ..base import register
+from .minimiser import FreeEnergyMinimiser, Plan, check_regions
+
+__all__ = ["RENN", "InferenceNet"]
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class RENN(FreeEnergyMinimiser):
+    """A network whose outputs are beliefs of regions, optimised for their free energy.
+
+    Examples
+    --------
+    >>> import credo
+    >>> grid = credo.datasets.ising_grid(3, coupling="uniform(low=-0.5, high=0.5)", seed=0)
+    >>> found = credo.infer(grid, "renn(width=8, rate=0.005, stop=1e-8, steps=1000)", seed=0)
+    >>> bool(abs(found.log_z.value - credo.infer(grid, "junction-tree").log_z.value) < 0.02)
+    True
+    """
+
+    name: ClassVar[str] = "renn"
+    # root regions: auto, bethe, cvm, faces, all-faces, star, loops, loop-edge-node, junction-tree, or names
+    regions: str | Sequence[Sequence[str]] = "auto"
+    max_states: int = MAX_STATES  # loops with more joint states are split into triangles
+    penalty: float = 5.0  # weight of the squared disagreement between parents and children
+    width: int = 64  # numbers per variable
+    attention: int = 1  # attention layers
+    residual: int = 2  # residual layers; without any layer the logits are free
+    steps: int = 200  # most steps of Adam; max_iter may lower it
+    rate: float = 0.001  # of Adam
+    stop: float = 1e-5  # mean squared change of marginals in one step that ends the run; tol may raise it
+    restarts: int = 1  # networks per model; the lowest free energy is returned
+    polish: Literal["none", "gbp", "bp"] = "none"  # what goes on from the beliefs
+    project: bool = True  # whether the beliefs are made consistent
+    precision: Literal["single", "double"] = "single"
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        check_regions(self.regions)
+        check.at_least("max_states", self.max_states, 8)
+        _check(self)
+
+    def _where(self) -> tuple[Any, int]:
+        return self.regions, self.max_states
+
+    def _plan(self) -> Plan:
+        return _plan(self)
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class InferenceNet(FreeEnergyMinimiser):
+    """The same network on Bethe regions: one softmax per factor, variables as means of what factors say."""
+
+    name: ClassVar[str] = "inference-net"
+    penalty: float = 5.0  # weight of the squared disagreement between factors and variables
+    width: int = 64  # numbers per variable
+    attention: int = 1  # attention layers
+    residual: int = 2  # residual layers; without any layer the logits are free
+    steps: int = 200  # most steps of Adam; max_iter may lower it
+    rate: float = 0.001  # of Adam
+    stop: float = 1e-5  # mean squared change of marginals in one step that ends the run; tol may raise it
+    restarts: int = 1  # networks per model; the lowest free energy is returned
+    polish: Literal["none", "gbp", "bp"] = "none"  # what goes on from the beliefs
+    project: bool = True  # whether the beliefs are made consistent
+    precision: Literal["single", "double"] = "single"
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        _check(self)
+
+    def _where(self) -> tuple[Any, int]:
+        return "bethe", MAX_STATES
+
+    def _plan(self) -> Plan:
+        return _plan(self)
+
+
+def _check(options: RENN | InferenceNet) -> None:
+    check.at_least("penalty", options.penalty, 0)
+    check.at_least("width", options.width, 1)
+    check.at_least("attention", options.attention, 0)
+    check.at_least("residual", options.residual, 0)
+    check.at_least("steps", options.steps, 1)
+    check.at_least("rate", options.rate, 0)
+    check.at_least("stop", options.stop, 0)
+    check.at_least("restarts", options.restarts, 1)
+    check.one_of("polish", options.polish, ["none", "gbp", "bp"])
+    check.one_of("precision", options.precision, ["single", "double"])
+
+
+def _plan(options: RENN | InferenceNet) -> Plan:
+    return Plan(
+        width=options.width,
+        layers=(options.attention, options.residual),
+        penalty=options.penalty,
+        steps=options.steps,
+        rate=options.rate,
+        stop=options.stop,
+        double=options.precision == "double",
+        restarts=options.restarts,
+        polish=options.polish,
+        project=options.project,
+    )

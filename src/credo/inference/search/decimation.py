@@ -1,0 +1,235 @@
+r"""Max-product with decimation: pass messages, fix the variables that are most decided, and go on.
+
+Each round runs belief propagation (max-product, or mixed-product for marginal MAP) from the messages of the
+round before, takes the maximised variables with the largest gap between their best and second best
+belief, and fixes a share of them. Zeros are propagated after every round. Where a choice leaves no
+possible state, a search that keeps arc consistency replaces it by possible states near the beliefs, so
+the result has positive weight whenever that search finds some. The score of the assignment is a lower
+bound on the maximum.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from ...core import check
+from ...core.errors import ZeroProbabilityError
+from ...core.factor_graph import FactorGraph
+from ...core.result import Assignment, Estimate, Result, Status
+from ...kernels import decoding, feasible
+from ...kernels.support import supported_states
+from ..base import Algorithm, Budget, Problem, register
+from ..bounds.decomposition import terms_of
+from ..messages import engine
+from ..value import value_of
+
+__all__ = ["Decimation"]
+
+_SETTLED = 1e-3  # change of a message from which beliefs are good enough to choose by
+_FAINT = -30.0  # log of what stands for zero in messages handed on
+_FAILURES = 20_000  # dead ends after which the search for possible states gives up
+_CLIMBS = 50  # sweeps of single changes at the end
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class Decimation(Algorithm):
+    """Fix the most decided variables, round by round."""
+
+    name: ClassVar[str] = "decimation"
+    promises: ClassVar[frozenset[str]] = frozenset({"lower"})
+    share: float = 0.1  # of the undecided variables, fixed per round
+    sweeps: int = 10  # of message passing per round at most
+    damping: float = 0.0  # weight of the old message
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        check.in_range("share", self.share, 0, 1.0 + 1e-9)
+        check.at_least("sweeps", self.sweeps, 1)
+        check.in_range("damping", self.damping, 0, 1)
+
+    def why_not(self, problem: Problem) -> str | None:
+        """Maxima after sums, and no other temperatures."""
+        heat = problem.temperatures
+        if problem.is_sum and len(heat):
+            return "it chooses states of maximised variables, and none is maximised"
+        if ((heat != 0) & (heat != 1)).any():
+            return "its messages sum or maximise; temperatures other than 0 and 1 need junction-tree"
+        if not problem.maximises_last:
+            return "an assignment has a value only where maxima come after sums"
+        if problem.query or problem.samples:
+            return "it gives an assignment; use elimination for joints and samples"
+        return None
+
+    def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
+        """Rounds until every maximised variable is decided; the budget counts rounds."""
+        clock, work, status = time.perf_counter(), _Work(problem), Status.CONVERGED
+        messages: np.ndarray | None = None
+        belief, decided, rounds = np.zeros(len(work.allowed)), [], 0
+        try:
+            while work.undecided.any():
+                if rounds >= budget.max_iter:
+                    status = Status.OUT_OF_ITERATIONS
+                elif budget.seconds is not None and time.perf_counter() - clock > budget.seconds:
+                    status = Status.OUT_OF_TIME
+                if status is not Status.CONVERGED:
+                    break
+                try:
+                    messages, belief = self._believe(work.problem_now(), messages, len(belief), rng)
+                except ZeroProbabilityError:
+                    work.rescue(belief)
+                    messages = None
+                work.fix(belief, self.share)
+                decided.append(len(work.undecided) - int(work.undecided.sum()))
+                rounds += 1
+        except KeyboardInterrupt:
+            status = Status.INTERRUPTED
+        if work.undecided.any():
+            work.fix(belief, 1.0)
+        states = work.states(belief)
+        score = value_of(problem, states)
+        return Result(
+            self.name,
+            status,
+            log_z=Estimate(score.value, "lower"),
+            assignment=Assignment(problem.graph.variables, np.where(problem.temperatures == 0, states, -1)),
+            score=score,
+            trace={"decided": np.array(decided, dtype=np.int64)},
+        )
+
+    def _believe(
+        self, problem: Problem, messages: np.ndarray | None, size: int, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Messages after a few sweeps, and the log beliefs of all states."""
+        weights = engine.Weighted.plain(problem.graph, 1 - self.damping)
+        state = engine.start(problem, weights, rng, messages=messages)
+        done = 0
+        while done < self.sweeps:
+            state, changes = engine.advance(problem, state, weights, "auto", self.sweeps - done, _SETTLED)
+            done += len(changes)
+            if not len(changes) or changes[-1] < _SETTLED:
+                break
+        found = engine.read(problem, state, weights)
+        return np.maximum(engine.log_messages(state), _FAINT), found.log_beliefs
+
+
+class _Work:
+    """Which states are still allowed, in a graph with a unary slot per variable that says so."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem, self.graph = problem, _with_slots(problem.graph)
+        self.start = problem.graph.variables.state_start
+        self.owner = np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
+        self.first = self._supported(np.ones(int(self.start[-1]), dtype=np.bool_))
+        if not self._is_possible(self.first):
+            raise problem.contradiction()
+        self.allowed = self.first
+
+    def _tables(self, allowed: np.ndarray) -> np.ndarray:
+        tables = self.graph.log_tables.copy()
+        tables[len(tables) - len(allowed) :] = np.where(allowed, 0.0, -np.inf)
+        return tables
+
+    def _supported(self, allowed: np.ndarray) -> np.ndarray:
+        g = self.graph
+        return np.asarray(
+            supported_states(self._tables(allowed), g.table_start, g.scope_start, g.scope, self.start)
+        )
+
+    def _is_possible(self, allowed: np.ndarray) -> bool:
+        constants = self.graph.log_tables[self.graph.table_start[np.diff(self.graph.scope_start) == 0]]
+        return bool((self._counts(allowed) > 0).all() and (constants > -np.inf).all())
+
+    def _counts(self, allowed: np.ndarray) -> np.ndarray:
+        return np.bincount(self.owner[allowed], minlength=len(self.start) - 1)
+
+    @property
+    def undecided(self) -> np.ndarray:
+        """Flags of maximised variables with several states left."""
+        return np.asarray((self._counts(self.allowed) > 1) & (self.problem.temperatures == 0))
+
+    def problem_now(self) -> Problem:
+        """The problem on the allowed states."""
+        made = self.graph.with_states(
+            self.graph.variables, self._tables(self.allowed), self.graph.table_start
+        )
+        return replace(self.problem, graph=made, warm=None)
+
+    def _ranked(self, belief: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The best allowed flat state of each variable, and its margin over the second best."""
+        value = np.where(self.allowed, np.maximum(belief, -1e300), -np.inf)
+        order = np.lexsort((np.arange(len(value)), -value, self.owner))
+        best = order[self.start[:-1]]
+        second = order[np.minimum(self.start[:-1] + 1, self.start[1:] - 1)]
+        alone = self._counts(self.allowed) <= 1
+        with np.errstate(invalid="ignore"):
+            return best, np.where(alone, np.inf, value[best] - value[second])
+
+    def fix(self, belief: np.ndarray, share: float) -> None:
+        """Fix the most decided variables; where that is impossible, take possible states instead."""
+        best, margin = self._ranked(belief)
+        open_ = np.flatnonzero(self.undecided)
+        if not len(open_):
+            return
+        chosen = open_[np.argsort(-margin[open_], kind="stable")][: max(1, int(share * len(open_)))]
+        is_chosen = np.zeros(len(best), dtype=np.bool_)
+        is_chosen[chosen] = True
+        wanted = self.allowed & ~is_chosen[self.owner]
+        wanted[best[chosen]] = True
+        wanted = self._supported(wanted)
+        if self._is_possible(wanted):
+            self.allowed = wanted
+        else:
+            self.rescue(belief)
+
+    def rescue(self, belief: np.ndarray) -> None:
+        """States near the beliefs all of whose combinations are possible; as before if none is found."""
+        g, w = self.graph, self.graph.wiring
+        _, margin = self._ranked(belief)
+        order = np.argsort(-margin, kind="stable").astype(np.int64)
+        for allowed in (self.allowed, self.first):
+            code, keep = feasible.feasible_box(
+                self._tables(allowed),
+                g.table_start,
+                g.scope_start,
+                g.scope,
+                w.edge_stride,
+                self.start,
+                order,
+                np.maximum(belief, -1e300),
+                _FAILURES,
+            )
+            if code == feasible.FOUND:
+                self.allowed = keep & allowed
+                return
+        if code == feasible.IMPOSSIBLE:
+            raise self.problem.contradiction()
+        # Out of reach: decide by the beliefs alone.
+        best, _ = self._ranked(belief)
+        self.allowed = np.zeros_like(self.allowed)
+        self.allowed[best] = True
+
+    def states(self, belief: np.ndarray) -> np.ndarray:
+        """The best allowed state of each variable, improved one by one in a pure maximisation."""
+        states = self._ranked(belief)[0] - self.start[:-1]
+        if self.problem.is_max and len(states):
+            terms = terms_of(self.problem.graph)
+            decoding.climb(terms, np.zeros(len(belief)), states, _CLIMBS)
+        return states
+
+
+def _with_slots(graph: FactorGraph) -> FactorGraph:
+    """The graph with one more unary factor per variable, its tables after all others."""
+    n, m = len(graph.variables), len(graph.log_tables)
+    start = graph.variables.state_start
+    return FactorGraph.from_flat(
+        graph.variables,
+        np.concatenate([graph.scope_start, graph.scope_start[-1] + 1 + np.arange(n)]),
+        np.concatenate([graph.scope, np.arange(n)]),
+        np.concatenate([graph.log_tables, np.zeros(int(start[-1]))]),
+        table_start=np.concatenate([graph.table_start, m + start[:-1]]),
+    )

@@ -1,0 +1,381 @@
+r"""Local search for the best states of the maximised variables.
+
+Three moves. An iterated local search over single variables disturbs a few neighbouring variables, descends
+from there, and keeps what is not worse; after a move only the numbers around the factors it touched change.
+Blocks of variables are solved exactly by elimination given the others (see `blocks.py`), narrow ones first
+and wider ones when these find nothing more. Now and then the states are heated and annealed.
+
+In marginal MAP the worth of states is the powered sum over the other variables,
+Q(x_B) = log sum_{x_A} exp theta, so there blocks do the work: they eliminate the summed variables around
+them. The first states come from a search that maximises everything, and from mixed-product messages.
+
+States that zero entries forbid are repaired first. The score of the states found is a lower bound on
+the maximum whenever the search is stopped; once a block spans everything, it is the maximum.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from ...core import check
+from ...core.factor_graph import FactorGraph
+from ...core.progress import Progress
+from ...core.result import Assignment, Estimate, Result, Status
+from ...kernels import feasible
+from ...kernels import local_search as kernel
+from ..base import Algorithm, Budget, Problem, register
+from ..value import value_of
+from .blocks import Blocks
+
+__all__ = ["LocalSearch", "StateSearch", "first_states", "improve", "why_no_states"]
+
+_ROUNDS = 4096  # disturbances between two looks at the clock, at most
+_EFFORT = 4e6  # numbers looked at between two looks at the clock, of each kind of move
+_SWEEPS = 64  # temperatures of the first annealing; later ones take longer while they find nothing
+_COOLING = 1e-3  # last temperature of an annealing as a share of the typical one
+_PAUSES = (1, 4)  # iterations for which single moves and annealing rest after finding nothing, at first
+_LONGEST_REST = 32  # iterations for which a kind of move that found nothing is left out
+_DISTURBED = 12  # variables disturbed at once, at most
+_TOL = 1e-10  # gains up to this, relative to the score, are rounding
+_DEAD_ENDS = 2000  # of the search for a first feasible state
+_NARROW = 8.0  # log2 of the tables of the first blocks
+_WIDEST = 22.0  # log2 of the tables of the last blocks, if time is given
+_FRUITLESS = 6  # blocks in a row without gain before they become wider
+_ALLY_PATIENCE = 12  # fruitless steps of the search that maximises everything
+_START_SWEEPS = 100  # of the messages that propose first states
+_MESSAGE_EFFORT = 2e7  # table entries these sweeps read, unless that is less than four sweeps
+_MESSAGE_SHARE = 0.1  # of the time given
+_DAMPINGS = (0.0, 0.5)  # quick where it converges, and calmer
+
+
+def why_no_states(problem: Problem) -> str | None:
+    """Why states of the maximised variables cannot be searched; None if they can."""
+    if problem.query or problem.samples:
+        return "it searches for the best states; use elimination for joints and samples"
+    if not len(problem.maximised):
+        return "it searches for the best states, and nothing is maximised; use maximise"
+    if not problem.maximises_last:
+        return "a maximised variable is eliminated before a summed one, so states have no value of their own"
+    return None
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class LocalSearch(Algorithm):
+    """Iterated local search with exact moves of whole blocks; for large models, MAP and marginal MAP."""
+
+    name: ClassVar[str] = "local-search"
+    promises: ClassVar[frozenset[str]] = frozenset({"lower"})
+    start: Literal["messages", "entries"] = "messages"  # first states: belief propagation or largest entries
+    block: float = 16.0  # log2 of the largest table of a block, more if `seconds` are left; 0: no blocks
+    patience: int = 40  # iterations without gain, all widths of blocks tried, after which it ends
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        check.one_of("start", self.start, ["messages", "entries"])
+        check.in_range("block", self.block, 0, 40)
+        check.at_least("patience", self.patience, 1)
+
+    def why_not(self, problem: Problem) -> str | None:
+        """Something must be maximised, after all else."""
+        return why_no_states(problem)
+
+    def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
+        """Search until nothing was gained for a while, the budget is used up, or Ctrl-C."""
+        clock = time.perf_counter()
+        search = StateSearch(problem, rng, self.block, first_states(problem, rng))
+        status = Status.OUT_OF_ITERATIONS
+        try:
+            if self.start == "messages":
+                search.ask_messages(budget, clock)
+            status = search.loop(budget, clock, self.patience)
+        except KeyboardInterrupt:
+            status = Status.INTERRUPTED
+        return search.result(self.name, status)
+
+
+def improve(
+    problem: Problem,
+    states: np.ndarray,
+    budget: Budget,
+    rng: np.random.Generator,
+    *,
+    block: float = 16.0,
+    patience: int = 40,
+) -> tuple[np.ndarray, Estimate]:
+    """States at least as good as the given ones, and their value.
+
+    Parameters
+    ----------
+    problem
+        What is maximised.
+    states
+        (n,) state indices; entries of variables that are not maximised are ignored.
+    budget
+        Iterations and time.
+    rng
+        Random numbers.
+    block, patience
+        As the options of `local-search`.
+    """
+    search = StateSearch(problem, rng, block, np.where(problem.temperatures == 0, states, 0))
+    search.loop(budget, time.perf_counter(), patience)
+    return search.best, search.score
+
+
+def _is_over(budget: Budget, clock: float) -> bool:
+    return budget.seconds is not None and time.perf_counter() - clock > budget.seconds
+
+
+class StateSearch:
+    """The best states so far and the moves from there."""
+
+    def __init__(self, problem: Problem, rng: np.random.Generator, block: float, states: np.ndarray) -> None:
+        self._problem, self._rng = problem, rng
+        self._blocks = Blocks(problem, rng)
+        self._limit = min(_NARROW, block)
+        self._widest = block
+        self._fruitless = self._idle = 0
+        self._sweeps = _SWEEPS
+        self._ally: StateSearch | None = None
+        self._rest, self._pause = [0, 0], list(_PAUSES)  # of single moves and of annealing
+        self.proven = len(self._blocks.movable) == 0
+        self.best = np.ascontiguousarray(states, dtype=np.int64)
+        self.score = value_of(problem, self.best)
+        self._values: list[float] = []
+
+    def propose(self, states: np.ndarray) -> bool:
+        """Take the states over if they are better; whether they were."""
+        if np.array_equal(states[self._blocks.movable], self.best[self._blocks.movable]):
+            return False
+        score = value_of(self._problem, states)
+        tol = _TOL * max(1.0, abs(score.value)) if np.isfinite(score.value) else 0.0
+        better = score.value > self.score.value + tol
+        if better or (score.value == self.score.value and score.value > -np.inf):
+            self.best, self.score = states, score
+        return better
+
+    def ask_messages(self, budget: Budget, clock: float) -> None:
+        """Take over what belief propagation suggests, if it is better."""
+        for damping in _DAMPINGS:
+            if not _is_over(budget, clock) and len(self._blocks.movable):
+                self.propose(by_messages(self._problem, self._rng, damping, budget.seconds))
+
+    def loop(self, budget: Budget, clock: float, patience: int) -> Status:
+        """Steps until nothing was gained for a while, or the budget is used up."""
+        with Progress("local-search", budget.max_iter) as bar:
+            for done in range(budget.max_iter):
+                if self.proven:
+                    return Status.OPTIMAL
+                if _is_over(budget, clock):
+                    return Status.OUT_OF_TIME
+                self.step(budget, clock)
+                if self.proven:
+                    return Status.OPTIMAL
+                bar.update(done + 1, f"score {self.score.value:.6g}")
+                if self.is_spent(patience) and not self.widen(budget):
+                    return Status.CONVERGED
+        return Status.OPTIMAL if self.proven else Status.OUT_OF_ITERATIONS
+
+    def is_spent(self, patience: int) -> bool:
+        """Whether blocks of all widths were tried and nothing was gained for a while."""
+        return self.proven or (self._idle >= patience and self._limit >= self._widest)
+
+    def widen(self, budget: Budget) -> bool:
+        """Allow wider blocks than asked for, where time is given and left; whether that is worth trying."""
+        if budget.seconds is None or self.proven or not 0 < self._widest < _WIDEST:
+            return False
+        self._widest, self._idle = self._widest + 1, 0
+        return True
+
+    def step(self, budget: Budget, clock: float) -> bool:
+        """One iteration; whether it gained."""
+        gained = self._ask_ally(budget, clock)
+        gained = self._move(budget, clock) or gained
+        self._idle = 0 if gained else self._idle + 1
+        self._values.append(self.score.value)
+        return gained
+
+    def _ask_ally(self, budget: Budget, clock: float) -> bool:
+        """In marginal MAP, a step of the search that maximises everything: its states are possible."""
+        if self._problem.is_max or self._widest == 0:
+            return False
+        if self._ally is None:
+            everything = np.zeros_like(self._problem.temperatures)
+            asked = replace(
+                self._problem, temperatures=everything, levels=np.zeros_like(self._problem.levels)
+            )
+            self._ally = StateSearch(asked, self._rng, self._widest, first_states(self._problem, self._rng))
+            self._ally.ask_messages(budget, clock)
+        if self._ally.is_spent(_ALLY_PATIENCE):
+            return False
+        self._ally.step(budget, clock)
+        return self.propose(self._ally.best)
+
+    def _move(self, budget: Budget, clock: float) -> bool:
+        """One iteration: a block, and the other moves unless they rest after finding nothing."""
+        gained = self._block()
+        if not (self._problem.is_max or self._limit == 0) or self.proven:
+            return gained
+        for k in range(2 if self._problem.is_max else 1):
+            if self._rest[k] > 0:
+                self._rest[k] -= 1
+            elif self._anneal(budget, clock) if k else self._singles():
+                self._pause[k], gained = _PAUSES[k], True
+            else:
+                self._rest[k] = self._pause[k]
+                self._pause[k] = min(2 * self._pause[k], _LONGEST_REST)
+        return gained
+
+    def _singles(self) -> bool:
+        if self._problem.is_max:
+            return self.propose(descend(self._problem.graph, self.best, self._rng))
+        i = self._rng.choice(self._blocks.movable)
+        moved = self.best.copy()
+        moved[i] = self._rng.integers(self._problem.graph.variables.sizes[i])
+        return self.propose(moved)
+
+    def _anneal(self, budget: Budget, clock: float) -> bool:
+        """Anneal from the best states, from a temperature that keeps more or less of them."""
+        graph, rng = self._problem.graph, self._rng
+        typical, penalty = _scales(graph)
+        # Reheating a little keeps most of the states, reheating fully begins anew.
+        hottest = 10 ** rng.uniform(-2, 0)
+        heats = typical * np.geomspace(hottest, _COOLING * hottest, self._sweeps)
+        self._sweeps = min(self._sweeps + _SWEEPS, 32 * _SWEEPS)
+        moved = self.best.copy()
+        w = graph.wiring
+        some = max(1, int(_EFFORT / max(len(graph.scope), 1) / 4))
+        for first in range(0, len(heats), some):
+            if _is_over(budget, clock):
+                return False
+            kernel.anneal(
+                graph.log_tables,
+                w.table_start,
+                w.scope_start,
+                w.scope,
+                w.edge_stride,
+                w.state_start,
+                w.neighbour_start,
+                w.neighbour_edge,
+                w.edge_factor,
+                moved,
+                self._blocks.movable,
+                heats[first : first + some],
+                penalty,
+                int(rng.integers(2**31)),
+            )
+        return self.propose(descend(graph, moved, rng))
+
+    def _block(self) -> bool:
+        if self._limit == 0:
+            return False
+        free = self._blocks.draw(self._limit)
+        moved = self._blocks.solve(self.best, free, self._limit)
+        gained = moved is not None and self.propose(moved)
+        self.proven = moved is not None and self._blocks.is_everything(free)
+        self._fruitless = 0 if gained else self._fruitless + 1
+        if self._fruitless >= _FRUITLESS and self._limit < self._widest:
+            self._limit, self._fruitless = min(self._limit + 1, self._widest), 0
+        return gained
+
+    def result(self, name: str, status: Status) -> Result:
+        """The best states, and what is known about the maximum."""
+        kind = "exact" if self.proven and self.score.kind == "exact" else "lower"
+        if self.proven and self.score.value == -np.inf:
+            raise self._problem.contradiction()
+        states = np.where(self._problem.temperatures == 0, self.best, -1)
+        return Result(
+            name,
+            status,
+            log_z=Estimate(self.score.value, kind),  # type: ignore[arg-type]
+            assignment=Assignment(self._problem.graph.variables, states),
+            score=self.score,
+            trace={"score": np.array(self._values)},
+        )
+
+
+def _scales(graph: FactorGraph) -> tuple[float, float]:
+    """How much a typical factor varies, and more than any factor does."""
+    finite = np.where(np.isneginf(graph.log_tables), 0.0, graph.log_tables)
+    if not len(finite):
+        return 1.0, 1.0
+    spread = float(np.ptp(finite))
+    return max(spread, 1e-6), 2 * max(spread, 1.0)
+
+
+def descend(
+    graph: FactorGraph, states: np.ndarray, rng: np.random.Generator, rounds: int | None = None
+) -> np.ndarray:
+    """States of all variables at least as good as the given ones, by moves of single variables."""
+    w, tables = graph.wiring, graph.log_tables
+    moved = states.copy()
+    movable = np.flatnonzero(w.sizes > 1)
+    entry = float(np.abs(tables, where=np.isfinite(tables), out=np.zeros_like(tables)).max(initial=0.0))
+    kernel.search_rounds(
+        tables,
+        w.table_start,
+        w.scope_start,
+        w.scope,
+        w.edge_stride,
+        w.state_start,
+        w.neighbour_start,
+        w.neighbour_edge,
+        w.edge_factor,
+        moved,
+        movable,
+        min(16 + 4 * len(movable), _ROUNDS) if rounds is None else rounds,
+        _EFFORT,
+        _DISTURBED,
+        1e-12 * max(1.0, entry),
+        int(rng.integers(2**31)),
+    )
+    return moved
+
+
+def first_states(problem: Problem, rng: np.random.Generator) -> np.ndarray:
+    """States that no zero entry forbids, by large entries; any states if none are found in time."""
+    graph = problem.graph
+    w, tables = graph.wiring, graph.log_tables
+    score = feasible.best_entries(tables, w.table_start, w.scope_start, w.scope, w.edge_stride, w.state_start)
+    score = np.maximum(score, -1e300)
+    keep = np.ones(len(score), dtype=bool)
+    if np.isneginf(tables).any():
+        code, keep = feasible.feasible_box(
+            tables,
+            w.table_start,
+            w.scope_start,
+            w.scope,
+            w.edge_stride,
+            w.state_start,
+            rng.permutation(len(w.sizes)),
+            score + 1e-3 * rng.gumbel(size=len(score)),
+            _DEAD_ENDS,
+        )
+        if code == feasible.IMPOSSIBLE:
+            raise problem.contradiction()
+    shown = np.where(keep, score, -np.inf)
+    top = np.maximum.reduceat(shown, w.state_start[:-1])
+    owner = np.repeat(np.arange(len(w.sizes)), w.sizes)
+    hit = np.flatnonzero(shown == top[owner])
+    return (hit[np.searchsorted(owner[hit], np.arange(len(w.sizes)))] - w.state_start[:-1]).astype(np.int64)
+
+
+def by_messages(
+    problem: Problem, rng: np.random.Generator, damping: float, seconds: float | None
+) -> np.ndarray:
+    """States decoded from some sweeps of belief propagation."""
+    from ..messages.bp import BP
+
+    method = BP(damping=damping)
+    if method.why_not(problem) is not None:
+        problem = replace(problem, temperatures=np.where(problem.temperatures > 0, 1.0, 0.0))
+    sweeps = int(np.clip(_MESSAGE_EFFORT / max(len(problem.graph.log_tables), 1), 4, _START_SWEEPS))
+    budget = Budget(sweeps, 1e-4, None if seconds is None else _MESSAGE_SHARE * seconds)
+    found = method.run(problem, budget, rng).assignment
+    assert found is not None  # something is maximised, last
+    return np.maximum(found.indices, 0)

@@ -1,0 +1,221 @@
+"""What every learner is, what it returns, and the one public call.
+
+A learner changes the parameters of a model to fit data. It works through `infer`, never inside an
+algorithm, and returns a new model. As with inference, options are fields of the learner, and budget,
+seed and data are arguments of the call:
+
+    fit = credo.fit(model, data, "likelihood(prior=gaussian(scale=2))", inference="bp", seed=0)
+"""
+
+from __future__ import annotations
+
+import abc
+import importlib
+import time
+import warnings
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..core import check
+from ..core.errors import ConvergenceError, ConvergenceWarning, DataError, OptionError, UnsupportedError
+from ..core.factor_graph import Model
+from ..core.registry import Registry, describe
+from ..core.result import Estimate, Status
+from ..inference.base import Algorithm, Budget, graph_of
+from .data import Observations
+
+__all__ = ["Fit", "Learner", "Task", "fit", "learners", "register_learner"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A model to be changed and what it is to be fitted to."""
+
+    model: Any  # where learning starts
+    data: Observations  # to learn from
+    validation: Observations | None = None  # to watch only
+    inference: str | Algorithm | None = None  # what answers questions about the model; None: by the rule
+    inference_budget: Budget = field(default_factory=Budget)  # of each of its runs
+    budget: Budget = field(default_factory=Budget)  # of the learner
+    seed: int | None = None  # of the runs of inference
+
+
+@dataclass(frozen=True, repr=False)
+class Fit:
+    """What learning found. The trace holds one number per iteration in each of its arrays."""
+
+    model: Any  # the new model
+    status: Status  # why learning stopped
+    objective: np.ndarray  # what was maximised, at the start and after each iteration
+    log_likelihood: Estimate | None = None  # total over the training data, None if it was never computed
+    trace: dict[str, np.ndarray] = field(default_factory=dict)  # "log_likelihood", "validation", ...: per row
+    learner: str = ""  # the specification that ran
+    seconds: float = 0.0  # wall time
+    notes: tuple[str, ...] = ()  # sentences about what happened on the way
+
+    @property
+    def converged(self) -> bool:
+        """Whether learning ended as it should."""
+        return self.status.is_success
+
+    @property
+    def advice(self) -> str:
+        """A sentence about why learning stopped, and what to do about it."""
+        if self.status is Status.OUT_OF_ITERATIONS:
+            return "max_iter was reached; raise it, or loosen tol"
+        if self.status is Status.CONVERGED:
+            return "the gradient or the change fell below tol"
+        return self.status.advice
+
+    def __repr__(self) -> str:
+        lines = [f"{self.learner}: {self.status.value} ({self.advice}), {self.seconds:.3g} s"]
+        if len(self.objective):
+            first, last = self.objective[0], self.objective[-1]
+            lines.append(
+                f"objective {first:.6g} -> {last:.6g} per row in {len(self.objective) - 1} iterations"
+            )
+        if self.log_likelihood is not None:
+            lines.append(f"log-likelihood {self.log_likelihood}")
+        if "validation" in self.trace and len(self.trace["validation"]):
+            lines.append(f"validation {self.trace['validation'][-1]:.6g} per row")
+        return "\n".join([*lines, repr(self.model), *self.notes])
+
+
+class Learner(abc.ABC):
+    """Options are the dataclass fields of the final class; nothing else is configurable.
+
+    A complete learner: one that gives every model uniform tables.
+
+    >>> from dataclasses import dataclass
+    >>> from typing import ClassVar
+    >>> import numpy as np
+    >>> import credo
+    >>> from credo.core.result import Status
+    >>> from credo.learning.base import Fit, Learner, fit
+    >>> @dataclass(frozen=True, kw_only=True)
+    ... class Forget(Learner):
+    ...     name: ClassVar[str] = "forget"
+    ...     def why_not(self, task):
+    ...         return None
+    ...     def run(self, task, rng):
+    ...         model = credo.FactorGraph(task.model.variables)
+    ...         return Fit(model, Status.EXACT, np.zeros(1))
+    >>> model = credo.FactorGraph({"a": 2}, {("a",): [1, 3]})
+    >>> fit(model, {"a": [0, 1, 1]}, Forget()).model
+    FactorGraph(1 variables, 0 factors, 0 edges)
+    """
+
+    name: ClassVar[str]
+
+    @abc.abstractmethod
+    def why_not(self, task: Task) -> str | None:
+        """None if the task can be treated, otherwise the reason in one sentence."""
+
+    @abc.abstractmethod
+    def run(self, task: Task, rng: np.random.Generator) -> Fit:
+        """Learn; never modifies its arguments."""
+
+
+def _load_all() -> None:
+    importlib.import_module("credo.learning")
+
+
+learners: Registry[Learner] = Registry("learner", _load_all)
+register_learner = learners.register
+
+
+def fit(
+    model: Model,
+    data: Any,
+    learner: str | Learner = "likelihood",
+    *,
+    inference: str | Algorithm | None = None,
+    validation: Any = None,
+    weights: Any = None,
+    max_iter: int = 500,
+    tol: float = 1e-6,
+    seconds: float | None = None,
+    seed: int | None = None,
+    inference_budget: Budget | None = None,
+    strict: bool = False,
+) -> Fit:
+    """Fit the parameters of a model to data.
+
+    Parameters
+    ----------
+    model
+        Where learning starts: its structure is kept, its parameters are changed in a copy.
+    data
+        A data frame, columns, rows, an array, samples or a file; see `learning.data`. Missing values
+        and hidden variables are allowed where the learner allows them.
+    learner
+        A name with options, such as `"likelihood(optimiser=adam(rate=0.1))"`, or a learner object.
+    inference
+        The algorithm that answers questions about the model; by default the one `infer` would choose.
+    validation
+        More data of the same form, or the fraction of the rows to hold back; its objective is recorded.
+    weights
+        How often each row counts.
+    max_iter, tol, seconds
+        When to stop: iterations (epochs of a stochastic optimiser), the gradient or change that counts
+        as converged, wall time. Ctrl-C stops too; what was found is returned.
+    seed
+        Seed of the one random generator of the run.
+    inference_budget
+        `Budget(max_iter, tol, seconds)` of each run of an iterative inference algorithm.
+    strict
+        Raise `ConvergenceError` instead of warning when learning did not converge.
+
+    Returns
+    -------
+    Fit
+        The new model, the curve of the objective, the final log-likelihood and why learning stopped.
+
+    Examples
+    --------
+    >>> import credo
+    >>> from credo.learning.base import fit
+    >>> start = credo.MarkovNet({"a": 2, "b": 2}, {("a", "b"): [[1, 1], [1, 1]]})
+    >>> found = fit(start, {"a": [0, 0, 0, 1], "b": [0, 0, 1, 1]})
+    >>> credo.infer(found.model, "junction-tree").factor_marginals[0].round(4)
+    array([[0.5 , 0.25],
+           [0.  , 0.25]])
+    """
+    variables = graph_of(model).variables
+    chosen = learners.resolve(learner)
+    if not isinstance(chosen, Learner):
+        raise OptionError(f"learner: expected a name or a Learner, got {chosen!r:.80}")
+    rng = np.random.default_rng(seed)
+    observed = Observations.of(variables, data, weights=weights)
+    held: Observations | None = None
+    if isinstance(validation, (int, float)) and not isinstance(validation, bool):
+        check.in_range("validation", validation, 0, 1)
+        if validation:
+            observed, held = observed.split(float(validation), rng)
+    elif validation is not None:
+        try:
+            held = Observations.of(variables, validation)
+        except DataError as error:
+            raise DataError(f"validation: {error}") from None
+    task = Task(
+        model,
+        observed,
+        held,
+        inference,
+        inference_budget or Budget(),
+        Budget(max_iter, tol, seconds),
+        seed,
+    )
+    reason = chosen.why_not(task)
+    if reason is not None:
+        raise UnsupportedError(f"{chosen.name} cannot treat this task: {reason}")
+    clock = time.perf_counter()
+    found = chosen.run(task, rng)
+    if not found.status.is_success:
+        sentence = f"{chosen.name}: {found.advice}"
+        if strict:
+            raise ConvergenceError(sentence)
+        warnings.warn(sentence, ConvergenceWarning, stacklevel=2)
+    return replace(found, learner=describe(chosen), seconds=time.perf_counter() - clock)

@@ -1,0 +1,423 @@
+"""Estimators for conditional random fields in the manner of scikit-learn: fit, predict, score.
+
+`ChainCRF` labels sequences with a batched forward-backward kernel; `GraphCRF` labels the nodes of any
+graphs with any inference algorithm. Both learn the weights of a `CRF` by (penalised) maximum conditional
+likelihood, which is concave when all labels are observed; missing labels (None) are summed out.
+
+    objective = sum_n log p(y_n | x_n) + log prior(weights)
+
+With `support="observed"` only pairs (feature, label) and transitions that occur in the training data have
+a weight, as in CRFsuite by default; `prior="elastic(c1=..., c2=...)"` is its penalty.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from ..core import check
+from ..core.errors import ConvergenceWarning, DataError, OptionError, QueryError
+from ..core.progress import Progress
+from ..core.result import Estimate, Kind
+from ..inference.base import Algorithm, Budget, infer
+from ..models.crf import CRF
+from .ascent import Ascent
+from .base import Fit
+from .crf_inputs import MISSING, Graphs, Labels, Sequences, names_of, parts_of
+from .crf_objectives import ChainLikelihood, GraphLikelihood, Layout, graph_at
+from .expectations import Oracle
+from .likelihood import check_ascent
+from .optimisers import Optimiser, optimiser_of
+from .priors import Prior, prior_of
+
+__all__ = ["ChainCRF", "GraphCRF"]
+
+Support = Literal["all", "observed"]
+
+
+class _Estimator:
+    """What both estimators share; parameters are the arguments of the constructor."""
+
+    classes_: np.ndarray  # labels, sorted
+    crf_: CRF  # the field that was learned
+    fit_: Fit  # curves, status and log-likelihood of the training
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The options, by name."""
+        return {
+            name: getattr(self, name)
+            for name in inspect.signature(type(self).__init__).parameters
+            if name != "self"
+        }
+
+    def set_params(self, **options: Any) -> Any:
+        """Change options; returns the estimator itself."""
+        known = self.get_params()
+        for name, value in options.items():
+            if name not in known:
+                raise OptionError(
+                    f"{type(self).__name__} has no option '{name}'; its options are {sorted(known)}"
+                )
+            setattr(self, name, value)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn asks of an estimator; it is there when this is called."""
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        return Tags("classifier", TargetTags(required=True), None, ClassifierTags(), None, InputTags())
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "crf_")
+
+    def _fitted(self) -> CRF:
+        if not hasattr(self, "crf_"):
+            raise QueryError(f"this {type(self).__name__} is not fitted yet; call fit(X, y) first")
+        return self.crf_
+
+    def _known(self) -> Labels:
+        return Labels(self.classes_, {label: k for k, label in enumerate(self.classes_.tolist())})
+
+    def _adopt(self, crf: CRF) -> Any:
+        if not isinstance(crf, CRF):
+            raise OptionError(f"from_model: expected a CRF, got {type(crf).__name__}")
+        self.crf_, self.classes_ = crf, np.array(crf.labels)
+        return self
+
+    def _counts(self) -> tuple[int, int]:
+        return len(self.crf_.node_weights), len(self.crf_.edge_weights)
+
+    def _climb(
+        self, objective: Any, data: Any, count: int, options: dict[str, Any]
+    ) -> tuple[np.ndarray, Fit]:
+        """Learn from zero weights; random ones would only slow a concave objective down."""
+        rng = np.random.default_rng(options["seed"])
+        held = None
+        if options["validation"]:
+            order = rng.permutation(len(data))
+            size = min(max(round(options["validation"] * len(data)), 1), len(data) - 1)
+            if not size:
+                raise DataError("validation: expected at least two sequences or graphs to split, got one")
+            data, held = data.take(np.sort(order[size:])), data.take(np.sort(order[:size]))
+        ascent = Ascent(
+            objective, prior_of(options["prior"]), optimiser_of(options["optimiser"]), data, held,
+            batch=options["batch"], patience=options["patience"], label=type(self).__name__,
+        )  # fmt: skip
+        budget = Budget(options["max_iter"], options["tol"], options["seconds"])
+        start = np.zeros(count)
+        if data.labels is not None and _any_missing(data.labels):
+            start = 0.01 * rng.standard_normal(count)
+        status = ascent.run(start, budget, rng)
+        trace = ascent.arrays()
+        value = None
+        if len(trace["log_likelihood"]):
+            kind: Kind = "exact"
+            if isinstance(objective, GraphLikelihood):
+                kind = objective.oracle.kind(not _any_missing(data.labels))
+            value = Estimate(objective.value(ascent.weights, data) * data.total, kind)
+        found = Fit(None, status, trace["objective"], value, trace, type(self).__name__)
+        if not status.is_success:
+            warnings.warn(f"{type(self).__name__}: {found.advice}", ConvergenceWarning, stacklevel=3)
+        return ascent.weights, found
+
+    def _check(self) -> None:
+        options = self.get_params()
+        check_ascent(options["optimiser"], options["prior"], options["batch"], options["patience"])
+        check.one_of("support", options["support"], ["all", "observed"])
+        check.in_range("validation", options["validation"], 0, 1)
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self).__init__).parameters
+        shown = [f"{k}={v!r}" for k, v in self.get_params().items() if v != defaults[k].default]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class ChainCRF(_Estimator):
+    """A linear-chain conditional random field for labelling sequences.
+
+    Parameters
+    ----------
+    prior
+        On the weights: `"gaussian(scale=...)"`, `"laplace(scale=...)"`, `"elastic(c1=..., c2=...)"` or None.
+    optimiser
+        `"lbfgs"`, `"adam(rate=...)"` or `"sgd(rate=...)"`.
+    support
+        `"all"` pairs of feature and label have a weight, or only those `"observed"` in training.
+    batch
+        Sequences per step of a stochastic optimiser.
+    max_iter, tol, seconds
+        When to stop; the gradient that counts as zero is per sequence.
+    validation, patience
+        Fraction of the sequences to hold back, and how many iterations without a better value on them
+        are endured.
+    seed
+        Of the shuffling.
+
+    Examples
+    --------
+    >>> from credo.learning.crf import ChainCRF
+    >>> X = [[{"word": "the"}, {"word": "cat"}], [{"word": "the"}, {"word": "dog"}, {"word": "runs"}]]
+    >>> y = [["det", "noun"], ["det", "noun", "verb"]]
+    >>> crf = ChainCRF(prior="gaussian(scale=2)").fit(X, y)
+    >>> crf.predict([[{"word": "the"}, {"word": "bird"}, {"word": "runs"}]])[0].tolist()
+    ['det', 'noun', 'verb']
+    >>> crf.score(X, y)
+    1.0
+    """
+
+    def __init__(
+        self,
+        *,
+        prior: str | Prior | None = "gaussian(scale=1)",
+        optimiser: str | Optimiser = "lbfgs",
+        support: Support = "all",
+        batch: int | None = None,
+        max_iter: int = 500,
+        tol: float = 1e-5,
+        seconds: float | None = None,
+        validation: float = 0.0,
+        patience: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self.prior, self.optimiser, self.support, self.batch = prior, optimiser, support, batch
+        self.max_iter, self.tol, self.seconds = max_iter, tol, seconds
+        self.validation, self.patience, self.seed = validation, patience, seed
+
+    @classmethod
+    def from_model(cls, crf: CRF) -> ChainCRF:
+        """An estimator that predicts with a field that exists, for instance a loaded one."""
+        made: ChainCRF = cls()._adopt(crf)
+        return made
+
+    def fit(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> ChainCRF:
+        """Learn from sequences `X` and their labels `y`; see `learning.crf_inputs` for their forms."""
+        self._check()
+        _check_items(X, y)
+        known = Labels.of(y)
+        names = names_of([x[0] if isinstance(x, tuple) else x for x in X])
+        data = Sequences.of(X, y, known, names, (None if names is None else len(names), None))
+        layout = _chain_layout(data, len(known.classes), self.support)
+        objective = ChainLikelihood(layout)
+        weights, self.fit_ = self._climb(objective, data, layout.count, self.get_params())
+        node, edge = layout.spread(weights)
+        self.classes_ = known.classes
+        self.crf_ = CRF([str(c) for c in known.classes], node, edge, node_features=names)
+        return self
+
+    def predict(self, X: Sequence[Any]) -> list[np.ndarray]:
+        """The most probable labels of each sequence."""
+        objective, weights, data = self._ready(X)
+        return np.split(self.classes_[objective.best(weights, data)], data.start[1:-1])
+
+    def predict_marginals(self, X: Sequence[Any]) -> list[np.ndarray]:
+        """Label probabilities (positions, labels) of each sequence, columns as in `classes_`."""
+        objective, weights, data = self._ready(X)
+        return np.split(objective.marginals(weights, data), data.start[1:-1])
+
+    def score(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> float:
+        """Fraction of positions with a known label that are predicted right."""
+        return _accuracy(self.predict(X), y)
+
+    def log_likelihood(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> float:
+        """Sum over sequences of log p(y | x)."""
+        objective, weights, data = self._ready(X, y)
+        return objective.value(weights, data) * data.total
+
+    def _ready(self, X: Sequence[Any], y: Any = None) -> tuple[ChainLikelihood, np.ndarray, Sequences]:
+        crf = self._fitted()
+        _check_items(X, y)
+        data = Sequences.of(X, y, self._known(), crf.node_features, self._counts())
+        if data.edges is None and len(crf.edge_weights) > 1:
+            raise DataError(f"edge features: expected {len(crf.edge_weights)} per step, got none")
+        layout = Layout.of(np.ones(crf.node_weights.shape, bool), np.ones(crf.edge_weights.shape, bool))
+        return ChainLikelihood(layout), layout.gather(crf.node_weights, crf.edge_weights), data
+
+
+class GraphCRF(_Estimator):
+    """A pairwise conditional random field for labelling the nodes of graphs.
+
+    Parameters
+    ----------
+    inference
+        The algorithm behind expectations and predictions; by default the rule of `infer`.
+    symmetric
+        Whether V(y, y') = V(y', y): for edges without a direction.
+    decode
+        `"map"` predicts the most probable joint labels, `"marginals"` the most probable label of each node.
+    prior, optimiser, support, batch, max_iter, tol, seconds, validation, patience, seed
+        As for `ChainCRF`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from credo.learning.crf import GraphCRF
+    >>> square = [(0, 1), (1, 2), (2, 3), (3, 0)]
+    >>> nodes = np.array([[1.0], [1.0], [-1.0], [-1.0]])
+    >>> X = [(nodes, square), (-nodes, square)]
+    >>> y = [["a", "a", "b", "b"], ["b", "b", "a", "a"]]
+    >>> crf = GraphCRF(symmetric=True).fit(X, y)
+    >>> crf.score(X, y)
+    1.0
+    """
+
+    def __init__(  # noqa: PLR0913, the options of one estimator
+        self,
+        *,
+        inference: str | Algorithm | None = None,
+        symmetric: bool = False,
+        decode: Literal["map", "marginals"] = "map",
+        prior: str | Prior | None = "gaussian(scale=1)",
+        optimiser: str | Optimiser = "lbfgs",
+        support: Support = "all",
+        batch: int | None = None,
+        max_iter: int = 200,
+        tol: float = 1e-4,
+        seconds: float | None = None,
+        validation: float = 0.0,
+        patience: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self.inference, self.symmetric, self.decode = inference, symmetric, decode
+        self.prior, self.optimiser, self.support, self.batch = prior, optimiser, support, batch
+        self.max_iter, self.tol, self.seconds = max_iter, tol, seconds
+        self.validation, self.patience, self.seed = validation, patience, seed
+
+    @classmethod
+    def from_model(cls, crf: CRF, inference: str | Algorithm | None = None) -> GraphCRF:
+        """An estimator that predicts with a field that exists, for instance a loaded one."""
+        made: GraphCRF = cls(inference=inference)._adopt(crf)
+        return made
+
+    def fit(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> GraphCRF:
+        """Learn from graphs `X` and the labels `y` of their nodes; see `learning.crf_inputs`."""
+        self._check()
+        check.one_of("decode", self.decode, ["map", "marginals"])
+        _check_items(X, y)
+        known = Labels.of(y)
+        names = names_of([parts_of(item, number)[0] for number, item in enumerate(X)])
+        size = len(known.classes)
+        counts = (None if names is None else len(names), None)
+        data = Graphs.of(X, y, known, names, counts, size)
+        layout = _graph_layout(data, size, self.support, self.symmetric)
+        objective = GraphLikelihood(layout, Oracle(self.inference, Budget(), self.seed, warm=False))
+        weights, self.fit_ = self._climb(objective, data, layout.count, self.get_params())
+        node, edge = layout.spread(weights)
+        self.classes_ = known.classes
+        self.crf_ = CRF([str(c) for c in known.classes], node, edge, node_features=names)
+        return self
+
+    def predict(self, X: Sequence[Any]) -> list[np.ndarray]:
+        """Labels of the nodes of each graph."""
+        if self.decode == "marginals":
+            return [self.classes_[p.argmax(axis=1)] for p in self.predict_marginals(X)]
+        found = []
+        for result in self._answers(X, maximise="all"):
+            found.append(self.classes_[result.assignment.indices])
+        return found
+
+    def predict_marginals(self, X: Sequence[Any]) -> list[np.ndarray]:
+        """Label probabilities (nodes, labels) of each graph, columns as in `classes_`."""
+        size = len(self._fitted().labels)
+        return [result.marginals.flat.reshape(-1, size).copy() for result in self._answers(X, maximise=())]
+
+    def score(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> float:
+        """Fraction of nodes with a known label that are predicted right."""
+        return _accuracy(self.predict(X), y)
+
+    def log_likelihood(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> float:
+        """Sum over graphs of log p(y | x), as the inference algorithm sees it."""
+        crf = self._fitted()
+        _check_items(X, y)
+        data = Graphs.of(X, y, self._known(), crf.node_features, self._counts(), len(crf.labels))
+        layout = Layout.of(np.ones(crf.node_weights.shape, bool), np.ones(crf.edge_weights.shape, bool))
+        objective = GraphLikelihood(layout, Oracle(self.inference, Budget(), self.seed, warm=False))
+        return objective.value(layout.gather(crf.node_weights, crf.edge_weights), data) * data.total
+
+    def _answers(self, X: Sequence[Any], maximise: Any) -> list[Any]:
+        crf = self._fitted()
+        _check_items(X, None)
+        data = Graphs.of(X, None, None, crf.node_features, self._counts(), len(crf.labels))
+        found = []
+        with Progress("GraphCRF", len(data)) as bar:
+            for n in range(len(data)):
+                graph = graph_at(crf.node_weights, crf.edge_weights, data, n)
+                found.append(infer(graph, self.inference, maximise=maximise, seed=self.seed))
+                bar.update(n + 1)
+        return found
+
+
+def _check_items(X: Any, y: Any) -> None:
+    if not isinstance(X, Sequence) or isinstance(X, (str, tuple)):
+        if not (isinstance(X, np.ndarray) and X.dtype == object):
+            raise DataError(f"X: expected a list of sequences or graphs, got {type(X).__name__}")
+    if not len(X):
+        raise DataError("X: expected at least one sequence or graph, got none")
+    if y is not None and (not hasattr(y, "__len__") or len(y) != len(X)):
+        got = len(y) if hasattr(y, "__len__") else type(y).__name__
+        raise DataError(f"y: expected {len(X)} lists of labels, one per item of X, got {got}")
+
+
+def _any_missing(labels: Any) -> bool:
+    parts = labels if isinstance(labels, list) else [labels]
+    return any((part == MISSING).any() for part in parts)
+
+
+def _accuracy(found: list[np.ndarray], wanted: Sequence[Sequence[Any]]) -> float:
+    if len(found) != len(wanted):
+        raise DataError(f"y: expected {len(found)} lists of labels, one per item of X, got {len(wanted)}")
+    right = total = 0
+    for number, (guess, truth) in enumerate(zip(found, wanted, strict=True)):
+        if len(guess) != len(truth):
+            raise DataError(f"labels of item {number}: expected {len(guess)}, got {len(truth)}")
+        for a, b in zip(guess.tolist(), truth, strict=True):
+            if b is not None and b == b:  # noqa: PLR0124, NaN is a missing label
+                total += 1
+                right += a == b
+    if not total:
+        raise DataError("y: expected at least one known label to score against, got none")
+    return right / total
+
+
+def _chain_layout(data: Sequences, size: int, support: Support) -> Layout:
+    features = data.nodes.shape[1]
+    edge_features = 1 if data.edges is None else data.edges.shape[1]
+    if support == "all":
+        return Layout.of(np.ones((features, size), bool), np.ones((edge_features, size, size), bool))
+    assert data.labels is not None
+    seen = np.zeros((len(data.labels), size))
+    known = np.flatnonzero(data.labels != MISSING)
+    seen[known, data.labels[known]] = 1.0
+    node = np.asarray(abs(data.nodes).T @ seen) > 0
+    inside = data.inside
+    both = inside[(data.labels[inside - 1] != MISSING) & (data.labels[inside] != MISSING)]
+    pair = np.zeros((len(data.labels), size * size))
+    pair[both, data.labels[both - 1] * size + data.labels[both]] = 1.0
+    if data.edges is None:
+        edge = pair.sum(axis=0).reshape(1, size, size) > 0
+    else:
+        edge = np.asarray(abs(data.edges).T @ pair).reshape(-1, size, size) > 0
+    return Layout.of(node, edge)
+
+
+def _graph_layout(data: Graphs, size: int, support: Support, symmetric: bool) -> Layout:
+    shape, edge_shape = (data.nodes[0].shape[1], size), (data.edges[0].shape[1], size, size)
+    if support == "all":
+        return Layout.of(np.ones(shape, bool), np.ones(edge_shape, bool), symmetric=symmetric)
+    node, edge = np.zeros(shape), np.zeros((edge_shape[0], size * size))
+    assert data.labels is not None
+    for graph, rows, extra, labels in zip(data.graphs, data.nodes, data.edges, data.labels, strict=True):
+        seen = np.zeros((len(labels), size))
+        known = np.flatnonzero(labels != MISSING)
+        seen[known, labels[known]] = 1.0
+        node += abs(rows).T @ seen
+        ends = graph.scope[len(labels) :].reshape(-1, 2)
+        first, second = labels[ends[:, 0]], labels[ends[:, 1]]
+        both = np.flatnonzero((first != MISSING) & (second != MISSING))
+        pair = np.zeros((len(ends), size * size))
+        pair[both, first[both] * size + second[both]] = 1.0
+        edge += abs(extra).T @ pair
+    return Layout.of(node > 0, edge.reshape(edge_shape) > 0, symmetric=symmetric)

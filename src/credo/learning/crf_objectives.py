@@ -1,0 +1,206 @@
+r"""Conditional log-likelihoods of random fields, per sequence or graph.
+
+    (1/N) sum_n [ log Z(y_O, x_n) - log Z(x_n) ]
+    d/dW = (1/N) sum_n sum_i x_i ( E[y_i | y_O] - E[y_i] )',     V alike with pairs
+
+y_O are the labels that were observed; with all of them the first term is a plain score. Chains run in
+one batched forward-backward kernel, general graphs through any inference algorithm.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..kernels.chains import best_paths, chain_sums, score_chains
+from .crf_inputs import MISSING, Graphs, Sequences
+from .expectations import Oracle
+
+__all__ = ["ChainLikelihood", "GraphLikelihood", "Layout", "chain_potentials"]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which weight stands at each place of W and V; -1 is a weight that is always zero."""
+
+    node: np.ndarray  # (features, labels)
+    edge: np.ndarray  # (edge features, labels, labels)
+    count: int  # number of weights
+
+    @classmethod
+    def of(cls, node: np.ndarray, edge: np.ndarray, *, symmetric: bool = False) -> Layout:
+        """Number the places where `node` and `edge` are true; `symmetric` ties V(y, y') and V(y', y)."""
+        node_index = np.where(node, np.cumsum(node).reshape(node.shape) - 1, -1)
+        count = int(node.sum())
+        if symmetric:
+            edge = edge | edge.transpose(0, 2, 1)
+            upper = edge & np.triu(np.ones(edge.shape[1:], dtype=bool))
+            index = np.where(upper, np.cumsum(upper).reshape(edge.shape) - 1 + count, -1)
+            edge_index = np.maximum(index, index.transpose(0, 2, 1))
+            return cls(node_index, edge_index, count + int(upper.sum()))
+        edge_index = np.where(edge, np.cumsum(edge).reshape(edge.shape) - 1 + count, -1)
+        return cls(node_index, edge_index, count + int(edge.sum()))
+
+    def spread(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """W and V."""
+        padded = np.append(weights, 0.0)  # what index -1 reads
+        return padded[self.node], padded[self.edge]
+
+    def gather(self, node: np.ndarray, edge: np.ndarray) -> np.ndarray:
+        """Totals per weight of gradients by W and V."""
+        index = np.concatenate([self.node.ravel(), self.edge.ravel()]) + 1
+        values = np.concatenate([node.ravel(), edge.ravel()])
+        return np.bincount(index, values, minlength=self.count + 1)[1:]
+
+
+def chain_potentials(
+    node: np.ndarray, edge: np.ndarray, data: Sequences
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What the chain kernels read: initial scores (none), transitions (shared or per step), node scores."""
+    scores = np.ascontiguousarray(data.nodes @ node)
+    size = node.shape[1]
+    if data.edges is None:
+        transition = np.ascontiguousarray(edge[:1])
+    else:
+        transition = np.asarray(data.edges @ edge.reshape(len(edge), -1)).reshape(-1, size, size)
+        # One position in all would look like a shared table; there it is not read.
+        transition = np.ascontiguousarray(transition)
+    return np.zeros(size), transition, scores
+
+
+@dataclass
+class ChainLikelihood:
+    """The mean conditional log-likelihood of sequences."""
+
+    layout: Layout
+
+    def evaluate(self, weights: np.ndarray, data: Sequences) -> tuple[float, np.ndarray]:
+        """One forward-backward pass; two where labels are missing."""
+        node, edge = self.layout.spread(weights)
+        initial, transition, scores = chain_potentials(node, edge, data)
+        pairs = "sum" if data.edges is None else "each"
+        log_z, marginals, pair = chain_sums(initial, transition, scores, data.start, pairs=pairs)
+        value, seen, seen_pair = self._clamped(initial, transition, scores, data, pairs)
+        residual, pair_residual = seen - marginals, seen_pair - pair
+        node_gradient = np.asarray(data.nodes.T @ residual)
+        if data.edges is None:
+            edge_gradient = pair_residual[None]
+        else:
+            flat = pair_residual.reshape(len(pair_residual), -1)
+            edge_gradient = np.asarray(data.edges.T @ flat).reshape(edge.shape)
+        count = data.total
+        return (
+            (value - float(log_z.sum())) / count,
+            self.layout.gather(node_gradient, edge_gradient) / count,
+        )
+
+    def value(self, weights: np.ndarray, data: Sequences) -> float:
+        """The forward pass alone."""
+        parts = chain_potentials(*self.layout.spread(weights), data)
+        log_z, _, _ = chain_sums(*parts, data.start, marginals=False)
+        assert data.labels is not None
+        if (data.labels == MISSING).any():
+            masked = _masked(parts[2], data.labels)
+            seen, _, _ = chain_sums(parts[0], parts[1], masked, data.start, marginals=False)
+        else:
+            seen = score_chains(*parts, data.start, data.labels)
+        return float((seen - log_z).sum()) / data.total
+
+    def _clamped(
+        self, initial: np.ndarray, transition: np.ndarray, scores: np.ndarray, data: Sequences, pairs: str
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        """Total log weight, marginals and pairs given the observed labels."""
+        labels = data.labels
+        assert labels is not None
+        if (labels == MISSING).any():
+            masked = _masked(scores, labels)
+            log_z, seen, pair = chain_sums(initial, transition, masked, data.start, pairs=pairs)
+            return float(log_z.sum()), seen, pair
+        size = scores.shape[1]
+        seen = np.zeros_like(scores)
+        seen[np.arange(len(labels)), labels] = 1.0
+        inside = data.inside
+        before, after = labels[inside - 1], labels[inside]
+        if pairs == "sum":
+            pair = np.bincount(before * size + after, minlength=size * size).reshape(size, size).astype(float)
+        else:
+            pair = np.zeros((len(labels), size, size))
+            pair[inside, before, after] = 1.0
+        return float(score_chains(initial, transition, scores, data.start, labels).sum()), seen, pair
+
+    def best(self, weights: np.ndarray, data: Sequences) -> np.ndarray:
+        """Most probable labels of all positions."""
+        return best_paths(*chain_potentials(*self.layout.spread(weights), data), data.start)[0]
+
+    def marginals(self, weights: np.ndarray, data: Sequences) -> np.ndarray:
+        """Label probabilities of all positions."""
+        parts = chain_potentials(*self.layout.spread(weights), data)
+        return chain_sums(*parts, data.start, pairs="none")[1]
+
+
+def _masked(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Scores with every label but the observed one excluded."""
+    found = scores.copy()
+    known = np.flatnonzero(labels != MISSING)
+    found[known] = -np.inf
+    found[known, labels[known]] = scores[known, labels[known]]
+    return found
+
+
+@dataclass
+class GraphLikelihood:
+    """The mean conditional log-likelihood of graphs, with any algorithm that gives factor marginals."""
+
+    layout: Layout
+    oracle: Oracle
+
+    def evaluate(self, weights: np.ndarray, data: Graphs) -> tuple[float, np.ndarray]:
+        """One run per graph; two where labels are missing."""
+        node, edge = self.layout.spread(weights)
+        node_gradient, edge_gradient, total = np.zeros(node.shape), np.zeros(edge.shape), 0.0
+        for n in range(len(data)):
+            value, entries = self._terms(node, edge, data, n)
+            total += value
+            count = data.nodes[n].shape[0]
+            size = node.shape[1]
+            node_gradient += data.nodes[n].T @ entries[: count * size].reshape(count, size)
+            pairs = entries[count * size :].reshape(-1, size * size)
+            edge_gradient += np.asarray(data.edges[n].T @ pairs).reshape(edge.shape)
+        return total / data.total, self.layout.gather(node_gradient, edge_gradient) / data.total
+
+    def value(self, weights: np.ndarray, data: Graphs) -> float:
+        """The same runs."""
+        node, edge = self.layout.spread(weights)
+        return sum(self._terms(node, edge, data, n)[0] for n in range(len(data))) / data.total
+
+    def _terms(self, node: np.ndarray, edge: np.ndarray, data: Graphs, n: int) -> tuple[float, np.ndarray]:
+        """Log-likelihood of one graph, and observed less expected indicators of all table entries."""
+        graph = graph_at(node, edge, data, n)
+        assert data.labels is not None
+        labels = data.labels[n]
+        free = self.oracle.free(graph)
+        expected = self.oracle.entries(free)
+        if (labels == MISSING).any():
+            given = self.oracle.clamped(graph, labels, n)
+            return (
+                self.oracle.log_z(given) - self.oracle.log_z(free),
+                self.oracle.entries(given) - expected,
+            )
+        w = graph.wiring
+        entry = graph.table_start.copy()
+        if len(graph.scope):
+            entry += np.add.reduceat(w.edge_stride * labels[graph.scope], graph.scope_start[:-1])
+        seen = np.zeros(len(graph.log_tables))
+        seen[entry] = 1.0
+        return float(graph.log_tables[entry].sum()) - self.oracle.log_z(free), seen - expected
+
+
+def graph_at(node: np.ndarray, edge: np.ndarray, data: Graphs, n: int) -> Any:
+    """The factor graph of the labels of one input; plans compiled for its structure are kept."""
+    graph = data.graphs[n]
+    scores = np.asarray(data.nodes[n] @ node)
+    pairs = np.asarray(data.edges[n] @ edge.reshape(len(edge), -1))
+    tables = np.concatenate([scores.ravel(), pairs.ravel()])
+    return graph.with_states(graph.variables, tables, graph.table_start)

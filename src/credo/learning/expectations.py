@@ -1,0 +1,116 @@
+"""Runs of inference as learners need them: counted, warm, and quiet until the end."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import ConvergenceWarning, DataError, UnsupportedError, ZeroProbabilityError
+from ..core.evidence import Evidence
+from ..core.factor_graph import FactorGraph
+from ..core.result import Kind, Result, Status
+from ..inference.base import Algorithm, Budget, algorithms, infer
+
+__all__ = ["Oracle"]
+
+
+@dataclass
+class Oracle:
+    """Answers about graphs of one structure by one algorithm.
+
+    Runs that do not converge are counted instead of warned about each time. Where the algorithm can,
+    the run on the free model starts from the messages of the last one: between two steps of learning
+    the tables change little.
+    """
+
+    method: str | Algorithm | None
+    budget: Budget = field(default_factory=Budget)
+    seed: int | None = None
+    warm: bool = True
+    runs: int = 0
+    failures: int = 0
+    notes: list[str] = field(default_factory=list)
+    kinds: set[Kind] = field(default_factory=set)  # of every log Z so far
+    _last: Result | None = None
+
+    def free(self, graph: FactorGraph) -> Result:
+        """The model without evidence."""
+        warm = self._last if self.warm else None
+        found = self._ask(graph, None, warm)
+        if found.state is not None and getattr(self.algorithm, "warm_starts", False):
+            self._last = found
+        return found
+
+    def clamped(self, graph: FactorGraph, states: np.ndarray, row: int) -> Result:
+        """The model given one row of states, -1 where missing; `row` names it in messages."""
+        try:
+            return self._ask(graph, Evidence(states), None)
+        except ZeroProbabilityError:
+            raise DataError(
+                f"data: row {row} has probability zero under the model; its zero entries are never learned"
+            ) from None
+
+    @property
+    def algorithm(self) -> Any:
+        """The algorithm itself, once one is chosen."""
+        return None if self.method is None else algorithms.resolve(self.method)
+
+    def _ask(self, graph: FactorGraph, evidence: Evidence | None, warm: Result | None) -> Result:
+        if self.method is None:
+            self._choose(graph)
+        budget: dict[str, Any] = {"max_iter": self.budget.max_iter, "tol": self.budget.tol}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found = infer(
+                graph, self.method, evidence=evidence, seconds=self.budget.seconds,  # type: ignore[arg-type]
+                seed=self.seed, warm_start=warm, **budget,
+            )  # fmt: skip
+        if found.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt  # an algorithm keeps Ctrl-C to itself; here it ends the learning
+        self.runs += 1
+        self.failures += not found.status.is_success
+        if found.log_z is not None:
+            self.kinds.add(found.log_z.kind)
+        return found
+
+    def _choose(self, graph: FactorGraph) -> None:
+        from ..inference.base import Problem
+        from ..inference.choose import choose
+
+        n = len(graph.variables)
+        self.method, note = choose(Problem(graph, np.ones(n), np.zeros(n, dtype=np.int64)))
+        self.notes.append(note)
+
+    def log_z(self, found: Result) -> float:
+        """Log Z of a run, or a sentence."""
+        if found.log_z is None:
+            raise UnsupportedError(f"{found.algorithm} computes no log Z; use junction-tree or bp")
+        return found.log_z.value
+
+    def entries(self, found: Result) -> np.ndarray:
+        """Factor marginals of a run, or a sentence."""
+        if found.factor_marginals is None:
+            raise UnsupportedError(
+                f"{found.algorithm} computes no factor marginals; use junction-tree or bp, "
+                "or gradient=log_z where there are few parameters"
+            )
+        return found.factor_marginals.flat
+
+    def kind(self, complete: bool) -> Kind:
+        """What a log-likelihood made of these answers guarantees; `complete` data need only log Z."""
+        if self.kinds <= {"exact"}:
+            return "exact"
+        if complete and self.kinds == {"upper"}:
+            return "lower"
+        if complete and self.kinds == {"lower"}:
+            return "upper"
+        return "estimate"
+
+    def report(self) -> list[str]:
+        """Sentences for the notes of a fit."""
+        if not self.failures:
+            return list(self.notes)
+        return [*self.notes, f"inference did not converge in {self.failures} of {self.runs} runs"]

@@ -1,0 +1,155 @@
+r"""Iterative proportional fitting: one table at a time is made to match the data exactly.
+
+    theta_a <- theta_a + log phat_a - log p_a        phat_a the data's frequencies, p_a the model's marginal
+
+Each update maximises the likelihood over one table, so it never falls, and the limit is the maximum of the
+likelihood: every factor's marginal equals the data's. On a decomposable model one or two sweeps suffice. One
+run of exact inference per table and sweep. Frequencies of zero become zero weights, as the optimum
+demands; `smoothing` adds a pseudo-count to every entry instead. Complete data, tables that share nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ..core import check
+from ..core.factor_graph import FactorGraph
+from ..core.progress import Progress
+from ..core.result import Estimate, Status
+from ..models.log_linear import LogLinear
+from ..models.mrf import MarkovNet
+from .base import Fit, Learner, Task, register_learner
+from .data import Observations
+from .expectations import Oracle
+from .parameters import Parameters, why_not_linear
+from .pseudolikelihood import incomplete
+
+__all__ = ["IPF"]
+
+
+@register_learner
+@dataclass(frozen=True, kw_only=True)
+class IPF(Learner):
+    """Match the marginals of all factors in turn; for complete data.
+
+    Examples
+    --------
+    >>> import credo
+    >>> from credo.learning import fit
+    >>> start = credo.MarkovNet({"a": 2, "b": 2}, {("a",): [1, 1], ("b",): [1, 1]})
+    >>> found = fit(start, {"a": [0, 1, 1, 1], "b": [0, 0, 1, 1]}, "ipf")
+    >>> credo.infer(found.model, "junction-tree").marginals["a"]
+    array([0.25, 0.75])
+    """
+
+    name: ClassVar[str] = "ipf"
+    smoothing: float = 0.0  # pseudo-count, spread evenly over the entries of each table
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        check.at_least("smoothing", self.smoothing, 0)
+
+    def why_not(self, task: Task) -> str | None:
+        """Tables that are not shared, and complete rows."""
+        if isinstance(task.model, LogLinear):
+            return "it fits whole tables, and a log-linear model has shared weights; use likelihood"
+        reason = why_not_linear(task.model) or incomplete(task, "use likelihood")
+        if reason is None and _shares_tables(task.model.to_factor_graph()):
+            return "it fits tables one by one, and here factors share one; use likelihood"
+        return reason
+
+    def run(self, task: Task, rng: np.random.Generator) -> Fit:
+        """Sweep until all marginals match within tol."""
+        parameters = Parameters.of(task.model)
+        graph, oracle = parameters.graph, Oracle(task.inference, task.inference_budget, task.seed, warm=False)
+        wanted = self._frequencies(graph, task.data)
+        sweeps = _Sweeps(graph, wanted, oracle, task)
+        status = sweeps.run()
+        made = FactorGraph.from_flat(graph.variables, graph.scope_start, graph.scope, sweeps.tables)
+        made.memo = graph.memo
+        model = MarkovNet.from_graph(made) if isinstance(task.model, MarkovNet) else made
+        trace = {key: np.array(values) for key, values in sweeps.trace.items()}
+        value = None
+        if len(trace["log_likelihood"]):
+            total = float(trace["log_likelihood"][-1]) * task.data.total
+            value = Estimate(total, oracle.kind(complete=True))
+        return Fit(model, status, trace["objective"], value, trace, notes=tuple(oracle.report()))
+
+    def _frequencies(self, graph: FactorGraph, data: Observations) -> np.ndarray:
+        size = np.repeat(graph.table_size, graph.table_size)
+        return (data.table_counts(graph) + self.smoothing / size) / (data.total + self.smoothing)
+
+
+class _Sweeps:
+    """The state of one run."""
+
+    def __init__(self, graph: FactorGraph, wanted: np.ndarray, oracle: Oracle, task: Task) -> None:
+        self.graph, self.wanted, self.oracle, self.task = graph, wanted, oracle, task
+        self.tables = graph.log_tables.copy()
+        self.counts = task.data.table_counts(graph)
+        self.held = None if task.validation is None else task.validation.table_counts(graph)
+        self.trace: dict[str, list[float]] = {
+            key: [] for key in ("objective", "log_likelihood", "mismatch", "seconds")
+        }
+        if task.validation is not None:
+            self.trace["validation"] = []
+
+    def run(self) -> Status:
+        budget, clock = self.task.budget, time.perf_counter()
+        try:
+            with Progress("ipf", budget.max_iter) as bar:
+                for sweep in range(budget.max_iter + 1):
+                    mismatch = self._look(clock)
+                    bar.update(sweep, f"mismatch {mismatch:.1e}")
+                    if mismatch <= budget.tol:
+                        return Status.CONVERGED
+                    if budget.seconds is not None and time.perf_counter() - clock > budget.seconds:
+                        return Status.OUT_OF_TIME
+                    if sweep < budget.max_iter:
+                        self._sweep()
+        except KeyboardInterrupt:
+            return Status.INTERRUPTED
+        return Status.OUT_OF_ITERATIONS
+
+    def _marginals(self) -> tuple[np.ndarray, float]:
+        graph = self.graph.with_states(self.graph.variables, self.tables.copy(), self.graph.table_start)
+        found = self.oracle.free(graph)
+        return self.oracle.entries(found), self.oracle.log_z(found)
+
+    def _look(self, clock: float) -> float:
+        marginals, log_z = self._marginals()
+        mismatch = float(np.abs(marginals - self.wanted).max(initial=0.0))
+        wanted = self.wanted > 0
+        # The likelihood of the smoothed frequencies: what each update raises.
+        self.trace["objective"].append(float(self.wanted[wanted] @ self.tables[wanted]) - log_z)
+        self.trace["log_likelihood"].append(_mean_score(self.counts, self.tables, self.task.data) - log_z)
+        self.trace["mismatch"].append(mismatch)
+        self.trace["seconds"].append(time.perf_counter() - clock)
+        if self.held is not None and self.task.validation is not None:
+            held = _mean_score(self.held, self.tables, self.task.validation) - log_z
+            self.trace["validation"].append(held)
+        return mismatch
+
+    def _sweep(self) -> None:
+        start, size = self.graph.table_start, self.graph.table_size
+        for a in range(self.graph.n_factors):
+            mine = slice(int(start[a]), int(start[a] + size[a]))
+            marginals, _ = self._marginals()
+            with np.errstate(divide="ignore", invalid="ignore"):
+                shift = np.log(self.wanted[mine]) - np.log(marginals[mine])
+            # An entry the model excludes stays excluded: 0/0 is no change.
+            possible = marginals[mine] > 0
+            self.tables[mine] = np.where(possible, self.tables[mine] + shift, -np.inf)
+
+
+def _mean_score(counts: np.ndarray, tables: np.ndarray, data: Observations) -> float:
+    seen = counts > 0
+    return float(counts[seen] @ tables[seen]) / data.total
+
+
+def _shares_tables(graph: FactorGraph) -> bool:
+    return len(np.unique(graph.table_start)) < graph.n_factors

@@ -1,0 +1,160 @@
+r"""Maximum likelihood for Markov networks and log-linear models.
+
+    l(w) = (1/N) sum_rows [ log Z(x_O; w) - log Z(w) ] + (1/N) log prior(w)
+    dl/dw = (1/N) sum_rows E[phi | x_O] - E[phi] + ...
+
+The stationary points match moments: expected features under the model equal those of the data. For complete
+data and a log-linear model l is concave, and with exact inference the optimum is global; with hidden
+variables it is local, and each step of `lbfgs` still never lowers it. Any registered inference algorithm
+supplies the expectations; with an approximate one the curve shows *its* likelihood, so compare fits by
+`log_likelihood(fit.model, data)` with exact inference where that is possible.
+
+Cost per step: one run of inference, and one per distinct row with a missing value. Tables have more
+weights than degrees of freedom, so without a prior the optimum is a flat: the distribution is unique,
+the tables are not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from ..core import check
+from ..core.factor_graph import Model
+from ..core.result import Estimate
+from ..inference.base import Algorithm, Budget, graph_of
+from .ascent import Ascent, break_symmetry
+from .base import Fit, Learner, Task, register_learner
+from .data import Observations
+from .expectations import Oracle
+from .objectives import Likelihood
+from .optimisers import Optimiser, optimiser_of
+from .parameters import Parameters, why_not_linear
+from .priors import Prior, prior_of
+
+__all__ = ["MaximumLikelihood", "log_likelihood"]
+
+
+@register_learner
+@dataclass(frozen=True, kw_only=True)
+class MaximumLikelihood(Learner):
+    """Gradient ascent on the log-likelihood, or with a prior on the posterior, of the weights.
+
+    Examples
+    --------
+    One coupling for all edges of a ring, learned from its own samples:
+
+    >>> import credo, numpy as np
+    >>> from credo.learning import fit
+    >>> ring = np.stack([np.arange(6), (np.arange(6) + 1) % 6], axis=1)
+    >>> truth = credo.MarkovNet.log_linear(np.full(6, 2), [(ring, np.eye(2), 0)], [0.7])
+    >>> data = credo.sample(truth, 4000, seed=1)
+    >>> found = fit(truth.with_weights([0.0]), data, "likelihood(prior=gaussian(scale=10))")
+    >>> bool(abs(found.model.weights[0] - 0.7) < 0.05), found.log_likelihood.kind
+    (True, 'exact')
+    """
+
+    name: ClassVar[str] = "likelihood"
+    optimiser: str | Optimiser = "lbfgs"  # lbfgs, adam(...), sgd(...)
+    prior: str | Prior | None = None  # gaussian(...), laplace(...), elastic(...)
+    batch: int | None = None  # rows per step of a stochastic optimiser
+    gradient: Literal["marginals", "log_z"] = "marginals"  # factor marginals, or differences of log Z
+    tie: Any = None  # which tables are one: None, "shape", or lists of factor positions
+    fixed: tuple[int, ...] = ()  # factors that are not learned
+    patience: int | None = None  # iterations without a better validation value before stopping
+    warm: bool = True  # whether message passing starts from its last messages
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        check.one_of("gradient", self.gradient, ["marginals", "log_z"])
+        check_ascent(self.optimiser, self.prior, self.batch, self.patience)
+
+    def why_not(self, task: Task) -> str | None:
+        """Undirected models, any data."""
+        return why_not_linear(task.model)
+
+    def run(self, task: Task, rng: np.random.Generator) -> Fit:
+        """Climb, then evaluate the weights that are returned."""
+        parameters = Parameters.of(task.model, tie=self.tie, fixed=self.fixed)
+        oracle = Oracle(task.inference, task.inference_budget, task.seed, self.warm)
+        objective = Likelihood(parameters, oracle, self.gradient == "log_z")
+        hidden = task.data.variables.positions(task.data.hidden)
+        graph = parameters.graph_at(parameters.start)
+        start, note = break_symmetry(graph, hidden, parameters.start, rng)
+        ascent = Ascent(
+            objective, prior_of(self.prior), optimiser_of(self.optimiser), task.data, task.validation,
+            batch=self.batch, patience=self.patience, label=self.name,
+        )  # fmt: skip
+        status = ascent.run(start, task.budget, rng)
+        trace = ascent.arrays()
+        value = _final(objective, ascent, trace, task)
+        notes = ([note] if note else []) + oracle.report()
+        return Fit(
+            parameters.model(ascent.weights), status, trace["objective"], value, trace, notes=tuple(notes)
+        )
+
+
+def _final(
+    objective: Likelihood, ascent: Ascent, trace: dict[str, np.ndarray], task: Task
+) -> Estimate | None:
+    """Log-likelihood of the weights that are returned; the last of the curve where that is the same."""
+    if not len(trace["log_likelihood"]):
+        return None  # stopped by hand before the first value was known
+    kind = objective.oracle.kind(task.data.is_complete)
+    if ascent.patience is None and not ascent.optimiser.is_stochastic:
+        return Estimate(float(trace["log_likelihood"][-1]) * task.data.total, kind)
+    value = objective.value(ascent.weights, task.data)
+    return Estimate(value * task.data.total, objective.oracle.kind(task.data.is_complete))
+
+
+def check_ascent(
+    optimiser: str | Optimiser, prior: str | Prior | None, batch: int | None, patience: int | None
+) -> None:
+    """Check the options all gradient learners share."""
+    optimiser_of(optimiser)
+    prior_of(prior)
+    for name, value in (("batch", batch), ("patience", patience)):
+        if value is not None:
+            check.at_least(name, value, 1)
+
+
+def log_likelihood(
+    model: Model,
+    data: Any,
+    inference: str | Algorithm | None = None,
+    *,
+    weights: Any = None,
+    budget: Budget | None = None,
+    seed: int | None = None,
+) -> Estimate:
+    """Total log-likelihood of data under a model, in natural logarithms.
+
+    Parameters
+    ----------
+    model
+        Anything with `to_factor_graph()`.
+    data
+        As in `fit`; missing values are summed out.
+    inference
+        What computes log Z; by default the rule of `infer`.
+    weights
+        How often each row counts.
+    budget, seed
+        Of each run of inference.
+
+    Examples
+    --------
+    >>> import credo
+    >>> from credo.learning import log_likelihood
+    >>> model = credo.MarkovNet({"a": 2}, {("a",): [1, 3]})
+    >>> print(log_likelihood(model, {"a": [0, 1, 1]}))
+    = -1.961658506 (exact)
+    """
+    graph = graph_of(model)
+    observed = Observations.of(graph.variables, data, weights=weights)
+    oracle = Oracle(inference, budget or Budget(), seed)
+    objective = Likelihood(Parameters.of(graph), oracle)
+    value = objective.value(objective.parameters.start, observed) * observed.total
+    return Estimate(value, oracle.kind(observed.is_complete))

@@ -1,0 +1,221 @@
+r"""What learning maximises: a mean over rows and its gradient by the weights.
+
+    likelihood         (1/N) sum_rows [ log Z(x_O) - log Z ]
+                       gradient (1/N) sum_rows E[phi | x_O] - E[phi]
+    pseudolikelihood   (1/N) sum_rows sum_i log p(x_i | x_-i)
+    contrastive        (1/N) sum_rows theta(x) - (1/M) sum_samples theta(x'),  samples held fixed
+
+x_O are the observed values of a row. For a complete row log Z(x_O) is its score and needs no inference;
+otherwise it is one clamped run per distinct row. Exact when inference is. With an approximate algorithm
+the value is that of its own log Z, whose gradient, at a stationary point of its free energy, is given
+by its factor marginals (only the explicit dependence on theta counts there); for a run that stopped
+short, or an algorithm without factor marginals, `gradient="log_z"` differentiates log Z itself by central
+differences, at two runs per weight. If both terms are approximate, their difference bounds nothing.
+"""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..core.errors import DataError
+from ..kernels.conditionals import gibbs_sweeps, pseudolikelihood
+from .data import MISSING, Observations
+from .expectations import Oracle
+from .parameters import Parameters
+
+__all__ = ["Contrastive", "Likelihood", "Objective", "Pseudolikelihood"]
+
+_STEP = 1e-5  # of central differences: errors of order 1e-10 in exact log Z
+
+
+class Objective(abc.ABC):
+    """A mean over rows to be maximised."""
+
+    parameters: Parameters
+
+    @abc.abstractmethod
+    def evaluate(self, weights: np.ndarray, data: Observations) -> tuple[float, np.ndarray]:
+        """Value and gradient on these rows."""
+
+    def value(self, weights: np.ndarray, data: Observations) -> float:
+        """Value alone."""
+        return self.evaluate(weights, data)[0]
+
+
+@dataclass
+class _Summary:
+    """What the likelihood needs of a table of observations, made once."""
+
+    data: Observations
+    counts: np.ndarray  # (entries,) of the complete rows
+    complete: float  # their total weight
+
+
+@dataclass
+class Likelihood(Objective):
+    """The log-likelihood per row, with an algorithm that supplies log Z and factor marginals."""
+
+    parameters: Parameters
+    oracle: Oracle
+    by_differences: bool = False  # whether the gradient is that of log Z by central differences
+    _summary: dict[int, _Summary] = field(default_factory=dict)
+
+    def evaluate(self, weights: np.ndarray, data: Observations) -> tuple[float, np.ndarray]:
+        """One free run, and one clamped run per distinct incomplete row."""
+        if self.by_differences:
+            return self.value(weights, data), self._differences(weights, data)
+        value, entries = self._terms(weights, data, want_entries=True)
+        assert entries is not None
+        return value, self.parameters.features(entries)
+
+    def value(self, weights: np.ndarray, data: Observations) -> float:
+        """The same runs, log Z only."""
+        return self._terms(weights, data, want_entries=False)[0]
+
+    def _terms(
+        self, weights: np.ndarray, data: Observations, *, want_entries: bool
+    ) -> tuple[float, np.ndarray | None]:
+        oracle, summary = self.oracle, self._summarised(data)
+        graph = self.parameters.graph_at(weights)
+        free = oracle.free(graph)
+        seen = summary.counts > 0
+        score = float(summary.counts[seen] @ graph.log_tables[seen])
+        if score == -np.inf:
+            raise _impossible(self.parameters, data, graph.log_tables)
+        entries = summary.counts.copy() if want_entries else None
+        for row in data.incomplete_rows:
+            found = oracle.clamped(graph, data.states[row], _number(data, int(row)))
+            score += data.counts[row] * oracle.log_z(found)
+            if entries is not None:
+                entries += data.counts[row] * oracle.entries(found)
+        value = score / data.total - oracle.log_z(free)
+        if entries is None:
+            return value, None
+        return value, entries / data.total - oracle.entries(free)
+
+    def _differences(self, weights: np.ndarray, data: Observations) -> np.ndarray:
+        gradient = np.empty(len(weights))
+        for k in range(len(weights)):
+            ahead, behind = weights.copy(), weights.copy()
+            ahead[k] += _STEP
+            behind[k] -= _STEP
+            gradient[k] = (self.value(ahead, data) - self.value(behind, data)) / (2 * _STEP)
+        return gradient
+
+    def _summarised(self, data: Observations) -> _Summary:
+        found = self._summary.get(id(data))
+        if found is None or found.data is not data:
+            rows = data.complete_rows
+            kept = data.counts[rows]
+            part = Observations(data.variables, data.states[rows], kept, np.arange(len(rows)), kept)
+            counts = part.table_counts(self.parameters.graph)
+            found = _Summary(data, counts, float(data.counts[rows].sum()))
+            while len(self._summary) >= 4:  # training, validation and a batch or two
+                self._summary.pop(next(iter(self._summary)))
+            self._summary[id(data)] = found
+        return found
+
+
+@dataclass
+class Pseudolikelihood(Objective):
+    """Each value given all others of its row; needs no inference, but complete rows."""
+
+    parameters: Parameters
+
+    def evaluate(self, weights: np.ndarray, data: Observations) -> tuple[float, np.ndarray]:
+        """One walk over rows and edges."""
+        graph = self.parameters.graph
+        tables = self.parameters.tables(weights)
+        entries = np.zeros(len(tables))
+        w = graph.wiring
+        value = pseudolikelihood(
+            tables, w.table_start, w.scope_start, w.scope, w.edge_factor, w.edge_stride, w.state_start,
+            w.neighbour_start, w.neighbour_edge, data.states, data.counts, entries,
+        )  # fmt: skip
+        if value == -np.inf:
+            raise _impossible(self.parameters, data, tables)
+        return value / data.total, self.parameters.features(entries) / data.total
+
+
+@dataclass
+class Contrastive(Objective):
+    """Contrastive divergence: samples a few Gibbs sweeps away from the data, or persistent ones.
+
+    The value is the score of the data less that of the samples; it is zero on average at the optimum and
+    says little on the way, so learners watch the pseudolikelihood instead.
+    """
+
+    parameters: Parameters
+    rng: np.random.Generator
+    sweeps: int = 1
+    persistent: bool = False
+    particles: int = 100  # of the persistent kind
+    _chains: np.ndarray | None = None
+
+    def evaluate(self, weights: np.ndarray, data: Observations) -> tuple[float, np.ndarray]:
+        """Draw samples, then compare."""
+        positive, negative = self.draw(weights, data)
+        return self.compare(weights, positive, negative)
+
+    def compare(
+        self, weights: np.ndarray, positive: Observations, negative: Observations
+    ) -> tuple[float, np.ndarray]:
+        """Value and gradient for samples that are given."""
+        graph, tables = self.parameters.graph, self.parameters.tables(weights)
+        entries = positive.table_counts(graph) / positive.total
+        entries -= negative.table_counts(graph) / negative.total
+        used = entries != 0
+        return float(entries[used] @ tables[used]), self.parameters.features(entries)
+
+    def draw(self, weights: np.ndarray, data: Observations) -> tuple[Observations, Observations]:
+        """The rows with missing values filled in, and the model's samples."""
+        tables = self.parameters.tables(weights)
+        rows = data.states[data.row_of]
+        missing = rows == MISSING
+        if missing.any():
+            rows = np.where(missing, self._uniform(len(rows)), rows)
+            self._sweep(tables, rows, missing, max(self.sweeps, 5))
+        if not self.persistent:
+            samples, weight = rows.copy(), data.row_weights
+        else:
+            if self._chains is None:
+                begin = self.rng.choice(
+                    len(rows), self.particles, p=data.row_weights / data.row_weights.sum()
+                )
+                self._chains = rows[begin].copy()
+            samples, weight = self._chains, np.ones(self.particles)
+        self._sweep(tables, samples, np.ones(samples.shape, dtype=bool), self.sweeps)
+        positive = Observations.from_states(data.variables, rows, weights=data.row_weights)
+        return positive, Observations.from_states(data.variables, samples, weights=weight)
+
+    def _uniform(self, rows: int) -> np.ndarray:
+        sizes = self.parameters.graph.variables.sizes
+        return (self.rng.random((rows, len(sizes))) * sizes).astype(np.int64)
+
+    def _sweep(self, tables: np.ndarray, rows: np.ndarray, free: np.ndarray, sweeps: int) -> None:
+        w = self.parameters.graph.wiring
+        uniforms = self.rng.random((sweeps, *rows.shape))
+        gibbs_sweeps(
+            tables, w.table_start, w.scope_start, w.scope, w.edge_factor, w.edge_stride, w.state_start,
+            w.neighbour_start, w.neighbour_edge, rows, free, uniforms,
+        )  # fmt: skip
+
+
+def _number(data: Observations, distinct: int) -> int:
+    """Number of the first row of the data that is this distinct one."""
+    return int(np.flatnonzero(data.row_of == distinct)[0])
+
+
+def _impossible(parameters: Parameters, data: Observations, tables: np.ndarray) -> DataError:
+    """The error that names a complete row with score -inf."""
+    graph = parameters.graph.with_states(parameters.graph.variables, tables, parameters.graph.table_start)
+    rows = data.complete_rows
+    scores = graph.log_scores(data.states[rows])
+    row = int(rows[np.flatnonzero(scores == -np.inf)[0]])
+    return DataError(
+        f"data: row {_number(data, row)} has probability zero under the model; "
+        "its zero entries are never learned"
+    )

@@ -1,0 +1,187 @@
+"""Log tables as a linear function of a vector of weights, for every kind of undirected model.
+
+    theta = D w + fixed         all log tables of the graph, in factor order without gaps
+
+For a `LogLinear` model D holds its features. For tables, D selects: each table entry is one weight, or
+the entries of factors that share a table are the same weights. Entries that are -inf are constraints
+and stay. Expected features are D' mu for factor marginals mu, so one gradient serves all models:
+
+    d/dw log Z = D' mu.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import OptionError
+from ..core.factor_graph import FactorGraph
+from ..models.bayes_net import BayesNet
+from ..models.log_linear import LogLinear
+from ..models.mrf import MarkovNet
+
+__all__ = ["Parameters", "why_not_linear"]
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """How weights make the tables of a graph."""
+
+    graph: FactorGraph  # the structure; its tables lie without gaps
+    design: Any  # sparse D, (entries, weights)
+    transpose: Any  # sparse D', kept in row form
+    fixed: np.ndarray  # (entries,) what no weight changes
+    start: np.ndarray  # (weights,) of the model given
+    model: Callable[[np.ndarray], Any]  # a new model of the same kind with these weights
+
+    @classmethod
+    def of(cls, model: Any, *, tie: Any = None, fixed: Iterable[int] = ()) -> Parameters:
+        """The parameters of a model.
+
+        Parameters
+        ----------
+        model
+            `LogLinear`, `MarkovNet` or `FactorGraph`.
+        tie
+            Which factors share one table: `"shape"` for all factors with equal state counts, or a
+            list of lists of factor positions. Factors that share storage already are tied anyway.
+        fixed
+            Positions of factors that are not learned.
+        """
+        if isinstance(model, LogLinear):
+            if tie is not None or tuple(fixed):
+                raise OptionError("tie, fixed: the features of a log-linear model say what is shared already")
+            design = model.design
+            return cls(
+                model.to_factor_graph(), design, design.T.tocsr(), model.fixed, model.weights.copy(),
+                model.with_weights,
+            )  # fmt: skip
+        return _of_tables(model, tie, tuple(fixed))
+
+    def tables(self, weights: np.ndarray) -> np.ndarray:
+        """All log tables."""
+        return np.asarray(self.design @ weights) + self.fixed
+
+    def graph_at(self, weights: np.ndarray) -> FactorGraph:
+        """The factor graph with these weights; plans compiled for the structure are shared."""
+        return self.graph.with_states(self.graph.variables, self.tables(weights), self.graph.table_start)
+
+    def features(self, entries: np.ndarray) -> np.ndarray:
+        """D' entries: totals of features from counts or marginals of table entries."""
+        return np.asarray(self.transpose @ entries)
+
+
+def why_not_linear(model: Any) -> str | None:
+    """Why the weights of a model cannot be moved freely, or None."""
+    if isinstance(model, BayesNet):
+        return (
+            "the tables of a BayesNet are conditional probabilities and must stay so; "
+            "use em, or learn MarkovNet.from_graph(model.to_factor_graph())"
+        )
+    if not isinstance(model, (LogLinear, MarkovNet, FactorGraph)):
+        return f"expected a LogLinear, MarkovNet or FactorGraph, got {type(model).__name__}"
+    return None
+
+
+def _of_tables(model: MarkovNet | FactorGraph, tie: Any, fixed: tuple[int, ...]) -> Parameters:
+    from scipy import sparse
+
+    given = model.to_factor_graph()
+    held = np.zeros(given.n_factors, dtype=bool)
+    held[_factors("fixed", fixed, given.n_factors)] = True
+    owner = _without(_owners(given, tie), held)
+    size, start = given.table_size, _starts(given.table_size)
+    factor = np.repeat(np.arange(given.n_factors), size)
+    within = np.arange(int(start[-1])) - start[factor]
+    tables = given.log_tables[given.table_start[factor] + within]
+    # The entry of the first factor of a group stands for those of all.
+    stand_in = start[owner[factor]] + within
+    possible = tables > -np.inf
+    group_possible = np.ones(len(tables), dtype=bool)
+    np.logical_and.at(group_possible, stand_in, possible)
+    if (possible & ~group_possible[stand_in]).any():
+        raise OptionError("tie: expected tied tables with their zero entries at the same places")
+    learned = possible & ~held[factor]
+    column = np.full(len(tables), -1)
+    chosen = np.unique(stand_in[learned])
+    column[chosen] = np.arange(len(chosen))
+    rows = np.flatnonzero(learned)
+    columns = column[stand_in[rows]]
+    shape = (len(tables), len(chosen))
+    design = sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=shape)
+    # Tied tables that differ at the start begin at their mean.
+    members = np.bincount(columns, minlength=len(chosen))
+    first = np.bincount(columns, tables[rows], minlength=len(chosen)) / np.maximum(members, 1)
+    rest = np.where(learned, 0.0, tables)
+    graph = given.with_states(given.variables, np.asarray(design @ first) + rest, start[:-1])
+
+    def make(weights: np.ndarray) -> Any:
+        return _rebuilt(model, given, owner, np.asarray(design @ weights) + rest, start)
+
+    return Parameters(graph, design, design.T.tocsr(), rest, first, make)
+
+
+def _rebuilt(model: Any, given: FactorGraph, owner: np.ndarray, tables: np.ndarray, start: np.ndarray) -> Any:
+    """A model of the same kind; factors that share weights share storage."""
+    kept = np.unique(owner)
+    new_start = np.zeros(given.n_factors, dtype=np.int64)
+    new_start[kept] = _starts(given.table_size[kept])[:-1]
+    parts = [tables[start[a] : start[a + 1]] for a in kept]
+    flat = np.concatenate(parts) if parts else np.empty(0)
+    graph = FactorGraph.from_flat(
+        given.variables, given.scope_start, given.scope, flat, table_start=new_start[owner]
+    )
+    graph.memo = given.memo
+    return MarkovNet.from_graph(graph) if isinstance(model, MarkovNet) else graph
+
+
+def _owners(graph: FactorGraph, tie: Any) -> np.ndarray:
+    """First factor of the group that each factor shares its table with."""
+    owner = np.arange(graph.n_factors)
+    for group in graph.shape_groups:
+        if tie == "shape":
+            owner[group.factors] = group.factors.min()
+            continue
+        # Only equal shapes with one storage are one table.
+        _, first, where = np.unique(group.table_start, return_index=True, return_inverse=True)
+        owner[group.factors] = group.factors[first][where.ravel()]
+    if tie is None or isinstance(tie, str):
+        if tie not in (None, "shape"):
+            raise OptionError(f"tie: expected 'shape' or lists of factor positions, got {tie!r}")
+        return owner
+    for members in tie:
+        found = _factors("tie", members, graph.n_factors)
+        shapes = {tuple(graph.variables.sizes[graph.scope_of(int(a))]) for a in found}
+        if len(shapes) > 1:
+            raise OptionError(
+                f"tie: expected factors of one shape, got {[tuple(map(int, s)) for s in sorted(shapes)]}"
+            )
+        together = np.isin(owner, owner[found])
+        owner[together] = owner[found].min()
+    return owner
+
+
+def _without(owner: np.ndarray, held: np.ndarray) -> np.ndarray:
+    """The same groups, with the held factors on their own."""
+    made = np.arange(len(owner))
+    free = np.flatnonzero(~held)
+    _, first, where = np.unique(owner[free], return_index=True, return_inverse=True)
+    made[free] = free[first][where.ravel()]
+    return made
+
+
+def _factors(what: str, members: Any, count: int) -> np.ndarray:
+    try:
+        found = np.array(list(members), dtype=np.int64)
+    except (TypeError, ValueError):
+        raise OptionError(f"{what}: expected factor positions, got {members!r:.80}") from None
+    if len(found) and not (0 <= found.min() and found.max() < count):
+        raise OptionError(f"{what}: expected factor positions in [0, {count}), got {found.tolist()!r:.80}")
+    return found
+
+
+def _starts(counts: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import credo
+from credo.core.errors import ConvergenceWarning, OptionError
+from credo.inference import free_energy
+from credo.inference.neural import BetheDirect, RegionDirect
+
+
+def quietly(model, method, **question):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return credo.infer(model, method, **question)
+
+
+def chain():
+    rng = np.random.default_rng(0)
+    pairs = {(f"v{i}", f"v{i + 1}"): rng.gamma(1.0, size=(3, 3)) + 0.2 for i in range(4)}
+    return credo.FactorGraph({f"v{i}": 3 for i in range(5)}, pairs)
+
+
+def test_the_bethe_minimum_of_a_tree_is_exact():
+    exact = credo.infer(chain(), "junction-tree")
+    found = quietly(chain(), "bethe-direct(steps=2000)", seed=0, max_iter=2000)
+    assert found.log_z.value == pytest.approx(exact.log_z.value, abs=1e-4)
+    np.testing.assert_allclose(found.marginals.flat, exact.marginals.flat, atol=2e-3)
+
+
+def test_the_bethe_minimum_of_a_weak_loop_is_the_fixed_point_of_bp():
+    grid = credo.datasets.ising_grid(3, coupling="uniform(low=-0.5, high=0.5)", seed=1)
+    bp, found = credo.infer(grid, "bp"), quietly(grid, "bethe-direct(steps=2000)", seed=0, max_iter=2000)
+    assert found.log_z.value == pytest.approx(bp.log_z.value, abs=1e-4)
+    np.testing.assert_allclose(found.marginals.flat, bp.marginals.flat, atol=2e-3)
+    graph = grid.to_factor_graph()
+    energy = free_energy.bethe(graph, found.marginals.flat, found.factor_marginals.flat)
+    assert -energy == pytest.approx(found.log_z.value, abs=1e-6)
+
+
+def test_the_region_minimum_is_the_fixed_point_of_gbp():
+    grid = credo.datasets.ising_grid(3, coupling="uniform(low=-0.5, high=0.5)", seed=1)
+    gbp, found = credo.infer(grid, "gbp"), quietly(grid, "region-direct(steps=2000)", seed=0, max_iter=2000)
+    assert found.log_z.value == pytest.approx(gbp.log_z.value, abs=1e-3)
+    np.testing.assert_allclose(found.marginals.flat, gbp.marginals.flat, atol=5e-3)
+
+
+def test_zeros_stay_zeros():
+    tables = {("a", "b"): [[1, 0], [2, 3]], ("b", "c"): [[0, 1], [1, 1]], ("c", "a"): [[1, 2], [3, 4]]}
+    graph = credo.FactorGraph({"a": 2, "b": 2, "c": 2}, tables)
+    for method in ("bethe-direct(steps=100)", "region-direct(steps=100)"):
+        found = quietly(graph, method, seed=0)
+        assert found.factor_marginals[0][0, 1] == 0
+        assert found.factor_marginals[1][0, 0] == 0
+        assert np.isfinite(found.marginals.flat).all()
+
+
+def test_a_batch_gives_what_single_runs_give():
+    grids = [credo.datasets.ising_grid(3, seed=s) for s in range(2)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        batch = credo.infer_models(grids, "bethe-direct(steps=100, rounds=2, stop=0)", seed=0, tol=0)
+    for k, grid in enumerate(grids):
+        alone = quietly(grid, "bethe-direct(steps=100, rounds=2, stop=0)", seed=0, tol=0)
+        np.testing.assert_allclose(batch[k].marginals.flat, alone.marginals.flat, atol=1e-7)
+        assert len(alone.trace["objective"]) == 100
+
+
+@pytest.mark.parametrize("cls", [BetheDirect, RegionDirect])
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"steps": 0}, "steps must be at least 1"),
+        ({"rounds": 1}, "rounds must be at least 2"),
+        ({"rate": -1.0}, "rate must be at least 0"),
+        ({"penalty": -1.0}, "penalty must be at least 0"),
+        ({"stop": -1.0}, "stop must be at least 0"),
+    ],
+)
+def test_bad_options_are_refused(cls, option, message):
+    with pytest.raises(OptionError, match=message):
+        cls(**option)
+
+
+def test_bad_regions_are_refused():
+    with pytest.raises(OptionError, match="regions must be one of"):
+        RegionDirect(regions="provinces")
+    with pytest.raises(OptionError, match="max_states must be at least 8"):
+        RegionDirect(max_states=2)

@@ -1,0 +1,368 @@
+"""Estimators for random fields: gradients, optima against CRFsuite, graphs against chains, refusals."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import credo
+from credo.core.errors import ConvergenceWarning, CredoError, QueryError
+from credo.core.result import Status
+from credo.learning import ChainCRF, GraphCRF
+from credo.learning.crf_inputs import Graphs, Labels, Sequences
+from credo.learning.crf_objectives import ChainLikelihood, GraphLikelihood, Layout
+from credo.learning.expectations import Oracle
+
+
+def sentences(count, seed=0, words=30, labels=4, longest=9):
+    """A made-up language: labels follow a Markov chain and emit words."""
+    rng = np.random.default_rng(seed)
+    fixed = np.random.default_rng(99)
+    follow = fixed.dirichlet(np.full(labels, 0.4), size=labels)
+    emit = fixed.dirichlet(np.full(words, 0.2), size=labels)
+    X, y = [], []
+    for _ in range(count):
+        state, x, z = int(rng.integers(labels)), [], []
+        for _ in range(int(rng.integers(1, longest))):
+            word = int(rng.choice(words, p=emit[state]))
+            x.append({"word": f"w{word}", "ending": f"e{word % 5}", "size": word % 3 / 2, "bias": 1.0})
+            z.append(f"L{state}")
+            state = int(rng.choice(labels, p=follow[state]))
+        X.append(x)
+        y.append(z)
+    return X, y
+
+
+def numbers(count, seed=0, features=3, edge_features=None, missing=0.0):
+    rng = np.random.default_rng(seed)
+    X, y = [], []
+    for _ in range(count):
+        length = int(rng.integers(1, 6))
+        x = rng.standard_normal((length, features))
+        labels = [int(v) for v in (x[:, 0] + 0.5 * rng.standard_normal(length) > 0) + (x[:, 1] > 0.5)]
+        X.append(x if edge_features is None else (x, rng.standard_normal((length - 1, edge_features))))
+        y.append([None if rng.random() < missing else v for v in labels])
+    return X, y
+
+
+def differences(function, weights, step=1e-5):
+    found = np.empty(len(weights))
+    for k in range(len(weights)):
+        up, down = weights.copy(), weights.copy()
+        up[k] += step
+        down[k] -= step
+        found[k] = (function(up) - function(down)) / (2 * step)
+    return found
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.4])
+@pytest.mark.parametrize("edge_features", [None, 2])
+def test_the_gradient_of_the_chain_likelihood_equals_finite_differences(missing, edge_features):
+    X, y = numbers(8, edge_features=edge_features, missing=missing)
+    known = Labels.of(y)
+    data = Sequences.of(X, y, known, None, (None, None))
+    mask = np.random.default_rng(1).random((edge_features or 1, 3, 3)) < 0.8
+    layout = Layout.of(np.ones((3, 3), bool), mask)
+    objective = ChainLikelihood(layout)
+    weights = np.random.default_rng(2).standard_normal(layout.count)
+    value, gradient = objective.evaluate(weights, data)
+    assert value == pytest.approx(objective.value(weights, data))
+    assert gradient == pytest.approx(differences(lambda w: objective.value(w, data), weights), abs=1e-8)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.4])
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_chains_as_graphs_have_the_same_likelihood_and_gradient(missing, symmetric):
+    X, y = numbers(6, edge_features=2, missing=missing)
+    known = Labels.of(y)
+    chains = Sequences.of(X, y, known, None, (None, None))
+    as_graphs = [(x, [(t, t + 1) for t in range(len(x) - 1)], z) for x, z in X]
+    graphs = Graphs.of(as_graphs, y, known, None, (None, None), 3)
+    layout = Layout.of(np.ones((3, 3), bool), np.ones((2, 3, 3), bool), symmetric=symmetric)
+    assert layout.count == 9 + 2 * (6 if symmetric else 9)
+    weights = np.random.default_rng(2).standard_normal(layout.count)
+    of_chains = ChainLikelihood(layout).evaluate(weights, chains)
+    of_graphs = GraphLikelihood(layout, Oracle("junction-tree", warm=False)).evaluate(weights, graphs)
+    assert of_chains[0] == pytest.approx(of_graphs[0])
+    assert of_chains[1] == pytest.approx(of_graphs[1])
+
+
+def test_the_gradient_on_graphs_with_loops_equals_finite_differences():
+    rng = np.random.default_rng(3)
+    square = [(0, 1), (1, 2), (2, 3), (3, 0)]
+    X = [(rng.standard_normal((4, 2)), square) for _ in range(4)] + [(rng.standard_normal((1, 2)), [])]
+    y = [rng.integers(0, 2, len(x[0])).tolist() for x in X]
+    y[1][2] = None
+    data = Graphs.of(X, y, Labels.of(y), None, (None, None), 2)
+    layout = Layout.of(np.ones((2, 2), bool), np.ones((1, 2, 2), bool), symmetric=True)
+    objective = GraphLikelihood(layout, Oracle("junction-tree", warm=False))
+    weights = rng.standard_normal(layout.count)
+    _, gradient = objective.evaluate(weights, data)
+    assert gradient == pytest.approx(differences(lambda w: objective.value(w, data), weights), abs=1e-8)
+
+
+@pytest.mark.parametrize("support", ["all", "observed"])
+def test_the_optimum_is_that_of_crfsuite(support):
+    """Objective: sum of log-likelihoods less c2 ||w||^2; CRFsuite's weights are scored by our formula."""
+    crfsuite = pytest.importorskip("sklearn_crfsuite")
+    X, y = sentences(60)
+    both = support == "all"
+    peer = crfsuite.CRF(
+        algorithm="lbfgs", c1=0.0, c2=0.2, max_iterations=3000, epsilon=1e-12, delta=1e-14,
+        all_possible_states=both, all_possible_transitions=both,
+    )  # fmt: skip
+    peer.fit(X, y)
+    mine = ChainCRF(prior="elastic(c2=0.2)", support=support, tol=1e-8, max_iter=3000).fit(X, y)
+    row = {name: k for k, name in enumerate(mine.crf_.node_features)}
+    column = {label: k for k, label in enumerate(mine.classes_)}
+    W, V = np.zeros_like(mine.crf_.node_weights), np.zeros_like(mine.crf_.edge_weights)
+    for (name, label), weight in peer.state_features_.items():
+        W[row[name], column[label]] = weight
+    for (left, right), weight in peer.transition_features_.items():
+        V[0, column[left], column[right]] = weight
+    theirs = ChainCRF.from_model(mine.crf_.with_weights(W, V))
+
+    def objective(estimator):
+        weights = np.concatenate([estimator.crf_.node_weights.ravel(), estimator.crf_.edge_weights.ravel()])
+        return estimator.log_likelihood(X, y) - 0.2 * float(weights @ weights)
+
+    assert objective(mine) == pytest.approx(objective(theirs), abs=1e-6)
+    assert objective(mine) == pytest.approx(-peer.training_log_.last_iteration["loss"], abs=1e-5)
+    assert mine.fit_.objective[-1] * len(X) == pytest.approx(objective(mine), abs=1e-8)
+    if support == "all":
+        assert mine.crf_.node_weights == pytest.approx(W, abs=1e-4)
+    unseen, _ = sentences(20, seed=5)
+    for guess, other in zip(mine.predict_marginals(unseen), peer.predict_marginals(unseen), strict=True):
+        for t, row_of in enumerate(other):
+            assert guess[t] == pytest.approx([row_of[c] for c in mine.classes_], abs=1e-4)
+    assert [list(p) for p in mine.predict(unseen)] == [list(p) for p in peer.predict(unseen)]
+
+
+def test_crfsuite_agrees_on_a_penalty_of_absolute_values():
+    crfsuite = pytest.importorskip("sklearn_crfsuite")
+    X, y = sentences(40)
+    peer = crfsuite.CRF(
+        algorithm="lbfgs", c1=1.0, c2=0.05, max_iterations=3000, epsilon=1e-9, delta=1e-12,
+        all_possible_states=True, all_possible_transitions=True,
+    )  # fmt: skip
+    peer.fit(X, y)
+    mine = ChainCRF(prior="elastic(c1=1.0,c2=0.05)", tol=1e-7, max_iter=3000).fit(X, y)
+    assert -mine.fit_.objective[-1] * len(X) <= peer.training_log_.last_iteration["loss"] + 1e-4
+    assert -mine.fit_.objective[-1] * len(X) == pytest.approx(
+        peer.training_log_.last_iteration["loss"], rel=1e-3
+    )
+    assert (mine.crf_.node_weights == 0).mean() > 0.3
+
+
+def test_dense_and_sparse_features_give_the_same_field():
+    X, first = numbers(20)
+    dense = ChainCRF().fit(X, first)
+    for form in (sparse.csr_matrix, sparse.coo_array):
+        other = ChainCRF().fit([form(x) for x in X], first)
+        assert other.crf_.node_weights == pytest.approx(dense.crf_.node_weights, abs=1e-9)
+    pairs, y = numbers(20, edge_features=2)
+    one = ChainCRF().fit(pairs, y)
+    two = ChainCRF().fit([(x, sparse.csr_array(z)) for x, z in pairs], y)
+    assert two.crf_.edge_weights == pytest.approx(one.crf_.edge_weights, abs=1e-8)
+    assert len(one.predict(pairs)) == 20
+    assert dense.classes_.tolist() == sorted({label for labels in first for label in labels})
+
+
+def test_predictions_equal_inference_on_the_factor_graph():
+    X, y = sentences(40)
+    crf = ChainCRF().fit(X, y)
+    for x, labels, marginals in zip(X[:6], crf.predict(X[:6]), crf.predict_marginals(X[:6]), strict=True):
+        net = crf.crf_.given(x)
+        best = credo.infer(net, "junction-tree", maximise="all").assignment
+        assert labels.tolist() == list(best.values())
+        assert marginals.ravel() == pytest.approx(credo.infer(net, "junction-tree").marginals.flat)
+    assert crf.score(X, y) > 0.7
+    held, wanted = sentences(40, seed=3)
+    assert crf.score(held, wanted) > 0.5
+
+
+def test_graphs_of_chains_learn_what_the_chain_estimator_learns():
+    X, y = numbers(15)
+    chain = ChainCRF(tol=1e-7).fit(X, y)
+    graph = GraphCRF(inference="junction-tree", tol=1e-7).fit(X, y)
+    assert graph.crf_.node_weights == pytest.approx(chain.crf_.node_weights, abs=1e-4)
+    assert graph.fit_.objective[-1] == pytest.approx(chain.fit_.objective[-1], abs=1e-8)
+    assert graph.log_likelihood(X, y) == pytest.approx(chain.log_likelihood(X, y), abs=1e-6)
+    assert [a.tolist() for a in graph.predict(X)] == [a.tolist() for a in chain.predict(X)]
+    by_nodes = graph.set_params(decode="marginals").predict(X)
+    assert by_nodes[0].tolist() == chain.classes_[chain.predict_marginals(X)[0].argmax(axis=1)].tolist()
+
+
+def grids(count, seed=0):
+    """Noisy images of two stripes on 4 x 4 grids."""
+    rng = np.random.default_rng(seed)
+    at = np.arange(16).reshape(4, 4)
+    across = np.stack([at[:, :-1].ravel(), at[:, 1:].ravel()], axis=1)
+    edges = np.concatenate([across, np.stack([at[:-1].ravel(), at[1:].ravel()], axis=1)])
+    X, y = [], []
+    for _ in range(count):
+        image = np.zeros((4, 4), int)
+        image[:, rng.integers(4) :] = 1
+        noisy = image + rng.normal(0, 0.7, image.shape)
+        X.append((np.stack([noisy.ravel(), np.ones(16)], axis=1), edges))
+        y.append(["in" if v else "out" for v in image.ravel()])
+    return X, y
+
+
+@pytest.mark.parametrize(("inference", "decode"), [("junction-tree", "map"), ("bp", "marginals")])
+@pytest.mark.filterwarnings("ignore::credo.core.errors.ConvergenceWarning")
+def test_grids_are_labelled_better_with_neighbours_than_without(inference, decode):
+    X, y = grids(15)
+    held, wanted = grids(15, seed=1)
+    options = {"symmetric": True, "max_iter": 30, "tol": 1e-3}
+    field = GraphCRF(inference=inference, decode=decode, **options).fit(X, y)
+    alone = GraphCRF(inference="junction-tree", **options).fit([(x, []) for x, _ in X], y)
+    assert field.score(held, wanted) > alone.score([(x, []) for x, _ in held], wanted) + 0.05
+    assert field.crf_.edge_weights[0] == pytest.approx(field.crf_.edge_weights[0].T)
+
+
+def test_missing_labels_are_summed_out():
+    X, y = numbers(60, seed=4)
+    rng = np.random.default_rng(0)
+    holes = [[None if rng.random() < 0.3 else v for v in labels] for labels in y]
+    full, part = ChainCRF().fit(X, y), ChainCRF(seed=0).fit(X, holes)
+    assert (np.diff(part.fit_.objective) > -1e-12).all()
+    assert part.score(X, y) > full.score(X, y) - 0.1
+    assert part.log_likelihood(X, holes) == pytest.approx(part.fit_.log_likelihood.value)
+
+
+def test_batches_early_stopping_and_curves():
+    X, y = sentences(60)
+    exact = ChainCRF().fit(X, y)
+    learner = ChainCRF(
+        optimiser="adam(rate=0.1,decay=0.1)",
+        batch=10,
+        max_iter=60,
+        tol=1e-3,
+        validation=0.2,
+        patience=5,
+        seed=0,
+    )
+    found = learner.fit(X, y)
+    assert len(found.fit_.trace["validation"]) == len(found.fit_.objective)
+    assert found.score(X, y) > exact.score(X, y) - 0.05
+
+
+def test_it_works_inside_scikit_learn():
+    search = pytest.importorskip("sklearn.model_selection")
+    base = pytest.importorskip("sklearn.base")
+    X, y = sentences(30)
+    copy = base.clone(ChainCRF(prior="gaussian(scale=3)"))
+    assert repr(copy) == "ChainCRF(prior='gaussian(scale=3)')"
+    folds = search.KFold(3)
+    grid = search.GridSearchCV(ChainCRF(), {"prior": ["gaussian(scale=0.01)", "gaussian(scale=2)"]}, cv=folds)
+    grid.fit(X, y)
+    assert grid.best_params_ == {"prior": "gaussian(scale=2)"}
+
+
+def test_a_field_is_saved_loaded_and_predicts_the_same(tmp_path):
+    X, y = sentences(20)
+    crf = ChainCRF().fit(X, y)
+    credo.save(crf.crf_, tmp_path / "field.json")
+    loaded = ChainCRF.from_model(credo.load(tmp_path / "field.json"))
+    assert [p.tolist() for p in loaded.predict(X)] == [p.tolist() for p in crf.predict(X)]
+    graph = GraphCRF.from_model(credo.load(tmp_path / "field.json"), "junction-tree")
+    assert [p.tolist() for p in graph.predict(X[:5])] == [p.tolist() for p in crf.predict(X[:5])]
+
+
+def test_ctrl_c_keeps_the_field_learned_so_far(monkeypatch):
+    real, calls = ChainLikelihood.evaluate, []
+
+    def interrupted(self, weights, data):
+        calls.append(1)
+        if len(calls) > 6:
+            raise KeyboardInterrupt
+        return real(self, weights, data)
+
+    monkeypatch.setattr(ChainLikelihood, "evaluate", interrupted)
+    X, y = sentences(20)
+    with pytest.warns(ConvergenceWarning, match="ChainCRF: the run was stopped by hand"):
+        crf = ChainCRF().fit(X, y)
+    assert crf.fit_.status is Status.INTERRUPTED
+    assert crf.score(X, y) > 0.4
+
+
+X2, Y2 = numbers(3)
+REFUSALS = [
+    (lambda: ChainCRF().fit([], []), "X: expected at least one sequence or graph, got none"),
+    (lambda: ChainCRF().fit("abc", []), "X: expected a list of sequences or graphs, got str"),
+    (lambda: ChainCRF().fit(X2, Y2[:2]), "y: expected 3 lists of labels, one per item of X, got 2"),
+    (lambda: ChainCRF().fit(X2, 3), "y: expected 3 lists of labels, one per item of X, got int"),
+    (lambda: ChainCRF().fit(X2, [[1]] * 3), "labels of item 0: expected"),
+    (lambda: ChainCRF().fit([np.ones((2, 1))], ["ab"]), "labels of item 0: expected a list, got 'ab'"),
+    (lambda: ChainCRF().fit([np.ones((1, 1))], [[None]]), "labels: expected at least one, got none"),
+    (
+        lambda: ChainCRF().fit([np.ones((1, 1)), np.ones((1, 2))], [[0], [1]]),
+        "expected an array of shape (rows, 1), got (1, 2)",
+    ),
+    (
+        lambda: ChainCRF().fit([np.full((1, 1), np.nan)], [[0]]),
+        "node features of item 0: expected finite numbers",
+    ),
+    (
+        lambda: ChainCRF().fit([(np.ones((2, 1)), np.ones((2, 1)))], [[0, 1]]),
+        "edge features of item 0: expected 1 rows",
+    ),
+    (lambda: ChainCRF().fit([(np.ones((1, 1)), None)], [[0]]), "item 0: expected node features, or a pair"),
+    (
+        lambda: ChainCRF().fit([(np.ones((1, 1)), np.ones((0, 1))), np.ones((1, 1))], [[0], [1]]),
+        "edge features: expected them for all sequences",
+    ),
+    (lambda: ChainCRF().fit([[{"a": 1}, 3]], [[0, 1]]), "features: expected dictionaries throughout, got 3"),
+    (lambda: ChainCRF(support="some").fit(X2, Y2), "support must be one of ['all', 'observed'], got 'some'"),
+    (lambda: ChainCRF(validation=2).fit(X2, Y2), "validation must be in [0, 1), got 2"),
+    (
+        lambda: ChainCRF(validation=0.5).fit([np.ones((1, 1))], [[0]]),
+        "validation: expected at least two sequences",
+    ),
+    (lambda: ChainCRF(batch=2).fit(X2, Y2), "batch: lbfgs uses all rows at each step"),
+    (lambda: ChainCRF().set_params(c3=1), "ChainCRF has no option 'c3'; its options are"),
+    (lambda: ChainCRF().predict(X2), "this ChainCRF is not fitted yet; call fit(X, y) first"),
+    (lambda: ChainCRF.from_model(3), "from_model: expected a CRF, got int"),
+    (
+        lambda: ChainCRF().fit(X2, Y2).log_likelihood(X2, [["z"] * len(v) for v in Y2]),
+        "labels of item 0: 'z' at node 0 was not seen in training; the labels are",
+    ),
+    (lambda: ChainCRF().fit(X2, Y2).score(X2, Y2[:2]), "y: expected 3 lists of labels"),
+    (lambda: ChainCRF().fit(X2, Y2).score(X2, [v[1:] for v in Y2]), "labels of item 0: expected"),
+    (
+        lambda: ChainCRF().fit(X2, Y2).score(X2, [[None] * len(v) for v in Y2]),
+        "y: expected at least one known label",
+    ),
+    (
+        lambda: GraphCRF().fit([(np.ones((2, 1)), [(0, 5)])], [[0, 1]]),
+        "item 0: edges: expected positions in [0, 2)",
+    ),
+    (
+        lambda: GraphCRF().fit([(np.ones((2, 1)), [(0, 1)], np.ones((2, 1)))], [[0, 1]]),
+        "edge features of item 0: expected shape (1, features), got (2, 1)",
+    ),
+    (
+        lambda: GraphCRF().fit([(np.ones((2, 1)), [(0, 1)], 3, 4)], [[0, 1]]),
+        "item 0: expected (node features, edges)",
+    ),
+    (lambda: GraphCRF(decode="best").fit(X2, Y2), "decode must be one of ['map', 'marginals'], got 'best'"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSALS, ids=[m[:60] for _, m in REFUSALS])
+def test_refusals_say_what_was_expected_and_what_came(call, message):
+    with pytest.raises(CredoError, match=re.escape(message)):
+        call()
+
+
+def test_edge_features_are_demanded_where_they_were_learned():
+    pairs, y = numbers(10, edge_features=2)
+    crf = ChainCRF().fit(pairs, y)
+    with pytest.raises(CredoError, match="edge features: expected 2 per step, got none"):
+        crf.predict([x for x, _ in pairs])
+    with pytest.raises(QueryError, match="not fitted"):
+        GraphCRF().predict(pairs)

@@ -1,0 +1,217 @@
+"""Tables of observations in every form, and what is refused."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import credo
+from credo import Variable
+from credo.core.errors import CredoError, DataError
+from credo.core.variable import Variables
+from credo.learning.data import Observations
+
+VARIABLES = Variables.of({"a": ["no", "yes"], "b": 3, "s": ["-1", "+1"]})
+EXPECTED = np.array([[0, 2, 0], [1, -1, 1], [0, 2, 0], [-1, 0, 1]])
+
+
+def rows(data: Observations) -> list[list[int]]:
+    return data.states[data.row_of].tolist()
+
+
+FORMS = {
+    "frame of labels": pd.DataFrame(
+        {
+            "a": ["no", "yes", "no", None],
+            "b": pd.array([2, None, 2, 0], dtype="Int64"),
+            "s": [-1, 1, -1, 1],
+        }
+    ),
+    "frame of categories": pd.DataFrame(
+        {
+            "s": pd.Categorical(["-1", "+1", "-1", "+1"]),
+            "a": pd.Categorical(["no", "yes", "no", None], categories=["yes", "no"]),
+            "b": [2.0, np.nan, 2.0, 0.0],
+        }
+    ),
+    "columns": {"a": ["no", "yes", "no", None], "b": np.array([2, -1, 2, 0]), "s": np.array([-1, 1, -1, 1])},
+    "rows": [
+        {"a": "no", "b": 2, "s": "-1"},
+        {"a": "yes", "s": "+1"},
+        {"s": -1, "b": 2, "a": False},
+        {"a": None, "b": 0, "s": 1},
+    ],
+    "array of floats": np.array([[0, 2, -1], [1, np.nan, 1], [0, 2, -1], [np.nan, 0, 1]]),
+    "array of objects": np.array(
+        [["no", 2, "-1"], ["yes", None, "+1"], ["no", 2, "-1"], [None, 0, "+1"]], dtype=object
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_gives_the_same_rows(form):
+    data = Observations.of(VARIABLES, FORMS[form])
+    assert rows(data) == EXPECTED.tolist()
+    assert len(data) == 4
+    assert len(data.states) == 3
+    assert sorted(data.counts) == [1, 1, 2]
+
+
+@pytest.mark.parametrize(("name", "separator"), [("t.csv", ","), ("t.tsv", "\t"), ("t.csv.gz", ",")])
+def test_files_are_read(tmp_path, name, separator):
+    FORMS["frame of labels"].to_csv(tmp_path / name, sep=separator, index=False)
+    assert rows(Observations.of(VARIABLES, tmp_path / name)) == EXPECTED.tolist()
+
+
+def test_parquet_files_are_read(tmp_path):
+    pytest.importorskip("pyarrow")
+    FORMS["frame of labels"].to_parquet(tmp_path / "t.parquet")
+    assert rows(Observations.of(VARIABLES, str(tmp_path / "t.parquet"))) == EXPECTED.tolist()
+
+
+def test_a_missing_word_that_is_a_state_is_a_state(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b\nNA,x\nEU,?\n")
+    variables = Variables.of({"a": ["EU", "NA"], "b": ["x", "y"]})
+    assert rows(Observations.of(variables, tmp_path / "t.csv")) == [[1, 0], [0, -1]]
+
+
+def test_samples_and_indices_are_read():
+    model = credo.datasets.ising_grid(2, seed=0)
+    samples = credo.sample(model, 50, seed=0)
+    data = Observations.of(model.variables, samples)
+    assert np.array_equal(data.states[data.row_of], samples.indices)
+    assert data.is_complete
+    again = Observations.from_states(model.variables, [[-1, 1, 0, 1]])
+    assert again.states.tolist() == [[-1, 1, 0, 1]], "among indices -1 is missing, whatever the labels"
+
+
+def test_columns_left_out_are_hidden():
+    data = Observations.of(VARIABLES, {"b": [0, 1, 1]})
+    assert data.hidden == ("a", "s")
+    assert not data.is_complete
+
+
+def test_counts_of_table_entries_equal_a_plain_loop():
+    graph = credo.FactorGraph(
+        VARIABLES,
+        {("a", "b"): np.ones((2, 3)), ("b",): np.ones(3), ("s", "a"): np.ones((2, 2)), (): np.array(1.0)},
+    )
+    data = Observations.of(VARIABLES, FORMS["columns"], weights=[1.0, 2.0, 0.5, 3.0])
+    expected = []
+    for a in range(graph.n_factors):
+        scope = graph.scope_of(a)
+        table = np.zeros(graph.variables.sizes[scope])
+        for row, weight in zip(EXPECTED, [1.0, 2.0, 0.5, 3.0], strict=True):
+            if (row[scope] >= 0).all():
+                table[tuple(row[scope])] += weight
+        expected.append(table.ravel())
+    assert data.table_counts(graph) == pytest.approx(np.concatenate(expected))
+
+
+def test_parts_and_batches_keep_every_row_and_its_weight():
+    rng = np.random.default_rng(0)
+    states = rng.integers(0, 2, (57, 3))
+    data = Observations.from_states(VARIABLES, states, weights=np.arange(57) + 1.0)
+    batches = list(data.batches(10, np.random.default_rng(1)))
+    assert [len(b) for b in batches] == [10, 10, 10, 10, 10, 7]
+    assert sum(b.total for b in batches) == pytest.approx(data.total)
+    counted = sum(Observations.table_counts(b, _one_table()) for b in batches)
+    assert counted == pytest.approx(data.table_counts(_one_table()))
+    left, right = data.split(0.25, rng)
+    assert (len(left), len(right)) == (43, 14)
+    assert left.total + right.total == pytest.approx(data.total)
+
+
+def _one_table():
+    return credo.FactorGraph(VARIABLES, {("a", "b", "s"): np.ones((2, 3, 2))})
+
+
+def test_patterns_group_rows_that_observe_the_same_variables():
+    data = Observations.of(VARIABLES, FORMS["columns"])
+    found = {tuple(mask.tolist()): len(rows) for mask, rows in data.patterns()}
+    assert found == {(True, True, True): 1, (True, False, True): 1, (False, True, True): 1}
+    row = int(data.row_of[1])
+    assert data.evidence(row) == {"a": 1, "s": 1}
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"a": ["no", "maybe"]}, "row 1: variable 'a' has no state 'maybe'; its states are ['no', 'yes']"),
+        ({"b": [0, 7]}, "row 1: variable 'b' has no state '7'"),
+        ({"b": [0.0, 0.5]}, "row 1: variable 'b' has no state '0.5'"),
+        (pd.DataFrame({"a": pd.Categorical(["no", "x"])}), "row 1: variable 'a' has no state 'x'"),
+        ({"c": [0, 1]}, "the column 'c' is no variable of the model: no variable named 'c'"),
+        ({"a": []}, "data: expected at least one row, got none"),
+        ([], "data: expected at least one row, got none"),
+        (np.empty((0, 3)), "data: expected at least one row, got none"),
+        (np.zeros((4, 2), dtype=int), "expected an array of shape (rows, 3)"),
+        (np.full((2, 3), np.nan), "row 0 observes no variable (2 such rows); leave them out"),
+        ([{"a": "no"}, {}], "row 1 observes no variable (1 such rows)"),
+        ([{"a": "no"}, 3], "row 1: expected a mapping name -> state, got 3"),
+        ({"a": ["no"], "b": [0, 1]}, "column 'b' has 2 rows, the first one 1"),
+        ({"a": "no"}, "column 'a': expected a list of states, got 'no'"),
+        ({"a": [["no"], ["yes"]]}, "column 'a': expected one value per row"),
+        ({"a": np.array([["no"], None], dtype=object)}, "row 0: expected a state of 'a'"),
+        (pd.DataFrame([[0, 1]], columns=["a", "a"]), "the column 'a' appears twice"),
+        ("table.xls", "table.xls: expected a .csv, .tsv or .parquet file, got '.xls'"),
+        ("nowhere.csv", "nowhere.csv: there is no such file"),
+        ("nowhere.parquet", "nowhere.parquet: "),
+        (7, "expected an array of shape (rows, 3), a data frame"),
+    ],
+)
+def test_refusals_name_the_row_and_the_way_out(data, message):
+    with pytest.raises(CredoError, match=re.escape(message)):
+        Observations.of(VARIABLES, data)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1.0, np.nan], "weights: expected finite numbers from 0, got nan in row 1"),
+        ([1.0, -1.0], "weights: expected finite numbers from 0, got -1 in row 1"),
+        ([1.0], "weights: expected 2 numbers, one per row, got shape (1,)"),
+        ("ab", "weights: expected one number per row, got 'ab'"),
+        ([0.0, 0.0], "weights: at least one row must have a positive weight"),
+    ],
+)
+def test_refusals_of_weights(weights, message):
+    with pytest.raises(DataError, match=re.escape(message)):
+        Observations.of(VARIABLES, {"a": [0, 1]}, weights=weights)
+
+
+def test_other_refusals():
+    data = Observations.of(VARIABLES, {"a": [0, 1]})
+    with pytest.raises(DataError, match="have their weights already"):
+        Observations.of(VARIABLES, data, weights=[1, 1])
+    with pytest.raises(DataError, match="made for other variables"):
+        Observations.of([Variable("a")], data)
+    with pytest.raises(DataError, match=r"row 0 has state 5 of 'b', expected 0 to 2, or -1 for missing"):
+        Observations.from_states(VARIABLES, [[0, 5, 0]])
+    with pytest.raises(DataError, match=r"expected integers of shape \(rows, 3\), got float64"):
+        Observations.from_states(VARIABLES, [[0.0, 1.0, 0.0]])
+    with pytest.raises(DataError, match="split: expected a fraction between 0 and 1"):
+        data.split(1.5, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,b\nno\n", "line 2: expected 2 cells, got 1"),
+        ("a,a\nno,no\n", "line 1: expected different column names"),
+        ("", "expected at least one row"),
+    ],
+)
+def test_damaged_files_are_refused(tmp_path, text, message):
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(CredoError, match=re.escape(message)):
+        Observations.of(VARIABLES, tmp_path / "t.csv")
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path):
+    (tmp_path / "t.csv").write_bytes(b"a,b\n\xff\xfe,1\n")
+    with pytest.raises(CredoError, match="expected text in UTF-8"):
+        Observations.of(VARIABLES, tmp_path / "t.csv")

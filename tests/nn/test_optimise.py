@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from credo.nn import optimise
+from credo.nn.arrays import precision
+from credo.nn.compiled import Compiled
+from credo.nn.optimise import minimise
+
+
+def bowl(parameters, data, shared):
+    x = parameters["x"] * shared
+    return jnp.sum((x - data) ** 2) + parameters["y"] ** 2, {"norm": jnp.sum(x**2)}, x
+
+
+def moved(difference, shared):
+    return jnp.abs(difference).max()
+
+
+def start(problems=3):
+    x = np.linspace(-1, 1, problems * 2).reshape(problems, 2).astype(np.float32)
+    return {"x": x, "y": np.ones(problems, np.float32)}, np.arange(problems * 2.0).reshape(-1, 2).astype("f4")
+
+
+def test_every_problem_of_a_batch_reaches_its_own_minimum():
+    parameters, data = start()
+    fit = minimise(bowl, moved, parameters, data, np.float32(2.0), steps=3000, rate=0.01, stop=1e-7)
+    np.testing.assert_allclose(2 * fit.parameters["x"], data, atol=1e-3)
+    np.testing.assert_allclose(fit.parameters["y"], 0, atol=1e-3)
+    assert fit.stopped.all()
+    assert fit.history["objective"].shape == fit.history["norm"].shape == fit.history["change"].shape
+
+
+def test_steps_are_those_of_adam():
+    parameters, data = start(1)
+    fit = minimise(bowl, moved, parameters, data, np.float32(1.0), steps=7, rate=0.1, chunk=3)
+    adam = optax.adam(0.1)
+    x, y = jnp.asarray(parameters["x"][0]), jnp.asarray(parameters["y"][0])
+    state = adam.init((x, y))
+    for _ in range(7):
+        update, state = adam.update((2 * (x - data[0]), 2 * y), state)
+        x, y = x + update[0], y + update[1]
+    np.testing.assert_allclose(fit.parameters["x"][0], x, rtol=1e-5)
+    assert fit.steps.tolist() == [7]
+    assert not fit.stopped.any()
+
+
+def test_a_batch_finds_what_single_runs_find():
+    parameters, data = start()
+    with precision(double=True):
+        wide = {k: v.astype(np.float64) for k, v in parameters.items()}, data.astype(np.float64)
+        fit = minimise(bowl, moved, *wide, np.float64(1.0), steps=200, rate=0.05, stop=1e-3)
+        for k in range(3):
+            one = {name: v[k : k + 1] for name, v in wide[0].items()}
+            alone = minimise(
+                bowl, moved, one, wide[1][k : k + 1], np.float64(1.0), steps=200, rate=0.05, stop=1e-3
+            )
+            np.testing.assert_allclose(alone.parameters["x"][0], fit.parameters["x"][k], rtol=1e-12)
+            assert alone.steps[0] == fit.steps[k]
+    assert len(set(fit.steps.tolist())) > 1  # they stopped at different times
+
+
+def test_a_run_can_be_continued():
+    parameters, data = start()
+    shared = np.float32(1.0)
+    whole = minimise(bowl, moved, parameters, data, shared, steps=20, rate=0.05)
+    half = minimise(bowl, moved, parameters, data, shared, steps=10, rate=0.05)
+    rest = minimise(bowl, moved, parameters, data, shared, steps=10, rate=0.05, carry=half.carry)
+    np.testing.assert_allclose(rest.parameters["x"], whole.parameters["x"], rtol=1e-6)
+
+
+def test_ctrl_c_returns_what_was_found():
+    parameters, data = start()
+    seen = []
+
+    def report(done, row):
+        seen.append(done)
+        if done >= 10:
+            raise KeyboardInterrupt
+
+    fit = minimise(
+        bowl, moved, parameters, data, np.float32(1.0), steps=100, rate=0.05, chunk=5, report=report
+    )
+    assert fit.interrupted
+    assert seen == [5, 10]
+    assert len(fit.history["objective"]) == 10
+    assert (fit.history["objective"][-1] < fit.history["objective"][0]).all()
+
+
+def test_a_run_ends_when_its_time_is_up():
+    parameters, data = start()
+    fit = minimise(bowl, moved, parameters, data, np.float32(1.0), steps=100, rate=0.05, chunk=5, seconds=0.0)
+    assert fit.out_of_time
+    assert fit.steps.tolist() == [5, 5, 5]
+
+
+def test_one_program_serves_every_number_of_steps_and_every_rate():
+    parameters, data = start(4)
+    minimise(bowl, moved, parameters, data, np.float32(1.0), steps=3, rate=0.1)
+    before = optimise._program(bowl, moved).programs
+    fit = minimise(bowl, moved, parameters, data, np.float32(3.0), steps=60, rate=0.01, stop=1e-5)
+    assert optimise._program(bowl, moved).programs == before
+    assert fit.compile_seconds == 0
+
+
+def test_programs_are_filed_by_shape_and_static_arguments():
+    power = Compiled(lambda x, exponent: x**exponent)
+    for x in (np.ones(2, np.float32), np.full(2, 3, np.float32), np.ones(3, np.float32)):
+        np.testing.assert_array_equal(power(x, exponent=2), x**2)
+    assert power.programs == 2
+    np.testing.assert_array_equal(power(np.full(2, 2, np.float32), exponent=3), [8, 8])
+    assert power.programs == 3
+    assert power.seconds > 0
