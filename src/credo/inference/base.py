@@ -361,10 +361,10 @@ def graph_of(model: Model) -> FactorGraph:
 class Question:
     """A model with evidence: it poses problems on the restricted graph, maps answers back."""
 
-    original: FactorGraph
-    graph: FactorGraph
-    restriction: Restriction
-    has_evidence: bool
+    original: FactorGraph  # as given
+    graph: FactorGraph  # conditioned on the evidence
+    restriction: Restriction  # the way back from one to the other
+    has_evidence: bool  # whether anything was observed
 
     @classmethod
     def of(cls, model: Model, evidence: Mapping[str, Any] | None) -> Question:

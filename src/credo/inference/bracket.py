@@ -48,8 +48,8 @@ class Step:
 
     seconds: float  # since the beginning
     method: str  # what ran
-    lower: float  # the bounds after it
-    upper: float
+    lower: float  # the lower bound after it
+    upper: float  # the upper bound after it
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,8 +60,8 @@ class Bracket:
     upper: Estimate  # never below it
     status: Status  # why tightening stopped
     assignment: Assignment | None = None  # of the maximised variables; its score is `lower`
-    lower_by: str = ""  # the method behind each bound
-    upper_by: str = ""
+    lower_by: str = ""  # the method behind the lower bound
+    upper_by: str = ""  # and behind the upper one
     history: tuple[Step, ...] = ()  # one entry per turn
     seconds: float = 0.0  # wall time
     notes: tuple[str, ...] = ()  # sentences about methods that could not take part

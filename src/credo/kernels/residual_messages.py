@@ -10,8 +10,8 @@ bucket in order of arrival, which takes a few nanoseconds where a heap moves thr
 estimate reaches the tolerance, every sender is due once more: the run has converged when such a round
 changes nothing, whatever the estimates were.
 
-The estimates belong to the state of a run: `due` holds one per sender and, at the end, the largest change
-of the round; infinite at first. So a run can be cut into calls without any difference.
+The estimates belong to the state of a run: `due` holds one per sender, infinite at first, and at the end
+the largest change of the round. So a run can be cut into calls without any difference.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -67,7 +68,12 @@ class _Estimator:
 
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn asks of an estimator; it is there when this is called."""
-        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+        from sklearn.utils import (  # type: ignore[import-untyped]
+            ClassifierTags,
+            InputTags,
+            Tags,
+            TargetTags,
+        )
 
         return Tags("classifier", TargetTags(required=True), None, ClassifierTags(), None, InputTags())
 
@@ -206,6 +212,7 @@ class ChainCRF(_Estimator):
         node, edge = layout.spread(weights)
         self.classes_ = known.classes
         self.crf_ = CRF([str(c) for c in known.classes], node, edge, node_features=names)
+        self.fit_ = replace(self.fit_, model=self.crf_)
         return self
 
     def predict(self, X: Sequence[Any]) -> list[np.ndarray]:
@@ -308,6 +315,7 @@ class GraphCRF(_Estimator):
         node, edge = layout.spread(weights)
         self.classes_ = known.classes
         self.crf_ = CRF([str(c) for c in known.classes], node, edge, node_features=names)
+        self.fit_ = replace(self.fit_, model=self.crf_)
         return self
 
     def predict(self, X: Sequence[Any]) -> list[np.ndarray]:

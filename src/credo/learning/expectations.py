@@ -41,7 +41,8 @@ class Oracle:
         warm = self._last if self.warm else None
         found = self._ask(graph, None, warm)
         if found.state is not None and getattr(self.algorithm, "warm_starts", False):
-            self._last = found
+            # Messages that left the finite range would spoil every later run.
+            self._last = None if found.status is Status.DIVERGED else found
         return found
 
     def clamped(self, graph: FactorGraph, states: np.ndarray, row: int) -> Result:

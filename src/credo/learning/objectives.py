@@ -16,11 +16,13 @@ differences, at two runs per weight. If both terms are approximate, their differ
 from __future__ import annotations
 
 import abc
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ..core.errors import DataError
+from ..core.factor_graph import Memo
+from ..core.variable import Variables
 from ..kernels.conditionals import gibbs_sweeps, pseudolikelihood
 from .data import MISSING, Observations
 from .expectations import Oracle
@@ -28,6 +30,7 @@ from .parameters import Parameters
 
 __all__ = ["Contrastive", "Likelihood", "Objective", "Pseudolikelihood"]
 
+_PLANS = 4096  # plans of exact inference kept for patterns of missing values
 _STEP = 1e-5  # of central differences: errors of order 1e-10 in exact log Z
 
 
@@ -78,7 +81,7 @@ class Likelihood(Objective):
     def _terms(
         self, weights: np.ndarray, data: Observations, *, want_entries: bool
     ) -> tuple[float, np.ndarray | None]:
-        oracle, summary = self.oracle, self._summarised(data)
+        oracle, summary = self.oracle, self._summarised(data)  # which may make room for plans
         graph = self.parameters.graph_at(weights)
         free = oracle.free(graph)
         seen = summary.counts > 0
@@ -113,10 +116,24 @@ class Likelihood(Objective):
             part = Observations(data.variables, data.states[rows], kept, np.arange(len(rows)), kept)
             counts = part.table_counts(self.parameters.graph)
             found = _Summary(data, counts, float(data.counts[rows].sum()))
+            if len(data.incomplete_rows):
+                self._make_room(len(data.patterns()))
             while len(self._summary) >= 4:  # training, validation and a batch or two
                 self._summary.pop(next(iter(self._summary)))
             self._summary[id(data)] = found
         return found
+
+
+    def _make_room(self, patterns: int) -> None:
+        """Keep the plans of all patterns of missing values from step to step, apart from the model's own."""
+        graph = self.parameters.graph
+        wanted = min(2 * patterns + 2, _PLANS)
+        if wanted <= graph.memo.CAPACITY:
+            return
+        own = graph.with_states(graph.variables, graph.log_tables, graph.table_start)
+        own.memo = Memo()
+        own.memo.CAPACITY = wanted
+        self.parameters = replace(self.parameters, graph=own)
 
 
 @dataclass
@@ -188,8 +205,9 @@ class Contrastive(Objective):
                 self._chains = rows[begin].copy()
             samples, weight = self._chains, np.ones(self.particles)
         self._sweep(tables, samples, np.ones(samples.shape, dtype=bool), self.sweeps)
-        positive = Observations.from_states(data.variables, rows, weights=data.row_weights)
-        return positive, Observations.from_states(data.variables, samples, weights=weight)
+        return _as_they_are(data.variables, rows, data.row_weights), _as_they_are(
+            data.variables, samples.copy(), weight
+        )
 
     def _uniform(self, rows: int) -> np.ndarray:
         sizes = self.parameters.graph.variables.sizes
@@ -202,6 +220,11 @@ class Contrastive(Objective):
             tables, w.table_start, w.scope_start, w.scope, w.edge_factor, w.edge_stride, w.state_start,
             w.neighbour_start, w.neighbour_edge, rows, free, uniforms,
         )  # fmt: skip
+
+
+def _as_they_are(variables: Variables, rows: np.ndarray, weights: np.ndarray) -> Observations:
+    """Rows without looking for equal ones, which costs more than counting them twice."""
+    return Observations(variables, rows, weights, np.arange(len(rows)), weights)
 
 
 def _number(data: Observations, distinct: int) -> int:

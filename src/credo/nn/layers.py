@@ -85,7 +85,7 @@ class SelfAttention(eqx.Module):
         if self.scaled:
             scores = scores / math.sqrt(x.shape[-1])
         if mask is not None:
-            scores = jnp.where(mask[..., None, :], scores, jnp.finfo(scores.dtype).min)
+            scores = jnp.where(mask[..., None, :], scores, np.finfo(scores.dtype).min)
         mixed = self.output(jax.nn.softmax(scores, axis=-1) @ self.value(x)) + x
         centred = mixed - mixed.mean(axis=-1, keepdims=True)
         spread = jnp.sqrt((centred**2).mean(axis=-1, keepdims=True) + _EPSILON)

@@ -6,9 +6,9 @@
 is written for one problem and mapped over the axis. Steps run in compiled chunks; between two chunks the
 caller is told how far the work is, the clock is looked at, and Ctrl-C ends the run with what was found.
 
-A problem stops when `change(watched_now - watched_before, shared)` falls below `stop` after `warm_up`
-steps. Its parameters then stay as they are while others go on. One program serves any number of steps, any
-rate and any tolerance: those are arguments, not constants.
+A problem stops when `change(watched_now - watched_before, shared)` falls below `stop` after the
+first ten steps. Its parameters then stay as they are while others go on. One program serves any number of
+steps, any rate and any tolerance: those are arguments, not constants.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ import optax
 from .compiled import Compiled
 
 __all__ = ["Fit", "minimise"]
+
+_WARM_UP = 10  # steps a problem takes in any case
 
 Loss = Callable[[Any, Any, Any], tuple[jax.Array, dict[str, jax.Array], jax.Array]]
 Change = Callable[[jax.Array, Any], jax.Array]
@@ -92,7 +94,6 @@ def minimise(
     steps: int,
     rate: float,
     stop: float = 0.0,
-    warm_up: int = 10,
     chunk: int = 25,
     seconds: float | None = None,
     report: Callable[[int, dict[str, np.ndarray]], None] | None = None,
@@ -113,8 +114,8 @@ def minimise(
         A tree of arrays that all problems share.
     steps, rate
         Most steps and the rate of Adam.
-    stop, warm_up
-        The change at which a problem stops, and how many steps it takes in any case.
+    stop
+        The change at which a problem stops.
     chunk
         Most steps between two reports.
     seconds
@@ -149,7 +150,7 @@ def minimise(
     try:
         while done < steps:
             limit = min(chunk, steps - done)
-            numbers = (_scalar(carry, rate), _scalar(carry, stop), np.int32(warm_up), np.int32(limit))
+            numbers = (_scalar(carry, rate), _scalar(carry, stop), np.int32(_WARM_UP), np.int32(limit))
             new, history, taken = program(carry, data, shared, *numbers, layout=layout, chunk=chunk)
             taken = int(taken)  # waits for the chunk; a Ctrl-C meanwhile is raised here
             parts.append({name: np.asarray(values)[:taken] for name, values in history.items()})
@@ -198,7 +199,8 @@ def _scalar(carry: _Carry, value: float) -> np.ndarray:
 
 
 def _first(loss: Loss, layout: _Layout, parameters: Any, data: Any, shared: Any) -> _Carry:
-    one = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape[1:], x.dtype), (parameters, data))
+    shape: Any = jax.ShapeDtypeStruct
+    one = jax.tree.map(lambda x: shape(x.shape[1:], x.dtype), (parameters, data))
     watched = jax.eval_shape(loss, *one, shared)[2]
     flat = layout.flat(parameters, np.concatenate)
     count, zeros = len(flat), np.zeros_like(flat)
@@ -216,7 +218,7 @@ def _advance(
     rate: Any, stop: Any, warm_up: Any, limit: Any,
 ) -> Any:  # fmt: skip
     """At most `limit` steps of all problems; the new carry, the history and the steps taken."""
-    adam = optax.scale_by_adam()
+    adam: Any = optax.scale_by_adam()
 
     def valued(p: Any, d: Any) -> Any:
         value, metrics, watched = loss(p, d, shared)
@@ -229,11 +231,10 @@ def _advance(
         (_, (metrics, watched)), tree = slope(layout.read(carry.parameters), data)
         gradient = layout.flat(tree, jnp.concatenate)
         count = carry.steps.max()  # problems start together, so one count serves all
-        state = optax.ScaleByAdamState(count, *carry.moments)
+        state: Any = optax.ScaleByAdamState(count, *carry.moments)
         direction, state = adam.update(gradient, state)
         moved = changes(watched - carry.watched)
         still = carry.active & ~((moved < stop) & (carry.steps >= warm_up))
-
         seen = jnp.where(carry.active[:, None], watched, carry.watched)
         new = _Carry(
             carry.parameters - rate * jnp.where(still[:, None], direction, 0),

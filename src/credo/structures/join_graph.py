@@ -93,7 +93,7 @@ def join_graph(
     >>> join_graph(asia, elimination_order(asia))
     JoinGraph(6 clusters of up to 3 variables, 8 separators)
     >>> join_graph(asia, elimination_order(asia), ibound=2)
-    JoinGraph(6 clusters of up to 3 variables, 12 separators)
+    JoinGraph(6 clusters of up to 3 variables, 11 separators)
     """
     check.at_least("ibound", ibound, 0)
     if ibound == 0:

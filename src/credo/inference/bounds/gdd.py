@@ -20,8 +20,9 @@ variable shares out its temperature anew by an exponentiated gradient
 bound, and it holds whenever a run is stopped. The weights of mini-buckets give a good bound after one sweep
 but are zero for most regions, where the bound then has no slope; with `weights="auto"` a fifth of every
 temperature is spread evenly after that sweep, and the lower of the bounds before and after counts.
-`updates="joint"` runs L-BFGS on all shifts and weights at once instead; maxima are smoothed for it, and the
-lowest bound met is kept.
+Where sums and maxima meet, closed forms soon stop at a kink; with `smooth` the sweeps see a small
+temperature in place of zero, which cools down, and the lowest true bound counts. `updates="joint"` runs
+L-BFGS on all shifts and weights at once instead; maxima are smoothed for it too.
 
 Zeros stay in the tables and shifts stay finite. Where all weights around a block vanish the bound is not
 smooth, and sweeps may stop above its minimum. A maximised variable that an explicit order eliminates before a
@@ -52,6 +53,7 @@ __all__ = ["GDD", "GDDState"]
 
 MET = 1e-9  # relative gap at which a bound meets a score
 _EVEN = 0.2  # part of every temperature that weights=auto spreads evenly after its first sweep
+_COOLING, _COLDEST = 0.8, 1e-3  # of smoothed maxima: factor per sweep, and where it ends
 _LOOK = 10  # sweeps between two looks at the score, where all variables are maximised
 
 
@@ -85,6 +87,7 @@ class GDD(IterativeAlgorithm[GDDState]):
     fixed_weights: bool = False  # keep the first weights
     floor: float = 0.002  # share of its temperature that every region of a variable keeps
     inner: int = 5  # steps of a block that has no closed form
+    smooth: bool = True  # between sums, let maxima start as powered sums that cool down
     max_table: int = 1 << 20  # entries of a cluster's table beyond which factors are not joined
 
     def __post_init__(self) -> None:
@@ -104,7 +107,7 @@ class GDD(IterativeAlgorithm[GDDState]):
 
     def start(self, problem: Problem, rng: np.random.Generator) -> GDDState:
         """No shifts."""
-        plan = make_plan(problem, self.ibound, self.max_table)
+        plan = make_plan(problem, self.ibound, self.max_table, smooth=self._is_smoothed(problem))
         base, constant = plan.tables(problem)
         if constant == -np.inf or not project_zeros(
             plan.regions, plan.separators, plan.edges, plan.maps, base
@@ -146,10 +149,12 @@ class GDD(IterativeAlgorithm[GDDState]):
         else:
             if len(state.bounds) == 1:
                 state = self._spread(problem, state)
-            state, bound = self._sweep(state)
+            state, bound = self._sweep(problem, state)
             # Sweeps go back and forth: both directions have to come to rest.
             before = state.bounds[-2] if len(state.bounds) > 2 else np.inf
             change = max(0.0, before - bound) / max(1.0, abs(bound)) if before < np.inf else 1.0
+            if self._is_smoothed(problem) and self._heat(state) > _COLDEST:
+                change = 1.0
         if bound == -np.inf:
             raise problem.contradiction()
         state = state._replace(best=min(state.best, bound), bounds=(*state.bounds, bound))
@@ -167,12 +172,24 @@ class GDD(IterativeAlgorithm[GDDState]):
         even = state.plan.first_weights(problem.temperatures, "uniform")
         return state._replace(weight=(1 - _EVEN) * state.weight + _EVEN * even)
 
-    def _sweep(self, state: GDDState) -> tuple[GDDState, float]:
+    def _is_smoothed(self, problem: Problem) -> bool:
+        """Whether sums and maxima meet: closed forms of maxima then stop short of the minimum."""
+        return self.smooth and not problem.is_max and bool((problem.temperatures == 0).any())
+
+    def _heat(self, state: GDDState) -> float:
+        """What stands for temperature zero in the next sweep."""
+        return max(_COLDEST, _COOLING ** len(state.bounds))
+
+    def _sweep(self, problem: Problem, state: GDDState) -> tuple[GDDState, float]:
         plan = state.plan
         order = np.arange(len(plan.separators))
         if len(state.bounds) % 2:
             order = order[::-1].copy()
         tables, shifts, weight = state.tables.copy(), state.shifts.copy(), state.weight.copy()
+        cold = problem.temperatures[plan.axis_variable] == 0
+        if self._is_smoothed(problem):
+            even = plan.first_weights(np.ones(len(problem.temperatures)), "uniform")
+            weight[cold] = self._heat(state) * even[cold]
         gdd_sweep(
             plan.regions,
             plan.separators,
@@ -193,6 +210,7 @@ class GDD(IterativeAlgorithm[GDDState]):
             0.0 if self.fixed_weights else max(self.floor, 1e-12),
             plan.room_sizes,
         )
+        weight[cold] = 0.0
         # From the original tables: rounding does not add up over the sweeps.
         shift_tables(plan.separators, plan.edges, plan.maps, state.base, shifts, tables)
         moved = state._replace(tables=tables, shifts=shifts, weight=weight)

@@ -140,7 +140,7 @@ def _descend(problem: Problem, state: GDDState, now: Descent, floor: float) -> D
         predicted = float(now.slope @ direction)
         if predicted >= 0:
             continue
-        length = 1.0 if steps else min(1.0, 1.0 / float(np.abs(direction).max()))
+        length = 1.0 if steps else min(1.0, 1.0 / max(1e-300, float(np.abs(direction).max())))
         for _ in range(30):
             point = now.point + length * direction
             value, slope = _evaluate(problem, state, now, point, floor)
@@ -154,6 +154,7 @@ def _remember(now: Descent, point: np.ndarray, value: float, slope: np.ndarray) 
     """The new point, with its curvature pair if that is safely positive."""
     steps, moves = now.steps, now.moves
     step, move = point - now.point, slope - now.slope
-    if float(step @ move) > 1e-10 * float(np.sqrt((step @ step) * (move @ move))):
+    # Both factors are bounded away from zero: products of tiny ones underflow.
+    if float(step @ move) > max(1e-200, 1e-10 * float(np.sqrt((step @ step) * (move @ move)))):
         steps, moves = (*steps, step)[-_MEMORY:], (*moves, move)[-_MEMORY:]
     return now._replace(point=point, value=value, slope=slope, steps=steps, moves=moves)

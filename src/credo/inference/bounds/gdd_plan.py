@@ -11,7 +11,7 @@ among its regions,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -24,6 +24,8 @@ from ...structures.join_graph import JoinGraph, join_graph
 from ..base import Problem
 
 __all__ = ["Plan", "make_plan"]
+
+_SIMULATED = 1500  # variables up to which an elimination with levels is simulated to find its order
 
 
 @dataclass(frozen=True)
@@ -98,8 +100,10 @@ def _axis(joins: JoinGraph, cluster: np.ndarray, variable: np.ndarray) -> np.nda
     return np.searchsorted(owner * n + rank[joins.cluster], cluster * n + rank[variable])
 
 
-def make_plan(problem: Problem, ibound: int, max_table: int = 1 << 20) -> Plan:
-    """The plan for a problem, filed with its graph."""
+def make_plan(problem: Problem, ibound: int, max_table: int = 1 << 20, *, smooth: bool = False) -> Plan:
+    """The plan for a problem, filed with its graph; with `smooth`, maxima will have positive weights."""
+    if smooth:
+        problem = replace(problem, temperatures=np.ones_like(problem.temperatures))
     graph = problem.graph
     cold = (problem.temperatures == 0).tobytes()
     key = ("gdd", graph.structure_key, problem.levels.tobytes(), cold, ibound, max_table)
@@ -108,7 +112,7 @@ def make_plan(problem: Problem, ibound: int, max_table: int = 1 << 20) -> Plan:
 
 def _plan(problem: Problem, ibound: int, max_table: int) -> Plan:
     graph = problem.graph
-    order: EliminationOrder = elimination_order(graph, "weighted-min-fill", levels=problem.levels)
+    order = _order(problem)
     joins = join_graph(graph, order, ibound, max_table=max_table)
     sizes, clusters = graph.variables.sizes, joins.n_clusters
     axis_variable = np.concatenate([joins.cluster, joins.separator])
@@ -141,6 +145,16 @@ def _plan(problem: Problem, ibound: int, max_table: int) -> Plan:
         _room(regions, separators, edges, int(np.diff(entry_start).max(initial=1))),
         ibound > 0,
     )
+
+
+def _order(problem: Problem) -> EliminationOrder:
+    """A good order within the levels; only the order is used, not its cliques."""
+    graph, levels = problem.graph, problem.levels
+    if len(levels) <= _SIMULATED or (levels == levels[0]).all():
+        return elimination_order(graph, "weighted-min-fill", levels=levels)
+    # Sums before maxima may fill in a large graph almost completely: keep to the levels afterwards.
+    free = elimination_order(graph, "weighted-min-fill")
+    return replace(free, order=np.lexsort((free.rank, levels)))
 
 
 def _room(regions: np.ndarray, separators: np.ndarray, edges: np.ndarray, entries: int) -> np.ndarray:

@@ -41,7 +41,7 @@ class LP(Algorithm):
 
     name: ClassVar[str] = "lp"
     promises: ClassVar[frozenset[str]] = frozenset({"upper"})
-    solver: Literal["automatic", "simplex", "interior-point"] = "automatic"
+    solver: Literal["automatic", "simplex", "interior-point"] = "automatic"  # of the linear program
     max_entries: int = 300_000  # most unknowns: states of variables and entries of tables
 
     def __post_init__(self) -> None:

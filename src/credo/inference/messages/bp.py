@@ -10,8 +10,8 @@ lower bound on the maximum. A sweep costs (entries of all tables) x (arity).
 
 Schedules: `flooding` (all messages from the old ones; several cores on large binary models),
 `sequential` (factor by factor, forwards and backwards in turn), `random` (a new order each sweep),
-`tree` (leaves to roots of a spanning forest and back), `residual` (always the factor whose messages
-would change most), `auto` (tree on forests, else sequential).
+`tree` (leaves to roots of a spanning forest and back), `residual` (first what would change messages
+most, by an estimate where messages are positive numbers), `auto` (tree on forests, else sequential).
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ class FreeEnergyMinimiser(Algorithm):
     def run_models(
         self, problems: Sequence[Problem], budget: Budget, rng: np.random.Generator
     ) -> tuple[list[Result], float]:
-        """Results of problems of one structure, all started from one network, and the seconds of compiling."""
+        """Results of problems of one structure, started from one network, and the seconds of compiling."""
         plan, where = self._plan(), self._where()
         system = system_of(problems[0].graph, *where)
         tables = [RegionTables(problem, system.plan) for problem in problems]
@@ -88,7 +88,7 @@ class FreeEnergyMinimiser(Algorithm):
                 plan.penalty,
                 -(-steps // plan.rounds) if plan.rounds > 1 else steps,
                 plan.rate,
-                max(plan.stop, budget.tol),
+                max(plan.stop, budget.tol**2),  # both as mean squares
                 plan.double,
                 budget.seconds,
                 lambda done, row: bar.update(done, f"free energy {float(np.mean(row['free_energy'])):.6g}"),

@@ -106,7 +106,7 @@ class Logits(eqx.Module):
 
     def __init__(self, buckets: tuple[Bucket, ...], rng: np.random.Generator, kind: Any) -> None:
         self.tables = tuple(
-            (_NOISE * rng.normal(size=(bucket.count, bucket.entries))).astype(kind) for bucket in buckets
+            (_NOISE * rng.normal(size=(bucket.roots, bucket.entries))).astype(kind) for bucket in buckets
         )
 
     def __call__(self, scopes: tuple[Any, ...]) -> list[jax.Array]:
@@ -118,8 +118,8 @@ def root_log_beliefs(network: Any, possible: jax.Array, shared: Shared) -> jax.A
     """Log beliefs of all entries of the roots, bucket by bucket."""
     parts, first = [], 0
     for bucket, logits in zip(shared.buckets, network(shared.scopes), strict=True):
-        last = first + bucket.count * bucket.entries
-        mask = possible[first:last].reshape(bucket.count, bucket.entries)
+        last = first + bucket.roots * bucket.entries
+        mask = possible[first:last].reshape(bucket.roots, bucket.entries)
         parts.append(jax.nn.log_softmax(jnp.where(mask, logits, _IMPOSSIBLE), axis=-1).ravel())
         first = last
     return jnp.concatenate(parts)
@@ -129,7 +129,7 @@ def free_energy(logs: jax.Array, energy: jax.Array, possible: jax.Array, shared:
     """The region free energy of the log beliefs of the roots."""
     b = jnp.exp(logs)
     u = shared.inner(b)
-    inner = shared.counting * u * jnp.log(jnp.maximum(u, jnp.finfo(u.dtype).tiny))
+    inner = shared.counting * u * jnp.log(jnp.maximum(u, np.finfo(u.dtype).tiny))
     return jnp.sum(b * jnp.where(possible, logs, 0.0)) + jnp.sum(inner) - jnp.dot(energy, b)
 
 

@@ -30,7 +30,7 @@ _SYSTEMS = Memo()
 class Bucket(NamedTuple):
     """Roots with the same numbers of variables and of joint states."""
 
-    count: int
+    roots: int  # how many
     arity: int
     entries: int
 

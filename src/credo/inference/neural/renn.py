@@ -57,7 +57,7 @@ class RENN(FreeEnergyMinimiser):
     regions: str | Sequence[Sequence[str]] = "auto"
     max_states: int = MAX_STATES  # loops with more joint states are split into triangles
     penalty: float = 5.0  # weight of the squared disagreement between parents and children
-    width: int = 64  # numbers per variable
+    width: int = 128  # numbers per variable
     attention: int = 1  # attention layers
     residual: int = 2  # residual layers; without any layer the logits are free
     steps: int = 200  # most steps of Adam; max_iter may lower it
@@ -88,7 +88,7 @@ class InferenceNet(FreeEnergyMinimiser):
 
     name: ClassVar[str] = "inference-net"
     penalty: float = 5.0  # weight of the squared disagreement between factors and variables
-    width: int = 64  # numbers per variable
+    width: int = 128  # numbers per variable
     attention: int = 1  # attention layers
     residual: int = 2  # residual layers; without any layer the logits are free
     steps: int = 200  # most steps of Adam; max_iter may lower it

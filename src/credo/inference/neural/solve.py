@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -17,6 +17,8 @@ from .region_system import RegionSystem
 __all__ = ["Found", "Settings", "solve", "solve_constrained"]
 
 _MEMORY = 2**30  # bytes of parameters, gradients and moments held at once
+_AGREED = 1e-5  # largest disagreement of regions at which multipliers have done their work
+_LAST_RATE = 0.1  # of the last round, relative to the first
 
 
 @dataclass(frozen=True)
@@ -89,13 +91,16 @@ def solve_constrained(
         data = _data(system, problems, kind)
         parts: list[Fit] = []
         stacked, carry = _stack(starts, kind), None
-        for _ in range(settings.rounds):
-            fit = _fit(stacked, data, shared, settings, carry)
+        for k in range(settings.rounds):
+            # Large steps first, small ones at the end, where Adam would otherwise keep jumping about.
+            rate = settings.rate * _LAST_RATE ** (k / max(settings.rounds - 1, 1))
+            fit = _fit(stacked, data, shared, replace(settings, rate=rate), carry)
             parts.append(fit)
             carry = fit.carry
             r = np.stack([system.disagreement @ b for b in fit.watched.astype(np.float64)])
             data["multiplier"] = (data["multiplier"] + 2 * settings.penalty * r).astype(kind)
-            if fit.interrupted or fit.out_of_time or np.abs(r).max(initial=0) < settings.stop**0.5:
+            agreed = np.abs(r).max(axis=1, initial=0) < _AGREED
+            if fit.interrupted or fit.out_of_time or (agreed & fit.stopped).all():
                 break
         history = {
             name: np.concatenate([part.history[name] for part in parts if name in part.history])
@@ -108,7 +113,7 @@ def solve_constrained(
         last.watched,
         history,
         np.full(len(problems), taken),
-        np.abs(r).max(axis=1, initial=0) < settings.stop**0.5,
+        agreed & last.stopped,
         last.interrupted,
         last.out_of_time,
         sum(part.seconds for part in parts),

@@ -35,7 +35,7 @@ from ...kernels.and_or_nodes import Memory, Plan, recalled, summed_at_root
 from ...kernels.best_first import best_first
 from ..base import Algorithm, Budget, Problem, register
 from ..bounds.bucket_passes import BucketPasses, bucket_passes
-from ..bounds.wmb import WMB
+from ..bounds.wmb import WMB, WMBState
 from .and_or import make_memory, make_plan
 from .local_search import StateSearch, first_states, why_no_states
 
@@ -47,6 +47,7 @@ _ENTRIES_PER_SECOND = 4e5  # of mini-buckets, so that bounding takes a fair shar
 _MOST_ENTRIES = 2**24
 _BOUND_SWEEPS = 12  # iterations that tighten the mini-buckets, at most
 _BOUND_SHARE = 0.2  # of the time given
+_TIGHTEN_SHARE = 0.3  # of the time: while a search goes on, the mini-buckets may still tighten the bound
 _WITHOUT_LIMIT = 60.0  # seconds the bounds are made for if no time is given
 _CACHE = 2**21  # answers kept
 _NODES = 3_000_000  # partial assignments kept by best-first search
@@ -99,6 +100,11 @@ class _Run:
         self._wmb = WMB(ibound=62, max_table=2 ** (options.log2_table or 4))
         self._passes = bucket_passes(problem, self._wmb.ibound, self._wmb.max_table)
         self._tables = self._wmb.start(problem, rng).best
+        self._state: WMBState | None = None
+        self._change, self._bounding = (
+            1.0,
+            0.0,
+        )  # of the last iteration of the mini-buckets; seconds spent on them
         self.upper = self._tables.value
         self.status = Status.OUT_OF_ITERATIONS
         self._nodes = 0
@@ -124,14 +130,22 @@ class _Run:
         problem, rng = self._problem, self._rng
         if not self._options.log2_table:
             self._wmb, self._passes = self._sized()
-        state = self._wmb.start(problem, rng)
-        change = 1.0
+        self._state = self._wmb.start(problem, rng)
         for _ in range(_BOUND_SWEEPS):
-            if change < 1e-7 or self._is_over(_BOUND_SHARE) or state.passes.is_exact:
+            if self._is_over(_BOUND_SHARE) or self._state.passes.is_exact:
                 break
-            state, change = self._wmb.step(problem, state)
-        self._passes, self._tables = state.passes, state.best
-        self.upper = min(self.upper, state.best.value)
+            self._tighten()
+        self._passes, self._tables = self._state.passes, self._state.best
+        self.upper = min(self.upper, self._tables.value)
+
+    def _tighten(self) -> None:
+        """One iteration of the mini-buckets, if it may still gain; a search keeps the tables it has."""
+        if self._state is None or self._change < 1e-7:
+            return
+        clock = time.perf_counter()
+        self._state, self._change = self._wmb.step(self._problem, self._state)
+        self._bounding += time.perf_counter() - clock
+        self.upper = min(self.upper, self._state.best.value)
 
     def _sized(self) -> tuple[WMB, BucketPasses]:
         """The widest mini-buckets whose tables fit the time given."""
@@ -195,6 +209,8 @@ class _Run:
             self._beside.step(self._budget, self._clock)
             if time.perf_counter() - beside >= spent:
                 break
+        if self._options.max_nodes == 0 and self._bounding < _TIGHTEN_SHARE * self._elapsed:
+            self._tighten()
         if self._beside.proven:
             self.upper = min(self.upper, self._beside.score.value)
         if self._is_over():

@@ -47,8 +47,8 @@ _WIDEST = 22.0  # log2 of the tables of the last blocks, if time is given
 _FRUITLESS = 6  # blocks in a row without gain before they become wider
 _ALLY_PATIENCE = 12  # fruitless steps of the search that maximises everything
 _START_SWEEPS = 100  # of the messages that propose first states
-_MESSAGE_EFFORT = 2e7  # table entries these sweeps read, unless that is less than four sweeps
-_MESSAGE_SHARE = 0.1  # of the time given
+_MESSAGE_EFFORT = 1e7  # table entries these sweeps read, unless that is less than two sweeps
+_MESSAGES_PER_SECOND = 5e5  # and per second given: about a tenth of what is possible
 _DAMPINGS = (0.0, 0.5)  # quick where it converges, and calmer
 
 
@@ -374,8 +374,9 @@ def by_messages(
     method = BP(damping=damping)
     if method.why_not(problem) is not None:
         problem = replace(problem, temperatures=np.where(problem.temperatures > 0, 1.0, 0.0))
-    sweeps = int(np.clip(_MESSAGE_EFFORT / max(len(problem.graph.log_tables), 1), 4, _START_SWEEPS))
-    budget = Budget(sweeps, 1e-4, None if seconds is None else _MESSAGE_SHARE * seconds)
-    found = method.run(problem, budget, rng).assignment
+    # Counted, because sweeps run in one go: their number must fit the time given before they begin.
+    effort = _MESSAGE_EFFORT if seconds is None else min(_MESSAGE_EFFORT, _MESSAGES_PER_SECOND * seconds)
+    sweeps = int(np.clip(effort / max(len(problem.graph.log_tables), 1), 2, _START_SWEEPS))
+    found = method.run(problem, Budget(sweeps, 1e-4), rng).assignment
     assert found is not None  # something is maximised, last
     return np.maximum(found.indices, 0)

@@ -1,0 +1,31 @@
+"""Distributions with parameters: exponential families and their conjugate priors, in batches."""
+
+from __future__ import annotations
+
+from .base import Conjugate, Emission, Family, Statistics
+from .categorical import Categorical
+from .dirichlet import Dirichlet
+from .gamma import Gamma, Poisson
+from .gaussian import Gaussian, TiedGaussian
+from .gaussian_diagonal import DiagonalGaussian, SphericalGaussian
+from .gaussian_wishart import GaussianWishart
+from .mixture import Mixture
+from .normal_gamma import NormalGamma
+
+__all__ = [
+    "Categorical",
+    "Conjugate",
+    "DiagonalGaussian",
+    "Dirichlet",
+    "Emission",
+    "Family",
+    "Gamma",
+    "Gaussian",
+    "GaussianWishart",
+    "Mixture",
+    "NormalGamma",
+    "Poisson",
+    "SphericalGaussian",
+    "Statistics",
+    "TiedGaussian",
+]

@@ -1,0 +1,308 @@
+r"""What exponential families have in common, and what learning needs of them.
+
+    p(x | eta) = h(x) exp( eta . T(x) - A(eta) ),     mu = E[T(x)] = grad A(eta)
+
+An object holds a batch of *members* of one family, one per hidden state, component or table row: every
+parameter array has the members on its first axis. Rows of data are on the first axis of `x`; a row that is
+missing has density 1 (NaN for numbers, -1 for states), and so has a missing coordinate of a Gaussian.
+
+A conjugate prior is itself an exponential family over the parameters, whose natural parameters grow by
+statistics of the data:
+
+    p(eta) = exp( chi . t(eta) - B(chi) ),   posterior chi + lift(count, sum T),   evidence B(posterior) - B(prior)
+
+Learners use three methods only: `log_density` (or `expected_log_density` of a prior, in variational Bayes),
+`collect` and `maximise` (or `posterior`). Anything that has those three is an emission of a hidden Markov
+model or a component of a mixture; a family object never changes.
+"""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from ..core.errors import DataError, ModelError
+
+__all__ = ["Conjugate", "Emission", "Family", "Statistics", "frozen", "member_weights", "numbers"]
+
+_ENTRIES = 1 << 20  # numbers of sufficient statistics made at once; bounds the memory
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Weighted sums over rows of data, for each member; they add up over parts of the data."""
+
+    count: np.ndarray  # (members,) sum of the weights
+    total: np.ndarray  # (members, m) sum of weight times T(x)
+    log_base: float | np.ndarray = 0.0  # sum of weight times log h(x), (members,) if it is not zero
+
+    def __add__(self, other: Statistics) -> Statistics:
+        return Statistics(
+            self.count + other.count, self.total + other.total, self.log_base + other.log_base
+        )
+
+    def scaled(self, step: float) -> Statistics:
+        """The same with all weights multiplied by one number, as mini-batches need it."""
+        return Statistics(step * self.count, step * self.total, step * self.log_base)
+
+
+class Emission(abc.ABC):
+    """A batch of distributions of rows that can be evaluated, sampled and learned from weighted rows."""
+
+    @abc.abstractmethod
+    def __len__(self) -> int:
+        """How many members there are."""
+
+    @property
+    @abc.abstractmethod
+    def n_parameters(self) -> int:
+        """How many free numbers all members have together."""
+
+    @abc.abstractmethod
+    def rows(self, x: Any) -> np.ndarray:
+        """`x` as the array the other methods work on, or an error that says what is wrong with it."""
+
+    @abc.abstractmethod
+    def missing(self, x: np.ndarray) -> np.ndarray:
+        """Which rows observe nothing, (rows,)."""
+
+    @abc.abstractmethod
+    def hide(self, x: np.ndarray, hidden: np.ndarray) -> np.ndarray:
+        """A copy in which the rows marked in `hidden` (rows,) observe nothing."""
+
+    @abc.abstractmethod
+    def log_density(self, x: Any) -> np.ndarray:
+        """Log density of every row under every member, (rows, members)."""
+
+    @abc.abstractmethod
+    def sample(self, members: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """One row from each of the given members."""
+
+    @abc.abstractmethod
+    def collect(self, x: Any, weights: np.ndarray | None = None) -> Any:
+        """Expected sufficient statistics of rows with weights (rows, members).
+
+        Rows that observe nothing are left out. A coordinate that a row does not observe is replaced by its
+        expectation given the rest of the row, under these members.
+        """
+
+    @abc.abstractmethod
+    def maximise(self, statistics: Any, prior: Any = None, *, floor: float = 0.0) -> Self:
+        """New members of the highest likelihood, or posterior density, of the statistics.
+
+        Parameters
+        ----------
+        statistics
+            From `collect`.
+        prior
+            The conjugate prior; None for maximum likelihood.
+        floor
+            Variances below this are raised to it; 0 refuses a covariance that is not positive definite.
+
+        A member without any weight keeps its parameters, unless a prior gives it new ones.
+        """
+
+    @abc.abstractmethod
+    def take(self, members: Any) -> Self:
+        """Some of the members, in the given order."""
+
+    @abc.abstractmethod
+    def perturbed(self, x: np.ndarray, rng: np.random.Generator) -> Self:
+        """Random members of the same shape, at the scale of the data, from which learning can start."""
+
+
+class Family(Emission):
+    """A batch of members of one exponential family; final classes give the six abstract parts.
+
+    >>> import numpy as np
+    >>> from credo.families.categorical import Categorical
+    >>> coin = Categorical([[0.5, 0.5], [0.9, 0.1]])
+    >>> np.exp(coin.log_density([0, 1])).round(3)
+    array([[0.5, 0.9],
+           [0.5, 0.1]])
+    >>> coin.maximise(coin.collect([0, 0, 1])).probabilities[0].round(3)
+    array([0.667, 0.333])
+    """
+
+    @property
+    @abc.abstractmethod
+    def natural(self) -> np.ndarray:
+        """Natural parameters eta, (members, m)."""
+
+    @property
+    @abc.abstractmethod
+    def log_normaliser(self) -> np.ndarray:
+        """A(eta), (members,)."""
+
+    @property
+    @abc.abstractmethod
+    def mean_parameters(self) -> np.ndarray:
+        """mu = E[T(x)], (members, m)."""
+
+    @classmethod
+    @abc.abstractmethod
+    def from_natural(cls, natural: Any) -> Self:
+        """Members with these natural parameters (members, m)."""
+
+    @classmethod
+    @abc.abstractmethod
+    def from_mean(cls, mean: Any) -> Self:
+        """Members with these mean parameters (members, m)."""
+
+    @abc.abstractmethod
+    def sufficient(self, x: np.ndarray) -> np.ndarray:
+        """T(x) of rows without missing values, (rows, m)."""
+
+    def log_base(self, x: np.ndarray) -> np.ndarray:
+        """Log h(x) of rows without missing values, (rows,)."""
+        return np.zeros(len(x))
+
+    def entropy(self) -> np.ndarray:
+        """-E[log p(x)] of every member, (members,), where log h is constant."""
+        return self.log_normaliser - np.einsum("km,km->k", self.natural, self.mean_parameters)
+
+    def kl(self, other: Self) -> np.ndarray:
+        """KL divergence of every member to the one of `other` at the same place, (members,)."""
+        gap = np.einsum("km,km->k", self.natural - other.natural, self.mean_parameters)
+        return gap - self.log_normaliser + other.log_normaliser
+
+    def _summed(self, x: np.ndarray, weights: np.ndarray | None) -> Statistics:
+        """Weighted sums of T over complete rows; bounded memory whatever the number of rows."""
+        width = self.natural.shape[1]
+        total = np.zeros((len(self), width))
+        block = max(1, _ENTRIES // max(width, 1))
+        for first in range(0, len(x), block):
+            statistics = self.sufficient(x[first : first + block])
+            if weights is None:
+                total += statistics.sum(axis=0)
+            else:
+                total += weights[first : first + block].T @ statistics
+        count = np.full(len(self), float(len(x))) if weights is None else weights.sum(axis=0)
+        base = self.log_base(x)
+        shared = base.sum() if weights is None else base @ weights
+        return Statistics(count, total, np.zeros(len(self)) + shared)
+
+
+class Conjugate(abc.ABC):
+    """A batch of priors, or of posteriors, over the parameters of a family; itself an exponential family.
+
+    A prior with one member serves families with any number of members.
+    """
+
+    @abc.abstractmethod
+    def __len__(self) -> int:
+        """How many members there are."""
+
+    @property
+    @abc.abstractmethod
+    def natural(self) -> np.ndarray:
+        """chi, (members, M)."""
+
+    @property
+    @abc.abstractmethod
+    def log_normaliser(self) -> np.ndarray:
+        """B(chi), (members,)."""
+
+    @property
+    @abc.abstractmethod
+    def mean_parameters(self) -> np.ndarray:
+        """E[t(eta)], (members, M): what variational Bayes puts in the place of the parameters."""
+
+    @classmethod
+    @abc.abstractmethod
+    def from_natural(cls, natural: Any) -> Self:
+        """Priors with these natural parameters (members, M)."""
+
+    @abc.abstractmethod
+    def posterior(self, statistics: Statistics) -> Self:
+        """The posterior given statistics that a member of the family collected."""
+
+    @abc.abstractmethod
+    def log_density(self, members: Any) -> np.ndarray:
+        """Log prior density of the parameters of the members, (members,)."""
+
+    @abc.abstractmethod
+    def expected_log_density(self, x: Any) -> np.ndarray:
+        """E[log p(x | parameters)], (rows, members): the E-step of variational Bayes.
+
+        exp of it is not normalised, and must not be.
+        """
+
+    @abc.abstractmethod
+    def predictive(self, x: Any) -> np.ndarray:
+        """log E[p(x | parameters)], (rows, members)."""
+
+    @abc.abstractmethod
+    def mean(self) -> Any:
+        """Members with the expected parameters."""
+
+    @abc.abstractmethod
+    def mode(self) -> Any:
+        """Members with the most probable parameters."""
+
+    @abc.abstractmethod
+    def sample(self, rng: np.random.Generator) -> Any:
+        """Members with parameters drawn at random."""
+
+    @abc.abstractmethod
+    def take(self, members: Any) -> Self:
+        """Some of the members, in the given order."""
+
+    def repeat(self, count: int) -> Self:
+        """A prior with `count` members: this one if it has as many, or its only member repeated."""
+        if len(self) == count:
+            return self
+        if len(self) != 1:
+            raise ModelError(f"prior: expected 1 or {count} members, got {len(self)}; repeat one of them")
+        return self.take(np.zeros(count, dtype=np.int64))
+
+    def log_evidence(self, statistics: Statistics) -> np.ndarray:
+        """Log probability of the data, parameters integrated out, (members,)."""
+        prior = self.repeat(len(statistics.count))
+        return prior.posterior(statistics).log_normaliser - prior.log_normaliser + statistics.log_base
+
+    def entropy(self) -> np.ndarray:
+        """-E[log p(eta)], (members,)."""
+        return self.log_normaliser - np.einsum("km,km->k", self.natural, self.mean_parameters)
+
+    def kl(self, other: Self) -> np.ndarray:
+        """KL divergence of every member to the one of `other` at the same place, (members,)."""
+        other = other.repeat(len(self))
+        gap = np.einsum("km,km->k", self.natural - other.natural, self.mean_parameters)
+        return gap - self.log_normaliser + other.log_normaliser
+
+
+def numbers(name: str, value: Any, axes: int) -> np.ndarray:
+    """A read-only copy as finite floats with this many axes and at least one member."""
+    try:
+        found = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ModelError(f"{name}: expected numbers, got {type(value).__name__}") from None
+    if found.ndim != axes or not found.size:
+        raise ModelError(f"{name}: expected a filled array with {axes} axes, members first, got {found.shape}")
+    if not np.isfinite(found).all():
+        raise ModelError(f"{name}: expected finite numbers, got NaN or infinity")
+    return frozen(found)
+
+
+def frozen(array: np.ndarray) -> np.ndarray:
+    """The same array, read-only."""
+    array.flags.writeable = False
+    return array
+
+
+def member_weights(weights: Any, rows: int, members: int) -> np.ndarray | None:
+    """Weights (rows, members) as floats; None stays None, one column serves all members."""
+    if weights is None:
+        return None
+    found = np.asarray(weights, dtype=np.float64)
+    if found.ndim == 1:
+        found = np.broadcast_to(found[:, None], (len(found), members))
+    if found.shape != (rows, members):
+        raise DataError(f"weights: expected shape ({rows}, {members}), got {np.shape(weights)}")
+    if not (np.isfinite(found).all() and (found >= 0).all()):
+        raise DataError("weights: expected finite numbers from 0 upwards, got a negative one, NaN or infinity")
+    return found

@@ -1,0 +1,266 @@
+r"""Gaussians with independent coordinates: a variance per coordinate, or one for all.
+
+    diagonal:   T(x) = (x, x^2),     eta = (m / v, -1 / (2 v))
+    spherical:  T(x) = (x, |x|^2),   eta = (m / v, -1 / (2 v)) with one v per member
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import ModelError
+from ..kernels.gaussian_density import diagonal_densities
+from .base import Statistics, numbers
+from .gaussian_rows import LOG_2PI, GaussianRows
+
+__all__ = ["DiagonalGaussian", "SphericalGaussian"]
+
+
+class _Independent(GaussianRows):
+    """What both kinds share."""
+
+    _variances: np.ndarray  # (members, d)
+
+    @property
+    def variances(self) -> np.ndarray:
+        """Of every coordinate, (members, d), read-only."""
+        return self._variances
+
+    @property
+    def covariances(self) -> np.ndarray:
+        """Diagonal matrices, (members, d, d)."""
+        return self._variances[:, :, None] * np.eye(self.dimension)
+
+    @property
+    def log_normaliser(self) -> np.ndarray:
+        """A, without the constant that h holds."""
+        return 0.5 * (self._mean**2 / self._variances + np.log(self._variances)).sum(axis=1)
+
+    def log_base(self, x: np.ndarray) -> np.ndarray:
+        """-d/2 log 2 pi."""
+        return np.full(len(x), -0.5 * self.dimension * LOG_2PI)
+
+    def entropy(self) -> np.ndarray:
+        """Differential entropy."""
+        return 0.5 * (1.0 + LOG_2PI + np.log(self._variances)).sum(axis=1)
+
+    def kl(self, other: Any) -> np.ndarray:
+        """KL divergence of every member to the one of `other` at the same place."""
+        ratio = self._variances / other._variances
+        gap = (self._mean - other._mean) ** 2 / other._variances
+        return 0.5 * (ratio - 1.0 - np.log(ratio) + gap).sum(axis=1)
+
+    def _complete_density(self, x: np.ndarray) -> np.ndarray:
+        constants = -0.5 * (LOG_2PI + np.log(self._variances)).sum(axis=1)
+        return diagonal_densities(x, self._mean, 1.0 / self._variances, constants)
+
+    def log_density(self, x: Any) -> np.ndarray:
+        """Log density of the observed coordinates, (rows, members)."""
+        found = self.rows(x)
+        blind = np.isnan(found)
+        if not blind.any():
+            return self._complete_density(found)
+        # A missing coordinate is put at the mean of each member and its constant taken away: no patterns.
+        out = np.empty((len(found), len(self)))
+        terms = 0.5 * (LOG_2PI + np.log(self._variances))
+        for k in range(len(self)):
+            filled = np.where(blind, self._mean[k], found)
+            one = slice(k, k + 1)
+            constant = np.array([-terms[k].sum()])
+            one_out = diagonal_densities(filled, self._mean[one], 1.0 / self._variances[one], constant)
+            out[:, k] = one_out[:, 0] + blind @ terms[k]
+        return out
+
+
+class DiagonalGaussian(_Independent):
+    """Gaussian members with a variance per coordinate; immutable.
+
+    Parameters
+    ----------
+    mean, variances
+        Shape (members, d); variances are positive.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from credo.families.gaussian_diagonal import DiagonalGaussian
+    >>> g = DiagonalGaussian([[0.0, 0.0]], [[1.0, 4.0]])
+    >>> g.maximise(g.collect([[0.0, 1.0], [2.0, 3.0]])).variances
+    array([[1., 1.]])
+    """
+
+    def __init__(self, mean: Any, variances: Any) -> None:
+        self._mean = numbers("mean", mean, 2)
+        self._variances = _positive(variances, 2)
+        if self._variances.shape != self._mean.shape:
+            raise ModelError(f"variances: expected shape {self._mean.shape}, got {self._variances.shape}")
+
+    @property
+    def n_parameters(self) -> int:
+        """Means and variances."""
+        return 2 * self._mean.size
+
+    @property
+    def natural(self) -> np.ndarray:
+        """(mean / variance, -1 / (2 variance)), (members, 2 d)."""
+        return np.concatenate([self._mean / self._variances, -0.5 / self._variances], axis=1)
+
+    @property
+    def mean_parameters(self) -> np.ndarray:
+        """(E[x], E[x^2]), (members, 2 d)."""
+        return np.concatenate([self._mean, self._mean**2 + self._variances], axis=1)
+
+    @classmethod
+    def from_natural(cls, natural: Any) -> DiagonalGaussian:
+        """Members with these natural parameters, (members, 2 d)."""
+        first, second = np.split(numbers("natural", natural, 2), 2, axis=1)
+        return cls(-0.5 * first / second, -0.5 / second)
+
+    @classmethod
+    def from_mean(cls, mean: Any) -> DiagonalGaussian:
+        """Members with E[x] and E[x^2], (members, 2 d)."""
+        first, second = np.split(numbers("mean", mean, 2), 2, axis=1)
+        return cls(first, second - first**2)
+
+    def sufficient(self, x: np.ndarray) -> np.ndarray:
+        """(x, x^2)."""
+        return np.concatenate([x, x * x], axis=1)
+
+    def _second(self, matrices: np.ndarray) -> np.ndarray:
+        return np.einsum("...ii->...i", matrices)
+
+    def maximise(self, statistics: Statistics, prior: Any = None, *, floor: float = 0.0) -> DiagonalGaussian:
+        """Weighted means and variances, or the mode of the normal-gamma posterior."""
+        if prior is not None:
+            found = prior.repeat(len(self)).posterior(statistics).mode()
+            return DiagonalGaussian(found.mean, np.maximum(found.variances, floor))
+        mean, square = _moments(statistics, self._mean)
+        seen = (statistics.count > 0)[:, None]
+        variances = np.where(seen, square / np.where(seen, statistics.count[:, None], 1.0), self._variances)
+        return DiagonalGaussian(mean, np.maximum(variances, floor))
+
+    def take(self, members: Any) -> DiagonalGaussian:
+        """Some of the members."""
+        return DiagonalGaussian(self._mean[members], self._variances[members])
+
+    def perturbed(self, x: np.ndarray, rng: np.random.Generator) -> DiagonalGaussian:
+        """Distant rows of the data as means, the variances of all rows."""
+        means, spread = self._seeds(x, rng)
+        return DiagonalGaussian(means, np.broadcast_to(spread, means.shape))
+
+
+class SphericalGaussian(_Independent):
+    """Gaussian members with one variance for all coordinates; immutable.
+
+    Parameters
+    ----------
+    mean
+        Shape (members, d).
+    variance
+        Positive, shape (members,).
+    """
+
+    def __init__(self, mean: Any, variance: Any) -> None:
+        self._mean = numbers("mean", mean, 2)
+        self._variance = _positive(variance, 1)
+        if self._variance.shape != (len(self._mean),):
+            raise ModelError(f"variance: expected shape ({len(self._mean)},), got {self._variance.shape}")
+        self._variances = np.repeat(self._variance[:, None], self.dimension, axis=1)
+
+    @property
+    def variance(self) -> np.ndarray:
+        """(members,), read-only."""
+        return self._variance
+
+    @property
+    def n_parameters(self) -> int:
+        """Means and one variance each."""
+        return self._mean.size + len(self)
+
+    @property
+    def natural(self) -> np.ndarray:
+        """(mean / variance, -1 / (2 variance)), (members, d + 1)."""
+        return np.concatenate([self._mean / self._variances, -0.5 / self._variance[:, None]], axis=1)
+
+    @property
+    def mean_parameters(self) -> np.ndarray:
+        """(E[x], E[|x|^2]), (members, d + 1)."""
+        second = (self._mean**2 + self._variances).sum(axis=1, keepdims=True)
+        return np.concatenate([self._mean, second], axis=1)
+
+    @classmethod
+    def from_natural(cls, natural: Any) -> SphericalGaussian:
+        """Members with these natural parameters, (members, d + 1)."""
+        found = numbers("natural", natural, 2)
+        return cls(-0.5 * found[:, :-1] / found[:, -1:], -0.5 / found[:, -1])
+
+    @classmethod
+    def from_mean(cls, mean: Any) -> SphericalGaussian:
+        """Members with E[x] and E[|x|^2], (members, d + 1)."""
+        found = numbers("mean", mean, 2)
+        first = found[:, :-1]
+        return cls(first, (found[:, -1] - (first**2).sum(axis=1)) / first.shape[1])
+
+    def sufficient(self, x: np.ndarray) -> np.ndarray:
+        """(x, |x|^2)."""
+        return np.concatenate([x, (x * x).sum(axis=1, keepdims=True)], axis=1)
+
+    def _second(self, matrices: np.ndarray) -> np.ndarray:
+        return np.einsum("...ii->...", matrices)[..., None]
+
+    def maximise(self, statistics: Statistics, prior: Any = None, *, floor: float = 0.0) -> SphericalGaussian:
+        """Weighted means and mean squared distances.
+
+        The density of a `NormalGamma` prior is taken where all coordinates of a member have the same
+        precision; its rates and shapes then add up over the coordinates.
+        """
+        d = self.dimension
+        count, first, second = statistics.count, statistics.total[:, :d], statistics.total[:, d]
+        if prior is None:
+            mean, square = _moments(statistics, self._mean)
+            seen = count > 0
+            variance = np.where(seen, square / np.where(seen, count * d, 1.0), self._variance)
+            return SphericalGaussian(mean, np.maximum(variance, floor))
+        prior = prior.repeat(len(self))
+        strength = prior.strength + count[:, None]
+        mean = (prior.strength * prior.centre + first) / np.where(strength > 0, strength, 1.0)
+        mean = np.where(strength > 0, mean, prior.centre)
+        square = second - 2 * (mean * first).sum(axis=1) + count * (mean**2).sum(axis=1)
+        square += (prior.strength * (mean - prior.centre) ** 2 + 2 * prior.rate).sum(axis=1)
+        weight = (2 * prior.shape - 1 + count[:, None]).sum(axis=1)
+        return SphericalGaussian(mean, np.maximum(square / weight, floor))
+
+    def take(self, members: Any) -> SphericalGaussian:
+        """Some of the members."""
+        return SphericalGaussian(self._mean[members], self._variance[members])
+
+    def perturbed(self, x: np.ndarray, rng: np.random.Generator) -> SphericalGaussian:
+        """Distant rows of the data as means, the mean variance of all rows."""
+        means, spread = self._seeds(x, rng)
+        return SphericalGaussian(means, np.full(len(means), spread.mean()))
+
+
+def _moments(statistics: Statistics, fallback: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means, and sums of squares around them: per coordinate, or of all if T holds only their sum."""
+    d = fallback.shape[1]
+    seen = (statistics.count > 0)[:, None]
+    count, first = statistics.count[:, None], statistics.total[:, :d]
+    mean = np.where(seen, first / np.where(seen, count, 1.0), fallback)
+    shift = count * mean**2 - 2 * mean * first
+    second = statistics.total[:, d:]
+    if second.shape[1] == d:
+        return mean, second + shift
+    return mean, second[:, 0] + shift.sum(axis=1)
+
+
+def _positive(value: Any, axes: int) -> np.ndarray:
+    found = numbers("variances", value, axes)
+    if (found <= 0).any():
+        k = int(np.argwhere(found <= 0)[0][0])
+        raise ModelError(
+            f"variances of member {k}: expected positive numbers, got {found[k].min():.3g}; "
+            "give learning a prior or a floor for variances, or fewer members"
+        )
+    return found
