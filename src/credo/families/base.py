@@ -40,9 +40,7 @@ class Statistics:
     log_base: float | np.ndarray = 0.0  # sum of weight times log h(x), (members,) if it is not zero
 
     def __add__(self, other: Statistics) -> Statistics:
-        return Statistics(
-            self.count + other.count, self.total + other.total, self.log_base + other.log_base
-        )
+        return Statistics(self.count + other.count, self.total + other.total, self.log_base + other.log_base)
 
     def scaled(self, step: float) -> Statistics:
         """The same with all weights multiplied by one number, as mini-batches need it."""
@@ -282,7 +280,9 @@ def numbers(name: str, value: Any, axes: int) -> np.ndarray:
     except (TypeError, ValueError):
         raise ModelError(f"{name}: expected numbers, got {type(value).__name__}") from None
     if found.ndim != axes or not found.size:
-        raise ModelError(f"{name}: expected a filled array with {axes} axes, members first, got {found.shape}")
+        raise ModelError(
+            f"{name}: expected a filled array with {axes} axes, members first, got {found.shape}"
+        )
     if not np.isfinite(found).all():
         raise ModelError(f"{name}: expected finite numbers, got NaN or infinity")
     return frozen(found)
@@ -304,5 +304,7 @@ def member_weights(weights: Any, rows: int, members: int) -> np.ndarray | None:
     if found.shape != (rows, members):
         raise DataError(f"weights: expected shape ({rows}, {members}), got {np.shape(weights)}")
     if not (np.isfinite(found).all() and (found >= 0).all()):
-        raise DataError("weights: expected finite numbers from 0 upwards, got a negative one, NaN or infinity")
+        raise DataError(
+            "weights: expected finite numbers from 0 upwards, got a negative one, NaN or infinity"
+        )
     return found

@@ -136,5 +136,3 @@ class Dirichlet(Conjugate):
 
     def __repr__(self) -> str:
         return f"Dirichlet({len(self)} members, {self._a.shape[1]} states)"
-
-

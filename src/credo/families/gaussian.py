@@ -110,9 +110,7 @@ class Gaussian(_FullGaussian):
         self._covariance = _symmetric("covariance", covariance, 3)
         members, d = self._mean.shape
         if self._covariance.shape != (members, d, d):
-            raise ModelError(
-                f"covariance: expected shape {(members, d, d)}, got {self._covariance.shape}"
-            )
+            raise ModelError(f"covariance: expected shape {(members, d, d)}, got {self._covariance.shape}")
         _ = self._roots  # refuses what is not positive definite
 
     @property

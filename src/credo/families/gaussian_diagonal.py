@@ -1,7 +1,7 @@
 r"""Gaussians with independent coordinates: a variance per coordinate, or one for all.
 
-    diagonal:   T(x) = (x, x^2),     eta = (m / v, -1 / (2 v))
-    spherical:  T(x) = (x, |x|^2),   eta = (m / v, -1 / (2 v)) with one v per member
+diagonal:   T(x) = (x, x^2),     eta = (m / v, -1 / (2 v))
+spherical:  T(x) = (x, |x|^2),   eta = (m / v, -1 / (2 v)) with one v per member
 """
 
 from __future__ import annotations

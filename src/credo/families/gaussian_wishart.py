@@ -265,7 +265,10 @@ class GaussianWishart(Conjugate):
         trace = np.einsum("kij,kij->k", other._scatter, self.expected_precision)
         steps = psi(0.5 * (n[:, None] - np.arange(d))).sum(axis=1)
         gammas = np.array(
-            [multigammaln(0.5 * b, d) - multigammaln(0.5 * a, d) for a, b in zip(n, other._freedom, strict=True)]
+            [
+                multigammaln(0.5 * b, d) - multigammaln(0.5 * a, d)
+                for a, b in zip(n, other._freedom, strict=True)
+            ]
         )
         wish = 0.5 * (n - other._freedom) * steps + gammas
         wish += 0.5 * other._freedom * (other._log_scale - self._log_scale)

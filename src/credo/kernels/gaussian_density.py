@@ -67,9 +67,7 @@ def _diagonal(x, means, precisions, constants, out):
                 out[first + b, k] = constants[k] - 0.5 * square[b]
 
 
-def dense_densities(
-    x: np.ndarray, means: np.ndarray, roots: np.ndarray, constants: np.ndarray
-) -> np.ndarray:
+def dense_densities(x: np.ndarray, means: np.ndarray, roots: np.ndarray, constants: np.ndarray) -> np.ndarray:
     """constants[k] - |roots[k] (x - means[k])|^2 / 2, shape (rows, members).
 
     Parameters
