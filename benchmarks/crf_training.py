@@ -3,8 +3,8 @@
     python benchmarks/crf_training.py [--quick] [--seconds 300]
 
 A made-up language: labels follow a Markov chain and emit words, each position has four features. Both
-libraries maximise  sum log p(y | x) - c2 ||w||^2  over all pairs of feature and label, and stop when their own
-test of convergence says so; the objective each one reached is printed, so that speed is not bought with
+libraries maximise  sum log p(y | x) - c2 ||w||^2  over all pairs of feature and label, and stop when their
+own test of convergence says so; the objective each one reached is printed, so that speed is not bought with
 a worse optimum. CPU seconds of one training, data in the form of dictionaries included.
 """
 

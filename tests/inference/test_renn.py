@@ -428,6 +428,20 @@ def test_evidence_and_constants_are_treated():
     assert known.log_z.value == pytest.approx(graph.log_score({v: 0 for v in "abcde"}))
 
 
+def test_many_rows_of_evidence_share_one_program():
+    graph = three_way(zeros=True)
+    rows = [{}, {"a": 1}, {"c": 0, "e": [0.2, 0.8]}]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = credo.infer_many(graph, rows, "renn(width=8, steps=30, polish=gbp)")
+    for k, row in enumerate(rows):
+        expected = quietly(graph, "gbp", evidence=row)
+        assert found.log_z[k] == pytest.approx(expected.log_z.value, abs=0.05)
+        np.testing.assert_allclose(found.flat[k], expected.marginals.flat, atol=0.05)
+    with pytest.raises(ZeroProbabilityError, match="row 1: the evidence has probability zero"):
+        credo.infer_many(graph, [{"a": 1}, {"a": 0, "b": 1}], "renn(width=8, steps=30)")
+
+
 def test_running_out_of_steps_is_said():
     with pytest.warns(ConvergenceWarning, match="renn: max_iter was reached"):
         credo.infer(credo.datasets.ising_grid(3, seed=0), "renn(width=8)", max_iter=3, seed=0)

@@ -9,7 +9,7 @@ missing has density 1 (NaN for numbers, -1 for states), and so has a missing coo
 A conjugate prior is itself an exponential family over the parameters, whose natural parameters grow by
 statistics of the data:
 
-    p(eta) = exp( chi . t(eta) - B(chi) ),   posterior chi + lift(count, sum T),   evidence B(posterior) - B(prior)
+    p(eta) = exp( chi . t(eta) - B(chi) ),  posterior = chi + statistics,  evidence = B(posterior) - B(prior)
 
 Learners use three methods only: `log_density` (or `expected_log_density` of a prior, in variational Bayes),
 `collect` and `maximise` (or `posterior`). Anything that has those three is an emission of a hidden Markov
@@ -138,7 +138,7 @@ class Family(Emission):
     @property
     @abc.abstractmethod
     def mean_parameters(self) -> np.ndarray:
-        """mu = E[T(x)], (members, m)."""
+        """Mean parameters mu = E[T(x)], (members, m)."""
 
     @classmethod
     @abc.abstractmethod
@@ -231,7 +231,7 @@ class Conjugate(abc.ABC):
 
     @abc.abstractmethod
     def predictive(self, x: Any) -> np.ndarray:
-        """log E[p(x | parameters)], (rows, members)."""
+        """Logarithm of E[p(x | parameters)], (rows, members)."""
 
     @abc.abstractmethod
     def mean(self) -> Any:

@@ -56,12 +56,12 @@ class Dirichlet(Conjugate):
 
     @property
     def natural(self) -> np.ndarray:
-        """concentration - 1."""
+        """Concentration - 1."""
         return self._a - 1.0
 
     @property
     def log_normaliser(self) -> np.ndarray:
-        """log of the multivariate beta function."""
+        """Log of the multivariate beta function."""
         return gammaln(self._a).sum(axis=1) - gammaln(self._a.sum(axis=1))
 
     @property
@@ -95,7 +95,7 @@ class Dirichlet(Conjugate):
         return self._look_up(x, self.mean_parameters)
 
     def predictive(self, x: Any) -> np.ndarray:
-        """log E[pi_x], (rows, members)."""
+        """Log E[pi_x], (rows, members)."""
         return self._look_up(x, np.log(self._a) - np.log(self._a.sum(axis=1, keepdims=True)))
 
     def _look_up(self, x: Any, values: np.ndarray) -> np.ndarray:

@@ -57,7 +57,7 @@ class Poisson(Family):
 
     @property
     def natural(self) -> np.ndarray:
-        """log rate, (members, 1)."""
+        """Log rate, (members, 1)."""
         return np.log(self._rate)[:, None]
 
     @property
@@ -183,7 +183,7 @@ class Gamma(Conjugate):
 
     @property
     def log_normaliser(self) -> np.ndarray:
-        """log Gamma(a) - a log b."""
+        """Log Gamma(a) - a log b."""
         return gammaln(self._shape) - self._shape * np.log(self._rate)
 
     @property

@@ -4,7 +4,8 @@ r"""Gaussian-Wishart distributions over mean and precision, conjugate to Gaussia
 
 with centre c, strength k, freedom n > d - 1 and scatter S. In natural form, t = (log |L|, L, L m, m^T L m),
 
-    chi = ( (n - d) / 2,  -(S + k c c^T) / 2,  k c,  -k / 2 ),   posterior = chi + (N, -sum x x^T, 2 sum x, -N) / 2
+    chi = ( (n - d) / 2,  -(S + k c c^T) / 2,  k c,  -k / 2 ),
+    posterior = chi + (N, -sum x x^T, 2 sum x, -N) / 2
 
 A strength of 0 is improper: it has modes and posteriors, but its evidence is -inf.
 """
@@ -77,7 +78,7 @@ class GaussianWishart(Conjugate):
 
     @cached_property
     def _log_scale(self) -> np.ndarray:
-        """log |S^-1|."""
+        """Log |S^-1|."""
         return 2.0 * np.log(np.einsum("kii->ki", self._roots)).sum(axis=1)
 
     @property

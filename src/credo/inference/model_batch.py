@@ -122,7 +122,7 @@ def infer_models(
     >>> import credo
     >>> grids = [credo.datasets.ising_grid(3, seed=s) for s in range(4)]
     >>> credo.infer_models(grids, "junction-tree").log_z.round(2)
-    array([11.59, 10.33, 12.04, 13.05])
+    array([ 8.76,  8.21, 11.31, 14.46])
     """
     given = list(models)
     algorithm = algorithms.resolve(method)

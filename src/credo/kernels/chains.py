@@ -73,7 +73,7 @@ def _scaled_forward(first, last, initial, transition, step, top_step, scores, we
     """Filtered probabilities of one sequence, and log normalisers; False if a number underflows."""
     states = scores.shape[1]
     shared = transition.shape[0] == 1
-    local = step.copy()
+    local, new = step.copy(), np.empty(states)
     for t in range(first, last):
         top = _scaled_weights(scores, t, weights)
         if top == -np.inf:
@@ -92,16 +92,14 @@ def _scaled_forward(first, last, initial, transition, step, top_step, scores, we
                     return False
         else:
             top += top_step if shared else _scaled_step(transition, t, local)
-            for k in range(states):
-                alpha[t, k] = 0.0
+            new[:] = 0.0
             for j in range(states):
                 before = alpha[t - 1, j]
-                if before > 0.0:
-                    for k in range(states):
-                        alpha[t, k] += before * local[j, k]
+                for k in range(states):
+                    new[k] += before * local[j, k]
             row = 0 if shared else t
             for k in range(states):
-                alpha[t, k] *= weights[t, k]
+                alpha[t, k] = new[k] * weights[t, k]
                 if alpha[t, k] < _SMALL and _lost(alpha, t - 1, transition, row, scores, t, k):
                     return False
         total = 0.0
@@ -154,16 +152,22 @@ def _scaled_backward(
             norm += alpha[t - 1, j] * total
         if not norm > 0.0:
             return False
-        if want > 0:
+        # One plain loop per case: a branch inside would keep the processor's vectors idle.
+        if want == 1 and shared:
             for j in range(states):
                 left = weight * alpha[t - 1, j] / norm
                 for k in range(states):
-                    if want == 2:
-                        pair[t, j, k] = alpha[t - 1, j] * local[j, k] * v[k] / norm
-                    elif shared:
-                        gathered[j, k] += left * v[k]
-                    else:
-                        pair_sum[j, k] += left * local[j, k] * v[k]
+                    gathered[j, k] += left * v[k]
+        elif want == 1:
+            for j in range(states):
+                left = weight * alpha[t - 1, j] / norm
+                for k in range(states):
+                    pair_sum[j, k] += left * local[j, k] * v[k]
+        elif want == 2:
+            for j in range(states):
+                left = alpha[t - 1, j] / norm
+                for k in range(states):
+                    pair[t, j, k] = left * local[j, k] * v[k]
         peak = 0.0
         for j in range(states):
             beta[t - 1, j] = alpha[t - 1, j] * back[j] / norm

@@ -10,7 +10,7 @@ import numpy as np
 
 from .jit import jit
 
-__all__ = ["diagonal_densities", "dense_densities"]
+__all__ = ["dense_densities", "diagonal_densities"]
 
 _BLOCK = 64
 _WIDE = 24  # from this dimension on, one matrix product per member is faster

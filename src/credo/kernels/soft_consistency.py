@@ -11,9 +11,6 @@ unary costs non-negative, so c0 is a lower bound. Three moves keep it so:
     extend   unary costs go into a factor
     settle   the least unary cost of a variable goes to c0; states that would reach the upper bound go
 
-A propagation makes the network directionally and existentially consistent: projections in all
-directions, extensions towards earlier variables, and extensions from all neighbours towards a variable
-if c0 gains by it. Gains below a threshold are left alone, which costs strength and never validity.
 Every change is written on a trail and taken back by `undo`. Shifts stay finite.
 """
 
@@ -26,21 +23,39 @@ import numpy as np
 from .jit import inner, jit
 
 __all__ = [
+    "C0",
+    "CHECKS",
+    "CHECK_HEAD",
+    "CULPRIT",
+    "GAIN",
+    "GONE",
+    "HEAD",
+    "OPERATIONS",
+    "SLACK",
+    "STAMP",
+    "TRAIL",
+    "UPPER",
+    "WAITING",
     "Network",
     "Work",
+    "cost_at",
+    "empty_rings",
     "extend",
     "fresh_work",
     "project",
-    "propagate",
+    "push",
+    "push_check",
     "queue_all",
     "remove",
+    "set_shift",
+    "set_unary",
     "settle",
     "undo",
 ]
 
 # Positions in Work.number
 C0, UPPER, SLACK, GAIN = 0, 1, 2, 3
-# Positions in Work.count
+# Positions in Work.tally
 TRAIL, GONE, STAMP, HEAD, WAITING, CHECK_HEAD, CHECKS, OPERATIONS, CULPRIT = 0, 1, 2, 3, 4, 5, 6, 7, 8
 
 
@@ -79,10 +94,9 @@ class Work(NamedTuple):
     queued: np.ndarray  # (n,) which are in it
     checks: np.ndarray  # (n,) ring of variables whose neighbours changed
     checked: np.ndarray  # (n,) which are in it
-    buffer: np.ndarray  # (largest state count,) minima under construction
     digit: np.ndarray  # (largest arity,) odometer
     number: np.ndarray  # c0, upper bound, slack of comparisons with it, least gain worth a move
-    count: np.ndarray  # lengths of trail, removals and rings, the stamp, operations, last factor
+    tally: np.ndarray  # lengths of trail, removals and rings, the stamp, operations, last factor
 
 
 def fresh_work(net: Network, *, trail: int) -> Work:
@@ -111,7 +125,6 @@ def fresh_work(net: Network, *, trail: int) -> Work:
         np.zeros(n, np.bool_),
         np.zeros(n, whole),
         np.zeros(n, np.bool_),
-        np.zeros(int(size.max(initial=1))),
         np.zeros(int(np.diff(net.scope_start).max(initial=1)), whole),
         np.array([0.0, np.inf, 0.0, 0.0]),
         np.zeros(9, whole),
@@ -121,23 +134,25 @@ def fresh_work(net: Network, *, trail: int) -> Work:
 @inner
 def _save(work, place, value):
     """Write an old value on the trail, once per level; below the first level nothing is taken back."""
-    stamp = work.count[STAMP]
+    stamp = work.tally[STAMP]
     if stamp > 0 and work.stamp[place] != stamp:
         work.stamp[place] = stamp
-        top = work.count[TRAIL]
+        top = work.tally[TRAIL]
         work.trail_place[top] = place
         work.trail_value[top] = value
-        work.count[TRAIL] = top + 1
+        work.tally[TRAIL] = top + 1
 
 
 @inner
-def _set_unary(work, place, value):
+def set_unary(work, place, value):
+    """Change a unary cost; the trail remembers."""
     _save(work, place, work.unary[place])
     work.unary[place] = value
 
 
 @inner
-def _set_shift(work, place, value):
+def set_shift(work, place, value):
+    """Change a shift; the trail remembers."""
     _save(work, work.unary.shape[0] + place, work.shift[place])
     work.shift[place] = value
 
@@ -146,56 +161,59 @@ def _set_shift(work, place, value):
 def undo(net, work, trail, gone, c0):
     """Back to where the trail had this length, this many states were gone and c0 had this value."""
     states = work.unary.shape[0]
-    for t in range(work.count[TRAIL] - 1, trail - 1, -1):
+    for t in range(work.tally[TRAIL] - 1, trail - 1, -1):
         place = work.trail_place[t]
         if place < states:
             work.unary[place] = work.trail_value[t]
         else:
             work.shift[place - states] = work.trail_value[t]
-    for t in range(work.count[GONE] - 1, gone - 1, -1):
+    for t in range(work.tally[GONE] - 1, gone - 1, -1):
         work.size[work.gone[t]] += 1
-    work.count[TRAIL] = trail
-    work.count[GONE] = gone
+    work.tally[TRAIL] = trail
+    work.tally[GONE] = gone
     work.number[C0] = c0
-    _empty_rings(work)
+    empty_rings(work)
 
 
 @inner
-def _empty_rings(work):
+def empty_rings(work):
+    """Forget what waits for a propagation."""
     for ring, flag, head, length in (
         (work.queue, work.queued, HEAD, WAITING),
         (work.checks, work.checked, CHECK_HEAD, CHECKS),
     ):
         n = ring.shape[0]
-        for t in range(work.count[length]):
-            flag[ring[(work.count[head] + t) % n]] = False
-        work.count[length] = 0
+        for t in range(work.tally[length]):
+            flag[ring[(work.tally[head] + t) % n]] = False
+        work.tally[length] = 0
 
 
 @inner
-def _push(work, i):
+def push(work, i):
+    """Variable i changed: its neighbours may gain."""
     if not work.queued[i]:
         n = work.queue.shape[0]
         work.queued[i] = True
-        work.queue[(work.count[HEAD] + work.count[WAITING]) % n] = i
-        work.count[WAITING] += 1
+        work.queue[(work.tally[HEAD] + work.tally[WAITING]) % n] = i
+        work.tally[WAITING] += 1
 
 
 @inner
-def _push_check(work, i):
+def push_check(work, i):
+    """The support of variable i may be lost."""
     if not work.checked[i]:
         n = work.checks.shape[0]
         work.checked[i] = True
-        work.checks[(work.count[CHECK_HEAD] + work.count[CHECKS]) % n] = i
-        work.count[CHECKS] += 1
+        work.checks[(work.tally[CHECK_HEAD] + work.tally[CHECKS]) % n] = i
+        work.tally[CHECKS] += 1
 
 
 @inner
 def queue_all(net, work):
     """Mark every variable as changed."""
     for i in range(work.size.shape[0]):
-        _push(work, i)
-        _push_check(work, i)
+        push(work, i)
+        push_check(work, i)
 
 
 @jit
@@ -210,13 +228,13 @@ def remove(net, work, i, k):
     work.domain[start + last] = k
     work.place[start + k] = last
     work.size[i] = last
-    work.gone[work.count[GONE]] = i
-    work.count[GONE] += 1
-    _push(work, i)
+    work.gone[work.tally[GONE]] = i
+    work.tally[GONE] += 1
+    push(work, i)
 
 
 @inner
-def _cost_at(net, work, e, k, with_unary):
+def cost_at(net, work, e, k, with_unary):
     """Least cost of the factor of edge e with its variable in state k; optionally plus the others' unary."""
     a = net.factor[e]
     first, end = net.scope_start[a], net.scope_start[a + 1]
@@ -231,9 +249,8 @@ def _cost_at(net, work, e, k, with_unary):
             c = net.tables[base + s * step] - work.shift[moved + s]
             if with_unary:
                 c += work.unary[start + s]
-            if c < best:
-                best = c
-        work.count[OPERATIONS] += work.size[j]
+            best = min(best, c)
+        work.tally[OPERATIONS] += work.size[j]
     elif end - first == 3:
         f = first + (1 if e == first else 0)
         g = end - 1 - (1 if e == end - 1 else 0)
@@ -250,9 +267,8 @@ def _cost_at(net, work, e, k, with_unary):
                 c = net.tables[row + t * net.stride[g]] - work.shift[net.edge_start[g] + t] + off
                 if with_unary:
                     c += work.unary[begin + t]
-                if c < best:
-                    best = c
-        work.count[OPERATIONS] += work.size[j] * work.size[h]
+                best = min(best, c)
+        work.tally[OPERATIONS] += work.size[j] * work.size[h]
     else:
         best = _cost_at_any(net, work, e, base, with_unary)
     return best - work.shift[net.edge_start[e] + k]
@@ -277,9 +293,8 @@ def _cost_at_any(net, work, e, base, with_unary):
                 if with_unary:
                     c += work.unary[start + s]
         c += net.tables[at]
-        if c < best:
-            best = c
-        work.count[OPERATIONS] += end - first
+        best = min(best, c)
+        work.tally[OPERATIONS] += end - first
         f = end - 1
         while f >= first:
             if f != e:
@@ -294,7 +309,7 @@ def _cost_at_any(net, work, e, base, with_unary):
 
 @inner
 def _least_pair(net, work, e, f, k):
-    """`_cost_at` without unary costs for a factor over two variables, the other one at edge f."""
+    """`cost_at` without unary costs for a factor over two variables, the other one at edge f."""
     j = net.scope[f]
     start, step, moved = net.state_start[j], net.stride[f], net.edge_start[f]
     base = net.table_start[net.factor[e]] + k * net.stride[e]
@@ -302,8 +317,7 @@ def _least_pair(net, work, e, f, k):
     for q in range(start, start + work.size[j]):
         s = work.domain[q]
         c = net.tables[base + s * step] - work.shift[moved + s]
-        if c < best:
-            best = c
+        best = min(best, c)
     return best
 
 
@@ -320,16 +334,16 @@ def project(net, work, e, least):
         if end - first == 2:
             c = _least_pair(net, work, e, other, k) - work.shift[moved + k]
         else:
-            c = _cost_at(net, work, e, k, False)
+            c = cost_at(net, work, e, k, False)
         if c == np.inf:
             remove(net, work, i, k)
             rise = np.inf
         elif c > least or c < -least:
-            _set_shift(work, moved + k, work.shift[moved + k] + c)
-            _set_unary(work, start + k, work.unary[start + k] + c)
+            set_shift(work, moved + k, work.shift[moved + k] + c)
+            set_unary(work, start + k, work.unary[start + k] + c)
             rise = max(rise, c)
     if end - first == 2:
-        work.count[OPERATIONS] += work.size[i] * work.size[net.scope[other]] + 8
+        work.tally[OPERATIONS] += work.size[i] * work.size[net.scope[other]] + 8
     return rise
 
 
@@ -340,14 +354,13 @@ def settle(net, work, i):
     least = np.inf
     for p in range(start, start + work.size[i]):
         u = work.unary[start + work.domain[p]]
-        if u < least:
-            least = u
+        least = min(least, u)
     if least == np.inf:
         return True
     if least != 0.0:
         for p in range(start, start + work.size[i]):
             k = start + work.domain[p]
-            _set_unary(work, k, work.unary[k] - least)
+            set_unary(work, k, work.unary[k] - least)
         work.number[C0] += least
     room = work.number[UPPER] - work.number[SLACK] - work.number[C0]
     if room <= 0:
@@ -368,146 +381,7 @@ def extend(net, work, e):
         k = work.domain[p]
         u = work.unary[start + k]
         if u != 0.0:
-            _set_shift(work, moved + k, work.shift[moved + k] - u)
-            _set_unary(work, start + k, 0.0)
+            set_shift(work, moved + k, work.shift[moved + k] - u)
+            set_unary(work, start + k, 0.0)
             some = True
     return some
-
-
-@inner
-def _send(net, work, e, pulling):
-    """Project a factor on e's variable; when pulling, extend the others before and give the rest back."""
-    a = net.factor[e]
-    first, end = net.scope_start[a], net.scope_start[a + 1]
-    some, rise = False, 0.0
-    if pulling:
-        for f in range(first, end):
-            if f != e and extend(net, work, f):
-                some = True
-    for t in range(end - first if some else 1):
-        # The edge e itself first, then the others in turn.
-        f = e if t == 0 else first + t - (1 if first + t <= e else 0)
-        found = project(net, work, f, 0.0 if pulling else work.number[GAIN])
-        if t == 0:
-            rise = found
-    return rise
-
-
-@inner
-def _still_supported(net, work, e):
-    """Whether the supporting state of e's variable is left, and costs nothing as far as this factor goes."""
-    i = net.scope[e]
-    k = work.support[i]
-    place = net.state_start[i] + k
-    if work.place[place] >= work.size[i] or work.unary[place] > work.number[GAIN]:
-        return False
-    return _cost_at(net, work, e, k, True) <= work.number[GAIN]
-
-
-@inner
-def _neighbours(net, work, j):
-    """Send what variable j's change allows through its factors; True at a dead end."""
-    for t in range(net.around_start[j], net.around_start[j + 1]):
-        e = net.around[t]
-        a = net.factor[e]
-        work.count[CULPRIT] = a
-        first, end = net.scope_start[a], net.scope_start[a + 1]
-        for f in range(first, end):
-            if f == e:
-                continue
-            i = net.scope[f]
-            rise = _send(net, work, f, end - first == 2 and i < j)
-            if rise > 0.0 and settle(net, work, i):
-                return True
-            if rise > work.number[GAIN]:
-                _push(work, i)
-                _push_check(work, i)
-            elif work.size[i] > 1 and not work.checked[i] and not _still_supported(net, work, f):
-                _push_check(work, i)
-    return False
-
-
-@inner
-def _costs_little(net, work, i, k):
-    """Whether state k of variable i costs nothing together with the best its neighbours can do."""
-    start, gain = net.state_start[i], work.number[GAIN]
-    if k < 0 or work.place[start + k] >= work.size[i]:
-        return False
-    total = work.unary[start + k]
-    for t in range(net.around_start[i], net.around_start[i + 1]):
-        if total > gain:
-            return False
-        total += _cost_at(net, work, net.around[t], k, True)
-    return total <= gain
-
-
-@inner
-def _find_support(net, work, i):
-    """Whether some state costs nothing; first the last such state, then that of the best assignment."""
-    start, size = net.state_start[i], work.size[i]
-    for p in range(-2, size):
-        k = work.support[i] if p == -2 else work.best[i]
-        if p >= 0:
-            k = work.domain[start + p]
-        if _costs_little(net, work, i, k):
-            work.support[i] = k
-            return True
-    return False
-
-
-@inner
-def _gather(net, work, i):
-    """Pull costs from all around variable i to c0; True at a dead end."""
-    for t in range(net.around_start[i], net.around_start[i + 1]):
-        e = net.around[t]
-        work.count[CULPRIT] = net.factor[e]
-        _send(net, work, e, True)
-        if work.size[i] == 0:
-            return True
-        a = net.factor[e]
-        for f in range(net.scope_start[a], net.scope_start[a + 1]):
-            if settle(net, work, net.scope[f]):
-                return True
-    start = net.state_start[i]
-    for p in range(start, start + work.size[i]):
-        if work.unary[start + work.domain[p]] < work.unary[start + work.support[i]]:
-            work.support[i] = work.domain[p]
-    _push(work, i)
-    return False
-
-
-_MISSES = 64  # fruitless pulls allowed in one propagation: factors that share variables promise too much
-
-
-@jit
-def propagate(net, work):
-    """Until nothing is left to gain; True if the upper bound is reached or a variable has no state left."""
-    n, misses = work.size.shape[0], 0
-    while True:
-        before = work.number[C0]
-        while work.count[WAITING] > 0:
-            j = work.queue[work.count[HEAD]]
-            work.count[HEAD] = (work.count[HEAD] + 1) % n
-            work.count[WAITING] -= 1
-            work.queued[j] = False
-            if settle(net, work, j) or _neighbours(net, work, j):
-                return True
-        if work.number[C0] > before:
-            for i in range(n):
-                if settle(net, work, i):
-                    return True
-            if work.count[WAITING] > 0:
-                continue
-        if work.count[CHECKS] == 0 or misses > _MISSES:
-            _empty_rings(work)
-            return False
-        i = work.checks[work.count[CHECK_HEAD]]
-        work.count[CHECK_HEAD] = (work.count[CHECK_HEAD] + 1) % n
-        work.count[CHECKS] -= 1
-        work.checked[i] = False
-        if work.size[i] > 1 and not _find_support(net, work, i):
-            before = work.number[C0]
-            if _gather(net, work, i):
-                return True
-            if work.number[C0] - before <= work.number[GAIN]:
-                misses += 1

@@ -11,9 +11,9 @@ import numpy as np
 
 from .jit import inner, jit
 from .soft_consistency import (
-    _set_shift,
-    _set_unary,
     project,
+    set_shift,
+    set_unary,
     settle,
 )
 
@@ -68,9 +68,9 @@ def sweep(net, work, forward):
             for u in range(net.around_start[i], net.around_start[i + 1]):
                 e = net.around[u]
                 if _reaches(net, e, forward):
-                    _set_shift(work, net.edge_start[e] + k, work.shift[net.edge_start[e] + k] - part)
+                    set_shift(work, net.edge_start[e] + k, work.shift[net.edge_start[e] + k] - part)
                     whole -= part
-            _set_unary(work, start + k, whole)
+            set_unary(work, start + k, whole)
     return False
 
 

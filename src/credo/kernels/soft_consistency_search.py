@@ -28,28 +28,28 @@ from .soft_consistency import (
     TRAIL,
     UPPER,
     Network,
-    propagate,
     queue_all,
     remove,
     undo,
 )
+from .soft_consistency_moves import propagate
+from .soft_consistency_nodes import (
+    DEAD_ENDS,
+    LAST,
+    LIMIT,
+    NODES,
+    OPEN,
+    REPEATED,
+    SEEN,
+    SOLUTIONS,
+    STAMPS,
+    add_node,
+    pop_open,
+    push_open,
+)
 from .soft_consistency_root import assignment_cost
 
-__all__ = ["OpenNodes", "Stack", "compact", "fresh_stack", "fresh_tree", "search"]
-
-# Positions in OpenNodes.count
-NODES, OPEN, LIMIT, SEEN, DEAD_ENDS, REPEATED, STAMPS, LAST, SOLUTIONS = 0, 1, 2, 3, 4, 5, 6, 7, 8
-
-
-class OpenNodes(NamedTuple):
-    """The tree of decisions and the heap of its open leaves."""
-
-    parent: np.ndarray  # node above, -1 for the root
-    variable: np.ndarray  # of the decision that leads here, -1 for none
-    state: np.ndarray  # taken, or -1 - state if ruled out
-    bound: np.ndarray  # lower bound on the cost of what is below
-    heap: np.ndarray  # open nodes, the lowest bound first
-    count: np.ndarray  # nodes, open ones, dead ends per dive, nodes seen, ...
+__all__ = ["Stack", "fresh_stack", "search"]
 
 
 class Stack(NamedTuple):
@@ -65,21 +65,6 @@ class Stack(NamedTuple):
     blame: np.ndarray  # (n,) contradicted cost per variable
 
 
-def fresh_tree(capacity: int) -> OpenNodes:
-    """Only the root, open."""
-    whole = np.int64
-    tree = OpenNodes(
-        np.full(capacity, -1, whole),
-        np.full(capacity, -1, whole),
-        np.zeros(capacity, whole),
-        np.zeros(capacity),
-        np.zeros(capacity, whole),
-        np.zeros(9, whole),
-    )
-    tree.count[NODES], tree.count[OPEN], tree.count[LIMIT], tree.count[LAST] = 1, 1, 1, -1
-    return tree
-
-
 def fresh_stack(net: Network) -> Stack:
     """Room for the deepest dive: every decision removes a state. Two entries more describe the root."""
     depth, whole = int(net.state_start[-1]) + 2, np.int64
@@ -93,74 +78,6 @@ def fresh_stack(net: Network) -> Stack:
         np.zeros(depth, whole),
         np.zeros(len(net.state_start) - 1),
     )
-
-
-@inner
-def _push_open(tree, node):
-    """Put a node on the heap."""
-    at = tree.count[OPEN]
-    tree.count[OPEN] += 1
-    bound = tree.bound[node]
-    while at > 0:
-        above = (at - 1) // 2
-        if tree.bound[tree.heap[above]] <= bound:
-            break
-        tree.heap[at] = tree.heap[above]
-        at = above
-    tree.heap[at] = node
-
-
-@inner
-def _pop_open(tree):
-    """Take the node with the lowest bound off the heap."""
-    top = tree.heap[0]
-    tree.count[OPEN] -= 1
-    left = tree.count[OPEN]
-    node = tree.heap[left]
-    at = 0
-    while 2 * at + 1 < left:
-        below = 2 * at + 1
-        if below + 1 < left and tree.bound[tree.heap[below + 1]] < tree.bound[tree.heap[below]]:
-            below += 1
-        if tree.bound[tree.heap[below]] >= tree.bound[node]:
-            break
-        tree.heap[at] = tree.heap[below]
-        at = below
-    tree.heap[at] = node
-    return top
-
-
-@inner
-def _add(tree, parent, variable, state, bound):
-    node = tree.count[NODES]
-    tree.count[NODES] += 1
-    tree.parent[node], tree.variable[node], tree.state[node] = parent, variable, state
-    tree.bound[node] = bound
-    return node
-
-
-@jit
-def compact(tree):
-    """Forget nodes with no open node below; keeps the order, parents first."""
-    nodes = tree.count[NODES]
-    place = np.full(nodes, -1, np.int64)
-    for t in range(tree.count[OPEN]):
-        place[tree.heap[t]] = 1
-    for node in range(nodes - 1, 0, -1):
-        if place[node] > 0 and tree.parent[node] >= 0:
-            place[tree.parent[node]] = 1
-    kept = 0
-    for node in range(nodes):
-        if place[node] > 0:
-            place[node] = kept
-            above = tree.parent[node]
-            tree.parent[kept] = place[above] if above >= 0 else -1
-            tree.variable[kept], tree.state[kept] = tree.variable[node], tree.state[node]
-            tree.bound[kept] = tree.bound[node]
-            kept += 1
-    for t in range(tree.count[OPEN]):
-        tree.heap[t] = place[tree.heap[t]]
-    tree.count[NODES] = kept
 
 
 @inner
@@ -247,8 +164,8 @@ def _choose(net, work, tree, blame, tiny):
         total += u
         if u > tiny:
             blame[i] += u
-    work.count[OPERATIONS] += 4 * net.table_start.shape[0]
-    last = tree.count[LAST]
+    work.tally[OPERATIONS] += 4 * net.table_start.shape[0]
+    last = tree.tally[LAST]
     if last >= 0 and work.size[last] > 1 and top > 0:
         return last, total
     chosen, highest = -1, 0.0
@@ -264,7 +181,7 @@ def _choose(net, work, tree, blame, tiny):
 @inner
 def _blame_culprit(net, work):
     """A dead end: its factor, and the variables of it, weigh more from now on."""
-    a = work.count[CULPRIT]
+    a = work.tally[CULPRIT]
     if a >= 0 and a < work.weight.shape[0]:
         work.weight[a] += 1
         for f in range(net.scope_start[a], net.scope_start[a + 1]):
@@ -279,7 +196,7 @@ def _record(net, work, tree, constant):
         work.number[UPPER] = cost
         for i in range(work.best.shape[0]):
             work.best[i] = work.support[i]
-        tree.count[SOLUTIONS] += 1
+        tree.tally[SOLUTIONS] += 1
 
 
 @inner
@@ -287,11 +204,11 @@ def _leave_open(tree, stack, depth, node, bound, c0):
     """Turn the rest of a dive into open nodes: the alternatives on the way, and where it stands."""
     for d in range(depth):
         if stack.state[d] >= 0:
-            other = _add(tree, node, stack.variable[d], -1 - stack.state[d], max(bound, stack.other[d]))
-            _push_open(tree, other)
-        node = _add(tree, node, stack.variable[d], stack.state[d], bound)
+            other = add_node(tree, node, stack.variable[d], -1 - stack.state[d], max(bound, stack.other[d]))
+            push_open(tree, other)
+        node = add_node(tree, node, stack.variable[d], stack.state[d], bound)
     tree.bound[node] = max(bound, c0)
-    _push_open(tree, node)
+    push_open(tree, node)
 
 
 @inner
@@ -299,7 +216,7 @@ def _turn(net, work, tree, stack, depth):
     """From a dead end to the next alternative, decided but not propagated; its depth, -1 if there is none."""
     while True:
         _blame_culprit(net, work)
-        tree.count[DEAD_ENDS] += 1
+        tree.tally[DEAD_ENDS] += 1
         while depth > 0 and stack.state[depth - 1] < 0:
             depth -= 1
         if depth == 0:
@@ -307,7 +224,7 @@ def _turn(net, work, tree, stack, depth):
         d = depth - 1
         undo(net, work, stack.trail[d], stack.gone[d], stack.c0[d])
         _next_level(work, tree)
-        tree.count[LAST] = stack.variable[d]
+        tree.tally[LAST] = stack.variable[d]
         stack.state[d] = -1 - stack.state[d]
         if not _decide(net, work, stack.variable[d], stack.state[d]):
             return depth
@@ -315,10 +232,10 @@ def _turn(net, work, tree, stack, depth):
 
 @inner
 def _next_level(work, tree):
-    tree.count[STAMPS] += 1
-    tree.count[SEEN] += 1
-    work.count[STAMP] = tree.count[STAMPS]
-    work.count[CULPRIT] = -1
+    tree.tally[STAMPS] += 1
+    tree.tally[SEEN] += 1
+    work.tally[STAMP] = tree.tally[STAMPS]
+    work.tally[CULPRIT] = -1
 
 
 @inner
@@ -331,7 +248,7 @@ def _branch(net, work, tree, stack, depth, i):
         if s != k:
             second = min(second, work.unary[start + s])
     stack.variable[depth], stack.state[depth] = i, k
-    stack.trail[depth], stack.gone[depth] = work.count[TRAIL], work.count[GONE]
+    stack.trail[depth], stack.gone[depth] = work.tally[TRAIL], work.tally[GONE]
     stack.c0[depth], stack.other[depth] = work.number[C0], work.number[C0] + second
     _next_level(work, tree)
     return _decide(net, work, i, k)
@@ -344,11 +261,25 @@ _LONGEST = 1 << 14  # dead ends per dive at most
 def _end_dive(net, work, tree, stack):
     """Back to the root; longer dives if too much is spent on repeating decisions, shorter ones otherwise."""
     undo(net, work, 0, stack.gone[-1], stack.c0[-1])
-    work.count[STAMP] = 0
-    if 10 * tree.count[REPEATED] > work.count[OPERATIONS] and tree.count[LIMIT] < _LONGEST:
-        tree.count[LIMIT] *= 2
-    elif 20 * tree.count[REPEATED] < work.count[OPERATIONS] and tree.count[LIMIT] > 1:
-        tree.count[LIMIT] //= 2
+    work.tally[STAMP] = 0
+    if 10 * tree.tally[REPEATED] > work.tally[OPERATIONS] and tree.tally[LIMIT] < _LONGEST:
+        tree.tally[LIMIT] *= 2
+    elif 20 * tree.tally[REPEATED] < work.tally[OPERATIONS] and tree.tally[LIMIT] > 1:
+        tree.tally[LIMIT] //= 2
+
+
+@inner
+def _fetch(work, tree, stack):
+    """Take the open node with the lowest bound and begin a level for it; -1 if none can be better."""
+    if tree.tally[OPEN] == 0:
+        return -1
+    node = pop_open(tree)
+    if tree.bound[node] >= work.number[UPPER] - work.number[SLACK]:
+        tree.tally[OPEN] = 0
+        return -1
+    stack.gone[-1], stack.c0[-1] = work.tally[GONE], work.number[C0]
+    _next_level(work, tree)
+    return node
 
 
 _ROOT, _REPEAT, _DIVE = 0, 1, 2  # what the next propagation belongs to
@@ -360,22 +291,22 @@ def search(net, work, tree, stack, constant, operations, nodes, tiny):
 
     Returns True if nothing is open any more: the best assignment is then optimal within the slack.
     """
-    last_operation = work.count[OPERATIONS] + operations
-    last_node = tree.count[SEEN] + nodes
+    last_operation = work.tally[OPERATIONS] + operations
+    last_node = tree.tally[SEEN] + nodes
     room = tree.parent.shape[0] - 2 * stack.variable.shape[0] - 2
     spare = work.trail_place.shape[0] - 2 * work.stamp.shape[0]
     depth, node, bound, ends, before, expanded = 0, 0, 0.0, 0, 0, 0
     task, dead = _ROOT, False
-    work.count[STAMP] = 0
+    work.tally[STAMP] = 0
     queue_all(net, work)
     while True:
         # The one call of the propagation: compiled code stays small.
         dead = dead or propagate(net, work)
         if task == _ROOT and dead:
-            tree.count[OPEN] = 0
+            tree.tally[OPEN] = 0
             return True
         if task == _REPEAT:
-            tree.count[REPEATED] += work.count[OPERATIONS] - before
+            tree.tally[REPEATED] += work.tally[OPERATIONS] - before
             task = _DIVE
         if task == _DIVE:
             i = -1
@@ -388,10 +319,10 @@ def search(net, work, tree, stack, constant, operations, nodes, tiny):
             if dead:
                 depth = _turn(net, work, tree, stack, depth)
             elif expanded > 0 and (
-                tree.count[DEAD_ENDS] >= ends
-                or work.count[OPERATIONS] > last_operation
-                or tree.count[SEEN] >= last_node
-                or work.count[TRAIL] > spare
+                tree.tally[DEAD_ENDS] >= ends
+                or work.tally[OPERATIONS] > last_operation
+                or tree.tally[SEEN] >= last_node
+                or work.tally[TRAIL] > spare
             ):
                 _leave_open(tree, stack, depth, node, bound, work.number[C0])
                 depth = -1
@@ -404,27 +335,21 @@ def search(net, work, tree, stack, constant, operations, nodes, tiny):
             if depth >= 0:
                 continue
             _end_dive(net, work, tree, stack)
-            if tree.count[SOLUTIONS] != stack.gone[-2]:
+            if tree.tally[SOLUTIONS] != stack.gone[-2]:
                 task = _ROOT
                 queue_all(net, work)
-                stack.gone[-2] = tree.count[SOLUTIONS]
+                stack.gone[-2] = tree.tally[SOLUTIONS]
                 continue
-        if tree.count[OPEN] == 0:
-            return True
-        if (
-            work.count[OPERATIONS] > last_operation
-            or tree.count[SEEN] >= last_node
-            or tree.count[NODES] > room
+        if tree.tally[OPEN] > 0 and (
+            work.tally[OPERATIONS] > last_operation
+            or tree.tally[SEEN] >= last_node
+            or tree.tally[NODES] > room
         ):
             return False
-        node = _pop_open(tree)
-        bound = tree.bound[node]
-        if bound >= work.number[UPPER] - work.number[SLACK]:
-            tree.count[OPEN] = 0
+        node = _fetch(work, tree, stack)
+        if node < 0:
             return True
-        stack.gone[-1], stack.c0[-1] = work.count[GONE], work.number[C0]
-        _next_level(work, tree)
-        before, depth, expanded = work.count[OPERATIONS], 0, 0
-        ends = tree.count[DEAD_ENDS] + tree.count[LIMIT]
+        before, depth, expanded = work.tally[OPERATIONS], 0, 0
+        bound, ends = tree.bound[node], tree.tally[DEAD_ENDS] + tree.tally[LIMIT]
         dead = _repeat(net, work, tree, node, stack.path)
         task = _REPEAT

@@ -9,7 +9,7 @@ graph; None (or NaN) is a label that was not observed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -121,6 +121,7 @@ class Sequences:
     edges: Any  # (positions, edge features) of the step into each position, or None
     labels: np.ndarray | None  # (positions,) -1 where missing
     start: np.ndarray  # (sequences + 1,)
+    _counted: list[Any] = field(default_factory=list, repr=False, compare=False)  # what is counted once
 
     @classmethod
     def of(
@@ -180,6 +181,30 @@ class Sequences:
         order = rng.permutation(len(self))
         for first in range(0, len(order), size):
             yield self.take(order[first : first + size])
+
+    @cached_property
+    def is_complete(self) -> bool:
+        """Whether every label was observed."""
+        return self.labels is not None and bool((self.labels != MISSING).all())
+
+    def feature_counts(self, size: int) -> tuple[np.ndarray, np.ndarray]:
+        """Totals of node features by label and of edge features by pair of labels, of complete labels."""
+        if self._counted and self._counted[0][0].shape[1] == size:
+            return self._counted[0]
+        assert self.labels is not None
+        seen = np.zeros((len(self.labels), size))
+        seen[np.arange(len(self.labels)), self.labels] = 1.0
+        inside = self.inside
+        both = self.labels[inside - 1] * size + self.labels[inside]
+        if self.edges is None:
+            edge = np.bincount(both, minlength=size * size).astype(np.float64)[None]
+        else:
+            pair = np.zeros((len(inside), size * size))
+            pair[np.arange(len(inside)), both] = 1.0
+            edge = np.asarray(self.edges[inside].T @ pair)
+        found = np.asarray(self.nodes.T @ seen), edge.reshape(-1, size, size)
+        self._counted.append(found)
+        return found
 
     @cached_property
     def inside(self) -> np.ndarray:

@@ -20,6 +20,8 @@ from .expectations import Oracle
 
 __all__ = ["ChainLikelihood", "GraphLikelihood", "Layout", "chain_potentials"]
 
+Potentials = tuple[np.ndarray, np.ndarray, np.ndarray]  # initial, transition and node scores
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -55,9 +57,7 @@ class Layout:
         return np.bincount(index, values, minlength=self.count + 1)[1:]
 
 
-def chain_potentials(
-    node: np.ndarray, edge: np.ndarray, data: Sequences
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def chain_potentials(node: np.ndarray, edge: np.ndarray, data: Sequences) -> Potentials:
     """What the chain kernels read: initial scores (none), transitions (shared or per step), node scores."""
     scores = np.ascontiguousarray(data.nodes @ node)
     size = node.shape[1]
@@ -79,56 +79,40 @@ class ChainLikelihood:
     def evaluate(self, weights: np.ndarray, data: Sequences) -> tuple[float, np.ndarray]:
         """One forward-backward pass; two where labels are missing."""
         node, edge = self.layout.spread(weights)
-        initial, transition, scores = chain_potentials(node, edge, data)
-        pairs = "sum" if data.edges is None else "each"
-        log_z, marginals, pair = chain_sums(initial, transition, scores, data.start, pairs=pairs)
-        value, seen, seen_pair = self._clamped(initial, transition, scores, data, pairs)
-        residual, pair_residual = seen - marginals, seen_pair - pair
-        node_gradient = np.asarray(data.nodes.T @ residual)
-        if data.edges is None:
-            edge_gradient = pair_residual[None]
+        parts = chain_potentials(node, edge, data)
+        total, node_counts, edge_counts = self._expected(parts, data, edge.shape)
+        if data.is_complete:
+            # The score of complete labels is linear in the weights: their features are counted once.
+            seen_node, seen_edge = data.feature_counts(node.shape[1])
+            score = float((node * seen_node).sum() + (edge * seen_edge).sum())
         else:
-            flat = pair_residual.reshape(len(pair_residual), -1)
-            edge_gradient = np.asarray(data.edges.T @ flat).reshape(edge.shape)
-        count = data.total
-        return (
-            (value - float(log_z.sum())) / count,
-            self.layout.gather(node_gradient, edge_gradient) / count,
-        )
+            masked = (*parts[:2], _masked(parts[2], data.labels))
+            score, seen_node, seen_edge = self._expected(masked, data, edge.shape)
+        gradient = self.layout.gather(seen_node - node_counts, seen_edge - edge_counts)
+        return (score - total) / data.total, gradient / data.total
+
+    def _expected(
+        self, parts: Potentials, data: Sequences, shape: tuple[int, ...]
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        """Sum of log Z, and expected totals of node and edge features."""
+        pairs = "sum" if data.edges is None else "each"
+        log_z, marginals, pair = chain_sums(*parts, data.start, pairs=pairs)
+        node = np.asarray(data.nodes.T @ marginals)
+        if data.edges is None:
+            return float(log_z.sum()), node, pair[None]
+        flat = np.asarray(data.edges.T @ pair.reshape(len(pair), -1))
+        return float(log_z.sum()), node, flat.reshape(shape)
 
     def value(self, weights: np.ndarray, data: Sequences) -> float:
         """The forward pass alone."""
         parts = chain_potentials(*self.layout.spread(weights), data)
         log_z, _, _ = chain_sums(*parts, data.start, marginals=False)
-        assert data.labels is not None
-        if (data.labels == MISSING).any():
+        if data.is_complete:
+            seen = score_chains(*parts, data.start, data.labels)
+        else:
             masked = _masked(parts[2], data.labels)
             seen, _, _ = chain_sums(parts[0], parts[1], masked, data.start, marginals=False)
-        else:
-            seen = score_chains(*parts, data.start, data.labels)
         return float((seen - log_z).sum()) / data.total
-
-    def _clamped(
-        self, initial: np.ndarray, transition: np.ndarray, scores: np.ndarray, data: Sequences, pairs: str
-    ) -> tuple[float, np.ndarray, np.ndarray]:
-        """Total log weight, marginals and pairs given the observed labels."""
-        labels = data.labels
-        assert labels is not None
-        if (labels == MISSING).any():
-            masked = _masked(scores, labels)
-            log_z, seen, pair = chain_sums(initial, transition, masked, data.start, pairs=pairs)
-            return float(log_z.sum()), seen, pair
-        size = scores.shape[1]
-        seen = np.zeros_like(scores)
-        seen[np.arange(len(labels)), labels] = 1.0
-        inside = data.inside
-        before, after = labels[inside - 1], labels[inside]
-        if pairs == "sum":
-            pair = np.bincount(before * size + after, minlength=size * size).reshape(size, size).astype(float)
-        else:
-            pair = np.zeros((len(labels), size, size))
-            pair[inside, before, after] = 1.0
-        return float(score_chains(initial, transition, scores, data.start, labels).sum()), seen, pair
 
     def best(self, weights: np.ndarray, data: Sequences) -> np.ndarray:
         """Most probable labels of all positions."""
@@ -140,8 +124,9 @@ class ChainLikelihood:
         return chain_sums(*parts, data.start, pairs="none")[1]
 
 
-def _masked(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+def _masked(scores: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
     """Scores with every label but the observed one excluded."""
+    assert labels is not None
     found = scores.copy()
     known = np.flatnonzero(labels != MISSING)
     found[known] = -np.inf

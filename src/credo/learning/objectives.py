@@ -123,7 +123,6 @@ class Likelihood(Objective):
             self._summary[id(data)] = found
         return found
 
-
     def _make_room(self, patterns: int) -> None:
         """Keep the plans of all patterns of missing values from step to step, apart from the model's own."""
         graph = self.parameters.graph

@@ -11,6 +11,7 @@ of its own: `crf.given(x)` is the Markov network of the labels for one input.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -207,7 +208,7 @@ def feature_rows(what: str, features: Any, names: Sequence[str] | None, count: i
     elif isinstance(features, Sequence) and len(features) and isinstance(features[0], Mapping):
         if names is None:
             raise DataError(f"{what}: expected numbers; dictionaries need a field with named features")
-        found = _from_dictionaries(features, {name: k for k, name in enumerate(names)})
+        found = _from_dictionaries(features, _positions(tuple(names)))
         finite = np.isfinite(found.data).all()
     else:
         try:
@@ -221,6 +222,12 @@ def feature_rows(what: str, features: Any, names: Sequence[str] | None, count: i
     if not finite:
         raise DataError(f"{what}: expected finite numbers, got NaN or infinity")
     return found
+
+
+@lru_cache(maxsize=8)
+def _positions(names: tuple[str, ...]) -> dict[str, int]:
+    """Name -> column; kept, because every sequence of a data set asks for the same."""
+    return {name: k for k, name in enumerate(names)}
 
 
 def _from_dictionaries(rows: Sequence[Mapping[str, Any]], position: Mapping[str, int]) -> Any:

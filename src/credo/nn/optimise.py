@@ -218,20 +218,20 @@ def _advance(
     rate: Any, stop: Any, warm_up: Any, limit: Any,
 ) -> Any:  # fmt: skip
     """At most `limit` steps of all problems; the new carry, the history and the steps taken."""
-    adam: Any = optax.scale_by_adam()
+    adam = optax.scale_by_adam()
 
     def valued(p: Any, d: Any) -> Any:
         value, metrics, watched = loss(p, d, shared)
         return value, ({"objective": value, **metrics}, watched)
 
     slope = jax.vmap(jax.value_and_grad(valued, has_aux=True))
-    changes = jax.vmap(lambda difference: change(difference, shared))
+    changes: Any = jax.vmap(lambda difference: change(difference, shared))
 
     def step(k: Any, carry: _Carry, history: Any) -> tuple[_Carry, Any]:
         (_, (metrics, watched)), tree = slope(layout.read(carry.parameters), data)
         gradient = layout.flat(tree, jnp.concatenate)
         count = carry.steps.max()  # problems start together, so one count serves all
-        state: Any = optax.ScaleByAdamState(count, *carry.moments)
+        state = optax.ScaleByAdamState(count, *carry.moments)
         direction, state = adam.update(gradient, state)
         moved = changes(watched - carry.watched)
         still = carry.active & ~((moved < stop) & (carry.steps >= warm_up))

@@ -14,12 +14,11 @@ from functools import cached_property
 
 import numpy as np
 
-from ...core.factor_graph import FactorGraph
 from ...core.result import FactorMarginals, Marginals
-from ...kernels import binary_messages, positive_messages, residual_messages
-from ...kernels import messages as log_kernel
+from ...kernels import binary_messages, positive_messages, positive_read, residual_messages
+from ...kernels.message_beliefs import log_beliefs
 from ..base import Problem
-from .readout import Readout, read_logs, uniform_logs
+from .readout import Readout, uniform_logs
 from .sweeps import Sweep, Weighted, orders
 
 __all__: list[str] = []
@@ -48,25 +47,17 @@ class _Positive(abc.ABC):
 
     def _with_constants(self, messages: np.ndarray) -> np.ndarray:
         """The given log messages of the active factors, and the constant ones of the others."""
-        graph = self.problem.graph
-        w = graph.wiring
-        idle = np.flatnonzero((self.free < 2) & (np.diff(w.scope_start) > 0))
+        graph, w = self.problem.graph, self.problem.graph.wiring
         done = messages.copy()
-        log_kernel.log_sweeps(
-            idle[None, :],
-            False,
-            *Weighted.plain(graph),
+        positive_read.constant_log_messages(
+            self.free,
             w.scope_start,
             w.scope,
             w.sizes,
-            w.state_start,
             w.edge_state_start,
             graph.log_tables,
             w.table_start,
-            self.problem.temperatures,
             done,
-            1,
-            0.0,
         )
         return done
 
@@ -80,11 +71,20 @@ class _Linear(_Positive):
     """Positive numbers; plain BP."""
 
     @cached_property
-    def _arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        """Tables scaled to a maximum of one, and the constant messages likewise per variable."""
+    def _tables(self) -> tuple[np.ndarray, np.ndarray]:
+        """Tables scaled to a maximum of one, and the log of the scale of each factor."""
+        graph, w = self.problem.graph, self.problem.graph.wiring
+        psi, shift = positive_read.shifted_tables(
+            w.scope_start, w.scope, w.sizes, graph.log_tables, w.table_start
+        )
+        return np.exp(psi, out=psi), shift
+
+    @cached_property
+    def _scaled_constant(self) -> np.ndarray:
+        """The constant messages, scaled to a maximum of one per variable."""
         start = self.problem.graph.wiring.state_start
         top = np.maximum.reduceat(self._constant, start[:-1]) if len(start) > 1 else self._constant
-        return _scaled_tables(self.problem.graph), np.exp(self._constant - np.repeat(top, np.diff(start)))
+        return np.exp(self._constant - np.repeat(top, np.diff(start)))
 
     def all_due(self) -> np.ndarray:
         """One estimate per factor."""
@@ -114,16 +114,36 @@ class _Linear(_Positive):
 
     def to_log(self, values: np.ndarray) -> np.ndarray:
         """Messages of this form as normalised logarithms."""
-        return np.asarray(np.log(values) - self._log_size)
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(values) - self._log_size)
 
     def read(self, problem: Problem, values: np.ndarray, weights: Weighted) -> Readout:
         """Beliefs and the Bethe value."""
-        return read_logs(problem, self.to_log(values), weights.power)
+        graph, w = problem.graph, problem.graph.wiring
+        messages = self.to_log(values)
+        belief, zeros = np.zeros(w.state_start[-1]), np.zeros(w.state_start[-1], dtype=np.int64)
+        log_beliefs(w.scope, w.edge_state_start, w.state_start, messages, belief, zeros)
+        tables, marginals, value = positive_read.positive_read(
+            w.scope_start,
+            w.scope,
+            w.sizes,
+            w.state_start,
+            w.edge_state_start,
+            *self._tables,
+            w.table_start,
+            messages,
+            belief,
+            zeros,
+        )
+        if np.isnan(value):
+            raise problem.contradiction()
+        logs = np.where(zeros == 0, belief, -np.inf)
+        return Readout(Marginals(graph.variables, marginals), FactorMarginals(graph, tables), value, logs)
 
     def sweeps(self, values: np.ndarray, weights: Weighted, sweep: Sweep) -> np.ndarray:
         """Sweep in place; the change of each."""
         graph, w = self.problem.graph, self.problem.graph.wiring
-        psi, constant = self._arrays
+        psi, constant = self._tables[0], self._scaled_constant
         if sweep.schedule == "residual":
             due = self.all_due() if sweep.due is None else sweep.due
             common = (w.scope_start, w.scope, w.sizes, w.state_start, w.edge_state_start)
@@ -275,14 +295,3 @@ def _grouped(ends: np.ndarray, variables: int) -> tuple[np.ndarray, np.ndarray]:
     """Positions of `ends` by variable, and where each variable's begin."""
     start = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=variables))])
     return start, np.argsort(ends, kind="stable")
-
-
-def _scaled_tables(graph: FactorGraph) -> np.ndarray:
-    """Exponentials of all tables, each divided by its maximum."""
-    psi = np.empty(len(graph.log_tables))
-    for group in graph.shape_groups:
-        size = int(np.prod(group.shape, dtype=np.int64))
-        at = group.table_start[:, None] + np.arange(size)
-        rows = graph.log_tables[at]
-        psi[at] = np.exp(rows - rows.max(axis=1, keepdims=True))
-    return psi

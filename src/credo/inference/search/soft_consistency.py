@@ -31,17 +31,9 @@ from ...core import check
 from ...core.progress import Progress
 from ...core.result import Assignment, Estimate, Result, Status
 from ...kernels import soft_consistency as kernel
+from ...kernels.soft_consistency_nodes import NODES, OPEN, SEEN, OpenNodes, compact, fresh_tree
 from ...kernels.soft_consistency_root import assignment_cost, decode, descend, sweep
-from ...kernels.soft_consistency_search import (
-    NODES,
-    OPEN,
-    SEEN,
-    OpenNodes,
-    compact,
-    fresh_stack,
-    fresh_tree,
-    search,
-)
+from ...kernels.soft_consistency_search import fresh_stack, search
 from ..base import Algorithm, Budget, Problem, register
 from ..value import value_of
 from .local_search import improve
@@ -244,7 +236,7 @@ class _PartSearch:
         """Bound on the cost of every assignment."""
         if self.is_done:
             return self.cost
-        waiting = self._tree.bound[self._tree.heap[0]] if self._tree.count[OPEN] else -np.inf
+        waiting = self._tree.bound[self._tree.heap[0]] if self._tree.tally[OPEN] else -np.inf
         return min(self.cost, max(float(self._work.number[kernel.C0]), float(waiting)))
 
     @property
@@ -255,12 +247,12 @@ class _PartSearch:
     @property
     def seen(self) -> int:
         """Search nodes so far."""
-        return int(self._tree.count[SEEN])
+        return int(self._tree.tally[SEEN])
 
     @property
     def open_nodes(self) -> int:
         """Nodes waiting."""
-        return 0 if self.is_done else int(self._tree.count[OPEN])
+        return 0 if self.is_done else int(self._tree.tally[OPEN])
 
     @property
     def may_go_on(self) -> bool:
@@ -288,8 +280,8 @@ class _PartSearch:
         if self.is_swept:
             self._search()
             return
-        end = self._work.count[kernel.OPERATIONS] + _OPERATIONS
-        while not self.is_swept and self._work.count[kernel.OPERATIONS] < end:
+        end = self._work.tally[kernel.OPERATIONS] + _OPERATIONS
+        while not self.is_swept and self._work.tally[kernel.OPERATIONS] < end:
             self._sweep()
 
     def _sweep(self) -> None:
@@ -313,11 +305,11 @@ class _PartSearch:
     def _search(self) -> None:
         """Branch for a while."""
         net, work, tree = self._net, self._work, self._tree
-        if tree.count[NODES] > len(tree.parent) - 2 * len(self._stack.variable) - 2:
+        if tree.tally[NODES] > len(tree.parent) - 2 * len(self._stack.variable) - 2:
             compact(tree)
-            if tree.count[NODES] > len(tree.parent) // 2:
-                grown = (np.concatenate([array, np.zeros_like(array)]) for array in tree[:-1])
-                tree = self._tree = OpenNodes(*grown, tree.count)
+            if tree.tally[NODES] > len(tree.parent) // 2:
+                grown = [np.concatenate([array, np.zeros_like(array)]) for array in tree[:-1]]
+                tree = self._tree = OpenNodes(*grown, tally=tree.tally)  # type: ignore[misc]
         slack = work.number[kernel.SLACK]
         tiny = max(1e-13, slack / (len(net.table_start) + len(self.variables)))
         work.number[kernel.GAIN] = max(tiny, _MOVE * min(self.gap, max(1.0, abs(self.lower))))
