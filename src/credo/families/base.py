@@ -25,6 +25,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..core.errors import DataError, ModelError
+from ..kernels.weighted_sums import weighted_sums
 
 __all__ = ["Conjugate", "Emission", "Family", "Statistics", "frozen", "member_weights", "numbers"]
 
@@ -177,7 +178,7 @@ class Family(Emission):
             if weights is None:
                 total += statistics.sum(axis=0)
             else:
-                total += weights[first : first + block].T @ statistics
+                total += weighted_sums(weights[first : first + block], statistics)
         count = np.full(len(self), float(len(x))) if weights is None else weights.sum(axis=0)
         base = self.log_base(x)
         shared = base.sum() if weights is None else base @ weights

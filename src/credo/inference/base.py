@@ -195,9 +195,13 @@ class IterativeAlgorithm(Algorithm, Generic[S]):
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Step until the change is below `tol`, or the budget is used up, or Ctrl-C."""
         clock = time.perf_counter()
+        return self.resume(problem, self.start(problem, rng), budget, clock)
+
+    def resume(self, problem: Problem, state: S, budget: Budget, clock: float | None = None) -> Result:
+        """The same from a state of an earlier run; the time counts from `clock`, or from now."""
+        clock = time.perf_counter() if clock is None else clock
         changes: list[float] = []
         status = Status.OUT_OF_ITERATIONS
-        state = self.start(problem, rng)
         with Progress(self.name, budget.max_iter) as bar:
             try:
                 while len(changes) < budget.max_iter:

@@ -41,7 +41,7 @@ class ManyModels(Protocol):
 class ModelBatch(Sequence[Result]):
     """Results of many models, in their order."""
 
-    results: tuple[Result, ...]
+    results: tuple[Result, ...]  # one per model
     seconds: float  # wall time of the call without compiling
     compile_seconds: float  # spent compiling, once per structure
 

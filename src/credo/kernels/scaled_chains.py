@@ -16,19 +16,24 @@ carry less than that of the largest backward value. Such sequences are reported,
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from .chains import chain_sums
 from .jit import jit
+from .weighted_sums import weighted_sums
 
-__all__ = ["FINE", "backward_pass", "forward_pass", "pair_sums", "scaled_rows"]
+__all__ = ["Smoothed", "likelihoods", "smooth_chains"]
 
 FINE, DOUBTFUL, LOST = 0, 1, 2  # per sequence: exact; exact unless the backward pass objects; do it in logs
 _SMALL = 1e-200  # forward numbers below this may stand for lost weights
+_LEAST = 1e-100  # a step on which less is left than this has the wrong scale: its losses are not bounded
 _MARGIN = 1e-150  # kept paths must carry this much of the largest backward value
 
 
 @jit
-def scaled_rows(scores, weights, shift):
+def _scaled_rows(scores, weights, shift):
     """exp(score - top of its row) into `weights`, the tops into `shift`; a row of -inf has weights 0."""
     for t in range(len(scores)):
         top = -np.inf
@@ -42,7 +47,7 @@ def scaled_rows(scores, weights, shift):
 
 @jit
 def _advance(before, step, after):
-    """after = before @ step, four rows of the matrix at a time."""
+    """Put before @ step into `after`, four rows of the matrix at a time."""
     states = len(before)
     whole = states - states % 4
     for k in range(states):
@@ -58,7 +63,7 @@ def _advance(before, step, after):
 
 
 @jit
-def forward_pass(initial, step, weights, shift, start, alpha, log_z, state):
+def _forward_pass(initial, step, weights, shift, start, alpha, log_z, state):
     """Filtered probabilities into `alpha`, log-likelihoods into `log_z`, what they are worth in `state`."""
     states = weights.shape[1]
     guess = np.empty(states)
@@ -78,7 +83,7 @@ def forward_pass(initial, step, weights, shift, start, alpha, log_z, state):
                 alpha[t, k] = a
                 total += a
                 low = min(low, a)
-            if not total > 0.0 or total == np.inf:
+            if not _LEAST < total < np.inf:
                 state[s] = LOST
                 break
             if low < _SMALL * total:
@@ -89,25 +94,19 @@ def forward_pass(initial, step, weights, shift, start, alpha, log_z, state):
             for k in range(states):
                 alpha[t, k] *= inverse
             # The logarithm of a product of a few totals costs one call instead of many.
-            if 1e-100 < total < 1e100:
-                product *= total
-                if not 1e-100 < product < 1e100:
-                    total_log += np.log(product)
-                    product = 1.0
-            else:
-                total_log += np.log(total)
+            product *= total
+            if not _LEAST < product < 1.0 / _LEAST:
+                total_log += np.log(product)
+                product = 1.0
             total_log += shift[t]
         log_z[s] = total_log + np.log(product) if state[s] != LOST else -np.inf
 
 
 @jit
-def backward_pass(step, weights, start, alpha, marginals, state):
-    """Marginals of every position; overwrites `weights` by v / norm, zero at first positions.
-
-    `turned` holds the transposed steps, so that both passes run along rows.
-    """
+def _backward_pass(step, weights, start, alpha, marginals, state):
+    """Marginals of every position; overwrites `weights` by v / norm, zero at first positions."""
     states = weights.shape[1]
-    turned = np.ascontiguousarray(step.T)
+    turned = np.ascontiguousarray(step.T)  # so that both passes run along rows
     back, v = np.empty(states), np.empty(states)
     for s in range(len(start) - 1):
         first, last = start[s], start[s + 1]
@@ -152,27 +151,93 @@ def backward_pass(step, weights, start, alpha, marginals, state):
             state[s] = FINE
 
 
-@jit
-def _gather(left, right, out):
-    """out += left^T right, four rows at a time; a library's threads would wait longer than this takes."""
-    rows, states = left.shape
-    whole = rows - rows % 4
-    for t in range(0, whole, 4):
-        for j in range(states):
-            a, b, c, d = left[t, j], left[t + 1, j], left[t + 2, j], left[t + 3, j]
-            for k in range(states):
-                out[j, k] += (
-                    a * right[t, k] + b * right[t + 1, k] + c * right[t + 2, k] + d * right[t + 3, k]
-                )
-    for t in range(whole, rows):
-        for j in range(states):
-            a = left[t, j]
-            for k in range(states):
-                out[j, k] += a * right[t, k]
+class Smoothed(NamedTuple):
+    """What the two passes find."""
+
+    log_z: np.ndarray  # (sequences,) log-likelihoods; -inf where no path is possible
+    marginals: np.ndarray  # (positions, states); zero in impossible sequences
+    pairs: np.ndarray  # (states, states) expected numbers of transitions, over all sequences
 
 
-def pair_sums(step: np.ndarray, alpha: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Expected numbers of transitions (states, states), from what the two passes left behind."""
-    out = np.zeros(step.shape)
-    _gather(alpha[:-1], right[1:], out)
-    return step * out
+def smooth_chains(
+    initial: np.ndarray,
+    step: np.ndarray,
+    scores: np.ndarray,
+    start: np.ndarray,
+    *,
+    weight: np.ndarray | None = None,
+    logs: bool = False,
+) -> Smoothed:
+    """Forward-backward over many sequences with linear `initial` and `step` and log `scores`.
+
+    Parameters
+    ----------
+    initial, step
+        Non-negative, (states,) and (states, states); they need not sum to one.
+    scores
+        Log weights of every position, (positions, states).
+    start
+        Sequence i owns the rows start[i]:start[i+1].
+    weight
+        How often each sequence counts in the pair sums; 1 by default.
+    logs
+        Work in logarithms from the beginning.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from credo.kernels.scaled_chains import smooth_chains
+    >>> found = smooth_chains(np.full(2, 0.5), np.full((2, 2), 0.5), np.zeros((3, 2)), np.array([0, 3]))
+    >>> float(found.log_z[0]), found.pairs
+    (0.0, array([[0.5, 0.5],
+           [0.5, 0.5]]))
+    """
+    count = len(start) - 1
+    if logs:
+        found = chain_sums(_log(initial), _log(step)[None], scores, start, weight=weight)
+        return Smoothed(*found)
+    weights, shift = np.empty_like(scores), np.empty(len(scores))
+    alpha, marginals = np.empty_like(scores), np.empty_like(scores)
+    log_z, state = np.empty(count), np.empty(count, np.int64)
+    _scaled_rows(scores, weights, shift)
+    _forward_pass(initial, step, weights, shift, start, alpha, log_z, state)
+    _backward_pass(step, weights, start, alpha, marginals, state)
+    if weight is not None:
+        weights *= np.repeat(weight, np.diff(start))[:, None]
+    lost = np.flatnonzero(state == LOST)
+    for s in lost:
+        alpha[start[s] : start[s + 1]] = 0.0  # what the pass left unfinished must not meet the zeros
+    pairs = step * weighted_sums(alpha[:-1], weights[1:])
+    for s in lost:
+        rows = slice(start[s], start[s + 1])
+        ends = np.array([0, start[s + 1] - start[s]])
+        own = None if weight is None else weight[s : s + 1]
+        part = chain_sums(_log(initial), _log(step)[None], scores[rows], ends, weight=own)
+        log_z[s], marginals[rows] = part[0][0], part[1]
+        pairs += part[2]
+    return Smoothed(log_z, marginals, pairs)
+
+
+def likelihoods(
+    initial: np.ndarray, step: np.ndarray, scores: np.ndarray, start: np.ndarray, *, logs: bool = False
+) -> np.ndarray:
+    """Log-likelihood of every sequence, by the forward pass alone where that is safe."""
+    if logs:
+        return chain_sums(_log(initial), _log(step)[None], scores, start, marginals=False)[0]
+    weights, shift, alpha = np.empty_like(scores), np.empty(len(scores)), np.empty_like(scores)
+    log_z, state = np.empty(len(start) - 1), np.empty(len(start) - 1, np.int64)
+    _scaled_rows(scores, weights, shift)
+    _forward_pass(initial, step, weights, shift, start, alpha, log_z, state)
+    if step.min() > _LEAST:
+        # From every state the same future is open at nearly the same price: what was lost stays negligible.
+        state[state == DOUBTFUL] = FINE
+    for s in np.flatnonzero(state != FINE):
+        ends = np.array([0, start[s + 1] - start[s]])
+        part = scores[start[s] : start[s + 1]]
+        log_z[s] = chain_sums(_log(initial), _log(step)[None], part, ends, marginals=False)[0][0]
+    return log_z
+
+
+def _log(values: np.ndarray) -> np.ndarray:
+    with np.errstate(divide="ignore"):
+        return np.log(values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -13,8 +14,6 @@ from ..core.factor_graph import FactorGraph
 from ..core.progress import Progress
 from ..core.result import Status
 from ..inference.base import Budget
-from .data import Observations
-from .objectives import Objective
 from .optimisers import Loss, Optimiser, Step, Stop
 from .priors import Prior
 
@@ -29,17 +28,17 @@ class Ascent:
     returns the weights of the best one; otherwise the last weights are returned.
     """
 
-    objective: Objective  # what is maximised
-    prior: Prior
-    optimiser: Optimiser
-    data: Observations
-    validation: Observations | None = None
-    watched: Objective | None = None  # what the curves show, if not the objective itself
+    objective: Any  # what is maximised: an Objective, on whatever rows
+    prior: Prior  # added to the sum over rows
+    optimiser: Optimiser  # what moves the weights
+    data: Any  # rows to learn from: anything with `total` and `batches`, as Observations
+    validation: Any = None  # rows to watch only
+    watched: Any = None  # what the curves show, if not the objective itself
     batch: int | None = None  # rows per step of a stochastic optimiser
-    patience: int | None = None
-    label: str = "likelihood"
-    weights: np.ndarray = field(init=False)
-    trace: dict[str, list[float]] = field(init=False)
+    patience: int | None = None  # iterations without a better validation value
+    label: str = "likelihood"  # of the progress bar
+    weights: np.ndarray = field(init=False)  # what is returned
+    trace: dict[str, list[float]] = field(init=False)  # one number per iteration and curve
 
     def run(self, start: np.ndarray, budget: Budget, rng: np.random.Generator) -> Status:
         """Climb from `start`; the result is in `weights` and `trace`."""
@@ -68,7 +67,7 @@ class Ascent:
     def _loss(self, rng: np.random.Generator) -> Loss:
         total = self.data.total
 
-        def on(rows: Observations) -> Step:
+        def on(rows: Any) -> Step:
             def step(weights: np.ndarray) -> tuple[float, np.ndarray]:
                 value, gradient = self.objective.evaluate(weights, rows)
                 extra, slope = self.prior.smooth(weights)

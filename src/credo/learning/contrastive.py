@@ -38,7 +38,7 @@ class ContrastiveDivergence(Learner):
     sweeps: int = 1  # Gibbs sweeps per step
     persistent: bool = False  # whether samples are carried on
     particles: int = 100  # how many, if so
-    optimiser: str | Optimiser = "adam(rate=0.05,decay=0.05)"
+    optimiser: str | Optimiser = "adam(rate=0.05,decay=0.05)"  # adam(...) or sgd(...)
     prior: str | Prior | None = None  # gaussian(...), laplace(...), elastic(...)
     batch: int | None = 200  # rows per step
     tie: Any = None  # which tables are one: None, "shape", or lists of factor positions

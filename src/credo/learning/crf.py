@@ -29,7 +29,7 @@ from ..models.crf import CRF
 from .ascent import Ascent
 from .base import Fit
 from .crf_inputs import MISSING, Graphs, Labels, Sequences, names_of, parts_of
-from .crf_objectives import ChainLikelihood, GraphLikelihood, Layout, graph_at
+from .crf_objectives import ChainLikelihood, GraphLikelihood, Layout, chain_layout, graph_at, graph_layout
 from .expectations import Oracle
 from .likelihood import check_ascent
 from .optimisers import Optimiser, optimiser_of
@@ -206,7 +206,7 @@ class ChainCRF(_Estimator):
         known = Labels.of(y)
         names = names_of([x[0] if isinstance(x, tuple) else x for x in X])
         data = Sequences.of(X, y, known, names, (None if names is None else len(names), None))
-        layout = _chain_layout(data, len(known.classes), self.support)
+        layout = chain_layout(data, len(known.classes), self.support)
         objective = ChainLikelihood(layout)
         weights, self.fit_ = self._climb(objective, data, layout.count, self.get_params())
         node, edge = layout.spread(weights)
@@ -309,7 +309,7 @@ class GraphCRF(_Estimator):
         size = len(known.classes)
         counts = (None if names is None else len(names), None)
         data = Graphs.of(X, y, known, names, counts, size)
-        layout = _graph_layout(data, size, self.support, self.symmetric)
+        layout = graph_layout(data, size, self.support, self.symmetric)
         objective = GraphLikelihood(layout, Oracle(self.inference, Budget(), self.seed, warm=False))
         weights, self.fit_ = self._climb(objective, data, layout.count, self.get_params())
         node, edge = layout.spread(weights)
@@ -388,44 +388,3 @@ def _accuracy(found: list[np.ndarray], wanted: Sequence[Sequence[Any]]) -> float
     if not total:
         raise DataError("y: expected at least one known label to score against, got none")
     return right / total
-
-
-def _chain_layout(data: Sequences, size: int, support: Support) -> Layout:
-    features = data.nodes.shape[1]
-    edge_features = 1 if data.edges is None else data.edges.shape[1]
-    if support == "all":
-        return Layout.of(np.ones((features, size), bool), np.ones((edge_features, size, size), bool))
-    assert data.labels is not None
-    seen = np.zeros((len(data.labels), size))
-    known = np.flatnonzero(data.labels != MISSING)
-    seen[known, data.labels[known]] = 1.0
-    node = np.asarray(abs(data.nodes).T @ seen) > 0
-    inside = data.inside
-    both = inside[(data.labels[inside - 1] != MISSING) & (data.labels[inside] != MISSING)]
-    pair = np.zeros((len(data.labels), size * size))
-    pair[both, data.labels[both - 1] * size + data.labels[both]] = 1.0
-    if data.edges is None:
-        edge = pair.sum(axis=0).reshape(1, size, size) > 0
-    else:
-        edge = np.asarray(abs(data.edges).T @ pair).reshape(-1, size, size) > 0
-    return Layout.of(node, edge)
-
-
-def _graph_layout(data: Graphs, size: int, support: Support, symmetric: bool) -> Layout:
-    shape, edge_shape = (data.nodes[0].shape[1], size), (data.edges[0].shape[1], size, size)
-    if support == "all":
-        return Layout.of(np.ones(shape, bool), np.ones(edge_shape, bool), symmetric=symmetric)
-    node, edge = np.zeros(shape), np.zeros((edge_shape[0], size * size))
-    assert data.labels is not None
-    for graph, rows, extra, labels in zip(data.graphs, data.nodes, data.edges, data.labels, strict=True):
-        seen = np.zeros((len(labels), size))
-        known = np.flatnonzero(labels != MISSING)
-        seen[known, labels[known]] = 1.0
-        node += abs(rows).T @ seen
-        ends = graph.scope[len(labels) :].reshape(-1, 2)
-        first, second = labels[ends[:, 0]], labels[ends[:, 1]]
-        both = np.flatnonzero((first != MISSING) & (second != MISSING))
-        pair = np.zeros((len(ends), size * size))
-        pair[both, first[both] * size + second[both]] = 1.0
-        edge += abs(extra).T @ pair
-    return Layout.of(node > 0, edge.reshape(edge_shape) > 0, symmetric=symmetric)

@@ -30,7 +30,7 @@ class Labels:
     """The label set of an estimator: what users write, and its positions."""
 
     classes: np.ndarray  # as given, sorted
-    position: dict[Any, int]
+    position: dict[Any, int]  # label -> place in `classes`
 
     @classmethod
     def of(cls, labels: Sequence[Sequence[Any]]) -> Labels:

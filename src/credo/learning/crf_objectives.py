@@ -18,7 +18,15 @@ from ..kernels.chains import best_paths, chain_sums, score_chains
 from .crf_inputs import MISSING, Graphs, Sequences
 from .expectations import Oracle
 
-__all__ = ["ChainLikelihood", "GraphLikelihood", "Layout", "chain_potentials"]
+__all__ = [
+    "ChainLikelihood",
+    "GraphLikelihood",
+    "Layout",
+    "chain_layout",
+    "chain_potentials",
+    "graph_at",
+    "graph_layout",
+]
 
 Potentials = tuple[np.ndarray, np.ndarray, np.ndarray]  # initial, transition and node scores
 
@@ -74,7 +82,7 @@ def chain_potentials(node: np.ndarray, edge: np.ndarray, data: Sequences) -> Pot
 class ChainLikelihood:
     """The mean conditional log-likelihood of sequences."""
 
-    layout: Layout
+    layout: Layout  # where each weight stands
 
     def evaluate(self, weights: np.ndarray, data: Sequences) -> tuple[float, np.ndarray]:
         """One forward-backward pass; two where labels are missing."""
@@ -108,6 +116,7 @@ class ChainLikelihood:
         parts = chain_potentials(*self.layout.spread(weights), data)
         log_z, _, _ = chain_sums(*parts, data.start, marginals=False)
         if data.is_complete:
+            assert data.labels is not None
             seen = score_chains(*parts, data.start, data.labels)
         else:
             masked = _masked(parts[2], data.labels)
@@ -138,8 +147,8 @@ def _masked(scores: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
 class GraphLikelihood:
     """The mean conditional log-likelihood of graphs, with any algorithm that gives factor marginals."""
 
-    layout: Layout
-    oracle: Oracle
+    layout: Layout  # where each weight stands
+    oracle: Oracle  # what answers questions about the graphs
 
     def evaluate(self, weights: np.ndarray, data: Graphs) -> tuple[float, np.ndarray]:
         """One run per graph; two where labels are missing."""
@@ -189,3 +198,46 @@ def graph_at(node: np.ndarray, edge: np.ndarray, data: Graphs, n: int) -> Any:
     pairs = np.asarray(data.edges[n] @ edge.reshape(len(edge), -1))
     tables = np.concatenate([scores.ravel(), pairs.ravel()])
     return graph.with_states(graph.variables, tables, graph.table_start)
+
+
+def chain_layout(data: Sequences, size: int, support: str) -> Layout:
+    """The weights of chains: all of them, or those whose features occur with their labels."""
+    features = data.nodes.shape[1]
+    edge_features = 1 if data.edges is None else data.edges.shape[1]
+    if support == "all":
+        return Layout.of(np.ones((features, size), bool), np.ones((edge_features, size, size), bool))
+    assert data.labels is not None
+    seen = np.zeros((len(data.labels), size))
+    known = np.flatnonzero(data.labels != MISSING)
+    seen[known, data.labels[known]] = 1.0
+    node = np.asarray(abs(data.nodes).T @ seen) > 0
+    inside = data.inside
+    both = inside[(data.labels[inside - 1] != MISSING) & (data.labels[inside] != MISSING)]
+    pair = np.zeros((len(data.labels), size * size))
+    pair[both, data.labels[both - 1] * size + data.labels[both]] = 1.0
+    if data.edges is None:
+        edge = pair.sum(axis=0).reshape(1, size, size) > 0
+    else:
+        edge = np.asarray(abs(data.edges).T @ pair).reshape(-1, size, size) > 0
+    return Layout.of(node, edge)
+
+
+def graph_layout(data: Graphs, size: int, support: str, symmetric: bool) -> Layout:
+    """The same for graphs; `symmetric` ties V(y, y') and V(y', y)."""
+    shape, edge_shape = (data.nodes[0].shape[1], size), (data.edges[0].shape[1], size, size)
+    if support == "all":
+        return Layout.of(np.ones(shape, bool), np.ones(edge_shape, bool), symmetric=symmetric)
+    node, edge = np.zeros(shape), np.zeros((edge_shape[0], size * size))
+    assert data.labels is not None
+    for graph, rows, extra, labels in zip(data.graphs, data.nodes, data.edges, data.labels, strict=True):
+        seen = np.zeros((len(labels), size))
+        known = np.flatnonzero(labels != MISSING)
+        seen[known, labels[known]] = 1.0
+        node += abs(rows).T @ seen
+        ends = graph.scope[len(labels) :].reshape(-1, 2)
+        first, second = labels[ends[:, 0]], labels[ends[:, 1]]
+        both = np.flatnonzero((first != MISSING) & (second != MISSING))
+        pair = np.zeros((len(ends), size * size))
+        pair[both, first[both] * size + second[both]] = 1.0
+        edge += abs(extra).T @ pair
+    return Layout.of(node > 0, edge.reshape(edge_shape) > 0, symmetric=symmetric)

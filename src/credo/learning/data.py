@@ -22,28 +22,23 @@ no variable, a state that does not exist and a row that observes nothing are ref
 
 from __future__ import annotations
 
-import csv
-import io
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..core.errors import DataError, EvidenceError, FormatError, MissingExtraError, QueryError
+from ..core.errors import DataError
 from ..core.factor_graph import FactorGraph
 from ..core.result import Samples
-from ..core.variable import Variable, Variables
-from ..io.content import bare_name, read_content
+from ..core.variable import Variables
+from .data_sources import MISSING, of_array, of_columns, of_rows, read_file
 
 __all__ = ["MISSING", "Observations"]
 
-MISSING = -1
 _ENTRIES = 1 << 21  # table entries looked up at once when counting; bounds the memory
-_MISSING_WORDS = frozenset({"", "na", "nan", "?", "null", "none"})
 
 
 @dataclass(frozen=True, repr=False)
@@ -92,19 +87,19 @@ class Observations:
         if isinstance(data, Samples):
             return cls.from_states(variables, data.indices, weights=weights)
         if isinstance(data, (str, os.PathLike)):
-            return cls._made(variables, _of_columns(variables, _read_file(data), in_file=True), weights)
+            return cls._made(variables, of_columns(variables, read_file(data), in_file=True), weights)
         if hasattr(data, "columns") and hasattr(data, "__getitem__"):
             names = [str(name) for name in data.columns]
             columns = {str(name): data[name] for name in data.columns}
             if len(columns) < len(names):
                 twice = next(n for n in names if names.count(n) > 1)
                 raise DataError(f"data: the column '{twice}' appears twice; names must differ")
-            return cls._made(variables, _of_columns(variables, columns), weights)
+            return cls._made(variables, of_columns(variables, columns), weights)
         if isinstance(data, Mapping):
-            return cls._made(variables, _of_columns(variables, data), weights)
+            return cls._made(variables, of_columns(variables, data), weights)
         if isinstance(data, Sequence) and data and isinstance(data[0], Mapping):
-            return cls._made(variables, _of_rows(variables, data), weights)
-        return cls._made(variables, _of_array(variables, data), weights)
+            return cls._made(variables, of_rows(variables, data), weights)
+        return cls._made(variables, of_array(variables, data), weights)
 
     @classmethod
     def from_states(cls, variables: Any, states: Any, *, weights: Any = None) -> Observations:
@@ -269,172 +264,3 @@ def _distinct(states: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.nda
     keys = packed.view(np.dtype((np.void, packed.dtype.itemsize * packed.shape[1]))).ravel()
     _, first, row_of = np.unique(keys, return_index=True, return_inverse=True)
     return np.ascontiguousarray(states[first], dtype=np.int64), row_of.ravel()
-
-
-def _of_columns(variables: Variables, columns: Mapping[str, Any], *, in_file: bool = False) -> np.ndarray:
-    """State indices (rows, n) of named columns."""
-    length, found = -1, np.empty((0, 0), dtype=np.int64)
-    for name, column in columns.items():
-        try:
-            i = variables.position(str(name))
-        except QueryError as error:
-            raise DataError(f"data: the column {name!r} is no variable of the model: {error}") from None
-        if isinstance(column, (str, bytes)) or not hasattr(column, "__len__"):
-            raise DataError(f"data: column '{name}': expected a list of states, got {column!r:.80}")
-        if length < 0:
-            length = len(column)
-            found = np.full((length, len(variables)), MISSING, dtype=np.int64)
-        if len(column) != length:
-            raise DataError(f"data: column '{name}' has {len(column)} rows, the first one {length}")
-        found[:, i] = _codes(variables[i], column, in_file)
-    return found
-
-
-def _of_rows(variables: Variables, rows: Sequence[Mapping[str, Any]]) -> np.ndarray:
-    """State indices of a list of mappings name -> state."""
-    columns: dict[str, list[Any]] = {}
-    for r, row in enumerate(rows):
-        if not isinstance(row, Mapping):
-            raise DataError(f"data: row {r}: expected a mapping name -> state, got {row!r:.80}")
-        for name in row:
-            if name not in columns:
-                columns[name] = [None] * len(rows)
-        for name, value in row.items():
-            columns[name][r] = value
-    # Rows that are all empty have no columns at all.
-    return _of_columns(variables, columns) if columns else np.full((len(rows), len(variables)), MISSING)
-
-
-def _of_array(variables: Variables, data: Any) -> np.ndarray:
-    """State indices of an array whose columns are the variables in order."""
-    try:
-        array = np.asarray(data)
-    except ValueError:
-        array = np.empty(0)
-    n = len(variables)
-    if array.size == 0 and array.ndim == 1 and hasattr(data, "__len__") and not len(data):
-        return np.empty((0, n), dtype=np.int64)
-    if array.ndim != 2 or array.shape[1] != n:
-        raise DataError(
-            f"data: expected an array of shape (rows, {n}), a data frame, a mapping of columns, a list "
-            f"of mappings or a file, got {type(data).__name__} of shape {array.shape}"
-        )
-    found = np.empty(array.shape, dtype=np.int64)
-    for i in range(n):
-        found[:, i] = _codes(variables[i], array[:, i], False)
-    return found
-
-
-def _codes(variable: Variable, column: Any, in_file: bool) -> np.ndarray:
-    """State indices of one column."""
-    dtype: Any = getattr(column, "dtype", None)
-    if hasattr(dtype, "categories"):
-        codes = np.asarray(getattr(column, "cat", column).codes, dtype=np.int64)
-        used, where = np.unique(codes, return_inverse=True)
-        states = [
-            MISSING if c < 0 else _state(variable, dtype.categories[c], int(np.flatnonzero(codes == c)[0]))
-            for c in used
-        ]
-        return np.array(states, dtype=np.int64)[where.ravel()]
-    values = np.asarray(column)
-    if values.ndim != 1:
-        raise DataError(f"data: column '{variable.name}': expected one value per row, got {values.shape}")
-    if values.dtype.kind in "iu" and len(values) and values.min() >= 0 and values.max() < variable.size:
-        return values.astype(np.int64)
-    if values.dtype.kind in "iufb":
-        distinct, first, where = np.unique(values, return_index=True, return_inverse=True)
-        found = [_number(variable, v, int(r)) for v, r in zip(distinct, first, strict=True)]
-        return np.array(found, dtype=np.int64)[where.ravel()]
-    # A list that mixes labels and numbers would become text as an array.
-    kept = isinstance(column, (list, tuple)) or values.dtype.kind == "O"
-    return _coded_objects(variable, column if kept else values.tolist(), in_file)
-
-
-def _coded_objects(variable: Variable, values: Iterable[Any], in_file: bool) -> np.ndarray:
-    """State indices of labels and other objects; each distinct one is looked up once."""
-    known: dict[Any, int] = {}
-    codes = []
-    for r, value in enumerate(values):
-        try:
-            code = known.get((type(value), value))  # True is 1 to a dictionary, but not to a variable
-        except TypeError:
-            raise DataError(
-                f"data: row {r}: expected a state of '{variable.name}', got {value!r:.80}"
-            ) from None
-        if code is None:
-            missing = _is_missing(value) or (in_file and _is_missing_word(variable, value))
-            code = MISSING if missing else _state(variable, value, r, from_text=in_file)
-            known[type(value), value] = code
-        codes.append(code)
-    return np.array(codes, dtype=np.int64)
-
-
-def _number(variable: Variable, value: Any, row: int) -> int:
-    if np.isnan(value) or (value == MISSING and "-1" not in variable.states):
-        return MISSING
-    return _state(variable, value, row)
-
-
-def _is_missing(value: Any) -> bool:
-    return (
-        value is None
-        or (isinstance(value, (float, np.floating)) and bool(np.isnan(value)))
-        or type(value).__name__ in ("NAType", "NaTType")
-    )
-
-
-def _is_missing_word(variable: Variable, value: str) -> bool:
-    return value.strip().lower() in _MISSING_WORDS and value.strip() not in variable.states
-
-
-def _state(variable: Variable, value: Any, row: int, *, from_text: bool = False) -> int:
-    """Index of a state; in a file a number that is no label is an index."""
-    if from_text:
-        value = value.strip()
-        if value not in variable.states and value.removesuffix(".0").isdecimal():
-            value = int(value.removesuffix(".0"))
-    try:
-        return variable.index(value)
-    except EvidenceError as error:
-        raise DataError(f"data: row {row}: {error}") from None
-
-
-def _read_file(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The columns of a .csv, .tsv or .parquet file."""
-    kind = Path(bare_name(path)).suffix.lower()
-    if kind == ".parquet":
-        return _read_parquet(path)
-    if kind not in (".csv", ".tsv"):
-        raise FormatError(f"{path}: expected a .csv, .tsv or .parquet file, got '{kind}'")
-    try:
-        text = read_content(path).decode()
-    except UnicodeDecodeError:
-        raise FormatError(f"{path}: expected text in UTF-8") from None
-    lines = csv.reader(io.StringIO(text), delimiter="\t" if kind == ".tsv" else ",")
-    names = [name.strip() for name in next(lines, [])]
-    if len(set(names)) < len(names):
-        raise FormatError(f"{path}, line 1: expected different column names, got {names!r:.80}")
-    columns: dict[str, list[str]] = {name: [] for name in names}
-    for line in lines:
-        if not line and len(names) > 1:
-            continue  # a blank line at the end
-        cells = line or [""]
-        if len(cells) != len(names):
-            raise FormatError(f"{path}, line {lines.line_num}: expected {len(names)} cells, got {len(cells)}")
-        for name, cell in zip(names, cells, strict=True):
-            columns[name].append(cell)
-    return columns
-
-
-def _read_parquet(path: str | os.PathLike[str]) -> dict[str, Any]:
-    try:
-        import pandas as pd
-
-        frame = pd.read_parquet(path)
-    except ImportError:
-        raise MissingExtraError(
-            f'{path}: Parquet needs pandas and pyarrow: pip install "credo[data]" pyarrow'
-        ) from None
-    except (OSError, ValueError) as error:
-        raise FormatError(f"{path}: cannot be read as Parquet ({error})") from None
-    return {str(name): frame[name] for name in frame.columns}

@@ -26,15 +26,15 @@ class Oracle:
     the tables change little.
     """
 
-    method: str | Algorithm | None
-    budget: Budget = field(default_factory=Budget)
-    seed: int | None = None
-    warm: bool = True
-    runs: int = 0
-    failures: int = 0
-    notes: list[str] = field(default_factory=list)
+    method: str | Algorithm | None  # the algorithm; None until one is chosen by the rule of `infer`
+    budget: Budget = field(default_factory=Budget)  # of each run
+    seed: int | None = None  # of each run
+    warm: bool = True  # whether the free run starts from the last one
+    runs: int = 0  # so far
+    failures: int = 0  # runs that did not converge
+    notes: list[str] = field(default_factory=list)  # sentences about choices
     kinds: set[Kind] = field(default_factory=set)  # of every log Z so far
-    _last: Result | None = None
+    _last: Result | None = None  # where a warm run starts
 
     def free(self, graph: FactorGraph) -> Result:
         """The model without evidence."""

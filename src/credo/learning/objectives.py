@@ -61,10 +61,10 @@ class _Summary:
 class Likelihood(Objective):
     """The log-likelihood per row, with an algorithm that supplies log Z and factor marginals."""
 
-    parameters: Parameters
-    oracle: Oracle
+    parameters: Parameters  # how weights make tables
+    oracle: Oracle  # what answers questions about the model
     by_differences: bool = False  # whether the gradient is that of log Z by central differences
-    _summary: dict[int, _Summary] = field(default_factory=dict)
+    _summary: dict[int, _Summary] = field(default_factory=dict)  # of the last few tables of rows
 
     def evaluate(self, weights: np.ndarray, data: Observations) -> tuple[float, np.ndarray]:
         """One free run, and one clamped run per distinct incomplete row."""
@@ -139,7 +139,7 @@ class Likelihood(Objective):
 class Pseudolikelihood(Objective):
     """Each value given all others of its row; needs no inference, but complete rows."""
 
-    parameters: Parameters
+    parameters: Parameters  # how weights make tables
 
     def evaluate(self, weights: np.ndarray, data: Observations) -> tuple[float, np.ndarray]:
         """One walk over rows and edges."""
@@ -164,12 +164,12 @@ class Contrastive(Objective):
     says little on the way, so learners watch the pseudolikelihood instead.
     """
 
-    parameters: Parameters
-    rng: np.random.Generator
-    sweeps: int = 1
-    persistent: bool = False
+    parameters: Parameters  # how weights make tables
+    rng: np.random.Generator  # of the samples
+    sweeps: int = 1  # Gibbs sweeps per evaluation
+    persistent: bool = False  # whether samples are carried on
     particles: int = 100  # of the persistent kind
-    _chains: np.ndarray | None = None
+    _chains: np.ndarray | None = None  # the persistent samples
 
     def evaluate(self, weights: np.ndarray, data: Observations) -> tuple[float, np.ndarray]:
         """Draw samples, then compare."""

@@ -49,7 +49,7 @@ class Gaussian(Prior):
 
     name: ClassVar[str] = "gaussian"
     scale: float = 1.0  # standard deviation
-    mean: float = 0.0
+    mean: float = 0.0  # where the weights are drawn to
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -71,7 +71,7 @@ class Laplace(Prior):
     """Few weights away from zero."""
 
     name: ClassVar[str] = "laplace"
-    scale: float = 1.0
+    scale: float = 1.0  # mean absolute weight
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -92,8 +92,8 @@ class Elastic(Prior):
     """Both at once: -c1 sum |w| - c2 sum w^2, in the notation of CRFsuite."""
 
     name: ClassVar[str] = "elastic"
-    c1: float = 0.0
-    c2: float = 0.0
+    c1: float = 0.0  # of the absolute values
+    c2: float = 0.0  # of the squares
 
     def __post_init__(self) -> None:
         """Check the options."""

@@ -32,7 +32,7 @@ _TRIES = 40  # evaluations of one line search
 class Point:
     """A place and what is known there."""
 
-    w: np.ndarray
+    w: np.ndarray  # the place
     value: float  # F
     gradient: np.ndarray  # of f
     slope: np.ndarray  # of F: the subgradient of least size

@@ -101,8 +101,8 @@ class LinearMap(eqx.Module):
     [3.0, 10.0]
     """
 
-    forward: _Lists | None
-    backward: _Lists | None
+    forward: _Lists | None  # what each row gathers
+    backward: _Lists | None  # what each column gathers
     dense: Any  # (columns, rows), or None
 
     @classmethod

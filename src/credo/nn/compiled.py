@@ -16,7 +16,7 @@ import numpy as np
 
 __all__ = ["Compiled"]
 
-_CAPACITY = 64  # programs kept per function
+_CAPACITY = 256  # programs kept per function
 _SMALL = 2**19  # bytes of arguments that are dealt with quickly in any case
 
 

@@ -64,13 +64,13 @@ class SelfAttention(eqx.Module):
     LN( W_o softmax( Q K' s ) V + x ) with s = 1, or 1/sqrt(width) if `scaled`.
     """
 
-    query: Linear
-    key: Linear
-    value: Linear
-    output: Linear
-    gain: Any  # (width,)
-    shift: Any  # (width,)
-    scaled: bool = eqx.field(static=True)
+    query: Linear  # what a row looks for
+    key: Linear  # what a row is found by
+    value: Linear  # what a row gives
+    output: Linear  # applied to what was gathered
+    gain: Any  # (width,) of the normalisation
+    shift: Any  # (width,) of the normalisation
+    scaled: bool = eqx.field(static=True)  # whether scores are divided by sqrt(width)
 
     def __init__(
         self, width: int, rng: np.random.Generator, kind: Any = np.float32, *, scaled: bool = False
@@ -95,8 +95,8 @@ class SelfAttention(eqx.Module):
 class Residual(eqx.Module):
     """relu( W2 relu( W1 x ) ) + x."""
 
-    first: Linear
-    second: Linear
+    first: Linear  # W1
+    second: Linear  # W2
 
     def __init__(self, width: int, rng: np.random.Generator, kind: Any = np.float32) -> None:
         self.first, self.second = Linear(width, width, rng, kind), Linear(width, width, rng, kind)

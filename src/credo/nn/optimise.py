@@ -78,7 +78,7 @@ class Fit:
     steps: np.ndarray  # taken by each problem
     stopped: np.ndarray  # whether the change fell below `stop`
     interrupted: bool  # by Ctrl-C
-    out_of_time: bool
+    out_of_time: bool  # whether `seconds` ended it
     seconds: float  # of the steps
     compile_seconds: float  # of compiling, not in `seconds`
     carry: Any  # to continue from

@@ -142,17 +142,17 @@ class FreeEnergyMinimiser(Algorithm):
 class Plan:
     """The options of an algorithm in the words of the solver."""
 
-    width: int
-    layers: tuple[int, int]
-    penalty: float
-    steps: int
-    rate: float
-    stop: float
-    double: bool
-    restarts: int = 1
-    polish: str = "none"
-    project: bool = True
-    rounds: int = 1
+    width: int  # numbers per variable
+    layers: tuple[int, int]  # attention, residual; (0, 0): free logits
+    penalty: float  # weight of the squared disagreement
+    steps: int  # most steps, of all rounds together
+    rate: float  # of Adam
+    stop: float  # mean squared change that ends the steps
+    double: bool  # precision
+    restarts: int = 1  # starts per problem
+    polish: str = "none"  # none, gbp or bp
+    project: bool = True  # whether beliefs are made consistent
+    rounds: int = 1  # of multipliers; one: none
 
 
 @dataclass(frozen=True)

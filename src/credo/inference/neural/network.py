@@ -32,12 +32,12 @@ class Shared(eqx.Module):
     """What all models of one structure have in common."""
 
     scopes: tuple[Any, ...]  # per bucket (roots, variables)
-    inner: LinearMap
+    inner: LinearMap  # beliefs of the regions that are no roots
     counting: Any  # of the entries of inner regions
-    disagreement: LinearMap
-    shown: LinearMap
+    disagreement: LinearMap  # of parents and children
+    shown: LinearMap  # marginals whose change is watched
     penalty: Any  # weight of the squared disagreement
-    buckets: tuple[Bucket, ...] = eqx.field(static=True)
+    buckets: tuple[Bucket, ...] = eqx.field(static=True)  # of the roots
 
     @classmethod
     def of(cls, system: RegionSystem, penalty: float, kind: Any) -> Shared:
@@ -73,9 +73,9 @@ class _Head(eqx.Module):
 class Network(eqx.Module):
     """Logits of all roots from one embedding per variable."""
 
-    embedding: Embedding
-    attention: tuple[SelfAttention, ...]
-    heads: tuple[_Head, ...]
+    embedding: Embedding  # one vector per variable
+    attention: tuple[SelfAttention, ...]  # over all variables
+    heads: tuple[_Head, ...]  # one per bucket
 
     def __init__(
         self,

@@ -66,25 +66,30 @@ class RENN(FreeEnergyMinimiser):
     restarts: int = 1  # networks per model; the lowest free energy is returned
     polish: Literal["none", "gbp", "bp"] = "none"  # what goes on from the beliefs
     project: bool = True  # whether the beliefs are made consistent
-    precision: Literal["single", "double"] = "single"
+    precision: Literal["single", "double"] = "single"  # floats of 32 or 64 bits
 
     def __post_init__(self) -> None:
         """Check the options."""
         check_regions(self.regions)
         check.at_least("max_states", self.max_states, 8)
+        check.one_of("polish", self.polish, ["none", "gbp", "bp"])
+        check.one_of("precision", self.precision, ["single", "double"])
         _check(self)
 
     def _where(self) -> tuple[Any, int]:
         return self.regions, self.max_states
 
     def _plan(self) -> Plan:
-        return _plan(self)
+        return _plan(self, self.polish, self.precision == "double")
 
 
 @register
 @dataclass(frozen=True, kw_only=True)
 class InferenceNet(FreeEnergyMinimiser):
-    """The same network on Bethe regions: one softmax per factor, variables as means of what factors say."""
+    """The same network on Bethe regions: one softmax per factor, variables as means of what factors say.
+
+    `renn(regions=bethe)` is the same, with a polish and double precision on request.
+    """
 
     name: ClassVar[str] = "inference-net"
     penalty: float = 5.0  # weight of the squared disagreement between factors and variables
@@ -95,9 +100,7 @@ class InferenceNet(FreeEnergyMinimiser):
     rate: float = 0.001  # of Adam
     stop: float = 1e-5  # mean squared change of marginals in one step that ends the run; tol may raise it
     restarts: int = 1  # networks per model; the lowest free energy is returned
-    polish: Literal["none", "gbp", "bp"] = "none"  # what goes on from the beliefs
     project: bool = True  # whether the beliefs are made consistent
-    precision: Literal["single", "double"] = "single"
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -119,11 +122,9 @@ def _check(options: RENN | InferenceNet) -> None:
     check.at_least("rate", options.rate, 0)
     check.at_least("stop", options.stop, 0)
     check.at_least("restarts", options.restarts, 1)
-    check.one_of("polish", options.polish, ["none", "gbp", "bp"])
-    check.one_of("precision", options.precision, ["single", "double"])
 
 
-def _plan(options: RENN | InferenceNet) -> Plan:
+def _plan(options: RENN | InferenceNet, polish: str = "none", double: bool = False) -> Plan:
     return Plan(
         width=options.width,
         layers=(options.attention, options.residual),
@@ -131,8 +132,8 @@ def _plan(options: RENN | InferenceNet) -> Plan:
         steps=options.steps,
         rate=options.rate,
         stop=options.stop,
-        double=options.precision == "double",
+        double=double,
         restarts=options.restarts,
-        polish=options.polish,
+        polish=polish,
         project=options.project,
     )

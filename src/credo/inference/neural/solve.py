@@ -25,15 +25,15 @@ _LAST_RATE = 0.1  # of the last round, relative to the first
 class Settings:
     """What a run needs to know, apart from the problems."""
 
-    width: int
+    width: int  # numbers per variable
     layers: tuple[int, int]  # attention, residual; (0, 0): free logits
-    penalty: float
-    steps: int
-    rate: float
-    stop: float
-    double: bool
-    seconds: float | None
-    report: Callable[[int, dict[str, np.ndarray]], None]
+    penalty: float  # weight of the squared disagreement
+    steps: int  # most steps, of one round
+    rate: float  # of Adam
+    stop: float  # mean squared change that ends the steps
+    double: bool  # precision
+    seconds: float | None  # most wall time of the steps
+    report: Callable[[int, dict[str, np.ndarray]], None]  # told after each chunk of steps
     rounds: int = 1  # of multipliers
 
 
@@ -43,10 +43,10 @@ class Found:
 
     roots: np.ndarray  # beliefs of the entries of the roots
     parameters: Any  # tree of arrays
-    history: dict[str, np.ndarray]
-    stopped: bool
-    interrupted: bool
-    out_of_time: bool
+    history: dict[str, np.ndarray]  # metric -> one number per step
+    stopped: bool  # whether the change fell below `stop`
+    interrupted: bool  # by Ctrl-C
+    out_of_time: bool  # whether the clock ended it
     seconds: float  # share of the steps' time
     compile_seconds: float  # of the whole batch, noted at its first problem
 

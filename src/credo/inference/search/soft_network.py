@@ -129,14 +129,18 @@ class _Pool:
 
     def _cycle(self, i: int, j: int) -> tuple[int, ...]:
         """A cycle of three or four pairs through i and j whose joint table is small; () if there is none."""
-        by_i, by_j = self._partners(i), self._partners(j)
-        for k in sorted(by_i):
-            if k in by_j and int(self.sizes[[i, j, k]].prod()) <= _CYCLE:
+        room = _CYCLE // int(self.sizes[i] * self.sizes[j])  # for the states of the other members
+        if room < 2:
+            return ()
+        size = self.sizes.item
+        by_i = [k for k in sorted(self._partners(i)) if k != j and size(k) <= room]
+        by_j = {h for h in self._partners(j) if h != i and size(h) <= room}
+        for k in by_i:
+            if k in by_j:
                 return (i, j, k)
-        for k in sorted(by_i):
-            beyond = self._partners(k) if k != j else set()
-            for h in sorted(by_j & beyond):
-                if h != i and int(self.sizes[[i, j, k, h]].prod()) <= _CYCLE:
+        for k in by_i:
+            for h in sorted(by_j & self._partners(k)):
+                if size(k) * size(h) <= room:
                     return (i, j, h, k)
         return ()
 

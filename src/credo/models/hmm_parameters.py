@@ -1,0 +1,96 @@
+"""What hidden Markov models of every kind share: expected counts, priors, and their updates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core import check
+from ..core.errors import ModelError
+from ..families.categorical import Categorical
+from ..families.dirichlet import Dirichlet
+
+__all__ = ["HMMPrior", "HMMStatistics", "chain_maximise", "probability_rows", "random_rows", "renewed"]
+
+
+@dataclass(frozen=True)
+class HMMStatistics:
+    """Expected counts; they add up over parts of the data."""
+
+    start: np.ndarray  # (states,) first states
+    transition: np.ndarray  # (states, states)
+    emission: Any  # what the emission collected
+    log_likelihood: float  # of the data, under the model that collected
+
+    def __add__(self, other: HMMStatistics) -> HMMStatistics:
+        return HMMStatistics(
+            self.start + other.start,
+            self.transition + other.transition,
+            self.emission + other.emission,
+            self.log_likelihood + other.log_likelihood,
+        )
+
+
+@dataclass(frozen=True)
+class HMMPrior:
+    """Conjugate priors for MAP estimates; None leaves a part to maximum likelihood."""
+
+    start: Dirichlet | None = None  # one member
+    transition: Dirichlet | None = None  # one member, or one per state
+    emission: Any = None  # the conjugate prior of the emission
+
+    def log_density(self, model: Any) -> float:
+        """Log prior density of the parameters of a model."""
+        total = 0.0
+        if self.start is not None:
+            total += float(self.start.log_density(Categorical(model.start[None]))[0])
+        if self.transition is not None:
+            total += float(self.transition.log_density(Categorical(model.transition)).sum())
+        if self.emission is not None:
+            total += float(self.emission.log_density(model.emission).sum())
+        return total
+
+
+def probability_rows(name: str, value: Any, axes: int) -> np.ndarray:
+    """Rows that sum to one, read-only."""
+    rows = np.asarray(value, dtype=np.float64)
+    if rows.ndim != axes:
+        raise ModelError(f"{name}: expected an array with {axes} axes, got shape {rows.shape}")
+    try:
+        found = Categorical(rows if axes == 2 else rows[None]).probabilities
+    except ModelError as error:
+        raise ModelError(f"{name}: {str(error).split(': ', 1)[1]}") from None
+    return found if axes == 2 else found[0]
+
+
+def chain_maximise(
+    model: Any, statistics: Any, prior: HMMPrior | None, fixed: tuple[str, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    """New start and transition probabilities; zeros stay zeros, unseen rows stay as they are."""
+    for part in fixed:
+        check.one_of("fixed", part, ["start", "transition", "durations", "emission"])
+    start, transition = model.start, model.transition
+    if "start" not in fixed:
+        added = 0.0 if prior is None or prior.start is None else prior.start.natural[0]
+        start = renewed(start[None], statistics.start + added)[0]
+    if "transition" not in fixed:
+        added = 0.0
+        if prior is not None and prior.transition is not None:
+            added = prior.transition.repeat(len(transition)).natural
+        transition = renewed(transition, statistics.transition + added)
+    return start, transition
+
+
+def renewed(old: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Counts divided by the sums of their rows; zeros of `old` stay, and rows without counts too."""
+    counts = np.where(old > 0, np.maximum(counts, 0.0), 0.0)
+    sums = counts.sum(axis=1, keepdims=True)
+    return np.where(sums > 0, counts / np.where(sums > 0, sums, 1.0), old)
+
+
+def random_rows(old: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Rows drawn uniformly from the simplex over the entries where `old` is positive."""
+    draws = np.where(old > 0, rng.gamma(1.0, size=old.shape) + 1e-12, 0.0)
+    return draws / draws.sum(axis=1, keepdims=True)
