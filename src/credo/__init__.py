@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import datasets as datasets
+    from . import learning as learning
     from . import plotting as plotting
     from . import structures as structures
     from .core.errors import CredoError as CredoError
@@ -26,13 +27,17 @@ if TYPE_CHECKING:
     from .inference.model_batch import infer_models as infer_models
     from .io.formats import load as load
     from .io.formats import save as save
+    from .learning.base import fit as fit
+    from .learning.likelihood import log_likelihood as log_likelihood
     from .models.bayes_net import BayesNet as BayesNet
+    from .models.crf import CRF as CRF
     from .models.mrf import MarkovNet as MarkovNet
 
 __version__ = "0.1.0"
 
 _HOME = {
     "BayesNet": "models.bayes_net",
+    "CRF": "models.crf",
     "CredoError": "core.errors",
     "FactorGraph": "core.factor_graph",
     "MarkovNet": "models.mrf",
@@ -41,17 +46,20 @@ _HOME = {
     "Variable": "core.variable",
     "bracket": "inference.bracket",
     "compare": "evaluate.compare",
+    "fit": "learning.base",
     "infer": "inference.base",
     "infer_many": "inference.batch",
     "infer_models": "inference.model_batch",
     "load": "io.formats",
+    "log_likelihood": "learning.likelihood",
     "query": "inference.base",
     "sample": "inference.base",
     "save": "io.formats",
 }
-_ROOMS = ("datasets", "plotting", "structures")
+_ROOMS = ("datasets", "learning", "plotting", "structures")
 
 __all__ = [
+    "CRF",
     "BayesNet",
     "CredoError",
     "FactorGraph",
@@ -63,10 +71,13 @@ __all__ = [
     "bracket",
     "compare",
     "datasets",
+    "fit",
     "infer",
     "infer_many",
     "infer_models",
+    "learning",
     "load",
+    "log_likelihood",
     "plotting",
     "query",
     "sample",

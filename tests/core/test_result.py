@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 
 import numpy as np
@@ -42,7 +43,21 @@ def test_an_estimate_says_what_it_guarantees(kind, text):
 
 def test_every_status_has_advice_and_only_two_are_successes():
     assert all(len(s.advice.split()) > 3 for s in Status)
-    assert {s for s in Status if s.is_success} == {Status.EXACT, Status.CONVERGED}
+    assert {s for s in Status if s.is_success} == {Status.EXACT, Status.OPTIMAL, Status.CONVERGED}
+
+
+def test_the_gap_is_between_an_upper_bound_and_a_score():
+    states = Assignment(V, np.array([0, 0]))
+    found = Result(
+        "m", Status.CONVERGED, Estimate(3.0, "upper"), assignment=states, score=Estimate(1.0, "exact")
+    )
+    assert found.gap == 2.0
+    assert found.summary().splitlines()[-1] == "score of the assignment = 1 (exact)"
+    assert dataclasses.replace(found, log_z=Estimate(1.0, "lower")).gap is None
+    assert dataclasses.replace(found, score=None).gap is None
+    proven = dataclasses.replace(found, log_z=Estimate(1.0, "exact"))
+    assert proven.gap == 0.0
+    assert "score" not in proven.summary()
 
 
 def test_marginals_are_a_mapping_on_one_array():

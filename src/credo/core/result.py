@@ -277,7 +277,7 @@ class Result:
             lines.append(repr(self.marginals))
         if self.assignment is not None:
             lines.append(repr(self.assignment))
-        if self.score is not None:
+        if self.score is not None and self.score != self.log_z:
             lines.append(f"score of the assignment {self.score}")
         if self.joint is not None:
             lines.append(repr(self.joint))

@@ -3,9 +3,9 @@ r"""Certified answers in one call: a lower and an upper bound, tightened until t
 The value asked for is the powered sum of `base.py`: log Z, the score of the best configuration, or
 the value of marginal MAP. Every method of the library that bounds it from one side or both takes
 part. Exact inference answers at once where it fits into the limits. Otherwise the methods run in
-turn, first each of them briefly, then whichever gained most per second at its last turn, with more
-time and finer settings (larger clusters, more restarts) at each turn. All bounds are true whenever
-a run is cut, so the best of each side stands:
+turn (`race.py`): first each of them briefly, then whichever promises most per second, with more time
+and finer settings from turn to turn. All bounds are true whenever a run is cut, so the best of each
+side stands:
 
     lower = max over methods,   upper = min over methods,   lower <= value <= upper.
 
@@ -17,7 +17,7 @@ Two bounds need no method and come first. For any state x and temperatures t >= 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -29,17 +29,15 @@ from ..core.factor_graph import Model
 from ..core.progress import Progress
 from ..core.result import Assignment, Estimate, Result, Status
 from .base import Budget, Problem, algorithms, pose
-from .exact.tree import Limits, machine_gigabytes, prepare
+from .exact.tree import climb, machine_gigabytes
+from .race import Runner, as_maximum, entrants, fitting
+from .search.local_search import first_states
 
 __all__ = ["Bracket", "Step", "bracket", "tighten"]
 
 _CLOSED = 1e-9  # relative gap at which rounding, not the methods, separates the bounds
-_OPERATIONS = 27.5  # log2 of the operations exact inference does in a second
-_GLANCE = 0.05  # effort of a first look at the width
-_HOPE = 4.0  # log2 of what a thorough search for an elimination order may gain over a glance
-_IDLE = 2  # turns without a gain after which a method is asked no more
 _FIRST = 0.04  # share of the time that goes to the first turn of each method
-_LAST_LEVEL = 12  # beyond this no setting becomes finer
+_CHEAP = 2  # the first entrants have a turn even without any time, so that both sides are bounded
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ class Bracket:
     lower: Estimate  # never above the value
     upper: Estimate  # never below it
     status: Status  # why tightening stopped
-    assignment: Assignment | None = None  # of the maximised variables; its score is `lower`
+    assignment: Assignment | None = None  # of the maximised variables; worth at least `lower`
     lower_by: str = ""  # the method behind the lower bound
     upper_by: str = ""  # and behind the upper one
     history: tuple[Step, ...] = ()  # one entry per turn
@@ -90,7 +88,7 @@ class Bracket:
         ]
         if self.assignment is not None:
             lines.append(repr(self.assignment))
-        return "\n".join([*lines, *self.notes])
+        return "\n".join(lines)
 
 
 def bracket(
@@ -145,9 +143,9 @@ def tighten(
     """The bracket of a problem, in terms of its own graph."""
     memory = machine_gigabytes() / 2 if memory_gb is None else memory_gb
     race = _Race(problem, gap, time.perf_counter(), seconds, memory, np.random.default_rng(seed))
-    race.take("exact bounds of each table", _trivial(problem))
     try:
-        if not race.exact():
+        race.first()
+        if not race.is_done and not race.exact():
             with Progress("bracket", max(seconds, 1e-3)) as bar:
                 race.run(bar)
     except KeyboardInterrupt:
@@ -156,18 +154,8 @@ def tighten(
 
 
 @dataclass
-class _Runner:
-    """A method in the race: its settings by level, and how it has done."""
-
-    specs: Iterator[str]  # finer from turn to turn
-    slice: float  # seconds of the next turn
-    rate: float = np.inf  # gain per second at the last turn; untried ones go first
-    idle: int = 0  # turns in a row without a gain
-
-
-@dataclass
 class _Race:
-    """The bounds so far, and the methods that may still tighten them."""
+    """The bounds so far, and what is left of time and memory."""
 
     problem: Problem
     gap: float
@@ -189,81 +177,93 @@ class _Race:
         return max(0.0, self.seconds - (time.perf_counter() - self.clock))
 
     @property
+    def apart(self) -> float:
+        return self.upper.value - self.lower.value
+
+    @property
     def is_done(self) -> bool:
-        apart = self.upper.value - self.lower.value
-        return apart <= self.gap or _is_closed(self.lower.value, self.upper.value)
+        return self.apart <= self.gap or _is_closed(self.lower.value, self.upper.value)
+
+    def first(self) -> None:
+        """The bounds that need no method."""
+        self.take("the largest entry of every table", _largest_entries(self.problem))
+        self.take("one state", _one_state(self.problem, self.rng))
 
     def exact(self) -> bool:
         """Answer exactly if that is forecast to fit into what is left of time and memory."""
-        affordable = _OPERATIONS + float(np.log2(max(self.left, 1e-3)))
-        for effort, hope in ((_GLANCE, _HOPE), (1.0, 0.0)):
-            try:
-                predicted = prepare(self.problem, effort).forecast
-                Limits(self.memory * 2**hope, affordable + hope).refuse(predicted)
-            except TooLargeError:
-                return False
-        return self.turn("junction-tree", self.left) > 0 and self.is_done
+        ready = fitting(self.problem, self.left, self.memory)
+        if ready is None:
+            return False
+        if self.problem.is_sum:
+            assert ready.tree is not None  # a hopeless plan does not fit
+            value = Estimate(climb(ready.problem, ready.tree).log_z, "exact")
+            found = Result("", Status.EXACT, log_z=value)
+        else:
+            found = algorithms.resolve("junction-tree").run(self.problem, Budget(), self.rng)
+        self.take("junction-tree", found)
+        return True
 
     def run(self, bar: Progress) -> None:
         """Give turns until the bounds are close enough, the time is up, or nothing more is gained."""
-        first = _FIRST * self.seconds
-        runners = [_Runner(specs, first) for specs in _entrants(self.problem, self.memory)]
-        while runners and not self.is_done:
-            if self.history and self.left <= 0 and all(np.isfinite(r.rate) for r in runners[:2]):
-                self.status = Status.OUT_OF_TIME
-                return
-            runner = max(runners, key=lambda r: r.rate)
-            spec = next(runner.specs, None)
-            if spec is None:
-                runners.remove(runner)
-                continue
-            began = time.perf_counter()
-            gain = self.turn(spec, min(runner.slice, self.left))
-            runner.rate = gain / max(time.perf_counter() - began, 1e-6)
-            runner.idle = 0 if gain > 0 else runner.idle + 1
-            runner.slice *= 2
-            if runner.idle >= _IDLE:
-                runners.remove(runner)
-            bar.update(self.seconds - self.left, f"gap {self.upper.value - self.lower.value:.4g}")
+        runners = [Runner(entrant, _FIRST * self.seconds) for entrant in entrants(self.problem)]
+        cheap = runners[:_CHEAP]
+        while not self.is_done and (ready := [r for r in runners if not r.is_out]):
+            if self.left <= 0:
+                ready = [r for r in ready if r in cheap and r.is_untried]
+                if not ready:
+                    self.status = Status.OUT_OF_TIME
+                    return
+            apart = self.apart
+            self.turn(max(ready, key=lambda r: r.expected(apart)))
+            bar.update(self.seconds - self.left, f"gap {self.apart:.4g}")
 
-    def turn(self, spec: str, seconds: float) -> float:
-        """Run a method for some seconds; how much closer the bounds came."""
+    def turn(self, runner: Runner) -> None:
+        """Run a method for the seconds of its turn, and keep what it proves."""
+        spec = runner.begin(self.problem, self.memory)
         algorithm = algorithms.resolve(spec)
-        reason = algorithm.why_not(self.problem)
+        asked = as_maximum(self.problem) if runner.entrant.as_maximum else self.problem
+        reason = algorithm.why_not(asked)
+        before, began = (self.lower.value, self.upper.value), time.perf_counter()
         if reason is None:
-            budget = Budget(max_iter=10**9, tol=1e-9, seconds=seconds)
             try:
-                return self.take(spec, algorithm.run(self.problem, budget, self.rng.spawn(1)[0]))
+                seconds = min(runner.slice, self.left)
+                found = runner.run(algorithm, self.problem, seconds, self.rng.spawn(1)[0])
             except (UnsupportedError, TooLargeError) as refusal:
                 reason = str(refusal)
-        self.notes.append(f"{spec} took no part: {reason}")
-        return 0.0
+        if reason is not None:
+            runner.is_out, runner.rate = True, 0.0
+            self.notes.append(f"{spec} took no part: {reason}")
+            return
+        self.take(spec, found)
+        gain = _gain(before, (self.lower.value, self.upper.value))
+        runner.learn(found.status, gain, time.perf_counter() - began, self.apart)
 
-    def take(self, spec: str, result: Result) -> float:
-        """Keep what a result proves; how much closer the bounds came."""
-        before = (self.lower.value, self.upper.value)
+    def take(self, spec: str, result: Result) -> None:
+        """Keep what a result proves."""
         value, score = result.log_z, result.score
         if value is not None and value.kind in ("exact", "upper") and value.value < self.upper.value:
             self.upper, self.upper_by = value, spec
-        if score is not None and score.value > self.lower.value:
-            self.lower, self.lower_by, self.assignment = replace(score, kind="lower"), spec, result.assignment
-        elif value is not None and value.kind in ("exact", "lower") and value.value > self.lower.value:
-            self.lower, self.lower_by = replace(value, kind="lower"), spec
-            self.assignment = result.assignment
-        if result.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
+        below = [score] if score is not None else []
+        if value is not None and value.kind in ("exact", "lower"):
+            below.append(value)
+        if self.problem.maximises_last and len(self.problem.maximised) and result.assignment is None:
+            below = []  # a lower bound on a maximum counts with the states that reach it
+        for found in below:
+            if found.value > self.lower.value:
+                self.lower, self.lower_by = replace(found, kind="lower"), spec
+                self.assignment = result.assignment
         spent = time.perf_counter() - self.clock
         self.history.append(Step(spent, spec, self.lower.value, self.upper.value))
-        return _gain(before, (self.lower.value, self.upper.value))
+        if result.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
 
     def result(self) -> Bracket:
         """The bounds; exact ones are marked so, and rounding cannot turn them around."""
         lower, upper, status = self.lower, self.upper, self.status
         if _is_closed(lower.value, upper.value):
             status = Status.OPTIMAL if self.assignment is not None else Status.EXACT
-            kind: Literal["exact", "lower"] = "exact"
-            upper = Estimate(max(lower.value, upper.value), kind)
-            lower = Estimate(lower.value, kind)
+            upper = Estimate(max(lower.value, upper.value), "exact")
+            lower = replace(lower, kind="exact")
         return Bracket(
             lower,
             upper,
@@ -291,47 +291,32 @@ def _gain(before: tuple[float, float], after: tuple[float, float]) -> float:
     return float(sum(moves))
 
 
-def _trivial(problem: Problem) -> Result:
-    """The upper bound every table on its own gives."""
+def _largest_entries(problem: Problem) -> Result:
+    """The upper bound of every table on its own."""
     graph = problem.graph
-    start, size = graph.table_start, graph.table_size
-    tops = [graph.log_tables[b : b + n].max() for b, n in zip(start.tolist(), size.tolist(), strict=True)]
+    start = np.cumsum(graph.table_size) - graph.table_size
+    tops = np.maximum.reduceat(_entries(problem), start) if graph.n_factors else np.empty(0)
     free = float((problem.temperatures * np.log(graph.variables.sizes)).sum())
-    upper = float(np.sum(tops)) + free
+    upper = float(tops.sum()) + free
     if upper == -np.inf:
         raise problem.contradiction()
     return Result("", Status.CONVERGED, log_z=Estimate(upper, "upper"))
 
 
-def _entrants(problem: Problem, memory_gb: float) -> list[Iterator[str]]:
-    """The methods that bound this kind of value, as specifications of rising effort."""
-    widest = int(np.log2(max(memory_gb, 1e-3) * 2**30 / 8 / 64))
+def _entries(problem: Problem) -> np.ndarray:
+    """All table entries, factor by factor; factors may share a table."""
+    graph = problem.graph
+    size = graph.table_size
+    within = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
+    return graph.log_tables[np.repeat(graph.table_start, size) + within]
 
-    def rising(make: Callable[[int], str]) -> Iterator[str]:
-        return (make(level) for level in range(_LAST_LEVEL))
 
-    def clusters(spec: str) -> Callable[[int], str]:
-        return lambda level: spec.format(ibound=min(2 + 2 * level, widest))
-
-    above = [rising(clusters("wmb(ibound={ibound})")), rising(clusters("gdd(ibound={ibound})"))]
-    if problem.is_sum:
-        return [
-            rising(lambda level: f"mean-field(restarts={2**level})"),
-            *above,
-            rising(lambda level: f"structured-mean-field(restarts={2**level})"),
-            rising(clusters("wmb(bound=lower, ibound={ibound})")),
-            rising(lambda level: "trw-primal"),
-        ]
-    below = [rising(lambda level: "decimation"), rising(lambda level: "local-search")]
-    if problem.is_max:
-        return [
-            *below,
-            rising(lambda level: "dual-decomposition"),
-            rising(lambda level: "graph-cut"),
-            rising(lambda level: "soft-consistency"),
-            rising(lambda level: "branch-and-bound"),
-            *above,
-        ]
-    if problem.maximises_last and len(problem.maximised):
-        return [*below, *above, rising(lambda level: "branch-and-bound")]
-    return above
+def _one_state(problem: Problem, rng: np.random.Generator) -> Result:
+    """The lower bound of a single joint state."""
+    states = first_states(problem, rng)
+    value = Estimate(float(problem.graph.log_scores(states[None, :])[0]), "lower")
+    wanted = problem.temperatures == 0
+    if not wanted.any() or not problem.maximises_last:
+        return Result("", Status.CONVERGED, log_z=value)
+    shown = Assignment(problem.graph.variables, np.where(wanted, states, -1))
+    return Result("", Status.CONVERGED, score=value, assignment=shown)

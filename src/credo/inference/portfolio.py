@@ -3,8 +3,8 @@ r"""An answer within a given time, by whatever suits the width of the model.
 Narrow models are answered exactly. Otherwise maximisations go to the bracket of `bracket.py`, whose
 lower side carries the best assignment found and whose upper side says how good it can be at most.
 log Z and marginals of wide models are estimates: generalised belief propagation where its regions
-are small, else belief propagation, with damping where it does not settle. An estimate of log Z
-is moved into the bracket if it lies outside.
+are small, else belief propagation, with damping where it does not settle. Part of the time then goes
+to bounds on log Z, and an estimate outside them is moved to the nearer one.
 """
 
 from __future__ import annotations
@@ -22,11 +22,15 @@ from ..core.factor_graph import Model
 from ..core.result import Estimate, Result, Status, unrestrict
 from .base import Budget, Problem, algorithms, pose
 from .bracket import Bracket, tighten
+from .exact.tree import machine_gigabytes
+from .race import fitting
 
 __all__ = ["Answer", "solve"]
 
 _ESTIMATORS = ("gbp", "bp", "bp(damping=0.5)", "mean-field")  # the first that settles is taken
 _FOR_BOUNDS = 0.4  # share of the time that goes to bounds where an estimate is asked for
+_DOWNWARDS = 3.0  # what all marginals cost, as a multiple of log Z alone
+_TOL = 1e-7  # change of a message at which an estimator has settled
 
 
 @dataclass(frozen=True)
@@ -87,59 +91,93 @@ def solve(
     'the assignment is proven optimal'
     """
     check.at_least("seconds", seconds, 0)
+    if memory_gb is not None:
+        check.at_least("memory_gb", memory_gb, 0)
     question, problem = pose(model, evidence, maximise)
-    clock = time.perf_counter()
-    share = 1.0 if len(problem.maximised) else _FOR_BOUNDS
-    found = tighten(problem, gap=0.0, seconds=share * seconds, memory_gb=memory_gb, seed=seed)
-    if len(problem.maximised):
-        result = _of_bracket(problem, found)
-    elif found.is_exact and found.upper_by == "junction-tree" and marginals:
-        result = algorithms.resolve("junction-tree").run(problem, Budget(), np.random.default_rng(seed))
-    elif found.is_exact and not marginals:
-        result = Result(found.upper_by, Status.EXACT, log_z=found.upper)
+    work = _Work(problem, time.perf_counter() + seconds, memory_gb, seed)
+    if len(problem.maximised) and not problem.is_sum:
+        result, bounds = work.maximum()
+    elif marginals:
+        result, bounds = work.marginals()
     else:
-        left = max(0.0, seconds - (time.perf_counter() - clock))
-        result = _clipped(_estimate(problem, left, seed), found)
-    exact = result.log_z is not None and result.log_z.kind == "exact"
-    bounds = None if marginals and not exact else found
+        result, bounds = work.log_z()
     return Answer(unrestrict(result, question.restriction, question.original), bounds)
 
 
-def _of_bracket(problem: Problem, found: Bracket) -> Result:
-    if found.assignment is None:
-        raise UnsupportedError("no assignment of positive weight was found in the time given; raise seconds")
-    value = found.upper if np.isfinite(found.upper.value) else found.lower
-    return Result(
-        found.lower_by,
-        found.status,
-        log_z=value,
-        assignment=found.assignment,
-        score=found.lower,
-        notes=found.notes,
-    )
+@dataclass(frozen=True)
+class _Work:
+    """A question and what may be used to answer it."""
 
+    problem: Problem
+    ends: float  # on the clock
+    memory_gb: float | None
+    seed: int | None
 
-def _estimate(problem: Problem, seconds: float, seed: int | None) -> Result:
-    """Marginals and log Z by the first estimator that settles, else by the one that changed least."""
-    ends = time.perf_counter() + seconds
-    runs: list[tuple[float, Result]] = []
-    for k, spec in enumerate(_ESTIMATORS):
-        left = max(0.0, ends - time.perf_counter())
-        budget = Budget(max_iter=10**6, tol=1e-7, seconds=left / (len(_ESTIMATORS) - k))
-        try:
-            result = algorithms.resolve(spec).run(problem, budget, np.random.default_rng(seed))
-        except (TooLargeError, UnsupportedError):
-            continue
-        except ZeroProbabilityError:
-            if spec == _ESTIMATORS[-1] and not runs:
-                raise
-            continue
-        result = replace(result, algorithm=spec)
-        if result.status.is_success:
-            return result
-        change = result.trace.get("change", np.empty(0))
-        runs.append((float(change[-1]) if len(change) else np.inf, result))
-    return min(runs, key=lambda run: run[0])[1]
+    @property
+    def left(self) -> float:
+        return max(0.0, self.ends - time.perf_counter())
+
+    def maximum(self) -> tuple[Result, Bracket]:
+        """The states behind the lower side of the bracket."""
+        found = self._tightened(1.0)
+        if found.assignment is None or found.lower.value == -np.inf:
+            raise UnsupportedError(
+                "no assignment of positive weight was found in the time given; raise seconds"
+            )
+        result = Result(found.lower_by, found.status, assignment=found.assignment, score=found.lower)
+        return replace(result, log_z=found.upper), found
+
+    def marginals(self) -> tuple[Result, Bracket | None]:
+        """Exact ones if that fits, else estimates."""
+        memory = machine_gigabytes() / 2 if self.memory_gb is None else self.memory_gb
+        if fitting(self.problem, self.left / _DOWNWARDS, memory) is None:
+            return self._estimated(self.left), None
+        result = algorithms.resolve("junction-tree").run(self.problem, Budget(), self._rng)
+        assert result.log_z is not None  # exact methods always have one
+        sides = (result.log_z, result.log_z, Status.EXACT, None)
+        return result, Bracket(*sides, lower_by=result.algorithm, upper_by=result.algorithm)
+
+    def log_z(self) -> tuple[Result, Bracket]:
+        """The value if the bracket closes, else an estimate inside it."""
+        found = self._tightened(_FOR_BOUNDS)
+        if found.is_exact:
+            return Result(found.upper_by, Status.EXACT, log_z=found.upper), found
+        # Whoever interrupted the bounds does not want to wait for long.
+        left = 0.0 if found.status is Status.INTERRUPTED else self.left
+        return _clipped(self._estimated(left), found), found
+
+    @property
+    def _rng(self) -> np.random.Generator:
+        return np.random.default_rng(self.seed)
+
+    def _tightened(self, share: float) -> Bracket:
+        return tighten(
+            self.problem, gap=0.0, seconds=share * self.left, memory_gb=self.memory_gb, seed=self.seed
+        )
+
+    def _estimated(self, seconds: float) -> Result:
+        """Marginals and log Z by the first estimator that settles, else by the one that changed least."""
+        ends = time.perf_counter() + seconds
+        runs: list[tuple[float, Result]] = []
+        for k, spec in enumerate(_ESTIMATORS):
+            left = max(0.0, ends - time.perf_counter())
+            if runs and left == 0:
+                break
+            budget = Budget(max_iter=10**6, tol=_TOL, seconds=left / (len(_ESTIMATORS) - k))
+            try:
+                result = algorithms.resolve(spec).run(self.problem, budget, self._rng)
+            except (TooLargeError, UnsupportedError):
+                continue
+            except ZeroProbabilityError:
+                if spec == _ESTIMATORS[-1] and not runs:
+                    raise
+                continue
+            result = replace(result, algorithm=spec)
+            if result.status.is_success or result.status is Status.INTERRUPTED:
+                return result
+            change = result.trace.get("change", np.empty(0))
+            runs.append((float(np.nan_to_num(change[-1], nan=np.inf)) if len(change) else np.inf, result))
+        return min(runs, key=lambda run: run[0])[1]
 
 
 def _clipped(result: Result, found: Bracket) -> Result:

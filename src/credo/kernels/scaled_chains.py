@@ -24,7 +24,7 @@ from .chains import chain_sums
 from .jit import jit
 from .weighted_sums import weighted_sums
 
-__all__ = ["Smoothed", "likelihoods", "smooth_chains"]
+__all__ = ["Smoothed", "likelihoods", "scaled_rows", "smooth_chains"]
 
 FINE, DOUBTFUL, LOST = 0, 1, 2  # per sequence: exact; exact unless the backward pass objects; do it in logs
 _SMALL = 1e-200  # forward numbers below this may stand for lost weights
@@ -33,7 +33,7 @@ _MARGIN = 1e-150  # kept paths must carry this much of the largest backward valu
 
 
 @jit
-def _scaled_rows(scores, weights, shift):
+def scaled_rows(scores, weights, shift):
     """exp(score - top of its row) into `weights`, the tops into `shift`; a row of -inf has weights 0."""
     for t in range(len(scores)):
         top = -np.inf
@@ -199,7 +199,7 @@ def smooth_chains(
     weights, shift = np.empty_like(scores), np.empty(len(scores))
     alpha, marginals = np.empty_like(scores), np.empty_like(scores)
     log_z, state = np.empty(count), np.empty(count, np.int64)
-    _scaled_rows(scores, weights, shift)
+    scaled_rows(scores, weights, shift)
     _forward_pass(initial, step, weights, shift, start, alpha, log_z, state)
     _backward_pass(step, weights, start, alpha, marginals, state)
     if weight is not None:
@@ -226,7 +226,7 @@ def likelihoods(
         return chain_sums(_log(initial), _log(step)[None], scores, start, marginals=False)[0]
     weights, shift, alpha = np.empty_like(scores), np.empty(len(scores)), np.empty_like(scores)
     log_z, state = np.empty(len(start) - 1), np.empty(len(start) - 1, np.int64)
-    _scaled_rows(scores, weights, shift)
+    scaled_rows(scores, weights, shift)
     _forward_pass(initial, step, weights, shift, start, alpha, log_z, state)
     if step.min() > _LEAST:
         # From every state the same future is open at nearly the same price: what was lost stays negligible.

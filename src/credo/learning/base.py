@@ -54,6 +54,7 @@ class Fit:
     learner: str = ""  # the specification that ran
     seconds: float = 0.0  # wall time
     notes: tuple[str, ...] = ()  # sentences about what happened on the way
+    restarts: np.ndarray | None = None  # final objective of each run, where a learner starts several times
 
     @property
     def converged(self) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -126,12 +127,12 @@ class TableStep:
         made.to_factor_graph().memo = graph.memo
         return made
 
-    @property
+    @cached_property
     def _row_sizes(self) -> np.ndarray:
         sizes = self.model.variables.sizes
         return np.repeat(sizes, self.model.to_factor_graph().table_size // sizes)
 
-    @property
+    @cached_property
     def _row_start(self) -> np.ndarray:
         sizes = self._row_sizes
         return np.cumsum(sizes) - sizes

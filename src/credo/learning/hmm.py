@@ -143,9 +143,7 @@ def _run(
         _record(climb, statistics, options)
         for done in range(budget.max_iter):
             _check_seen(statistics, options)
-            new = climb.model.maximise(
-                statistics, options.prior, fixed=options.fixed, floor=options.floor
-            )
+            new = climb.model.maximise(statistics, options.prior, fixed=options.fixed, floor=options.floor)
             statistics = new.collect(data)
             climb.model = new
             gain = _record(climb, statistics, options) / len(data.rows)

@@ -40,6 +40,7 @@ class HMMPrior:
     start: Dirichlet | None = None  # one member
     transition: Dirichlet | None = None  # one member, or one per state
     emission: Any = None  # the conjugate prior of the emission
+    durations: Dirichlet | None = None  # of a semi-Markov model; one member, or one per state
 
     def log_density(self, model: Any) -> float:
         """Log prior density of the parameters of a model."""
@@ -48,6 +49,8 @@ class HMMPrior:
             total += float(self.start.log_density(Categorical(model.start[None]))[0])
         if self.transition is not None:
             total += float(self.transition.log_density(Categorical(model.transition)).sum())
+        if self.durations is not None:
+            total += float(self.durations.log_density(Categorical(model.durations)).sum())
         if self.emission is not None:
             total += float(self.emission.log_density(model.emission).sum())
         return total

@@ -42,8 +42,8 @@ class Tables(NamedTuple):
 class BucketPasses:
     """Mini-buckets of a problem, ready to be swept."""
 
-    buckets: MiniBuckets
-    layout: tabled.Layout
+    buckets: MiniBuckets  # who meets whom
+    layout: tabled.Layout  # the same as the kernels want it
     theta: np.ndarray  # the factors' log tables, added up per mini-bucket
     constant: float  # of factors with empty scopes
     temperatures: np.ndarray  # (n,) of the problem

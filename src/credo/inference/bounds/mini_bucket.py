@@ -38,9 +38,7 @@ class MiniBucket(Algorithm):
 
     name: ClassVar[str] = "mini-bucket"
     promises: ClassVar[frozenset[str]] = frozenset({"exact on trees", "upper"})
-    ibound: int | None = (
-        None  # a table joins at most one variable more; None: no limit but time and max_table
-    )
+    ibound: int | None = None  # variables of a cluster besides its own; None: as many as fit
     max_table: int = 2**20  # most entries of a joined table
     matching: bool = False  # shift costs so that the mini-buckets of a bucket agree
     bound: Bound = "upper"  # which side

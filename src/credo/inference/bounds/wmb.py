@@ -69,9 +69,7 @@ class WMB(IterativeAlgorithm[WMBState]):
 
     name: ClassVar[str] = "wmb"
     promises: ClassVar[frozenset[str]] = frozenset({"exact on trees", "upper"})
-    ibound: int | None = (
-        None  # a table joins at most one variable more; None: what an iteration of a tenth of a second allows
-    )
+    ibound: int | None = None  # variables of a cluster besides its own; None: as many as fit
     max_table: int = 2**17  # most entries of a joined table
     bound: Bound = "upper"  # which side
     update: Literal["fixed-point", "gradient"] = "fixed-point"  # how costs are shifted

@@ -115,7 +115,7 @@ class FreeEnergyMinimiser(Algorithm):
         solve = _neural()
         plan = self._plan()
         steps = min(plan.steps, budget.max_iter)
-        with Progress(self.name, steps * plan.rounds) as bar:
+        with Progress(self.name, steps) as bar:
             settings = solve.Settings(
                 plan.width,
                 plan.layers,

@@ -94,7 +94,10 @@ def solve_constrained(
         for k in range(settings.rounds):
             # Large steps first, small ones at the end, where Adam would otherwise keep jumping about.
             rate = settings.rate * _LAST_RATE ** (k / max(settings.rounds - 1, 1))
-            fit = _fit(stacked, data, shared, replace(settings, rate=rate), carry)
+            before = sum(len(part.history.get("change", ())) for part in parts)
+            fit = _fit(
+                stacked, data, shared, replace(settings, rate=rate, report=_from(before, settings)), carry
+            )
             parts.append(fit)
             carry = fit.carry
             r = np.stack([system.disagreement @ b for b in fit.watched.astype(np.float64)])
@@ -121,6 +124,11 @@ def solve_constrained(
         None,
     )
     return _split(whole, len(problems))
+
+
+def _from(before: int, settings: Settings) -> Callable[[int, dict[str, np.ndarray]], None]:
+    """The report of a later round, which counts the steps of the earlier ones."""
+    return lambda done, row: settings.report(before + done, row)
 
 
 def _fit(parameters: Any, data: Any, shared: Any, settings: Settings, carry: Any = None) -> Fit:

@@ -1,0 +1,253 @@
+r"""Hidden semi-Markov models: hidden states that last for an explicit number of steps.
+
+A sequence is cut into segments. A segment of state k lasts d steps with probability durations[k, d-1]; the
+next segment has state j with probability transition[k, j]:
+
+    p(segments, x) = start(k_1) p_{k_1}(d_1) prod_n transition(k_{n-1}, k_n) p_{k_n}(d_n)
+                     prod_t p(x_t | state at t)
+
+In a hidden Markov model durations are geometric; here they are free, up to a longest one, D. The first
+segment begins with the data. The last one may go on beyond their end (`cut=True`), or must end with them.
+Forward-backward is exact: O(T K D + T K^2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.errors import DataError, ModelError, ZeroProbabilityError
+from ..families.base import Emission
+from ..kernels.semi_markov import best_segments, smooth_segments
+from .hmm import HMM
+from .hmm_parameters import HMMPrior, chain_maximise, probability_rows, random_rows, renewed
+from .sequences import Sequences, as_sequences
+
+__all__ = ["SegmentPosterior", "SemiMarkov", "SemiMarkovStatistics"]
+
+
+class SegmentPosterior(NamedTuple):
+    """What forward-backward finds."""
+
+    log_likelihoods: np.ndarray  # (sequences,)
+    marginals: np.ndarray  # (positions, states): p(state at t | all data of the sequence)
+    transitions: np.ndarray  # (states, states): expected moves from one segment to the next
+    durations: np.ndarray  # (states, D): expected numbers of segments by duration
+
+
+@dataclass(frozen=True)
+class SemiMarkovStatistics:
+    """Expected counts; they add up over parts of the data."""
+
+    start: np.ndarray  # (states,) first states
+    transition: np.ndarray  # (states, states) moves between segments
+    durations: np.ndarray  # (states, D) segments by duration
+    emission: Any  # what the emission collected
+    log_likelihood: float  # of the data, under the model that collected
+
+    def __add__(self, other: SemiMarkovStatistics) -> SemiMarkovStatistics:
+        return SemiMarkovStatistics(
+            self.start + other.start,
+            self.transition + other.transition,
+            self.durations + other.durations,
+            self.emission + other.emission,
+            self.log_likelihood + other.log_likelihood,
+        )
+
+
+class SemiMarkov:
+    """A hidden semi-Markov model; immutable.
+
+    Parameters
+    ----------
+    start
+        Probabilities of the first state, (states,).
+    transition
+        Row k holds the probabilities of the state of the next segment, (states, states); its diagonal is
+        usually zero.
+    durations
+        Row k holds the probabilities of 1, 2, ..., D steps, (states, D).
+    emission
+        A family with one member per state.
+    cut
+        Whether the last segment may go on beyond the end of the data.
+
+    Examples
+    --------
+    >>> from credo.families import DiagonalGaussian
+    >>> from credo.models.semi_markov import SemiMarkov
+    >>> steps = [[0, 0, 1.0], [0, 1.0, 0]]  # three steps of the first state, then two of the second
+    >>> model = SemiMarkov([1, 0], [[0, 1], [1, 0]], steps, DiagonalGaussian([[0.0], [1.0]], [[1.0], [1.0]]))
+    >>> model.decode([[0.9], [0.8], [0.1], [0.2], [0.3], [0.0]])[0]
+    array([0, 0, 0, 1, 1, 0])
+    """
+
+    def __init__(
+        self, start: Any, transition: Any, durations: Any, emission: Emission, *, cut: bool = True
+    ) -> None:
+        chain = HMM(start, transition, emission)  # checks these three
+        self._start, self._transition, self._emission = chain.start, chain.transition, emission
+        self._durations = probability_rows("durations", durations, 2)
+        if len(self._durations) != chain.states:
+            raise ModelError(
+                f"durations: expected {chain.states} rows, one per state, got {len(self._durations)}"
+            )
+        self.cut = bool(cut)
+
+    @property
+    def start(self) -> np.ndarray:
+        """(states,), read-only."""
+        return self._start
+
+    @property
+    def transition(self) -> np.ndarray:
+        """(states, states), read-only."""
+        return self._transition
+
+    @property
+    def durations(self) -> np.ndarray:
+        """(states, D), read-only."""
+        return self._durations
+
+    @property
+    def emission(self) -> Any:
+        """The family of emissions."""
+        return self._emission
+
+    @property
+    def states(self) -> int:
+        """How many hidden states there are."""
+        return len(self._start)
+
+    @property
+    def n_parameters(self) -> int:
+        """Free numbers; structural zeros are not free."""
+        free = sum(int(np.count_nonzero(a)) for a in (self._start, self._transition, self._durations))
+        return free - 1 - 2 * self.states + self._emission.n_parameters
+
+    def sequences(self, x: Any, lengths: Any = None, mask: Any = None) -> Sequences:
+        """Data as flat rows; see `models.sequences`."""
+        return as_sequences(x, lengths, self._emission.rows, mask=mask, hide=self._emission.hide)
+
+    def to_hmm(self) -> HMM:
+        """The same distribution as a hidden Markov model over (state, remaining steps), state first.
+
+        Only with `cut=True`; it has states times D states and serves to check and to convert.
+        """
+        if not self.cut:
+            raise ModelError("to_hmm: expected cut=True, got a model whose last segment ends with the data")
+        states, longest = self._durations.shape
+        step = np.zeros((states, longest, states, longest))
+        step[:, 0] = self._transition[:, :, None] * self._durations
+        for r in range(1, longest):
+            step[np.arange(states), r, np.arange(states), r - 1] = 1.0
+        size = states * longest
+        start = (self._start[:, None] * self._durations).ravel()
+        emission = self._emission.take(np.repeat(np.arange(states), longest))
+        return HMM(start, step.reshape(size, size), emission)
+
+    def _smooth(self, data: Sequences, logs: bool = False) -> tuple[np.ndarray, Any]:
+        scores = self._emission.log_density(data.rows)
+        parts = (self._start, self._transition, self._durations)
+        return scores, smooth_segments(*parts, scores, data.start, cut=self.cut, logs=logs)
+
+    def log_likelihoods(
+        self, x: Any, lengths: Any = None, *, mask: Any = None, domain: str = "scaled"
+    ) -> np.ndarray:
+        """Log-likelihood of every sequence, -inf where it is impossible."""
+        return self._smooth(self.sequences(x, lengths, mask), domain == "log")[1].log_z
+
+    def log_likelihood(
+        self, x: Any, lengths: Any = None, *, mask: Any = None, domain: str = "scaled"
+    ) -> float:
+        """Total log-likelihood of all sequences."""
+        return float(self.log_likelihoods(x, lengths, mask=mask, domain=domain).sum())
+
+    def posterior(
+        self, x: Any, lengths: Any = None, *, mask: Any = None, domain: str = "scaled"
+    ) -> SegmentPosterior:
+        """Forward-backward: marginals of every hidden state, expected moves and durations."""
+        data = self.sequences(x, lengths, mask)
+        _, found = self._smooth(data, domain == "log")
+        self._refuse(found.log_z)
+        return SegmentPosterior(found.log_z, found.marginals, found.pairs, found.lasting)
+
+    def _refuse(self, values: np.ndarray) -> None:
+        bad = np.flatnonzero(~np.isfinite(values))
+        if len(bad):
+            raise ZeroProbabilityError(
+                f"sequence {bad[0]}: no segments with positive probability explain it; allow other durations "
+                "or transitions, give the emissions positive probabilities, or mask steps"
+            )
+
+    def decode(self, x: Any, lengths: Any = None, *, mask: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """The states of the most probable segments (positions,), and their log weight per sequence."""
+        data = self.sequences(x, lengths, mask)
+        scores = self._emission.log_density(data.rows)
+        parts = (self._start, self._transition, self._durations)
+        path, value = best_segments(*parts, scores, data.start, cut=self.cut)
+        self._refuse(value)
+        return path, value
+
+    def sample(self, lengths: int | Any, *, seed: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and hidden states of new sequences; their last segments are cut at these lengths."""
+        if not self.cut:
+            raise DataError("sample: expected cut=True, got a model whose last segment ends with the data")
+        rng = np.random.default_rng(seed)
+        states = [self._walk(int(size), rng) for size in np.atleast_1d(lengths)]
+        flat = np.concatenate(states).astype(np.int64)
+        return self._emission.sample(flat, rng), flat
+
+    def _walk(self, size: int, rng: np.random.Generator) -> np.ndarray:
+        path = np.empty(size, np.int64)
+        t, row = 0, self._start
+        while t < size:
+            k = int(rng.choice(self.states, p=row))
+            lasting = 1 + int(rng.choice(self._durations.shape[1], p=self._durations[k]))
+            path[t : t + lasting] = k
+            t, row = t + lasting, self._transition[k]
+        return path
+
+    def collect(self, x: Any, lengths: Any = None, *, mask: Any = None) -> SemiMarkovStatistics:
+        """Expected counts given data: the E-step."""
+        data = self.sequences(x, lengths, mask)
+        _, found = self._smooth(data)
+        self._refuse(found.log_z)
+        emission = self._emission.collect(data.rows, found.marginals)
+        total = float(found.log_z.sum())
+        return SemiMarkovStatistics(found.firsts, found.pairs, found.lasting, emission, total)
+
+    def maximise(
+        self,
+        statistics: SemiMarkovStatistics,
+        prior: HMMPrior | None = None,
+        *,
+        fixed: tuple[str, ...] = (),
+        floor: float = 0.0,
+    ) -> SemiMarkov:
+        """The model of the highest expected log-likelihood, or posterior density; see `HMM.maximise`."""
+        start, transition = chain_maximise(self, statistics, prior, fixed)
+        durations, emission = self._durations, self._emission
+        if "durations" not in fixed:
+            counts = statistics.durations
+            if prior is not None and prior.durations is not None:
+                counts = counts + prior.durations.repeat(self.states).natural
+            durations = renewed(durations, counts)
+        if "emission" not in fixed:
+            own = None if prior is None else prior.emission
+            emission = emission.maximise(statistics.emission, own, floor=floor)
+        return SemiMarkov(start, transition, durations, emission, cut=self.cut)
+
+    def perturbed(self, x: Any, lengths: Any = None, *, seed: Any = None) -> SemiMarkov:
+        """A random model of the same shape, at the scale of the data; zeros stay zeros."""
+        rng = np.random.default_rng(seed)
+        data = self.sequences(x, lengths)
+        rows = [random_rows(a, rng) for a in (self._start[None], self._transition, self._durations)]
+        emission = self._emission.perturbed(data.rows, rng)
+        return SemiMarkov(rows[0][0], rows[1], rows[2], emission, cut=self.cut)
+
+    def __repr__(self) -> str:
+        longest = self._durations.shape[1]
+        return f"SemiMarkov({self.states} states, durations up to {longest}, {self._emission!r})"
