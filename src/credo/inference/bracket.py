@@ -207,12 +207,15 @@ class _Race:
         """Give turns until the bounds are close enough, the time is up, or nothing more is gained."""
         runners = [Runner(entrant, _FIRST * self.seconds) for entrant in entrants(self.problem)]
         cheap = runners[:_CHEAP]
-        while not self.is_done and (ready := [r for r in runners if not r.is_out]):
-            if self.left <= 0:
-                ready = [r for r in ready if r in cheap and r.is_untried]
-                if not ready:
-                    self.status = Status.OUT_OF_TIME
-                    return
+        while not self.is_done and (able := [r for r in runners if not r.is_out]):
+            left = self.left
+            if left > 0:
+                ready = [r for r in able if r.has_use_for(left)]
+            else:
+                ready = [r for r in able if r in cheap and r.is_untried]
+            if not ready:
+                self.status = Status.OUT_OF_TIME
+                return
             apart = self.apart
             self.turn(max(ready, key=lambda r: r.expected(apart)))
             bar.update(self.seconds - self.left, f"gap {self.apart:.4g}")
@@ -226,7 +229,7 @@ class _Race:
         before, began = (self.lower.value, self.upper.value), time.perf_counter()
         if reason is None:
             try:
-                seconds = min(runner.slice, self.left)
+                seconds = runner.share(self.left)
                 found = runner.run(algorithm, self.problem, seconds, self.rng.spawn(1)[0])
             except (UnsupportedError, TooLargeError) as refusal:
                 reason = str(refusal)

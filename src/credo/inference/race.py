@@ -57,6 +57,7 @@ class Entrant:
     """A method with its settings of rising effort."""
 
     levels: tuple[str, ...]  # specifications; {table} stands for the largest table to join
+    sizes: tuple[int, ...] = ()  # per level the variables a table may join, where that is what rises
     is_search: bool = False  # whether it closes the gap when it ends
     is_random: bool = False  # whether the last level is worth repeating with other random numbers
     as_maximum: bool = False  # asked for the best joint state instead, whose score is a lower bound
@@ -74,6 +75,7 @@ class Runner:
     rate: float = np.inf  # gain per second at the last turn; the untried go first
     idle: int = 0  # turns in a row without a gain
     is_out: bool = False  # whether there is nothing more to try
+    most: float = np.inf  # entries of a joined table that the memory allows
 
     @property
     def is_untried(self) -> bool:
@@ -85,12 +87,21 @@ class Runner:
         hope = _SEARCH if self.entrant.is_search else 0.0 if self.spec else _LEVEL
         return max(self.rate, hope * min(gap, _BOUNDLESS) / max(self.slice, _LEAST))
 
+    def has_use_for(self, seconds: float) -> bool:
+        """Whether so much time allows more than the last turn did."""
+        starts_anew = bool(self.spec) and self.state is None and not self.entrant.is_random
+        return not starts_anew or 2 * seconds > self.slice
+
+    def share(self, left: float) -> float:
+        """Seconds of the next turn; a search that cannot have a longer one after it gets all that is left."""
+        return left if left < self.slice or (self.entrant.is_search and left < 3 * self.slice) else self.slice
+
     def begin(self, problem: Problem, memory_gb: float) -> str:
         """The specification of the next turn; the sizes of tables follow the memory and the time."""
         if not self.spec:
             pieces = max(1, problem.graph.n_factors)
-            room = min(memory_gb * 2**27 / _COPIES, _ENTRIES * max(self.slice, _LEAST)) / pieces
-            table = int(min(2.0**_MOST_TABLE, max(1.0, room)))
+            self.most = min(2.0**_MOST_TABLE, memory_gb * 2**27 / _COPIES / pieces)
+            table = int(max(1.0, min(self.most, _ENTRIES * max(self.slice, _LEAST) / pieces)))
             self.spec = self.entrant.levels[self.level].format(table=table)
         return self.spec
 
@@ -117,7 +128,8 @@ class Runner:
         has_ended = status is not Status.OUT_OF_TIME
         if not has_ended and not (self.state is not None and gain <= _LITTLE * gap):
             return
-        if self.level + 1 < len(self.entrant.levels):
+        is_full = bool(self.entrant.sizes) and 2.0 ** self.entrant.sizes[self.level] >= self.most
+        if self.level + 1 < len(self.entrant.levels) and not is_full:
             self.level, self.spec, self.state = self.level + 1, "", None
         elif self.entrant.is_random:
             self.is_out = self.idle >= _IDLE
@@ -133,19 +145,14 @@ def as_maximum(problem: Problem) -> Problem:
 
 def entrants(problem: Problem) -> list[Entrant]:
     """The methods that bound this kind of value: first a cheap one from below, then one from above."""
-    gdd = Entrant(_clusters("gdd", (0, 2, 4, 6, 8, 10, 12, 14)))
-    wmb = Entrant(_clusters("wmb", (2, 4, 6, 8, 10, 12, 14, 16)))
-    restarts = [2**level for level in range(8)]
+    gdd = _rising("gdd", (0, 3, 6, 9, 12, 15))
+    wmb = _rising("wmb", (2, 8, 11, 14, 17, 20))
+    below = _rising("wmb", (2, 8, 11, 14, 17, 20), "bound=lower, ")
     if problem.is_sum:
-        return [
-            Entrant(tuple(f"mean-field(restarts={count})" for count in restarts)),
-            wmb,
-            gdd,
-            Entrant(tuple(f"structured-mean-field(restarts={count})" for count in restarts)),
-            Entrant(_clusters("wmb", (2, 5, 8, 11, 14), "bound=lower, ")),
-            Entrant(("trw-primal",)),
-        ]
+        mean_field, structured = (_restarting(n) for n in ("mean-field", "structured-mean-field"))
+        return [mean_field, wmb, gdd, structured, below, Entrant(("trw-primal",))]
     states = Entrant(("local-search",), is_random=True)
+    search = Entrant(("branch-and-bound",), is_search=True)
     if problem.is_max:
         return [
             states,
@@ -154,18 +161,23 @@ def entrants(problem: Problem) -> list[Entrant]:
             Entrant(("soft-consistency",), is_search=True),
             Entrant(("alpha-expansion",)),
             Entrant(("decimation",)),
-            Entrant(("branch-and-bound",), is_search=True),
+            search,
             wmb,
             gdd,
         ]
     if len(problem.maximised) and problem.maximises_last:
-        search = Entrant(("branch-and-bound",), is_search=True)
-        free = Entrant(_clusters("reordering", (4, 8, 12), "matching=true, "))
+        free = _rising("reordering", (4, 8, 12), "matching=true, ")
         return [states, gdd, Entrant(("decimation",)), wmb, search, free]
-    lower = Entrant(_clusters("wmb", (2, 5, 8, 11, 14), "bound=lower, "))
-    return [Entrant(("local-search",), is_random=True, as_maximum=True), wmb, lower, gdd]
+    return [replace(states, as_maximum=True), wmb, below, gdd]
 
 
-def _clusters(name: str, ibounds: tuple[int, ...], options: str = "") -> tuple[str, ...]:
-    """One specification per size of cluster."""
-    return tuple(f"{name}({options}ibound={size}, max_table={{table}})" for size in ibounds)
+def _rising(name: str, sizes: tuple[int, ...], options: str = "") -> Entrant:
+    """One level per size of cluster."""
+    return Entrant(
+        tuple(f"{name}({options}ibound={size}, max_table={{table}})" for size in sizes), sizes=sizes
+    )
+
+
+def _restarting(name: str) -> Entrant:
+    """Each level with twice the starts."""
+    return Entrant(tuple(f"{name}(restarts={2**level})" for level in range(8)))

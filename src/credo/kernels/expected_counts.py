@@ -178,6 +178,8 @@ def enumerate_parts(
         off = offsets[:factors]
         _offsets(states, inside, sizes, steps, off)
         for r in range(begin, end):
+            if weight[r] == 0.0:
+                continue
             at = base_start[p] + (r - row_start[p]) * factors
             where = base[at : at + factors]
             if hard:
@@ -259,6 +261,8 @@ def sum_on_tree(
     nothing = np.empty((1, 0))
     total = 0.0
     for r in range(len(weight)):
+        if weight[r] == 0.0:
+            continue
         for a in range(leaves):
             for e in range(leaf_start[a], leaf_start[a + 1]):
                 local[e] = log_tables[base[r, a] + leaf_offset[e]]

@@ -250,7 +250,7 @@ def smooth_segments(
             found = _in_logs(initial, step, durations, scores[own], cut)
         log_z[s], marginals[own] = found[0], found[1]
         for total, part in zip(sums, found[2], strict=True):
-            total += part
+            np.add(total, part, out=total)
     return SegmentSums(log_z, marginals, *sums)
 
 

@@ -195,11 +195,9 @@ class CountTables(Learner):
 
     def run(self, task: Task, rng: np.random.Generator) -> Fit:
         """Count and divide."""
-        step = TableStep.of(
-            task.model, prior=self.prior, tie=self.tie, fixed=self.fixed, unseen=self.unseen
-        )
+        step = TableStep.of(task.model, prior=self.prior, tie=self.tie, fixed=self.fixed, unseen=self.unseen)
         graph = task.model.to_factor_graph()
-        counts = observed_counts(graph, task.data)
+        counts = observed_counts(graph, task.data.states, task.data.counts)
         tables = step.maximise(counts, step.start())
         value = log_likelihood_of_counts(counts, tables)
         trace = {"log_likelihood": np.array([value / task.data.total])}
@@ -212,7 +210,7 @@ class CountTables(Learner):
 def _validated(held: Observations, graph: Any, tables: np.ndarray) -> float:
     if not held.is_complete:
         raise DataError("validation: expected complete rows, got missing values; use em")
-    return log_likelihood_of_counts(observed_counts(graph, held), tables) / held.total
+    return log_likelihood_of_counts(observed_counts(graph, held.states, held.counts), tables) / held.total
 
 
 def log_likelihood_of_counts(counts: np.ndarray, tables: np.ndarray) -> float:

@@ -15,10 +15,11 @@ same data give the same numbers.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import pairwise
 
 import numpy as np
 
@@ -42,6 +43,7 @@ _ENUMERATED = 8.0  # log2 of the joint states up to which summing them all beats
 _PIECES = 16  # of the rows, for threads
 _WORTH = 1 << 17  # table entries of all rows together from which threads pay
 _PLANS = 4096  # plans of exact inference kept
+_Job = Callable[[np.ndarray], tuple[float, int]]  # counts to add to -> log weight, impossible row or -1
 
 
 @dataclass(frozen=True)
@@ -57,9 +59,18 @@ class _Tree:
     """A part that is solved on a join tree."""
 
     part: int
-    tree: JoinTree
     leaf_start: np.ndarray
     leaf_offset: np.ndarray
+    arrays: tuple[np.ndarray, ...]  # of the tree, as the kernel takes them
+
+    @classmethod
+    def of(cls, part: int, leaf_start: np.ndarray, leaf_offset: np.ndarray, tree: JoinTree) -> _Tree:
+        arrays = (
+            tree.scope_start, tree.scope, tree.left, tree.right, tree.drop_start, tree.drop, tree.start,
+            tree.axes, tree.offset, tree.sizes, tree.state_start, tree.home, tree.roots,
+        )  # fmt: skip
+        # Copies: some of these may be read-only and some not, and each mixture would be compiled anew.
+        return cls(part, leaf_start, leaf_offset, tuple(np.array(a) for a in arrays))
 
 
 @dataclass
@@ -76,7 +87,7 @@ class EStep:
 
     def __post_init__(self) -> None:
         """Count what is observed, find the parts."""
-        self._counts = observed_counts(self.graph, self.data)
+        self._counts = observed_counts(self.graph, self.data.states, self.data.counts)
         self._parts = HiddenParts.of(self.graph, self.data)
 
     @property
@@ -89,19 +100,38 @@ class EStep:
         return "exact" if self.oracle.kinds <= {"exact"} else "estimate"
 
     def __call__(self, log_tables: np.ndarray) -> Expected:
-        """One pass; the tables lie in factor order without gaps."""
-        counts = self._counts.copy()
+        """One pass over all rows; the tables lie in factor order without gaps."""
+        return self._pass(log_tables, self._counts.copy(), self._parts.weight)
+
+    def batches(self, size: int, rng: np.random.Generator) -> Iterator[Callable[[np.ndarray], Expected]]:
+        """The E-step of `size` rows at a time, in random order, its counts scaled to all rows."""
+        data = self.data
+        order = rng.permutation(len(data))
+        for begin in range(0, len(order), size):
+            chosen = order[begin : begin + size]
+            rows, which = np.unique(data.row_of[chosen], return_inverse=True)
+            weights = np.bincount(which.ravel(), data.row_weights[chosen], minlength=len(rows))
+            if weights.any():
+                yield partial(self._batch, rows, weights * (data.total / weights.sum()))
+
+    def _batch(self, rows: np.ndarray, weights: np.ndarray, log_tables: np.ndarray) -> Expected:
+        counts = observed_counts(self.graph, self.data.states[rows], weights)
+        return self._pass(log_tables, counts, self._parts.weights(rows, weights))
+
+    def _pass(self, log_tables: np.ndarray, counts: np.ndarray, weight: np.ndarray) -> Expected:
+        """Add the expected counts of the parts, each row with its weight, to those that are observed."""
+        log_tables = np.array(log_tables)  # kernels are compiled for arrays that may be written to
         seen = counts > 0
         total = float(counts[seen] @ log_tables[seen])
         if total == -np.inf:
             raise self._impossible_entry(log_tables)
-        for log_weight in self._pieces(log_tables, counts):
+        for log_weight in self._pieces(log_tables, weight, counts):
             total += log_weight
         if self._plan[2]:
-            graph = self.graph.with_states(self.graph.variables, log_tables.copy(), _first(self.graph))
+            graph = self.graph.with_states(self.graph.variables, log_tables, _first(self.graph))
             graph.memo = self._memo
             for p in self._plan[2]:
-                total += self._ask(p, graph, counts)
+                total += self._ask(p, graph, weight, counts)
         return Expected(total, counts)
 
     def _impossible_entry(self, log_tables: np.ndarray) -> DataError:
@@ -169,27 +199,23 @@ class EStep:
                 raise
             return None
         assert tree is not None  # a hopeless plan is refused above
-        return _Tree(p, tree, leaf_start, np.concatenate(leaf_offset))
+        return _Tree.of(p, leaf_start, np.concatenate(leaf_offset), tree)
 
-    def _pieces(self, log_tables: np.ndarray, counts: np.ndarray) -> list[float]:
+    def _pieces(self, log_tables: np.ndarray, weight: np.ndarray, counts: np.ndarray) -> list[float]:
         """Run the kernels piece by piece, add to `counts`, and return the log weight of each piece."""
-        joint, trees, _ = self._plan
+        trees = self._plan[1]
         with np.errstate(over="ignore"):
             tables = np.exp(log_tables)
         bounds, worth = self._bounds
-        jobs: list[Callable[[np.ndarray], tuple[float, int]]] = [
-            lambda into, b=b, e=e: self._enumerate(log_tables, tables, joint, b, e, into)  # type: ignore[misc]
-            for b, e in zip(bounds[:-1], bounds[1:], strict=True)
+        jobs: list[_Job] = [
+            partial(self._enumerate, log_tables, tables, weight, b, e) for b, e in pairwise(bounds)
         ]
         for item in trees:
             rows = int(self._parts.row_start[item.part + 1] - self._parts.row_start[item.part])
             cuts = np.linspace(0, rows, min(_PIECES, rows) + 1).astype(np.int64)
-            jobs += [
-                lambda into, item=item, b=b, e=e: self._climb(item, log_tables, b, e, into)  # type: ignore[misc]
-                for b, e in zip(cuts[:-1], cuts[1:], strict=True)
-            ]
+            jobs += [partial(self._climb, item, log_tables, weight, b, e) for b, e in pairwise(cuts)]
 
-        def run(job: Callable[[np.ndarray], tuple[float, int]]) -> tuple[float, int, np.ndarray]:
+        def run(job: _Job) -> tuple[float, int, np.ndarray]:
             into = np.zeros(len(counts))
             return (*job(into), into)
 
@@ -221,26 +247,30 @@ class EStep:
         return np.unique(cuts), pieces > 1
 
     def _enumerate(
-        self, log_tables: np.ndarray, tables: np.ndarray, joint: np.ndarray, first: int, last: int,
+        self, log_tables: np.ndarray, tables: np.ndarray, weight: np.ndarray, first: int, last: int,
         into: np.ndarray,
     ) -> tuple[float, int]:  # fmt: skip
         parts = self._parts
         return enumerate_parts(  # type: ignore[no-any-return]
             log_tables, tables, self.graph.variables.sizes, parts.hidden_start, parts.hidden,
-            parts.factor_start, parts.step_start, parts.step, parts.row_start, parts.weight,
-            parts.base_start, parts.base, joint, first, last, self.hard, into,
+            parts.factor_start, parts.step_start, parts.step, parts.row_start, weight,
+            parts.base_start, parts.base, self._plan[0], first, last, self.hard, into,
         )  # fmt: skip
 
     def _climb(
-        self, item: _Tree, log_tables: np.ndarray, first: int, last: int, into: np.ndarray
+        self,
+        item: _Tree,
+        log_tables: np.ndarray,
+        weight: np.ndarray,
+        first: int,
+        last: int,
+        into: np.ndarray,
     ) -> tuple[float, int]:
-        parts, tree, p = self._parts, item.tree, item.part
+        parts, p = self._parts, item.part
         begin = int(parts.row_start[p])
         log_weight, bad = sum_on_tree(
-            log_tables, parts.weight[begin + first : begin + last], parts.bases(p)[first:last],
-            parts.steps(p), item.leaf_start, item.leaf_offset, tree.scope_start, tree.scope, tree.left,
-            tree.right, tree.drop_start, tree.drop, tree.start, tree.axes, tree.offset, tree.sizes,
-            tree.state_start, tree.home, tree.roots, self.hard, into,
+            log_tables, weight[begin + first : begin + last], parts.bases(p)[first:last], parts.steps(p),
+            item.leaf_start, item.leaf_offset, *item.arrays, self.hard, into,
         )  # fmt: skip
         return log_weight, bad if bad < 0 else begin + first + bad
 
@@ -253,22 +283,25 @@ class EStep:
         made.CAPACITY = min(max(2 * len(self._parts) + 2, Memo.CAPACITY), _PLANS)  # type: ignore[misc]
         return made
 
-    def _ask(self, p: int, graph: FactorGraph, counts: np.ndarray) -> float:
+    def _ask(self, p: int, graph: FactorGraph, weights: np.ndarray, counts: np.ndarray) -> float:
         """Solve one part for all its rows by the chosen algorithm."""
         parts, factors = self._parts, self._parts.factors(p)
         some = graph.select(factors)
         entry = np.concatenate(
-            [np.arange(graph.table_start[a], graph.table_start[a] + graph.table_size[a]) for a in factors] or [np.empty(0, np.int64)]
+            [np.arange(graph.table_start[a], graph.table_start[a] + graph.table_size[a]) for a in factors]
+            or [np.empty(0, np.int64)]
         )
         near = np.zeros(len(graph.variables), dtype=bool)
         near[some.scope] = True
         inside = parts.variables(p)
         total = 0.0
         for row in range(int(parts.row_start[p]), int(parts.row_start[p + 1])):
+            weight = weights[row]
+            if weight == 0:
+                continue
             # Variables that no factor of the part mentions are pinned: they must not count their states.
             states = np.where(near, self.data.states[parts.example[row]], 0)
             states[inside] = -1
-            weight = parts.weight[row]
             if self.hard:
                 total += weight * self._ask_best(some, states, entry, row, weight, counts)
                 continue
@@ -287,7 +320,9 @@ class EStep:
             max_iter=budget.max_iter, tol=budget.tol, seconds=budget.seconds, seed=self.oracle.seed,
         )  # fmt: skip
         if found.assignment is None:
-            raise UnsupportedError(f"{found.algorithm} finds no best states; use junction-tree, or hard=false")
+            raise UnsupportedError(
+                f"{found.algorithm} finds no best states; use junction-tree, or hard=false"
+            )
         if found.log_z is not None:
             self.oracle.kinds.add(found.log_z.kind)
         chosen = np.where(states >= 0, states, found.assignment.indices)

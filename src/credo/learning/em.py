@@ -27,7 +27,6 @@ Sources: Dempster, Laird and Rubin 1977; Lauritzen 1995; Liang and Klein 2009 (s
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -65,7 +64,8 @@ class EM(Learner):
     >>> import credo
     >>> from credo.learning import fit
     >>> names = ["first", "second", "third"]
-    >>> start = credo.BayesNet.random({"coin": 2} | dict.fromkeys(names, 2), {n: ["coin"] for n in names}, seed=1)
+    >>> states = dict.fromkeys(["coin", *names], 2)
+    >>> start = credo.BayesNet.random(states, {name: ["coin"] for name in names}, seed=1)
     >>> throws = [[0, 0, 0]] * 40 + [[1, 1, 1]] * 40 + [[0, 0, 1], [1, 1, 0]] * 10
     >>> data = {name: [row[k] for row in throws] for k, name in enumerate(names)}
     >>> found = fit(start, data, "em", seed=0)
@@ -142,9 +142,7 @@ class EM(Learner):
     def _m_step(self, task: Task) -> MStep:
         if isinstance(task.model, BayesNet):
             return DirectedStep(
-                TableStep.of(
-                    task.model, prior=self.prior, tie=self.tie, fixed=self.fixed, unseen=self.unseen
-                )
+                TableStep.of(task.model, prior=self.prior, tie=self.tie, fixed=self.fixed, unseen=self.unseen)
             )
         oracle = Oracle(task.inference, task.inference_budget, task.seed)
         parameters = Parameters.of(task.model, tie=self.tie or None, fixed=self.fixed)
@@ -202,9 +200,7 @@ class _Climb:
     def __init__(self, em: EM, task: Task, m_step: MStep, e_step: EStep, rng: np.random.Generator) -> None:
         self.em, self.task, self.m_step, self.e_step, self.rng = em, task, m_step, e_step, rng
         self.clock = time.perf_counter()
-        self.held = (
-            None if task.validation is None else em._e_step(task, m_step, task.validation, hard=False)
-        )
+        self.held = None if task.validation is None else em._e_step(task, m_step, task.validation, hard=False)
 
     @property
     def kind(self) -> Kind:
@@ -247,14 +243,11 @@ class _Climb:
     def _improved(self, parameters: np.ndarray, found: Expected, memory: _Memory) -> np.ndarray:
         if self.em.batch is None or self.em.batch >= len(self.task.data):
             return self.m_step.maximise(found.counts, self.task.data.total, parameters)
-        for rows in self._batches():
-            part = self.em._e_step(self.task, self.m_step, rows)(self.m_step.log_tables(parameters))
-            counts = memory.mixed(part.counts * (self.task.data.total / rows.total), self.em.rate)
+        for batch in self.e_step.batches(self.em.batch, self.rng):
+            new = batch(self.m_step.log_tables(parameters))
+            counts = memory.mixed(new.counts, self.em.rate)
             parameters = self.m_step.maximise(counts, self.task.data.total, parameters)
         return parameters
-
-    def _batches(self) -> Iterator[Observations]:
-        return (rows for rows in self.task.data.batches(self.em.batch, self.rng) if rows.total > 0)
 
     def _record(self, path: _Path, parameters: np.ndarray, found: Expected) -> float:
         """Keep the numbers of one iteration; returns the change of the objective."""

@@ -27,10 +27,10 @@ from .data import MISSING, Observations
 __all__ = ["HiddenParts", "observed_counts"]
 
 _CHUNK = 1 << 14  # patterns treated together; bounds the memory
-_LARGEST_KEY = 2**62  # of a neighbourhood as one number
+_LARGEST_KEY = 62.0  # bits of a neighbourhood as one number
 
 
-def observed_counts(graph: FactorGraph, data: Observations) -> np.ndarray:
+def observed_counts(graph: FactorGraph, states: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Weighted counts of every table entry, in factor order without gaps, in one pass over the rows.
 
     A row counts for a factor if it observes the factor's whole scope.
@@ -38,7 +38,7 @@ def observed_counts(graph: FactorGraph, data: Observations) -> np.ndarray:
     first = _starts(graph.table_size)
     counts = np.zeros(int(first[-1]))
     w = graph.wiring
-    count_observed(data.states, data.counts, w.scope_start, w.scope, w.edge_stride, first[:-1], counts)
+    count_observed(states, weights, w.scope_start, w.scope, w.edge_stride, first[:-1], counts)
     return counts
 
 
@@ -59,18 +59,17 @@ class HiddenParts:
     example: np.ndarray  # (rows,) one of these observations, a distinct row of `data`
     base_start: np.ndarray  # (parts + 1,) slices of `base`
     base: np.ndarray  # (rows, factors) per part: entry of a factor with all hidden states 0
+    pair_from: np.ndarray  # (pairs,) a distinct row of `data` ...
+    pair_to: np.ndarray  # (pairs,) ... and one of the rows here that is a part of it
 
     @classmethod
     def of(cls, graph: FactorGraph, data: Observations) -> HiddenParts:
         """Find the parts of all rows."""
         members, rows_of = _find(graph, data)
-        touching = _touching(graph)
-        first = _starts(graph.table_size)
-        kind = np.int32 if first[-1] < 2**31 else np.int64
-        made = [
-            _Part.of(graph, data, touching, first, np.flatnonzero(mask), rows)
-            for mask, rows in zip(members, rows_of, strict=True)
-        ]
+        maker = _Maker(graph, data)
+        kind = np.int32 if maker.first[-1] < 2**31 else np.int64
+        made = [maker.part(np.flatnonzero(m), rows) for m, rows in zip(members, rows_of, strict=True)]
+        row_start = _starts([len(p.weight) for p in made])
 
         def joined(parts: list[np.ndarray], dtype: type = np.int64) -> np.ndarray:
             return np.concatenate([*parts, np.empty(0, dtype)]).astype(dtype)
@@ -84,11 +83,13 @@ class HiddenParts:
             joined([p.factor for p in made]),
             _starts([p.step.size for p in made]),
             joined([p.step.ravel() for p in made]),
-            _starts([len(p.weight) for p in made]),
+            row_start,
             joined([p.weight for p in made], np.float64),
             joined([p.example for p in made]),
             _starts([p.base.size for p in made]),
             joined([p.base.ravel() for p in made], kind),
+            joined(rows_of),
+            joined([p.which + begin for p, begin in zip(made, row_start, strict=False)]),
         )
 
     def __len__(self) -> int:
@@ -99,6 +100,21 @@ class HiddenParts:
         """Log2 of the joint states of each part."""
         logs = np.concatenate([[0.0], np.cumsum(np.log2(self.graph.variables.sizes[self.hidden]))])
         return np.diff(logs[self.hidden_start])
+
+    def weights(self, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        """The weights that these distinct rows of the data, each so often, would give."""
+        start, to = self._pairs
+        length = start[rows + 1] - start[rows]
+        place = np.repeat(start[rows] - (np.cumsum(length) - length), length)
+        found = to[place + np.arange(len(place))]
+        return np.bincount(found, np.repeat(counts, length), minlength=len(self.weight))
+
+    @cached_property
+    def _pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Slices of `pair_to` by distinct row of the data."""
+        order = np.argsort(self.pair_from, kind="stable")
+        counts = np.bincount(self.pair_from, minlength=len(self.data.states))
+        return _starts(counts), self.pair_to[order]
 
     def variables(self, p: int) -> np.ndarray:
         """Hidden variables of a part."""
@@ -136,46 +152,57 @@ class _Part:
     weight: np.ndarray
     example: np.ndarray
     base: np.ndarray
+    which: np.ndarray  # neighbourhood of each of the rows given
 
-    @classmethod
-    def of(
-        cls,
-        graph: FactorGraph,
-        data: Observations,
-        touching: tuple[np.ndarray, np.ndarray],
-        first: np.ndarray,
-        hidden: np.ndarray,
-        rows: np.ndarray,
-    ) -> _Part:
-        start, around = touching
-        factor = np.unique(np.concatenate([around[start[i] : start[i + 1]] for i in hidden]))
-        scopes = [graph.scope_of(int(a)) for a in factor]
-        near = np.setdiff1d(np.concatenate([*scopes, hidden]), hidden)
-        kept, weight = _distinct_neighbourhoods(graph, data, near, rows)
+
+class _Maker:
+    """Makes parts of one graph; holds the scratch arrays they share."""
+
+    def __init__(self, graph: FactorGraph, data: Observations) -> None:
+        w = graph.wiring
+        self.graph, self.data = graph, data
+        self.start, self.around = w.neighbour_start, w.edge_factor[w.neighbour_edge]
+        self.first = _starts(graph.table_size)
+        self.place = np.zeros(len(graph.variables), dtype=np.int64)
+
+    def part(self, hidden: np.ndarray, rows: np.ndarray) -> _Part:
+        """The part with these hidden variables, in these distinct rows."""
+        graph, w = self.graph, self.graph.wiring
+        factor = np.unique(
+            np.concatenate([self.around[self.start[i] : self.start[i + 1]] for i in hidden.tolist()])
+        )
+        arity = graph.scope_start[factor + 1] - graph.scope_start[factor]
+        edge = np.repeat(graph.scope_start[factor] - (np.cumsum(arity) - arity), arity)
+        edge += np.arange(len(edge))
+        owner, scope, stride = np.repeat(np.arange(len(factor)), arity), w.scope[edge], w.edge_stride[edge]
+        self.place[:] = -1
+        self.place[scope] = 0
+        self.place[hidden] = -1
+        near = np.flatnonzero(self.place == 0)
+        self.place[near] = np.arange(len(near))
+        outside = self.place[scope] >= 0
+        moves = np.zeros((len(near), len(factor)), dtype=np.int64)
+        moves[self.place[scope[outside]], owner[outside]] = stride[outside]
+        self.place[hidden] = np.arange(len(hidden))
         step = np.zeros((len(factor), len(hidden)), dtype=np.int64)
-        base = np.empty((len(kept), len(factor)), dtype=np.int64)
-        for f, (a, scope) in enumerate(zip(factor, scopes, strict=True)):
-            stride = graph.wiring.edge_stride[graph.scope_start[a] : graph.scope_start[a + 1]]
-            inside = np.isin(scope, hidden)
-            step[f, np.searchsorted(hidden, scope[inside])] = stride[inside]
-            base[:, f] = first[a] + data.states[np.ix_(kept, scope[~inside])] @ stride[~inside]
-        return cls(hidden, factor, step, weight, kept, base)
+        step[owner[~outside], self.place[scope[~outside]]] = stride[~outside]
+        kept, which = self._neighbourhoods(near, rows)
+        base = self.data.states[kept][:, near] @ moves + self.first[factor]
+        weight = np.bincount(which, self.data.counts[rows], minlength=len(kept))
+        return _Part(hidden, factor, step, weight, kept, base, which)
 
-
-def _distinct_neighbourhoods(
-    graph: FactorGraph, data: Observations, near: np.ndarray, rows: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """One row for each joint state of the neighbours, and the weight of all rows with it."""
-    sizes = graph.variables.sizes[near]
-    if np.log2(sizes).sum() < np.log2(_LARGEST_KEY):
-        key = np.zeros(len(rows), dtype=np.int64)
-        for i, size in zip(near, sizes, strict=True):
-            key = key * size + data.states[rows, i]
-    else:
-        found = np.ascontiguousarray(data.states[np.ix_(rows, near)])
-        key = found.view(np.dtype((np.void, found.itemsize * found.shape[1]))).ravel()
-    _, first, which = np.unique(key, return_index=True, return_inverse=True)
-    return rows[first], np.bincount(which.ravel(), data.counts[rows], minlength=len(first))
+    def _neighbourhoods(self, near: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """One row for each joint state of the neighbours, and which of them each row is."""
+        sizes = self.graph.variables.sizes[near]
+        if np.log2(sizes).sum() < _LARGEST_KEY:
+            key = np.zeros(len(rows), dtype=np.int64)
+            for i, size in zip(near.tolist(), sizes.tolist(), strict=True):
+                key = key * size + self.data.states[rows, i]
+        else:
+            found = np.ascontiguousarray(self.data.states[rows][:, near])
+            key = found.view(np.dtype((np.void, found.itemsize * found.shape[1]))).ravel()
+        _, first, which = np.unique(key, return_index=True, return_inverse=True)
+        return rows[first], which.ravel()
 
 
 def _find(graph: FactorGraph, data: Observations) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -221,12 +248,6 @@ def _bytes_of(packed: np.ndarray) -> np.ndarray:
     """Rows of bytes as one value each, which sorts much faster."""
     packed = np.ascontiguousarray(packed)
     return packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
-
-
-def _touching(graph: FactorGraph) -> tuple[np.ndarray, np.ndarray]:
-    """Slices of factors per variable."""
-    w = graph.wiring
-    return w.neighbour_start, w.edge_factor[w.neighbour_edge]
 
 
 def _starts(counts: list[int] | np.ndarray) -> np.ndarray:

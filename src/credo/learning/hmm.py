@@ -50,7 +50,7 @@ class _Options:
     unseen: Literal["keep", "refuse"]
 
 
-def baum_welch(
+def baum_welch(  # noqa: PLR0913, the options of one learner
     model: Any,
     x: Any,
     lengths: Any = None,
@@ -188,7 +188,7 @@ def _report(
 ) -> Fit:
     ends = np.array([c.objective[-1] if c.objective else -np.inf for c in climbs]) / rows
     trace = {"log_likelihood": np.array(best.log_likelihood) / rows, "restarts": ends}
-    notes = ()
+    notes: tuple[str, ...] = ()
     if len(climbs) > 1:
         notes = (f"the best of {len(climbs)} starts; their objectives per step: {ends.round(6).tolist()}",)
     value = Estimate(best.log_likelihood[-1], "exact") if best.log_likelihood else None

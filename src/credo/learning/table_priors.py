@@ -89,7 +89,7 @@ class Towards(TablePrior):
 
 @dataclass(frozen=True)
 class PerTable(TablePrior):
-    """Pseudo-counts by name of the child: a number, or an array of the table's shape; 0 where none is given."""
+    """Pseudo-counts by name of the child: a number or an array of the table's shape, by default 0."""
 
     name: ClassVar[str] = "per-table"
     counts: Mapping[str, Any]  # child name -> pseudo-counts

@@ -58,7 +58,7 @@ class HMM:
     >>> from credo.models.hmm import HMM
     >>> hmm = HMM([0.6, 0.4], [[0.7, 0.3], [0.4, 0.6]], Categorical([[0.1, 0.4, 0.5], [0.6, 0.3, 0.1]]))
     >>> round(hmm.log_likelihood([0, 1, 2]), 6)
-    -3.392862
+    -3.392872
     >>> path, score = hmm.decode([0, 1, 2])
     >>> path
     array([1, 0, 0])

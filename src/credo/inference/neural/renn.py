@@ -19,10 +19,11 @@ Beyond the source: restarts (the lowest free energy is returned), larger or othe
 that goes on from the beliefs with `gbp` or `bp`. `warm_start` takes the parameters of an earlier run with
 the same structure; `credo.infer_models` treats many models of one structure in one compiled program.
 
-The source's tables are met with `renn(project=false)` on grids and `renn(penalty=3, project=false)` on complete
-graphs: penalties 5 and 3 were chosen on other graphs than those of the tables, and once per family. With
-`stop=1e-5` a run ends after 50 to 110 steps, well before the minimum, as in the source. `polish=gbp` is the
-better setting: on grids its errors are those of a converged `gbp`, ten to a hundred times smaller.
+The source's cells that were tried are met within two of its standard deviations by `renn(project=false)` on
+grids and `renn(penalty=3, project=false)` on complete graphs; the penalties 5 and 3 were chosen once per
+family, on graphs of their own. With `stop=1e-5` a run ends after 50 to 110 steps, well before the minimum, as
+in the source. `polish=gbp` is the better setting: on grids its errors are those of a converged `gbp`, seven
+to a hundred times smaller. On complete graphs a lower free energy is not always a better answer.
 
 A step costs (roots) x (width x variables of a root)^2 x (residual layers), times the models.
 

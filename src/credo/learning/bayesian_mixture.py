@@ -1,0 +1,220 @@
+"""Mixtures by variational Bayes with the interface of scikit-learn, which is not needed for it."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Literal
+
+import numpy as np
+from scipy.special import logsumexp
+
+from ..core import check
+from ..core.errors import DataError, OptionError, QueryError
+from ..families.base import Conjugate, Emission
+from ..families.categorical import Categorical
+from ..families.gamma import Poisson
+from ..families.gaussian import Gaussian
+from ..families.gaussian_diagonal import DiagonalGaussian
+from .vb import VariationalFit
+from .vb_mixture import MixturePosterior, Prune, Weights, vb_mixture
+
+__all__ = ["BayesianMixture"]
+
+_KINDS = ("gaussian", "diagonal", "categorical", "poisson")
+
+
+class BayesianMixture:
+    """A mixture whose number of components is found by variational Bayes.
+
+    Parameters
+    ----------
+    components
+        How many components there may be at most; ones that the data do not need are removed.
+    family
+        Of a component: `"gaussian"` (full covariance), `"diagonal"`, `"categorical"`, `"poisson"`.
+    weights, concentration, prior, adapt, prune
+        The prior of the weights, its parameter, the conjugate prior of a component, hyper-parameters
+        to learn, and which components to remove; see `vb_mixture`.
+    restarts, max_iter, tol, seed
+        Random starts, when each of them stops, and their seed.
+
+    After `fit`, `posterior_` is the distribution over the parameters, `model_` the mixture with expected
+    ones, `weights_` and `components_` (how many are used) its parts, `fit_` the whole report and
+    `lower_bound_` the free energy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from credo.learning.bayesian_mixture import BayesianMixture
+    >>> rng = np.random.default_rng(0)
+    >>> x = np.concatenate([rng.normal(-5, 1, (50, 2)), rng.normal(5, 1, (50, 2))])
+    >>> mixture = BayesianMixture(components=6, concentration=0.01, seed=0).fit(x)
+    >>> mixture.components_, len(set(mixture.predict(x)[:50]))
+    (2, 1)
+    """
+
+    posterior_: MixturePosterior
+    fit_: VariationalFit
+
+    def __init__(
+        self,
+        components: int = 10,
+        *,
+        family: Literal["gaussian", "diagonal", "categorical", "poisson"] = "gaussian",
+        weights: Weights = "dirichlet",
+        concentration: float | None = None,
+        prior: Conjugate | None = None,
+        adapt: tuple[str, ...] = (),
+        prune: Prune = "unused",
+        restarts: int = 1,
+        max_iter: int = 1000,
+        tol: float = 1e-8,
+        seed: int | None = None,
+    ) -> None:
+        self.components = components
+        self.family = family
+        self.weights = weights
+        self.concentration = concentration
+        self.prior = prior
+        self.adapt = adapt
+        self.prune = prune
+        self.restarts = restarts
+        self.max_iter = max_iter
+        self.tol = tol
+        self.seed = seed
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The options, by name."""
+        names = inspect.signature(type(self).__init__).parameters
+        return {name: getattr(self, name) for name in names if name != "self"}
+
+    def set_params(self, **options: Any) -> BayesianMixture:
+        """Change options; returns the estimator itself."""
+        known = self.get_params()
+        for name, value in options.items():
+            if name not in known:
+                raise OptionError(f"BayesianMixture has no option '{name}'; its options are {sorted(known)}")
+            setattr(self, name, value)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        tags = InputTags(allow_nan=True)
+        return Tags(estimator_type="clusterer", target_tags=TargetTags(required=False), input_tags=tags)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "posterior_")
+
+    def fit(self, X: Any, y: Any = None) -> BayesianMixture:
+        """Learn from rows; `y` is not used."""
+        check.at_least("components", self.components, 1)
+        check.one_of("family", self.family, _KINDS)
+        rows = _table(X)
+        self.fit_ = vb_mixture(
+            _members(self.family, self.components, rows), rows, prior=self.prior,
+            concentration=self.concentration, weights=self.weights, adapt=tuple(self.adapt),
+            prune=self.prune, restarts=self.restarts, max_iter=self.max_iter, tol=self.tol, seed=self.seed,
+        )  # fmt: skip
+        self.posterior_ = self.fit_.posterior
+        return self
+
+    @property
+    def _found(self) -> MixturePosterior:
+        if not hasattr(self, "posterior_"):
+            raise QueryError("BayesianMixture: expected a fitted mixture; call fit first")
+        return self.posterior_
+
+    @property
+    def model_(self) -> Any:
+        """The mixture with expected parameters."""
+        return self._found.mean()
+
+    @property
+    def weights_(self) -> np.ndarray:
+        """Expected weights, (components,)."""
+        return self._found.mean_weights
+
+    @property
+    def components_(self) -> int:
+        """How many components are used."""
+        return len(self._found)
+
+    @property
+    def means_(self) -> np.ndarray:
+        """Expected means of Gaussian components, (components, d)."""
+        return self._found.components.mean().mean
+
+    @property
+    def lower_bound_(self) -> float:
+        """The free energy, below the log evidence of the data."""
+        _ = self._found
+        assert self.fit_.evidence is not None
+        return self.fit_.evidence.value
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probability of every component for every row, (rows, components)."""
+        return self._found.responsibilities(self._rows(X))[0]
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable component of every row."""
+        return self.predict_proba(X).argmax(axis=1)
+
+    def fit_predict(self, X: Any, y: Any = None) -> np.ndarray:
+        """Learn, and say to which component each row belongs."""
+        return self.fit(X).predict(X)
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Log predictive density of every row; rows with missing coordinates under expected parameters."""
+        rows = self._rows(X)
+        if self.family == "gaussian" and np.isnan(rows).any():
+            logs = self._found.mean().components.log_density(rows)
+            return logsumexp(np.log(self.weights_) + logs, axis=1)
+        return self._found.predictive(rows)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log predictive density of the rows."""
+        return float(self.score_samples(X).mean())
+
+    def sample(self, count: int = 1, *, seed: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """New rows and their components, under expected parameters."""
+        check.at_least("count", count, 1)
+        rng = np.random.default_rng(self.seed if seed is None else seed)
+        labels = rng.choice(self.components_, size=count, p=self.weights_)
+        return self._found.components.mean().sample(labels, rng), labels
+
+    def _rows(self, X: Any) -> np.ndarray:
+        return self._found.components.mean().rows(_table(X))
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self).__init__).parameters
+        shown = [f"{k}={v!r}" for k, v in self.get_params().items() if v is not defaults[k].default]
+        return f"BayesianMixture({', '.join(shown)})"
+
+
+def _table(X: Any) -> np.ndarray:
+    """Numbers of a data frame, an array or nested lists."""
+    try:
+        found = np.asarray(X.to_numpy(dtype=np.float64) if hasattr(X, "to_numpy") else X)
+    except (TypeError, ValueError):
+        raise DataError("data: expected numbers, got a column of another kind; encode it first") from None
+    if found.dtype.kind not in "iufb":
+        raise DataError(f"data: expected numbers, got {found.dtype}")
+    if not found.size:
+        raise DataError("data: expected at least one row, got none")
+    return found
+
+
+def _members(family: str, count: int, x: np.ndarray) -> Emission:
+    """Members of the kind wanted, in the shape of the data."""
+    if family == "poisson":
+        return Poisson(np.ones(count))
+    if family == "categorical":
+        top = int(np.nanmax(x)) if (~np.isnan(x)).any() else 0
+        return Categorical(np.full((count, max(top + 1, 2)), 1.0 / max(top + 1, 2)))
+    if x.ndim != 2:
+        raise DataError(f"data: expected shape (rows, columns), got {x.shape}")
+    d = x.shape[1]
+    if family == "diagonal":
+        return DiagonalGaussian(np.zeros((count, d)), np.ones((count, d)))
+    return Gaussian(np.zeros((count, d)), np.tile(np.eye(d), (count, 1, 1)))

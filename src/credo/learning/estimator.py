@@ -1,0 +1,46 @@
+"""What estimators in the manner of scikit-learn share; scikit-learn itself is not needed."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Self
+
+from ..core.errors import OptionError
+
+__all__ = ["Estimator"]
+
+
+class Estimator:
+    """Options are the arguments of the constructor, stored under their names; `fit` sets names with _."""
+
+    _kind = "density_estimator"
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The options, by name."""
+        names = inspect.signature(type(self).__init__).parameters
+        return {name: getattr(self, name) for name in names if name != "self"}
+
+    def set_params(self, **options: Any) -> Self:
+        """Change options; returns the estimator itself."""
+        known = self.get_params()
+        for name, value in options.items():
+            if name not in known:
+                raise OptionError(
+                    f"{type(self).__name__} has no option '{name}'; its options are {sorted(known)}"
+                )
+            setattr(self, name, value)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn asks of an estimator; it is there when this is called."""
+        from sklearn.utils import InputTags, Tags, TargetTags  # type: ignore[import-untyped]
+
+        return Tags(estimator_type=self._kind, target_tags=TargetTags(required=False), input_tags=InputTags())
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return any(name.endswith("_") and not name.startswith("_") for name in vars(self))
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self).__init__).parameters
+        shown = [f"{k}={v!r}" for k, v in self.get_params().items() if v is not defaults[k].default]
+        return f"{type(self).__name__}({', '.join(shown)})"

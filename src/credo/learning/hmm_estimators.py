@@ -1,0 +1,267 @@
+"""Hidden Markov models in the manner of scikit-learn: fit, predict, score, sample.
+
+    model = GaussianHMM(4, covariance="full", restarts=5, seed=0).fit(X, lengths)
+    states = model.predict(X, lengths)
+
+`X` is one array of rows with `lengths`, or a list of arrays, one per sequence. NaN is missing (-1 for
+symbols). What was learned is in `hmm_`, a `models.hmm.HMM`; how it went in `fit_`.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from ..core import check
+from ..core.errors import DataError, OptionError, QueryError
+from ..families.base import Emission
+from ..families.categorical import Categorical
+from ..families.gamma import Poisson
+from ..families.gaussian import Gaussian, TiedGaussian
+from ..families.gaussian_diagonal import DiagonalGaussian, SphericalGaussian
+from ..families.mixture import Mixture
+from ..models.hmm import HMM, HMMPrior
+from .base import Fit
+from .estimator import Estimator
+from .hmm import baum_welch
+
+__all__ = ["CategoricalHMM", "GaussianHMM", "PoissonHMM"]
+
+Covariance = Literal["full", "tied", "diagonal", "spherical"]
+
+
+class _HiddenMarkov(Estimator, abc.ABC):
+    """What the estimators share; final classes say what a state emits."""
+
+    states: int
+    prior: HMMPrior | None
+    restarts: int
+    max_iter: int
+    tol: float
+    seed: int | None
+    start: HMM | None
+    hmm_: HMM  # the model that was learned
+    fit_: Fit  # curves, status and log-likelihood of the training
+
+    @abc.abstractmethod
+    def _emission(self, X: Any) -> Emission:
+        """Members of the right shape, whatever their parameters."""
+
+    def _floor(self) -> float:
+        return 0.0
+
+    def fit(self, X: Any, lengths: Any = None) -> Self:
+        """Learn by Baum-Welch from random starts, or from `start`."""
+        check.at_least("states", self.states, 1)
+        check.at_least("restarts", self.restarts, 1)
+        first, seed = self.start, self.seed
+        if first is None:
+            size = int(self.states)
+            shape = HMM(np.full(size, 1 / size), np.full((size, size), 1 / size), self._emission(X))
+            rng = np.random.default_rng(seed)
+            first, seed = shape.perturbed(X, lengths, seed=rng), int(rng.integers(2**31))
+        elif not isinstance(first, HMM):
+            raise OptionError(f"start: expected an HMM, got {type(first).__name__}")
+        self.fit_ = baum_welch(
+            first, X, lengths, prior=self.prior, floor=self._floor(), restarts=self.restarts,
+            max_iter=self.max_iter, tol=self.tol, seed=seed,
+        )  # fmt: skip
+        self.hmm_ = self.fit_.model
+        return self
+
+    def _fitted(self) -> HMM:
+        if not hasattr(self, "hmm_"):
+            raise QueryError(f"this {type(self).__name__} is not fitted yet; call fit(X, lengths) first")
+        return self.hmm_
+
+    def predict(self, X: Any, lengths: Any = None) -> np.ndarray:
+        """The most probable path of hidden states, (positions,)."""
+        return self._fitted().decode(X, lengths)[0]
+
+    def predict_proba(self, X: Any, lengths: Any = None) -> np.ndarray:
+        """Probabilities of the hidden states given all data of the sequence, (positions, states)."""
+        return self._fitted().posterior(X, lengths).marginals
+
+    def decode(
+        self, X: Any, lengths: Any = None, algorithm: Literal["viterbi", "map"] = "viterbi"
+    ) -> tuple[float, np.ndarray]:
+        """Score and states; `"map"` takes the most probable state of every step.
+
+        The score is the log joint probability of data and path, or the expected number of right states.
+        """
+        check.one_of("algorithm", algorithm, ["viterbi", "map"])
+        model = self._fitted()
+        if algorithm == "viterbi":
+            path, value = model.decode(X, lengths)
+            return float(value.sum()), path
+        marginals = model.posterior(X, lengths).marginals
+        return float(marginals.max(axis=1).sum()), marginals.argmax(axis=1)
+
+    def score(self, X: Any, lengths: Any = None) -> float:
+        """Total log-likelihood."""
+        return self._fitted().log_likelihood(X, lengths)
+
+    def score_samples(self, X: Any, lengths: Any = None) -> tuple[float, np.ndarray]:
+        """Total log-likelihood, and the probabilities of the hidden states."""
+        found = self._fitted().posterior(X, lengths)
+        return float(found.log_likelihoods.sum()), found.marginals
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and hidden states of one new sequence."""
+        return self._fitted().sample(n_samples, seed=random_state)
+
+    def bic(self, X: Any, lengths: Any = None) -> float:
+        """Bayesian information criterion, -2 log-likelihood + parameters log(steps); lower is better."""
+        model = self._fitted()
+        data = model.sequences(X, lengths)
+        return -2 * model.log_likelihood(data) + model.n_parameters * float(np.log(len(data.rows)))
+
+    def aic(self, X: Any, lengths: Any = None) -> float:
+        """Akaike information criterion, -2 log-likelihood + 2 parameters; lower is better."""
+        model = self._fitted()
+        return -2 * model.log_likelihood(X, lengths) + 2 * model.n_parameters
+
+
+class GaussianHMM(_HiddenMarkov):
+    """Hidden Markov model with Gaussian rows, or with mixtures of Gaussians.
+
+    Parameters
+    ----------
+    states
+        How many hidden states.
+    covariance
+        `"full"`, `"tied"` (one for all states), `"diagonal"` or `"spherical"`.
+    components
+        Gaussians per state.
+    floor
+        Variances below this are raised to it.
+    prior
+        An `HMMPrior` for a MAP estimate.
+    restarts, max_iter, tol, seed
+        As of `baum_welch`.
+    start
+        An `HMM` to start from, instead of a random one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from credo.learning.hmm_estimators import GaussianHMM
+    >>> X = np.concatenate([np.zeros(20), np.full(20, 5.0), np.zeros(20)])[:, None]
+    >>> X = X + 0.1 * np.sin(np.arange(60.0))[:, None]
+    >>> hmm = GaussianHMM(2, seed=0).fit(X)
+    >>> np.flatnonzero(np.diff(hmm.predict(X)))
+    array([19, 39])
+    """
+
+    def __init__(
+        self,
+        states: int = 1,
+        *,
+        covariance: Covariance = "diagonal",
+        components: int = 1,
+        floor: float = 1e-6,
+        prior: HMMPrior | None = None,
+        restarts: int = 1,
+        max_iter: int = 100,
+        tol: float = 1e-6,
+        seed: int | None = None,
+        start: HMM | None = None,
+    ) -> None:
+        self.states, self.covariance, self.components, self.floor = states, covariance, components, floor
+        self.prior, self.restarts, self.max_iter, self.tol = prior, restarts, max_iter, tol
+        self.seed, self.start = seed, start
+
+    def _floor(self) -> float:
+        return self.floor
+
+    def _emission(self, X: Any) -> Emission:
+        check.one_of("covariance", self.covariance, ["full", "tied", "diagonal", "spherical"])
+        check.at_least("components", self.components, 1)
+        sample = X[0] if isinstance(X, (list, tuple)) and len(X) and isinstance(X[0], np.ndarray) else X
+        shape = np.shape(sample)
+        if len(shape) != 2:
+            raise DataError(f"data: expected rows of numbers, shape (rows, d), got shape {shape}")
+        mean = np.zeros((int(self.states * self.components), shape[1]))
+        parts: Emission
+        if self.covariance == "full":
+            parts = Gaussian(mean, np.broadcast_to(np.eye(shape[1]), (len(mean), shape[1], shape[1])))
+        elif self.covariance == "tied":
+            parts = TiedGaussian(mean, np.eye(shape[1]))
+        elif self.covariance == "diagonal":
+            parts = DiagonalGaussian(mean, np.ones_like(mean))
+        else:
+            parts = SphericalGaussian(mean, np.ones(len(mean)))
+        if self.components == 1:
+            return parts
+        return Mixture(np.full((self.states, self.components), 1 / self.components), parts)
+
+
+class CategoricalHMM(_HiddenMarkov):
+    """Hidden Markov model with symbols 0, 1, ...
+
+    Parameters
+    ----------
+    states
+        How many hidden states.
+    symbols
+        How many symbols there are; by default one more than the largest in the training data.
+    prior, restarts, max_iter, tol, seed, start
+        As of `GaussianHMM`.
+    """
+
+    def __init__(
+        self,
+        states: int = 1,
+        *,
+        symbols: int | None = None,
+        prior: HMMPrior | None = None,
+        restarts: int = 1,
+        max_iter: int = 100,
+        tol: float = 1e-6,
+        seed: int | None = None,
+        start: HMM | None = None,
+    ) -> None:
+        self.states, self.symbols, self.prior, self.restarts = states, symbols, prior, restarts
+        self.max_iter, self.tol, self.seed, self.start = max_iter, tol, seed, start
+
+    def _emission(self, X: Any) -> Emission:
+        symbols = self.symbols
+        if symbols is None:
+            parts = X if isinstance(X, (list, tuple)) and len(X) and isinstance(X[0], np.ndarray) else [X]
+            flat = np.concatenate([np.ravel(np.asarray(part, dtype=np.float64)) for part in parts])
+            if not len(flat) or np.isnan(flat).all():
+                raise DataError("data: expected at least one observed symbol, got none")
+            symbols = int(np.nanmax(flat)) + 1
+        check.at_least("symbols", symbols, 1)
+        return Categorical(np.full((int(self.states), symbols), 1 / symbols))
+
+
+class PoissonHMM(_HiddenMarkov):
+    """Hidden Markov model with counts.
+
+    Parameters
+    ----------
+    states
+        How many hidden states.
+    prior, restarts, max_iter, tol, seed, start
+        As of `GaussianHMM`.
+    """
+
+    def __init__(
+        self,
+        states: int = 1,
+        *,
+        prior: HMMPrior | None = None,
+        restarts: int = 1,
+        max_iter: int = 100,
+        tol: float = 1e-6,
+        seed: int | None = None,
+        start: HMM | None = None,
+    ) -> None:
+        self.states, self.prior, self.restarts, self.max_iter = states, prior, restarts, max_iter
+        self.tol, self.seed, self.start = tol, seed, start
+
+    def _emission(self, X: Any) -> Emission:
+        return Poisson(np.ones(int(self.states)))
