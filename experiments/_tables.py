@@ -64,7 +64,7 @@ class Table:
     cells: Sequence[Cell]
     measure: Callable[[Cell, Sequence[int]], Sequence[Measured]]
     repeats: int = 20  # as in the source
-    quick: Sequence[int] = (0,)  # positions of the cells of a quick run
+    quick: Sequence[int | Cell] = (0,)  # cells of a quick run: their positions, or smaller ones of its own
     quick_repeats: int = 2
     metrics: Sequence[str] = ()  # order of the metrics; empty: as they come
     form: str = ".3f"
@@ -72,7 +72,8 @@ class Table:
     def main(self, arguments: list[str] | None = None) -> None:
         """Run from the command line."""
         given = self._options().parse_args(arguments)
-        cells = [self.cells[c] for c in self.quick] if given.quick else list(self.cells)
+        small = [c if isinstance(c, Cell) else self.cells[c] for c in self.quick]
+        cells = small if given.quick else list(self.cells)
         repeats = given.repeats or (self.quick_repeats if given.quick else self.repeats)
         file = given.out / f"{self.name}.jsonl"
         if given.fresh:

@@ -7,7 +7,7 @@ import pytest
 
 import credo
 from conformance.oracle import Oracle
-from conformance.subjects import SUBJECTS, ask, on_zoo, promises, promising, takes, trials
+from conformance.subjects import SUBJECTS, ask, compiles, on_zoo, promises, promising, takes, trials
 from credo.core.errors import OptionError
 from credo.core.result import Estimate, Result, Status
 from zoo import ZOO, Case, case
@@ -90,7 +90,8 @@ CUT_SHORT = ({"max_iter": 0}, {"max_iter": 1}, {"max_iter": 3}, {"seconds": 0.0}
 def test_a_run_cut_short_keeps_its_word(spec: str, task: str, limits: dict):
     if not takes(spec, "sum" if task == "sum" else "max"):
         pytest.skip(f"{spec} does not take on this task")
-    for problem in map(case, ("grid 3x3", "grid with zeros", "three-way factors")):
+    names = ("grid 3x3",) if compiles(spec) else ("grid 3x3", "grid with zeros", "three-way factors")
+    for problem in map(case, names):
         chosen = {"sum": [], "max": problem.names, "some": problem.names[::2]}[task]
         result, truth = ask(spec, problem.graph, maximise=chosen, **limits), Oracle(problem)
         _check_kind(result.log_z, truth.marginal_map(chosen), "value")

@@ -25,69 +25,9 @@ from credo.kernels.gdd import (
     gradient,
     shift_tables,
 )
-from credo.structures import elimination_order
+from inference.gdd_models import TASKS, random_graph, random_question, ring_and_grid, truth_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::credo.core.errors.ConvergenceWarning")
-
-
-def joint_table(graph):
-    sizes = graph.variables.sizes.tolist()
-    weights = np.zeros(sizes)
-    for x in itertools.product(*map(range, sizes)):
-        weights[x] = sum(
-            float(graph.log_table(a)[tuple(x[i] for i in graph.scope_of(a))]) for a in range(graph.n_factors)
-        )
-    return weights
-
-
-def powered(table, heats, order):
-    """Eliminate the axes one by one in the given order."""
-    left = list(range(table.ndim))
-    for i in order:
-        k, w = left.index(i), heats[i]
-        top = table.max(axis=k)
-        if w > 0:
-            safe = np.where(top > -np.inf, top, 0.0)
-            with np.errstate(divide="ignore"):
-                top = safe + w * np.log(np.exp((table - np.expand_dims(safe, k)) / w).sum(axis=k))
-        table = top
-        left.pop(k)
-    return float(table)
-
-
-def truth_of(problem):
-    order = sorted(range(len(problem.levels)), key=lambda i: problem.levels[i])
-    return powered(joint_table(problem.graph), problem.temperatures, order)
-
-
-def random_graph(rng, zeros=0.0, n=None, widest=3):
-    n = int(rng.integers(1, 7)) if n is None else n
-    sizes = rng.integers(1, 4, n)
-    variables = {f"x{i}": int(s) for i, s in enumerate(sizes)}
-    factors = []
-    for _ in range(int(rng.integers(0, 2 * n + 1))):
-        scope = rng.permutation(n)[: int(rng.integers(0, min(widest, n) + 1))]
-        table = np.exp(1.5 * rng.standard_normal([sizes[i] for i in scope]))
-        table = np.where(rng.random(table.shape) < zeros, 0.0, table)
-        factors.append(credo.TableFactor([credo.Variable(f"x{i}", int(sizes[i])) for i in scope], table))
-    return FactorGraph([credo.Variable(k, s) for k, s in variables.items()], factors)
-
-
-def random_question(rng, graph, task):
-    names = graph.variables.names
-    if task == "sum":
-        return {}
-    if task == "max":
-        return {"maximise": "all"}
-    if task == "mixed":
-        return {"maximise": [n for n in names if rng.random() < 0.5]}
-    heats = {n: float(rng.choice([0.0, 0.3, 0.7, 1.0, 2.5])) for n in names}
-    if task == "fractional":
-        return {"temperatures": heats}
-    return {"temperatures": heats, "order": [names[i] for i in rng.permutation(len(names))]}
-
-
-TASKS = ["sum", "max", "mixed", "fractional", "any order"]
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -98,7 +38,7 @@ TASKS = ["sum", "max", "mixed", "fractional", "any order"]
 )
 def test_every_sweep_bounds_the_truth_and_never_rises(task, options):
     rng = np.random.default_rng(TASKS.index(task))
-    algorithm = GDD(smooth=False, **options)
+    algorithm = GDD(updates="blocks", smooth=False, **options)
     for k in range(40):
         graph = random_graph(rng, zeros=0.25 * (k % 2))
         _, problem = pose(graph, None, **random_question(rng, graph, task))
@@ -131,7 +71,7 @@ def test_every_sweep_bounds_the_truth_and_never_rises(task, options):
 @pytest.mark.parametrize("ibound", [0, 1])
 def test_cooling_maxima_bound_the_truth_at_every_sweep(ibound):
     rng = np.random.default_rng(13)
-    algorithm = GDD(ibound=ibound)
+    algorithm = GDD(updates="blocks", ibound=ibound)
     for k in range(30):
         graph = random_graph(rng, zeros=0.25 * (k % 2))
         task = ["mixed", "fractional", "any order"][k % 3]
@@ -172,7 +112,7 @@ def test_gradients_of_the_bound_match_finite_differences(ibound):
     rng = np.random.default_rng(3)
     graph = credo.datasets.ising_grid(3, seed=1).to_factor_graph()
     _, problem = pose(graph, None)
-    state = GDD(ibound=ibound).start(problem, rng)
+    state = GDD(updates="blocks", ibound=ibound).start(problem, rng)
     plan = state.plan
     weight = rng.uniform(0.2, 1.5, len(state.weight))
     shifts = rng.standard_normal(plan.n_shifts)
@@ -207,17 +147,6 @@ def test_gradients_of_the_bound_match_finite_differences(ibound):
             assert (ends[0] - ends[1]) / (2 * h) == pytest.approx(slope[q], abs=1e-7)
 
 
-def ring_and_grid(rng):
-    grid = [(r * 3 + c, r * 3 + c + 1) for r in range(3) for c in range(2)]
-    grid += [(r * 3 + c, r * 3 + c + 3) for r in range(2) for c in range(3)]
-    return FactorGraph.from_arrays(
-        np.full(9, 2),
-        (np.array(grid), rng.standard_normal((len(grid), 2, 2))),
-        (np.arange(9)[:, None], rng.standard_normal((9, 2))),
-        log=True,
-    )
-
-
 def dual_decomposition(graph, shifts_of):
     """(2.39) by plain loops: shifts_of[a, i] is added to variable i and subtracted from factor a."""
     node = {i: np.zeros(int(s)) for i, s in enumerate(graph.variables.sizes)}
@@ -240,7 +169,7 @@ def test_all_zero_weights_give_the_dual_decomposition_bound():
     rng = np.random.default_rng(5)
     graph = ring_and_grid(rng)
     _, problem = pose(graph, None, "all")
-    algorithm = GDD()
+    algorithm = GDD(updates="blocks")
     state = algorithm.start(problem, rng)
     for _ in range(4):
         plan = state.plan
@@ -267,7 +196,7 @@ def test_closed_forms_are_exact_minima_of_their_blocks():
     names = graph.variables.names
     for maximise in ("all", names[::2]):
         _, problem = pose(graph, None, maximise)
-        state = GDD(smooth=False).start(problem, rng)
+        state = GDD(updates="blocks", smooth=False).start(problem, rng)
         plan = state.plan
         shifts = rng.standard_normal(plan.n_shifts)
         tables = np.empty_like(state.base)
@@ -277,7 +206,7 @@ def test_closed_forms_are_exact_minima_of_their_blocks():
             gdd_sweep(
                 plan.regions, plan.separators, plan.edges, plan.axis_size, plan.maps, plan.members,
                 plan.entry_start, plan.entry_region, plan.entry_axis, state.weight, tables, shifts,
-                state.steps, state.paces, np.array([s]), 5, 0.0, plan.room_sizes,
+                state.steps, state.paces, np.array([s]), np.empty(0, dtype=np.int64), 5, 0.0, plan.room_sizes,
             )  # fmt: skip
             terms = np.empty(len(plan.regions))
             low = bound_of(plan.regions, plan.axis_size, state.weight, tables, terms)
@@ -297,7 +226,7 @@ def test_pairwise_sums_reach_the_tree_reweighted_optimum():
     """The minimum over shifts is TRW with rho = the weight of the end eliminated first (B4)."""
     graph = ring_and_grid(np.random.default_rng(8))
     _, problem = pose(graph, None)
-    algorithm = GDD(weights="uniform", fixed_weights=True)
+    algorithm = GDD(updates="blocks", weights="uniform", fixed_weights=True)
     state = algorithm.start(problem, np.random.default_rng(0))
     for _ in range(400):
         state, _ = algorithm.step(problem, state)
@@ -347,21 +276,24 @@ def reweighted_optimum(graph, rho):
 
 def test_matched_weights_approach_weighted_mini_buckets():
     graph = ring_and_grid(np.random.default_rng(9))
-    found = credo.infer(graph, "gdd(weights=matched, ibound=1)", max_iter=300).log_z.value
+    found = credo.infer(graph, "gdd(updates=blocks, weights=matched, ibound=1)", max_iter=300).log_z.value
     buckets = credo.infer(graph, "wmb(ibound=1)", max_iter=300).log_z.value
     assert found <= buckets + 0.05 * abs(buckets)
-    best = credo.infer(graph, "gdd(ibound=1)", max_iter=300).log_z.value
+    best = credo.infer(graph, "gdd(updates=blocks, ibound=1)", max_iter=300).log_z.value
     assert best <= buckets + 1e-3
 
 
+@pytest.mark.parametrize("updates", ["passes", "blocks"])
 @pytest.mark.parametrize("maximise", [(), "all", ["x0", "x4", "x8"]], ids=str)
-def test_larger_clusters_are_never_looser_and_the_largest_exact(maximise):
+def test_larger_clusters_are_never_looser_and_the_largest_exact(maximise, updates):
     for seed in range(3):
         graph = ring_and_grid(np.random.default_rng(seed))
         _, problem = pose(graph, None, maximise)
         truth = truth_of(problem)
         found = [
-            credo.infer(graph, f"gdd(ibound={k})", maximise=maximise, max_iter=200).log_z.value
+            credo.infer(
+                graph, f"gdd(ibound={k}, updates={updates})", maximise=maximise, max_iter=200
+            ).log_z.value
             for k in (1, 2, 3, 8)
         ]
         assert all(b <= a + 1e-3 for a, b in itertools.pairwise(found)), found
@@ -374,13 +306,14 @@ def test_trees_are_exact_after_a_sweep_whatever_is_asked():
     graph = FactorGraph.from_arrays(np.full(8, 3), (edges, 2 * rng.standard_normal((7, 3, 3))), log=True)
     for question in ({}, {"maximise": "all"}, {"temperatures": dict.fromkeys(graph.variables.names, 0.4)}):
         _, problem = pose(graph, None, **question)
-        found = credo.infer(graph, "gdd", max_iter=40, **question)
-        assert found.log_z.value == pytest.approx(truth_of(problem), abs=1e-7)
+        for spec in ("gdd", "gdd(updates=blocks)"):
+            found = credo.infer(graph, spec, max_iter=40, **question)
+            assert found.log_z.value == pytest.approx(truth_of(problem), abs=1e-7)
 
 
 def test_a_bound_that_meets_its_score_is_proven_optimal():
     graph = FactorGraph({"a": 2, "b": 3}, {("a", "b"): [[1, 2, 3], [4, 5, 9]], ("a",): [1, 2]})
-    result = credo.infer(graph, "gdd", maximise="all")
+    result = credo.infer(graph, "gdd(updates=blocks)", maximise="all")
     assert result.status is Status.OPTIMAL and result.log_z.kind == "exact"
     assert dict(result.assignment) == {"a": "1", "b": "2"}
     assert result.score.value == pytest.approx(np.log(18))
@@ -391,7 +324,7 @@ def test_no_sweep_at_all_still_bounds():
     graph = ring_and_grid(np.random.default_rng(1))
     for question in ({"max_iter": 0}, {"seconds": 0.0, "max_iter": 3}):
         for maximise in ((), "all", ["x1", "x2"]):
-            result = credo.infer(graph, "gdd", maximise=maximise, **question)
+            result = credo.infer(graph, "gdd(ibound=1)", maximise=maximise, **question)
             _, problem = pose(graph, None, maximise)
             assert result.log_z.value >= truth_of(problem) - 1e-9
             assert result.log_z.kind in ("upper", "exact")
@@ -399,7 +332,7 @@ def test_no_sweep_at_all_still_bounds():
 
 def test_contradictions_are_named():
     never = FactorGraph({"a": 2, "b": 2}, {("a",): [1, 0], ("a", "b"): [[0, 0], [1, 1]]})
-    for spec in ("gdd", "gdd(ibound=1)", "gdd(updates=joint)"):
+    for spec in ("gdd", "gdd(updates=blocks)", "gdd(ibound=1, updates=blocks)", "gdd(updates=joint)"):
         with pytest.raises(ZeroProbabilityError, match="its factors contradict each other"):
             credo.infer(never, spec)
 
@@ -427,12 +360,38 @@ def test_options_are_checked(options, message):
         GDD(**options)
 
 
+def test_the_result_of_large_sweeps_does_not_depend_on_the_number_of_threads(monkeypatch):
+    from credo.inference.bounds import gdd_blocks
+
+    monkeypatch.setattr(gdd_blocks, "_PARALLEL_FROM", 0)
+    monkeypatch.setattr(gdd_blocks, "_LEAST", 2)
+    graph = credo.datasets.ising_grid(6, seed=3).to_factor_graph()
+    for maximise in ((), "all"):
+        for ibound in (0, 2):
+            _, problem = pose(graph, None, maximise)
+            state = GDD(updates="blocks", ibound=ibound).start(problem, np.random.default_rng(0))
+            plan, found = state.plan, []
+            for threads in (1, 3):
+                changing = tuple(
+                    x.copy() for x in (state.weight, state.tables, state.shifts, state.steps, state.paces)
+                )
+                for backwards in (False, True):
+                    gdd_blocks.sweep_blocks(plan, changing, 5, 0.002, backwards=backwards, threads=threads)
+                found.append(changing)
+            for one, three in zip(*found, strict=True):
+                np.testing.assert_array_equal(one, three)
+            bound = bound_of(
+                plan.regions, plan.axis_size, found[0][0], found[0][1], np.empty(len(plan.regions))
+            )
+            assert bound + state.constant < state.best - 1
+
+
 def test_weights_always_sum_to_the_temperatures():
     graph = ring_and_grid(np.random.default_rng(2))
     heats = {n: 0.25 * (1 + i) for i, n in enumerate(graph.variables.names)}
     _, problem = pose(graph, None, (), heats)
     for options in ({}, {"ibound": 2}, {"weights": "matched"}, {"updates": "joint"}):
-        algorithm = GDD(**options)
+        algorithm = GDD(**({"updates": "blocks"} | options))
         state = algorithm.start(problem, np.random.default_rng(0))
         for _ in range(4):
             state, _ = algorithm.step(problem, state)
@@ -444,8 +403,9 @@ def test_weights_always_sum_to_the_temperatures():
 def test_regions_lie_one_after_another_in_elimination_order():
     graph = ring_and_grid(np.random.default_rng(2))
     _, problem = pose(graph, None, ["x3"])
-    state = GDD(ibound=2).start(problem, np.random.default_rng(0))
-    plan, rank = state.plan, elimination_order(graph, "weighted-min-fill", levels=problem.levels).rank
+    state = GDD(updates="blocks", ibound=2).start(problem, np.random.default_rng(0))
+    plan, rank = state.plan, state.plan.joins.order.rank
+    assert (np.diff(problem.levels[state.plan.joins.order.order]) >= 0).all()
     for row in plan.regions:
         ranks = rank[plan.axis_variable[row[AXIS] : row[AXIS_END]]]
         assert (np.diff(ranks) > 0).all()

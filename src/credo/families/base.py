@@ -170,6 +170,13 @@ class Family(Emission):
 
     def _summed(self, x: np.ndarray, weights: np.ndarray | None) -> Statistics:
         """Weighted sums of T over complete rows; bounded memory whatever the number of rows."""
+        total = self._totals(x, weights)
+        count = np.full(len(self), float(len(x))) if weights is None else weights.sum(axis=0)
+        base = self.log_base(x)
+        shared = base.sum() if weights is None else base @ weights
+        return Statistics(count, total, np.zeros(len(self)) + shared)
+
+    def _totals(self, x: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
         width = self.natural.shape[1]
         total = np.zeros((len(self), width))
         block = max(1, _ENTRIES // max(width, 1))
@@ -179,10 +186,7 @@ class Family(Emission):
                 total += statistics.sum(axis=0)
             else:
                 total += weighted_sums(weights[first : first + block], statistics)
-        count = np.full(len(self), float(len(x))) if weights is None else weights.sum(axis=0)
-        base = self.log_base(x)
-        shared = base.sum() if weights is None else base @ weights
-        return Statistics(count, total, np.zeros(len(self)) + shared)
+        return total
 
 
 class Conjugate(abc.ABC):

@@ -17,6 +17,7 @@ from .base import Family, Statistics, frozen, member_weights, numbers
 
 __all__ = ["Categorical"]
 
+_EXACT = 1e-14
 _SUM = 1e-6  # how far from 1 a row may sum before it is refused; it is divided by its sum
 
 
@@ -44,7 +45,8 @@ class Categorical(Family):
             raise ModelError(
                 f"probabilities: every row must sum to 1, got sums from {sums.min():g} to {sums.max():g}"
             )
-        self._p = frozen(found / sums[:, None])
+        # Rows that sum to one up to rounding are taken to the last digit.
+        self._p = frozen(np.where(np.abs(sums - 1.0) < _EXACT, 1.0, 1.0 / sums)[:, None] * found)
 
     @property
     def probabilities(self) -> np.ndarray:

@@ -132,7 +132,9 @@ class DirichletRows:
         """Random tables, (entries,)."""
         drawn = rng.standard_gamma(self._a)
         sums = self._sums(drawn)
-        return np.where(self.spread(sums) > 0, drawn / self.spread(np.where(sums > 0, sums, 1.0)), self.mean())
+        return np.where(
+            self.spread(sums) > 0, drawn / self.spread(np.where(sums > 0, sums, 1.0)), self.mean()
+        )
 
     def kl(self, other: DirichletRows) -> np.ndarray:
         """KL divergence of every row to the one of `other` at the same place, (rows,)."""

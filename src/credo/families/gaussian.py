@@ -14,11 +14,13 @@ import numpy as np
 
 from ..core.errors import ModelError
 from ..kernels.gaussian_density import dense_densities
+from ..kernels.weighted_sums import moment_sums
 from .base import Statistics, frozen, numbers
 from .gaussian_rows import LOG_2PI, GaussianRows, cholesky
 
 __all__ = ["Gaussian", "TiedGaussian"]
 
+_NARROW = 12  # up to this dimension sums of x x^T are faster without a matrix product
 _ASYMMETRY = 1e-8  # relative to the largest entry
 
 
@@ -79,6 +81,11 @@ class _FullGaussian(GaussianRows):
 
     def _second(self, matrices: np.ndarray) -> np.ndarray:
         return matrices.reshape(*matrices.shape[:-2], -1)
+
+    def _totals(self, x: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+        if weights is None or self.dimension > _NARROW:
+            return super()._totals(x, weights)
+        return moment_sums(weights, x)
 
     def _complete_density(self, x: np.ndarray) -> np.ndarray:
         constants = -0.5 * self.dimension * LOG_2PI - self._half_log_det

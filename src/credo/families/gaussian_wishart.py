@@ -21,7 +21,7 @@ from scipy.special import gammaln, multigammaln, psi
 from ..core.errors import DataError, ModelError
 from ..kernels.gaussian_density import dense_densities
 from .base import Conjugate, Statistics, numbers
-from .gaussian import Gaussian
+from .gaussian import Gaussian, TiedGaussian
 from .gaussian_rows import LOG_2PI, cholesky, number_rows
 
 __all__ = ["GaussianWishart"]
@@ -119,13 +119,20 @@ class GaussianWishart(Conjugate):
         return np.concatenate([first, -0.5 * second.reshape(len(self), -1), centred, last], axis=1)
 
     @property
+    def _mean_normaliser(self) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            return 0.5 * self.dimension * (LOG_2PI - np.log(self._strength))
+
+    @property
+    def _precision_normaliser(self) -> np.ndarray:
+        d, n = self.dimension, self._freedom
+        gammas = np.array([multigammaln(0.5 * value, d) for value in n])
+        return 0.5 * n * (self._log_scale + d * np.log(2.0)) + gammas
+
+    @property
     def log_normaliser(self) -> np.ndarray:
         """B(chi)."""
-        d, n = self.dimension, self._freedom
-        with np.errstate(divide="ignore"):
-            gauss = 0.5 * d * (LOG_2PI - np.log(self._strength))
-        gammas = np.array([multigammaln(0.5 * value, d) for value in n])
-        return gauss + 0.5 * n * (self._log_scale + d * np.log(2.0)) + gammas
+        return self._mean_normaliser + self._precision_normaliser
 
     @property
     def expected_log_det(self) -> np.ndarray:
@@ -181,15 +188,22 @@ class GaussianWishart(Conjugate):
         return GaussianWishart(centre, strength, prior._freedom + count, scatter)
 
     def log_density(self, members: Any) -> np.ndarray:
-        """Log density of means and precisions of Gaussian members, (members,)."""
+        """Log density of means and precisions of Gaussian members, (members,).
+
+        Tied members have one precision: under a prior with one member its density counts once, in equal
+        shares.
+        """
         prior = self.repeat(len(members))
         precisions = np.linalg.inv(members.covariances)
         log_det = np.linalg.slogdet(precisions)[1]
         gap = members.mean - prior._centre
         square = np.einsum("ki,kij,kj->k", gap, precisions, gap)
         trace = np.einsum("kij,kij->k", prior._scatter, precisions)
-        powers = 0.5 * (prior._freedom - self.dimension) * log_det
-        return powers - 0.5 * (trace + prior._strength * square) - prior.log_normaliser
+        gauss = 0.5 * (log_det - prior._strength * square) - prior._mean_normaliser
+        wishart = 0.5 * ((prior._freedom - self.dimension - 1) * log_det - trace)
+        wishart = wishart - prior._precision_normaliser
+        share = len(members) if isinstance(members, TiedGaussian) and len(self) == 1 else 1
+        return gauss + wishart / share
 
     def expected_log_density(self, x: Any) -> np.ndarray:
         """E[log N(x | m, L^-1)], (rows, members); 0 for rows that observe nothing."""

@@ -30,7 +30,7 @@ from ..core.progress import Progress
 from ..core.result import Assignment, Estimate, Result, Status
 from .base import Budget, Problem, algorithms, pose
 from .exact.tree import climb, machine_gigabytes
-from .race import Runner, as_maximum, entrants, fitting
+from .race import Runner, as_maximum, choose, entrants, fitting
 from .search.local_search import first_states
 
 __all__ = ["Bracket", "Step", "bracket", "tighten"]
@@ -216,8 +216,7 @@ class _Race:
             if not ready:
                 self.status = Status.OUT_OF_TIME
                 return
-            apart = self.apart
-            self.turn(max(ready, key=lambda r: r.expected(apart)))
+            self.turn(choose(ready, self.apart))
             bar.update(self.seconds - self.left, f"gap {self.apart:.4g}")
 
     def turn(self, runner: Runner) -> None:

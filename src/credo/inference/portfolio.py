@@ -28,6 +28,7 @@ from .race import fitting
 __all__ = ["Answer", "solve"]
 
 _ESTIMATORS = ("gbp", "bp", "bp(damping=0.5)", "mean-field")  # the first that settles is taken
+_QUICK = ("bp", "mean-field")  # without any time
 _FOR_BOUNDS = 0.4  # share of the time that goes to bounds where an estimate is asked for
 _DOWNWARDS = 3.0  # what all marginals cost, as a multiple of log Z alone
 _TOL = 1e-7  # change of a message at which an estimator has settled
@@ -159,17 +160,18 @@ class _Work:
         """Marginals and log Z by the first estimator that settles, else by the one that changed least."""
         ends = time.perf_counter() + seconds
         runs: list[tuple[float, Result]] = []
-        for k, spec in enumerate(_ESTIMATORS):
+        specs = _ESTIMATORS if seconds > 0 else _QUICK
+        for k, spec in enumerate(specs):
             left = max(0.0, ends - time.perf_counter())
             if runs and left == 0:
                 break
-            budget = Budget(max_iter=10**6, tol=_TOL, seconds=left / (len(_ESTIMATORS) - k))
+            budget = Budget(max_iter=10**6, tol=_TOL, seconds=left / (len(specs) - k))
             try:
                 result = algorithms.resolve(spec).run(self.problem, budget, self._rng)
             except (TooLargeError, UnsupportedError):
                 continue
             except ZeroProbabilityError:
-                if spec == _ESTIMATORS[-1] and not runs:
+                if spec == specs[-1] and not runs:
                     raise
                 continue
             result = replace(result, algorithm=spec)

@@ -19,15 +19,18 @@ import numpy as np
 
 from ..core.errors import TooLargeError
 from ..core.result import Result, Status
+from ..structures.elimination import is_narrow
 from .base import Algorithm, Budget, IterativeAlgorithm, Problem
 from .exact.tree import Limits, Prepared, prepare
+from .search.soft_consistency import SoftConsistency
 
-__all__ = ["Entrant", "Runner", "entrants", "fitting"]
+__all__ = ["Entrant", "Runner", "as_maximum", "choose", "entrants", "fitting"]
 
 _OPERATIONS = 27.5  # log2 of the operations exact inference does in a second
 _LEAST = 1e-3  # seconds: planning alone takes as long
 _GLANCE = 0.05  # effort of a first look at the width
 _HOPE = 4.0  # log2 of what a thorough search for an elimination order may gain over a glance
+_ZEROS = 15.0  # log2 of what dropping impossible states may gain
 _SEARCH = 0.2  # share of the gap a complete search is expected to close in its next turn
 _LEVEL = 0.05  # the same for a new level
 _LITTLE = 0.01  # share of the gap below which a turn was not worth its level
@@ -36,12 +39,15 @@ _MOST_TABLE = 20  # log2 of the largest joined table
 _COPIES = 4  # arrays of the size of all tables that a bound keeps
 _ENTRIES = 2e7  # of joined tables that a turn of one second is for
 _TOL = 1e-9  # relative change at which a bound has converged
+_RESUMABLE = (IterativeAlgorithm, SoftConsistency)  # what goes on from the state of a result
 _BOUNDLESS = 1e6  # what a gap counts for that is not finite
 
 
 def fitting(problem: Problem, seconds: float, memory_gb: float) -> Prepared | None:
     """The plan of exact inference if its forecast fits into the time and memory, else None."""
     affordable = _OPERATIONS + float(np.log2(max(seconds, _LEAST)))
+    if not is_narrow(problem.graph, affordable + _ZEROS, levels=problem.levels):
+        return None
     ready = None
     for effort, hope in ((_GLANCE, _HOPE), (1.0, 0.0)):
         try:
@@ -73,6 +79,7 @@ class Runner:
     spec: str = ""  # of the level, once it has begun
     state: Any = None  # of an iterative method that was cut
     rate: float = np.inf  # gain per second at the last turn; the untried go first
+    spent: float = 0.0  # seconds of all turns
     idle: int = 0  # turns in a row without a gain
     is_out: bool = False  # whether there is nothing more to try
     most: float = np.inf  # entries of a joined table that the memory allows
@@ -110,11 +117,15 @@ class Runner:
         budget = Budget(max_iter=10**9, tol=_TOL, seconds=seconds)
         if self.entrant.as_maximum:
             problem = as_maximum(problem)
-        if self.state is not None and isinstance(algorithm, IterativeAlgorithm):
-            found = algorithm.resume(problem, self.state, budget)
+        if isinstance(algorithm, _RESUMABLE):
+            found = (
+                algorithm.run(problem, budget, rng)
+                if self.state is None
+                else algorithm.resume(problem, self.state, budget)
+            )
+            self.state = found.state
         else:
             found = algorithm.run(problem, budget, rng)
-        self.state = found.state if isinstance(algorithm, IterativeAlgorithm) else None
         if not self.entrant.as_maximum:
             return found
         score = None if found.score is None else replace(found.score, kind="lower")
@@ -122,11 +133,12 @@ class Runner:
 
     def learn(self, status: Status, gain: float, seconds: float, gap: float) -> None:
         """What a turn says about the next one."""
-        self.rate = gain / max(seconds, 1e-6)
+        self.rate, self.spent = gain / max(seconds, 1e-6), self.spent + seconds
         self.idle = 0 if gain > 0 else self.idle + 1
         self.slice *= 2
         has_ended = status is not Status.OUT_OF_TIME
-        if not has_ended and not (self.state is not None and gain <= _LITTLE * gap):
+        may_climb = self.state is not None and gain <= _LITTLE * gap and not self.entrant.is_search
+        if not has_ended and not may_climb:
             return
         is_full = bool(self.entrant.sizes) and 2.0 ** self.entrant.sizes[self.level] >= self.most
         if self.level + 1 < len(self.entrant.levels) and not is_full:
@@ -135,6 +147,16 @@ class Runner:
             self.is_out = self.idle >= _IDLE
         else:
             self.is_out = has_ended or self.idle >= _IDLE
+
+
+def choose(ready: list[Runner], gap: float) -> Runner:
+    """Whose turn it is: the untried first, then half of the time for searches, else the most promising."""
+    searches = [r for r in ready if r.entrant.is_search]
+    if searches and not any(r.is_untried for r in ready):
+        others = sum(r.spent for r in ready if not r.entrant.is_search)
+        if sum(r.spent for r in searches) <= others:
+            ready = searches
+    return max(ready, key=lambda r: r.expected(gap))
 
 
 def as_maximum(problem: Problem) -> Problem:

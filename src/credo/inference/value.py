@@ -17,10 +17,12 @@ import numpy as np
 from ..core.errors import TooLargeError, ZeroProbabilityError
 from ..core.evidence import Restriction
 from ..core.result import Estimate
+from ..structures.elimination import is_narrow
 from .base import Budget, Problem
 
 __all__ = ["value_of"]
 
+_ZEROS = 15.0  # log2 of what dropping impossible states may gain
 _SWEEPS = 50  # of mean field, where the exact value is out of reach
 
 
@@ -43,6 +45,8 @@ def value_of(problem: Problem, states: np.ndarray, *, log2_operations: float = 3
     held = np.where(problem.temperatures == 0, states, -1)
     restriction = Restriction.to_states(problem.graph.variables, held)
     rest = replace(problem, graph=restriction.apply(problem.graph), query=(), samples=0, warm=None)
+    if not _may_fit(rest, log2_operations):
+        return _from_below(rest)
     try:
         ready = prepare(rest, 1.0)
         Limits(None, log2_operations).refuse(ready.forecast)
@@ -52,6 +56,13 @@ def value_of(problem: Problem, states: np.ndarray, *, log2_operations: float = 3
         return Estimate(-np.inf, "exact")
     except TooLargeError:
         return _from_below(rest)
+
+
+def _may_fit(rest: Problem, log2_operations: float) -> bool:
+    """Whether planning is worth its time; that of wide models takes long."""
+    graph, limit = rest.graph, log2_operations + _ZEROS
+    key = ("may fit", graph.structure_key, rest.levels.tobytes(), limit)
+    return bool(graph.memo.recall(key, lambda: is_narrow(graph, limit, levels=rest.levels)))
 
 
 def _from_below(rest: Problem) -> Estimate:

@@ -86,9 +86,9 @@ def weight_block(
 @jit
 def gdd_sweep(
     regions, separators, edges, axis_size, maps, members, entry_start, entry_region, entry_axis,
-    weight, tables, shifts, steps, paces, order, inner, floor, sizes,
+    weight, tables, shifts, steps, paces, order, variables, inner, floor, sizes,
 ):  # fmt: skip
-    """One block for every separator in `order`, then one for the weights of every variable if floor > 0."""
+    """One block for every separator in `order`, then one for the weights of each of `variables`."""
     axes, room = np.empty((2, len(axis_size))), np.empty(sizes[-1])
     for s in order:
         shift_block(
@@ -107,9 +107,8 @@ def gdd_sweep(
             axes,
             room,
         )
-    if floor > 0.0:
-        for i in range(len(entry_start) - 1):
-            weight_block(
-                regions, axis_size, weight, tables, paces, i, entry_start[i], entry_start[i + 1],
-                entry_region, entry_axis, floor, sizes, axes, room,
-            )  # fmt: skip
+    for i in variables:
+        weight_block(
+            regions, axis_size, weight, tables, paces, i, entry_start[i], entry_start[i + 1],
+            entry_region, entry_axis, floor, sizes, axes, room,
+        )  # fmt: skip

@@ -159,7 +159,9 @@ def two_pass(messages, start, theta, theta_start, kind, arm_start, arm_in, arm_o
         total = 0.0
         for place in range(len(order) - 1, -1, -1):
             u = order[place]
-            total += _collect(row, kind, arm_start, arm_in, arm_out, u, towards[u], start, theta, theta_start[u])
+            total += _collect(
+                row, kind, arm_start, arm_in, arm_out, u, towards[u], start, theta, theta_start[u]
+            )
         for r in roots:
             meet = 0.0
             for k in range(start[2 * r + 1] - start[2 * r]):

@@ -258,8 +258,8 @@ def _scaled(initial, step, durations, scores, cut):  # type: ignore[no-untyped-d
     steps, states = scores.shape
     longest = durations.shape[1]
     block = int(np.ceil(np.sqrt(steps)))
-    weights, shift = np.empty(scores.shape), np.empty(steps)
-    scaled_rows(np.ascontiguousarray(scores), weights, shift)
+    weights, shift = np.array(scores, order="C"), np.empty(steps)
+    scaled_rows(weights, shift)
     begin, ends, scale = np.empty(scores.shape), np.empty(scores.shape), np.empty(steps)
     kept = np.empty((-(-steps // block), states, longest))
     value = _forward(initial, step, durations, weights, shift, cut, begin, ends, scale, kept, block)

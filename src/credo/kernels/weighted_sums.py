@@ -6,7 +6,7 @@ import numpy as np
 
 from .jit import jit
 
-__all__ = ["weighted_sums"]
+__all__ = ["moment_sums", "weighted_sums"]
 
 _WIDE = 1 << 14  # entries of the result from which a library's matrix product is worth its threads
 
@@ -38,4 +38,43 @@ def weighted_sums(left: np.ndarray, right: np.ndarray) -> np.ndarray:
         return left.T @ right
     out = np.zeros((left.shape[1], right.shape[1]))
     _gather(np.ascontiguousarray(left), np.ascontiguousarray(right), out)
+    return out
+
+
+@jit
+def _moments(weights, x, out):
+    """Add the sums of weight (x, x x^T) to `out`, four rows at a time; nothing larger is ever stored."""
+    rows, d = x.shape
+    width = d + d * d
+    line = np.zeros((4, width))
+    for first in range(0, rows, 4):
+        size = min(4, rows - first)
+        for b in range(4):
+            for i in range(d):
+                v = x[first + b, i] if b < size else 0.0
+                line[b, i] = v
+                for j in range(d):
+                    line[b, d + i * d + j] = v * x[first + b, j] if b < size else 0.0
+        last = rows - 1
+        for k in range(weights.shape[1]):
+            p = weights[first, k]
+            q, r, s = (
+                weights[min(first + 1, last), k],
+                weights[min(first + 2, last), k],
+                weights[min(first + 3, last), k],
+            )
+            for i in range(width):
+                out[k, i] += p * line[0, i] + q * line[1, i] + r * line[2, i] + s * line[3, i]
+
+
+def moment_sums(weights: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Sums over rows of weight times (x, x x^T), shape (members, d + d^2).
+
+    Parameters
+    ----------
+    weights, x
+        Shapes (rows, members) and (rows, d).
+    """
+    out = np.zeros((weights.shape[1], x.shape[1] * (1 + x.shape[1])))
+    _moments(weights, np.ascontiguousarray(x), out)
     return out

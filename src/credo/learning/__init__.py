@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 from .base import Fit, Learner, fit, learners
+from .bayesian_mixture import BayesianMixture
+from .block_learner import Blocks
+from .block_training import train_blocks
 from .contrastive import ContrastiveDivergence
+from .counts import CountTables
 from .crf import ChainCRF, GraphCRF
 from .data import Observations
+from .em import EM
 from .ipf import IPF
 from .likelihood import MaximumLikelihood, log_likelihood
 from .priors import Elastic, Gaussian, Laplace
 from .pseudolikelihood import MaximumPseudolikelihood
+from .structure import chow_liu, mutual_information
+from .table_priors import BDeu, PerTable, Towards, Uniform
+from .vb import VariationalFit
+from .vb_factor_analysis import vb_factor_analysis
+from .vb_hmm import vb_hmm
+from .vb_mixture import vb_mixture
+from .vb_tables import VariationalBayes
 
 __all__ = [
+    "EM",
     "IPF",
+    "BDeu",
+    "BayesianMixture",
+    "Blocks",
     "ChainCRF",
     "ContrastiveDivergence",
+    "CountTables",
     "Elastic",
     "Fit",
     "Gaussian",
@@ -24,7 +41,18 @@ __all__ = [
     "MaximumLikelihood",
     "MaximumPseudolikelihood",
     "Observations",
+    "PerTable",
+    "Towards",
+    "Uniform",
+    "VariationalBayes",
+    "VariationalFit",
+    "chow_liu",
     "fit",
     "learners",
     "log_likelihood",
+    "mutual_information",
+    "train_blocks",
+    "vb_factor_analysis",
+    "vb_hmm",
+    "vb_mixture",
 ]

@@ -108,16 +108,21 @@ class BayesianMixture:
 
     def fit(self, X: Any, y: Any = None) -> BayesianMixture:
         """Learn from rows; `y` is not used."""
-        check.at_least("components", self.components, 1)
-        check.one_of("family", self.family, _KINDS)
-        rows = _table(X)
+        rows, members = self.members(X)
         self.fit_ = vb_mixture(
-            _members(self.family, self.components, rows), rows, prior=self.prior,
+            members, rows, prior=self.prior,
             concentration=self.concentration, weights=self.weights, adapt=tuple(self.adapt),
             prune=self.prune, restarts=self.restarts, max_iter=self.max_iter, tol=self.tol, seed=self.seed,
         )  # fmt: skip
         self.posterior_ = self.fit_.posterior
         return self
+
+    def members(self, X: Any) -> tuple[np.ndarray, Emission]:
+        """The data as an array, and members of the family in their shape."""
+        check.at_least("components", self.components, 1)
+        check.one_of("family", self.family, _KINDS)
+        rows = _table(X)
+        return rows, _members(self.family, self.components, rows)
 
     @property
     def _found(self) -> MixturePosterior:

@@ -36,7 +36,7 @@ from ..core.result import Samples
 from ..core.variable import Variables
 from .data_sources import MISSING, of_array, of_columns, of_rows, read_file
 
-__all__ = ["MISSING", "Observations", "read_columns"]
+__all__ = ["MISSING", "Observations"]
 
 _ENTRIES = 1 << 21  # table entries looked up at once when counting; bounds the memory
 

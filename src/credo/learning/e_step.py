@@ -23,7 +23,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..core.errors import DataError, TooLargeError, UnsupportedError
+from ..core.errors import DataError, TooLargeError, UnsupportedError, ZeroProbabilityError
 from ..core.evidence import Evidence
 from ..core.factor_graph import FactorGraph, Memo
 from ..core.result import Kind
@@ -82,6 +82,7 @@ class EStep:
     oracle: Oracle  # which inference, and its budget
     hard: bool = False  # best completions instead of expectations
     threads: int | None = None  # None: as many as the machine has
+    values_only: bool = False  # whether only the log weight is wanted, not the counts
     _parts: HiddenParts = field(init=False)
     _counts: np.ndarray = field(init=False)
 
@@ -155,10 +156,9 @@ class EStep:
         """Joint states of the enumerated parts (0 elsewhere), parts on trees, and parts that are asked."""
         parts = self._parts
         method = None if self.oracle.method is None else algorithms.resolve(self.oracle.method)
-        compiled = method is None or (
+        if method is not None and not (
             isinstance(method, JunctionTree) and method.propagation == "shafer-shenoy"
-        )
-        if not compiled:
+        ):
             return np.zeros(len(parts), dtype=np.int64), [], list(range(len(parts)))
         small = parts.log2_joint <= _ENUMERATED
         joint = np.where(small, np.round(2.0 ** np.minimum(parts.log2_joint, _ENUMERATED)), 0)
@@ -306,7 +306,8 @@ class EStep:
                 total += weight * self._ask_best(some, states, entry, row, weight, counts)
                 continue
             found = self.oracle.clamped(some, states, parts.number(row))
-            counts[entry] += weight * self.oracle.entries(found)
+            if not self.values_only:
+                counts[entry] += weight * self.oracle.entries(found)
             total += weight * self.oracle.log_z(found)
         return total
 
@@ -315,10 +316,13 @@ class EStep:
         counts: np.ndarray,
     ) -> float:  # fmt: skip
         budget = self.oracle.budget
-        found = infer(
-            graph, self.oracle.method, evidence=Evidence(states), maximise="all",  # type: ignore[arg-type]
-            max_iter=budget.max_iter, tol=budget.tol, seconds=budget.seconds, seed=self.oracle.seed,
-        )  # fmt: skip
+        try:
+            found = infer(
+                graph, self.oracle.method, evidence=Evidence(states), maximise="all",  # type: ignore[arg-type]
+                max_iter=budget.max_iter, tol=budget.tol, seconds=budget.seconds, seed=self.oracle.seed,
+            )  # fmt: skip
+        except ZeroProbabilityError:
+            raise _impossible(self._parts.number(row)) from None
         if found.assignment is None:
             raise UnsupportedError(
                 f"{found.algorithm} finds no best states; use junction-tree, or hard=false"

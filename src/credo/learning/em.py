@@ -81,7 +81,7 @@ class EM(Learner):
     restarts: int = 1  # runs in all; the best is returned
     hard: bool = False  # the best completion of each row instead of all
     batch: int | None = None  # rows per M-step of stepwise EM; None: all
-    rate: float = 0.7  # how fast stepwise EM forgets, above 0.5 and at most 1
+    rate: float = 0.6  # how fast stepwise EM forgets, above 0.5 and at most 1
     unseen: Unseen = "keep"  # parent states without expected counts: keep their values, uniform, or refuse
     tie: Any = ()  # networks: lists of names of children that share a table; others: as in likelihood
     fixed: tuple[Any, ...] = ()  # children (networks) or factors (others) that are not learned
@@ -148,9 +148,11 @@ class EM(Learner):
         parameters = Parameters.of(task.model, tie=self.tie or None, fixed=self.fixed)
         return UndirectedStep(parameters, prior_of(self.prior), oracle, self.steps)
 
-    def _e_step(self, task: Task, m_step: MStep, data: Observations, *, hard: bool | None = None) -> EStep:
+    def _e_step(self, task: Task, m_step: MStep, data: Observations, *, values_only: bool = False) -> EStep:
+        """For learning, or only to know the log-likelihood, all completions summed."""
         oracle = Oracle(task.inference, task.inference_budget, task.seed, warm=False)
-        return EStep(m_step.graph, data, oracle, self.hard if hard is None else hard, self.threads)
+        hard = self.hard and not values_only
+        return EStep(m_step.graph, data, oracle, hard, self.threads, values_only)
 
     def _start(
         self, m_step: MStep, task: Task, rng: np.random.Generator, k: int
@@ -200,7 +202,9 @@ class _Climb:
     def __init__(self, em: EM, task: Task, m_step: MStep, e_step: EStep, rng: np.random.Generator) -> None:
         self.em, self.task, self.m_step, self.e_step, self.rng = em, task, m_step, e_step, rng
         self.clock = time.perf_counter()
-        self.held = None if task.validation is None else em._e_step(task, m_step, task.validation, hard=False)
+        self.held: EStep | None = None
+        if task.validation is not None:
+            self.held = em._e_step(task, m_step, task.validation, values_only=True)
 
     @property
     def kind(self) -> Kind:
@@ -269,7 +273,7 @@ class _Climb:
 
     def plain(self, parameters: np.ndarray) -> float:
         """Log-likelihood per row, all completions summed."""
-        e_step = self.em._e_step(self.task, self.m_step, self.task.data, hard=False)
+        e_step = self.em._e_step(self.task, self.m_step, self.task.data, values_only=True)
         found = e_step(self.m_step.log_tables(parameters))
         return found.log_weight / self.task.data.total - self.m_step.log_z(parameters)
 

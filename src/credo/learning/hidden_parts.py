@@ -194,6 +194,7 @@ class _Maker:
     def _neighbourhoods(self, near: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """One row for each joint state of the neighbours, and which of them each row is."""
         sizes = self.graph.variables.sizes[near]
+        key: np.ndarray
         if np.log2(sizes).sum() < _LARGEST_KEY:
             key = np.zeros(len(rows), dtype=np.int64)
             for i, size in zip(near.tolist(), sizes.tolist(), strict=True):

@@ -104,8 +104,8 @@ class DirectedStep(MStep):
         near = sorted({*alike, *(j for i in alike for j in self._children(i))})
         names = ", ".join(f"'{self.graph.variables.names[i]}'" for i in alike[:5])
         return self.tables.perturbed(parameters, near, rng), (
-            f"hidden {'variable' if len(alike) == 1 else 'variables'} {names}: states were alike at the start,"
-            " and EM never separates such states: the tables around were perturbed at random"
+            f"states of {names}, which {'is' if len(alike) == 1 else 'are'} hidden, were alike at the start, "
+            "and EM never separates such states: the tables around were perturbed at random"
         )
 
     def _children(self, i: int) -> list[int]:

@@ -32,7 +32,8 @@ from ..core.variable import Variable, Variables
 from ..kernels.expected_counts import count_pairs
 from ..models.bayes_net import BayesNet
 from ..models.mrf import MarkovNet
-from .data import Observations, read_columns
+from .data import Observations
+from .data_sources import read_file
 
 __all__ = ["chow_liu", "mutual_information", "variables_of"]
 
@@ -114,6 +115,8 @@ def mutual_information(
 def variables_of(data: Any) -> Variables:
     """The variables of a table of data: one per column, with the states that occur, sorted.
 
+    Whole numbers are positions of states, as in all data: a column with 0 and 2 has three states.
+
     Examples
     --------
     >>> from credo.learning.structure import variables_of
@@ -122,42 +125,51 @@ def variables_of(data: Any) -> Variables:
     """
     if isinstance(data, (Observations, Samples)):
         return data.variables
+    in_file = isinstance(data, (str, os.PathLike))
     if isinstance(data, (str, os.PathLike)):
-        data = read_columns(data)
+        data = read_file(data)
     if hasattr(data, "columns") and hasattr(data, "__getitem__"):
         data = {str(name): data[name] for name in data.columns}
     if not isinstance(data, Mapping):
         raise DataError(
-            "data: expected a data frame, a mapping of columns, samples or a file; for an array give variables"
+            "data: expected a data frame, a mapping of columns, samples or a file; otherwise give variables"
         )
-    return Variables.of([Variable(str(name), _states(str(name), column)) for name, column in data.items()])
+    return Variables.of(
+        [Variable(str(name), _states(str(name), column, in_file)) for name, column in data.items()]
+    )
 
 
-def _states(name: str, column: Any) -> list[str]:
-    """Labels that occur in a column, numbers in numerical order."""
-    dtype = getattr(column, "dtype", None)
+def _states(name: str, column: Any, in_file: bool) -> int | list[str]:
+    """States that occur in a column: sorted labels, or a count where they are whole numbers from 0."""
+    dtype: Any = getattr(column, "dtype", None)
     if hasattr(dtype, "categories"):
         return [str(c) for c in dtype.categories]
-    found = {_label(v) for v in column if not _is_missing(v)}
+    found = {
+        v.strip() if in_file and isinstance(v, str) else v for v in column if not _is_missing(v, in_file)
+    }
     if not found:
         raise DataError(f"data: column '{name}': expected at least one value, got none; give variables")
+    if all(_is_index(v) for v in found):
+        return int(max(found)) + 1
+    labels = {str(v) for v in found}
     try:
-        return sorted(found, key=float)
+        return sorted(labels, key=float)
     except ValueError:
-        return sorted(found)
+        return sorted(labels)
 
 
-def _label(value: Any) -> str:
-    """Whole numbers without a decimal point, as labels of states are."""
-    if isinstance(value, (float, np.floating)) and float(value).is_integer():
-        return str(int(value))
-    return str(value).strip()
+def _is_index(value: Any) -> bool:
+    """Whether a value means the position of a state, as whole numbers do everywhere."""
+    is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    return is_number and value >= 0 and float(value).is_integer()
 
 
-def _is_missing(value: Any) -> bool:
+def _is_missing(value: Any, in_file: bool) -> bool:
     if isinstance(value, str):
-        return value.strip().lower() in ("", "na", "nan", "?", "null", "none")
-    return value is None or bool(value != value) or type(value).__name__ in ("NAType", "NaTType")
+        return in_file and value.strip().lower() in ("", "na", "nan", "?", "null", "none")
+    if isinstance(value, (float, np.floating)):
+        return bool(np.isnan(value))
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
 def _observations(data: Any, variables: Any, weights: Any) -> Observations:
@@ -239,7 +251,7 @@ class _Pairs:
         terms[used] = p[used] * np.log(p[used] / expected[used])
         found = np.add.reduceat(np.add.reduceat(terms, start[:-1], axis=0), start[:-1], axis=1)
         np.fill_diagonal(found, 0.0)
-        return np.asarray(np.maximum(found, 0.0))  # rounding may leave -1e-17
+        return np.asarray(np.maximum((found + found.T) / 2, 0.0))  # rounding may leave -1e-17
 
 
 def _spanning_forest(pairs: _Pairs, threshold: float | Literal["bic"], root: int) -> np.ndarray:

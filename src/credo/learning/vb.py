@@ -66,6 +66,10 @@ class VariationalModel(abc.ABC):
         """The step of the hyper-parameters, which `q` carries; none by default."""
         return q
 
+    def is_monotone(self) -> bool:
+        """Whether F must rise; not so where the E-step is approximate."""
+        return True
+
     def numbers(self, q: Any) -> dict[str, float]:
         """What the trace shall show after each step."""
         return {}
@@ -111,7 +115,12 @@ class Climb:
 
 
 def climb(
-    model: VariationalModel, start: Any, budget: Budget, rows: float, tick: Callable[[float], None], end: float
+    model: VariationalModel,
+    start: Any,
+    budget: Budget,
+    rows: float,
+    tick: Callable[[float], None],
+    end: float,
 ) -> Climb:
     """Alternate VB-E and VB-M; q is always the one whose free energy is the last of the curve."""
     found = Climb(start)
@@ -128,10 +137,10 @@ def climb(
             found.q = q
             gain = found.record(value, model.numbers(q))
             tick(value)
-            if gain < -_FALL * max(rows, abs(value)):
+            if gain < -_FALL * max(rows, abs(value)) and model.is_monotone():
                 found.status = Status.DIVERGED
                 return found
-            if gain < budget.tol * rows:
+            if abs(gain) < budget.tol * rows:
                 found.status = Status.CONVERGED
                 return found
             if time.perf_counter() > end:

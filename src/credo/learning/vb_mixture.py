@@ -168,7 +168,7 @@ def _best_weights(q: MixturePosterior) -> Dirichlet:
     return Dirichlet(np.tile([1.0, min(max(a, 1e-6), 1e6)], (len(q), 1)))
 
 
-def vb_mixture(
+def vb_mixture(  # noqa: PLR0913, the options of one call
     family: Emission,
     x: Any,
     *,

@@ -160,7 +160,12 @@ def best_symmetric(expected_log: np.ndarray) -> float:
 
 def check_prior(prior: Any, member: Emission) -> Any:
     """Refuse a prior that does not belong to the family of these members."""
-    wanted = {Categorical: Dirichlet, Poisson: Gamma, Gaussian: GaussianWishart, DiagonalGaussian: NormalGamma}
+    wanted = {
+        Categorical: Dirichlet,
+        Poisson: Gamma,
+        Gaussian: GaussianWishart,
+        DiagonalGaussian: NormalGamma,
+    }
     kind = wanted.get(type(member))
     if kind is None or not isinstance(prior, kind):
         name = "none" if kind is None else kind.__name__

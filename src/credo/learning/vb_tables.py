@@ -46,6 +46,7 @@ class TablePosterior:
     model: BayesNet  # the structure
     rows: DirichletRows  # in the order of `model.flat_tables`
     prior: DirichletRows  # in the same order
+    held: np.ndarray  # (entries,) whether an entry is not learned
 
     def concentration(self, child: str) -> np.ndarray:
         """Of the table of one variable, in its shape."""
@@ -56,11 +57,16 @@ class TablePosterior:
 
     def mean(self) -> BayesNet:
         """The network with expected tables; it predicts as the average over all tables does."""
-        return _made(self.model, self.rows.mean())
+        return self._made(self.rows.mean())
 
     def sample(self, rng: np.random.Generator) -> BayesNet:
         """A network with tables drawn at random."""
-        return _made(self.model, self.rows.sample(rng))
+        return self._made(self.rows.sample(rng))
+
+    def _made(self, tables: np.ndarray) -> BayesNet:
+        graph = self.model.to_factor_graph()
+        tables = np.where(self.held, self.model.flat_tables, tables)
+        return BayesNet.from_flat(self.model.variables, graph.scope_start, graph.scope, tables)
 
     def divergence(self) -> float:
         """KL to the prior."""
@@ -68,11 +74,6 @@ class TablePosterior:
 
     def __repr__(self) -> str:
         return f"TablePosterior({self.rows!r} of {self.model!r})"
-
-
-def _made(model: BayesNet, tables: np.ndarray) -> BayesNet:
-    graph = model.to_factor_graph()
-    return BayesNet.from_flat(model.variables, graph.scope_start, graph.scope, tables)
 
 
 def table_rows(model: BayesNet, prior: Any = "uniform(count=1)") -> DirichletRows:
@@ -105,22 +106,24 @@ class _Network(VariationalModel):
     """A network with its data."""
 
     e_step: EStep
-    held: np.ndarray  # (entries,) whether an entry is not learned
     adapts: bool
 
     def expect(self, q: TablePosterior) -> Expectation:
         logs = q.rows.expected_log
-        if self.held.any():
+        if q.held.any():
             with np.errstate(divide="ignore"):
-                logs = np.where(self.held, np.log(q.model.flat_tables), logs)
+                logs = np.where(q.held, np.log(q.model.flat_tables), logs)
         found = self.e_step(logs)
         return Expectation(found.log_weight, found.counts)
 
     def divergence(self, q: TablePosterior) -> float:
         return q.divergence()
 
+    def is_monotone(self) -> bool:
+        return self.e_step.kind() == "exact"
+
     def maximise(self, statistics: np.ndarray, q: TablePosterior) -> TablePosterior:
-        counts = np.where(self.held | (q.prior.concentration == 0), 0.0, statistics)
+        counts = np.where(q.held | (q.prior.concentration == 0), 0.0, statistics)
         return replace(q, rows=q.prior.posterior(counts))
 
     def adapt(self, q: TablePosterior) -> TablePosterior:
@@ -130,7 +133,7 @@ class _Network(VariationalModel):
         new = q.prior.concentration.copy()
         for i, size in enumerate(q.model.variables.sizes):
             mine = slice(int(graph.table_start[i]), int(graph.table_start[i] + graph.table_size[i]))
-            if not self.held[mine].any():
+            if not q.held[mine].any():
                 new[mine] = np.where(new[mine] > 0, best_symmetric(logs[mine].reshape(-1, size)), 0.0)
         return replace(q, prior=q.prior.with_concentration(new))
 
@@ -175,7 +178,9 @@ class VariationalBayes(Learner):
     def why_not(self, task: Task) -> str | None:
         """Networks only."""
         if not isinstance(task.model, BayesNet):
-            return f"it learns the tables of a BayesNet, got {type(task.model).__name__}; use em or likelihood"
+            return (
+                f"it learns the tables of a BayesNet, got {type(task.model).__name__}; use em or likelihood"
+            )
         return None
 
     def run(self, task: Task, rng: np.random.Generator) -> Fit:
@@ -203,8 +208,8 @@ class VariationalBayes(Learner):
         step = TableStep.of(task.model, fixed=self.fixed)
         oracle = Oracle(task.inference, task.inference_budget, task.seed, warm=False)
         e_step = EStep(task.model.to_factor_graph(), task.data, oracle)
-        problem = _Network(e_step, step.held, self.adapt)
-        blank = TablePosterior(task.model, prior, prior)
+        problem = _Network(e_step, self.adapt)
+        blank = TablePosterior(task.model, prior, prior, step.held)
         notes: list[str] = []
 
         def start(number: int) -> TablePosterior:
@@ -227,9 +232,7 @@ class VariationalBayes(Learner):
         )
 
 
-def _first(
-    step: TableStep, task: Task, rng: np.random.Generator, how: str
-) -> tuple[np.ndarray, str | None]:
+def _first(step: TableStep, task: Task, rng: np.random.Generator, how: str) -> tuple[np.ndarray, str | None]:
     if how == "random":
         return step.random(rng), None
     if how == "given":
@@ -253,7 +256,7 @@ def _fit(best: Climb, ends: np.ndarray, task: Task, seconds: float) -> Variation
 
 
 def _without_unused(task: Task, found: VariationalFit) -> Task | None:
-    """The task without the states of hidden variables that nearly no row is expected in; None if all are used."""
+    """The task without hidden states in which nearly no row is expected; None if all are used."""
     q, old = found.posterior, found.posterior.model
     counts = q.rows.concentration - q.prior.concentration
     graph, tables = old.to_factor_graph(), found.model.tables

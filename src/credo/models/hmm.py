@@ -151,10 +151,17 @@ class HMM:
 
     def _smooth(self, part: Sequences, first: int, domain: Domain) -> Any:
         """Forward-backward of some sequences; the first one is number `first` of the user's."""
-        scores = self._emission.log_density(part.rows)
-        found = smooth_chains(self._start, self._transition, scores, part.start, logs=domain == "log")
+        emit = self._emission.log_density
+        found = smooth_chains(
+            self._start,
+            self._transition,
+            emit(part.rows),
+            part.start,
+            logs=domain == "log",
+            again=None if domain == "log" else lambda rows: emit(part.rows[rows]),
+        )
         if not np.isfinite(found.log_z).all():
-            self._refuse(scores, part, first)
+            self._refuse(emit(part.rows), part, first)
         return found
 
     def _refuse(self, scores: np.ndarray, part: Sequences, first: int = 0) -> None:

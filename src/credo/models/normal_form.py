@@ -11,13 +11,13 @@ as the graph's diameter. Graphs with cycles are refused.
 
     p(x) = (1/Z) prod_blocks theta(x_in, x_out) prod_sources theta(x_out),   arms of a diverter being equal
 
-Z is 1 when no diverter is entered by more than one branch; it is a constant for product spaces, and depends on the
-matrices where several learned blocks meet in a diverter (the separable form).
+Z is 1 when no diverter is entered by more than one branch; it is a constant for product spaces, and depends
+on the matrices where several learned blocks meet in a diverter (the separable form).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal
@@ -28,12 +28,12 @@ from ..core import check
 from ..core.errors import EvidenceError, ModelError, QueryError, ZeroProbabilityError
 from ..core.factor_graph import FactorGraph
 from ..core.result import Samples
-from ..core.variable import Variable, Variables
+from ..core.variable import Variables
 from ..kernels.normal_form import flood, sample_states, two_pass
 from .normal_form_evidence import likelihoods
-from .normal_form_messages import Messages
-from .normal_form_parts import Block, Diverter, Part, Source
-from .normal_form_wiring import NormalFormWiring, check_parts
+from .normal_form_messages import Messages, started
+from .normal_form_parts import Block, Diverter, Part, Source, cut
+from .normal_form_wiring import NormalFormWiring, check_parts, joined
 
 __all__ = ["Block", "Diverter", "NormalForm", "Source"]
 
@@ -99,7 +99,7 @@ class NormalForm:
     def terminals(self) -> tuple[str, ...]:
         """Branches with an open end."""
         is_open = (self._wiring.tail < 0) | (self._wiring.head < 0)
-        return tuple(self._branches.names[i] for i in np.flatnonzero(is_open))
+        return tuple(self._branches.names[int(i)] for i in np.flatnonzero(is_open))
 
     def part(self, name: str) -> Part:
         """A part by name."""
@@ -140,7 +140,9 @@ class NormalForm:
                 raise ModelError(f"{new.name}: expected a matrix of shape {shape}, got {new.theta.shape}")
         return made
 
-    def randomised(self, seed: int | np.random.Generator | None = None, concentration: float = 1.0) -> NormalForm:
+    def randomised(
+        self, seed: int | np.random.Generator | None = None, concentration: float = 1.0
+    ) -> NormalForm:
         """The same graph with every learnable row drawn from a symmetric Dirichlet distribution."""
         rng = np.random.default_rng(seed)
         shapes = {name: self.parameters[name].shape for name in self.learnable}
@@ -165,22 +167,8 @@ class NormalForm:
         >>> chain.tap("X").messages({"X tap": [[0.9, 0.1]]}).beliefs["Y"]
         array([[0.9, 0.1]])
         """
-        i = self._branches.position(branch)
-        name = name or f"{branch} tap"
-        other = f"{branch}'"
-        while other in self._branches or other == name:
-            other += "'"
-        domain = self._branches.domains[i]
-        branches = [*self._branches, Variable(other, domain), Variable(name, domain)]
-        if self._wiring.head[i] < 0 <= self._wiring.tail[i]:
-            parts = [part.renamed(branch, other, entering=False) for part in self._parts]
-            diverter = Diverter(other, (branch, name), name=f"=({branch}, {name})")
-        else:
-            parts = [part.renamed(branch, other, entering=True) for part in self._parts]
-            diverter = Diverter(branch, (other, name), name=f"=({branch}, {name})")
-        # Names made from branches must not change with them: they are what matrices are kept under.
-        parts = [replace(new, name=old.name) for new, old in zip(parts, self._parts, strict=True)]
-        return NormalForm(branches, [*parts, diverter])
+        is_end = self._wiring.head[self._branches.position(branch)] < 0
+        return NormalForm(*cut(self._branches, self._parts, branch, name or f"{branch} tap", bool(is_end)))
 
     @cached_property
     def _theta(self) -> tuple[np.ndarray, np.ndarray]:
@@ -236,8 +224,9 @@ class NormalForm:
         Parameters
         ----------
         evidence
-            Branch -> a state, a state per sample (-1 or None where missing), or likelihoods (samples, states);
-            also a data frame or `Samples`. Or the `Messages` of `open_messages`, which saves reading it again.
+            Branch -> a state, a state per sample (-1 or None where missing), or likelihoods
+            (samples, states); also a data frame or `Samples`. Or the `Messages` of `open_messages`, which
+            saves reading it again.
         schedule
             "two-pass" goes to a root and back; "flooding" sends all messages at once, `steps` times.
         steps
@@ -257,27 +246,12 @@ class NormalForm:
             log_z = two_pass(flat, *parts, w.order, w.towards, w.roots) + given.log_z
             self._refuse_impossible(log_z)
             return Messages(self, flat, log_z, given.observed)
-        flat, new = self._started(flat, start), flat
+        flat, new = started(w, flat, start), flat
         for _ in range(self.diameter if steps is None else steps):
             flood(flat, new, *parts)
             flat, new = new, flat
         found = Messages(self, flat, given.log_z, given.observed)
-        return replace(found, log_z=given.log_z + _bethe(found))
-
-    def _started(self, flat: np.ndarray, start: np.ndarray | None) -> np.ndarray:
-        """A copy of messages where those not from open ends are replaced by given ones."""
-        if start is None:
-            return flat.copy()
-        if np.shape(start) != flat.shape or not (np.asarray(start) >= 0).all():
-            raise QueryError(f"start: expected {flat.shape} non-negative numbers, got {np.shape(start)}")
-        started = np.array(start, dtype=np.float64)
-        edges = self._wiring.message_start
-        for d in range(len(edges) - 1):
-            piece = started[:, edges[d] : edges[d + 1]]
-            piece /= np.maximum(piece.sum(axis=1, keepdims=True), np.finfo(float).tiny)
-        for d in self._wiring.open_messages:
-            started[:, edges[d] : edges[d + 1]] = flat[:, edges[d] : edges[d + 1]]
-        return started
+        return replace(found, log_z=given.log_z + found.settled_log_z())
 
     def _refuse_impossible(self, log_z: np.ndarray) -> None:
         bad = np.flatnonzero(np.isneginf(log_z))
@@ -298,7 +272,7 @@ class NormalForm:
         return self.messages(evidence).log_z - self.log_z
 
     def sample(self, count: int, seed: int | None = None, evidence: Any = None) -> Samples:
-        """Exact joint samples of all variables: a state at a root, then outwards through blocks and diverters.
+        """Exact joint samples of all variables: a state at a root, then outwards through all parts.
 
         Parameters
         ----------
@@ -325,19 +299,7 @@ class NormalForm:
     @cached_property
     def variable_of(self) -> dict[str, str]:
         """Branch -> variable; branches joined by diverters are one variable, named like the first of them."""
-        leader = {name: name for name in self._branches.names}
-
-        def find(name: str) -> str:
-            while leader[name] != name:
-                name = leader[name]
-            return name
-
-        place = self._branches.position
-        for part in self._parts:
-            if isinstance(part, Diverter):
-                arms = sorted((find(name) for name in part.inputs + part.outputs), key=place)
-                leader.update({name: arms[0] for name in arms})
-        return {name: find(name) for name in self._branches.names}
+        return joined(self._branches, self._parts)
 
     @cached_property
     def variables(self) -> Variables:
@@ -350,17 +312,12 @@ class NormalForm:
 
     @cached_property
     def _factor_graph(self) -> FactorGraph:
-        position = self.variables.position
         tables = [part for part in self._parts if not isinstance(part, Diverter)]
-        scopes = [[position(self.variable_of[x]) for x in part.inputs + part.outputs] for part in tables]
+        scopes = [[self.variable_of[x] for x in part.inputs + part.outputs] for part in tables]
         scope_start = np.concatenate([[0], np.cumsum([len(s) for s in scopes])]).astype(np.int64)
-        scope = np.array([i for s in scopes for i in s], dtype=np.int64)
+        scope = self.variables.positions([name for s in scopes for name in s])
         with np.errstate(divide="ignore"):
-            logs = np.log(np.concatenate([*(part.theta.ravel() for part in tables), np.zeros(0)]))
-        return FactorGraph.from_flat(self.variables, scope_start, scope, logs)
-
-    def __iter__(self) -> Iterator[Part]:
-        return iter(self._parts)
+            return FactorGraph.from_flat(self.variables, scope_start, scope, np.log(self._theta[0]))
 
     def __repr__(self) -> str:
         counts = [sum(isinstance(p, kind) for p in self._parts) for kind in (Block, Source, Diverter)]
@@ -369,24 +326,3 @@ class NormalForm:
             f"NormalForm({len(self._branches)} branches, {counts[0]} blocks, {counts[1]} sources, "
             f"{counts[2]} diverters; terminals {shown or 'none'})"
         )
-
-
-def _bethe(messages: Messages) -> np.ndarray:
-    """Log weight from settled messages: what meets in every part, less what meets on every inner branch."""
-    graph, w = messages.graph, messages.graph.wiring
-    total = np.zeros(len(messages))
-    meet: Any
-    with np.errstate(divide="ignore"):
-        for u, part in enumerate(graph.parts):
-            if isinstance(part, Diverter):
-                arms = w.arm_in[w.arm_start[u] : w.arm_start[u + 1]]
-                meet = np.prod([messages._message(int(d)) for d in arms], axis=0).sum(axis=1)
-                total += np.log(meet)
-            else:
-                total += messages.local(part.name)
-        for i in range(len(graph.branches)):
-            inner = int(w.tail[i] >= 0) + int(w.head[i] >= 0)
-            if inner != 1:
-                meet = (messages._message(2 * i) * messages._message(2 * i + 1)).sum(axis=1)
-                total += np.log(meet) if inner == 0 else -np.log(meet)
-    return total

@@ -69,7 +69,8 @@ def likelihoods(
         if not single:
             if rows is not None and len(table) != rows:
                 raise EvidenceError(
-                    f"evidence: '{owner}' has {rows} samples and '{name}' has {len(table)}; expected one number"
+                    f"evidence: '{owner}' has {rows} samples and '{name}' has {len(table)}; "
+                    "expected one number for all"
                 )
             rows, owner = len(table), name
         tables[i] = np.maximum(table, floor) if floor else table
@@ -114,7 +115,9 @@ def _missing(value: Any) -> bool:
 
 
 def _index(variable: Variable, value: Any) -> int:
-    if _missing(value) or (isinstance(value, (int, np.integer)) and value == -1 and "-1" not in variable.states):
+    if _missing(value) or (
+        isinstance(value, (int, np.integer)) and value == -1 and "-1" not in variable.states
+    ):
         return -1
     return variable.index(value)
 

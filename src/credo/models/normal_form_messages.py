@@ -1,10 +1,10 @@
 r"""What flows in a normal-form graph: messages of every branch for every sample, and what is read off them.
 
-    belief           p(x) ~ f(x) b(x)
-    local            log f_X' theta b_Y of one block, from the two messages that enter it
-    log_z            log of the weight of the evidence; the same through every block but for constants that
-                     do not depend on that block
-    pseudo           sum over observed ends of log sum_x f(x) b(x): log p(end | all other evidence) each
+belief           p(x) ~ f(x) b(x)
+local            log f_X' theta b_Y of one block, from the two messages that enter it
+log_z            log of the weight of the evidence; the same through every block but for constants that
+                 do not depend on that block
+pseudo           sum over observed ends of log sum_x f(x) b(x): log p(end | all other evidence) each
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..core.errors import QueryError, ZeroProbabilityError
-from .normal_form_parts import Block, Source
+from .normal_form_parts import Block, Diverter, Source
+from .normal_form_wiring import NormalFormWiring
 
 if TYPE_CHECKING:
     from .normal_form import NormalForm
 
-__all__ = ["Messages"]
+__all__ = ["Messages", "started"]
 
 
 class _ByBranch(Mapping[str, np.ndarray]):
@@ -97,7 +98,8 @@ class Messages:
     def local(self, block: str) -> np.ndarray:
         """(samples,) log f' theta b of one block."""
         f, b = self.incoming(block)
-        return np.log(((f @ self.graph.part(block).theta) * b).sum(axis=1))  # type: ignore[union-attr]
+        with np.errstate(divide="ignore"):
+            return np.log(((f @ self.graph.part(block).theta) * b).sum(axis=1))  # type: ignore[union-attr]
 
     def pseudo(self) -> np.ndarray:
         """(samples,) sum over observed ends of log p(end | all other evidence), for hard evidence.
@@ -111,5 +113,42 @@ class Messages:
                 total += np.where(self.observed[:, i], np.log(meet), 0.0)
         return total
 
+    def settled_log_z(self) -> np.ndarray:
+        """(samples,) log weight from what meets in every part, less what meets on every inner branch.
+
+        Right once the messages are; relative to the normalised messages of the open ends.
+        """
+        w = self.graph.wiring
+        total = np.zeros(len(self))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            for u, part in enumerate(self.graph.parts):
+                if isinstance(part, Diverter):
+                    arms = w.arm_in[w.arm_start[u] : w.arm_start[u + 1]]
+                    total += np.log(np.prod([self._message(int(d)) for d in arms], axis=0).sum(axis=1))
+                else:
+                    total += self.local(part.name)
+            for i in range(len(self.graph.branches)):
+                inner = int(w.tail[i] >= 0) + int(w.head[i] >= 0)
+                if inner != 1:
+                    meet = np.log((self._message(2 * i) * self._message(2 * i + 1)).sum(axis=1))
+                    total += meet if inner == 0 else -meet
+        return np.where(np.isnan(total), -np.inf, total)
+
     def __repr__(self) -> str:
         return f"Messages({len(self)} samples, {len(self.graph.branches)} branches)"
+
+
+def started(wiring: NormalFormWiring, flat: np.ndarray, start: np.ndarray | None) -> np.ndarray:
+    """A copy of messages where those not from open ends are replaced by given ones, normalised."""
+    if start is None:
+        return flat.copy()
+    if np.shape(start) != flat.shape or not (np.asarray(start) >= 0).all():
+        raise QueryError(f"start: expected {flat.shape} non-negative numbers, got shape {np.shape(start)}")
+    made = np.array(start, dtype=np.float64)
+    edges = wiring.message_start
+    for d in range(len(edges) - 1):
+        piece = made[:, edges[d] : edges[d + 1]]
+        piece /= np.maximum(piece.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    for d in wiring.open_messages:
+        made[:, edges[d] : edges[d + 1]] = flat[:, edges[d] : edges[d + 1]]
+    return made

@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import ModelError
+from ..core.variable import Variable, Variables
 from .conditional_tables import ROW_TOLERANCE
 
-__all__ = ["Block", "Diverter", "Part", "Source", "from_product", "to_product"]
+__all__ = ["Block", "Diverter", "Part", "Source", "cut", "from_product", "to_product"]
 
 
 def _rows(what: str, given: Any, ndim: int) -> np.ndarray:
@@ -128,8 +129,8 @@ class Block:
 class Diverter:
     """All branches that enter and leave are one variable."""
 
-    inputs: tuple[str, ...]  # branches that enter
-    outputs: tuple[str, ...]  # branches that leave
+    inputs: Any  # names of branches that enter; one name or several, kept as a tuple
+    outputs: Any  # names of branches that leave; one name or several, kept as a tuple
     name: str = ""  # = and the first branch by default
 
     def __post_init__(self) -> None:
@@ -144,11 +145,31 @@ class Diverter:
 
     def renamed(self, old: str, new: str, *, entering: bool) -> Diverter:
         """The same part with one branch replaced, where it enters or where it leaves."""
-        side = "inputs" if entering else "outputs"
-        return replace(self, **{side: tuple(new if x == old else x for x in getattr(self, side))})
+        arms = tuple(new if x == old else x for x in (self.inputs if entering else self.outputs))
+        return replace(self, inputs=arms) if entering else replace(self, outputs=arms)
 
 
 Part = Source | Block | Diverter
+
+
+def cut(
+    branches: Variables, parts: Sequence[Part], branch: str, name: str, is_end: bool
+) -> tuple[list[Variable], list[Part]]:
+    """Put a diverter with a new arm into a branch, which keeps its name where it leaves a part.
+
+    `is_end` says that the branch ends openly: it then keeps its name at that end.
+    """
+    domain = branches.domains[branches.position(branch)]
+    if name in branches:
+        raise ModelError(f"tap: there is a branch named '{name}' already; give the new one another name")
+    other = f"{branch}'"
+    while other in branches or other == name:
+        other += "'"
+    # Names made from branches must not change with them: they are what matrices are kept under.
+    moved = [replace(part.renamed(branch, other, entering=not is_end), name=part.name) for part in parts]
+    enters, leaves = (other, branch) if is_end else (branch, other)
+    diverter = Diverter(enters, (leaves, name), name=f"=({branch}, {name})")
+    return [*branches, Variable(other, domain), Variable(name, domain)], [*moved, diverter]
 
 
 def _kronecker(sizes: Sequence[int], j: int) -> np.ndarray:

@@ -16,7 +16,7 @@ from ..core.variable import Variables
 from ..kernels.normal_form import BLOCK, DIVERTER, SOURCE
 from .normal_form_parts import Block, Diverter, Part, Source
 
-__all__ = ["NormalFormWiring", "check_parts"]
+__all__ = ["NormalFormWiring", "check_parts", "joined"]
 
 OPEN = -1
 
@@ -111,6 +111,22 @@ def check_parts(variables: Variables, parts: Sequence[Part]) -> None:
                 raise ModelError(f"{other.name} and {part.name} are tied, but differ")
 
 
+def joined(variables: Variables, parts: Sequence[Part]) -> dict[str, str]:
+    """Branch -> the first branch that diverters make equal to it."""
+    leader = {name: name for name in variables.names}
+
+    def find(name: str) -> str:
+        while leader[name] != name:
+            name = leader[name]
+        return name
+
+    for part in parts:
+        if isinstance(part, Diverter):
+            arms = sorted((find(name) for name in part.inputs + part.outputs), key=variables.position)
+            leader.update({name: arms[0] for name in arms})
+    return {name: find(name) for name in variables.names}
+
+
 def _check_sizes(variables: Variables, part: Part) -> None:
     sizes = [int(variables.sizes[variables.position(name)]) for name in part.inputs + part.outputs]
     if isinstance(part, Diverter):
@@ -138,11 +154,10 @@ def _refuse_cycles(variables: Variables, parts: Sequence[Part], tail: np.ndarray
         if u < 0 or v < 0:
             continue
         if leader(u) == leader(v):
-            names = " - ".join(
-                f"{parts[w].name} -[{variables.names[j]}]" for w, j in [*_path(around, u, v), (v, i)]
-            )
+            steps = [*_path(around, u, v), (v, i)]
+            walk = "".join(f"{parts[w].name} -[{variables.names[j]}]- " for w, j in steps)
             raise ModelError(
-                f"branches: expected no cycle, got {names} - {parts[u].name}; "
+                f"branches: expected no cycle, got {walk}{parts[u].name}; "
                 "messages are exact on forests only: join the variables of the cycle in a product space"
             )
         group[leader(u)] = leader(v)

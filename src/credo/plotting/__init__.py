@@ -8,7 +8,17 @@ NetworkX come with `pip install credo[plot]` and are imported at the first pictu
 from .beliefs import plot_beliefs, plot_grid
 from .comparison import plot_comparison
 from .graph import plot_model
+from .normal_form import plot_normal_form, plot_trajectories
 from .regions import plot_regions
 from .trace import plot_trace
 
-__all__ = ["plot_beliefs", "plot_comparison", "plot_grid", "plot_model", "plot_regions", "plot_trace"]
+__all__ = [
+    "plot_beliefs",
+    "plot_comparison",
+    "plot_grid",
+    "plot_model",
+    "plot_normal_form",
+    "plot_regions",
+    "plot_trace",
+    "plot_trajectories",
+]

@@ -21,7 +21,7 @@ from ..core.errors import QueryError
 from ..core.factor_graph import FactorGraph
 from .graph import UndirectedGraph, join_cliques
 
-__all__ = ["EliminationOrder", "Heuristic", "elimination_order", "free_scopes", "induced_width"]
+__all__ = ["EliminationOrder", "Heuristic", "elimination_order", "free_scopes", "induced_width", "is_narrow"]
 
 Heuristic = Literal[
     "search", "min-fill", "weighted-min-fill", "min-degree", "min-size", "maximum-cardinality"
@@ -123,6 +123,21 @@ def elimination_order(
     return _finish(graph, adjacency, min(climbers, key=lambda c: c.total).order)
 
 
+def is_narrow(graph: FactorGraph, log2_entries: float, *, levels: np.ndarray | None = None) -> bool:
+    """Whether min-fill finds an order whose tables have at most so many entries together.
+
+    Quick where it does not: the search ends with the first table too many, and wide ones are what takes long.
+    """
+    from ..kernels.ordering import HEURISTICS
+
+    adjacency = free_primal_graph(graph)
+    weight = graph.variables.sizes.astype(np.float64)
+    level = np.zeros(len(weight), dtype=np.int64) if levels is None else np.asarray(levels, dtype=np.int64)
+    limit = 2.0 ** min(log2_entries, 1000.0)
+    climber = _Climber(adjacency, weight, level, HEURISTICS["min-fill"], np.random.default_rng(0), limit)
+    return climber.total <= limit
+
+
 class _Climber:
     """Hill climbing over the factors and tie-breaking keys that steer one greedy heuristic."""
 
@@ -133,11 +148,12 @@ class _Climber:
         level: np.ndarray,
         heuristic: int,
         rng: np.random.Generator,
+        limit: float = np.inf,
     ) -> None:
         self._start, self._neighbour = adjacency.start, adjacency.neighbour
         self._weight, self._level, self._heuristic, self._rng = weight, level, heuristic, rng
         self._tie, self._bias = rng.random(len(weight)), np.ones(len(weight))
-        self.order, self.total, self.work = self._greedy(self._tie, self._bias, np.inf)
+        self.order, self.total, self.work = self._greedy(self._tie, self._bias, limit)
 
     def _greedy(self, tie: np.ndarray, bias: np.ndarray, limit: float) -> tuple[np.ndarray, float, int]:
         from ..kernels.ordering import greedy_order

@@ -4,31 +4,33 @@ r"""Generalised dual decomposition: one bound for sums, maxima and everything be
                              + sum_c  log sum^{w^c}_{x_c}  exp[ theta_c - sum_{s in c} delta_{s,c} (x_s) ]
 
 for any shifts delta and any weights w >= 0 whose sum over the regions that hold variable i is its
-temperature tau_i; every powered sum follows the global order of elimination (Hoelder's inequality). With
-`ibound` 0 clusters are the factors and separators the variables; otherwise clusters are mini-buckets of
-`ibound` + 1 variables and their overlaps are separators too: more work per sweep, a tighter bound, exact once
-`ibound` reaches the width of the order. All temperatures zero: dual decomposition; all one, on pairs: tree
-reweighting.
+temperature tau_i; every powered sum follows the global order of elimination (Hoelder's inequality). The
+clusters c are the factors (`ibound` 0, separators s the variables) or mini-buckets of `ibound` + 1 variables:
+more work per sweep, a tighter bound, exact once `ibound` reaches the width of the order. All temperatures
+zero: dual decomposition; all one, on pairs: tree reweighting.
 
-A sweep visits every separator. Its shifts are set to the exact minimum of its block where what follows it
-in its clusters is maximised, and moved by a few line searches otherwise (`kernels/gdd_shifts.py`). Then each
-variable shares out its temperature anew by an exponentiated gradient
+`updates="passes"` keeps to weights that are zero except where a variable is eliminated. At the minimum this
+loses nothing, and most shifts then have their best value in closed form, the messages of a forward
+pass (`gdd_passes.py`). A sweep is a forward and a backward pass that bring the clusters of every variable to
+agreement, and a quasi-Newton step on all remaining shifts and weights with its own two passes, so it costs
+about two iterations of weighted mini-buckets. Each is taken only if the bound falls.
+
+`updates="blocks"` visits every separator, in the order of elimination and back. Its shifts are set to the
+exact minimum of its block where what follows it in its clusters is maximised, and moved by a few line
+searches otherwise (`kernels/gdd_shifts.py`). Then each variable shares out its temperature anew by an
+exponentiated gradient
 
     w_k <- tau_i w_k exp( -eta (H_k - Hbar_i) ) / normaliser,     H_k its conditional entropy in region k,
 
-(`kernels/gdd_sweeps.py`). A step is taken only if the terms it touches do not rise, so neither does the
-bound, and it holds whenever a run is stopped. The weights of mini-buckets give a good bound after one sweep
-but are zero for most regions, where the bound then has no slope; with `weights="auto"` a fifth of every
-temperature is spread evenly after that sweep, and the lower of the bounds before and after counts.
-Where sums and maxima meet, closed forms soon stop at a kink; with `smooth` the sweeps see a small
-temperature in place of zero, which cools down, and the lowest true bound counts. `updates="joint"` runs
-L-BFGS on all shifts and weights at once instead; maxima are smoothed for it too.
+(`kernels/gdd_sweeps.py`). A step is taken only if the terms it touches do not rise. Separators that share no
+cluster do not disturb each other: large graphs are swept colour by colour, on all cores, and the result does
+not depend on how many there are. `updates="joint"` runs L-BFGS on all shifts and weights at once instead.
 
-Zeros stay in the tables and shifts stay finite. Where all weights around a block vanish the bound is not
-smooth, and sweeps may stop above its minimum. A maximised variable that an explicit order eliminates before a
-sum is moved along a smoothed direction, with the same guarantee. For maximised variables the states are
-decoded from the shifted tables, one variable after another, and scored by their own value: a lower bound
-beside the upper. Cost per sweep: a few passes over the tables per separator in them.
+The bound holds whenever a run is stopped, and the one reported never rises: `trace["bound"]`. Where there are
+maxima the bound has kinks at which every method stops; with `smooth` maxima stand at a small temperature,
+which cools down, and the lowest true bound counts. `trace["raw"]` shows the true bound after each sweep.
+Zeros stay in the tables and shifts stay finite. For maximised variables the states are decoded, one variable
+after another, and scored by their own value: a lower bound beside the upper.
 """
 
 from __future__ import annotations
@@ -39,13 +41,14 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from ...core import check
-from ...core.result import Assignment, Estimate, Result, Status
+from ...core.result import Assignment, Estimate, Marginals, Result, Status
 from ...kernels.gdd import bound_of, project_zeros, shift_tables
 from ...kernels.gdd_decode import decode_states
-from ...kernels.gdd_sweeps import gdd_sweep
 from ..base import IterativeAlgorithm, Problem, register
 from ..value import value_of
+from .gdd_blocks import sweep_blocks
 from .gdd_joint import Descent, joint_start, joint_step
+from .gdd_passes import Passing, pass_start, pass_step
 from .gdd_plan import Plan, make_plan
 from .possible import possible_state
 
@@ -76,24 +79,27 @@ class GDDState(NamedTuple):
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class GDD(IterativeAlgorithm[GDDState]):
+class GDD(IterativeAlgorithm[GDDState | Passing]):
     """Lower a bound on any powered sum by shifting costs and sharing out temperatures."""
 
     name: ClassVar[str] = "gdd"
     promises: ClassVar[frozenset[str]] = frozenset({"upper", "monotone"})
-    ibound: int = 0  # clusters of ibound + 1 variables; 0: the factors
-    updates: Literal["blocks", "joint"] = "blocks"  # one block after another, or L-BFGS on everything
-    weights: Literal["auto", "matched", "uniform"] = "auto"  # first ones: of mini-buckets, or even
+    ibound: int | None = (
+        None  # clusters of ibound + 1 variables; 0: the factors; None: all that a sweep has time for
+    )
+    updates: Literal["passes", "blocks", "joint"] = "passes"  # over mini-buckets, by blocks, or all at once
+    weights: Literal["auto", "matched", "uniform"] = "auto"  # first ones of blocks: of mini-buckets, or even
     fixed_weights: bool = False  # keep the first weights
-    floor: float = 0.002  # share of its temperature that every region of a variable keeps
+    floor: float = 0.002  # share of its temperature that every region that may have some keeps
     inner: int = 5  # steps of a block that has no closed form
-    smooth: bool = True  # between sums, let maxima start as powered sums that cool down
+    smooth: bool = True  # let maxima start as powered sums that cool down
     max_table: int = 1 << 20  # entries of a cluster's table beyond which factors are not joined
 
     def __post_init__(self) -> None:
         """Check the options."""
-        check.at_least("ibound", self.ibound, 0)
-        check.one_of("updates", self.updates, ["blocks", "joint"])
+        if self.ibound is not None:
+            check.at_least("ibound", self.ibound, 0)
+        check.one_of("updates", self.updates, ["passes", "blocks", "joint"])
         check.one_of("weights", self.weights, ["auto", "matched", "uniform"])
         check.in_range("floor", self.floor, 0, 0.5)
         check.at_least("inner", self.inner, 1)
@@ -105,9 +111,18 @@ class GDD(IterativeAlgorithm[GDDState]):
             return "it bounds log Z and maxima; use elimination for joints and samples"
         return None
 
-    def start(self, problem: Problem, rng: np.random.Generator) -> GDDState:
+    def start(self, problem: Problem, rng: np.random.Generator) -> GDDState | Passing:
         """No shifts."""
-        plan = make_plan(problem, self.ibound, self.max_table, smooth=self._is_smoothed(problem))
+        if self.updates == "passes":
+            return pass_start(
+                problem,
+                self.ibound,
+                self.max_table,
+                smooth=self.smooth,
+                free=not self.fixed_weights,
+                floor=self.floor,
+            )
+        plan = make_plan(problem, self.ibound or 0, self.max_table, smooth=self._is_smoothed(problem))
         base, constant = plan.tables(problem)
         if constant == -np.inf or not project_zeros(
             plan.regions, plan.separators, plan.edges, plan.maps, base
@@ -137,12 +152,23 @@ class GDD(IterativeAlgorithm[GDDState]):
 
     def _rule(self, problem: Problem, plan: Plan) -> Literal["matched", "uniform"]:
         if self.weights == "auto":
-            alone = problem.is_sum and self.ibound == 0 and not plan.joins.is_tree
+            alone = problem.is_sum and not self.ibound and not plan.joins.is_tree
             return "uniform" if alone else "matched"
         return self.weights
 
-    def step(self, problem: Problem, state: GDDState) -> tuple[GDDState, float]:
+    def step(self, problem: Problem, state: GDDState | Passing) -> tuple[GDDState | Passing, float]:
         """One sweep, or one joint step; the change is what the bound fell by, relative to its size."""
+        if isinstance(state, Passing):
+            passed, change = pass_step(problem, state)
+            if problem.is_max and (len(passed.bounds) % _LOOK == 0 or change < 1e-8):
+                passed = _look_again(problem, passed)
+                assert passed.states is not None  # looking finds some
+                if _meets(_score(problem, passed.states), passed.best.value):
+                    change = 0.0
+            return passed, change
+        return self._block_step(problem, state)
+
+    def _block_step(self, problem: Problem, state: GDDState) -> tuple[GDDState, float]:
         if state.descent is not None:
             state, bound, is_done = joint_step(problem, state, self.floor)
             change = 0.0 if is_done else 1.0
@@ -182,33 +208,17 @@ class GDD(IterativeAlgorithm[GDDState]):
 
     def _sweep(self, problem: Problem, state: GDDState) -> tuple[GDDState, float]:
         plan = state.plan
-        order = np.arange(len(plan.separators))
-        if len(state.bounds) % 2:
-            order = order[::-1].copy()
         tables, shifts, weight = state.tables.copy(), state.shifts.copy(), state.weight.copy()
         cold = problem.temperatures[plan.axis_variable] == 0
         if self._is_smoothed(problem):
             even = plan.first_weights(np.ones(len(problem.temperatures)), "uniform")
             weight[cold] = self._heat(state) * even[cold]
-        gdd_sweep(
-            plan.regions,
-            plan.separators,
-            plan.edges,
-            plan.axis_size,
-            plan.maps,
-            plan.members,
-            plan.entry_start,
-            plan.entry_region,
-            plan.entry_axis,
-            weight,
-            tables,
-            shifts,
-            state.steps,
-            state.paces,
-            order,
+        sweep_blocks(
+            plan,
+            (weight, tables, shifts, state.steps, state.paces),
             self.inner,
             0.0 if self.fixed_weights else max(self.floor, 1e-12),
-            plan.room_sizes,
+            backwards=len(state.bounds) % 2 == 1,
         )
         weight[cold] = 0.0
         # From the original tables: rounding does not add up over the sweeps.
@@ -222,18 +232,51 @@ class GDD(IterativeAlgorithm[GDDState]):
         scores = [_score(problem, s) for s in found]
         return state._replace(states=found[int(np.argmax(scores))])
 
-    def read(self, problem: Problem, state: GDDState, status: Status) -> Result:
+    def read(self, problem: Problem, state: GDDState | Passing, status: Status) -> Result:
         """The bound and, for maximised variables, decoded states with their value."""
-        bounds = np.minimum.accumulate(np.array(state.bounds)) if state.bounds else np.empty(0)
-        result = Result(self.name, status, log_z=Estimate(state.best, "upper"), trace={"bound": bounds})
+        raw = np.array(state.bounds)
+        best = state.best.value if isinstance(state, Passing) else state.best
+        trace = {"bound": np.minimum.accumulate(raw), "raw": raw}
+        result = Result(self.name, status, log_z=Estimate(best, "upper"), trace=trace)
+        if isinstance(state, Passing):
+            result = _more_of_passes(problem, state, result)
         wanted = problem.temperatures == 0
         if not wanted.any() or not problem.maximises_last:
             return result
-        states, score = _best_value(problem, state)
-        if _meets(score.value, state.best):
-            result = replace(result, status=Status.OPTIMAL, log_z=Estimate(state.best, "exact"))
+        if isinstance(state, Passing):
+            found, order = _pass_decodings(state), state.plan.hard.buckets.order
+        else:
+            found, order = _decodings(problem, state), state.plan.joins.order.order
+        if state.states is not None:
+            found.append(state.states)
+        states, score = _best_value(problem, found, order[::-1])
+        if _meets(score.value, best) and result.status is not Status.EXACT:
+            result = replace(result, status=Status.OPTIMAL, log_z=Estimate(best, "exact"))
         shown = Assignment(problem.graph.variables, np.where(wanted, states, -1))
         return replace(result, assignment=shown, score=score)
+
+
+def _more_of_passes(problem: Problem, state: Passing, result: Result) -> Result:
+    """Marginals of sums; no bucket split: nothing was lost."""
+    hard = state.plan.hard
+    if hard.is_exact:
+        result = replace(result, status=Status.EXACT, log_z=Estimate(state.best.value, "exact"))
+    if problem.is_sum:
+        marginals = Marginals(problem.graph.variables, hard.backward(state.best, 1.0)[2])
+        result = replace(result, marginals=marginals)
+    return result
+
+
+def _pass_decodings(state: Passing) -> list[np.ndarray]:
+    hard = state.plan.hard
+    return [hard.decode(state.best.psi), hard.decode(state.tables.psi)]
+
+
+def _look_again(problem: Problem, state: Passing) -> Passing:
+    """Decode, and keep the best states met."""
+    found = [s for s in (state.states, *_pass_decodings(state)) if s is not None]
+    scores = [_score(problem, s) for s in found]
+    return state._replace(states=found[int(np.argmax(scores))])
 
 
 def _meets(score: float, bound: float) -> bool:
@@ -275,17 +318,14 @@ def _decodings(problem: Problem, state: GDDState) -> list[np.ndarray]:
     return found[1:]  # read alone, the order does not matter
 
 
-def _best_value(problem: Problem, state: GDDState) -> tuple[np.ndarray, Estimate]:
+def _best_value(problem: Problem, found: list[np.ndarray], late: np.ndarray) -> tuple[np.ndarray, Estimate]:
     """The best decoding and its value; one of positive weight if the search for it succeeds."""
-    found = _decodings(problem, state)
-    if state.states is not None:
-        found.append(state.states)
     cold = problem.temperatures == 0
     distinct = {np.where(cold, s, 0).tobytes(): s for s in found}.values()
     scored = [(s, value_of(problem, s)) for s in distinct]
     states, score = max(scored, key=lambda pair: pair[1].value)
     if score.value == -np.inf:
-        repaired = possible_state(problem, states, state.plan.joins.order.order[::-1])
+        repaired = possible_state(problem, states, late)
         if repaired is not None:
             states, score = repaired, value_of(problem, repaired)
     return states, score

@@ -12,27 +12,28 @@ among its regions,
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
 from ...kernels.gdd import AXIS, AXIS_END, EDGE, EDGE_END, INSIDE, MAXIMA, ROOM, ROOT, SIZE, TABLE
 from ...kernels.gdd_tables import add_factors
-from ...structures.elimination import EliminationOrder, elimination_order
+from ...structures.colouring import independent_sets
+from ...structures.elimination import EliminationOrder
 from ...structures.graph import starts
 from ...structures.join_graph import JoinGraph, join_graph
+from ...structures.mini_buckets import mini_bucket_order
 from ..base import Problem
 
 __all__ = ["Plan", "make_plan"]
-
-_SIMULATED = 1500  # variables up to which an elimination with levels is simulated to find its order
 
 
 @dataclass(frozen=True)
 class Plan:
     """Everything about a problem that stays the same while its bound is lowered, tables aside."""
 
-    joins: JoinGraph
+    joins: JoinGraph  # clusters, separators and the order of elimination
     regions: np.ndarray  # (regions, 4) rows of `kernels/gdd.py`, clusters first
     separators: np.ndarray  # (separators, 6)
     edges: np.ndarray  # (edges, 12)
@@ -47,6 +48,19 @@ class Plan:
     region: np.ndarray  # (factors,) where each factor's table goes, -1 for constants
     room_sizes: np.ndarray  # where the pieces of the room that kernels compute in end
     is_joined: bool  # whether clusters are mini-buckets, not just factors
+
+    @cached_property
+    def shift_sets(self) -> list[np.ndarray]:
+        """Separators by colour: those of one colour are in no common cluster."""
+        joins = self.joins
+        return independent_sets(joins.edge_separator, joins.edge_cluster, joins.n_separators)
+
+    @cached_property
+    def weight_sets(self) -> list[np.ndarray]:
+        """Variables by colour: those of one colour are in no common region."""
+        n = len(self.single)
+        owner = np.repeat(np.arange(n), np.diff(self.entry_start))
+        return independent_sets(owner, self.entry_region, n)
 
     @property
     def n_shifts(self) -> int:
@@ -148,13 +162,11 @@ def _plan(problem: Problem, ibound: int, max_table: int) -> Plan:
 
 
 def _order(problem: Problem) -> EliminationOrder:
-    """A good order within the levels; only the order is used, not its cliques."""
-    graph, levels = problem.graph, problem.levels
-    if len(levels) <= _SIMULATED or (levels == levels[0]).all():
-        return elimination_order(graph, "weighted-min-fill", levels=levels)
-    # Sums before maxima may fill in a large graph almost completely: keep to the levels afterwards.
-    free = elimination_order(graph, "weighted-min-fill")
-    return replace(free, order=np.lexsort((free.rank, levels)))
+    """A good order within the levels; cliques and cost are left out, only the order is used."""
+    graph = problem.graph
+    order = mini_bucket_order(graph, problem.levels)
+    none = np.empty(0, dtype=np.int64)
+    return EliminationOrder(graph.variables.names, order, np.zeros(len(order) + 1, np.int64), none, 0.0, 0.0)
 
 
 def _room(regions: np.ndarray, separators: np.ndarray, edges: np.ndarray, entries: int) -> np.ndarray:

@@ -67,7 +67,8 @@ class Elimination(Algorithm):
         smaller, constant = _without_barren(problem)
         found = solve(smaller, limits, self.effort, rng)
         assert found.log_z is not None
-        return replace(found, log_z=Estimate(found.log_z.value + constant, "exact"))
+        log_z = Estimate(found.log_z.value + constant, "exact")
+        return replace(found, log_z=log_z, score=None if found.score is None else log_z)
 
 
 def _without_barren(problem: Problem) -> tuple[Problem, float]:

@@ -22,7 +22,7 @@ over whole tables, so factors of high arity cost their size at every visit.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -80,7 +80,11 @@ class SoftConsistency(Algorithm):
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Sweeps, local search, then branching until proven, the budget is used up, or Ctrl-C."""
         clock = time.perf_counter()
-        run = _Run(problem, self, rng)
+        return self.resume(problem, _Run(problem, self, rng), budget, clock)
+
+    def resume(self, problem: Problem, run: _Run, budget: Budget, clock: float | None = None) -> Result:
+        """Go on with the search of an earlier run, its result's `state`."""
+        clock = time.perf_counter() if clock is None else clock
         bounds: list[float] = []
         scores: list[float] = []
         status = Status.OUT_OF_ITERATIONS
@@ -103,7 +107,7 @@ class SoftConsistency(Algorithm):
             except KeyboardInterrupt:
                 status = Status.INTERRUPTED
         trace = {"bound": np.array(bounds), "score": np.array(scores)}
-        return run.read(self.name, status, trace)
+        return replace(run.read(self.name, status, trace), state=run)
 
 
 class _Run:

@@ -1,0 +1,303 @@
+r"""Several models, one data set, one table of how well they explain it.
+
+    log-lik.   highest log-likelihood found
+    BIC        log-likelihood - d/2 log N
+    Laplace    around the most probable parameters
+    exact      log evidence in closed form, where there is one
+    VB         free energy: below the log evidence
+    p(model)   posterior probability of the model, all of them alike before; from the best column that all fill
+    CV         log-likelihood per row of held-out parts, under parameters learned from the others
+    nested p   likelihood-ratio test of the model before against this one
+
+What a model cannot offer is "-", with the reason below the table. Higher is better everywhere but in p.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ..core import check
+from ..core.errors import OptionError, UnsupportedError
+from ..core.progress import Progress
+from ..learning.evidence import NestedTest, bic, model_posterior, nested_test
+from .candidates import Candidate, candidate
+from .table import align, finite
+
+__all__ = ["ModelComparison", "ModelRow", "compare_models"]
+
+_CRITERIA = ("bic", "laplace", "exact", "vb", "cv")
+
+
+@dataclass(frozen=True)
+class ModelRow:
+    """One model's line of the table; None where there is nothing to say."""
+
+    model: str
+    parameters: int  # free numbers
+    log_likelihood: float | None = None  # the highest found
+    bic: float | None = None  # log-likelihood - d/2 log N
+    laplace: float | None = None  # log evidence, approximately
+    exact: float | None = None  # log evidence
+    vb: float | None = None  # log evidence, from below
+    posterior: float | None = None  # probability of the model among those of the table
+    cv: float | None = None  # held-out log-likelihood per row
+    cv_error: float | None = None  # standard error of it over the folds
+    nested: NestedTest | None = None  # against the model of the row before
+    seconds: float = 0.0  # wall time
+    reasons: Mapping[str, str] = field(default_factory=dict)  # criterion -> why it is missing
+
+
+@dataclass(frozen=True, repr=False)
+class ModelComparison:
+    """The table made by `compare_models`; print it, or read `rows`."""
+
+    rows: tuple[ModelRow, ...]
+    rows_of_data: int  # N of BIC
+    basis: str | None = None  # the column the posterior is made from
+    level: float = 0.05  # of the nested tests
+
+    @property
+    def best(self) -> str:
+        """The most probable model; of the highest held-out likelihood, if there is no evidence."""
+        key = "posterior" if self.basis is not None else "cv"
+        known = [row for row in self.rows if getattr(row, key) is not None]
+        if not known:
+            raise OptionError("best: no column is filled by which models could be ordered; ask for vb or cv")
+        return max(known, key=lambda row: getattr(row, key)).model
+
+    @property
+    def chosen(self) -> str:
+        """Going up the nested models, the last one before a test does not reject."""
+        if not any(row.nested is not None for row in self.rows):
+            raise OptionError("chosen: no nested tests were made; ask for nested=True")
+        last = self.rows[0].model
+        for row in self.rows[1:]:
+            if row.nested is None or not row.nested.rejects(self.level):
+                break
+            last = row.model
+        return last
+
+    def bayes_factor(self, one: str, other: str) -> float:
+        """Ratio of the evidences of two models."""
+        if self.basis is None:
+            raise OptionError("bayes_factor: no column of evidence is filled for all models")
+        return float(np.exp(getattr(self[one], self.basis) - getattr(self[other], self.basis)))
+
+    def __getitem__(self, model: str) -> ModelRow:
+        for row in self.rows:
+            if row.model == model:
+                return row
+        raise OptionError(f"no row '{model}'; there are {[row.model for row in self.rows]}")
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[ModelRow]:
+        return iter(self.rows)
+
+    @property
+    def columns(self) -> list[str]:
+        """Titles of the columns; those that no row fills are left out."""
+        return [title for title, _ in self._layout]
+
+    @property
+    def _layout(self) -> list[tuple[str, str]]:
+        names = [
+            ("model", "model"), ("params", "parameters"), ("log-lik.", "log_likelihood"), ("BIC", "bic"),
+            ("Laplace", "laplace"), ("exact", "exact"), ("VB", "vb"), ("p(model)", "posterior"),
+            ("CV per row", "cv"), ("nested p", "nested"), ("seconds", "seconds"),
+        ]  # fmt: skip
+        return [n for n in names if any(getattr(row, n[1]) is not None for row in self.rows)]
+
+    def cells(self) -> list[list[str]]:
+        """The text of every cell, row by row."""
+        return [[_cell(row, key) for _, key in self._layout] for row in self.rows]
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """One dictionary of plain values per row; infinite numbers become text."""
+        found = []
+        for row in self.rows:
+            plain = {key: finite(getattr(row, key)) for key in ModelRow.__dataclass_fields__}
+            plain["nested"] = None if row.nested is None else row.nested.p
+            plain["reasons"] = dict(row.reasons)
+            found.append(plain)
+        return found
+
+    def to_json(self) -> str:
+        """The rows as a JSON list."""
+        return json.dumps(self.to_dicts(), indent=2)
+
+    def to_pandas(self) -> Any:
+        """A data frame with the model as index."""
+        import pandas as pd
+
+        return pd.DataFrame(self.to_dicts()).set_index("model").drop(columns="reasons")
+
+    def __repr__(self) -> str:
+        lines = [align(self.columns, self.cells(), [title != "model" for title in self.columns])]
+        if self.basis is not None:
+            lines.append(f"p(model) is made from the column {dict(_TITLES)[self.basis]}")
+        for criterion in _CRITERIA:
+            said: dict[str, list[str]] = {}
+            for row in self.rows:
+                if criterion in row.reasons:
+                    said.setdefault(row.reasons[criterion], []).append(row.model)
+            lines += [f"no {dict(_TITLES)[criterion]} for {', '.join(m)}: {why}" for why, m in said.items()]
+        return "\n".join(lines)
+
+
+_TITLES = (("bic", "BIC"), ("laplace", "Laplace"), ("exact", "exact"), ("vb", "VB"), ("cv", "CV"))
+
+
+def compare_models(
+    models: Mapping[str, Any] | Iterable[Any],
+    data: Any,
+    *,
+    criteria: Sequence[str] | None = None,
+    prior: Any = None,
+    folds: int = 5,
+    nested: bool = False,
+    level: float = 0.05,
+    restarts: int = 3,
+    seed: int | None = 0,
+) -> ModelComparison:
+    """Weigh models against each other on the same data.
+
+    Parameters
+    ----------
+    models
+        Name -> model, or a list: Bayesian networks (their structure counts, tables are learned), hidden
+        Markov models, mixtures (`Mixture` with one member, or `BayesianMixture`), or single members of
+        a family.
+    data
+        In the form the models read: a table for networks, rows for mixtures, a list of sequences or
+        (rows, lengths) for hidden Markov models.
+    criteria
+        Some of `"bic"`, `"laplace"`, `"exact"`, `"vb"`, `"cv"`; all by default.
+    prior
+        Of the parameters, in the form the models take: concentrations such as `"bdeu(size=10)"` for
+        networks (the default), a conjugate prior for mixtures, `HMMPrior`.
+    folds
+        Parts of the cross-validation.
+    nested
+        Whether each model contains the one before; then each is tested against it. The test does not
+        hold for numbers of components or hidden states, whose smaller models lie on the border.
+    level
+        Of the nested tests.
+    restarts, seed
+        Of everything iterative; the seed also deals the rows into folds.
+
+    Examples
+    --------
+    >>> import credo
+    >>> from credo.evaluate.models import compare_models
+    >>> truth = credo.BayesNet({"a": 2, "b": 2}, {"b": ["a"]}, {"a": [0.5, 0.5], "b": [[0.9, 0.1], [0.2, 0.8]]})
+    >>> apart = credo.BayesNet.random({"a": 2, "b": 2}, seed=0)
+    >>> table = compare_models({"apart": apart, "a -> b": truth}, credo.sample(truth, 200, seed=0), nested=True)
+    >>> table.best, table.chosen, table.basis
+    ('a -> b', 'a -> b', 'exact')
+    """
+    named = _named(models)
+    wanted = _CRITERIA if criteria is None else tuple(criteria)
+    for name in wanted:
+        check.one_of("criteria", name, _CRITERIA)
+    check.at_least("folds", folds, 2)
+    check.in_range("level", level, 0, 1)
+    made = {name: candidate(m, data, prior=prior, restarts=restarts, seed=seed) for name, m in named.items()}
+    rows: list[ModelRow] = []
+    try:
+        with Progress("compare-models", len(made)) as bar:
+            for name, one in made.items():
+                rows.append(_row(name, one, wanted, folds, seed))
+                bar.update(len(rows), name)
+    except KeyboardInterrupt:
+        if not rows:
+            raise
+    if nested:
+        rows = _tested(rows)
+    rows, basis = _weighed(rows)
+    return ModelComparison(tuple(rows), next(iter(made.values())).rows, basis, level)
+
+
+def _named(models: Any) -> dict[str, Any]:
+    if not isinstance(models, Mapping):
+        try:
+            listed = list(models)
+        except TypeError:
+            raise OptionError(f"models: expected several, got one {type(models).__name__}") from None
+        models = {f"{k}: {type(m).__name__}": m for k, m in enumerate(listed)}
+    if not models:
+        raise OptionError("models: expected at least one, got none")
+    return {str(name): model for name, model in models.items()}
+
+
+def _row(name: str, one: Candidate, wanted: tuple[str, ...], folds: int, seed: int | None) -> ModelRow:
+    clock = time.perf_counter()
+    value = one.likelihood()
+    found: dict[str, Any] = {}
+    reasons: dict[str, str] = {}
+    if "bic" in wanted:
+        found["bic"] = bic(value, one.n_parameters, one.rows)
+    for criterion in ("laplace", "exact", "vb"):
+        if criterion in wanted:
+            try:
+                found[criterion] = getattr(one, criterion)().value
+            except UnsupportedError as error:
+                reasons[criterion] = str(error)
+    if "cv" in wanted:
+        if one.parts < folds:
+            reasons["cv"] = f"the data have {one.parts} parts, fewer than folds={folds}"
+        else:
+            found["cv"], found["cv_error"] = _cross_validated(one, folds, seed)
+    return ModelRow(
+        name, one.n_parameters, value, seconds=time.perf_counter() - clock, reasons=reasons, **found
+    )
+
+
+def _cross_validated(one: Candidate, folds: int, seed: int | None) -> tuple[float, float]:
+    """Held-out log-likelihood per row, and its standard error over the folds."""
+    order = np.random.default_rng(seed).permutation(one.parts)
+    values, sizes = [], []
+    for fold in range(folds):
+        test = np.sort(order[fold::folds])
+        train = np.setdiff1d(order, test)
+        value, size = one.held_out(train, test)
+        values.append(value)
+        sizes.append(size)
+    per_row = np.array(values) / np.maximum(sizes, 1)
+    return float(np.sum(values) / np.sum(sizes)), float(per_row.std(ddof=1) / np.sqrt(folds))
+
+
+def _tested(rows: list[ModelRow]) -> list[ModelRow]:
+    out = rows[:1]
+    for before, row in zip(rows, rows[1:], strict=False):
+        assert before.log_likelihood is not None and row.log_likelihood is not None
+        test = nested_test((before.log_likelihood, before.parameters), (row.log_likelihood, row.parameters))
+        out.append(replace(row, nested=test))
+    return out
+
+
+def _weighed(rows: list[ModelRow]) -> tuple[list[ModelRow], str | None]:
+    """Posterior probabilities from the best column that every row fills."""
+    for basis in ("exact", "vb", "laplace", "bic"):
+        values = [getattr(row, basis) for row in rows]
+        if all(v is not None for v in values) and np.isfinite(values).any():
+            chances = model_posterior(values)
+            return [replace(r, posterior=float(p)) for r, p in zip(rows, chances, strict=True)], basis
+    return rows, None
+
+
+def _cell(row: ModelRow, key: str) -> str:
+    value = getattr(row, key)
+    if value is None:
+        return "-"
+    if isinstance(value, NestedTest):
+        return f"{value.p:.3g}"
+    forms = {"posterior": ".4f", "cv": ".5f", "seconds": ".2f"}
+    return format(value, "z" + forms.get(key, ".3f")) if isinstance(value, float) else str(value)

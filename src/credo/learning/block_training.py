@@ -1,0 +1,251 @@
+r"""Training of normal-form graphs: messages, then the local rule in every block, epoch after epoch.
+
+    E   all messages with the matrices held
+    M   every learnable block, from its own two messages; tied blocks from the messages of all of them
+
+Recorded at the start and after every epoch, as totals over the samples that are learned from:
+
+    log_likelihood   log p(evidence of a sample), jointly
+    metric           sum over observed ends of log p(end | all other evidence): a pseudo-likelihood, the
+                     number the literature on these graphs plots. It need not rise where the likelihood does
+
+With `ml` of one iteration this is EM, and the log-likelihood never falls (unless learned blocks meet in a
+diverter, as in the separable form). With more iterations, or other rules, it may.
+
+Symmetry: where all rows of all matrices are alike, hidden states stay alike for ever. So learning starts from
+random matrices (start="random"), or from random messages in the first M-step (start="messages").
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from ..core import check
+from ..core.errors import ModelError, OptionError
+from ..core.progress import Progress
+from ..core.registry import describe
+from ..core.result import Status
+from ..models.normal_form import Diverter, NormalForm, Source
+from ..models.normal_form_messages import Messages
+from .block_records import BlockFit, BlockRun, BlockSamples
+from .blocks import VIT, BlockRule, block_rules
+
+__all__ = ["check_start", "started", "train_all", "train_blocks", "update_blocks"]
+
+Start = Literal["random", "messages", "given"]
+Started = tuple[NormalForm, tuple[Messages, np.ndarray] | None]  # and what the first M-step reads
+
+
+def update_blocks(
+    graph: NormalForm, messages: Messages, rule: BlockRule, mask: np.ndarray | None = None
+) -> NormalForm:
+    """The M-step: every learnable matrix from the messages that enter its blocks."""
+    weights = np.ones(len(messages)) if mask is None else np.asarray(mask, dtype=np.float64)
+    new = {}
+    for parameter, names in graph.learnable.items():
+        seen = [messages.incoming(name) for name in names]
+        if len(seen) == 1:
+            (f, b), repeated = seen[0], weights
+        else:
+            f, b = (np.concatenate([pair[k] for pair in seen]) for k in (0, 1))
+            repeated = np.tile(weights, len(seen))
+        new[parameter] = rule.update(graph.parameters[parameter], f, b, repeated)
+    return graph.with_parameters(new)
+
+
+def train_blocks(
+    graph: NormalForm,
+    data: Any,
+    rule: str | BlockRule = "ml",
+    *,
+    epochs: int = 60,
+    mask: Any = None,
+    restarts: int = 1,
+    start: Start = "random",
+    concentration: float = 2.0,
+    tol: float = 0.0,
+    floor: float = 0.0,
+    record: bool = True,
+    seed: int | None = None,
+) -> BlockFit:
+    """Learn the matrices of a normal-form graph from evidence on its terminals.
+
+    Parameters
+    ----------
+    graph
+        The graph; fixed blocks stay as they are.
+    data
+        Evidence, one entry per sample; see `NormalForm.messages`.
+    rule
+        What every block does: "ml(iterations=3)", "kl(iterations=3)", "vit" or "var", or a rule object.
+    epochs
+        At most so many.
+    mask
+        (samples,) how much each sample counts in learning; those of 0 are a test set.
+    restarts
+        How many starts.
+    start
+        "random": rows from a symmetric Dirichlet distribution; "messages": uniform matrices, and a first
+        M-step on random messages; "given": the graph's own matrices.
+    concentration
+        Of the Dirichlet distribution of random starts.
+    tol
+        Stop when the log-likelihood per sample changes by less; 0 runs all epochs.
+    floor
+        Likelihoods below this are raised to it, so that nothing is impossible.
+    record
+        Keep the matrices of all epochs.
+    seed
+        Of all starts.
+
+    Examples
+    --------
+    >>> from credo.learning.block_training import train_blocks
+    >>> from credo.models.normal_form_build import embedding
+    >>> data = {"X": [0, 0, 1, 1] * 25, "Y": [0, 0, 1, 1] * 25}
+    >>> found = train_blocks(embedding({"X": 2, "Y": 2}, 2), data, "ml(iterations=3)", seed=0)
+    >>> float(found.best.log_likelihood[-1].round(2))  # 100 log(1/2)
+    -69.31
+    """
+    check.at_least("epochs", epochs, 0)
+    check.at_least("restarts", restarts, 1)
+    check.at_least("tol", tol, 0)
+    check_start(graph, start)
+    chosen = block_rules.resolve(rule)
+    if not isinstance(chosen, BlockRule):
+        raise OptionError(f"rule: expected a name or a BlockRule, got {chosen!r:.80}")
+    distinct = not (isinstance(chosen, VIT) and chosen.ties == "random")
+    every = BlockSamples.of(graph, data, mask, floor)
+    clock, rng = time.perf_counter(), np.random.default_rng(seed)
+    starts = (started(graph, start, concentration, rng, every) for _ in range(restarts))
+    samples = every.distinct() if distinct else every
+    runs = train_all(starts, samples, chosen, epochs=epochs, restarts=restarts, tol=tol, record=record)
+    return BlockFit(runs, describe(chosen), time.perf_counter() - clock)
+
+
+def train_all(
+    starts: Iterable[Started],
+    samples: BlockSamples,
+    rule: BlockRule,
+    *,
+    epochs: int,
+    restarts: int,
+    tol: float = 0.0,
+    record: bool = False,
+    seconds: float | None = None,
+) -> tuple[BlockRun, ...]:
+    """Train from every start until all are done, time is up or somebody stops it."""
+    clock, runs = time.perf_counter(), []
+    with Progress(f"blocks ({rule.name})", restarts * epochs) as bar:
+        for number, (graph, first) in enumerate(starts):
+            training = _Training(graph, samples, rule, record, first)
+            left = None if seconds is None else seconds - (time.perf_counter() - clock)
+            runs.append(training.run(epochs, tol, left, bar, number))
+            if runs[-1].status in (Status.INTERRUPTED, Status.OUT_OF_TIME):
+                break
+    return tuple(runs)
+
+
+def check_start(graph: NormalForm, start: str) -> None:
+    """Refuse a start from which nothing can be learned."""
+    check.one_of("start", start, ("random", "messages", "given"))
+    if not graph.learnable:
+        raise ModelError("graph: expected at least one block that is not fixed, got none")
+    blocks = [p for p in graph.parts if not isinstance(p, (Diverter, Source)) and not p.fixed]
+    if start == "given" and blocks and all(np.ptp(p.theta, axis=0).max() == 0 for p in blocks):
+        raise ModelError(
+            "start='given': all rows of all matrices are alike, so hidden states can never become different; "
+            "use start='random' or start='messages'"
+        )
+
+
+def started(
+    graph: NormalForm, start: str, concentration: float, rng: np.random.Generator, samples: BlockSamples
+) -> Started:
+    """A graph to start from, and what its first M-step reads instead of its messages, if anything."""
+    if start == "given":
+        return graph, None
+    if start == "random":
+        return graph.randomised(rng, concentration), None
+    shapes = {name: graph.parameters[name].shape for name in graph.learnable}
+    level = graph.with_parameters({name: np.full(shape, 1.0 / shape[1]) for name, shape in shapes.items()})
+    # Random messages everywhere but at the open ends, different for every sample.
+    noise = rng.random(samples.given.flat.shape)
+    first = level.messages(samples.given, schedule="flooding", steps=0, start=noise)
+    return level, (first, samples.train)
+
+
+@dataclass
+class _Training:
+    """The epochs of one run."""
+
+    graph: NormalForm
+    samples: BlockSamples
+    rule: BlockRule
+    record: bool
+    first: tuple[Messages, np.ndarray] | None = None  # what the first M-step reads instead of messages
+
+    def __post_init__(self) -> None:
+        self._curves: list[tuple[float, float, float, float]] = []
+        self._thetas: dict[str, list[np.ndarray]] = {name: [] for name in self.graph.learnable}
+        self._joins = any(isinstance(p, Diverter) and len(p.inputs) > 1 for p in self.graph.parts)
+        self._log_z = self.graph.log_z
+
+    def run(self, epochs: int, tol: float, seconds: float | None, bar: Progress, number: int) -> BlockRun:
+        """All epochs; after an interruption, what was found before it."""
+        clock = time.perf_counter()
+        status = Status.OUT_OF_ITERATIONS
+        try:
+            messages = self._expect()
+            for epoch in range(epochs):
+                seen, weights = (messages, self.samples.train) if self.first is None else self.first
+                self.first = None
+                new = update_blocks(self.graph, seen, self.rule, weights)
+                old, self.graph = self.graph, new
+                try:
+                    messages = self._expect()
+                except KeyboardInterrupt:
+                    self.graph = old
+                    raise
+                bar.update(number * epochs + epoch + 1, f"{self._curves[-1][0]:.6g}")
+                gain = self._curves[-1][0] - self._curves[-2][0]
+                if tol and epoch and abs(gain) < tol * self.samples.train.sum():
+                    status = Status.CONVERGED
+                    break
+                if seconds is not None and time.perf_counter() - clock > seconds:
+                    status = Status.OUT_OF_TIME
+                    break
+        except KeyboardInterrupt:
+            if not self._curves:
+                raise
+            status = Status.INTERRUPTED
+        return self._report(status)
+
+    def _expect(self) -> Messages:
+        """The E-step; files what is recorded of this epoch, all or nothing."""
+        messages = self.graph.messages(self.samples.given)
+        log_z = self.graph.log_z if self._joins else self._log_z
+        likelihood, pseudo = messages.log_z - log_z, messages.pseudo()
+        train, test = self.samples.train, self.samples.test
+        parameters = self.graph.parameters
+        totals = [float(_total(w, x)) for w in (train, test) for x in (likelihood, pseudo)]
+        self._curves.append((totals[0], totals[1], totals[2], totals[3]))
+        if self.record:
+            for name, kept in self._thetas.items():
+                kept.append(parameters[name])
+        return messages
+
+    def _report(self, status: Status) -> BlockRun:
+        curves = np.array(self._curves).T
+        kept = {name: np.array(values) for name, values in self._thetas.items() if values}
+        return BlockRun(self.graph, status, curves[0], curves[1], curves[2], curves[3], kept)
+
+
+def _total(weights: np.ndarray, values: np.ndarray) -> float:
+    """Weighted sum; values of weight 0 may be infinite."""
+    return float(weights[weights > 0] @ values[weights > 0])

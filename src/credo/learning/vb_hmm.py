@@ -1,0 +1,276 @@
+r"""Variational Bayes for hidden Markov models with conjugate emissions.
+
+    start ~ Dirichlet,  every row of the transition matrix ~ Dirichlet,  emission of every state ~ prior
+
+    VB-E   forward-backward with exp E[log start], exp E[log transition], E[log p(x_t | theta_k)];
+           none of them is normalised, and the kernels do not mind
+    VB-M   priors + expected first states, transitions, and statistics
+
+Missing steps, or coordinates, are summed out. Transitions that are zero in the model are impossible and stay
+so. A small concentration of the transition rows leaves states that the data do not need without visits;
+`prune` removes them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core import check
+from ..core.errors import DataError, ModelError, ZeroProbabilityError
+from ..families.dirichlet_rows import DirichletRows
+from ..inference.base import Budget
+from ..kernels.scaled_chains import smooth_chains
+from ..models.hmm import HMM, HMMPrior
+from ..models.sequences import Sequences
+from .vb import Climb, Expectation, VariationalFit, VariationalModel, best_climb, report
+from .vb_priors import adapted, best_symmetric, check_prior, default_prior, expected_log_density, updated
+
+__all__ = ["HMMPosterior", "vb_hmm"]
+
+_UNUSED = 0.5  # a state with fewer expected visits than this explains nothing
+_ALIKE = 1e-12  # difference of the probabilities of states below which they are equal
+
+
+@dataclass(frozen=True)
+class HMMPosterior:
+    """The distribution over the parameters of a hidden Markov model, and the prior it came from."""
+
+    start: DirichletRows  # one row
+    transition: DirichletRows  # one row per state
+    emission: Any  # conjugate posterior, one member per state
+    start_prior: DirichletRows
+    transition_prior: DirichletRows
+    emission_prior: Any
+
+    @property
+    def states(self) -> int:
+        """How many hidden states there are."""
+        return len(self.emission)
+
+    def mean(self) -> HMM:
+        """The model with expected parameters."""
+        k = self.states
+        return HMM(self.start.mean(), self.transition.mean().reshape(k, k), self.emission.mean())
+
+    def sample(self, rng: np.random.Generator) -> HMM:
+        """A model with parameters drawn at random."""
+        k = self.states
+        steps = self.transition.sample(rng).reshape(k, k)
+        return HMM(self.start.sample(rng), steps, self.emission.sample(rng))
+
+    def divergence(self) -> float:
+        """KL to the prior."""
+        chain = self.start.kl(self.start_prior).sum() + self.transition.kl(self.transition_prior).sum()
+        return float(chain + self.emission.kl(self.emission_prior.repeat(self.states)).sum())
+
+    def take(self, kept: np.ndarray) -> HMMPosterior:
+        """Some of the states."""
+        k, prior = self.states, self.emission_prior
+
+        def square(rows: DirichletRows) -> DirichletRows:
+            part = rows.concentration.reshape(k, k)[np.ix_(kept, kept)]
+            return DirichletRows(part.ravel(), np.full(len(kept), len(kept)))
+
+        def line(rows: DirichletRows) -> DirichletRows:
+            return DirichletRows(rows.concentration[kept], [len(kept)])
+
+        return HMMPosterior(
+            line(self.start),
+            square(self.transition),
+            self.emission.take(kept),
+            line(self.start_prior),
+            square(self.transition_prior),
+            prior if len(prior) == 1 else prior.take(kept),
+        )
+
+    def __repr__(self) -> str:
+        return f"HMMPosterior({self.states} states, {self.emission!r})"
+
+
+class _Counts(NamedTuple):
+    start: np.ndarray  # (states,)
+    transition: np.ndarray  # (states, states)
+    marginals: np.ndarray  # (positions, states)
+
+
+@dataclass(frozen=True)
+class _Chains(VariationalModel):
+    """A hidden Markov model with its data."""
+
+    data: Sequences
+    missing: np.ndarray  # (positions,) steps that observe nothing
+    adapts: tuple[str, ...] = ()
+
+    def expect(self, q: HMMPosterior) -> Expectation:
+        k = q.states
+        first, steps = np.exp(q.start.expected_log), np.exp(q.transition.expected_log).reshape(k, k)
+        scores = expected_log_density(q.emission, self.data.rows)
+        scores[self.missing] = 0.0
+        found = smooth_chains(first, steps, np.ascontiguousarray(scores), self.data.start)
+        if not np.isfinite(found.log_z).all():
+            s = int(np.flatnonzero(~np.isfinite(found.log_z))[0])
+            raise ZeroProbabilityError(
+                f"sequence {s}: the zeros of start and transition exclude it; give the model positive ones"
+            )
+        return Expectation(float(found.log_z.sum()), self.counts(found.marginals, found.pairs))
+
+    def counts(self, marginals: np.ndarray, pairs: np.ndarray) -> _Counts:
+        filled = self.data.start[:-1][self.data.lengths > 0]
+        return _Counts(marginals[filled].sum(axis=0), pairs, marginals)
+
+    def divergence(self, q: HMMPosterior) -> float:
+        return q.divergence()
+
+    def maximise(self, statistics: _Counts, q: HMMPosterior) -> HMMPosterior:
+        # Steps that observe nothing tell about the chain, not about the emission.
+        weights = np.where(self.missing[:, None], 0.0, statistics.marginals)
+        return replace(
+            q,
+            start=q.start_prior.posterior(_possible(q.start_prior, statistics.start)),
+            transition=q.transition_prior.posterior(
+                _possible(q.transition_prior, statistics.transition.ravel())
+            ),
+            emission=updated(q.emission_prior, q.emission, self.data.rows, weights),
+        )
+
+    def adapt(self, q: HMMPosterior) -> HMMPosterior:
+        if "emission" in self.adapts:
+            q = replace(q, emission_prior=adapted(q.emission_prior, q.emission))
+        if "transition" in self.adapts:
+            rows = q.transition.expected_log.reshape(q.states, q.states)
+            best = best_symmetric(rows)
+            old = q.transition_prior.concentration
+            q = replace(
+                q, transition_prior=q.transition_prior.with_concentration(np.where(old > 0, best, 0.0))
+            )
+        return q
+
+    def numbers(self, q: HMMPosterior) -> dict[str, float]:
+        return {"states": float(q.states)}
+
+
+def _possible(prior: DirichletRows, counts: np.ndarray) -> np.ndarray:
+    return np.where(prior.concentration > 0, counts, 0.0)
+
+
+def vb_hmm(  # noqa: PLR0913, the options of one call
+    model: HMM,
+    x: Any,
+    lengths: Any = None,
+    *,
+    mask: Any = None,
+    prior: HMMPrior | None = None,
+    adapt: tuple[str, ...] = (),
+    prune: bool = False,
+    restarts: int = 1,
+    max_iter: int = 500,
+    tol: float = 1e-8,
+    seconds: float | None = None,
+    seed: int | None = None,
+    strict: bool = False,
+) -> VariationalFit:
+    """Fit a hidden Markov model by variational Bayes.
+
+    Parameters
+    ----------
+    model
+        Where learning starts; zeros of its start and transition probabilities stay zeros.
+    x, lengths, mask
+        The sequences; see `HMM.posterior`.
+    prior
+        Dirichlet priors of start and transition rows, conjugate prior of the emission; what is None
+        gets a default: one count per state, and a weak prior at the scale of the data.
+    adapt
+        Hyper-parameters to be learned as well: `"transition"` (one concentration for all rows),
+        `"emission"`.
+    prune
+        Whether to remove states that the data do not need.
+    restarts, seed
+        How many starts, and the seed of all but the first, which are random.
+    max_iter, tol, seconds
+        When a climb stops; `tol` is the gain of F per step of data that counts as none.
+    strict
+        Raise `ConvergenceError` instead of warning when the best start did not converge.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from credo.families import Categorical
+    >>> from credo.learning.vb_hmm import vb_hmm
+    >>> from credo.models.hmm import HMM
+    >>> start = HMM([0.5, 0.5], [[0.6, 0.4], [0.3, 0.7]], Categorical([[0.7, 0.3], [0.4, 0.6]]))
+    >>> found = vb_hmm(start, [0, 0, 0, 1, 1, 1] * 10)
+    >>> found.converged, found.evidence.kind, bool(np.all(np.diff(found.free_energy) > -1e-9))
+    (True, 'lower', True)
+    """
+    for part in adapt:
+        check.one_of("adapt", part, ["transition", "emission"])
+    if type(model) is not HMM:
+        raise ModelError(f"vb_hmm: expected an HMM, got {type(model).__name__}; use baum_welch for others")
+    clock = time.perf_counter()
+    data = model.sequences(x, lengths, mask)
+    missing = model.emission.missing(data.rows)
+    if missing.all():
+        raise DataError("data: expected at least one observed step, got missing ones only")
+    blank = _blank(model, data, prior)
+    rng = np.random.default_rng(seed)
+    problem = _Chains(data, missing, tuple(adapt))
+
+    def start(number: int) -> HMMPosterior:
+        found = (model if number == 0 else model.perturbed(data, seed=rng)).posterior(data)
+        if model.states > 1 and np.ptp(found.marginals, axis=1).max() < _ALIKE:
+            found = model.perturbed(data, seed=rng).posterior(data)  # equal states would never part
+        return problem.maximise(problem.counts(found.marginals, found.transitions), blank)
+
+    rows = len(data.rows)
+    best, ends = best_climb(
+        problem, start, restarts=restarts, budget=Budget(max_iter, tol, seconds), rows=rows, label="vb-hmm",
+        refine=_pruner(problem) if prune else None,
+    )  # fmt: skip
+    notes = (f"{best.q.states} of {model.states} states are used",) if best.q.states < model.states else ()
+    return report(
+        best, ends, model=best.q.mean(), posterior=best.q, rows=rows, label="vb-hmm", clock=clock,
+        strict=strict, notes=notes,
+    )  # fmt: skip
+
+
+def _blank(model: HMM, data: Sequences, prior: HMMPrior | None) -> HMMPosterior:
+    """The prior as a posterior of no data."""
+    k, given = model.states, prior or HMMPrior()
+    first = np.ones(k) if given.start is None else given.start.repeat(1).concentration[0]
+    steps = np.ones((k, k)) if given.transition is None else given.transition.repeat(k).concentration
+    for name, found, shape in (("start", first, (k,)), ("transition", steps, (k, k))):
+        if found.shape != shape:
+            raise ModelError(f"prior of {name}: expected {k} states, got {found.shape[-1]}")
+    start = DirichletRows(np.where(model.start > 0, first, 0.0), [k])
+    transition = DirichletRows(np.where(model.transition > 0, steps, 0.0).ravel(), np.full(k, k))
+    if given.emission is None:
+        emission = default_prior(model.emission, data.rows)
+    else:
+        emission = check_prior(given.emission, model.emission)
+    return HMMPosterior(start, transition, emission.repeat(k), start, transition, emission)
+
+
+def _pruner(problem: _Chains) -> Callable[[Climb, Callable[[Any], Climb]], Climb]:
+    def refine(found: Climb, again: Callable[[Any], Climb]) -> Climb:
+        while True:
+            expected = problem.expect(found.q).statistics
+            used = np.flatnonzero(expected.marginals.sum(axis=0) >= _UNUSED)
+            if not 0 < len(used) < found.q.states:
+                return found
+            try:
+                fewer = found.q.take(used)
+            except ModelError:  # a state that is left could only go to one that is not
+                return found
+            after = again(fewer)
+            if after.value < found.value:
+                return found
+            trace = {name: [*found.trace[name], *after.trace[name]] for name in after.trace}
+            found = Climb(after.q, [*found.free_energy, *after.free_energy], trace, after.status)
+
+    return refine

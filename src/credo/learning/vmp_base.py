@@ -1,0 +1,126 @@
+"""What all nodes of variational message passing share."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import DataError, ModelError
+
+__all__ = [
+    "Constant",
+    "Moments",
+    "Node",
+    "check_broadcast",
+    "check_kind",
+    "expected_under",
+    "fold",
+    "nodes_among",
+    "shape_of",
+]
+
+Moments = tuple[np.ndarray, ...]
+
+
+def fold(message: np.ndarray, full: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray:
+    """A message with the full shape summed over the axes along which the parent was broadcast."""
+    wide = np.broadcast_to(message, full)
+    extra = wide.ndim - len(shape)
+    wide = wide.sum(axis=tuple(range(extra))) if extra else wide
+    axes = tuple(k for k, size in enumerate(shape) if size == 1 and wide.shape[k] != 1)
+    return wide.sum(axis=axes, keepdims=True) if axes else wide
+
+
+class Node(abc.ABC):
+    """A node; immutable. What is believed about it lies in the state of a run."""
+
+    shape: tuple[int, ...] = ()  # of the node's plates
+    observed: Moments | None = None  # moments of the data
+    seen: np.ndarray | float = 1.0  # 0 where a value is missing
+    choose: Any = None  # the categorical node that selects a component
+    parents: tuple[Any, ...] = ()  # nodes only
+    is_random = True
+
+    @abc.abstractmethod
+    def prior(self, at: Any) -> Moments:
+        """Natural parameters given the moments of the parents; `at(node)` looks moments up."""
+
+    @abc.abstractmethod
+    def to_parent(self, parent: Node, at: Any) -> Moments:
+        """Coefficients of the parent's statistics, in the parent's shape."""
+
+    @abc.abstractmethod
+    def moments(self, natural: Moments) -> Moments:
+        """E[u] for natural parameters."""
+
+    @abc.abstractmethod
+    def log_normaliser(self, natural: Moments) -> np.ndarray:
+        """A of natural parameters, per entry of the shape."""
+
+    @abc.abstractmethod
+    def expected_log(self, at: Any) -> float:
+        """E[log p(node | parents)] summed over the observed or hidden entries."""
+
+    def start(self, natural: Moments, rng: np.random.Generator) -> Moments:
+        """Natural parameters to start from, given those of the prior."""
+        return natural
+
+    def entropy(self, natural: Moments) -> float:
+        """Of q with these natural parameters."""
+        u = self.moments(natural)
+        inner = sum(float((a * b).sum()) for a, b in zip(natural, u, strict=True))
+        return float(self.log_normaliser(natural).sum()) - inner
+
+
+class Constant(Node):
+    """A fixed parent; `u` are its moments."""
+
+    is_random = False
+
+    def __init__(self, *u: np.ndarray) -> None:
+        self.observed = u
+        self.shape = u[0].shape
+
+    def prior(self, at: Any) -> Moments:
+        raise NotImplementedError
+
+    to_parent = moments = log_normaliser = expected_log = prior  # type: ignore[assignment]
+
+
+def expected_under(node: Node, at: Any) -> float:
+    """E[log p] of a node whose parents are constants."""
+    natural = node.prior(at)
+    inner = sum(float((a * b).sum()) for a, b in zip(natural, at(node), strict=True))
+    return inner - float(np.broadcast_to(node.log_normaliser(natural), node.shape).sum())
+
+
+def check_kind(name: str, node: Node, kinds: tuple[type, ...]) -> None:
+    if not isinstance(node, (*kinds, Constant)):
+        words = " or ".join(kind.__name__ for kind in kinds)
+        raise ModelError(
+            f"{name}: expected {words} or numbers, which are conjugate, got {type(node).__name__}"
+        )
+
+
+def nodes_among(*candidates: Any) -> tuple[Any, ...]:
+    return tuple(n for n in candidates if isinstance(n, Node) and not isinstance(n, Constant))
+
+
+def shape_of(given: Any, data: np.ndarray | None, fallback: tuple[int, ...]) -> tuple[int, ...]:
+    wanted = fallback if given is None else (given,) if isinstance(given, int) else tuple(given)
+    if data is None:
+        return wanted
+    if given is not None and data.shape != wanted:
+        raise DataError(f"observed: expected shape {wanted}, got {data.shape}")
+    return data.shape
+
+
+def check_broadcast(shape: tuple[int, ...], parent: tuple[int, ...], full: tuple[int, ...]) -> None:
+    try:
+        fits = np.broadcast_shapes(parent, full) == full
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ModelError(f"node of shape {shape}: a parent of shape {parent} does not broadcast to {full}")

@@ -1,0 +1,222 @@
+"""Pictures of normal-form graphs, and of how their matrices change while they learn.
+
+Branches are arrows with names, blocks are boxes (grey where nothing is learned), sources are boxes without a
+branch that enters, diverters are diamonds, open ends are dots (dark where there is evidence).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import QueryError, UnsupportedError
+from ..models.normal_form import Diverter, NormalForm
+from .layout import layered
+from .style import COLOURS, FAINT, INK, new_figure, require, tidy
+
+__all__ = ["plot_normal_form", "plot_trajectories"]
+
+MOST_PARTS = 300
+CHARACTER = 0.075  # inches per character of the labels
+HEIGHT = 0.34  # of a box
+DIAMOND = 0.3  # from corner to corner
+DOT = 0.1  # diameter of an open end
+SPACING = 0.95  # between layers
+_SUPERSCRIPTS = str.maketrans("0123456789", "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
+
+
+def plot_normal_form(graph: NormalForm, *, evidence: Mapping[str, Any] | None = None) -> Any:
+    """Draw a normal-form graph as a block diagram, sources at the top.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    evidence
+        Terminal -> state; these ends are drawn dark, with their state.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    if len(graph.parts) > MOST_PARTS:
+        raise UnsupportedError(
+            f"plot_normal_form: expected at most {MOST_PARTS} parts, got {len(graph.parts)}; "
+            "draw a part of the graph"
+        )
+    seen = dict(evidence or {})
+    for name in seen:
+        if name not in graph.terminals:
+            raise QueryError(f"evidence: '{name}' is no terminal; there are {list(graph.terminals)}")
+    widths = [
+        DIAMOND if isinstance(part, Diverter) else max(0.5, CHARACTER * len(part.name) + 0.2)
+        for part in graph.parts
+    ]
+    edges, ends = [], []
+    for i in range(len(graph.branches)):
+        pair = []
+        for u in (graph.wiring.tail[i], graph.wiring.head[i]):
+            pair.append(int(u) if u >= 0 else len(widths))
+            if u < 0:
+                ends.append((len(widths), i))
+                widths.append(max(0.3, 2 * CHARACTER * len(graph.branches.names[i])))
+        edges.append((pair[0], pair[1]))
+    found = layered(widths, edges, SPACING)
+    return _paint(graph, seen, found.positions, found.routes, widths, ends)
+
+
+def _paint(
+    graph: NormalForm,
+    seen: Mapping[str, Any],
+    places: np.ndarray,
+    routes: list[np.ndarray],
+    widths: list[float],
+    ends: list[tuple[int, int]],
+) -> Any:
+    half = np.stack([np.array(widths) / 2, np.full(len(widths), HEIGHT / 2)], axis=1)
+    low, high = (places - half).min(axis=0) - 0.25, (places + half).max(axis=0) + 0.25
+    # Names of branches stand to the right of their arrows.
+    high[0] += CHARACTER * max((len(name) for name in graph.branches.names), default=0)
+    figure = new_figure(*(float(x) for x in high - low), arranged=False)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
+    axes.set_axis_off()
+    for i, route in enumerate(routes):
+        reach = [
+            DOT / 2 if u < 0 else _reach(graph.parts[u]) for u in (graph.wiring.tail[i], graph.wiring.head[i])
+        ]
+        _arrow(axes, route, reach, graph.branches.names[i], seen)
+    for part, place, width in zip(graph.parts, places, widths, strict=False):
+        _part(axes, part, place, width)
+    for u, i in ends:
+        dark = graph.branches.names[i] in seen
+        circle = require("matplotlib.patches").Circle(
+            places[u], DOT / 2, facecolor=INK if dark else "white", edgecolor=INK, linewidth=1.0, zorder=3
+        )
+        axes.add_patch(circle)
+    return figure
+
+
+def _reach(part: Any) -> float:
+    return DIAMOND / 2 if isinstance(part, Diverter) else HEIGHT / 2
+
+
+def _arrow(axes: Any, route: np.ndarray, reach: list[float], name: str, seen: Mapping[str, Any]) -> None:
+    """Leave at the bottom of a part, enter at the top of the next; bends where the layout says."""
+    patches, path = require("matplotlib.patches"), require("matplotlib.path").Path
+    points = route.copy()
+    points[0, 1] -= reach[0]
+    points[-1, 1] += reach[1]
+    arrow = patches.FancyArrowPatch(
+        path=path(points),
+        arrowstyle="-|>",
+        mutation_scale=8,
+        color="#555555",
+        linewidth=1.0,
+        zorder=1,
+        shrinkA=0,
+        shrinkB=0,
+    )
+    axes.add_patch(arrow)
+    ends = points[len(points) // 2 - 1 : len(points) // 2 + 1]
+    middle, (across, down) = ends.mean(axis=0), ends[1] - ends[0]
+    shift = 0.05 + 0.07 * abs(across / down)  # clear of a slanted arrow over the height of the text
+    text = _raised(name)
+    text = f"{text} = {seen[name]}" if name in seen and np.ndim(seen[name]) == 0 else text
+    axes.text(
+        middle[0] + shift,
+        middle[1],
+        text,
+        ha="left",
+        va="center",
+        fontsize=7.5,
+        color=COLOURS[0],
+        zorder=4,
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.8},
+    )
+
+
+def _raised(name: str) -> str:
+    """A copy "S^2" of a variable as the papers write it, with its number raised."""
+    stem, mark, number = name.rpartition("^")
+    if not mark or not number.isdecimal():
+        return name
+    return f"{stem}\u207d{number.translate(_SUPERSCRIPTS)}\u207e"
+
+
+def _part(axes: Any, part: Any, place: np.ndarray, width: float) -> None:
+    patches = require("matplotlib.patches")
+    if isinstance(part, Diverter):
+        corners = place + np.array([(0, 1), (1, 0), (0, -1), (-1, 0)]) * DIAMOND / 2
+        axes.add_patch(patches.Polygon(corners, facecolor="white", edgecolor=INK, linewidth=1.0, zorder=3))
+        axes.text(*place, "=", ha="center", va="center_baseline", fontsize=8, color=INK, zorder=4)
+        return
+    corner = place - np.array([width, HEIGHT]) / 2
+    face = "#D0D0D0" if part.fixed else "#DCEBF7"
+    rim = INK if part.fixed else COLOURS[0]
+    axes.add_patch(
+        patches.Rectangle(corner, width, HEIGHT, facecolor=face, edgecolor=rim, linewidth=1.0, zorder=3)
+    )
+    axes.text(*place, part.name, ha="center", va="center_baseline", fontsize=8, color=INK, zorder=4)
+
+
+def plot_trajectories(
+    runs: Mapping[str, Mapping[str, np.ndarray]],
+    *,
+    parameters: Sequence[str] | None = None,
+    truth: Mapping[str, np.ndarray] | None = None,
+) -> Any:
+    """Every coefficient of every matrix against the epoch: a row per matrix, a column per run.
+
+    Parameters
+    ----------
+    runs
+        Title -> trajectories, as `BlockRun.trajectories`: parameter -> (epochs + 1, rows, columns).
+    parameters
+        Which matrices; all of the first run by default.
+    truth
+        Parameter -> generating matrix, drawn as level lines in a last column. Hidden states have no order, so
+        learned coefficients need not equal these.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    if not runs or not any(runs.values()):
+        raise QueryError("trajectories: expected at least one run that recorded its matrices, got none")
+    names = list(next(iter(runs.values()))) if parameters is None else list(parameters)
+    for title, found in runs.items():
+        absent = [name for name in names if name not in found]
+        if absent:
+            raise QueryError(
+                f"trajectories of {title}: no parameter named {absent[0]!r}; there are {list(found)}"
+            )
+    columns = len(runs) + (truth is not None)
+    figure = new_figure(1.9 * columns + 0.6, 1.35 * len(names) + 0.5)
+    grid = figure.subplots(len(names), columns, sharex=True, sharey=True, squeeze=False)
+    for k, name in enumerate(names):
+        for c, (title, found) in enumerate(runs.items()):
+            _curves(grid[k, c], found[name])
+            if k == 0:
+                grid[k, c].set_title(title, fontsize=9)
+        if truth is not None:
+            length = len(next(iter(runs.values()))[name])
+            if name in truth:
+                _curves(grid[k, -1], np.repeat(np.atleast_2d(truth[name])[None], length, axis=0))
+            if k == 0:
+                grid[k, -1].set_title("generator", fontsize=9)
+        grid[k, 0].set_ylabel(name, fontsize=8)
+    for axes in grid[-1]:
+        axes.set_xlabel("epoch", fontsize=8)
+    return figure
+
+
+def _curves(axes: Any, values: np.ndarray) -> None:
+    """One colour per row of the matrix."""
+    for row in range(values.shape[1]):
+        axes.plot(values[:, row], color=COLOURS[row % (len(COLOURS) - 1)], linewidth=0.8)
+    axes.set_ylim(-0.03, 1.03)
+    axes.grid(color=FAINT, linewidth=0.3)
+    tidy(axes)

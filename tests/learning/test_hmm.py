@@ -1,0 +1,341 @@
+"""Baum-Welch against hmmlearn iterate by iterate, and the properties of EM."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from credo.core.errors import ConvergenceError, ConvergenceWarning, DataError, OptionError, QueryError
+from credo.core.result import Status
+from credo.families import (
+    Categorical,
+    DiagonalGaussian,
+    Dirichlet,
+    Gamma,
+    Gaussian,
+    GaussianWishart,
+    Mixture,
+    NormalGamma,
+    Poisson,
+    SphericalGaussian,
+    TiedGaussian,
+)
+from credo.families.mixture import MixturePrior
+from credo.learning.hmm import baum_welch
+from credo.learning.hmm_estimators import CategoricalHMM, GaussianHMM, PoissonHMM
+from credo.models.hmm import HMM, HMMPrior
+
+K, D = 3, 2
+LENGTHS = [60, 1, 45, 94]
+KINDS = ["full", "tied", "diagonal", "spherical"]
+
+
+def emission(kind, seed=0):
+    rng = np.random.default_rng(seed)
+    mean = 2 * rng.normal(size=(K, D))
+    return {
+        "full": lambda: Gaussian(mean, np.array([np.eye(D)] * K)),
+        "tied": lambda: TiedGaussian(mean, np.eye(D)),
+        "diagonal": lambda: DiagonalGaussian(mean, np.ones((K, D))),
+        "spherical": lambda: SphericalGaussian(mean, np.ones(K)),
+        "mixture": lambda: Mixture(
+            np.full((K, 2), 0.5), DiagonalGaussian(2 * rng.normal(size=(2 * K, D)), np.ones((2 * K, D)))
+        ),
+        "categorical": lambda: Categorical(rng.dirichlet(np.ones(5), size=K)),
+        "poisson": lambda: Poisson(8 * rng.random(K) + 0.5),
+    }[kind]()
+
+
+def make(kind, seed=0):
+    rng = np.random.default_rng(seed + 100)
+    return HMM(rng.dirichlet(np.ones(K)), rng.dirichlet(np.ones(K), size=K), emission(kind, seed))
+
+
+def data(kind, seed=1):
+    return make(kind, seed).sample(LENGTHS, seed=seed)[0]
+
+
+def quietly(*arguments, **options):
+    """A run that may stop before it converged."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return baum_welch(*arguments, **options)
+
+
+def peer(kind, start, iterations, **options):
+    theirs = pytest.importorskip("hmmlearn.hmm")
+    common = {"n_iter": iterations, "tol": -np.inf, "init_params": ""}
+    if kind == "categorical":
+        model = theirs.CategoricalHMM(K, **common, **options)
+        model.emissionprob_, model.n_features = start.emission.probabilities, 5
+    else:
+        name = {"diagonal": "diag"}.get(kind, kind)
+        model = theirs.GaussianHMM(K, covariance_type=name, **common, **options)
+        model.means_, covariances = start.emission.mean, start.emission.covariances
+        model.covars_ = {
+            "full": covariances,
+            "tied": covariances[0],
+            "diagonal": np.einsum("kii->ki", covariances),
+            "spherical": covariances[:, 0, 0],
+        }[kind]
+    model.startprob_, model.transmat_ = start.start, start.transition
+    return model
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "categorical"])
+def test_iterates_equal_those_of_hmmlearn(kind):
+    start, x = make(kind), data(kind)
+    neutral = {}
+    if kind != "categorical":
+        neutral = {"covars_prior": 0, "covars_weight": 1 if kind in ("diagonal", "spherical") else D}
+    for iterations in (1, 2, 7):
+        theirs = peer(kind, start, iterations, **neutral)
+        theirs.fit(x[:, None] if kind == "categorical" else x, LENGTHS)
+        ours = quietly(start, x, LENGTHS, max_iter=iterations, tol=0)
+        np.testing.assert_allclose(ours.model.start, theirs.startprob_, atol=1e-8)
+        np.testing.assert_allclose(ours.model.transition, theirs.transmat_, atol=1e-8)
+        curve = ours.trace["log_likelihood"][:-1] * len(x)
+        np.testing.assert_allclose(curve, list(theirs.monitor_.history), atol=1e-8)
+        if kind == "categorical":
+            np.testing.assert_allclose(ours.model.emission.probabilities, theirs.emissionprob_, atol=1e-8)
+        else:
+            np.testing.assert_allclose(ours.model.emission.mean, theirs.means_, atol=1e-8)
+            found = ours.model.emission.covariances
+            shapes = {"tied": found[0], "full": found}
+            expected = shapes.get(kind, np.einsum("kii->ki", found))
+            np.testing.assert_allclose(np.squeeze(theirs._covars_), expected, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["full", "diagonal", "spherical"])
+def test_map_iterates_equal_those_of_hmmlearn(kind):
+    start, x = make(kind), data(kind)
+    weight = D + 3.0 if kind == "full" else 4.0
+    theirs = peer(
+        kind, start, 5, startprob_prior=2.0, transmat_prior=3.0, means_prior=0.5, means_weight=1.5,
+        covars_prior=0.7 * np.eye(D)[None] if kind == "full" else 0.7, covars_weight=weight,
+    )  # fmt: skip
+    if kind == "full":
+        theirs.covars_prior = 0.7 * np.eye(D)
+    theirs.fit(x, LENGTHS)
+    centre = np.full((1, D), 0.5)
+    if kind == "full":
+        own = GaussianWishart(centre, [1.5], [weight], [0.7 * np.eye(D)])
+    else:
+        own = NormalGamma(centre, np.full((1, D), 1.5), np.full((1, D), weight / 2), np.full((1, D), 0.35))
+    prior = HMMPrior(Dirichlet([[2.0] * K]), Dirichlet([[3.0] * K]), own)
+    ours = quietly(start, x, LENGTHS, prior=prior, max_iter=5, tol=0)
+    np.testing.assert_allclose(ours.model.start, theirs.startprob_, atol=1e-8)
+    np.testing.assert_allclose(ours.model.transition, theirs.transmat_, atol=1e-8)
+    np.testing.assert_allclose(ours.model.emission.mean, theirs.means_, atol=1e-8)
+    found = ours.model.emission.covariances
+    expected = found if kind == "full" else np.einsum("kii->ki", found)
+    np.testing.assert_allclose(np.squeeze(theirs._covars_), expected, atol=1e-8)
+
+
+def holes(x, kind, seed=3):
+    """Single values and whole steps taken away."""
+    rng = np.random.default_rng(seed)
+    if kind in ("categorical", "poisson"):
+        return np.where(rng.random(len(x)) < 0.2, -1, x)
+    out = np.where(rng.random(x.shape) < 0.2, np.nan, x)
+    out[rng.random(len(x)) < 0.1] = np.nan
+    return out
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("kind", [*KINDS, "mixture", "categorical", "poisson"])
+def test_the_likelihood_never_falls(kind, missing):
+    x = data(kind)
+    x = holes(x, kind) if missing else x
+    found = quietly(make(kind), x, LENGTHS, max_iter=25, tol=0, floor=0)
+    assert (np.diff(found.objective) > -1e-10).all()
+    assert found.objective[-1] > found.objective[0]
+    total = found.model.log_likelihood(x, LENGTHS)
+    assert found.log_likelihood.value == pytest.approx(total, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    "kind", ["full", "tied", "diagonal", "spherical", "mixture", "categorical", "poisson"]
+)
+def test_the_posterior_density_never_falls(kind):
+    own = {
+        "full": GaussianWishart(np.zeros((1, D)), [0.5], [D + 2.0], [np.eye(D)]),
+        "tied": GaussianWishart(np.zeros((1, D)), [0.5], [D + 2.0], [np.eye(D)]),
+        "diagonal": NormalGamma(*np.full((4, 1, D), 1.5)),
+        "spherical": NormalGamma(*np.full((4, 1, D), 1.5)),
+        "mixture": MixturePrior(Dirichlet([[2.0, 2.0]]), NormalGamma(*np.full((4, 1, D), 1.5))),
+        "categorical": Dirichlet([[1.5] * 5]),
+        "poisson": Gamma([2.0], [0.5]),
+    }
+    prior = HMMPrior(Dirichlet([[1.5] * K]), Dirichlet([[1.5] * K]), own[kind])
+    found = quietly(make(kind), data(kind), LENGTHS, prior=prior, max_iter=25, tol=0)
+    assert (np.diff(found.objective) > -1e-10).all()
+
+
+def test_a_model_is_recovered_from_its_own_samples():
+    true = HMM(
+        [1.0, 0, 0], [[0.9, 0.1, 0], [0, 0.8, 0.2], [0.3, 0, 0.7]],
+        Gaussian([[0.0, 0], [4, 0], [0, 4]], [np.eye(2), 0.5 * np.eye(2), [[1, 0.5], [0.5, 1]]]),
+    )  # fmt: skip
+    x, states = true.sample([500] * 8, seed=0)
+    start = HMM(np.full(3, 1 / 3), np.full((3, 3), 1 / 3), true.emission)
+    found = baum_welch(start.perturbed(x, seed=1), x, [500] * 8, restarts=4, seed=2, max_iter=200)
+    order = [int(np.argmin(((found.model.emission.mean - m) ** 2).sum(axis=1))) for m in true.emission.mean]
+    np.testing.assert_allclose(found.model.transition[np.ix_(order, order)], true.transition, atol=0.04)
+    np.testing.assert_allclose(found.model.emission.mean[order], true.emission.mean, atol=0.15)
+    np.testing.assert_allclose(found.model.emission.covariances[order], true.emission.covariances, atol=0.2)
+    assert (np.argsort(order)[found.model.decode(x, [500] * 8)[0]] == states).mean() > 0.97
+    assert len(found.trace["restarts"]) == 4
+    assert found.objective[-1] == found.trace["restarts"].max()
+    assert any("the best of 4 starts" in note for note in found.notes)
+
+
+def test_zeros_stay_zeros_and_fixed_parts_stay():
+    start = HMM([1, 0, 0], [[0.5, 0.5, 0], [0, 0.5, 0.5], [0, 0, 1]], emission("diagonal"))
+    x = data("diagonal")
+    found = quietly(start, x, LENGTHS, max_iter=10).model
+    assert (found.transition[start.transition == 0] == 0).all() and found.start[0] == 1
+    kept = quietly(start, x, LENGTHS, max_iter=3, fixed=("emission", "start")).model
+    np.testing.assert_array_equal(kept.emission.mean, start.emission.mean)
+    assert not np.allclose(kept.transition, start.transition)
+
+
+def test_a_state_that_is_never_visited_is_kept_or_refused():
+    start = HMM(
+        [1.0, 0.0, 0.0], [[0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [0.2, 0.3, 0.5]],
+        Categorical([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]]),
+    )  # fmt: skip
+    x = [0, 1, 1, 0, 1, 0, 0]
+    found = quietly(start, x, max_iter=5).model
+    np.testing.assert_allclose(found.transition[2], [0.2, 0.3, 0.5])
+    np.testing.assert_allclose(found.emission.probabilities[2], [0.4, 0.6])
+    with pytest.raises(DataError, match="state 2: the data never visit it"):
+        baum_welch(start, x, unseen="refuse")
+
+
+def test_one_state_one_step_and_steps_that_are_masked():
+    one = HMM([1.0], [[1.0]], DiagonalGaussian([[0.0]], [[1.0]]))
+    x = np.array([[1.0], [2.0], [6.0]])
+    found = baum_welch(one, x).model.emission
+    assert found.mean[0, 0] == pytest.approx(3) and found.variances[0, 0] == pytest.approx(14 / 3)
+    found = baum_welch(one, x, mask=np.array([True, True, False])).model.emission
+    assert found.mean[0, 0] == pytest.approx(1.5)
+    coin = HMM([0.5, 0.5], [[0.5, 0.5], [0.5, 0.5]], Categorical([[0.6, 0.4], [0.3, 0.7]]))
+    assert baum_welch(coin, [1]).log_likelihood.value == pytest.approx(0, abs=1e-6)
+
+
+def test_the_run_says_why_it_stopped(monkeypatch):
+    start, x = make("diagonal"), data("diagonal")
+    with pytest.warns(ConvergenceWarning, match="max_iter was reached"):
+        found = baum_welch(start, x, LENGTHS, max_iter=2)
+    assert found.status is Status.OUT_OF_ITERATIONS and len(found.objective) == 3
+    with pytest.raises(ConvergenceError, match="max_iter was reached"):
+        baum_welch(start, x, LENGTHS, max_iter=2, strict=True)
+    assert baum_welch(start, x, LENGTHS, max_iter=500, tol=1e-5).status is Status.CONVERGED
+    assert quietly(start, x, LENGTHS, seconds=0.0, tol=0, restarts=3).status is Status.OUT_OF_TIME
+    calls = []
+
+    def collect(self, *arguments, _real=HMM.collect, **options):
+        calls.append(1)
+        if len(calls) > 3:
+            raise KeyboardInterrupt
+        return _real(self, *arguments, **options)
+
+    monkeypatch.setattr(HMM, "collect", collect)
+    found = quietly(start, x, LENGTHS, restarts=2, seed=0)
+    assert found.status is Status.INTERRUPTED
+    assert found.model.log_likelihood(x, LENGTHS) == pytest.approx(found.log_likelihood.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        ({"restarts": 0}, OptionError, "restarts must be at least 1"),
+        ({"floor": -1}, OptionError, "floor must be at least 0"),
+        ({"unseen": "drop"}, OptionError, "unseen must be one of"),
+        ({"fixed": ("means",)}, OptionError, "fixed must be one of"),
+        ({"max_iter": -1}, OptionError, "max_iter"),
+    ],
+)
+def test_bad_options_get_a_sentence(options, kind, message):
+    with pytest.raises(kind, match=message):
+        baum_welch(make("diagonal"), data("diagonal"), LENGTHS, **options)
+
+
+def test_data_that_observe_nothing_are_refused():
+    with pytest.raises(DataError, match="expected at least one observed step"):
+        baum_welch(make("categorical"), [-1, -1])
+
+
+@pytest.mark.parametrize("covariance", KINDS)
+def test_the_gaussian_estimator_behaves_like_hmmlearn(covariance):
+    x = data("full")
+    model = GaussianHMM(K, covariance=covariance, restarts=2, seed=0, max_iter=200, tol=1e-5)
+    assert model.fit(x, LENGTHS) is model
+    path, proba = model.predict(x, LENGTHS), model.predict_proba(x, LENGTHS)
+    assert path.shape == (len(x),) and proba.shape == (len(x), K)
+    assert model.score(x, LENGTHS) == pytest.approx(model.hmm_.log_likelihood(x, LENGTHS))
+    value, states = model.decode(x, LENGTHS)
+    np.testing.assert_array_equal(states, path)
+    assert value == pytest.approx(model.hmm_.decode(x, LENGTHS)[1].sum())
+    count, states = model.decode(x, LENGTHS, algorithm="map")
+    assert count == pytest.approx(proba.max(axis=1).sum()) and (states == proba.argmax(axis=1)).all()
+    assert model.score_samples(x, LENGTHS)[0] == pytest.approx(model.score(x, LENGTHS))
+    rows, states = model.sample(7, random_state=0)
+    assert rows.shape == (7, D) and states.shape == (7,)
+    np.testing.assert_array_equal(rows, model.sample(7, random_state=0)[0])
+    n = model.hmm_.n_parameters
+    assert model.bic(x, LENGTHS) == pytest.approx(-2 * model.score(x, LENGTHS) + n * np.log(len(x)))
+    assert model.aic(x, LENGTHS) == pytest.approx(-2 * model.score(x, LENGTHS) + 2 * n)
+
+
+def test_other_estimators_and_mixtures_learn():
+    mixed = GaussianHMM(2, components=2, seed=1, max_iter=300, tol=1e-4).fit(data("mixture"), LENGTHS)
+    assert isinstance(mixed.hmm_.emission, Mixture)
+    symbols = CategoricalHMM(2, seed=1, max_iter=500, tol=1e-4).fit(data("categorical"), LENGTHS)
+    assert symbols.hmm_.emission.states == 5
+    counts = PoissonHMM(2, seed=1, max_iter=500, tol=1e-4).fit(data("poisson"), LENGTHS)
+    assert isinstance(counts.hmm_.emission, Poisson)
+    parts = np.split(data("full"), np.cumsum(LENGTHS)[:-1])
+    listed = GaussianHMM(2, seed=1, max_iter=300, tol=1e-4).fit(parts)
+    assert len(listed.predict(parts)) == sum(LENGTHS)
+    again = GaussianHMM(2, start=listed.hmm_, tol=1e-3).fit(parts)
+    assert again.score(parts) >= listed.score(parts) - 1e-6
+    assert GaussianHMM(2, seed=1).fit(np.ones((30, 1))).hmm_.emission.variances.min() == 1e-6
+
+
+def test_estimators_work_with_scikit_learn():
+    base = pytest.importorskip("sklearn.base")
+    selection = pytest.importorskip("sklearn.model_selection")
+    model = GaussianHMM(2, covariance="full", seed=3, tol=1e-3)
+    copy = base.clone(model)
+    assert copy.get_params() == model.get_params() and repr(copy) == repr(model)
+    search = selection.GridSearchCV(GaussianHMM(seed=0, tol=1e-2), {"states": [1, 2]}, cv=2)
+    search.fit(data("full"))
+    assert search.best_params_["states"] in (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "message"),
+    [
+        (lambda: GaussianHMM(2).predict(np.zeros((2, 1))), QueryError, "this GaussianHMM is not fitted yet"),
+        (lambda: GaussianHMM(2, covariance="round").fit(np.zeros((2, 1))), OptionError, "covariance must be"),
+        (lambda: GaussianHMM(0).fit(np.zeros((2, 1))), OptionError, "states must be at least 1"),
+        (lambda: GaussianHMM(2, components=0).fit(np.zeros((2, 1))), OptionError, "components must be"),
+        (lambda: GaussianHMM(2, start="x").fit(np.zeros((2, 1))), OptionError, "start: expected an HMM"),
+        (lambda: GaussianHMM(2).fit(np.zeros(3)), DataError, r"shape \(rows, d\), got shape \(3,\)"),
+        (lambda: GaussianHMM(2).set_params(n_iter=3), OptionError, "GaussianHMM has no option 'n_iter'"),
+        (lambda: CategoricalHMM(2).fit(np.array([np.nan])), DataError, "at least one observed symbol"),
+        (lambda: CategoricalHMM(2, symbols=0).fit([0]), OptionError, "symbols must be at least 1"),
+        (
+            lambda: GaussianHMM(1, seed=0).fit(np.eye(2)).decode(np.eye(2), algorithm="best"),
+            OptionError,
+            "algorithm must be one of",
+        ),
+    ],
+)
+def test_estimators_refuse_with_a_sentence(call, kind, message):
+    with pytest.raises(kind, match=message):
+        call()

@@ -1,0 +1,322 @@
+"""Hidden Markov models against all paths, the junction tree and hmmlearn."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import credo
+from credo.core.errors import DataError, ModelError, OptionError, UnsupportedError, ZeroProbabilityError
+from credo.families import Categorical, DiagonalGaussian, Gaussian, Mixture, Poisson
+from credo.kernels.scaled_chains import smooth_chains
+from credo.models.hmm import HMM
+
+CASES = ["categorical", "gaussian", "diagonal", "mixture", "poisson", "zeros", "one state"]
+
+
+def make(name, seed=0):
+    rng = np.random.default_rng(seed)
+    states = 1 if name == "one state" else 3
+    start, step = rng.dirichlet(np.ones(states)), rng.dirichlet(np.ones(states), size=states)
+    mean = rng.normal(size=(states, 2))
+    emission = {
+        "gaussian": lambda: Gaussian(mean, np.array([np.eye(2) + 0.3] * states)),
+        "diagonal": lambda: DiagonalGaussian(mean, rng.random((states, 2)) + 0.5),
+        "mixture": lambda: Mixture(
+            rng.dirichlet(np.ones(2), size=states), DiagonalGaussian(rng.normal(size=(6, 2)), np.ones((6, 2)))
+        ),
+        "poisson": lambda: Poisson(5 * rng.random(states) + 0.1),
+    }.get(name, lambda: Categorical(rng.dirichlet(np.ones(4), size=states)))()
+    if name == "zeros":
+        start, step = [1, 0, 0], [[0.5, 0.5, 0], [0, 0.5, 0.5], [0, 0, 1]]
+        emission = Categorical([[0.5, 0.5, 0, 0], [0, 0.5, 0.5, 0], [0, 0, 0.5, 0.5]])
+    return HMM(start, step, emission)
+
+
+def by_enumeration(hmm, x):
+    """Log-likelihood, marginals, expected transitions, best path, from all paths of one sequence."""
+    scores = np.exp(hmm.emission.log_density(x))
+    length, states = scores.shape
+    marginals, pairs = np.zeros((length, states)), np.zeros((states, states))
+    best, best_path, total = -1.0, (), 0.0
+    for path in itertools.product(range(states), repeat=length):
+        p = hmm.start[path[0]] * np.prod(scores[np.arange(length), path])
+        for j, k in itertools.pairwise(path):
+            p *= hmm.transition[j, k]
+        total += p
+        marginals[np.arange(length), path] += p
+        for j, k in itertools.pairwise(path):
+            pairs[j, k] += p
+        if p > best:
+            best, best_path = p, path
+    return np.log(total), marginals / total, pairs / total, best_path, np.log(best)
+
+
+@pytest.mark.parametrize("domain", ["scaled", "log"])
+@pytest.mark.parametrize("name", CASES)
+def test_forward_backward_and_viterbi_equal_the_sum_over_all_paths(name, domain):
+    hmm = make(name)
+    x, _ = hmm.sample([6, 1, 4], seed=1)
+    found = hmm.posterior(x, [6, 1, 4], domain=domain)
+    path, value = hmm.decode(x, [6, 1, 4])
+    pairs = 0
+    for s, (first, last) in enumerate([(0, 6), (6, 7), (7, 11)]):
+        log_z, marginals, own, best, score = by_enumeration(hmm, x[first:last])
+        assert found.log_likelihoods[s] == pytest.approx(log_z, abs=1e-10)
+        np.testing.assert_allclose(found.marginals[first:last], marginals, atol=1e-12)
+        assert value[s] == pytest.approx(score, abs=1e-10)
+        assert tuple(path[first:last]) == best
+        pairs = pairs + own
+    np.testing.assert_allclose(found.transitions, pairs, atol=1e-12)
+    np.testing.assert_allclose(
+        hmm.log_likelihoods(x, [6, 1, 4], domain=domain), found.log_likelihoods, atol=1e-10
+    )
+
+
+@pytest.mark.parametrize("name", ["categorical", "zeros", "one state"])
+def test_the_junction_tree_of_the_factor_graph_agrees(name):
+    hmm = make(name)
+    x, _ = hmm.sample(6, seed=2)
+    graph = hmm.to_factor_graph(6)
+    seen = {f"x{t}": int(v) for t, v in enumerate(x) if t != 3}  # one step is not observed
+    answer = credo.infer(graph, "junction-tree", evidence=seen)
+    hidden = x.copy()
+    hidden[3] = -1
+    found = hmm.posterior(hidden)
+    assert answer.log_z.value == pytest.approx(found.log_likelihoods[0], abs=1e-10)
+    for t in range(6):
+        np.testing.assert_allclose(answer.marginals[f"s{t}"], found.marginals[t], atol=1e-10)
+    best = credo.infer(hmm.given(x), "junction-tree", maximise="all")
+    assert best.assignment.indices.tolist() == hmm.decode(x)[0].tolist()
+
+
+def test_the_factor_graph_given_gaussian_data_agrees():
+    hmm = make("gaussian")
+    x, _ = hmm.sample(5, seed=2)
+    answer = credo.infer(hmm.given(x), "junction-tree")
+    found = hmm.posterior(x)
+    assert answer.log_z.value == pytest.approx(found.log_likelihoods[0], abs=1e-10)
+    np.testing.assert_allclose(np.reshape(answer.marginals.flat, (5, 3)), found.marginals, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "diagonal"])
+def test_missing_steps_and_coordinates_are_summed_out(name):
+    hmm = make(name)
+    x, _ = hmm.sample(7, seed=3)
+    x[2] = np.nan
+    x[4, 0] = np.nan
+    log_z, marginals, *_ = by_enumeration(hmm, x)
+    found = hmm.posterior(x)
+    assert found.log_likelihoods[0] == pytest.approx(log_z, abs=1e-10)
+    np.testing.assert_allclose(found.marginals, marginals, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["categorical", "gaussian", "poisson", "mixture"])
+def test_a_mask_hides_whole_steps(name):
+    hmm = make(name)
+    x, _ = hmm.sample([4, 3], seed=4)
+    mask = np.array([True, False, True, True, True, True, False])
+    hidden = hmm.emission.hide(hmm.emission.rows(x), ~mask)
+    np.testing.assert_allclose(
+        hmm.posterior(x, [4, 3], mask=mask).marginals, hmm.posterior(hidden, [4, 3]).marginals
+    )
+    # A last step that is not observed changes no likelihood.
+    assert hmm.log_likelihoods(x, [4, 3], mask=mask)[1] == pytest.approx(hmm.log_likelihood(x[4:6]))
+
+
+def test_sequences_may_come_as_a_list_and_be_empty():
+    hmm = make("gaussian")
+    x, _ = hmm.sample([4, 3], seed=4)
+    one = hmm.log_likelihoods(x, [4, 0, 3])
+    np.testing.assert_allclose(one[[0, 2]], hmm.log_likelihoods([x[:4], x[4:]]))
+    assert one[1] == 0
+    data = hmm.sequences([x[:4], x[4:]])
+    assert data.place(5) == "sequence 1, step 1" and "2 sequences, 7 steps" in repr(data)
+    np.testing.assert_allclose(hmm.log_likelihoods(data), one[[0, 2]])
+    assert hmm.decode(x, [4, 0, 3], method="posterior")[1][1] == 0
+
+
+def test_filtering_uses_the_past_only():
+    hmm = make("categorical")
+    x, _ = hmm.sample(6, seed=5)
+    for t in range(6):
+        np.testing.assert_allclose(hmm.filter(x)[t], hmm.posterior(x[: t + 1]).marginals[-1], atol=1e-12)
+
+
+def test_posterior_decoding_takes_the_most_probable_state_of_every_step():
+    hmm = make("gaussian")
+    x, _ = hmm.sample([5, 4], seed=6)
+    path, share = hmm.decode(x, [5, 4], method="posterior")
+    marginals = hmm.posterior(x, [5, 4]).marginals
+    np.testing.assert_array_equal(path, marginals.argmax(axis=1))
+    np.testing.assert_allclose(share, [marginals[:5].max(axis=1).mean(), marginals[5:].max(axis=1).mean()])
+
+
+def test_samples_have_the_frequencies_of_the_model():
+    hmm = make("zeros")
+    x, states = hmm.sample([20] * 500, seed=7)
+    assert (states.reshape(500, 20)[:, 0] == 0).all()
+    moves = np.zeros((3, 3))
+    for row in states.reshape(500, 20):
+        np.add.at(moves, (row[:-1], row[1:]), 1)
+    assert (moves[hmm.transition == 0] == 0).all()
+    assert moves[0, 1] / moves[0].sum() == pytest.approx(0.5, abs=0.06)
+    assert (x[states == 0] < 2).all()
+    again, _ = hmm.sample([20] * 500, seed=7)
+    np.testing.assert_array_equal(x, again)
+
+
+def test_samples_of_hidden_states_have_the_posterior_frequencies():
+    hmm = make("categorical")
+    x, _ = hmm.sample(5, seed=8)
+    draws = hmm.sample_states(x, count=20_000, seed=0)
+    marginals = hmm.posterior(x).marginals
+    for k in range(3):
+        assert np.abs((draws == k).mean(axis=0) - marginals[:, k]).max() < 5 * 0.5 / np.sqrt(20_000)
+
+
+def test_long_sequences_do_not_underflow():
+    hmm = make("gaussian")
+    x, _ = hmm.sample(30_000, seed=9)
+    scaled, logs = hmm.posterior(x), hmm.posterior(x, domain="log")
+    assert scaled.log_likelihoods[0] == pytest.approx(logs.log_likelihoods[0], rel=1e-12)
+    np.testing.assert_allclose(scaled.marginals, logs.marginals, atol=1e-9)
+
+
+def test_weights_that_underflow_are_found_again_in_logarithms():
+    # The first observation all but excludes the one state from which the others can be reached.
+    step = [[0.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    hmm = HMM([0.5, 0.0, 0.5], step, DiagonalGaussian([[0.0], [100.0], [50.0]], np.full((3, 1), 0.1)))
+    x = np.array([[50.0], [100.0], [100.0]])
+    for domain in ("scaled", "log"):
+        found = hmm.posterior(x, domain=domain)
+        log_z = np.logaddexp(
+            np.log(0.5) + hmm.emission.log_density(x)[[0, 1, 2], [0, 1, 1]].sum(),
+            np.log(0.5) + hmm.emission.log_density(x)[:, 2].sum(),
+        )
+        assert found.log_likelihoods[0] == pytest.approx(log_z, rel=1e-12)
+        assert hmm.log_likelihood(x, domain=domain) == pytest.approx(log_z, rel=1e-12)
+        # e^-12500 at the first step against e^-25000 at the two others: the lost path is the true one.
+        np.testing.assert_allclose(found.marginals, [[1, 0, 0], [0, 1, 0], [0, 1, 0]], atol=1e-12)
+
+
+def test_unnormalised_parameters_are_summed_as_they_are():
+    rng = np.random.default_rng(0)
+    first, step, scores = rng.random(3), 0.3 * rng.random((3, 3)), rng.normal(size=(4, 3))
+    total = sum(
+        first[p[0]]
+        * np.exp(scores[np.arange(4), p].sum())
+        * np.prod([step[a, b] for a, b in itertools.pairwise(p)])
+        for p in itertools.product(range(3), repeat=4)
+    )
+    found = smooth_chains(first, step, scores, np.array([0, 4]))
+    assert found.log_z[0] == pytest.approx(np.log(total))
+    double = smooth_chains(first, step, scores, np.array([0, 4]), weight=np.array([2.0]))
+    np.testing.assert_allclose(double.pairs, 2 * found.pairs)
+
+
+def test_blocks_of_sequences_give_what_one_block_gives(monkeypatch):
+    hmm = make("gaussian")
+    x, _ = hmm.sample([5, 9, 2, 7], seed=10)
+    whole = hmm.posterior(x, [5, 9, 2, 7])
+    total = hmm.collect(x, [5, 9, 2, 7])
+    monkeypatch.setattr("credo.models.hmm._ENTRIES", 30)
+    parts = hmm.posterior(x, [5, 9, 2, 7])
+    np.testing.assert_allclose(parts.marginals, whole.marginals)
+    np.testing.assert_allclose(parts.transitions, whole.transitions)
+    np.testing.assert_allclose(hmm.collect(x, [5, 9, 2, 7]).emission.total, total.emission.total)
+
+
+def test_hmmlearn_agrees_on_likelihood_and_path():
+    theirs = pytest.importorskip("hmmlearn.hmm")
+    hmm = make("gaussian")
+    x, _ = hmm.sample([80, 40], seed=11)
+    peer = theirs.GaussianHMM(3, covariance_type="full")
+    peer.startprob_, peer.transmat_ = hmm.start, hmm.transition
+    peer.means_, peer.covars_ = hmm.emission.mean, hmm.emission.covariances
+    assert hmm.log_likelihood(x, [80, 40]) == pytest.approx(peer.score(x, [80, 40]), abs=1e-8)
+    value, path = peer.decode(x, [80, 40])
+    ours, score = hmm.decode(x, [80, 40])
+    assert score.sum() == pytest.approx(value, abs=1e-8)
+    np.testing.assert_array_equal(ours, path)
+    np.testing.assert_allclose(
+        hmm.posterior(x, [80, 40]).marginals, peer.predict_proba(x, [80, 40]), atol=1e-8
+    )
+
+
+def test_an_impossible_observation_is_named():
+    hmm = make("zeros")
+    assert hmm.log_likelihood([0, 3, 3]) == -np.inf
+    message = "sequence 1, step 1: no state that can be reached here can emit 3"
+    for call in (
+        lambda: hmm.posterior([0, 1, 0, 3], [2, 2]),
+        lambda: hmm.decode([0, 1, 0, 3], [2, 2]),
+        lambda: hmm.filter([0, 1, 0, 3], [2, 2]),
+        lambda: hmm.sample_states([0, 1, 0, 3], [2, 2]),
+        lambda: hmm.collect([0, 1, 0, 3], [2, 2]),
+    ):
+        with pytest.raises(ZeroProbabilityError, match=message):
+            call()
+
+
+HALF = [[0.5, 0.5], [0.5, 0.5]]
+COIN = Categorical(HALF)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "message"),
+    [
+        (lambda: HMM([0.5, 0.6], HALF, COIN), ModelError, "start: every row must sum to 1"),
+        (lambda: HMM([0.5, 0.5], [[0.5, 0.4], [0.5, 0.5]], COIN), ModelError, "transition: every row"),
+        (lambda: HMM([[1.0]], [[1.0]], COIN), ModelError, "start: expected an array with 1 axes"),
+        (lambda: HMM([1.0], HALF, COIN), ModelError, r"transition: expected shape \(1, 1\), got \(2, 2\)"),
+        (lambda: HMM([1.0], [[1.0]], COIN), ModelError, "emission: expected 1 members, one per state, got 2"),
+        (lambda: HMM([1.0], [[1.0]], "coin"), ModelError, "emission: expected members of a family, got str"),
+        (lambda: make("categorical").posterior([]), DataError, "data: expected"),
+        (lambda: make("gaussian").posterior(np.zeros((0, 2))), DataError, "expected at least one step"),
+        (lambda: make("categorical").posterior([0, 9]), DataError, "row 1 has state 9"),
+        (lambda: make("categorical").posterior([0, 1], [1]), DataError, "lengths: expected a sum of 2"),
+        (lambda: make("categorical").posterior([0, 1], [0.5]), DataError, "lengths: expected counts"),
+        (lambda: make("categorical").posterior([0, 1], mask=[1, 0]), DataError, "mask: expected 2 booleans"),
+        (
+            lambda: make("gaussian").posterior([np.zeros((2, 2)), np.zeros((2, 3))]),
+            DataError,
+            "sequence 1: data",
+        ),
+        (
+            lambda: make("categorical").posterior(make("categorical").sequences([0, 1]), [2]),
+            DataError,
+            "these sequences are complete",
+        ),
+        (lambda: make("categorical").posterior([0], domain="linear"), OptionError, "domain must be one of"),
+        (
+            lambda: make("categorical").log_likelihood([0], domain="linear"),
+            OptionError,
+            "domain must be one of",
+        ),
+        (lambda: make("categorical").decode([0], method="best"), OptionError, "method must be one of"),
+        (lambda: make("categorical").sample(-1), DataError, "lengths: expected counts of steps, got -1"),
+        (
+            lambda: make("gaussian").to_factor_graph(2),
+            UnsupportedError,
+            "expected categorical emissions, got Gau",
+        ),
+        (lambda: make("categorical").to_factor_graph(0), OptionError, "length must be at least 1"),
+        (
+            lambda: make("categorical").maximise(make("categorical").collect([0, 1]), fixed=("means",)),
+            OptionError,
+            "fixed must be one of",
+        ),
+    ],
+)
+def test_bad_input_gets_a_sentence(call, kind, message):
+    with pytest.raises(kind, match=message):
+        call()
+
+
+def test_parameters_are_counted_without_structural_zeros():
+    assert make("zeros").n_parameters == 0 + 2 + 9
+    assert make("gaussian").n_parameters == 2 + 6 + 15
+    assert repr(make("categorical")) == "HMM(3 states, Categorical(3 members, 4 states))"

@@ -1,0 +1,186 @@
+"""Hidden semi-Markov models against all segmentations and the expanded hidden Markov model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from credo.core.errors import DataError, ModelError, ZeroProbabilityError
+from credo.families import Categorical, DiagonalGaussian, Dirichlet
+from credo.learning.hmm import baum_welch
+from credo.models.hmm import HMM, HMMPrior
+from credo.models.semi_markov import SemiMarkov
+
+
+def make(seed=0, states=3, longest=4, cut=True, emission=None):
+    rng = np.random.default_rng(seed)
+    step = rng.random((states, states)) + 0.1
+    if states > 1:
+        np.fill_diagonal(step, 0)
+    step /= step.sum(axis=1, keepdims=True)
+    emission = emission or Categorical(rng.dirichlet(np.ones(4), size=states))
+    lasting = rng.dirichlet(np.ones(longest), size=states)
+    return SemiMarkov(rng.dirichlet(np.ones(states)), step, lasting, emission, cut=cut)
+
+
+def by_enumeration(model, x):
+    """Log-likelihood, marginals, moves, durations and best path, from all segmentations."""
+    scores = np.exp(model.emission.log_density(x))
+    length, states = scores.shape
+    longest = model.durations.shape[1]
+    marginals, pairs = np.zeros((length, states)), np.zeros((states, states))
+    lasting, paths = np.zeros((states, longest)), {}
+
+    def grow(t, k, p, path, moves, lengths):
+        if t >= length:
+            if t > length and not model.cut:
+                return
+            p = p * np.prod(scores[np.arange(length), path[:length]])
+            segments = tuple(path[:length]), tuple(moves)
+            paths[segments] = paths.get(segments, 0.0) + p
+            marginals[np.arange(length), path[:length]] += p
+            for move in moves:
+                pairs[move] += p
+            for segment in lengths:
+                lasting[segment] += p
+            return
+        for j in range(states):
+            q = model.start[j] if k is None else model.transition[k, j]
+            for d in range(longest):
+                grow(
+                    t + d + 1, j, p * q * model.durations[j, d], path + [j] * (d + 1),
+                    moves + ([] if k is None else [(k, j)]), [*lengths, (j, d)],
+                )  # fmt: skip
+
+    grow(0, None, 1.0, [], [], [])
+    total = sum(paths.values())
+    best = max(paths, key=paths.get)
+    return np.log(total), marginals / total, pairs / total, lasting / total, best[0], np.log(paths[best])
+
+
+@pytest.mark.parametrize("domain", ["scaled", "log"])
+@pytest.mark.parametrize("cut", [True, False])
+@pytest.mark.parametrize(("states", "longest"), [(3, 3), (2, 1), (1, 3)])
+def test_sums_and_best_paths_equal_those_over_all_segmentations(states, longest, cut, domain):
+    model = make(1, states, longest, cut)
+    x = np.random.default_rng(2).integers(4, size=5)
+    log_z, marginals, pairs, lasting, best, value = by_enumeration(model, x)
+    found = model.posterior(x, domain=domain)
+    assert found.log_likelihoods[0] == pytest.approx(log_z, abs=1e-12)
+    np.testing.assert_allclose(found.marginals, marginals, atol=1e-12)
+    np.testing.assert_allclose(found.transitions, pairs, atol=1e-12)
+    np.testing.assert_allclose(found.durations, lasting, atol=1e-12)
+    path, score = model.decode(x)
+    if states > 1:  # with one state, segmentations that look alike are summed in the oracle
+        assert tuple(path) == best
+        assert score[0] == pytest.approx(value, abs=1e-12)
+
+
+def test_the_expanded_hidden_markov_model_is_the_same_distribution():
+    model = make(3)
+    x, _ = model.sample([60, 1, 40], seed=1)
+    big = model.to_hmm()
+    np.testing.assert_allclose(
+        big.log_likelihoods(x, [60, 1, 40]), model.log_likelihoods(x, [60, 1, 40]), rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        big.posterior(x, [60, 1, 40]).marginals.reshape(101, 3, 4).sum(axis=2),
+        model.posterior(x, [60, 1, 40]).marginals,
+        atol=1e-10,
+    )
+
+
+def test_geometric_durations_are_a_hidden_markov_model():
+    stay = np.array([0.5, 0.3])
+    emission = Categorical([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]])
+    longest = 60  # the mass beyond is 1e-18
+    lasting = stay[:, None] ** np.arange(longest) * (1 - stay)[:, None]
+    model = SemiMarkov([0.4, 0.6], [[0, 1], [1, 0]], lasting / lasting.sum(axis=1, keepdims=True), emission)
+    hmm = HMM([0.4, 0.6], [[0.5, 0.5], [0.7, 0.3]], emission)
+    x, _ = hmm.sample([50, 30], seed=0)
+    np.testing.assert_allclose(
+        model.log_likelihoods(x, [50, 30]), hmm.log_likelihoods(x, [50, 30]), atol=1e-10
+    )
+    np.testing.assert_allclose(
+        model.posterior(x, [50, 30]).marginals, hmm.posterior(x, [50, 30]).marginals, atol=1e-10
+    )
+
+
+def test_long_sequences_and_missing_steps():
+    model = make(4, emission=DiagonalGaussian([[0.0], [2.0], [4.0]], np.full((3, 1), 0.5)))
+    x, _ = model.sample(2000, seed=2)
+    x[100:120] = np.nan
+    scaled, logs = model.posterior(x), model.posterior(x, domain="log")
+    assert scaled.log_likelihoods[0] == pytest.approx(logs.log_likelihoods[0], rel=1e-12)
+    np.testing.assert_allclose(scaled.marginals, logs.marginals, atol=1e-9)
+    np.testing.assert_allclose(scaled.durations, logs.durations, atol=1e-8)
+    np.testing.assert_allclose(scaled.marginals.sum(axis=1), 1, atol=1e-10)
+
+
+def test_numbers_that_underflow_are_done_in_logarithms():
+    emission = DiagonalGaussian([[0.0], [100.0], [50.0]], np.full((3, 1), 0.1))
+    step = [[0.0, 1.0, 0.0], [0.5, 0.0, 0.5], [0.0, 1.0, 0.0]]
+    model = SemiMarkov([1, 0, 0], step, np.full((3, 2), 0.5), emission)
+    x = np.array([[50.0], [0.0], [100.0]])
+    assert model.log_likelihood(x) == pytest.approx(by_logs(model, x), rel=1e-10)
+
+
+def by_logs(model, x):
+    return model.log_likelihood(x, domain="log")
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_learning_never_lowers_the_likelihood_and_finds_the_durations(cut):
+    true = SemiMarkov(
+        [1, 0], [[0, 1], [1, 0]], [[0, 0, 0.2, 0.8], [0.9, 0.1, 0, 0]],
+        DiagonalGaussian([[0.0], [3.0]], np.full((2, 1), 0.3)),
+    )  # fmt: skip
+    x, states = true.sample([40] * 30, seed=3)
+    start = SemiMarkov(
+        [0.5, 0.5],
+        [[0, 1], [1, 0]],
+        np.full((2, 5), 0.2),
+        DiagonalGaussian([[0.5], [2.0]], [[1.0], [1.0]]),
+        cut=cut,
+    )
+    found = baum_welch(start, x, [40] * 30, max_iter=60, tol=1e-7)
+    assert (np.diff(found.objective) > -1e-12).all()
+    if cut:
+        np.testing.assert_allclose(found.model.durations[0, :4], true.durations[0], atol=0.06)
+        assert (found.model.decode(x, [40] * 30)[0] == states).mean() > 0.99
+    prior = HMMPrior(durations=Dirichlet([[2.0] * 5]), transition=Dirichlet([[1.0, 1.0]]))
+    smooth = baum_welch(start, x, [40] * 30, max_iter=60, prior=prior)
+    assert (np.diff(smooth.objective) > -1e-12).all()
+    assert (smooth.model.durations > 0).all()
+
+
+def test_parts_can_be_kept_and_starts_are_random_but_reproducible():
+    model = make(5)
+    x, _ = model.sample(50, seed=4)
+    counts = model.collect(x)
+    kept = model.maximise(counts, fixed=("durations", "emission", "start", "transition"))
+    np.testing.assert_array_equal(kept.durations, model.durations)
+    assert kept.n_parameters == model.n_parameters == 2 + 3 + 9 + 9
+    one, two = model.perturbed(x, seed=1), model.perturbed(x, seed=1)
+    np.testing.assert_array_equal(one.durations, two.durations)
+    assert (one.transition[model.transition == 0] == 0).all()
+    double = counts + counts
+    assert double.log_likelihood == 2 * counts.log_likelihood
+    assert repr(model).startswith("SemiMarkov(3 states, durations up to 4")
+
+
+def test_bad_input_gets_a_sentence():
+    coin = Categorical([[0.5, 0.5], [0.5, 0.5]])
+    with pytest.raises(ModelError, match="durations: expected 2 rows, one per state, got 1"):
+        SemiMarkov([0.5, 0.5], [[0, 1], [1, 0]], [[1.0]], coin)
+    with pytest.raises(ModelError, match="durations: every row must sum to 1"):
+        SemiMarkov([0.5, 0.5], [[0, 1], [1, 0]], [[0.5], [1.0]], coin)
+    model = SemiMarkov([1, 0], [[0, 1], [1, 0]], [[0, 1.0], [0, 1.0]], coin, cut=False)
+    for call in (model.posterior, model.decode, model.collect):
+        with pytest.raises(ZeroProbabilityError, match="sequence 1: no segments with positive probability"):
+            call([0, 1, 0, 1, 1], [2, 3])
+    assert model.log_likelihoods([0, 1, 0, 1, 1], [2, 3])[1] == -np.inf
+    with pytest.raises(ModelError, match="to_hmm: expected cut=True"):
+        model.to_hmm()
+    with pytest.raises(DataError, match="sample: expected cut=True"):
+        model.sample(3)
