@@ -6,9 +6,9 @@ Rows are sampled from the network of 37 variables, five inner ones are never sho
 same number of EM iterations from tables of its own making, from a data frame to a model. What each reached is
 the mean log-likelihood per row of its model, computed by credo's exact inference, so that speed is not bought
 with worse tables. CPU seconds of one call, its reading of the frame included; the growth of the process's
-memory shows whether it is bounded. In the case `scattered` one value in ten is missing, and nearly every row has
-a pattern of its own; pgmpy drops such rows and is left out there. pyAgrum refuses parent states that never occur,
-so it gets a millionth of a pseudo-count.
+memory shows whether it is bounded. In the case `scattered` one value in ten is missing, and nearly every row
+has a pattern of its own; pgmpy drops such rows and is left out there. pyAgrum refuses parent states that
+never occur, so it gets a millionth of a pseudo-count.
 """
 
 from __future__ import annotations

@@ -53,10 +53,11 @@ GRID_EDGES = (
     "the source used the neighbours and degrees of a square grid on complete graphs too; correct messages "
     "and energies give other numbers"
 )
+UNKNOWN = "the source's GBP is not that of its equations; where these numbers come from is not known"
 DOUBTS = {
     "grid": {"GBP": INSIDE},
     "complete": {
-        "GBP": INSIDE,
+        "GBP": UNKNOWN,
         **dict.fromkeys(("mean field", "loopy BP", "damped BP", "inference net"), GRID_EDGES),
     },
 }

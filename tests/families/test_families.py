@@ -276,7 +276,7 @@ def test_kl_between_priors_equals_the_dual_formula(conjugate):
 def test_expected_log_densities_and_entropies_are_averages_over_samples(conjugate):
     rng = np.random.default_rng(7)
     x = rows(conjugate.mean(), 3)
-    draws = [conjugate.sample(rng) for _ in range(1500)]
+    draws = [conjugate.sample(rng) for _ in range(600)]
     logs = np.array([draw.log_density(x) for draw in draws])
     error = logs.std(axis=0) / np.sqrt(len(logs))
     assert (np.abs(logs.mean(axis=0) - conjugate.expected_log_density(x)) < 6 * error).all()

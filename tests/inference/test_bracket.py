@@ -10,12 +10,13 @@ import pytest
 import credo
 from credo.core.errors import OptionError, QueryError, TooLargeError, ZeroProbabilityError
 from credo.core.result import Estimate, Result, Status
-from credo.inference.base import pose
+from credo.inference.base import Budget, pose
 from credo.inference.bounds.gdd import GDD
 from credo.inference.bounds.wmb import WMB
 from credo.inference.bracket import Bracket, tighten
-from credo.inference.race import Entrant, Runner, entrants, fitting
+from credo.inference.race import Entrant, Runner, choose, entrants, fitting
 from credo.inference.search.local_search import LocalSearch
+from credo.inference.search.soft_consistency import SoftConsistency
 from credo.inference.variational.mean_field import MeanField
 from credo.structures.elimination import is_narrow
 from inference.bucket_models import HEATS, powered, problem, random_graph
@@ -243,6 +244,32 @@ def test_a_search_that_starts_anew_gets_longer_turns_or_none():
     assert runner.expected(2.0) > Runner(Entrant(("decimation",)), 1.0, spec="decimation", rate=0.0).expected(
         2.0
     )
+
+
+def test_searches_get_half_of_the_time_once_everybody_had_a_turn():
+    search = Runner(Entrant(("branch-and-bound",), is_search=True), 2.0, spec="branch-and-bound", rate=0.0)
+    other = Runner(Entrant(("dual-decomposition",)), 2.0, spec="dual-decomposition", rate=5.0, spent=1.0)
+    untried = Runner(Entrant(("decimation",)), 2.0)
+    assert choose([search, other, untried], 1.0) is untried
+    assert choose([search, other], 1.0) is search
+    search.spent = 1.5
+    assert choose([search, other], 1.0) is other
+    search.state = "open nodes"
+    for _ in range(5):
+        search.learn(Status.OUT_OF_TIME, gain=0.0, seconds=1.0, gap=1.0)
+    assert not search.is_out and search.state == "open nodes"
+
+
+@pytest.mark.parametrize("method", [SoftConsistency(), WMB(ibound=1)])
+def test_a_method_that_was_cut_goes_on_from_its_state(method):
+    graph = credo.datasets.ising_grid(4, seed=1).to_factor_graph()
+    _, asked = pose(graph, None, "all")
+    first = method.run(asked, Budget(seconds=0), np.random.default_rng(0))
+    then = method.resume(asked, first.state, Budget(max_iter=500))
+    assert then.log_z.value <= first.log_z.value + SLACK
+    assert then.log_z.value >= powered_by_elimination(asked) - SLACK
+    if isinstance(method, SoftConsistency):
+        assert then.status is Status.OPTIMAL
 
 
 def test_a_score_of_the_best_joint_state_bounds_any_powered_sum(monkeypatch):

@@ -96,7 +96,10 @@ def damaged(**changes):
         (b"[1]", "expected a JSON object, got list"),
         (b"{}", "expected the format 'credo', version 1, got format None, version None"),
         (damaged(version=2), "version 1, got format 'credo', version 2"),
-        (damaged(model="Tree"), "expected the model BayesNet, MarkovNet, FactorGraph, LogLinear or CRF, got 'Tree'"),
+        (
+            damaged(model="Tree"),
+            "expected the model BayesNet, MarkovNet, FactorGraph, LogLinear or CRF, got 'Tree'",
+        ),
         (damaged(variables=7), "expected variables with equally many names and states"),
         (damaged(variables={"names": ["a"], "states": []}), "equally many names and states"),
         (damaged(variables={"names": ["a", "b"], "states": [2, 10**30]}), "expected a name and its states"),

@@ -258,7 +258,7 @@ class TestThetaChain:
 
     @staticmethod
     def _exact_mean(f, b):
-        """Posterior mean of Theta under a flat prior: a mixture of Dirichlets over all cells of all samples."""
+        """Posterior mean of Theta under a flat prior: a mixture of Dirichlets over cells of all samples."""
         rows, columns = f.shape[1], b.shape[1]
         total, mean = 0.0, np.zeros((rows, columns))
         for cells in itertools.product(itertools.product(range(rows), range(columns)), repeat=len(f)):

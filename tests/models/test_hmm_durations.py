@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from credo.core.errors import DataError, ModelError, ZeroProbabilityError
+from credo.core.errors import DataError, ModelError, OptionError, ZeroProbabilityError
 from credo.families import Categorical, DiagonalGaussian, Dirichlet
 from credo.learning.hmm import baum_welch
 from credo.models.hmm import HMM, HMMPrior
@@ -122,11 +122,12 @@ def test_numbers_that_underflow_are_done_in_logarithms():
     step = [[0.0, 1.0, 0.0], [0.5, 0.0, 0.5], [0.0, 1.0, 0.0]]
     model = SemiMarkov([1, 0, 0], step, np.full((3, 2), 0.5), emission)
     x = np.array([[50.0], [0.0], [100.0]])
-    assert model.log_likelihood(x) == pytest.approx(by_logs(model, x), rel=1e-10)
-
-
-def by_logs(model, x):
-    return model.log_likelihood(x, domain="log")
+    # The only ways: two steps in state 0, then state 1, or one step each in 0, 1 and 0 or 2.
+    logs = model.emission.log_density(x)
+    first = np.log(0.5) + logs[0, 0] + logs[1, 0] + logs[2, 1]
+    assert model.log_likelihood(x) == pytest.approx(first, rel=1e-10)
+    assert model.log_likelihood(x, domain="log") == pytest.approx(first, rel=1e-10)
+    np.testing.assert_allclose(model.posterior(x).marginals[:, :2], [[1, 0], [1, 0], [0, 1]], atol=1e-12)
 
 
 @pytest.mark.parametrize("cut", [True, False])
@@ -182,5 +183,7 @@ def test_bad_input_gets_a_sentence():
     assert model.log_likelihoods([0, 1, 0, 1, 1], [2, 3])[1] == -np.inf
     with pytest.raises(ModelError, match="to_hmm: expected cut=True"):
         model.to_hmm()
+    with pytest.raises(OptionError, match="domain must be one of"):
+        model.posterior([0, 1], domain="linear")
     with pytest.raises(DataError, match="sample: expected cut=True"):
         model.sample(3)

@@ -1,6 +1,7 @@
 """Models as comparison sees them: fitted, scored on other data, and weighed by their evidence.
 
-Bayesian networks (any data), mixtures and single members of a family (rows), hidden Markov models (sequences).
+Bayesian networks (any data), mixtures and single members of a family (rows), hidden Markov models
+(sequences).
 """
 
 from __future__ import annotations
@@ -63,12 +64,12 @@ class Candidate(abc.ABC):
 
     @abc.abstractmethod
     def held_out(self, train: np.ndarray, test: np.ndarray) -> tuple[float, int]:
-        """Log-likelihood of some parts under the model that variational Bayes learns from others; their rows."""
+        """Log-likelihood of some parts under the model that VB learns from others, and their rows."""
 
 
 def candidate(model: Any, data: Any, *, prior: Any, restarts: int, seed: int | None) -> Candidate:
     """The candidate for a model of any kind that can be compared."""
-    options = {"restarts": restarts, "seed": seed}
+    options: dict[str, Any] = {"restarts": restarts, "seed": seed}
     if isinstance(model, BayesNet):
         return _Network(model, data, prior, **options)
     if isinstance(model, HMM):

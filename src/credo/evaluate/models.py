@@ -5,7 +5,7 @@ r"""Several models, one data set, one table of how well they explain it.
     Laplace    around the most probable parameters
     exact      log evidence in closed form, where there is one
     VB         free energy: below the log evidence
-    p(model)   posterior probability of the model, all of them alike before; from the best column that all fill
+    p(model)   posterior probability of the model, all alike before; from the best column that all fill
     CV         log-likelihood per row of held-out parts, under parameters learned from the others
     nested p   likelihood-ratio test of the model before against this one
 
@@ -18,6 +18,7 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -197,9 +198,11 @@ def compare_models(
     --------
     >>> import credo
     >>> from credo.evaluate.models import compare_models
-    >>> truth = credo.BayesNet({"a": 2, "b": 2}, {"b": ["a"]}, {"a": [0.5, 0.5], "b": [[0.9, 0.1], [0.2, 0.8]]})
+    >>> tables = {"a": [0.5, 0.5], "b": [[0.9, 0.1], [0.2, 0.8]]}
+    >>> truth = credo.BayesNet({"a": 2, "b": 2}, {"b": ["a"]}, tables)
     >>> apart = credo.BayesNet.random({"a": 2, "b": 2}, seed=0)
-    >>> table = compare_models({"apart": apart, "a -> b": truth}, credo.sample(truth, 200, seed=0), nested=True)
+    >>> data = credo.sample(truth, 200, seed=0)
+    >>> table = compare_models({"apart": apart, "a -> b": truth}, data, nested=True)
     >>> table.best, table.chosen, table.basis
     ('a -> b', 'a -> b', 'exact')
     """
@@ -276,7 +279,7 @@ def _cross_validated(one: Candidate, folds: int, seed: int | None) -> tuple[floa
 
 def _tested(rows: list[ModelRow]) -> list[ModelRow]:
     out = rows[:1]
-    for before, row in zip(rows, rows[1:], strict=False):
+    for before, row in pairwise(rows):
         assert before.log_likelihood is not None and row.log_likelihood is not None
         test = nested_test((before.log_likelihood, before.parameters), (row.log_likelihood, row.parameters))
         out.append(replace(row, nested=test))

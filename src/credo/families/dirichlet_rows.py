@@ -1,6 +1,7 @@
 r"""Dirichlet distributions over rows of different lengths, in one flat array; zeros are structural.
 
-    log p(theta) = sum_rows [ sum_s (a_s - 1) log theta_s - log B(a) ],     E[log theta_s] = psi(a_s) - psi(sum a)
+    log p(theta) = sum_rows [ sum_s (a_s - 1) log theta_s - log B(a) ]
+    E[log theta_s] = psi(a_s) - psi(sum a)
 
 The rows are those of conditional tables: row r owns the entries row_start[r]:row_start[r+1]. An entry with
 concentration 0 is impossible: its probability is 0, its logarithm -inf, and it is no parameter.

@@ -122,8 +122,8 @@ def bracket(
     --------
     >>> import credo
     >>> found = credo.bracket(credo.datasets.asia(), evidence={"dysp": "yes"})
-    >>> round(found.lower.value, 6), round(found.upper.value, 6), found.is_exact
-    (-0.83, -0.83, True)
+    >>> round(found.lower.value, 4), round(found.upper.value, 4), found.is_exact
+    (-0.8302, -0.8302, True)
     """
     check.at_least("gap", gap, 0)
     check.at_least("seconds", seconds, 0)

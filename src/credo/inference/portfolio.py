@@ -96,7 +96,9 @@ def solve(
         check.at_least("memory_gb", memory_gb, 0)
     question, problem = pose(model, evidence, maximise)
     work = _Work(problem, time.perf_counter() + seconds, memory_gb, seed)
-    if len(problem.maximised) and not problem.is_sum:
+    result: Result
+    bounds: Bracket | None
+    if len(problem.maximised):
         result, bounds = work.maximum()
     elif marginals:
         result, bounds = work.marginals()

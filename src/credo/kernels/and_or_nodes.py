@@ -85,7 +85,7 @@ class Memory(NamedTuple):
 
     x: np.ndarray  # (n + 1,) states on the path
     stack: np.ndarray  # (n + 1,) open OR nodes
-    count: np.ndarray  # stack height, nodes, work, answer is exact
+    tally: np.ndarray  # stack height, nodes, work, answer is exact
     answer: np.ndarray  # (1,) last value returned
     threshold: np.ndarray  # (n + 1,)
     low: np.ndarray  # (n + 1,) best value above the threshold
@@ -196,7 +196,7 @@ def _sum_below(plan, memory, root):
         parts = (
             plan.factor_start[v + 1] - plan.factor_start[v] + plan.child_start[v + 1] - plan.child_start[v]
         )
-        memory.count[2] += size * (2 + parts)
+        memory.tally[2] += size * (2 + parts)
         out = sums[plan.sum_start[v] : plan.sum_start[v + 1]]
         eliminate(table[:size], plan.temperature[v], out, memory.scratch)
     return sums[plan.sum_start[root]]

@@ -36,7 +36,7 @@ DONE, MORE, FULL = 0, 1, 2  # answered, out of work, out of memory
 @jit
 def enter(plan, memory, i, threshold, look):
     """Open the OR node of i, or answer it from the cache; whether it was opened."""
-    count = memory.count
+    count = memory.tally
     slot = recall(plan, memory, i) if look else -1
     if slot >= 0 and (memory.filled[slot] == EXACT or memory.worth[slot] <= threshold):
         memory.answer[0] = memory.worth[slot]
@@ -57,7 +57,7 @@ def enter(plan, memory, i, threshold, look):
 @jit
 def _leave(plan, memory, i):
     """Close the OR node of i with its answer."""
-    count = memory.count
+    count = memory.tally
     count[0] -= 1
     found = memory.low[i] > memory.threshold[i]
     memory.answer[0] = memory.low[i] if found else memory.high[i]
@@ -90,7 +90,7 @@ def _choose(plan, memory, i):
         for e in range(plan.child_start[i], plan.child_start[i + 1]):
             c = plan.child[e]
             memory.hope[c] = leaving(plan, c, x)
-            memory.count[2] += 4 * (plan.pass_start[c + 1] - plan.pass_start[c])
+            memory.tally[2] += 4 * (plan.pass_start[c + 1] - plan.pass_start[c])
             slot = recall(plan, memory, c)
             if slot >= 0:
                 memory.hope[c] = min(memory.hope[c], memory.worth[slot])
@@ -125,7 +125,7 @@ def _take(plan, memory, i):
 @jit
 def depth_first(plan, memory, nodes, work):
     """Go on from the open nodes until they are answered, or `nodes` are opened, or the work is done."""
-    count = memory.count
+    count = memory.tally
     limit, until = count[1] + nodes, count[2] + work
     back = False  # whether a child was just answered
     while count[0] > 0:
@@ -165,7 +165,7 @@ def depth_first(plan, memory, nodes, work):
 def frontier_bound(plan, memory):
     """Upper bound on the first open node's value: what was found, given up, or is still to be tried."""
     value = -np.inf
-    for d in range(memory.count[0] - 1, -1, -1):
+    for d in range(memory.tally[0] - 1, -1, -1):
         i = memory.stack[d]
         best = max(memory.low[i], memory.high[i])
         first = plan.state_start[i]
@@ -175,7 +175,7 @@ def frontier_bound(plan, memory):
                 best = max(best, memory.bound[s])
         if memory.turn[i] >= 0:
             total = memory.total[i]
-            if d + 1 < memory.count[0]:
+            if d + 1 < memory.tally[0]:
                 hope = memory.hope[memory.stack[d + 1]]
                 total += min(value, hope) - hope
             best = max(best, total)
@@ -186,12 +186,12 @@ def frontier_bound(plan, memory):
 @jit
 def raise_threshold(plan, memory, threshold):
     """Ask the open nodes for more, because a better solution came from elsewhere."""
-    for d in range(memory.count[0]):
+    for d in range(memory.tally[0]):
         i = memory.stack[d]
         memory.threshold[i] = max(memory.threshold[i], threshold)
         if memory.low[i] <= memory.threshold[i]:
             memory.high[i], memory.low[i] = max(memory.high[i], memory.low[i]), -np.inf
-        if d + 1 < memory.count[0]:
+        if d + 1 < memory.tally[0]:
             c = memory.stack[d + 1]
             need = max(memory.threshold[i], memory.low[i])
             threshold = need - (memory.total[i] - memory.hope[c])
@@ -200,7 +200,7 @@ def raise_threshold(plan, memory, threshold):
 @jit
 def partial_solution(plan, memory, out):
     """Overwrite states by those of the path, of solved children, and of the best choices of open nodes."""
-    for d in range(memory.count[0]):
+    for d in range(memory.tally[0]):
         i = memory.stack[d]
         if memory.low[i] > memory.threshold[i]:
             for t in range(plan.span[i]):

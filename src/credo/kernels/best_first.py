@@ -74,7 +74,7 @@ def best_first(plan, memory, turns, above, state, depth, value, heap, size, thre
     code, node
         `DONE` with the best node, -1 if none exceeds the threshold; `MORE`; or `FULL`.
     """
-    x, count = memory.x, memory.count
+    x, count = memory.x, memory.tally
     limit, until = count[1] + nodes, count[2] + work
     queue = (heap, value)
     while size[0] > 0:

@@ -7,6 +7,9 @@ per branch it touches; `arm_in` and `arm_out` name the messages that enter and l
     kind 0   block: arm 0 enters, arm 1 leaves     out_1 ~ theta' in_0,   out_0 ~ theta in_1
     kind 1   source: one arm                       out_0 = theta
     kind 2   diverter: any arms                    out_k ~ product of in_j over j != k
+
+Messages are kept as they are, not as logarithms: states that are less likely than others by more than a
+factor of 1e300 count as impossible.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from .jit import jit
 __all__ = ["BLOCK", "DIVERTER", "SOURCE", "flood", "sample_states", "two_pass"]
 
 BLOCK, SOURCE, DIVERTER = 0, 1, 2
+_FEW = 5  # arms of a diverter up to which each product is made by itself
+_TINY = 1e-150  # a product of sums this small is put into a logarithm
 
 
 @jit
@@ -60,7 +65,7 @@ def _product(row, new, d_out, arms_in, skip, start):
     o0, o1 = start[d_out], start[d_out + 1]
     for k in range(o0, o1):
         new[k] = 1.0
-    log_total = 0.0
+    log_total, scale = 0.0, 1.0
     for j in range(len(arms_in)):
         if j == skip:
             continue
@@ -70,10 +75,13 @@ def _product(row, new, d_out, arms_in, skip, start):
         total = _normalise(new, o0, o1)
         if total <= 0.0:
             return -np.inf
-        log_total += np.log(total)
-    if len(arms_in) == 1:
-        log_total += np.log(_normalise(new, o0, o1))
-    return log_total
+        if scale * total < _TINY:
+            log_total += np.log(scale) + np.log(total)
+            scale = 1.0
+        else:
+            scale *= total
+    scale *= _normalise(new, o0, o1)  # 1, but for a diverter of one arm
+    return log_total + np.log(scale)
 
 
 @jit
@@ -81,6 +89,11 @@ def _divert_all(row, new, arms_in, arms_out, skip, start):
     """All messages out of a diverter but one, from products of the arms before and after each."""
     count = len(arms_in)
     size = start[arms_in[0] + 1] - start[arms_in[0]]
+    if count <= _FEW:
+        for j in range(count):
+            if j != skip:
+                _product(row, new, arms_out[j], arms_in, j, start)
+        return
     after = np.ones((count + 1, size))
     for j in range(count - 1, -1, -1):
         i0, total = start[arms_in[j]], 0.0

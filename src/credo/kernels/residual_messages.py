@@ -188,9 +188,9 @@ def linear_residual(
                     belief, _U(state_start[i]), True,
                 )  # fmt: skip
                 change = max(change, moved)
-                for g in range(around_start[i], around_start[i + 1]):
-                    if around[g] != a:
-                        top = _raise(after, before, level, due, bits, around[g], moved, tol, top)
+                for near in range(around_start[i], around_start[i + 1]):
+                    if around[near] != a:
+                        top = _raise(after, before, level, due, bits, around[near], moved, tol, top)
             due[factors] = max(due[factors], change)
             sent += 1
         changes[turn] = max(change, tol)

@@ -11,6 +11,8 @@ from .counts import CountTables
 from .crf import ChainCRF, GraphCRF
 from .data import Observations
 from .em import EM
+from .hmm import baum_welch
+from .hmm_estimators import CategoricalHMM, GaussianHMM, PoissonHMM
 from .ipf import IPF
 from .likelihood import MaximumLikelihood, log_likelihood
 from .priors import Elastic, Gaussian, Laplace
@@ -29,12 +31,14 @@ __all__ = [
     "BDeu",
     "BayesianMixture",
     "Blocks",
+    "CategoricalHMM",
     "ChainCRF",
     "ContrastiveDivergence",
     "CountTables",
     "Elastic",
     "Fit",
     "Gaussian",
+    "GaussianHMM",
     "GraphCRF",
     "Laplace",
     "Learner",
@@ -42,10 +46,12 @@ __all__ = [
     "MaximumPseudolikelihood",
     "Observations",
     "PerTable",
+    "PoissonHMM",
     "Towards",
     "Uniform",
     "VariationalBayes",
     "VariationalFit",
+    "baum_welch",
     "chow_liu",
     "fit",
     "learners",

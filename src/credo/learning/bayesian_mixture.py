@@ -98,7 +98,7 @@ class BayesianMixture:
         return self
 
     def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import InputTags, Tags, TargetTags
+        from sklearn.utils import InputTags, Tags, TargetTags  # type: ignore[import-untyped]
 
         tags = InputTags(allow_nan=True)
         return Tags(estimator_type="clusterer", target_tags=TargetTags(required=False), input_tags=tags)

@@ -1,12 +1,12 @@
 r"""Evidence of models: closed form, Laplace's approximation, BIC, nested tests, and posteriors of models.
 
     conjugate   log p(D) = B(chi + statistics) - B(chi) + log base measure
-    Laplace     log p(D) ~ log p(D, t*) + d/2 log 2 pi - 1/2 log |A|,   A = -Hessian of log p(D, t) at its top t*
+    Laplace     log p(D) ~ log p(D, t*) + d/2 log 2 pi - 1/2 log |A|,   A = -Hessian at the top t*
     BIC         log p(D) ~ log p(D | t_ML) - d/2 log N
     nested      2 (l_large - l_small) ~ chi^2(d_large - d_small), if the small model is true
 
-Laplace is exact for Gaussians, and depends on the parameters chosen: tables are treated in their log-ratios, in
-which the approximation is best. Both Laplace and BIC see one mode, and assume that the data determine all
+Laplace is exact for Gaussians, and depends on the parameters chosen: tables are treated in their log-ratios,
+in which the approximation is best. Both Laplace and BIC see one mode, and assume that the data determine all
 parameters: neither holds for mixtures with more components than needed.
 """
 
@@ -247,7 +247,8 @@ def nested_test(small: tuple[float, int], large: tuple[float, int]) -> NestedTes
     degrees = large[1] - small[1]
     if degrees < 1:
         raise OptionError(
-            f"nested models: expected more parameters in the second, got {small[1]} and {large[1]}; order them"
+            f"nested models: expected more parameters in the second, got {small[1]} and {large[1]}; "
+            "order them"
         )
     statistic = 2.0 * (large[0] - small[0])
     return NestedTest(float(statistic), int(degrees), float(chi2.sf(max(statistic, 0.0), degrees)))

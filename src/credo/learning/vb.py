@@ -24,7 +24,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -35,8 +35,20 @@ from ..core.result import Estimate, Status
 from ..inference.base import Budget
 from .base import Fit
 
-__all__ = ["Expectation", "VariationalFit", "VariationalModel", "best_climb", "report"]
+__all__ = [
+    "Climb",
+    "Expectation",
+    "Prune",
+    "VariationalFit",
+    "VariationalModel",
+    "best_climb",
+    "pruner",
+    "report",
+]
 
+Prune = Literal["unused", "search", "none"]
+Again = Callable[[Any], "Climb"]
+_UNUSED = 0.5  # a component with fewer expected rows than this explains nothing
 _FALL = 1e-9  # relative fall of the free energy that rounding explains
 
 
@@ -204,6 +216,54 @@ def best_climb(
     if climbs[-1].status is Status.INTERRUPTED:
         best.status = Status.INTERRUPTED
     return best, np.array([c.value for c in climbs])
+
+
+def pruner(
+    sizes: Callable[[Any], np.ndarray], take: Callable[[Any, np.ndarray], Any], how: Prune
+) -> Callable[[Climb, Again], Climb] | None:
+    """What removes components from a finished climb and climbs on, for `best_climb`.
+
+    Parameters
+    ----------
+    sizes
+        Expected rows of each component under a `q`.
+    take
+        The `q` of some components, with everything divided among them; None if that is impossible.
+    how
+        `"unused"`: those without rows; `"search"`: also, on trial and smallest first, any other.
+    """
+    check.one_of("prune", how, ["unused", "search", "none"])
+    if how == "none":
+        return None
+
+    def without(found: Climb, kept: np.ndarray, again: Again) -> Climb | None:
+        """The climb on, if it ends higher."""
+        fewer = take(found.q, kept)
+        after = None if fewer is None else again(fewer)
+        if after is None or after.value <= found.value:
+            return None
+        trace = {name: [*found.trace[name], *after.trace[name]] for name in after.trace}
+        return Climb(after.q, [*found.free_energy, *after.free_energy], trace, after.status)
+
+    def trials(found: Climb) -> list[np.ndarray]:
+        """Which components to keep, one try after another."""
+        rows = sizes(found.q)
+        used = np.flatnonzero(rows >= _UNUSED)
+        first = [used] if 0 < len(used) < len(rows) else []
+        if how == "unused" or len(rows) < 2:
+            return first
+        return [*first, *(np.flatnonzero(np.arange(len(rows)) != k) for k in np.argsort(rows))]
+
+    def refine(found: Climb, again: Again) -> Climb:
+        while found.status in (Status.CONVERGED, Status.OUT_OF_ITERATIONS):
+            better = (without(found, kept, again) for kept in trials(found))
+            found_better = next((one for one in better if one is not None), None)
+            if found_better is None:
+                return found
+            found = found_better
+        return found
+
+    return refine
 
 
 def report(

@@ -3,15 +3,17 @@ r"""Variational Bayes for factor analysis, with automatic relevance determinatio
     z_n ~ N(0, I),   x_n ~ N(mu + Lambda z_n, diag psi),   Lambda_dk ~ N(0, 1 / alpha_k)
 
     q(z_n) = N(m_n, S),   S^-1 = I + sum_d E[l_d l_d'] / psi_d,   m_n = S sum_d l_d (x_nd - mu_d) / psi_d
-    q(l_d) = N(l_d, S_d), S_d^-1 = sum_n E[z z'] / psi_d + diag alpha,   l_d = S_d sum_n (x_nd - mu_d) m_n / psi_d
+    q(l_d) = N(l_d, S_d),  S_d^-1 = sum_n E[z z'] / psi_d + diag alpha,
+             l_d = S_d sum_n (x_nd - mu_d) m_n / psi_d
     mu, psi, alpha by maximising F;   alpha_k = D / sum_d E[Lambda_dk^2]
 
 Sums over d and n run over observed values. The alpha of factors that the data do not need grow without bound,
 and their columns vanish: the rank is learned. Alternating these updates alone takes thousands of sweeps,
-because z and Lambda only move against each other, so factors are removed on the way and each sweep also applies the linear map z -> R z,
+because z and Lambda only move against each other. So each sweep also applies the linear map z -> R z,
 Lambda -> Lambda R^-1 that maximises F, which is known in closed form: it makes the mean of E[z z'] the
-identity and E[Lambda' Lambda] diagonal (both parts of -tr(R Z R')/2 + N log |R| are at their
-top). F never falls. Cost per sweep O(N D K + D K^3), times the number of patterns of missing values for the K^3 part.
+identity, at the top of -tr(R Z R')/2 + N log |R|, and E[Lambda' Lambda] diagonal. Factors that vanish are
+removed on the way. F never falls. Cost per sweep O(N D K + D K^3), the K^3 part once per pattern of missing
+values.
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ so. A small concentration of the transition rows leaves states that the data do 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -27,12 +26,11 @@ from ..inference.base import Budget
 from ..kernels.scaled_chains import smooth_chains
 from ..models.hmm import HMM, HMMPrior
 from ..models.sequences import Sequences
-from .vb import Climb, Expectation, VariationalFit, VariationalModel, best_climb, report
+from .vb import Expectation, Prune, VariationalFit, VariationalModel, best_climb, pruner, report
 from .vb_priors import adapted, best_symmetric, check_prior, default_prior, expected_log_density, updated
 
 __all__ = ["HMMPosterior", "vb_hmm"]
 
-_UNUSED = 0.5  # a state with fewer expected visits than this explains nothing
 _ALIKE = 1e-12  # difference of the probabilities of states below which they are equal
 
 
@@ -153,6 +151,17 @@ class _Chains(VariationalModel):
     def numbers(self, q: HMMPosterior) -> dict[str, float]:
         return {"states": float(q.states)}
 
+    def sizes(self, q: HMMPosterior) -> np.ndarray:
+        return self.expect(q).statistics.marginals.sum(axis=0)
+
+    def fewer(self, q: HMMPosterior, kept: np.ndarray) -> HMMPosterior | None:
+        """The model of some states; None if one of them could only go to one that is not left."""
+        try:
+            left = q.take(kept)
+            return self.maximise(self.expect(left).statistics, left)
+        except (ModelError, ZeroProbabilityError):
+            return None
+
 
 def _possible(prior: DirichletRows, counts: np.ndarray) -> np.ndarray:
     return np.where(prior.concentration > 0, counts, 0.0)
@@ -166,7 +175,7 @@ def vb_hmm(  # noqa: PLR0913, the options of one call
     mask: Any = None,
     prior: HMMPrior | None = None,
     adapt: tuple[str, ...] = (),
-    prune: bool = False,
+    prune: Prune = "none",
     restarts: int = 1,
     max_iter: int = 500,
     tol: float = 1e-8,
@@ -189,7 +198,7 @@ def vb_hmm(  # noqa: PLR0913, the options of one call
         Hyper-parameters to be learned as well: `"transition"` (one concentration for all rows),
         `"emission"`.
     prune
-        Whether to remove states that the data do not need.
+        Whether to remove unused states, to search for ones that are not needed, or none.
     restarts, seed
         How many starts, and the seed of all but the first, which are random.
     max_iter, tol, seconds
@@ -230,7 +239,7 @@ def vb_hmm(  # noqa: PLR0913, the options of one call
     rows = len(data.rows)
     best, ends = best_climb(
         problem, start, restarts=restarts, budget=Budget(max_iter, tol, seconds), rows=rows, label="vb-hmm",
-        refine=_pruner(problem) if prune else None,
+        refine=pruner(problem.sizes, problem.fewer, prune),
     )  # fmt: skip
     notes = (f"{best.q.states} of {model.states} states are used",) if best.q.states < model.states else ()
     return report(
@@ -254,23 +263,3 @@ def _blank(model: HMM, data: Sequences, prior: HMMPrior | None) -> HMMPosterior:
     else:
         emission = check_prior(given.emission, model.emission)
     return HMMPosterior(start, transition, emission.repeat(k), start, transition, emission)
-
-
-def _pruner(problem: _Chains) -> Callable[[Climb, Callable[[Any], Climb]], Climb]:
-    def refine(found: Climb, again: Callable[[Any], Climb]) -> Climb:
-        while True:
-            expected = problem.expect(found.q).statistics
-            used = np.flatnonzero(expected.marginals.sum(axis=0) >= _UNUSED)
-            if not 0 < len(used) < found.q.states:
-                return found
-            try:
-                fewer = found.q.take(used)
-            except ModelError:  # a state that is left could only go to one that is not
-                return found
-            after = again(fewer)
-            if after.value < found.value:
-                return found
-            trace = {name: [*found.trace[name], *after.trace[name]] for name in after.trace}
-            found = Climb(after.q, [*found.free_energy, *after.free_energy], trace, after.status)
-
-    return refine

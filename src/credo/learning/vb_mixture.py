@@ -18,7 +18,6 @@ evidence of a K-component mixture, log K! may be added to F where the components
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -27,19 +26,16 @@ from scipy.special import logsumexp
 
 from ..core import check
 from ..core.errors import DataError
-from ..core.result import Status
 from ..families.base import Conjugate, Emission
 from ..families.dirichlet import Dirichlet
 from ..families.mixture import Mixture
 from ..inference.base import Budget
-from .vb import Climb, Expectation, VariationalFit, VariationalModel, best_climb, report
+from .vb import Expectation, Prune, VariationalFit, VariationalModel, best_climb, pruner, report
 from .vb_priors import adapted, best_symmetric, check_prior, default_prior, expected_log_density, updated
 
 __all__ = ["MixturePosterior", "Prune", "Weights", "vb_mixture"]
 
 Weights = Literal["dirichlet", "stick-breaking"]
-Prune = Literal["unused", "search", "none"]
-_UNUSED = 0.5  # a component with fewer expected rows than this explains nothing
 
 
 @dataclass(frozen=True)
@@ -159,6 +155,14 @@ class _Rows(VariationalModel):
     def numbers(self, q: MixturePosterior) -> dict[str, float]:
         return {"components": float(len(q))}
 
+    def sizes(self, q: MixturePosterior) -> np.ndarray:
+        return self.expect(q).statistics.sum(axis=0)
+
+    def fewer(self, q: MixturePosterior, kept: np.ndarray) -> MixturePosterior:
+        """The mixture of some components, with all rows divided among them."""
+        left = q.take(kept)
+        return left.updated(self.x, left.responsibilities(self.x)[0])
+
 
 def _best_weights(q: MixturePosterior) -> Dirichlet:
     """The concentration of highest F; for v_k ~ Beta(1, a) it is K / -sum E[log(1 - v_k)]."""
@@ -226,7 +230,6 @@ def vb_mixture(  # noqa: PLR0913, the options of one call
     (2, 'lower', True)
     """
     check.one_of("weights", weights, ["dirichlet", "stick-breaking"])
-    check.one_of("prune", prune, ["unused", "search", "none"])
     for part in adapt:
         check.one_of("adapt", part, ["weights", "components"])
     clock = time.perf_counter()
@@ -248,7 +251,7 @@ def vb_mixture(  # noqa: PLR0913, the options of one call
     problem = _Rows(rows, tuple(adapt))
     best, ends = best_climb(
         problem, start, restarts=restarts, budget=Budget(max_iter, tol, seconds), rows=len(rows),
-        label="vb-mixture", refine=None if prune == "none" else _pruner(problem, prune == "search"),
+        label="vb-mixture", refine=pruner(problem.sizes, problem.fewer, prune),
     )  # fmt: skip
     notes = (f"{len(best.q)} of {count} components are used",) if len(best.q) < count else ()
     return report(
@@ -279,7 +282,7 @@ def _shares(shares: Any, rows: int, count: int) -> np.ndarray:
 
 def _seeded(family: Emission, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Every row wholly to the nearest of some random distant members, after a few steps of k-means."""
-    members = family.perturbed(x, rng)
+    members: Any = family.perturbed(x, rng)
     shares = np.zeros((len(x), len(family)))
     for step in range(5):
         logs = members.log_density(x)
@@ -292,55 +295,3 @@ def _seeded(family: Emission, x: np.ndarray, rng: np.random.Generator) -> np.nda
         scale = members.variances if hasattr(members, "variances") else members.covariances
         members = type(members)(means, scale)
     return shares
-
-
-def _pruner(problem: _Rows, search: bool) -> Callable[[Climb, Callable[[Any], Climb]], Climb]:
-    def refine(found: Climb, again: Callable[[Any], Climb]) -> Climb:
-        found = _drop_unused(problem, found, again)
-        while search and len(found.q) > 1 and found.status is not Status.INTERRUPTED:
-            better = _without_one(problem, found, again)
-            if better is None:
-                return found
-            found = _drop_unused(problem, _joined(found, better), again)
-        return found
-
-    return refine
-
-
-def _drop_unused(problem: _Rows, found: Climb, again: Callable[[Any], Climb]) -> Climb:
-    """Remove components without rows and climb on, as long as there are any."""
-    while True:
-        used = problem.expect(found.q).statistics.sum(axis=0) >= _UNUSED
-        if used.all() or not used.any():
-            return found
-        after = again(_redistributed(problem, found.q, np.flatnonzero(used)))
-        if after.value < found.value:
-            return found
-        found = _joined(found, after)
-        if after.status not in (Status.CONVERGED, Status.OUT_OF_ITERATIONS):
-            return found
-
-
-def _without_one(problem: _Rows, found: Climb, again: Callable[[Any], Climb]) -> Climb | None:
-    """The first climb without one of the components, smallest first, that ends higher."""
-    order = np.argsort(problem.expect(found.q).statistics.sum(axis=0))
-    for k in order:
-        kept = np.flatnonzero(np.arange(len(order)) != k)
-        after = again(_redistributed(problem, found.q, kept))
-        if after.value > found.value + 1e-6:
-            return after
-        if after.status in (Status.INTERRUPTED, Status.OUT_OF_TIME):
-            return None
-    return None
-
-
-def _redistributed(problem: _Rows, q: MixturePosterior, kept: np.ndarray) -> MixturePosterior:
-    """The mixture of some components, with all rows divided among them."""
-    fewer = q.take(kept)
-    return fewer.updated(problem.x, fewer.responsibilities(problem.x)[0])
-
-
-def _joined(before: Climb, after: Climb) -> Climb:
-    """One curve of both; where it falls at the seam, a component was removed."""
-    trace = {name: [*before.trace[name], *after.trace[name]] for name in after.trace}
-    return Climb(after.q, [*before.free_energy, *after.free_energy], trace, after.status)

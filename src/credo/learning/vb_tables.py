@@ -20,7 +20,7 @@ import numpy as np
 
 from ..core import check
 from ..core.errors import OptionError
-from ..core.result import Estimate, Status
+from ..core.result import Estimate, Kind, Status
 from ..core.variable import Variable, Variables
 from ..families.dirichlet_rows import DirichletRows
 from ..models.bayes_net import BayesNet
@@ -222,7 +222,7 @@ class VariationalBayes(Learner):
             problem, start, restarts=self.restarts, budget=task.budget, rows=task.data.total, label=self.name
         )
         closed = e_step.is_closed_form and not self.adapt and best.status is Status.CONVERGED
-        kind = "exact" if closed else "lower"
+        kind: Kind = "exact" if closed else "lower"
         found = _fit(best, ends, task, time.perf_counter() - clock)
         return replace(
             found,

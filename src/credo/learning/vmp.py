@@ -81,7 +81,7 @@ class Messages(VariationalModel):
         """The same with one node renewed."""
         at = self.lookup(q)
         parts = [node.prior(at), *(self.message(child, node, at) for child in self._children[node])]
-        return {**q, node: tuple(sum(part) for part in zip(*parts, strict=True))}
+        return {**q, node: tuple(np.sum(part, axis=0) for part in zip(*parts, strict=True))}
 
     def free_energy(self, q: dict[Node, Moments]) -> float:
         """E[log p(all)] + H[q]."""

@@ -84,6 +84,7 @@ class Constant(Node):
         self.shape = u[0].shape
 
     def prior(self, at: Any) -> Moments:
+        """It is no random node."""
         raise NotImplementedError
 
     to_parent = moments = log_normaliser = expected_log = prior  # type: ignore[assignment]
@@ -97,6 +98,7 @@ def expected_under(node: Node, at: Any) -> float:
 
 
 def check_kind(name: str, node: Node, kinds: tuple[type, ...]) -> None:
+    """Refuse a parent that is not conjugate."""
     if not isinstance(node, (*kinds, Constant)):
         words = " or ".join(kind.__name__ for kind in kinds)
         raise ModelError(
@@ -105,10 +107,12 @@ def check_kind(name: str, node: Node, kinds: tuple[type, ...]) -> None:
 
 
 def nodes_among(*candidates: Any) -> tuple[Any, ...]:
+    """Those that are nodes, constants left out."""
     return tuple(n for n in candidates if isinstance(n, Node) and not isinstance(n, Constant))
 
 
 def shape_of(given: Any, data: np.ndarray | None, fallback: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of a node: the one given, or that of its data."""
     wanted = fallback if given is None else (given,) if isinstance(given, int) else tuple(given)
     if data is None:
         return wanted
@@ -118,6 +122,7 @@ def shape_of(given: Any, data: np.ndarray | None, fallback: tuple[int, ...]) -> 
 
 
 def check_broadcast(shape: tuple[int, ...], parent: tuple[int, ...], full: tuple[int, ...]) -> None:
+    """Refuse a parent that does not broadcast against its child."""
     try:
         fits = np.broadcast_shapes(parent, full) == full
     except ValueError:

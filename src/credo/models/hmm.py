@@ -11,6 +11,8 @@ Forward-backward is exact: O(T K^2) time on scaled probabilities, in logarithms 
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import add
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -139,7 +141,6 @@ class HMM:
         domain
             `"scaled"` with a way out to logarithms, or `"log"` from the beginning.
         """
-        check.one_of("domain", domain, ["scaled", "log"])
         data = self.sequences(x, lengths, mask)
         logs, marginals = np.empty(len(data.start) - 1), np.empty((len(data.rows), self.states))
         transitions = np.zeros((self.states, self.states))
@@ -151,6 +152,7 @@ class HMM:
 
     def _smooth(self, part: Sequences, first: int, domain: Domain) -> Any:
         """Forward-backward of some sequences; the first one is number `first` of the user's."""
+        check.one_of("domain", domain, ["scaled", "log"])
         emit = self._emission.log_density
         found = smooth_chains(
             self._start,
@@ -252,20 +254,20 @@ class HMM:
     ) -> HMMStatistics:
         """Expected counts given data: the E-step of Baum-Welch."""
         data = self.sequences(x, lengths, mask)
-        sums: HMMStatistics | None = None
-        for which, part in data.blocks(_ENTRIES // self.states):
-            found = self._smooth(part, which.start, domain)
-            filled = part.start[:-1][np.diff(part.start) > 0]
-            one = HMMStatistics(
-                found.marginals[filled].sum(axis=0),
-                found.pairs,
-                self._emission.collect(part.rows, found.marginals),
-                float(found.log_z.sum()),
-            )
-            sums = one if sums is None else sums + one
-        if sums is None:
-            raise DataError("data: expected at least one sequence, got none")
-        return sums
+        parts = [
+            self._counts(part, which.start, domain) for which, part in data.blocks(_ENTRIES // self.states)
+        ]
+        return reduce(add, parts)
+
+    def _counts(self, part: Sequences, first: int, domain: Domain) -> HMMStatistics:
+        found = self._smooth(part, first, domain)
+        filled = part.start[:-1][np.diff(part.start) > 0]
+        return HMMStatistics(
+            found.marginals[filled].sum(axis=0),
+            found.pairs,
+            self._emission.collect(part.rows, found.marginals),
+            float(found.log_z.sum()),
+        )
 
     def maximise(
         self,

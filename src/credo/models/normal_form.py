@@ -25,12 +25,12 @@ from typing import Any, Literal
 import numpy as np
 
 from ..core import check
-from ..core.errors import EvidenceError, ModelError, QueryError, ZeroProbabilityError
+from ..core.errors import ModelError, QueryError, ZeroProbabilityError
 from ..core.factor_graph import FactorGraph
 from ..core.result import Samples
 from ..core.variable import Variables
 from ..kernels.normal_form import flood, sample_states, two_pass
-from .normal_form_evidence import likelihoods
+from .normal_form_evidence import at_open_ends
 from .normal_form_messages import Messages, started
 from .normal_form_parts import Block, Diverter, Part, Source, cut
 from .normal_form_wiring import NormalFormWiring, check_parts, joined
@@ -186,29 +186,7 @@ class NormalForm:
         `Messages.log_z` is the log of what the evidence was divided by to be normalised.
         """
         check.at_least("floor", floor, 0)
-        found, log_scale, rows = likelihoods(self._branches, evidence, floor)
-        start = self._wiring.message_start
-        sizes = np.diff(start)
-        flat = np.tile(np.repeat(1.0 / sizes, sizes), (rows, 1))
-        # A terminal without evidence sends ones, not 1/states.
-        silent = self._wiring.open_messages
-        log_scale = log_scale + np.log(sizes[silent]).sum()
-        observed = np.zeros((rows, len(self._branches)), dtype=bool)
-        for i, table in found.items():
-            d = self._open_end(i)
-            flat[:, start[d] : start[d + 1]] = table
-            log_scale -= np.log(sizes[d])
-            observed[:, i] = np.ptp(table, axis=1) > 0
-        return Messages(self, flat, log_scale, observed)
-
-    def _open_end(self, i: int) -> int:
-        """The message that enters at the open end of a branch."""
-        if self._wiring.head[i] < 0:
-            return 2 * i + 1
-        if self._wiring.tail[i] < 0:
-            return 2 * i
-        name = self._branches.names[i]
-        raise EvidenceError(f"evidence: branch '{name}' has no open end; make one with tap('{name}')")
+        return Messages(self, *at_open_ends(self._branches, self._wiring, evidence, floor))
 
     def messages(
         self,

@@ -19,8 +19,9 @@ import numpy as np
 from ..core.errors import EvidenceError, QueryError
 from ..core.result import Samples
 from ..core.variable import Variable, Variables
+from .normal_form_wiring import NormalFormWiring
 
-__all__ = ["as_columns", "likelihoods"]
+__all__ = ["as_columns", "at_open_ends", "likelihoods"]
 
 
 def as_columns(evidence: Any) -> dict[str, Any]:
@@ -81,6 +82,38 @@ def likelihoods(
         log_scale += np.log(sums[:, 0])
         tables[i] = np.broadcast_to(table / sums, (count, table.shape[1]))
     return tables, log_scale, count
+
+
+def at_open_ends(
+    branches: Variables, wiring: NormalFormWiring, evidence: Any, floor: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Flat messages with the evidence at open ends, the log of what it was divided by, and where it is.
+
+    All other messages are uniform.
+    """
+    found, log_scale, rows = likelihoods(branches, evidence, floor)
+    start = wiring.message_start
+    sizes = np.diff(start)
+    flat = np.tile(np.repeat(1.0 / sizes, sizes), (rows, 1))
+    # A terminal without evidence sends ones, not 1/states.
+    log_scale = log_scale + np.log(sizes[wiring.open_messages]).sum()
+    observed = np.zeros((rows, len(branches)), dtype=bool)
+    for i, table in found.items():
+        d = _open_end(branches, wiring, i)
+        flat[:, start[d] : start[d + 1]] = table
+        log_scale -= np.log(sizes[d])
+        observed[:, i] = np.ptp(table, axis=1) > 0
+    return flat, log_scale, observed
+
+
+def _open_end(branches: Variables, wiring: NormalFormWiring, i: int) -> int:
+    """The message that enters at the open end of a branch."""
+    if wiring.head[i] < 0:
+        return 2 * i + 1
+    if wiring.tail[i] < 0:
+        return 2 * i
+    name = branches.names[i]
+    raise EvidenceError(f"evidence: branch '{name}' has no open end; make one with tap('{name}')")
 
 
 def _table(variable: Variable, values: Any) -> tuple[np.ndarray, bool]:

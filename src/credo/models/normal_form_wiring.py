@@ -219,16 +219,19 @@ def _steps(
 ) -> int:
     """The longest chain of messages each of which needs the one before."""
     depth = np.zeros(count, dtype=np.int64)
-
-    def send(u: int, k: int) -> None:
-        first, last = int(arm_start[u]), int(arm_start[u + 1])
-        needed = [int(depth[arm_in[j]]) for j in range(first, last) if j != first + k]
-        depth[arm_out[first + k]] = 1 + max(needed, default=0)
-
     for u in order[::-1]:
-        send(int(u), int(towards[u]))
+        arms = slice(int(arm_start[u]), int(arm_start[u + 1]))
+        others = np.delete(depth[arm_in[arms]], towards[u])
+        depth[arm_out[arms][towards[u]]] = 1 + others.max(initial=0)
     for u in order:
-        for k in range(int(arm_start[u + 1] - arm_start[u])):
-            if k != towards[u]:
-                send(int(u), k)
+        arms = slice(int(arm_start[u]), int(arm_start[u + 1]))
+        entering = depth[arm_in[arms]]
+        if len(entering) < 2:
+            continue
+        deepest = int(entering.argmax())
+        behind = 1 + np.full(len(entering), entering[deepest])
+        behind[deepest] = 1 + np.delete(entering, deepest).max()
+        kept = depth[arm_out[arms][towards[u]]]
+        depth[arm_out[arms]] = behind
+        depth[arm_out[arms][towards[u]]] = kept
     return int(depth.max(initial=0))

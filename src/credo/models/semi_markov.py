@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core import check
 from ..core.errors import DataError, ModelError, ZeroProbabilityError
 from ..families.base import Emission
-from ..kernels.semi_markov import best_segments, smooth_segments
+from ..kernels.semi_markov import SegmentSums, best_segments, smooth_segments
 from .hmm import HMM
 from .hmm_parameters import HMMPrior, chain_maximise, probability_rows, random_rows, renewed
 from .sequences import Sequences, as_sequences
@@ -148,16 +149,17 @@ class SemiMarkov:
         emission = self._emission.take(np.repeat(np.arange(states), longest))
         return HMM(start, step.reshape(size, size), emission)
 
-    def _smooth(self, data: Sequences, logs: bool = False) -> tuple[np.ndarray, Any]:
+    def _smooth(self, data: Sequences, domain: str = "scaled") -> SegmentSums:
+        check.one_of("domain", domain, ["scaled", "log"])
         scores = self._emission.log_density(data.rows)
         parts = (self._start, self._transition, self._durations)
-        return scores, smooth_segments(*parts, scores, data.start, cut=self.cut, logs=logs)
+        return smooth_segments(*parts, scores, data.start, cut=self.cut, logs=domain == "log")
 
     def log_likelihoods(
         self, x: Any, lengths: Any = None, *, mask: Any = None, domain: str = "scaled"
     ) -> np.ndarray:
         """Log-likelihood of every sequence, -inf where it is impossible."""
-        return self._smooth(self.sequences(x, lengths, mask), domain == "log")[1].log_z
+        return self._smooth(self.sequences(x, lengths, mask), domain).log_z
 
     def log_likelihood(
         self, x: Any, lengths: Any = None, *, mask: Any = None, domain: str = "scaled"
@@ -170,7 +172,7 @@ class SemiMarkov:
     ) -> SegmentPosterior:
         """Forward-backward: marginals of every hidden state, expected moves and durations."""
         data = self.sequences(x, lengths, mask)
-        _, found = self._smooth(data, domain == "log")
+        found = self._smooth(data, domain)
         self._refuse(found.log_z)
         return SegmentPosterior(found.log_z, found.marginals, found.pairs, found.lasting)
 
@@ -213,7 +215,7 @@ class SemiMarkov:
     def collect(self, x: Any, lengths: Any = None, *, mask: Any = None) -> SemiMarkovStatistics:
         """Expected counts given data: the E-step."""
         data = self.sequences(x, lengths, mask)
-        _, found = self._smooth(data)
+        found = self._smooth(data)
         self._refuse(found.log_z)
         emission = self._emission.collect(data.rows, found.marginals)
         total = float(found.log_z.sum())

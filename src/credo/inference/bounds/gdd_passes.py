@@ -226,7 +226,7 @@ def _soften(state: Passing) -> Passing:
 def _at_heat(state: Passing, heat: float) -> Passing:
     plan = state.plan
     tables = plan.soft.evaluate(state.tables.theta, plan.weights(state.share, heat))
-    return state._replace(tables=tables, heat=heat, slopes=None, moves=(), turns=())
+    return state._replace(tables=tables, heat=heat, slopes=None, moves=(), turns=(), gains=(), undo=None)
 
 
 def _cool(state: Passing, gain: float, price: float, size: float) -> tuple[Passing, float]:
@@ -234,7 +234,7 @@ def _cool(state: Passing, gain: float, price: float, size: float) -> tuple[Passi
     if gain <= _SLOW * price and state.heat > state.coldest:
         return _at_heat(state, max(state.coldest, state.heat / 2)), 1.0
     if gain <= _STALL * size and state.heat <= state.coldest:
-        return state._replace(tables=state.best, sharp=True, step=1.0, slopes=None, heat=0.0), 1.0
+        return state._replace(tables=state.best, sharp=True, step=1.0, slopes=None, gains=(), heat=0.0), 1.0
     return state, 1.0
 
 
@@ -259,7 +259,7 @@ def _match(state: Passing) -> Passing:
         return state._replace(step=state.step / 2, gains=(*state.gains[-2:], 0.0))
     share = np.where(plan.cold, state.share, weight / plan.heat)
     state = _arrive(state, new, share, None)
-    return state._replace(step=min(1.0, 1.5 * state.step), gains=(*state.gains[-2:], gain))
+    return state._replace(step=min(1.0, 1.5 * state.step), gains=(*state.gains[-2:], max(0.0, gain)))
 
 
 def _arrive(state: Passing, new: Tables, share: np.ndarray, move: np.ndarray | None) -> Passing:
@@ -309,10 +309,9 @@ def _leap_or_match(state: Passing) -> Passing:
     if wait > 0:
         return _match(state._replace(rest=(wait - 1, next_wait)))
     gains = state.gains
-    if len(gains) == 3 and gains[0] < 0:
+    if len(gains) == 3 and gains[0] < 0 and state.undo is not None:
         # Minus what matching twice promised, the last leap's, and the matching's after it.
         if gains[1] + gains[2] < -gains[0]:
-            assert state.undo is not None  # there was a leap
             tables, share, slopes = state.undo
             state = state._replace(tables=tables, share=share, slopes=slopes, undo=None, step=1.0)
             return _match(_match(state._replace(rest=(next_wait, min(64, 2 * next_wait)), gains=())))

@@ -101,7 +101,7 @@ def make_memory(plan: Plan, cache: int) -> Memory:
     return Memory(
         x=np.zeros(n, dtype=np.int64),
         stack=np.empty(n, dtype=np.int64),
-        count=np.zeros(4, dtype=np.int64),
+        tally=np.zeros(4, dtype=np.int64),
         answer=np.zeros(1),
         threshold=np.empty(n),
         low=np.empty(n),

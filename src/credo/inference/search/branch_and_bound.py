@@ -230,9 +230,9 @@ class _Run:
             for done in range(self._budget.max_iter):
                 if self._portion() == 0:
                     break
-                clock, before = time.perf_counter(), memory.count[1]
+                clock, before = time.perf_counter(), memory.tally[1]
                 code = kernel.depth_first(plan, memory, self._portion(), _WORK)
-                self._nodes += int(memory.count[1] - before)
+                self._nodes += int(memory.tally[1] - before)
                 if code == kernel.DONE:
                     self._conclude(plan, memory)
                     return
@@ -252,7 +252,7 @@ class _Run:
 
     def _conclude(self, plan: Plan, memory: Memory) -> None:
         """The root is answered: read the optimal assignment, or keep the one that was not exceeded."""
-        if not memory.count[3]:
+        if not memory.tally[3]:
             if self._beside.score.value == -np.inf:
                 raise self._problem.contradiction()
             self.upper = self._beside.score.value
@@ -274,13 +274,13 @@ class _Run:
         memory.x[plan.walk[1:at]] = memory.solution[1:at]
         i = int(plan.walk[at])
         value = recalled(plan, memory, i)
-        memory.count[0] = 0
+        memory.tally[0] = 0
         kernel.enter(
             plan, memory, i, value - _MET * max(1.0, abs(value)) if value > -np.inf else value, False
         )
         for _ in range(self._budget.max_iter):
             if kernel.depth_first(plan, memory, 2**60, _WORK) == kernel.DONE:
-                return bool(memory.count[3])
+                return bool(memory.tally[3])
             if self._is_over():
                 return False
         return False
@@ -298,12 +298,12 @@ class _Run:
             for done in range(self._budget.max_iter):
                 if self._portion() == 0:
                     return
-                clock, before = time.perf_counter(), memory.count[1]
+                clock, before = time.perf_counter(), memory.tally[1]
                 code, node = best_first(
                     plan, memory, turns, above, state, depth, value, heap, size,
                     self._threshold(), self._portion(), _WORK,
                 )  # fmt: skip
-                self._nodes += int(memory.count[1] - before)
+                self._nodes += int(memory.tally[1] - before)
                 if code == kernel.DONE:
                     self._adopt(plan, turns, above, state, value, node)
                     return

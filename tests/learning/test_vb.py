@@ -1,0 +1,93 @@
+"""The loop of variational Bayes: monotone or stopped, interrupted, restarted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from credo.core.result import Status
+from credo.inference.base import Budget
+from credo.learning.vb import Expectation, VariationalModel, best_climb, pruner
+
+
+class Curve(VariationalModel):
+    """Free energies given in advance; an exception among them is raised."""
+
+    def __init__(self, values, monotone=True):
+        self.values, self.monotone = values, monotone
+
+    def expect(self, q):
+        value = self.values[q] if q < len(self.values) else self.values[-1]
+        if isinstance(value, type):
+            raise value
+        return Expectation(value + 1.0, q)
+
+    def divergence(self, q):
+        return 1.0
+
+    def maximise(self, statistics, q):
+        assert statistics == q
+        return q + 1
+
+    def is_monotone(self):
+        return self.monotone
+
+
+def climb(values, monotone=True, start=0, **options):
+    budget = Budget(max_iter=10, tol=1e-6, seconds=options.pop("seconds", None))
+    settings = {"restarts": 1, "budget": budget, "rows": 1.0, "label": "curve"} | options
+    return best_climb(Curve(values, monotone), lambda number: start + number, **settings)
+
+
+def test_it_converges_when_the_gain_is_gone():
+    best, ends = climb([-5.0, -3.0, -2.0])
+    assert best.status is Status.CONVERGED
+    assert best.free_energy == [-5.0, -3.0, -2.0, -2.0] and ends.tolist() == [-2.0]
+
+
+@pytest.mark.parametrize("values", [[-5.0, -3.0, -4.0], [-5.0, -3.0, np.nan], [-5.0, np.inf]])
+def test_a_fall_or_a_number_that_is_none_ends_the_run_as_diverged(values):
+    assert climb(values)[0].status is Status.DIVERGED
+
+
+def test_an_approximate_e_step_may_let_it_fall():
+    best, _ = climb([-5.0, -3.0, -3.5, -3.2], monotone=False)
+    assert best.status is Status.CONVERGED
+
+
+def test_ctrl_c_returns_what_was_found():
+    best, _ = climb([-5.0, -3.0, KeyboardInterrupt], restarts=3)
+    assert best.status is Status.INTERRUPTED and best.value == -3.0 and best.q == 1
+
+
+def test_the_best_of_several_starts_is_kept_and_time_ends_them():
+    best, ends = climb([-5.0, -4.0, -3.0, -3.0], restarts=3)
+    assert best.value == -3.0 and len(ends) == 3
+    best, ends = climb([-5.0, -4.0, -3.0, -2.0, -1.0], restarts=3, seconds=0.0)
+    assert best.status is Status.OUT_OF_TIME and len(ends) == 1
+
+
+def test_pruning_keeps_what_ends_higher_only():
+    """Components 0, 1, 2 with 5, 0, 3 rows; F is given by the set that is left."""
+    values = {(0, 1, 2): -10.0, (0, 2): -9.0, (0,): -12.0, (2,): -13.0}
+
+    class Sets(VariationalModel):
+        def expect(self, q):
+            return Expectation(values[q], None)
+
+        def divergence(self, q):
+            return 0.0
+
+        def maximise(self, statistics, q):
+            return q
+
+    rows = {0: 5.0, 1: 0.0, 2: 3.0}
+    for how, left in (("unused", (0, 2)), ("search", (0, 2)), ("none", (0, 1, 2))):
+        refine = pruner(
+            lambda q: np.array([rows[k] for k in q]), lambda q, kept: tuple(q[i] for i in kept), how
+        )
+        best, _ = best_climb(
+            Sets(), lambda n: (0, 1, 2), restarts=1, budget=Budget(5, 1e-6, None), rows=1.0, label="sets",
+            refine=refine,
+        )  # fmt: skip
+        assert best.q == left

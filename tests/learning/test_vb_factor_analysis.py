@@ -1,0 +1,114 @@
+"""Variational Bayes for factor analysis: the rank, the bound against integration, missing values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal, norm
+
+from credo.core.errors import ConvergenceWarning, DataError, OptionError
+from credo.core.result import Status
+from credo.learning import vb_factor_analysis
+
+
+def made(rank, seed=0, n=300, d=8):
+    rng = np.random.default_rng(seed)
+    noise = rng.uniform(0.3, 1.0, d)
+    loadings = rng.normal(size=(d, rank))
+    x = rng.normal(size=(n, rank)) @ loadings.T + rng.normal(size=(n, d)) * noise + 3.0
+    return x, loadings, noise
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_the_rank_is_found_and_the_free_energy_rises(rank, seed):
+    x, loadings, noise = made(rank, seed)
+    found = vb_factor_analysis(x, 6, seed=0, tol=1e-7)
+    assert found.status is Status.CONVERGED
+    assert found.posterior.factors == rank
+    assert (np.diff(found.free_energy) > -1e-7).all()
+    np.testing.assert_allclose(
+        found.model.covariances[0], loadings @ loadings.T + np.diag(noise**2), atol=1.2 * rank
+    )
+    assert f"{rank} of 6 factors matter" in found.notes[0]
+
+
+def test_independent_columns_need_no_factor():
+    x = np.random.default_rng(0).normal(size=(100, 4)) * [1.0, 2.0, 3.0, 4.0]
+    found = vb_factor_analysis(x, 3, seed=0, tol=1e-7)
+    assert found.posterior.factors == 0
+    np.testing.assert_allclose(found.posterior.noise, x.var(axis=0), rtol=1e-6)
+    exact = norm(x.mean(axis=0), x.std(axis=0)).logpdf(x).sum()
+    assert found.evidence.value == pytest.approx(exact, abs=1e-6)
+
+
+def test_the_free_energy_is_below_the_evidence_at_the_hyper_parameters_found():
+    """Two dimensions and one factor: the loadings are integrated out on a grid."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(6, 1)) @ np.array([[1.5, -1.0]]) + 0.4 * rng.normal(size=(6, 2))
+    found = vb_factor_analysis(x, 1, prune=False, seed=0, floor=0.05)
+    q = found.posterior
+    grid = np.linspace(-8.0, 8.0, 241)
+    total = np.zeros((len(grid), len(grid)))
+    for i, a in enumerate(grid):
+        for j, b in enumerate(grid[::1]):
+            cov = np.array([[a * a + q.noise[0], a * b], [a * b, b * b + q.noise[1]]])
+            gap = x - q.centre
+            square = np.einsum("ni,ij,nj->", gap, np.linalg.inv(cov), gap)
+            total[i, j] = -0.5 * (square + len(x) * np.log(np.linalg.det(2 * np.pi * cov)))
+        total[i] += norm(0, q.alpha[0] ** -0.5).logpdf(a) + norm(0, q.alpha[0] ** -0.5).logpdf(grid)
+    exact = np.log(np.exp(total - total.max()).sum()) + total.max() + 2 * np.log(grid[1] - grid[0])
+    assert exact - 3.0 < found.evidence.value < exact
+
+
+def test_the_rotation_changes_the_speed_and_not_the_answer():
+    x, _, _ = made(2, n=200, d=6)
+    fast = vb_factor_analysis(x, 4, seed=0, tol=1e-7)
+    with pytest.warns(ConvergenceWarning, match="vb-factor-analysis: max_iter"):
+        slow = vb_factor_analysis(x, 4, seed=0, rotate=False, prune=False, max_iter=400, tol=1e-9)
+    assert (np.diff(slow.free_energy) > -1e-9).all()
+    assert fast.evidence.value > slow.evidence.value - 1e-3
+    assert len(fast.free_energy) < 400
+
+
+def test_missing_values_are_summed_out_and_filled_in():
+    x, _, _ = made(1, n=200, d=5)
+    holes = x.copy()
+    holes[::6, 1] = holes[1::7, 3] = np.nan
+    found = vb_factor_analysis(holes, 3, seed=0, tol=1e-7)
+    assert found.posterior.factors == 1
+    assert (np.diff(found.free_energy) > -1e-7).all()
+    filled = found.posterior.filled(holes)
+    hidden = np.isnan(holes)
+    assert (filled[~hidden] == holes[~hidden]).all()
+    error = np.mean((filled - x)[hidden] ** 2)
+    assert error < 0.9 * np.mean((np.nanmean(holes, axis=0) - x)[hidden] ** 2)
+    assert found.posterior.latent(holes).shape == (200, 1)
+
+
+def test_isotropic_noise_gives_probabilistic_principal_components():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2000, 2)) @ rng.normal(size=(2, 6)) * 2.0 + 0.5 * rng.normal(size=(2000, 6))
+    found = vb_factor_analysis(x, 5, noise="isotropic", seed=0, tol=1e-7)
+    assert found.posterior.factors == 2
+    values = np.linalg.eigvalsh(np.cov(x.T, bias=True))
+    np.testing.assert_allclose(found.posterior.noise, values[:4].mean(), rtol=0.01)
+    sample = multivariate_normal(x.mean(axis=0), found.model.covariances[0]).logpdf(x).sum()
+    assert sample > found.evidence.value
+
+
+@pytest.mark.parametrize("call, kind, message", [
+    (lambda: vb_factor_analysis([1.0, 2.0]), DataError, r"expected a filled table of shape \(rows, columns\)"),
+    (lambda: vb_factor_analysis(np.empty((0, 2))), DataError, "expected a filled table"),
+    (lambda: vb_factor_analysis([[1.0, 2.0], [np.nan, np.nan], [2.0, 1.0]]), DataError, "row 1 observes nothing"),
+    (lambda: vb_factor_analysis([[1.0, np.nan], [2.0, np.nan]]), DataError, "column 1 has no observed value"),
+    (lambda: vb_factor_analysis([[1.0, 2.0], [2.0, 2.0]]), DataError, "column 1 is constant"),
+    (lambda: vb_factor_analysis([[1.0, np.inf], [2.0, 2.0]]), DataError, "row 0 has an infinite number"),
+    (lambda: vb_factor_analysis([[1.0, 3.0], [2.0, 2.0]], 0), OptionError, "factors must be at least 1"),
+    (lambda: vb_factor_analysis([[1.0, 3.0], [2.0, 2.0]], noise="full"), OptionError, "noise must be one of"),
+    (lambda: vb_factor_analysis([[1.0, 3.0], [2.0, 2.0]], floor=2.0), OptionError, "floor must be in"),
+    (lambda: vb_factor_analysis([[1.0, 3.0], [2.0, 2.0]], level=0.0), OptionError, "level must be at least 1"),
+])  # fmt: skip
+def test_refusals(call, kind, message):
+    with pytest.raises(kind, match=message):
+        call()

@@ -1,0 +1,145 @@
+"""Variational Bayes for hidden Markov models: bounds against enumeration of paths, missing steps, pruning."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+from credo.core.errors import DataError, ModelError, OptionError
+from credo.core.result import Status
+from credo.families import (
+    Categorical,
+    DiagonalGaussian,
+    Dirichlet,
+    Gamma,
+    Gaussian,
+    GaussianWishart,
+    Mixture,
+    NormalGamma,
+    Poisson,
+)
+from credo.families.dirichlet_rows import DirichletRows
+from credo.learning import vb_hmm
+from credo.models.hmm import HMM, HMMPrior
+
+STEPS = [[0.7, 0.3], [0.4, 0.6]]
+CASES = {
+    "categorical": (Categorical([[0.8, 0.1, 0.1], [0.2, 0.2, 0.6]]), Dirichlet([[1.0, 0.5, 1.5]]), np.array([0, 0, 2, 2, 1])),
+    "gaussian": (
+        Gaussian([[0.0], [3.0]], [[[1.0]], [[1.0]]]),
+        GaussianWishart([[0.0]], [0.5], [2.0], [[[1.0]]]),
+        np.array([[0.1], [-0.3], [3.2], [2.9], [0.2]]),
+    ),
+    "diagonal": (
+        DiagonalGaussian([[0.0], [3.0]], [[1.0], [1.0]]),
+        NormalGamma([[0.0]], [[0.5]], [[1.0]], [[1.0]]),
+        np.array([[0.1], [-0.3], [3.2], [2.9], [0.2]]),
+    ),
+    "poisson": (Poisson([1.0, 8.0]), Gamma([1.0], [0.3]), np.array([0.0, 1.0, 9.0, 7.0, 0.0])),
+}  # fmt: skip
+
+
+def exact_evidence(model, prior, x, lengths):
+    """The sum over all paths, every part integrated out in closed form."""
+    k, ends = model.states, np.cumsum(lengths)
+    begins = ends - lengths
+    start = DirichletRows(prior.start.concentration[0], [k])
+    steps = DirichletRows(prior.transition.repeat(k).concentration.ravel(), np.full(k, k))
+    seen = ~model.emission.missing(x)
+    terms = []
+    for path in itertools.product(range(k), repeat=len(x)):
+        path = np.array(path)
+        first = np.bincount(path[begins], minlength=k).astype(float)
+        pairs = np.zeros((k, k))
+        for b, e in zip(begins, ends, strict=True):
+            np.add.at(pairs, (path[b : e - 1], path[b + 1 : e]), 1.0)
+        share = np.eye(k)[path] * seen[:, None]
+        parts = prior.emission.repeat(k).log_evidence(model.emission.collect(x[seen], share[seen]))
+        terms.append(start.log_evidence(first).sum() + steps.log_evidence(pairs.ravel()).sum() + parts.sum())
+    return logsumexp(terms)
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+@pytest.mark.parametrize("kind", CASES)
+def test_the_free_energy_rises_to_a_value_below_the_exact_evidence(kind, hidden):
+    emission, own, x = CASES[kind]
+    model = HMM([0.6, 0.4], STEPS, emission)
+    prior = HMMPrior(Dirichlet([[1.0, 1.0]]), Dirichlet([[0.8, 0.8]]), own)
+    x = emission.hide(x, np.arange(5) == 1) if hidden else x
+    found = vb_hmm(model, x, [3, 2], prior=prior, restarts=3, seed=0)
+    exact = exact_evidence(model, prior, x, np.array([3, 2]))
+    assert found.status is Status.CONVERGED and found.evidence.kind == "lower"
+    assert (np.diff(found.free_energy) > -1e-10).all()
+    assert (found.free_energy <= exact + 1e-10).all()
+    assert found.evidence.value > exact - 3.5
+
+
+def test_one_state_has_its_evidence_in_closed_form():
+    emission, own, x = CASES["gaussian"]
+    found = vb_hmm(HMM([1.0], [[1.0]], emission.take([0])), x, prior=HMMPrior(emission=own))
+    assert found.evidence.value == pytest.approx(own.log_evidence(emission.take([0]).collect(x))[0], abs=1e-9)
+
+
+def test_the_expected_model_recovers_the_one_that_made_the_data():
+    true = HMM([0.5, 0.5], [[0.95, 0.05], [0.1, 0.9]], DiagonalGaussian([[0.0], [4.0]], [[1.0], [1.0]]))
+    x, _ = true.sample([300, 200], seed=0)
+    found = vb_hmm(true.perturbed(x, seed=1), x, [300, 200], restarts=2, seed=0)
+    order = np.argsort(found.model.emission.mean[:, 0])
+    np.testing.assert_allclose(found.model.emission.mean[order, 0], [0, 4], atol=0.25)
+    np.testing.assert_allclose(found.model.transition[np.ix_(order, order)], true.transition, atol=0.05)
+    assert found.posterior.sample(np.random.default_rng(0)).states == 2
+    assert len(found.restarts) == 2
+
+
+def test_states_that_the_data_do_not_need_are_removed():
+    true = HMM([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], DiagonalGaussian([[0.0], [8.0]], [[1.0], [1.0]]))
+    x, _ = true.sample(200, seed=0)
+    wide = HMM(np.full(5, 0.2), np.full((5, 5), 0.2), DiagonalGaussian(np.zeros((5, 1)), np.ones((5, 1))))
+    prior = HMMPrior(Dirichlet(np.full((1, 5), 0.02)), Dirichlet(np.full((1, 5), 0.02)))
+    found = vb_hmm(wide, x, prior=prior, prune="search", restarts=2, seed=0)
+    assert found.model.states == 2
+    assert found.trace["states"][0] == 5 and found.trace["states"][-1] == 2
+    assert "2 of 5 states are used" in found.notes[0]
+
+
+def test_hyper_parameters_raise_the_free_energy():
+    emission, own, _ = CASES["categorical"]
+    true = HMM([0.5, 0.5], [[0.95, 0.05], [0.05, 0.95]], emission)
+    x, _ = true.sample(120, seed=0)
+    prior = HMMPrior(emission=own)
+    plain = vb_hmm(true, x, prior=prior)
+    better = vb_hmm(true, x, prior=prior, adapt=("transition", "emission"), max_iter=3000)
+    assert (np.diff(better.free_energy) > -1e-9).all()
+    assert better.evidence.value > plain.evidence.value
+
+
+def test_forbidden_transitions_stay_forbidden():
+    emission, _, _ = CASES["categorical"]
+    model = HMM([1.0, 0.0], [[0.5, 0.5], [0.0, 1.0]], emission)
+    found = vb_hmm(model, [0, 0, 0, 2, 2, 2, 1], tol=1e-7)
+    np.testing.assert_array_equal(found.model.start, [1.0, 0.0])
+    assert found.model.transition[1, 0] == 0.0
+
+
+def test_equal_states_are_separated():
+    same = HMM([0.5, 0.5], [[0.5, 0.5]] * 2, Categorical([[0.5, 0.5]] * 2))
+    found = vb_hmm(same, [0] * 20 + [1] * 20 + [0] * 20, seed=0)
+    assert abs(np.diff(found.model.emission.probabilities[:, 0])[0]) > 0.3
+
+
+@pytest.mark.parametrize("call, kind, message", [
+    (lambda m: vb_hmm(m, [-1, -1]), DataError, "expected at least one observed step"),
+    (lambda m: vb_hmm(m, [0, 7]), DataError, "row 1 has state 7"),
+    (lambda m: vb_hmm(m, [0, 1], adapt=("start",)), OptionError, "adapt must be one of"),
+    (lambda m: vb_hmm(m, [0, 1], prior=HMMPrior(start=Dirichlet([[1.0] * 3]))), ModelError, "prior of start: expected 2 states, got 3"),
+    (lambda m: vb_hmm(m, [0, 1], prior=HMMPrior(emission=Gamma([1.0], [1.0]))), ModelError, "prior of Categorical: expected Dirichlet, got Gamma"),
+    (lambda m: vb_hmm(m, [0, 1], prior=HMMPrior(emission=Dirichlet([[1.0, 1.0]]))), ModelError, "expected 3 states or dimensions"),
+    (lambda m: vb_hmm(HMM([1.0], [[1.0]], Mixture([[0.5, 0.5]], Poisson([1.0, 2.0]))), [1.0, 2.0]), ModelError, "got Mixture; use maximum likelihood"),
+    (lambda m: vb_hmm("model", [0, 1]), ModelError, "expected an HMM, got str"),
+])  # fmt: skip
+def test_refusals(call, kind, message):
+    with pytest.raises(kind, match=message):
+        call(HMM([0.6, 0.4], STEPS, CASES["categorical"][0]))

@@ -1,0 +1,163 @@
+"""Variational message passing: equal to variational Bayes where both apply, exact where nothing is lost."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+import credo
+from credo.core.errors import DataError, ModelError
+from credo.families import Categorical, Dirichlet
+from credo.learning import fit, vb_factor_analysis, vb_mixture, vmp
+from credo.learning.evidence import table_evidence
+
+
+def test_a_mixture_of_categoricals_is_the_same_by_both_roads():
+    x = np.array([0, 0, 1, 2, 2, 2, 1, 0, 3, 3, 3, 3])
+    shares = np.random.default_rng(0).dirichlet(np.ones(2), size=len(x))
+    members = Categorical(np.full((2, 4), 0.25))
+    one = vb_mixture(members, x, prior=Dirichlet(np.full((1, 4), 0.6)), concentration=0.7, prune="none", shares=shares, tol=1e-13)
+    weights, rows = vmp.Dirichlet(np.full(2, 0.7)), vmp.Dirichlet(np.full((2, 4), 0.6))
+    choice = vmp.Categorical(weights, shape=len(x))
+    data = vmp.Categorical(rows, choose=choice, observed=x)
+    two = vmp.fit([data], start={choice: (np.log(shares),)}, tol=1e-13)
+    assert two.evidence.value == pytest.approx(one.evidence.value, abs=1e-8)
+    np.testing.assert_allclose(two.posterior[choice][0], one.posterior.responsibilities(x)[0], atol=1e-5)
+    steps = min(len(one.free_energy), len(two.free_energy) - 1)
+    np.testing.assert_allclose(one.free_energy[1:4], two.free_energy[2:5], rtol=0.2)
+    assert steps > 3
+
+
+def test_a_latent_class_network_is_the_same_by_both_roads():
+    model = credo.BayesNet.random({"h": 2, "a": 2, "b": 3}, {"a": ["h"], "b": ["h"]}, seed=0)
+    states = credo.sample(model, 60, seed=1).indices
+    columns = {"a": states[:, 1], "b": states[:, 2]}
+    one = fit(model, columns, "vb(start=given)", tol=1e-12, max_iter=5000)
+    weights = vmp.Dirichlet(np.ones(2))
+    hidden = vmp.Categorical(weights, shape=60)
+    nodes = [
+        vmp.Categorical(vmp.Dirichlet(np.ones((2, size))), choose=hidden, observed=columns[name])
+        for name, size in (("a", 2), ("b", 3))
+    ]
+    two = vmp.fit(nodes, restarts=8, seed=0, tol=1e-12, max_iter=5000)
+    best = fit(model, columns, "vb(restarts=8)", tol=1e-12, max_iter=5000, seed=0)
+    assert two.evidence.value == pytest.approx(max(best.evidence.value, one.evidence.value), abs=1e-4)
+
+
+def test_a_network_without_hidden_variables_has_its_exact_evidence():
+    model = credo.BayesNet.random({"a": 2, "b": 3}, seed=0)
+    states = credo.sample(model, 30, seed=1).indices
+    nodes = [vmp.Categorical(vmp.Dirichlet(np.ones(s)), observed=states[:, i]) for i, s in enumerate((2, 3))]
+    found = vmp.fit(nodes)
+    exact = table_evidence(model, states, "uniform(count=1)").value
+    assert found.evidence.value == pytest.approx(exact, abs=1e-9)
+
+
+def test_linear_regression_with_known_noise_is_exact():
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(20, 3))
+    y = inputs @ [1.0, -2.0, 0.5] + 0.3 * rng.normal(size=20)
+    weights = vmp.Vector(3, 0.5)
+    found = vmp.fit([vmp.Gaussian(vmp.Dot(weights, inputs), 1 / 0.09, observed=y)])
+    exact = multivariate_normal(np.zeros(20), inputs @ inputs.T / 0.5 + 0.09 * np.eye(20)).logpdf(y)
+    assert found.evidence.value == pytest.approx(exact, abs=1e-8)
+    precision = inputs.T @ inputs / 0.09 + 0.5 * np.eye(3)
+    np.testing.assert_allclose(found.posterior[weights][0], np.linalg.solve(precision, inputs.T @ y / 0.09), atol=1e-8)
+
+
+def test_factor_analysis_at_fixed_hyper_parameters_is_the_same_by_both_roads():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(40, 1)) @ rng.normal(size=(1, 4)) * 2 + 0.5 * rng.normal(size=(40, 4))
+    x[3, 1] = np.nan
+    found = vb_factor_analysis(x, 1, prune=False, seed=0, tol=1e-12)
+    q = found.posterior
+    loadings, latent = vmp.Vector(1, q.alpha, shape=4), vmp.Vector(1, shape=(40, 1))
+    data = vmp.Gaussian(vmp.Dot(loadings, latent), 1 / q.noise, observed=x - q.centre)
+    other = vmp.fit([data], seed=0, tol=1e-12, max_iter=5000)
+    assert other.evidence.value == pytest.approx(found.evidence.value, abs=1e-4)
+    np.testing.assert_allclose(np.abs(other.posterior[loadings][0]), np.abs(q.loadings), atol=1e-2)
+
+
+def mixture(x, count=3):
+    mean, precision = vmp.Gaussian(0.0, 0.01, shape=count), vmp.Gamma(1.0, 1.0, shape=count)
+    choice = vmp.Categorical(vmp.Dirichlet(np.full(count, 0.1)), shape=len(x))
+    return mean, choice, vmp.Gaussian(mean, precision, choose=choice, observed=x)
+
+
+def two_clusters():
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.normal(-4, 1, 40), rng.normal(4, 0.5, 60)])
+    x[5] = np.nan
+    return x
+
+
+def test_every_single_update_raises_the_free_energy():
+    _, _, data = mixture(two_clusters())
+    model = vmp.Messages([data])
+    q = model.start(np.random.default_rng(1))
+    value = model.free_energy(q)
+    for _ in range(10):
+        for node in model.hidden:
+            q = model.updated(q, node)
+            after = model.free_energy(q)
+            assert after > value - 1e-10
+            value = after
+
+
+def test_a_gaussian_mixture_finds_its_clusters_and_leaves_missing_values_open():
+    mean, choice, data = mixture(two_clusters())
+    found = vmp.fit([data], seed=0, restarts=3, tol=1e-8)
+    share = found.posterior[choice][0].sum(axis=0)
+    used = share > 1
+    np.testing.assert_allclose(np.sort(found.posterior[mean][0][used]), [-4, 4], atol=0.5)
+    assert found.evidence.kind == "lower" and len(found.posterior) == 4
+    assert set(found.posterior) == set(found.posterior.model.hidden)
+
+
+def test_the_free_energy_of_mean_and_precision_is_below_the_exact_evidence():
+    """Mean and precision are independent in the prior here, so the evidence is a double integral."""
+    x = np.array([0.3, 1.2, 0.7])
+    mean, precision = vmp.Gaussian(0.0, 0.5), vmp.Gamma(2.0, 1.0)
+    found = vmp.fit([vmp.Gaussian(mean, precision, observed=x)])
+    m, t = np.meshgrid(np.linspace(-12, 12, 801), np.linspace(1e-4, 25, 1200), indexing="ij")
+    logs = -0.25 * m**2 + 0.5 * np.log(0.5 / (2 * np.pi)) + np.log(t) - t
+    for value in x:
+        logs = logs + 0.5 * np.log(t / (2 * np.pi)) - 0.5 * t * (value - m) ** 2
+    exact = np.log(np.exp(logs).sum() * (24 / 800) * ((25 - 1e-4) / 1199))
+    assert exact - 0.5 < found.evidence.value < exact
+
+
+def test_a_hidden_gaussian_between_others_is_treated():
+    """A chain of means: exact, because with known precisions everything is Gaussian."""
+    top = vmp.Gaussian(1.0, 2.0)
+    x = np.array([0.5, 2.0])
+    found = vmp.fit([vmp.Gaussian(top, 4.0, observed=x)])
+    exact = multivariate_normal([1.0, 1.0], 0.5 + 0.25 * np.eye(2)).logpdf(x)
+    assert found.evidence.value == pytest.approx(exact, abs=1e-9)
+
+
+@pytest.mark.parametrize("call, kind, message", [
+    (lambda: vmp.fit([vmp.Gaussian(0.0, 1.0)]), DataError, "expected an observed one, got none"),
+    (lambda: vmp.fit(["x"]), ModelError, "expected nodes of vmp, got str"),
+    (lambda: vmp.Gaussian(vmp.Gamma(1.0, 1.0), 1.0), ModelError, "mean: expected Gaussian or Dot or numbers, which are conjugate, got Gamma"),
+    (lambda: vmp.Gaussian(0.0, vmp.Gaussian()), ModelError, "precision: expected Gamma or numbers"),
+    (lambda: vmp.Gaussian(0.0, -1.0), ModelError, "precision: expected positive numbers"),
+    (lambda: vmp.Gaussian(observed=[np.inf]), DataError, "observed: expected finite numbers"),
+    (lambda: vmp.Gaussian(shape=3, observed=[1.0]), DataError, r"observed: expected shape \(3,\), got \(1,\)"),
+    (lambda: vmp.Gaussian(np.zeros(3), 1.0, observed=[1.0, 2.0]), ModelError, "does not broadcast"),
+    (lambda: vmp.Gaussian(np.zeros(3), 1.0, choose=vmp.Gaussian(), observed=[1.0]), ModelError, "choose: expected a Categorical, got Gaussian"),
+    (lambda: vmp.Gamma(0.0, 1.0), ModelError, "Gamma: expected positive shapes"),
+    (lambda: vmp.Dirichlet([1.0, 0.0]), ModelError, "Dirichlet: expected positive concentrations"),
+    (lambda: vmp.Categorical([0.5, 0.6]), ModelError, "rows sum to 1"),
+    (lambda: vmp.Categorical([0.5, 0.5], observed=[2]), DataError, "expected state indices from 0 to 1"),
+    (lambda: vmp.Categorical(vmp.Gamma()), ModelError, "probabilities: expected Dirichlet"),
+    (lambda: vmp.Dot(vmp.Vector(2), np.zeros((4, 3))), ModelError, "vectors of one size, got 2 and 3"),
+    (lambda: vmp.Dot(vmp.Vector(2), vmp.Gaussian()), ModelError, "Dot: expected vectors or arrays, got Gaussian"),
+    (lambda: vmp.Dot(vmp.Vector(2), [np.nan, 0.0]), ModelError, "Dot: expected finite numbers"),
+    (lambda: vmp.fit([vmp.Gaussian(vmp.Gaussian(observed=[1.0]), 1.0, observed=[1.0])]), ModelError, "expected no children, got one"),
+    (lambda: vmp.fit([vmp.Gaussian(observed=[1.0])]).posterior[vmp.Gaussian()], ModelError, "expected a node of this model"),
+])  # fmt: skip
+def test_refusals(call, kind, message):
+    with pytest.raises(kind, match=message):
+        call()

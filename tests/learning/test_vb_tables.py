@@ -1,0 +1,166 @@
+"""Variational Bayes for the tables of networks: closed forms, bounds against enumeration, pruning."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+import credo
+from credo import BayesNet
+from credo.core.errors import ModelError, OptionError, UnsupportedError
+from credo.core.result import Status
+from credo.families.dirichlet_rows import DirichletRows
+from credo.learning import VariationalBayes, fit
+from credo.learning.data import Observations
+from credo.learning.evidence import laplace_tables, table_evidence
+
+CLASSES = {"h": 2, "a": 2, "b": 3}
+EDGES = {"a": ["h"], "b": ["h"]}
+
+
+def completions(model, states):
+    """All ways to fill in the missing cells of a table of states."""
+    missing = np.argwhere(states < 0)
+    sizes = [range(model.variables.sizes[i]) for _, i in missing]
+    for values in itertools.product(*sizes):
+        filled = states.copy()
+        filled[tuple(missing.T)] = values
+        yield filled
+
+
+def exact_evidence(model, states, prior):
+    return logsumexp([table_evidence(model, filled, prior).value for filled in completions(model, states)])
+
+
+@pytest.mark.parametrize("prior", ["uniform(count=1)", "bdeu(size=4)"])
+def test_with_complete_data_the_free_energy_is_the_closed_form(prior):
+    model = BayesNet.random({"a": 2, "b": 3, "c": 2}, {"b": ["a"], "c": ["a", "b"]}, seed=0)
+    data = credo.sample(model, 40, seed=1)
+    found = fit(model, data, f"vb(prior={prior})")
+    assert found.status is Status.EXACT and found.evidence.kind == "exact"
+    assert found.evidence.value == pytest.approx(table_evidence(model, data, prior).value, abs=1e-9)
+    counts = np.bincount(data.indices[:, 0], minlength=2)
+    pseudo = 1.0 if "uniform" in prior else 2.0
+    np.testing.assert_allclose(found.posterior.concentration("a"), counts + pseudo)
+    np.testing.assert_allclose(found.model.tables["a"], (counts + pseudo) / (40 + 2 * pseudo))
+
+
+def test_the_evidence_is_the_product_of_sequential_predictions():
+    model = BayesNet.random({"a": 2, "b": 2}, {"b": ["a"]}, seed=0)
+    rows = credo.sample(model, 12, seed=1).indices
+    total = 0.0
+    for n in range(12):
+        learned = model if n == 0 else fit(model, rows[:n], "vb").model
+        if n == 0:
+            total += np.log(0.25)  # uniform tables
+            continue
+        total += learned.log_prob({"a": int(rows[n, 0]), "b": int(rows[n, 1])})
+    assert table_evidence(model, rows, "uniform(count=1)").value == pytest.approx(total, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_free_energy_rises_to_a_value_below_the_exact_evidence(seed):
+    model = BayesNet.random(CLASSES, EDGES, seed=seed)
+    states = credo.sample(model, 7, seed=seed).indices.copy()
+    states[:, 0] = -1
+    states[2, 2] = -1
+    data = Observations.from_states(model.variables, states)
+    found = fit(model, data, "vb(restarts=3)", seed=0, tol=1e-9)
+    exact = exact_evidence(model, states, "uniform(count=1)")
+    assert found.evidence.kind == "lower"
+    assert (np.diff(found.free_energy) > -1e-10).all()
+    assert exact - 4.0 < found.evidence.value < exact
+    assert (found.free_energy <= exact + 1e-9).all()
+
+
+def test_laplace_with_hidden_variables_is_near_the_exact_evidence_of_its_mode():
+    """The two labels of the hidden variable are two modes: Laplace sees one of them."""
+    model = BayesNet({"h": 2, "a": 2}, {"a": ["h"]}, {"h": [0.5, 0.5], "a": [[0.9, 0.1], [0.2, 0.8]]})
+    states = np.array([[0, 0], [0, 0], [0, 1], [1, 1], [1, 1], [-1, 0], [1, 0], [-1, 1]])
+    exact = exact_evidence(model, states, "uniform(count=2)")
+    data = Observations.from_states(model.variables, states)
+    assert laplace_tables(model, data, "uniform(count=2)").value == pytest.approx(exact, abs=0.15)
+
+
+def test_hidden_states_that_no_row_needs_are_removed():
+    true = BayesNet(
+        {"h": 2, "a": 2, "b": 2, "c": 2, "d": 2}, {k: ["h"] for k in "abcd"},
+        {"h": [0.5, 0.5], **{k: [[0.95, 0.05], [0.05, 0.95]] for k in "abcd"}},
+    )  # fmt: skip
+    data = Observations.from_states(true.variables, credo.sample(true, 300, seed=0).indices)
+    big = BayesNet.random({"h": 5, "a": 2, "b": 2, "c": 2, "d": 2}, {k: ["h"] for k in "abcd"}, seed=1)
+    columns = {k: data.states[data.row_of][:, i + 1] for i, k in enumerate("abcd")}
+    learner = VariationalBayes(prior={"h": 0.01}, prune=True, restarts=3)
+    found = fit(big, columns, learner, seed=0, tol=1e-7)
+    assert found.model.variables.sizes.tolist() == [2, 2, 2, 2, 2]
+    assert (np.diff(found.free_energy) > -1e-7).all()
+    assert "hidden states without rows were removed" in found.notes[-1]
+    table = found.model.tables["a"]
+    np.testing.assert_allclose(np.sort(table[:, 0]), [0.05, 0.95], atol=0.06)
+    for name in found.model.variables[0].states:
+        assert name in big.variables[0].states
+
+
+def test_concentrations_can_be_learned():
+    model = BayesNet.random(CLASSES, EDGES, seed=0)
+    columns = {k: credo.sample(model, 200, seed=2).indices[:, i] for i, k in enumerate("hab") if k != "h"}
+    plain = fit(model, columns, "vb", tol=1e-8)
+    better = fit(model, columns, "vb(adapt=true)", tol=1e-8, max_iter=3000)
+    assert (np.diff(better.free_energy) > -1e-9).all()
+    assert better.evidence.value > plain.evidence.value
+
+
+def test_fixed_tables_and_zeros_stay():
+    model = BayesNet(CLASSES, EDGES, {"h": [0.3, 0.7], "a": [[1, 0], [0.4, 0.6]], "b": [[0.2, 0.3, 0.5]] * 2})
+    data = {"a": [0, 0, 1, 1, 0], "b": [0, 1, 2, 2, 1]}
+    found = fit(model, data, VariationalBayes(fixed=("h",)), seed=0)
+    np.testing.assert_array_equal(found.model.tables["h"], [0.3, 0.7])
+    np.testing.assert_array_equal(found.model.tables["a"][0], [1, 0])
+    assert (np.diff(found.free_energy) > -1e-9).all()
+    drawn = found.posterior.sample(np.random.default_rng(0))
+    np.testing.assert_array_equal(drawn.tables["h"], [0.3, 0.7])
+    assert drawn.tables["a"][0, 1] == 0
+
+
+def test_equal_states_are_separated_with_a_note():
+    model = BayesNet(CLASSES, EDGES, {"h": [0.5, 0.5], "a": [[0.5, 0.5]] * 2, "b": [[0.2, 0.3, 0.5]] * 2})
+    found = fit(model, {"a": [0, 0, 1, 1] * 10, "b": [0, 0, 2, 2] * 10}, "vb", seed=0)
+    assert any("alike at the start" in note for note in found.notes)
+    assert found.evidence.value > fit(model, {"a": [0, 0, 1, 1] * 10, "b": [0, 0, 2, 2] * 10}, "vb(start=given)").evidence.value
+
+
+def test_rows_of_dirichlets_agree_with_single_ones():
+    from credo.families import Dirichlet
+
+    rows = DirichletRows([1.0, 2.0, 0.5, 0.7, 0.0, 3.0], [2, 4])
+    one, two = Dirichlet([[1.0, 2.0]]), Dirichlet([[0.5, 0.7, 3.0]])
+    np.testing.assert_allclose(rows.log_normaliser, [one.log_normaliser[0], two.log_normaliser[0]])
+    np.testing.assert_allclose(rows.expected_log[:2], one.expected_log[0])
+    np.testing.assert_allclose(rows.expected_log[[2, 3, 5]], two.expected_log[0])
+    assert rows.expected_log[4] == -np.inf and rows.mean()[4] == 0 and rows.n_parameters == 3
+    after = rows.posterior(np.array([1.0, 0, 2, 0, 0, 1]))
+    np.testing.assert_allclose(
+        after.kl(rows), [Dirichlet([[2.0, 2.0]]).kl(one)[0], Dirichlet([[2.5, 0.7, 4.0]]).kl(two)[0]]
+    )
+    drawn = rows.sample(np.random.default_rng(0))
+    np.testing.assert_allclose(rows.sums(drawn), 1.0)
+    assert repr(rows) == "DirichletRows(2 rows, 6 entries)"
+
+
+@pytest.mark.parametrize("call, kind, message", [
+    (lambda m: fit(credo.MarkovNet({"a": 2}), {"a": [0]}, "vb"), UnsupportedError, "it learns the tables of a BayesNet, got MarkovNet"),
+    (lambda m: fit(m, {"a": [0]}, "vb(prior=uniform(count=0))"), OptionError, "expected positive concentrations"),
+    (lambda m: fit(m, {"a": [0]}, VariationalBayes(prior={"x": 1.0})), OptionError, "prior: no variable 'x'|prior: .*'x'"),
+    (lambda m: VariationalBayes(start="best"), OptionError, "start must be one of"),
+    (lambda m: VariationalBayes(restarts=0), OptionError, "restarts must be at least 1"),
+    (lambda m: VariationalBayes(prune=3), OptionError, "prune must be one of"),
+    (lambda m: DirichletRows([1.0, 1.0], [3]), ModelError, "row_sizes: expected positive counts"),
+    (lambda m: DirichletRows([0.0, 0.0], [2]), ModelError, "with a positive one in every row"),
+    (lambda m: DirichletRows([1.0, 0.0], [2]).posterior(np.array([0.0, 1.0])), ModelError, "an impossible entry was counted"),
+])  # fmt: skip
+def test_refusals(call, kind, message):
+    with pytest.raises(kind, match=message):
+        call(BayesNet.random(CLASSES, EDGES, seed=0))
