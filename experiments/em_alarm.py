@@ -11,8 +11,8 @@ fresh test rows, of what is visible in them:
     truth      the network the rows come from
 
 All estimates have the same weak prior (one pseudo-row per table). EM cannot know the names of hidden states,
-but any relabelling gives the same likelihood. The network is alarm, if its file is found or given with --model,
-otherwise a random one of its size.
+but any relabelling gives the same likelihood. The network is alarm, if its file is found or given with
+--model, otherwise a random one of its size.
 """
 
 from __future__ import annotations
@@ -102,7 +102,8 @@ def picture(records: list[dict[str, Any]]) -> Any:
     left, right = figure.subplots(1, 2)
     for k, record in enumerate(records):
         label = f"{record['case']}, {record['rows']} rows"
-        left.plot(record["curve"][1:], color=COLOURS[k % len(COLOURS)], lw=1, label=label)
+        curve = record["curve"][1:]  # the start is far below
+        left.plot(range(1, len(curve) + 1), curve, color=COLOURS[k % len(COLOURS)], lw=1, label=label)
     left.set_xscale("log")
     left.set_xlabel("iteration", fontsize=8)
     left.set_ylabel("log-likelihood per training row", fontsize=8)

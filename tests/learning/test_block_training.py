@@ -99,11 +99,12 @@ class TestReferenceValues:
                 assert finals(rule, states, restarts=2).max() == pytest.approx(SATURATED, abs=0.15)
 
     def test_many_inner_iterations_are_greedy(self):
-        worst = {n: finals(f"ml(iterations={n})", restarts=10).min() for n in (1, 3, 5, 20)}
         for n in (1, 3):
-            assert worst[n] == pytest.approx(SATURATED, abs=0.25)
-        assert worst[5] > -790
-        assert -960 < worst[20] < -800
+            assert finals(f"ml(iterations={n})", restarts=10).min() == pytest.approx(SATURATED, abs=0.25)
+        # The worst of ten starts depends on the starts; the tolerances say how much.
+        for n, reference, tolerance in ((5, -783.5, 15), (10, -892.4, 30), (20, -948.1, 100)):
+            worst = finals(f"ml(iterations={n})", restarts=10, start="messages").min()
+            assert worst == pytest.approx(reference, abs=tolerance)
 
     def test_half_the_samples_suffice(self):
         data, mask = draw(300, 2), np.arange(300) < 150

@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 from scipy.special import gammaln, logsumexp
 
-from credo.core.errors import ConvergenceError, ConvergenceWarning, CredoError, DataError, ModelError, OptionError
+from credo.core.errors import (
+    ConvergenceError,
+    ConvergenceWarning,
+    CredoError,
+    DataError,
+    ModelError,
+    OptionError,
+)
 from credo.core.result import Status
 from credo.families import (
     Categorical,
@@ -52,7 +59,9 @@ def weight_evidence(counts, concentration, stick):
     total = 0.0
     for k, here in enumerate(counts):
         after = counts[k + 1 :].sum()
-        total += gammaln(1 + here) + gammaln(concentration + after) - gammaln(1 + concentration + here + after)
+        total += (
+            gammaln(1 + here) + gammaln(concentration + after) - gammaln(1 + concentration + here + after)
+        )
         total += gammaln(1 + concentration) - gammaln(concentration)
     return total
 
@@ -157,7 +166,9 @@ def test_the_hyper_parameters_found_are_the_best_ones():
     value = [-q.kl(Dirichlet(np.full((1, 3), a))).sum() for a in (0.97 * best, best, 1.03 * best)]
     assert value[1] > value[0] and value[1] > value[2]
     wishart = WISHART.repeat(3).posterior(
-        Gaussian(np.zeros((3, 2)), np.tile(np.eye(2), (3, 1, 1))).collect(rng.normal(size=(9, 2)), np.eye(3)[[0, 1, 2] * 3])
+        Gaussian(np.zeros((3, 2)), np.tile(np.eye(2), (3, 1, 1))).collect(
+            rng.normal(size=(9, 2)), np.eye(3)[[0, 1, 2] * 3]
+        )
     )
     gamma, normal = Gamma([2.0, 3.0], [1.0, 4.0]), CASES["diagonal"][1].repeat(2)
     for q, prior in ((wishart, WISHART), (gamma, Gamma([1.0], [1.0])), (normal, CASES["diagonal"][1])):
@@ -170,7 +181,9 @@ def test_the_hyper_parameters_found_are_the_best_ones():
             elif isinstance(prior, NormalGamma):
                 other = NormalGamma(new.centre + scale - 1, new.strength, new.shape, scale * new.rate)
             else:
-                other = GaussianWishart(new.centre + scale - 1, new.strength, new.freedom, scale * new.scatter)
+                other = GaussianWishart(
+                    new.centre + scale - 1, new.strength, new.freedom, scale * new.scatter
+                )
             assert q.kl(other).sum() > top
     assert best_symmetric(np.array([[0.0, -np.inf]])) == 1.0
 

@@ -108,7 +108,7 @@ def test_concentrations_can_be_learned():
     model = BayesNet.random(CLASSES, EDGES, seed=0)
     columns = {k: credo.sample(model, 200, seed=2).indices[:, i] for i, k in enumerate("hab") if k != "h"}
     plain = fit(model, columns, "vb", tol=1e-8)
-    better = fit(model, columns, "vb(adapt=true)", tol=1e-8, max_iter=3000)
+    better = fit(model, columns, "vb(adapt=true)", tol=1e-5)
     assert (np.diff(better.free_energy) > -1e-9).all()
     assert better.evidence.value > plain.evidence.value
 
@@ -129,7 +129,10 @@ def test_equal_states_are_separated_with_a_note():
     model = BayesNet(CLASSES, EDGES, {"h": [0.5, 0.5], "a": [[0.5, 0.5]] * 2, "b": [[0.2, 0.3, 0.5]] * 2})
     found = fit(model, {"a": [0, 0, 1, 1] * 10, "b": [0, 0, 2, 2] * 10}, "vb", seed=0)
     assert any("alike at the start" in note for note in found.notes)
-    assert found.evidence.value > fit(model, {"a": [0, 0, 1, 1] * 10, "b": [0, 0, 2, 2] * 10}, "vb(start=given)").evidence.value
+    assert (
+        found.evidence.value
+        > fit(model, {"a": [0, 0, 1, 1] * 10, "b": [0, 0, 2, 2] * 10}, "vb(start=given)").evidence.value
+    )
 
 
 def test_rows_of_dirichlets_agree_with_single_ones():

@@ -43,6 +43,7 @@ _ENUMERATED = 8.0  # log2 of the joint states up to which summing them all beats
 _PIECES = 16  # of the rows, for threads
 _WORTH = 1 << 17  # table entries of all rows together from which threads pay
 _PLANS = 4096  # plans of exact inference kept
+_STEP_COST = 100.0  # of a step of a join tree besides its multiplications, in table entries
 _Job = Callable[[np.ndarray], tuple[float, int]]  # counts to add to -> log weight, impossible row or -1
 
 
@@ -62,6 +63,7 @@ class _Tree:
     leaf_start: np.ndarray
     leaf_offset: np.ndarray
     arrays: tuple[np.ndarray, ...]  # of the tree, as the kernel takes them
+    cost: float  # of one row, in table entries
 
     @classmethod
     def of(cls, part: int, leaf_start: np.ndarray, leaf_offset: np.ndarray, tree: JoinTree) -> _Tree:
@@ -70,7 +72,8 @@ class _Tree:
             tree.axes, tree.offset, tree.sizes, tree.state_start, tree.home, tree.roots,
         )  # fmt: skip
         # Copies: some of these may be read-only and some not, and each mixture would be compiled anew.
-        return cls(part, leaf_start, leaf_offset, tuple(np.array(a) for a in arrays))
+        cost = tree.operations + _STEP_COST * len(tree.left)
+        return cls(part, leaf_start, leaf_offset, tuple(np.array(a) for a in arrays), cost)
 
 
 @dataclass
@@ -83,8 +86,8 @@ class EStep:
     hard: bool = False  # best completions instead of expectations
     threads: int | None = None  # None: as many as the machine has
     values_only: bool = False  # whether only the log weight is wanted, not the counts
-    _parts: HiddenParts = field(init=False)
-    _counts: np.ndarray = field(init=False)
+    _parts: HiddenParts = field(init=False)  # what is hidden in the rows
+    _counts: np.ndarray = field(init=False)  # what is not
 
     def __post_init__(self) -> None:
         """Count what is observed, find the parts."""
@@ -203,24 +206,20 @@ class EStep:
 
     def _pieces(self, log_tables: np.ndarray, weight: np.ndarray, counts: np.ndarray) -> list[float]:
         """Run the kernels piece by piece, add to `counts`, and return the log weight of each piece."""
-        trees = self._plan[1]
         with np.errstate(over="ignore"):
             tables = np.exp(log_tables)
         bounds, worth = self._bounds
         jobs: list[_Job] = [
             partial(self._enumerate, log_tables, tables, weight, b, e) for b, e in pairwise(bounds)
         ]
-        for item in trees:
-            rows = int(self._parts.row_start[item.part + 1] - self._parts.row_start[item.part])
-            cuts = np.linspace(0, rows, min(_PIECES, rows) + 1).astype(np.int64)
-            jobs += [partial(self._climb, item, log_tables, weight, b, e) for b, e in pairwise(cuts)]
+        jobs += [partial(self._climb_all, slices, log_tables, weight) for slices in self._tree_slices]
 
         def run(job: _Job) -> tuple[float, int, np.ndarray]:
             into = np.zeros(len(counts))
             return (*job(into), into)
 
         threads = self.threads or os.cpu_count() or 1
-        if len(jobs) == 1 or threads == 1 or not (worth or trees):
+        if len(jobs) == 1 or threads == 1 or not (worth or self._tree_slices):
             return [self._gather(run(job), counts) for job in jobs]
         with ThreadPoolExecutor(min(threads, len(jobs))) as pool:
             return [self._gather(found, counts) for found in pool.map(run, jobs)]
@@ -256,6 +255,37 @@ class EStep:
             parts.factor_start, parts.step_start, parts.step, parts.row_start, weight,
             parts.base_start, parts.base, self._plan[0], first, last, self.hard, into,
         )  # fmt: skip
+
+    @cached_property
+    def _tree_slices(self) -> list[list[tuple[_Tree, int, int]]]:
+        """Pieces of about equal work: lists of a part and a slice of its rows."""
+        trees, start = self._plan[1], self._parts.row_start
+        rows = [int(start[item.part + 1] - start[item.part]) for item in trees]
+        share = sum(r * item.cost for r, item in zip(rows, trees, strict=True)) / _PIECES
+        pieces: list[list[tuple[_Tree, int, int]]] = []
+        full = share
+        for item, count in zip(trees, rows, strict=True):
+            size = max(int(share / item.cost), 1)
+            for begin in range(0, count, size):
+                if full >= share:
+                    pieces.append([])
+                    full = 0.0
+                end = min(begin + size, count)
+                pieces[-1].append((item, begin, end))
+                full += (end - begin) * item.cost
+        return pieces
+
+    def _climb_all(
+        self, slices: list[tuple[_Tree, int, int]], log_tables: np.ndarray, weight: np.ndarray,
+        into: np.ndarray,
+    ) -> tuple[float, int]:  # fmt: skip
+        total = 0.0
+        for item, first, last in slices:
+            log_weight, bad = self._climb(item, log_tables, weight, first, last, into)
+            if bad >= 0:
+                return total, bad
+            total += log_weight
+        return total, -1
 
     def _climb(
         self,

@@ -88,8 +88,8 @@ class HiddenParts:
             joined([p.example for p in made]),
             _starts([p.base.size for p in made]),
             joined([p.base.ravel() for p in made], kind),
-            joined(rows_of),
-            joined([p.which + begin for p, begin in zip(made, row_start, strict=False)]),
+            joined(rows_of, np.int32),
+            joined([p.which + begin for p, begin in zip(made, row_start, strict=False)], np.int32),
         )
 
     def __len__(self) -> int:

@@ -80,7 +80,7 @@ class MStep(abc.ABC):
 class DirectedStep(MStep):
     """A Bayesian network; the parameters are its flat tables."""
 
-    tables: TableStep
+    tables: TableStep  # the closed form
 
     def __post_init__(self) -> None:
         """The network's own graph has its tables without gaps."""
@@ -160,8 +160,8 @@ class DirectedStep(MStep):
 class UndirectedStep(MStep):
     """Weights of a Markov network, a log-linear model or a factor graph."""
 
-    parameters: Parameters
-    prior: Prior
+    parameters: Parameters  # how weights make tables
+    prior: Prior  # of the weights
     oracle: Oracle  # for log Z and expectations without evidence
     steps: int = 5  # quasi-Newton steps of one M-step
 

@@ -1,0 +1,148 @@
+"""Tables of models: every kind of model, every criterion, what is refused and why."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+import credo
+from credo import BayesNet
+from credo.core.errors import ModelError, OptionError
+from credo.evaluate.models import compare_models
+from credo.families import Categorical, DiagonalGaussian, Gaussian, Mixture
+from credo.learning import BayesianMixture
+from credo.learning.evidence import laplace_tables, table_evidence
+from credo.models.hmm import HMM
+
+STATES = {"a": 2, "b": 3}
+TRUTH = BayesNet(STATES, {"b": ["a"]}, {"a": [0.4, 0.6], "b": [[0.7, 0.2, 0.1], [0.1, 0.2, 0.7]]})
+APART = BayesNet.random(STATES, seed=0)
+
+
+def test_networks_get_every_column_and_the_right_numbers():
+    data = credo.sample(TRUTH, 150, seed=0)
+    table = compare_models({"apart": APART, "edge": TRUTH}, data, nested=True)
+    edge = table["edge"]
+    states = data.indices
+    counts = np.zeros((2, 3))
+    np.add.at(counts, (states[:, 0], states[:, 1]), 1)
+    rows = counts.sum(axis=1)
+    best = (rows * np.log(rows / 150)).sum() + (counts * np.log(counts / rows[:, None])).sum()
+    assert edge.log_likelihood == pytest.approx(best)
+    assert edge.parameters == 5 and table["apart"].parameters == 3
+    assert edge.bic == pytest.approx(best - 2.5 * np.log(150))
+    assert edge.exact == pytest.approx(table_evidence(TRUTH, data).value)
+    assert edge.vb == pytest.approx(edge.exact)
+    assert edge.laplace == pytest.approx(laplace_tables(TRUTH, data).value)
+    assert table.best == table.chosen == "edge" and table.basis == "exact"
+    gap = 2 * (edge.log_likelihood - table["apart"].log_likelihood)
+    assert edge.nested.p == pytest.approx(chi2.sf(gap, 2))
+    assert table.bayes_factor("edge", "apart") == pytest.approx(np.exp(edge.exact - table["apart"].exact))
+    assert sum(row.posterior for row in table) == pytest.approx(1.0)
+    assert edge.cv > table["apart"].cv and edge.cv < 0 and edge.cv_error > 0
+
+
+def test_equivalent_networks_have_equal_evidence():
+    back = BayesNet.random(STATES, {"a": ["b"]}, seed=0)
+    table = compare_models([TRUTH, back], credo.sample(TRUTH, 50, seed=0), criteria=["exact"])
+    assert table.rows[0].exact == pytest.approx(table.rows[1].exact, abs=1e-9)
+    assert [row.model for row in table] == ["0: BayesNet", "1: BayesNet"]
+
+
+def test_independent_data_prefer_the_smaller_network():
+    table = compare_models({"apart": APART, "edge": TRUTH}, credo.sample(APART, 150, seed=1), nested=True)
+    assert table.best == table.chosen == "apart"
+    assert table["apart"].cv > table["edge"].cv
+
+
+def test_hidden_variables_leave_vb_and_laplace():
+    columns = {"b": credo.sample(TRUTH, 60, seed=0).indices[:, 1]}
+    table = compare_models({"edge": TRUTH}, columns, folds=2, restarts=2)
+    row = table["edge"]
+    assert row.exact is None and "values are missing" in row.reasons["exact"]
+    assert row.vb < row.log_likelihood and table.basis == "vb"
+    assert "no exact for edge: values are missing" in repr(table)
+
+
+def mixtures(counts):
+    return {
+        f"{k}": Mixture(np.full((1, k), 1 / k), Gaussian(np.zeros((k, 1)), np.ones((k, 1, 1))))
+        for k in counts
+    }
+
+
+def two_clusters(n=40):
+    rng = np.random.default_rng(0)
+    return np.concatenate([rng.normal(-4, 1, (n, 1)), rng.normal(4, 1, (n, 1))])
+
+
+def test_mixtures_are_compared_by_vb():
+    table = compare_models(mixtures([1, 2, 3]), two_clusters(), folds=2, restarts=2)
+    assert table.best == "2"
+    assert table["1"].exact == pytest.approx(table["1"].vb, abs=1e-6)
+    assert [row.parameters for row in table] == [2, 5, 8]
+    assert np.argmax([row.bic for row in table]) == 1
+    assert "no Laplace for 1, 2, 3: Laplace is offered for Bayesian networks only" in repr(table)
+
+
+def test_estimators_and_single_members_are_candidates_too():
+    x = two_clusters()
+    models = {
+        "one": DiagonalGaussian([[0.0]], [[1.0]]),
+        "two": BayesianMixture(2, family="diagonal"),
+    }
+    table = compare_models(models, x, criteria=["vb", "bic"], restarts=2)
+    assert table.best == "two" and table["two"].cv is None
+    assert "CV per row" not in table.columns
+
+
+def test_hidden_markov_models_are_compared_over_sequences():
+    true = HMM([0.5, 0.5], [[0.95, 0.05], [0.05, 0.95]], Categorical([[0.9, 0.1], [0.1, 0.9]]))
+    sequences = [true.sample(25, seed=s)[0] for s in range(6)]
+    models = {
+        str(k): HMM(np.full(k, 1 / k), np.full((k, k), 1 / k), Categorical(np.full((k, 2), 0.5)))
+        for k in (1, 2)
+    }
+    table = compare_models(models, sequences, folds=2, restarts=2)
+    assert table.best == "2" and table.rows_of_data == 150
+    assert table["2"].cv > table["1"].cv
+    assert table["2"].vb < table["2"].log_likelihood
+    flat = (np.concatenate(sequences), np.full(6, 25))
+    again = compare_models({"1": models["1"]}, flat, criteria=["vb"])
+    assert again["1"].vb == pytest.approx(table["1"].vb, abs=1e-6)
+    short = compare_models({"1": models["1"]}, sequences[0], criteria=["cv"])
+    assert "the data have 1 parts, fewer than folds=5" in repr(short)
+
+
+def test_the_table_prints_aligned_and_travels():
+    table = compare_models({"apart": APART, "edge": TRUTH}, credo.sample(TRUTH, 40, seed=0), folds=2)
+    lines = repr(table).splitlines()
+    assert lines[0].split("  ")[0] == "model" and "p(model)" in lines[0]
+    assert len({len(line) for line in lines[:3]}) == 1
+    assert lines[3] == "p(model) is made from the column exact"
+    rows = json.loads(table.to_json())
+    assert rows[1]["model"] == "edge" and rows[1]["exact"] == table["edge"].exact
+    pytest.importorskip("pandas")
+    assert table.to_pandas().loc["edge", "vb"] == table["edge"].vb
+    assert len(table) == 2
+
+
+@pytest.mark.parametrize("call, kind, message", [
+    (lambda d: compare_models({}, d), OptionError, "models: expected at least one, got none"),
+    (lambda d: compare_models(3, d), OptionError, "models: expected several, got one int"),
+    (lambda d: compare_models(["x"], d), ModelError, "models: expected BayesNet, HMM, .* got str"),
+    (lambda d: compare_models([TRUTH], d, criteria=["aic"]), OptionError, "criteria must be one of"),
+    (lambda d: compare_models([TRUTH], d, folds=1), OptionError, "folds must be at least 2"),
+    (lambda d: compare_models([TRUTH], d, level=2.0), OptionError, "level must be in"),
+    (lambda d: compare_models([TRUTH, APART], d, criteria=[], nested=True), OptionError, "expected more parameters in the second"),
+    (lambda d: compare_models([TRUTH], d, criteria=[]).best, OptionError, "best: no column is filled"),
+    (lambda d: compare_models([TRUTH], d, criteria=["bic"]).chosen, OptionError, "chosen: no nested tests were made"),
+    (lambda d: compare_models([TRUTH], d, criteria=[]).bayes_factor("a", "b"), OptionError, "no column of evidence"),
+    (lambda d: compare_models([TRUTH], d, criteria=[])["x"], OptionError, "no row 'x'; there are"),
+])  # fmt: skip
+def test_refusals(call, kind, message):
+    with pytest.raises(kind, match=message):
+        call(credo.sample(TRUTH, 10, seed=0))
