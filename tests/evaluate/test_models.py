@@ -130,19 +130,34 @@ def test_the_table_prints_aligned_and_travels():
     assert len(table) == 2
 
 
-@pytest.mark.parametrize("call, kind, message", [
-    (lambda d: compare_models({}, d), OptionError, "models: expected at least one, got none"),
-    (lambda d: compare_models(3, d), OptionError, "models: expected several, got one int"),
-    (lambda d: compare_models(["x"], d), ModelError, "models: expected BayesNet, HMM, .* got str"),
-    (lambda d: compare_models([TRUTH], d, criteria=["aic"]), OptionError, "criteria must be one of"),
-    (lambda d: compare_models([TRUTH], d, folds=1), OptionError, "folds must be at least 2"),
-    (lambda d: compare_models([TRUTH], d, level=2.0), OptionError, "level must be in"),
-    (lambda d: compare_models([TRUTH, APART], d, criteria=[], nested=True), OptionError, "expected more parameters in the second"),
-    (lambda d: compare_models([TRUTH], d, criteria=[]).best, OptionError, "best: no column is filled"),
-    (lambda d: compare_models([TRUTH], d, criteria=["bic"]).chosen, OptionError, "chosen: no nested tests were made"),
-    (lambda d: compare_models([TRUTH], d, criteria=[]).bayes_factor("a", "b"), OptionError, "no column of evidence"),
-    (lambda d: compare_models([TRUTH], d, criteria=[])["x"], OptionError, "no row 'x'; there are"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "call, kind, message",
+    [
+        (lambda d: compare_models({}, d), OptionError, "models: expected at least one, got none"),
+        (lambda d: compare_models(3, d), OptionError, "models: expected several, got one int"),
+        (lambda d: compare_models(["x"], d), ModelError, "models: expected BayesNet, HMM, .* got str"),
+        (lambda d: compare_models([TRUTH], d, criteria=["aic"]), OptionError, "criteria must be one of"),
+        (lambda d: compare_models([TRUTH], d, folds=1), OptionError, "folds must be at least 2"),
+        (lambda d: compare_models([TRUTH], d, level=2.0), OptionError, "level must be in"),
+        (
+            lambda d: compare_models([TRUTH, APART], d, criteria=[], nested=True),
+            OptionError,
+            "expected more parameters in the second",
+        ),
+        (lambda d: compare_models([TRUTH], d, criteria=[]).best, OptionError, "best: no column is filled"),
+        (
+            lambda d: compare_models([TRUTH], d, criteria=["bic"]).chosen,
+            OptionError,
+            "chosen: no nested tests were made",
+        ),
+        (
+            lambda d: compare_models([TRUTH], d, criteria=[]).bayes_factor("a", "b"),
+            OptionError,
+            "no column of evidence",
+        ),
+        (lambda d: compare_models([TRUTH], d, criteria=[])["x"], OptionError, "no row 'x'; there are"),
+    ],
+)
 def test_refusals(call, kind, message):
     with pytest.raises(kind, match=message):
         call(credo.sample(TRUTH, 10, seed=0))

@@ -15,6 +15,7 @@ from credo import BayesNet, FactorGraph, MarkovNet
 from credo.core.errors import ConvergenceError, CredoError
 from credo.core.result import Result, Status
 from credo.inference.base import Algorithm
+from credo.kernels import expected_counts as kernels
 from credo.learning import EM, fit, log_likelihood
 from credo.learning import e_step as e_step_module
 from credo.learning.data import Observations
@@ -571,3 +572,39 @@ def test_inference_without_what_em_needs_is_refused():
 
     with pytest.raises(CredoError, match=r"finds no best states; use junction-tree, or hard=false"):
         fit(net(), data, "em(hard=true)", inference=Silent())
+
+
+def test_kernels_run_uncompiled_to_the_same_numbers():
+    model, rows = net(1), rows_of(net(2), 30, 0.4)
+    data = Observations.from_states(model.variables, rows)
+    graph, tables = model.to_factor_graph(), model.flat_tables.copy()
+    step = EStep(graph, data, Oracle(None), threads=1)
+    expected = step(np.log(tables))
+    parts, w = HiddenParts.of(graph, data), graph.wiring
+    counts = np.zeros(len(tables))
+    kernels.count_observed.py_func(
+        data.states, data.counts, w.scope_start, w.scope, w.edge_stride, graph.table_start, counts
+    )
+    joint = np.round(2.0**parts.log2_joint).astype(np.int64)
+    seen = float(counts @ np.log(tables))
+    total, bad = kernels.enumerate_parts.py_func(
+        np.log(tables), tables, w.sizes, parts.hidden_start, parts.hidden, parts.factor_start,
+        parts.step_start, parts.step, parts.row_start, parts.weight, parts.base_start, parts.base,
+        joint, 0, len(parts.weight), False, counts,
+    )  # fmt: skip
+    assert bad == -1 and seen + total == pytest.approx(expected.log_weight)
+    assert counts == pytest.approx(expected.counts)
+    masks = data.observed[:5]
+    assert np.array_equal(
+        kernels.label_parts.py_func(masks, graph.scope_start, graph.scope),
+        kernels.label_parts(masks, graph.scope_start, graph.scope),
+    )
+
+
+@QUIET
+def test_a_start_with_zeros_and_a_prior_is_impossible_only_at_the_start():
+    model = credo.datasets.sprinkler()
+    rows = rows_of(model, 50, 0.2)
+    found = fit(model, rows, "em(prior=bdeu,start=given)", max_iter=5)
+    assert found.objective[0] == -np.inf and np.isfinite(found.objective[1:]).all()
+    assert (found.model.flat_tables > 0).all()

@@ -97,18 +97,41 @@ def test_isotropic_noise_gives_probabilistic_principal_components():
     assert sample > found.evidence.value
 
 
-@pytest.mark.parametrize("call, kind, message", [
-    (lambda: vb_factor_analysis([1.0, 2.0]), DataError, r"expected a filled table of shape \(rows, columns\)"),
-    (lambda: vb_factor_analysis(np.empty((0, 2))), DataError, "expected a filled table"),
-    (lambda: vb_factor_analysis([[1.0, 2.0], [np.nan, np.nan], [2.0, 1.0]]), DataError, "row 1 observes nothing"),
-    (lambda: vb_factor_analysis([[1.0, np.nan], [2.0, np.nan]]), DataError, "column 1 has no observed value"),
-    (lambda: vb_factor_analysis([[1.0, 2.0], [2.0, 2.0]]), DataError, "column 1 is constant"),
-    (lambda: vb_factor_analysis([[1.0, np.inf], [2.0, 2.0]]), DataError, "row 0 has an infinite number"),
-    (lambda: vb_factor_analysis([[1.0, 3.0], [2.0, 2.0]], 0), OptionError, "factors must be at least 1"),
-    (lambda: vb_factor_analysis([[1.0, 3.0], [2.0, 2.0]], noise="full"), OptionError, "noise must be one of"),
-    (lambda: vb_factor_analysis([[1.0, 3.0], [2.0, 2.0]], floor=2.0), OptionError, "floor must be in"),
-    (lambda: vb_factor_analysis([[1.0, 3.0], [2.0, 2.0]], level=0.0), OptionError, "level must be at least 1"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "call, kind, message",
+    [
+        (
+            lambda: vb_factor_analysis([1.0, 2.0]),
+            DataError,
+            r"expected a filled table of shape \(rows, columns\)",
+        ),
+        (lambda: vb_factor_analysis(np.empty((0, 2))), DataError, "expected a filled table"),
+        (
+            lambda: vb_factor_analysis([[1.0, 2.0], [np.nan, np.nan], [2.0, 1.0]]),
+            DataError,
+            "row 1 observes nothing",
+        ),
+        (
+            lambda: vb_factor_analysis([[1.0, np.nan], [2.0, np.nan]]),
+            DataError,
+            "column 1 has no observed value",
+        ),
+        (lambda: vb_factor_analysis([[1.0, 2.0], [2.0, 2.0]]), DataError, "column 1 is constant"),
+        (lambda: vb_factor_analysis([[1.0, np.inf], [2.0, 2.0]]), DataError, "row 0 has an infinite number"),
+        (lambda: vb_factor_analysis([[1.0, 3.0], [2.0, 2.0]], 0), OptionError, "factors must be at least 1"),
+        (
+            lambda: vb_factor_analysis([[1.0, 3.0], [2.0, 2.0]], noise="full"),
+            OptionError,
+            "noise must be one of",
+        ),
+        (lambda: vb_factor_analysis([[1.0, 3.0], [2.0, 2.0]], floor=2.0), OptionError, "floor must be in"),
+        (
+            lambda: vb_factor_analysis([[1.0, 3.0], [2.0, 2.0]], level=0.0),
+            OptionError,
+            "level must be at least 1",
+        ),
+    ],
+)
 def test_refusals(call, kind, message):
     with pytest.raises(kind, match=message):
         call()

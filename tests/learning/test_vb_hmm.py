@@ -27,7 +27,11 @@ from credo.models.hmm import HMM, HMMPrior
 
 STEPS = [[0.7, 0.3], [0.4, 0.6]]
 CASES = {
-    "categorical": (Categorical([[0.8, 0.1, 0.1], [0.2, 0.2, 0.6]]), Dirichlet([[1.0, 0.5, 1.5]]), np.array([0, 0, 2, 2, 1])),
+    "categorical": (
+        Categorical([[0.8, 0.1, 0.1], [0.2, 0.2, 0.6]]),
+        Dirichlet([[1.0, 0.5, 1.5]]),
+        np.array([0, 0, 2, 2, 1]),
+    ),
     "gaussian": (
         Gaussian([[0.0], [3.0]], [[[1.0]], [[1.0]]]),
         GaussianWishart([[0.0]], [0.5], [2.0], [[[1.0]]]),
@@ -39,7 +43,7 @@ CASES = {
         np.array([[0.1], [-0.3], [3.2], [2.9], [0.2]]),
     ),
     "poisson": (Poisson([1.0, 8.0]), Gamma([1.0], [0.3]), np.array([0.0, 1.0, 9.0, 7.0, 0.0])),
-}  # fmt: skip
+}
 
 
 def exact_evidence(model, prior, x, lengths):
@@ -50,8 +54,8 @@ def exact_evidence(model, prior, x, lengths):
     steps = DirichletRows(prior.transition.repeat(k).concentration.ravel(), np.full(k, k))
     seen = ~model.emission.missing(x)
     terms = []
-    for path in itertools.product(range(k), repeat=len(x)):
-        path = np.array(path)
+    for states in itertools.product(range(k), repeat=len(x)):
+        path = np.array(states)
         first = np.bincount(path[begins], minlength=k).astype(float)
         pairs = np.zeros((k, k))
         for b, e in zip(begins, ends, strict=True):
@@ -130,16 +134,35 @@ def test_equal_states_are_separated():
     assert abs(np.diff(found.model.emission.probabilities[:, 0])[0]) > 0.3
 
 
-@pytest.mark.parametrize("call, kind, message", [
-    (lambda m: vb_hmm(m, [-1, -1]), DataError, "expected at least one observed step"),
-    (lambda m: vb_hmm(m, [0, 7]), DataError, "row 1 has state 7"),
-    (lambda m: vb_hmm(m, [0, 1], adapt=("start",)), OptionError, "adapt must be one of"),
-    (lambda m: vb_hmm(m, [0, 1], prior=HMMPrior(start=Dirichlet([[1.0] * 3]))), ModelError, "prior of start: expected 2 states, got 3"),
-    (lambda m: vb_hmm(m, [0, 1], prior=HMMPrior(emission=Gamma([1.0], [1.0]))), ModelError, "prior of Categorical: expected Dirichlet, got Gamma"),
-    (lambda m: vb_hmm(m, [0, 1], prior=HMMPrior(emission=Dirichlet([[1.0, 1.0]]))), ModelError, "expected 3 states or dimensions"),
-    (lambda m: vb_hmm(HMM([1.0], [[1.0]], Mixture([[0.5, 0.5]], Poisson([1.0, 2.0]))), [1.0, 2.0]), ModelError, "got Mixture; use maximum likelihood"),
-    (lambda m: vb_hmm("model", [0, 1]), ModelError, "expected an HMM, got str"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "call, kind, message",
+    [
+        (lambda m: vb_hmm(m, [-1, -1]), DataError, "expected at least one observed step"),
+        (lambda m: vb_hmm(m, [0, 7]), DataError, "row 1 has state 7"),
+        (lambda m: vb_hmm(m, [0, 1], adapt=("start",)), OptionError, "adapt must be one of"),
+        (
+            lambda m: vb_hmm(m, [0, 1], prior=HMMPrior(start=Dirichlet([[1.0] * 3]))),
+            ModelError,
+            "prior of start: expected 2 states, got 3",
+        ),
+        (
+            lambda m: vb_hmm(m, [0, 1], prior=HMMPrior(emission=Gamma([1.0], [1.0]))),
+            ModelError,
+            "prior of Categorical: expected Dirichlet, got Gamma",
+        ),
+        (
+            lambda m: vb_hmm(m, [0, 1], prior=HMMPrior(emission=Dirichlet([[1.0, 1.0]]))),
+            ModelError,
+            "expected 3 states or dimensions",
+        ),
+        (
+            lambda m: vb_hmm(HMM([1.0], [[1.0]], Mixture([[0.5, 0.5]], Poisson([1.0, 2.0]))), [1.0, 2.0]),
+            ModelError,
+            "got Mixture; use maximum likelihood",
+        ),
+        (lambda m: vb_hmm("model", [0, 1]), ModelError, "expected an HMM, got str"),
+    ],
+)
 def test_refusals(call, kind, message):
     with pytest.raises(kind, match=message):
         call(HMM([0.6, 0.4], STEPS, CASES["categorical"][0]))

@@ -144,27 +144,54 @@ def test_a_hidden_gaussian_between_others_is_treated():
     assert found.evidence.value == pytest.approx(exact, abs=1e-9)
 
 
-@pytest.mark.parametrize("call, kind, message", [
-    (lambda: vmp.fit([vmp.Gaussian(0.0, 1.0)]), DataError, "expected an observed one, got none"),
-    (lambda: vmp.fit(["x"]), ModelError, "expected nodes of vmp, got str"),
-    (lambda: vmp.Gaussian(vmp.Gamma(1.0, 1.0), 1.0), ModelError, "mean: expected Gaussian or Dot or numbers, which are conjugate, got Gamma"),
-    (lambda: vmp.Gaussian(0.0, vmp.Gaussian()), ModelError, "precision: expected Gamma or numbers"),
-    (lambda: vmp.Gaussian(0.0, -1.0), ModelError, "precision: expected positive numbers"),
-    (lambda: vmp.Gaussian(observed=[np.inf]), DataError, "observed: expected finite numbers"),
-    (lambda: vmp.Gaussian(shape=3, observed=[1.0]), DataError, r"observed: expected shape \(3,\), got \(1,\)"),
-    (lambda: vmp.Gaussian(np.zeros(3), 1.0, observed=[1.0, 2.0]), ModelError, "does not broadcast"),
-    (lambda: vmp.Gaussian(np.zeros(3), 1.0, choose=vmp.Gaussian(), observed=[1.0]), ModelError, "choose: expected a Categorical, got Gaussian"),
-    (lambda: vmp.Gamma(0.0, 1.0), ModelError, "Gamma: expected positive shapes"),
-    (lambda: vmp.Dirichlet([1.0, 0.0]), ModelError, "Dirichlet: expected positive concentrations"),
-    (lambda: vmp.Categorical([0.5, 0.6]), ModelError, "rows sum to 1"),
-    (lambda: vmp.Categorical([0.5, 0.5], observed=[2]), DataError, "expected state indices from 0 to 1"),
-    (lambda: vmp.Categorical(vmp.Gamma()), ModelError, "probabilities: expected Dirichlet"),
-    (lambda: vmp.Dot(vmp.Vector(2), np.zeros((4, 3))), ModelError, "vectors of one size, got 2 and 3"),
-    (lambda: vmp.Dot(vmp.Vector(2), vmp.Gaussian()), ModelError, "Dot: expected vectors or arrays, got Gaussian"),
-    (lambda: vmp.Dot(vmp.Vector(2), [np.nan, 0.0]), ModelError, "Dot: expected finite numbers"),
-    (lambda: vmp.fit([vmp.Gaussian(vmp.Gaussian(observed=[1.0]), 1.0, observed=[1.0])]), ModelError, "expected no children, got one"),
-    (lambda: vmp.fit([vmp.Gaussian(observed=[1.0])]).posterior[vmp.Gaussian()], ModelError, "expected a node of this model"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "call, kind, message",
+    [
+        (lambda: vmp.fit([vmp.Gaussian(0.0, 1.0)]), DataError, "expected an observed one, got none"),
+        (lambda: vmp.fit(["x"]), ModelError, "expected nodes of vmp, got str"),
+        (
+            lambda: vmp.Gaussian(vmp.Gamma(1.0, 1.0), 1.0),
+            ModelError,
+            "mean: expected Gaussian or Dot or numbers, which are conjugate, got Gamma",
+        ),
+        (lambda: vmp.Gaussian(0.0, vmp.Gaussian()), ModelError, "precision: expected Gamma or numbers"),
+        (lambda: vmp.Gaussian(0.0, -1.0), ModelError, "precision: expected positive numbers"),
+        (lambda: vmp.Gaussian(observed=[np.inf]), DataError, "observed: expected finite numbers"),
+        (
+            lambda: vmp.Gaussian(shape=3, observed=[1.0]),
+            DataError,
+            r"observed: expected shape \(3,\), got \(1,\)",
+        ),
+        (lambda: vmp.Gaussian(np.zeros(3), 1.0, observed=[1.0, 2.0]), ModelError, "does not broadcast"),
+        (
+            lambda: vmp.Gaussian(np.zeros(3), 1.0, choose=vmp.Gaussian(), observed=[1.0]),
+            ModelError,
+            "choose: expected a Categorical, got Gaussian",
+        ),
+        (lambda: vmp.Gamma(0.0, 1.0), ModelError, "Gamma: expected positive shapes"),
+        (lambda: vmp.Dirichlet([1.0, 0.0]), ModelError, "Dirichlet: expected positive concentrations"),
+        (lambda: vmp.Categorical([0.5, 0.6]), ModelError, "rows sum to 1"),
+        (lambda: vmp.Categorical([0.5, 0.5], observed=[2]), DataError, "expected state indices from 0 to 1"),
+        (lambda: vmp.Categorical(vmp.Gamma()), ModelError, "probabilities: expected Dirichlet"),
+        (lambda: vmp.Dot(vmp.Vector(2), np.zeros((4, 3))), ModelError, "vectors of one size, got 2 and 3"),
+        (
+            lambda: vmp.Dot(vmp.Vector(2), vmp.Gaussian()),
+            ModelError,
+            "Dot: expected vectors or arrays, got Gaussian",
+        ),
+        (lambda: vmp.Dot(vmp.Vector(2), [np.nan, 0.0]), ModelError, "Dot: expected finite numbers"),
+        (
+            lambda: vmp.fit([vmp.Gaussian(vmp.Gaussian(observed=[1.0]), 1.0, observed=[1.0])]),
+            ModelError,
+            "expected no children, got one",
+        ),
+        (
+            lambda: vmp.fit([vmp.Gaussian(observed=[1.0])]).posterior[vmp.Gaussian()],
+            ModelError,
+            "expected a node of this model",
+        ),
+    ],
+)
 def test_refusals(call, kind, message):
     with pytest.raises(kind, match=message):
         call()

@@ -122,10 +122,16 @@ def clusters(seed=0, n=80):
     return np.concatenate([rng.normal(c, 1.0, (n, 2)) for c in centres]), np.repeat(np.arange(3), n)
 
 
-@pytest.mark.parametrize("options", [
-    {}, {"weights": "stick-breaking"}, {"family": "diagonal"}, {"concentration": 1.0, "prune": "search"},
-    {"adapt": ("weights", "components")},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"weights": "stick-breaking"},
+        {"family": "diagonal"},
+        {"concentration": 1.0, "prune": "search"},
+        {"adapt": ("weights", "components")},
+    ],
+)
 def test_unused_components_are_removed_and_the_right_number_is_left(options):
     x, label = clusters()
     mixture = BayesianMixture(8, seed=1, tol=1e-6, **options).fit(x)
@@ -279,30 +285,79 @@ def test_the_same_seed_gives_the_same_answer():
     assert len(one.fit_.restarts) == 2 and "the best of 2 starts" in one.fit_.notes[-1]
 
 
-@pytest.mark.parametrize("call, kind, message", [
-    (lambda x: vb_mixture(CASES["gaussian"][0], x[:0]), DataError, "expected at least one row, got none"),
-    (lambda x: vb_mixture(CASES["gaussian"][0], np.vstack([x, [[np.nan] * 2]])), DataError, r"row 5 observes nothing \(1 such rows\); leave them out"),
-    (lambda x: vb_mixture(CASES["gaussian"][0], [[np.inf, 0.0]]), DataError, "row 0 has an infinite number"),
-    (lambda x: vb_mixture(CASES["gaussian"][0], x, shares=np.ones((5, 3))), DataError, r"shares: expected shape \(5, 2\)"),
-    (lambda x: vb_mixture(CASES["gaussian"][0], x, shares=np.ones((5, 2))), DataError, "shares: every row must sum to 1"),
-    (lambda x: vb_mixture(CASES["gaussian"][0], x, prior=Dirichlet([[1.0, 1.0]])), ModelError, "prior of Gaussian: expected GaussianWishart, got Dirichlet"),
-    (lambda x: vb_mixture(CASES["gaussian"][0], x, prior=GaussianWishart([[0.0]], [1.0], [1.0], [[[1.0]]])), ModelError, "expected 2 states or dimensions"),
-    (lambda x: vb_mixture(TiedGaussian(np.zeros((2, 2)), np.eye(2)), x), ModelError, "got TiedGaussian; use maximum likelihood"),
-    (lambda x: vb_mixture(CASES["gaussian"][0], x, adapt=("all",)), OptionError, "adapt must be one of"),
-    (lambda x: vb_mixture(CASES["gaussian"][0], x, prune="some"), OptionError, "prune must be one of"),
-    (lambda x: vb_mixture(CASES["gaussian"][0], x, weights="equal"), OptionError, "weights must be one of"),
-    (lambda x: vb_mixture(CASES["gaussian"][0], x, concentration=0.0), OptionError, "concentration must be at least"),
-    (lambda x: vb_mixture(CASES["gaussian"][0], x, restarts=0), OptionError, "restarts must be at least 1"),
-    (lambda x: BayesianMixture(0).fit(x), OptionError, "components must be at least 1"),
-    (lambda x: BayesianMixture(2, family="cauchy").fit(x), OptionError, "family must be one of"),
-    (lambda x: BayesianMixture(2).fit(x[:, 0]), DataError, r"expected shape \(rows, columns\)"),
-    (lambda x: BayesianMixture(2).fit([]), DataError, "expected at least one row, got none"),
-    (lambda x: BayesianMixture(2).fit([["a", "b"]]), DataError, "expected numbers, got"),
-    (lambda x: BayesianMixture(2).predict(x), CredoError, "call fit first"),
-    (lambda x: BayesianMixture(2).set_params(colour=1), OptionError, "has no option 'colour'"),
-    (lambda x: BayesianMixture(2, tol=1e-3).fit(x).sample(0), OptionError, "count must be at least 1"),
-    (lambda x: default_prior(CASES["diagonal"][0], np.full((3, 2), np.nan)), DataError, "column 0 has no observed value"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "call, kind, message",
+    [
+        (lambda x: vb_mixture(CASES["gaussian"][0], x[:0]), DataError, "expected at least one row, got none"),
+        (
+            lambda x: vb_mixture(CASES["gaussian"][0], np.vstack([x, [[np.nan] * 2]])),
+            DataError,
+            r"row 5 observes nothing \(1 such rows\); leave them out",
+        ),
+        (
+            lambda x: vb_mixture(CASES["gaussian"][0], [[np.inf, 0.0]]),
+            DataError,
+            "row 0 has an infinite number",
+        ),
+        (
+            lambda x: vb_mixture(CASES["gaussian"][0], x, shares=np.ones((5, 3))),
+            DataError,
+            r"shares: expected shape \(5, 2\)",
+        ),
+        (
+            lambda x: vb_mixture(CASES["gaussian"][0], x, shares=np.ones((5, 2))),
+            DataError,
+            "shares: every row must sum to 1",
+        ),
+        (
+            lambda x: vb_mixture(CASES["gaussian"][0], x, prior=Dirichlet([[1.0, 1.0]])),
+            ModelError,
+            "prior of Gaussian: expected GaussianWishart, got Dirichlet",
+        ),
+        (
+            lambda x: vb_mixture(
+                CASES["gaussian"][0], x, prior=GaussianWishart([[0.0]], [1.0], [1.0], [[[1.0]]])
+            ),
+            ModelError,
+            "expected 2 states or dimensions",
+        ),
+        (
+            lambda x: vb_mixture(TiedGaussian(np.zeros((2, 2)), np.eye(2)), x),
+            ModelError,
+            "got TiedGaussian; use maximum likelihood",
+        ),
+        (lambda x: vb_mixture(CASES["gaussian"][0], x, adapt=("all",)), OptionError, "adapt must be one of"),
+        (lambda x: vb_mixture(CASES["gaussian"][0], x, prune="some"), OptionError, "prune must be one of"),
+        (
+            lambda x: vb_mixture(CASES["gaussian"][0], x, weights="equal"),
+            OptionError,
+            "weights must be one of",
+        ),
+        (
+            lambda x: vb_mixture(CASES["gaussian"][0], x, concentration=0.0),
+            OptionError,
+            "concentration must be at least",
+        ),
+        (
+            lambda x: vb_mixture(CASES["gaussian"][0], x, restarts=0),
+            OptionError,
+            "restarts must be at least 1",
+        ),
+        (lambda x: BayesianMixture(0).fit(x), OptionError, "components must be at least 1"),
+        (lambda x: BayesianMixture(2, family="cauchy").fit(x), OptionError, "family must be one of"),
+        (lambda x: BayesianMixture(2).fit(x[:, 0]), DataError, r"expected shape \(rows, columns\)"),
+        (lambda x: BayesianMixture(2).fit([]), DataError, "expected at least one row, got none"),
+        (lambda x: BayesianMixture(2).fit([["a", "b"]]), DataError, "expected numbers, got"),
+        (lambda x: BayesianMixture(2).predict(x), CredoError, "call fit first"),
+        (lambda x: BayesianMixture(2).set_params(colour=1), OptionError, "has no option 'colour'"),
+        (lambda x: BayesianMixture(2, tol=1e-3).fit(x).sample(0), OptionError, "count must be at least 1"),
+        (
+            lambda x: default_prior(CASES["diagonal"][0], np.full((3, 2), np.nan)),
+            DataError,
+            "column 0 has no observed value",
+        ),
+    ],
+)
 def test_refusals(call, kind, message):
     with pytest.raises(kind, match=message):
         call(DATA["gaussian"])

@@ -153,17 +153,36 @@ def test_rows_of_dirichlets_agree_with_single_ones():
     assert repr(rows) == "DirichletRows(2 rows, 6 entries)"
 
 
-@pytest.mark.parametrize("call, kind, message", [
-    (lambda m: fit(credo.MarkovNet({"a": 2}), {"a": [0]}, "vb"), UnsupportedError, "it learns the tables of a BayesNet, got MarkovNet"),
-    (lambda m: fit(m, {"a": [0]}, "vb(prior=uniform(count=0))"), OptionError, "expected positive concentrations"),
-    (lambda m: fit(m, {"a": [0]}, VariationalBayes(prior={"x": 1.0})), OptionError, "prior: no variable 'x'|prior: .*'x'"),
-    (lambda m: VariationalBayes(start="best"), OptionError, "start must be one of"),
-    (lambda m: VariationalBayes(restarts=0), OptionError, "restarts must be at least 1"),
-    (lambda m: VariationalBayes(prune=3), OptionError, "prune must be one of"),
-    (lambda m: DirichletRows([1.0, 1.0], [3]), ModelError, "row_sizes: expected positive counts"),
-    (lambda m: DirichletRows([0.0, 0.0], [2]), ModelError, "with a positive one in every row"),
-    (lambda m: DirichletRows([1.0, 0.0], [2]).posterior(np.array([0.0, 1.0])), ModelError, "an impossible entry was counted"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "call, kind, message",
+    [
+        (
+            lambda m: fit(credo.MarkovNet({"a": 2}), {"a": [0]}, "vb"),
+            UnsupportedError,
+            "it learns the tables of a BayesNet, got MarkovNet",
+        ),
+        (
+            lambda m: fit(m, {"a": [0]}, "vb(prior=uniform(count=0))"),
+            OptionError,
+            "expected positive concentrations",
+        ),
+        (
+            lambda m: fit(m, {"a": [0]}, VariationalBayes(prior={"x": 1.0})),
+            OptionError,
+            "prior: no variable 'x'|prior: .*'x'",
+        ),
+        (lambda m: VariationalBayes(start="best"), OptionError, "start must be one of"),
+        (lambda m: VariationalBayes(restarts=0), OptionError, "restarts must be at least 1"),
+        (lambda m: VariationalBayes(prune=3), OptionError, "prune must be one of"),
+        (lambda m: DirichletRows([1.0, 1.0], [3]), ModelError, "row_sizes: expected positive counts"),
+        (lambda m: DirichletRows([0.0, 0.0], [2]), ModelError, "with a positive one in every row"),
+        (
+            lambda m: DirichletRows([1.0, 0.0], [2]).posterior(np.array([0.0, 1.0])),
+            ModelError,
+            "an impossible entry was counted",
+        ),
+    ],
+)
 def test_refusals(call, kind, message):
     with pytest.raises(kind, match=message):
         call(BayesNet.random(CLASSES, EDGES, seed=0))

@@ -459,6 +459,7 @@ def diamond():
         (lambda: small().messages({"B": [[0, 0, 0]]}), EvidenceError, "sample 0 has no positive likelihood"),
         (lambda: small().messages({"B": [[1, -1, 0]]}), EvidenceError, "must be finite and non-negative"),
         (lambda: small().messages({"B": [["a", "b", "c"]]}), EvidenceError, "expected numbers"),
+        (lambda: small().messages({"B": np.ones((1, 1, 3))}), EvidenceError, r"got shape \(1, 1, 3\)"),
         (lambda: small().messages(schedule="random"), OptionError, "schedule must be one of"),
         (
             lambda: small().messages(schedule="flooding", start=np.ones((1, 2))),

@@ -75,7 +75,7 @@ class Runner:
 
     entrant: Entrant
     slice: float  # seconds of the next turn
-    level: int = 0
+    level: int = 0  # how far its settings have risen
     spec: str = ""  # of the level, once it has begun
     state: Any = None  # of an iterative method that was cut
     rate: float = np.inf  # gain per second at the last turn; the untried go first

@@ -120,6 +120,11 @@ def _table(variable: Variable, values: Any) -> tuple[np.ndarray, bool]:
     """Likelihoods (samples, states), and whether they are one row for all samples."""
     if values is None or np.ndim(values) == 0:
         return _one_hot(variable, np.array([_index(variable, values)])), True
+    if np.ndim(values) > 2:
+        raise EvidenceError(
+            f"evidence on '{variable.name}': expected a state, a state per sample or likelihoods "
+            f"(samples, {variable.size}), got shape {np.shape(values)}"
+        )
     if np.ndim(values) == 2:
         return _soft(variable, values), False
     column = np.asarray(values)
