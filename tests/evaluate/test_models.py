@@ -117,6 +117,26 @@ def test_hidden_markov_models_are_compared_over_sequences():
     assert "the data have 1 parts, fewer than folds=5" in repr(short)
 
 
+def test_ctrl_c_returns_the_rows_so_far(monkeypatch):
+    from credo.evaluate import models
+
+    data, real = credo.sample(TRUTH, 20, seed=0), models._row
+    seen = []
+
+    def once(name, *rest):
+        if len(seen) == limit:
+            raise KeyboardInterrupt
+        seen.append(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(models, "_row", once)
+    limit = 1
+    assert len(compare_models([APART, TRUTH], data, criteria=["exact"])) == 1
+    limit = 1
+    with pytest.raises(KeyboardInterrupt):
+        compare_models([APART, TRUTH], data, criteria=["exact"])
+
+
 def test_the_table_prints_aligned_and_travels():
     table = compare_models({"apart": APART, "edge": TRUTH}, credo.sample(TRUTH, 40, seed=0), folds=2)
     lines = repr(table).splitlines()

@@ -1,4 +1,4 @@
-"""Evidence: closed forms against integration, Laplace on Gaussians, BIC, nested tests, posteriors of models."""
+"""Evidence: closed forms against integration, Laplace on Gaussians, BIC, nested tests, model posteriors."""
 
 from __future__ import annotations
 

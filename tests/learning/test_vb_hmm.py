@@ -134,6 +134,14 @@ def test_equal_states_are_separated():
     assert abs(np.diff(found.model.emission.probabilities[:, 0])[0]) > 0.3
 
 
+def test_a_state_that_can_only_go_to_one_that_is_not_left_is_kept():
+    """States 0 -> 1 -> 2 with certainty: none of them can be taken away."""
+    emission = Categorical([[0.8, 0.2], [0.5, 0.5], [0.2, 0.8]])
+    model = HMM([1.0, 0.0, 0.0], [[0, 1.0, 0], [0, 0, 1.0], [0, 0, 1.0]], emission)
+    found = vb_hmm(model, [0, 1, 1, 0, 1], prune="search", tol=1e-6)
+    assert found.model.states >= 1 and (found.model.transition[2] == [0, 0, 1.0]).all()
+
+
 @pytest.mark.parametrize(
     "call, kind, message",
     [

@@ -256,6 +256,15 @@ def test_the_estimator_predicts_scores_and_samples():
     assert len(mixture.posterior_.sample(np.random.default_rng(0)).components) == 3
 
 
+def test_hyper_parameters_of_unknown_priors_are_refused():
+    class Odd:
+        def take(self, members):
+            return self
+
+    with pytest.raises(ModelError, match=r"prior: expected a conjugate prior of .*, got Odd"):
+        adapted(Odd(), WISHART)
+
+
 @pytest.mark.parametrize("family", ["categorical", "poisson"])
 def test_other_families_work_too(family):
     rng = np.random.default_rng(0)

@@ -10,18 +10,14 @@ from .errors import (
     marginal_errors,
     total_variation,
 )
-from .models import ModelComparison, ModelRow, compare_models
 from .scoring import Score, score_assignment, score_marginals, score_partition
 
 __all__ = [
     "Comparison",
     "MarginalErrors",
-    "ModelComparison",
-    "ModelRow",
     "Row",
     "Score",
     "compare",
-    "compare_models",
     "hamming",
     "hellinger",
     "kl_divergence",

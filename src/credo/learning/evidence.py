@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import logsumexp
-from scipy.stats import chi2
+from scipy.special import chdtrc, logsumexp
 
 from ..core.errors import DataError, OptionError, UnsupportedError
 from ..core.result import Estimate
@@ -50,9 +49,9 @@ _LARGEST = 400  # free parameters for which a Hessian is computed by differences
 class Laplace:
     """A Gaussian around the mode, and the evidence it implies."""
 
-    evidence: Estimate
-    mode: np.ndarray
-    covariance: np.ndarray
+    evidence: Estimate  # of the log evidence
+    mode: np.ndarray  # the parameters at the top
+    covariance: np.ndarray  # of the Gaussian there: the inverse curvature
 
 
 @dataclass(frozen=True)
@@ -251,7 +250,7 @@ def nested_test(small: tuple[float, int], large: tuple[float, int]) -> NestedTes
             "order them"
         )
     statistic = 2.0 * (large[0] - small[0])
-    return NestedTest(float(statistic), int(degrees), float(chi2.sf(max(statistic, 0.0), degrees)))
+    return NestedTest(float(statistic), int(degrees), float(chdtrc(degrees, max(statistic, 0.0))))
 
 
 def model_posterior(log_evidence: Any, prior: Any = None) -> np.ndarray:

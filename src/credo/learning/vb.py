@@ -107,10 +107,10 @@ class VariationalFit(Fit):
 class Climb:
     """One run from one start: the curve, and where it is."""
 
-    q: Any
-    free_energy: list[float] = field(default_factory=list)
-    trace: dict[str, list[float]] = field(default_factory=dict)
-    status: Status = Status.OUT_OF_ITERATIONS
+    q: Any  # the distribution over the parameters
+    free_energy: list[float] = field(default_factory=list)  # at the start and after each iteration
+    trace: dict[str, list[float]] = field(default_factory=dict)  # what `numbers` said at the same times
+    status: Status = Status.OUT_OF_ITERATIONS  # why it stopped
 
     @property
     def value(self) -> float:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core import check
-from ..core.errors import DataError, ModelError, ZeroProbabilityError
+from ..core.errors import DataError, ModelError
 from ..families.dirichlet_rows import DirichletRows
 from ..inference.base import Budget
 from ..kernels.scaled_chains import smooth_chains
@@ -41,9 +41,9 @@ class HMMPosterior:
     start: DirichletRows  # one row
     transition: DirichletRows  # one row per state
     emission: Any  # conjugate posterior, one member per state
-    start_prior: DirichletRows
-    transition_prior: DirichletRows
-    emission_prior: Any
+    start_prior: DirichletRows  # in the same form
+    transition_prior: DirichletRows  # in the same form
+    emission_prior: Any  # one member, or one per state
 
     @property
     def states(self) -> int:
@@ -110,11 +110,6 @@ class _Chains(VariationalModel):
         scores = expected_log_density(q.emission, self.data.rows)
         scores[self.missing] = 0.0
         found = smooth_chains(first, steps, np.ascontiguousarray(scores), self.data.start)
-        if not np.isfinite(found.log_z).all():
-            s = int(np.flatnonzero(~np.isfinite(found.log_z))[0])
-            raise ZeroProbabilityError(
-                f"sequence {s}: the zeros of start and transition exclude it; give the model positive ones"
-            )
         return Expectation(float(found.log_z.sum()), self.counts(found.marginals, found.pairs))
 
     def counts(self, marginals: np.ndarray, pairs: np.ndarray) -> _Counts:
@@ -159,7 +154,7 @@ class _Chains(VariationalModel):
         try:
             left = q.take(kept)
             return self.maximise(self.expect(left).statistics, left)
-        except (ModelError, ZeroProbabilityError):
+        except ModelError:
             return None
 
 

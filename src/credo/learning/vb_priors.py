@@ -19,7 +19,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import gammaln
 
 from ..core.errors import DataError, ModelError
-from ..families.base import Conjugate, Emission, Statistics
+from ..families.base import Conjugate, Emission
 from ..families.categorical import Categorical
 from ..families.dirichlet import Dirichlet
 from ..families.gamma import Gamma, Poisson
@@ -28,7 +28,7 @@ from ..families.gaussian_diagonal import DiagonalGaussian
 from ..families.gaussian_wishart import GaussianWishart
 from ..families.normal_gamma import NormalGamma
 
-__all__ = ["adapted", "best_symmetric", "default_prior", "expected_log_density", "updated"]
+__all__ = ["adapted", "best_symmetric", "check_prior", "default_prior", "expected_log_density", "updated"]
 
 _LARGEST = 1e6  # concentration above which rows are equal for all purposes
 _LEAST = 1e-6
@@ -179,8 +179,3 @@ def check_prior(prior: Any, member: Emission) -> Any:
     if size[0] != size[1]:
         raise ModelError(f"prior: expected {size[1]} states or dimensions as the data have, got {size[0]}")
     return prior
-
-
-def statistics_of(member: Any, x: np.ndarray) -> Statistics:
-    """Statistics of all rows for one member, each row counting once."""
-    return member.collect(x, np.ones((len(x), len(member))))

@@ -108,7 +108,7 @@ class Messages(VariationalModel):
 class Beliefs(Mapping[Node, Moments]):
     """Node -> moments E[u] under q."""
 
-    model: Messages
+    model: Messages  # the nodes
     natural: dict[Node, Moments]  # natural parameters of q
 
     def __getitem__(self, node: Node) -> Moments:
