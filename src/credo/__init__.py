@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .core.result import Result as Result
     from .core.variable import Variable as Variable
     from .evaluate.compare import compare as compare
+    from .evaluate.models import compare_models as compare_models
     from .inference.base import infer as infer
     from .inference.base import query as query
     from .inference.base import sample as sample
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
     from .learning.likelihood import log_likelihood as log_likelihood
     from .models.bayes_net import BayesNet as BayesNet
     from .models.crf import CRF as CRF
+    from .models.hmm import HMM as HMM
     from .models.mrf import MarkovNet as MarkovNet
+    from .models.normal_form import NormalForm as NormalForm
 
 __version__ = "0.1.0"
 
@@ -40,12 +43,15 @@ _HOME = {
     "CRF": "models.crf",
     "CredoError": "core.errors",
     "FactorGraph": "core.factor_graph",
+    "HMM": "models.hmm",
     "MarkovNet": "models.mrf",
+    "NormalForm": "models.normal_form",
     "Result": "core.result",
     "TableFactor": "core.factor",
     "Variable": "core.variable",
     "bracket": "inference.bracket",
     "compare": "evaluate.compare",
+    "compare_models": "evaluate.models",
     "fit": "learning.base",
     "infer": "inference.base",
     "infer_many": "inference.batch",
@@ -60,16 +66,19 @@ _ROOMS = ("datasets", "learning", "plotting", "structures")
 
 __all__ = [
     "CRF",
+    "HMM",
     "BayesNet",
     "CredoError",
     "FactorGraph",
     "MarkovNet",
+    "NormalForm",
     "Result",
     "TableFactor",
     "Variable",
     "algorithms",
     "bracket",
     "compare",
+    "compare_models",
     "datasets",
     "fit",
     "infer",
