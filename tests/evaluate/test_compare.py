@@ -10,7 +10,7 @@ import pytest
 import credo
 from credo.core.errors import OptionError, UnsupportedError, ZeroProbabilityError
 from credo.core.result import Assignment, Estimate, Marginals, Result, Status
-from credo.inference.base import Algorithm, IterativeAlgorithm
+from credo.inference.base import Algorithm, IterativeAlgorithm, algorithms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +131,7 @@ def test_the_rows_go_to_json_and_pandas(model):
 
 def test_without_methods_every_registered_one_runs_exact_ones_first(model):
     table = credo.compare(model)
-    assert {row.method for row in table} == set(credo.algorithms())
+    assert {row.method for row in table} == {n for n in credo.algorithms() if not algorithms.get(n).compiles}
     assert table.rows[0].kind == "exact"
     exact = [row for row in table if row.kind == "exact"]
     assert max(row.max_tv for row in exact if row.max_tv is not None) < 1e-12

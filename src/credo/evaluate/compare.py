@@ -160,7 +160,8 @@ def compare(
         Anything with `to_factor_graph()`.
     methods
         Names with options, or algorithm objects; the first is the reference. None takes every
-        registered method, those that promise exactness first.
+        registered method that starts at once, those that promise exactness first; name the neural ones,
+        which compile for every new structure, to have them too.
     evidence, maximise, max_iter, tol, seconds, seed
         As in `credo.infer`; every method gets the same budget and the same seed.
     progress
@@ -198,7 +199,7 @@ def compare(
 def _chosen(methods: Any) -> list[Algorithm]:
     """Algorithm objects, made before anything runs so that a misspelt name costs no time."""
     if methods is None:
-        names = algorithms.names()
+        names = [n for n in algorithms.names() if not algorithms.get(n).compiles]
         methods = sorted(names, key=lambda n: ("exact" not in algorithms.get(n).promises, n))
     if isinstance(methods, (str, Algorithm)):
         methods = [methods]
