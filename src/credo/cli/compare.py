@@ -28,7 +28,7 @@ def run(
     model: ModelArgument,
     methods: Annotated[
         list[str] | None,
-        typer.Argument(metavar="METHOD...", help="The first is the reference; all that need no compiling if absent."),
+        typer.Argument(metavar="METHOD...", help="The first is the reference; all quick ones if absent."),
     ] = None,
     evidence: EvidenceOption = None,
     maximise: MaximiseOption = None,
