@@ -165,9 +165,9 @@ def test_the_page_shows_what_was_measured_and_what_was_not(load, tmp_path):
             {},
             {"mean field", "loopy BP", "damped BP", "GBP", "inference net", "RENN", "RENN, ours"},
         ),
-        ("renn_infinite_face", {}, {"GBP", "RENN", "RENN, ours"}),
+        pytest.param("renn_infinite_face", {}, {"GBP", "RENN", "RENN, ours"}, marks=pytest.mark.slow),
         ("renn_penalty", {}, {"RENN, no penalty"}),
-        ("renn_layers", {"attention": 0}, {"0 residual", "2 residual"}),
+        pytest.param("renn_layers", {"attention": 0}, {"0 residual", "2 residual"}, marks=pytest.mark.slow),
         (
             "renn_time",
             {},
