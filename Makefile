@@ -56,7 +56,7 @@ docs: $(VENV)/.stamp-docs  ## the documentation, into docs/_build
 	@echo "open docs/_build/index.html"
 
 bench: $(VENV)/.stamp-bench  ## speed and memory beside other libraries
-	@for script in benchmarks/*.py; do \
+	@for script in benchmarks/[a-z]*.py; do \
 	  [ -e "$$script" ] || { echo "there are no benchmarks yet"; continue; }; \
 	  echo "== $$script"; $(BIN)/python "$$script" || exit 1; \
 	done
