@@ -2,7 +2,7 @@
 
 An option declared as a `Literal` or a `bool` adds one specification per value that is not the
 default, such as "junction-tree(propagation=hugin)"; a new algorithm or option needs no line here.
-Such variants see every case of the zoo, but fewer kinds of evidence. What is compiled anew for
+Such variants see every case of the zoo, but one kind of evidence. What is compiled anew for
 every structure (`Algorithm.compiles`) sees a few cases, and few steps; its variants have tests of
 their own.
 """
@@ -33,7 +33,7 @@ _FEW_CASES = (
     "one-state variables",
     "empty scope",
 )
-_FEW_KINDS = ("none", "several")  # of evidence
+_FEW_KINDS = ("several",)  # of evidence
 _FEW_STEPS = 20
 
 
