@@ -26,13 +26,6 @@ from zoo import ZOO, Case
 __all__ = ["SUBJECTS", "ask", "compiles", "is_sentence", "on_zoo", "promises", "promising", "takes", "trials"]
 
 _FEW_CASES = {"grid 3x3"}  # for what is compiled
-    "pair",
-    "tree with zeros",
-    "grid 3x3",
-    "three-way factors",
-    "one-state variables",
-    "empty scope",
-)
 _FEW_KINDS = ("several",)  # of evidence
 _FEW_STEPS = 20
 
