@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from .core.variable import Variable as Variable
     from .evaluate.compare import compare as compare
     from .evaluate.models import compare_models as compare_models
-    from .inference.base import infer as infer
-    from .inference.base import query as query
-    from .inference.base import sample as sample
     from .inference.batch import infer_many as infer_many
     from .inference.bracket import bracket as bracket
     from .inference.model_batch import infer_models as infer_models
+    from .inference.question import infer as infer
+    from .inference.question import query as query
+    from .inference.question import sample as sample
     from .io.formats import load as load
     from .io.formats import save as save
     from .learning.base import fit as fit
@@ -53,13 +53,13 @@ _HOME = {
     "compare": "evaluate.compare",
     "compare_models": "evaluate.models",
     "fit": "learning.base",
-    "infer": "inference.base",
+    "infer": "inference.question",
     "infer_many": "inference.batch",
     "infer_models": "inference.model_batch",
     "load": "io.formats",
     "log_likelihood": "learning.likelihood",
-    "query": "inference.base",
-    "sample": "inference.base",
+    "query": "inference.question",
+    "sample": "inference.question",
     "save": "io.formats",
 }
 _ROOMS = ("datasets", "learning", "plotting", "structures")

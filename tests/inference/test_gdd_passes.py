@@ -9,10 +9,10 @@ import credo
 from credo.core.errors import ZeroProbabilityError
 from credo.core.factor_graph import FactorGraph
 from credo.core.result import Status
-from credo.inference.base import pose
 from credo.inference.bounds import gdd_passes
 from credo.inference.bounds.gdd import GDD
 from credo.inference.messages.trw import TRW
+from credo.inference.question import pose
 from credo.kernels.gdd_passes import shifted
 from inference.gdd_models import TASKS, random_graph, random_question, ring_and_grid, truth_of
 

@@ -53,7 +53,7 @@ def run(
 ) -> None:
     """Answer a question about a model: marginals and log Z, MAP, or marginal MAP."""
     from ..core.errors import ConvergenceWarning
-    from ..inference.base import infer
+    from ..inference.question import infer
 
     loaded = load_model(model)
     variables = loaded.to_factor_graph().variables
@@ -96,7 +96,7 @@ def _queries(variables: Variables, items: list[str]) -> tuple[list[str], list[li
 
 
 def _joint(model: Any, names: list[str], evidence: dict[str, Any], method: str | None) -> Joint:
-    from ..inference.base import query
+    from ..inference.question import query
 
     given = {} if method is None else {"method": method}
     return query(model, names, evidence=evidence, **given)

@@ -50,8 +50,8 @@ def run(
 ) -> None:
     """Solve a UAI problem and write the answer in the competition's format."""
     from ..core.errors import ConvergenceWarning
-    from ..inference.base import infer
     from ..inference.portfolio import solve
+    from ..inference.question import infer
     from ..io.uai_results import read_evidence, read_query
 
     evidence_file, task = _task(rest)

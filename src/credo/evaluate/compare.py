@@ -18,7 +18,8 @@ from ..core.errors import ConvergenceWarning, OptionError, UnsupportedError, Zer
 from ..core.factor_graph import Model
 from ..core.registry import describe
 from ..core.result import Result, Status
-from ..inference.base import Algorithm, algorithms, infer
+from ..inference.base import Algorithm, algorithms
+from ..inference.question import infer
 from .errors import hamming, log_z_error, marginal_errors
 from .scoring import value_of
 from .table import align, finite

@@ -28,7 +28,8 @@ import numpy as np
 from ..core.errors import QueryError, UnsupportedError, ZeroProbabilityError
 from ..core.evidence import Evidence
 from ..core.factor_graph import FactorGraph, Model
-from ..inference.base import Algorithm, infer
+from ..inference.base import Algorithm
+from ..inference.question import infer
 from .errors import hellinger
 
 __all__ = [

@@ -1,7 +1,8 @@
 """What answers questions. Importing this folder registers every algorithm."""
 
 from . import bounds, exact, messages, neural, search, variational
-from .base import Algorithm, Budget, IterativeAlgorithm, Problem, algorithms, infer, query, register, sample
+from .base import Algorithm, Budget, IterativeAlgorithm, Problem, algorithms, register
+from .question import infer, query, sample
 
 __all__ = [
     "Algorithm",

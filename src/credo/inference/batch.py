@@ -26,7 +26,8 @@ from ..core.factor_graph import FactorGraph, Model
 from ..core.progress import Progress
 from ..core.result import Marginals, Status
 from ..core.variable import Variables
-from .base import Algorithm, Budget, ContradictoryRowError, algorithms, graph_of, infer
+from .base import Algorithm, Budget, ContradictoryRowError, algorithms
+from .question import graph_of, infer
 
 __all__ = ["Batch", "ManyRows", "infer_many"]
 

@@ -28,8 +28,9 @@ from ..core.errors import TooLargeError, UnsupportedError
 from ..core.factor_graph import Model
 from ..core.progress import Progress
 from ..core.result import Assignment, Estimate, Result, Status
-from .base import Budget, Problem, algorithms, pose
+from .base import Budget, Problem, algorithms
 from .exact.tree import climb, machine_gigabytes
+from .question import pose
 from .race import Runner, as_maximum, choose, entrants, fitting
 from .search.local_search import first_states
 

@@ -19,7 +19,8 @@ from ..core.errors import ConvergenceWarning, QueryError, UnsupportedError
 from ..core.factor_graph import Model
 from ..core.registry import describe
 from ..core.result import Result, Status, unrestrict
-from .base import Algorithm, Budget, Problem, Question, algorithms, infer
+from .base import Algorithm, Budget, Problem, algorithms
+from .question import Question, infer
 
 __all__ = ["ManyModels", "ModelBatch", "infer_models"]
 

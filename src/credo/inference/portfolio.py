@@ -20,9 +20,10 @@ from ..core import check
 from ..core.errors import TooLargeError, UnsupportedError, ZeroProbabilityError
 from ..core.factor_graph import Model
 from ..core.result import Estimate, Result, Status, unrestrict
-from .base import Budget, Problem, algorithms, pose
+from .base import Budget, Problem, algorithms
 from .bracket import Bracket, tighten
 from .exact.tree import machine_gigabytes
+from .question import pose
 from .race import fitting
 
 __all__ = ["Answer", "solve"]

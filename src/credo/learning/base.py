@@ -23,7 +23,8 @@ from ..core.errors import ConvergenceError, ConvergenceWarning, DataError, Optio
 from ..core.factor_graph import Model
 from ..core.registry import Registry, describe
 from ..core.result import Estimate, Status
-from ..inference.base import Algorithm, Budget, graph_of
+from ..inference.base import Algorithm, Budget
+from ..inference.question import graph_of
 from .data import Observations
 
 __all__ = ["Fit", "Learner", "Task", "fit", "learners", "register_learner"]

@@ -24,7 +24,8 @@ from ..core import check
 from ..core.errors import ConvergenceWarning, DataError, OptionError, QueryError
 from ..core.progress import Progress
 from ..core.result import Estimate, Kind
-from ..inference.base import Algorithm, Budget, infer
+from ..inference.base import Algorithm, Budget
+from ..inference.question import infer
 from ..models.crf import CRF
 from .ascent import Ascent
 from .base import Fit

@@ -28,9 +28,10 @@ from ..core.evidence import Evidence
 from ..core.factor_graph import FactorGraph, Memo
 from ..core.result import Kind
 from ..core.variable import Variables
-from ..inference.base import Problem, algorithms, infer
+from ..inference.base import Problem, algorithms
 from ..inference.exact.junction_tree import JunctionTree
 from ..inference.exact.tree import Limits, plan
+from ..inference.question import infer
 from ..kernels.expected_counts import enumerate_parts, sum_on_tree
 from ..structures.join_tree import JoinTree
 from .data import Observations

@@ -12,7 +12,8 @@ from ..core.errors import ConvergenceWarning, DataError, UnsupportedError, ZeroP
 from ..core.evidence import Evidence
 from ..core.factor_graph import FactorGraph
 from ..core.result import Kind, Result, Status
-from ..inference.base import Algorithm, Budget, algorithms, infer
+from ..inference.base import Algorithm, Budget, algorithms
+from ..inference.question import infer
 
 __all__ = ["Oracle"]
 

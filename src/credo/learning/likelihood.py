@@ -24,7 +24,8 @@ import numpy as np
 from ..core import check
 from ..core.factor_graph import Model
 from ..core.result import Estimate
-from ..inference.base import Algorithm, Budget, graph_of
+from ..inference.base import Algorithm, Budget
+from ..inference.question import graph_of
 from .ascent import Ascent, break_symmetry
 from .base import Fit, Learner, Task, register_learner
 from .data import Observations

@@ -27,10 +27,12 @@ import numpy as np
 from ..core.errors import DataError, ModelError
 from ..inference.base import Budget
 from .vb import Expectation, VariationalFit, VariationalModel, best_climb, report
-from .vmp_base import Constant, Moments, Node
+from .vmp_base import Moments, Node, Random
 from .vmp_nodes import Categorical, Dirichlet, Dot, Gamma, Gaussian, Vector
 
 __all__ = ["Categorical", "Dirichlet", "Dot", "Gamma", "Gaussian", "Messages", "Node", "Vector", "fit"]
+
+Inner = Random | Dot  # what a model consists of, besides constants
 
 
 class Messages(VariationalModel):
@@ -38,12 +40,13 @@ class Messages(VariationalModel):
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self.nodes = _with_parents(nodes)
-        self.hidden = [n for n in self.nodes if n.is_random and n.observed is None]
-        self._children: dict[Node, list[Node]] = {n: [] for n in self.nodes}
+        self.random = [n for n in self.nodes if isinstance(n, Random)]
+        self.hidden = [n for n in self.random if n.observed is None]
+        self._children: dict[Node, list[Inner]] = {n: [] for n in self.nodes}
         for node in self.nodes:
             for parent in node.parents:
                 self._children[parent].append(node)
-        if len(self.hidden) == sum(n.is_random for n in self.nodes):
+        if len(self.hidden) == len(self.random):
             raise DataError("nodes: expected an observed one, got none; give data with observed=")
         for node in self.nodes:
             if node.observed is not None and self._children[node]:
@@ -56,28 +59,28 @@ class Messages(VariationalModel):
             q[node] = node.start(node.prior(self.lookup(q)), rng)
         return q
 
-    def lookup(self, q: Mapping[Node, Moments]) -> Callable[[Node], Moments]:
+    def lookup(self, q: Mapping[Node, Moments]) -> Callable[[Any], Moments]:
         """The moments of any node, computed once."""
         known: dict[Node, Moments] = {}
 
-        def at(node: Node) -> Moments:
+        def at(node: Any) -> Moments:
             if node.observed is not None:
                 return node.observed
             if node not in known:
-                known[node] = node.value(at) if isinstance(node, Dot) else node.moments(q[node])
+                known[node] = node.moments(q[node]) if isinstance(node, Random) else node.value(at)
             return known[node]
 
         return at
 
-    def message(self, child: Node, node: Node, at: Callable[[Node], Moments]) -> Moments:
+    def message(self, child: Inner, node: Node, at: Callable[[Any], Moments]) -> Moments:
         """What a child tells a node; a `Dot` passes on what its own children say."""
-        if not isinstance(child, Dot):
+        if isinstance(child, Random):
             return child.to_parent(node, at)
         heard = [self.message(grandchild, child, at) for grandchild in self._children[child]]
         total = tuple(np.broadcast_to(sum(part), child.shape) for part in zip(*heard, strict=True))
         return child.pass_on(node, total, at)
 
-    def updated(self, q: dict[Node, Moments], node: Node) -> dict[Node, Moments]:
+    def updated(self, q: dict[Node, Moments], node: Random) -> dict[Node, Moments]:
         """The same with one node renewed."""
         at = self.lookup(q)
         parts = [node.prior(at), *(self.message(child, node, at) for child in self._children[node])]
@@ -86,7 +89,7 @@ class Messages(VariationalModel):
     def free_energy(self, q: dict[Node, Moments]) -> float:
         """E[log p(all)] + H[q]."""
         at = self.lookup(q)
-        energy = sum(node.expected_log(at) for node in self.nodes if node.is_random)
+        energy = sum(node.expected_log(at) for node in self.random)
         return energy + sum(node.entropy(q[node]) for node in self.hidden)
 
     def expect(self, q: dict[Node, Moments]) -> Expectation:
@@ -163,7 +166,7 @@ def fit(
     clock = time.perf_counter()
     model = Messages(nodes)
     rng = np.random.default_rng(seed)
-    rows = float(sum(np.sum(n.seen * np.ones(n.shape)) for n in model.nodes if n.observed is not None))
+    rows = float(sum(np.sum(n.seen * np.ones(n.shape)) for n in model.random if n.observed is not None))
 
     def begin(number: int) -> dict[Node, Moments]:
         drawn = model.start(rng)
@@ -186,12 +189,12 @@ def fit(
     )
 
 
-def _with_parents(nodes: Iterable[Node]) -> list[Node]:
+def _with_parents(nodes: Iterable[Node]) -> list[Inner]:
     """The nodes and all their ancestors, parents first."""
-    found: list[Node] = []
+    found: list[Inner] = []
 
     def visit(node: Node) -> None:
-        if not isinstance(node, Node) or isinstance(node, Constant):
+        if not isinstance(node, (Random, Dot)):
             raise ModelError(f"nodes: expected nodes of vmp, got {type(node).__name__}")
         if node in found:
             return

@@ -13,9 +13,10 @@ __all__ = [
     "Constant",
     "Moments",
     "Node",
+    "Random",
+    "Root",
     "check_broadcast",
     "check_kind",
-    "expected_under",
     "fold",
     "nodes_among",
     "shape_of",
@@ -33,15 +34,29 @@ def fold(message: np.ndarray, full: tuple[int, ...], shape: tuple[int, ...]) -> 
     return wide.sum(axis=axes, keepdims=True) if axes else wide
 
 
-class Node(abc.ABC):
+class Node:
     """A node; immutable. What is believed about it lies in the state of a run."""
 
     shape: tuple[int, ...] = ()  # of the node's plates
     observed: Moments | None = None  # moments of the data
+    parents: tuple[Any, ...] = ()  # nodes only
+
+
+class Constant(Node):
+    """A fixed parent; `u` are its moments."""
+
+    observed: Moments
+
+    def __init__(self, *u: np.ndarray) -> None:
+        self.observed = u
+        self.shape = u[0].shape
+
+
+class Random(Node, abc.ABC):
+    """A node with a distribution given its parents, of an exponential family with statistics u."""
+
     seen: np.ndarray | float = 1.0  # 0 where a value is missing
     choose: Any = None  # the categorical node that selects a component
-    parents: tuple[Any, ...] = ()  # nodes only
-    is_random = True
 
     @abc.abstractmethod
     def prior(self, at: Any) -> Moments:
@@ -69,32 +84,26 @@ class Node(abc.ABC):
 
     def entropy(self, natural: Moments) -> float:
         """Of q with these natural parameters."""
-        u = self.moments(natural)
-        inner = sum(float((a * b).sum()) for a, b in zip(natural, u, strict=True))
-        return float(self.log_normaliser(natural).sum()) - inner
+        return float(self.log_normaliser(natural).sum()) - _inner(natural, self.moments(natural))
 
 
-class Constant(Node):
-    """A fixed parent; `u` are its moments."""
+class Root(Random):
+    """A random node whose parents are constants."""
 
-    is_random = False
+    def to_parent(self, parent: Node, at: Any) -> Moments:
+        """Nothing: a constant has no statistics to inform."""
+        return ()
 
-    def __init__(self, *u: np.ndarray) -> None:
-        self.observed = u
-        self.shape = u[0].shape
-
-    def prior(self, at: Any) -> Moments:
-        """It is no random node."""
-        raise NotImplementedError
-
-    to_parent = moments = log_normaliser = expected_log = prior  # type: ignore[assignment]
+    def expected_log(self, at: Any) -> float:
+        """Under q."""
+        natural = self.prior(at)
+        normaliser = np.broadcast_to(self.log_normaliser(natural), self.shape)
+        return _inner(natural, at(self)) - float(normaliser.sum())
 
 
-def expected_under(node: Node, at: Any) -> float:
-    """E[log p] of a node whose parents are constants."""
-    natural = node.prior(at)
-    inner = sum(float((a * b).sum()) for a, b in zip(natural, at(node), strict=True))
-    return inner - float(np.broadcast_to(node.log_normaliser(natural), node.shape).sum())
+def _inner(natural: Moments, u: Moments) -> float:
+    """Natural parameters times moments, summed."""
+    return sum(float((a * b).sum()) for a, b in zip(natural, u, strict=True))
 
 
 def check_kind(name: str, node: Node, kinds: tuple[type, ...]) -> None:

@@ -12,9 +12,10 @@ from .vmp_base import (
     Constant,
     Moments,
     Node,
+    Random,
+    Root,
     check_broadcast,
     check_kind,
-    expected_under,
     fold,
     nodes_among,
     shape_of,
@@ -23,7 +24,7 @@ from .vmp_base import (
 __all__ = ["Categorical", "Dirichlet"]
 
 
-class Dirichlet(Node):
+class Dirichlet(Root):
     """Probabilities p ~ Dirichlet(concentration); the states are the last axis, which is not in the shape."""
 
     def __init__(self, concentration: Any, *, shape: Any = None) -> None:
@@ -37,10 +38,6 @@ class Dirichlet(Node):
         """Concentrations - 1."""
         return (np.broadcast_to(self._a - 1.0, (*self.shape, self.states)),)
 
-    def to_parent(self, parent: Node, at: Any) -> Moments:
-        """Its parents are constants."""
-        raise NotImplementedError
-
     def moments(self, natural: Moments) -> Moments:
         """E[log p]."""
         a = natural[0] + 1.0
@@ -51,12 +48,8 @@ class Dirichlet(Node):
         a = natural[0] + 1.0
         return gammaln(a).sum(axis=-1) - gammaln(a.sum(axis=-1))
 
-    def expected_log(self, at: Any) -> float:
-        """Under q."""
-        return expected_under(self, at)
 
-
-class Categorical(Node):
+class Categorical(Random):
     """States z ~ probabilities.
 
     Parameters

@@ -30,9 +30,10 @@ from .vmp_base import (
     Constant,
     Moments,
     Node,
+    Random,
+    Root,
     check_broadcast,
     check_kind,
-    expected_under,
     fold,
     nodes_among,
     shape_of,
@@ -44,7 +45,7 @@ __all__ = ["Categorical", "Dirichlet", "Dot", "Gamma", "Gaussian", "Node", "Vect
 _LOG_2PI = float(np.log(2.0 * np.pi))
 
 
-class Gaussian(Node):
+class Gaussian(Random):
     """Real numbers x ~ N(mean, 1 / precision).
 
     Parameters
@@ -138,7 +139,7 @@ class Gaussian(Node):
         return float(np.broadcast_to(share * seen * self._log(at), self._full).sum())
 
 
-class Gamma(Node):
+class Gamma(Root):
     """Positive numbers t ~ Gamma(a, b), E[t] = a / b; `a` and `b` are constants."""
 
     def __init__(self, a: Any = 1.0, b: Any = 1.0, *, shape: Any = None) -> None:
@@ -151,10 +152,6 @@ class Gamma(Node):
         """(-b, a - 1)."""
         return np.broadcast_to(-self._b, self.shape), np.broadcast_to(self._a - 1.0, self.shape)
 
-    def to_parent(self, parent: Node, at: Any) -> Moments:
-        """Its parents are constants."""
-        raise NotImplementedError
-
     def moments(self, natural: Moments) -> Moments:
         """E[t], E[log t]."""
         rate, shape = -natural[0], natural[1] + 1.0
@@ -165,12 +162,8 @@ class Gamma(Node):
         rate, shape = -natural[0], natural[1] + 1.0
         return gammaln(shape) - shape * np.log(rate)
 
-    def expected_log(self, at: Any) -> float:
-        """Under q."""
-        return expected_under(self, at)
 
-
-class Vector(Node):
+class Vector(Random):
     """Real vectors x ~ N(0, diag(precision)^-1); the last axis, of `size`, is not in the shape.
 
     The precision is a number, an array or a `Gamma` that broadcasts against (*shape, size).
@@ -228,8 +221,6 @@ class Vector(Node):
 class Dot(Node):
     """Inner products a . b of vectors, each a `Vector` or a constant array with the same last axis."""
 
-    is_random = False
-
     def __init__(self, a: Any, b: Any) -> None:
         self.a, self.b = _vector(a), _vector(b)
         self.shape = np.broadcast_shapes(self.a.shape, self.b.shape)
@@ -252,12 +243,6 @@ class Dot(Node):
             fold(first[..., None] * other[0], (*self.shape, size), (*parent.shape, size)),
             fold(second[..., None, None] * other[1], (*self.shape, size, size), (*parent.shape, size, size)),
         )
-
-    def prior(self, at: Any) -> Moments:
-        """It is no random node."""
-        raise NotImplementedError
-
-    to_parent = moments = log_normaliser = expected_log = prior  # type: ignore[assignment]
 
 
 def _real(value: Any) -> Any:

@@ -1,0 +1,272 @@
+"""The public calls: a question about a model is checked, posed as a problem, answered and mapped back.
+
+`infer`, `query` and `sample` share one road: the evidence conditions the graph, the question becomes a
+`Problem` (temperatures and elimination levels by position), an algorithm of the registry answers it, and
+the answer is expressed in all states of the original graph again.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from ..core import check
+from ..core.errors import (
+    ConvergenceError,
+    ConvergenceWarning,
+    ModelError,
+    OptionError,
+    QueryError,
+    UnsupportedError,
+)
+from ..core.evidence import Evidence, Restriction, condition
+from ..core.factor_graph import FactorGraph, Model
+from ..core.registry import describe
+from ..core.result import Joint, Result, Samples, unrestrict
+from .base import Algorithm, Budget, Problem, algorithms
+
+__all__ = ["Question", "graph_of", "infer", "pose", "query", "sample"]
+
+
+def infer(
+    model: Model,
+    method: str | Algorithm | None = None,
+    *,
+    evidence: Mapping[str, Any] | None = None,
+    maximise: Literal["all"] | Iterable[str] = (),
+    temperatures: Mapping[str, float] | None = None,
+    order: Iterable[str] | None = None,
+    max_iter: int = 1000,
+    tol: float = 1e-8,
+    seconds: float | None = None,
+    seed: int | None = None,
+    strict: bool = False,
+    warm_start: Result | None = None,
+) -> Result:
+    """Answer a question about a model.
+
+    Parameters
+    ----------
+    model
+        Anything with `to_factor_graph()`.
+    method
+        A name such as `"junction-tree"`, with options `"junction-tree(propagation=hugin)"`, or
+        an algorithm object. Without one: the junction tree if its forecast is small.
+    evidence
+        Name -> state label, state index, likelihood vector, or None for missing.
+    maximise
+        `()` for marginals and log Z, `"all"` for MAP, names for marginal MAP.
+    temperatures
+        Name -> temperature of the powered sum, for variables not in `maximise`; 1 is a sum.
+    order
+        Full elimination order (first eliminated first) where temperatures differ and the
+        default, by falling temperature, is not meant.
+    max_iter, tol, seconds
+        When to stop an iterative method.
+    seed
+        Seed of the one random generator of the run.
+    strict
+        Raise `ConvergenceError` instead of warning when the run did not converge.
+    warm_start
+        The result of an earlier run of a message-passing method with the same variables observed.
+
+    Returns
+    -------
+    Result
+        For marginal MAP and MAP, `log_z` is the value of the maximisation.
+
+    Examples
+    --------
+    >>> import credo
+    >>> model = credo.datasets.sprinkler()
+    >>> print(credo.infer(model, evidence={"wet": "yes"}).marginals["rain"].round(4))
+    [0.2921 0.7079]
+    """
+    question, problem = pose(model, evidence, maximise, temperatures, order)
+    if warm_start is not None:
+        if not isinstance(warm_start, Result):
+            raise QueryError(f"warm_start: expected the Result of an earlier run, got {warm_start!r:.80}")
+        if warm_start.state is None:
+            raise QueryError(f"warm_start: {warm_start.algorithm} keeps no state to start from")
+        problem = replace(problem, warm=warm_start.state)
+    return question.ask(problem, method, Budget(max_iter, tol, seconds), seed=seed, strict=strict)
+
+
+def pose(
+    model: Model,
+    evidence: Mapping[str, Any] | None,
+    maximise: Literal["all"] | Iterable[str] = (),
+    temperatures: Mapping[str, float] | None = None,
+    order: Iterable[str] | None = None,
+) -> tuple[Question, Problem]:
+    """The checked question of a call like `infer`, and its problem on the conditioned graph."""
+    question = Question.of(model, evidence)
+    return question, question.problem(maximise, temperatures, order)
+
+
+def query(
+    model: Model,
+    variables: str | Iterable[str],
+    *,
+    given: str | Iterable[str] = (),
+    evidence: Mapping[str, Any] | None = None,
+    method: str | Algorithm = "elimination",
+) -> Joint:
+    """Joint marginal p(variables | evidence), or the conditional table p(variables | given, evidence).
+
+    Examples
+    --------
+    >>> import credo
+    >>> credo.query(credo.datasets.sprinkler(), "wet", given=["rain"])["yes", "no"].__round__(6)
+    0.378
+    """
+    question = Question.of(model, evidence)
+    names, given = _names(variables), _names(given)
+    problem = question.problem((), None, None, query=(*names, *given))
+    joint = question.ask(problem, method, Budget(), seed=None, strict=True).joint
+    if joint is None:
+        raise QueryError(f"{method} computes no joint marginals; use method='elimination'")
+    if not given:
+        return joint
+    axes = tuple(range(len(names)))
+    norm = joint.table.sum(axis=axes, keepdims=True)
+    # Where the condition has probability zero the conditional is undefined; 0/0 := 0.
+    table = np.divide(joint.table, norm, out=np.zeros_like(joint.table), where=norm > 0)
+    return replace(joint, table=table, given=len(given))
+
+
+def sample(
+    model: Model,
+    count: int,
+    *,
+    evidence: Mapping[str, Any] | None = None,
+    method: str | Algorithm = "junction-tree",
+    seed: int | None = None,
+) -> Samples:
+    """Joint samples from p(x | evidence)."""
+    check.at_least("count", count, 0)
+    question = Question.of(model, evidence)
+    if count == 0:
+        return Samples(question.original.variables, np.empty((0, len(question.original.variables)), np.int64))
+    problem = question.problem((), None, None, samples=int(count))
+    samples = question.ask(problem, method, Budget(), seed=seed, strict=False).samples
+    if samples is None:
+        raise QueryError(f"{method} draws no samples; use method='junction-tree'")
+    return samples
+
+
+def graph_of(model: Model) -> FactorGraph:
+    """The factor graph of a model, or a sentence about what is none."""
+    if not hasattr(model, "to_factor_graph"):
+        raise ModelError(f"expected a model (something with to_factor_graph()), got {type(model).__name__}")
+    return model.to_factor_graph()
+
+
+@dataclass(frozen=True)
+class Question:
+    """A model with evidence: it poses problems on the restricted graph, maps answers back."""
+
+    original: FactorGraph  # as given
+    graph: FactorGraph  # conditioned on the evidence
+    restriction: Restriction  # the way back from one to the other
+    has_evidence: bool  # whether anything was observed
+
+    @classmethod
+    def of(cls, model: Model, evidence: Mapping[str, Any] | None) -> Question:
+        """Check the evidence and condition the model on it."""
+        original = graph_of(model)
+        checked = Evidence.of(original.variables, evidence)
+        graph, restriction = condition(original, checked)
+        return cls(original, graph, restriction, not checked.is_empty)
+
+    def problem(
+        self,
+        maximise: Literal["all"] | Iterable[str],
+        temperatures: Mapping[str, float] | None,
+        order: Iterable[str] | None,
+        *,
+        query: Iterable[str] = (),
+        samples: int = 0,
+    ) -> Problem:
+        """What is asked, checked: temperatures and levels by position."""
+        variables = self.graph.variables
+        heat = np.ones(len(variables))
+        for name, value in (temperatures or {}).items():
+            check.in_range(f"temperature of '{name}'", value, 0, float("inf"))
+            heat[variables.position(name)] = value
+        if isinstance(maximise, str):
+            if maximise != "all":
+                raise QueryError(f"maximise: expected 'all' or a list of names, got {maximise!r}")
+            heat[:] = 0
+        else:
+            heat[variables.positions(maximise)] = 0
+        asked = tuple(int(i) for i in variables.positions(query))
+        if len(set(asked)) < len(asked):
+            raise QueryError(f"query: a variable is named twice in {list(query)}")
+        levels = _levels(heat) if order is None else _levels_of_order(variables, order)
+        return Problem(self.graph, heat, levels, asked, samples, self.has_evidence)
+
+    def ask(
+        self,
+        problem: Problem,
+        method: str | Algorithm | None,
+        budget: Budget,
+        *,
+        seed: int | None,
+        strict: bool,
+    ) -> Result:
+        """Run a method, say how it went, and map its answer back to all states."""
+        notes: tuple[str, ...] = ()
+        if method is None:
+            from .choose import choose
+
+            algorithm, note = choose(problem)
+            notes = (note,)
+        else:
+            algorithm = algorithms.resolve(method)
+        if not isinstance(algorithm, Algorithm):
+            raise OptionError(f"method: expected a name or an Algorithm, got {algorithm!r}")
+        reason = algorithm.why_not(problem)
+        if reason is not None:
+            raise UnsupportedError(f"{algorithm.name} cannot treat this problem: {reason}")
+        if problem.warm is not None and not algorithm.warm_starts:
+            raise UnsupportedError(
+                f"{algorithm.name} cannot start from an earlier result; leave out warm_start"
+            )
+        clock = time.perf_counter()
+        result = algorithm.run(problem, budget, np.random.default_rng(seed))
+        seconds = time.perf_counter() - clock
+        if not result.status.is_success:
+            sentence = f"{algorithm.name}: {result.status.advice}"
+            if strict:
+                raise ConvergenceError(sentence)
+            warnings.warn(sentence, ConvergenceWarning, stacklevel=3)
+        result = replace(
+            result, algorithm=describe(algorithm), seconds=seconds, notes=(*notes, *result.notes)
+        )
+        return unrestrict(result, self.restriction, self.original)
+
+
+def _names(names: str | Iterable[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _levels(temperatures: np.ndarray) -> np.ndarray:
+    """Level 0 for the highest temperature, rising as it falls."""
+    return np.unique(-temperatures, return_inverse=True)[1].astype(np.int64)
+
+
+def _levels_of_order(variables: Any, order: Iterable[str]) -> np.ndarray:
+    positions = variables.positions(order)
+    if len(set(positions.tolist())) != len(variables) or len(positions) != len(variables):
+        raise QueryError(
+            f"order: expected each of the {len(variables)} variables once, got {len(positions)} names"
+        )
+    levels = np.empty(len(variables), dtype=np.int64)
+    levels[positions] = np.arange(len(variables))
+    return levels
