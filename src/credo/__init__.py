@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from . import learning as learning
     from . import plotting as plotting
     from . import structures as structures
+    from .core.density import DensityFactor as DensityFactor
+    from .core.density import GaussianFactor as GaussianFactor
+    from .core.domain import Real as Real
+    from .core.domain import Simplex as Simplex
     from .core.errors import CredoError as CredoError
     from .core.factor import TableFactor as TableFactor
     from .core.factor_graph import FactorGraph as FactorGraph
@@ -30,7 +34,10 @@ if TYPE_CHECKING:
     from .io.formats import save as save
     from .learning.base import fit as fit
     from .learning.likelihood import log_likelihood as log_likelihood
+    from .models import potentials as potentials
     from .models.bayes_net import BayesNet as BayesNet
+    from .models.continuous import GaussianNet as GaussianNet
+    from .models.continuous import HybridNet as HybridNet
     from .models.crf import CRF as CRF
     from .models.hmm import HMM as HMM
     from .models.mrf import MarkovNet as MarkovNet
@@ -42,11 +49,17 @@ _HOME = {
     "BayesNet": "models.bayes_net",
     "CRF": "models.crf",
     "CredoError": "core.errors",
+    "DensityFactor": "core.density",
     "FactorGraph": "core.factor_graph",
+    "GaussianFactor": "core.density",
+    "GaussianNet": "models.continuous",
     "HMM": "models.hmm",
+    "HybridNet": "models.continuous",
     "MarkovNet": "models.mrf",
     "NormalForm": "models.normal_form",
+    "Real": "core.domain",
     "Result": "core.result",
+    "Simplex": "core.domain",
     "TableFactor": "core.factor",
     "Variable": "core.variable",
     "bracket": "inference.bracket",
@@ -62,17 +75,29 @@ _HOME = {
     "sample": "inference.question",
     "save": "io.formats",
 }
-_ROOMS = ("datasets", "learning", "plotting", "structures")
+_ROOMS = {
+    "datasets": "datasets",
+    "learning": "learning",
+    "plotting": "plotting",
+    "potentials": "models.potentials",
+    "structures": "structures",
+}
 
 __all__ = [
     "CRF",
     "HMM",
     "BayesNet",
     "CredoError",
+    "DensityFactor",
     "FactorGraph",
+    "GaussianFactor",
+    "GaussianNet",
+    "HybridNet",
     "MarkovNet",
     "NormalForm",
+    "Real",
     "Result",
+    "Simplex",
     "TableFactor",
     "Variable",
     "algorithms",
@@ -88,6 +113,7 @@ __all__ = [
     "load",
     "log_likelihood",
     "plotting",
+    "potentials",
     "query",
     "sample",
     "save",
@@ -106,7 +132,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOME:
         value = getattr(importlib.import_module(f"credo.{_HOME[name]}"), name)
     elif name in _ROOMS:
-        value = importlib.import_module(f"credo.{name}")
+        value = importlib.import_module(f"credo.{_ROOMS[name]}")
     else:
         raise AttributeError(f"module 'credo' has no attribute {name!r}")
     globals()[name] = value

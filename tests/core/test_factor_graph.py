@@ -9,8 +9,9 @@ import pytest
 
 from credo.core.errors import ModelError, QueryError
 from credo.core.factor import TableFactor
-from credo.core.factor_graph import FactorGraph, Memo, Model
+from credo.core.factor_graph import FactorGraph, Model
 from credo.core.variable import Variable, Variables
+from credo.core.wiring import Memo
 from zoo import ZOO, Case
 
 by_case = pytest.mark.parametrize("case", ZOO, ids=lambda c: c.id)

@@ -7,8 +7,9 @@ import re
 import numpy as np
 import pytest
 
+from credo.core.domain import Discrete
 from credo.core.errors import EvidenceError, ModelError, QueryError
-from credo.core.variable import Discrete, Variable, Variables
+from credo.core.variable import Variable, Variables
 
 
 def test_a_count_gives_numbered_states():

@@ -12,6 +12,7 @@ from conformance.oracle import Oracle
 from credo.core.errors import ConvergenceWarning, OptionError, UnsupportedError, ZeroProbabilityError
 from credo.core.result import Status
 from credo.inference.base import Budget, Problem
+from credo.inference.bounds.decomposition import terms_of
 from credo.inference.search.blocks import Blocks
 from credo.inference.search.local_search import descend, first_states, improve
 from credo.inference.value import value_of
@@ -74,9 +75,7 @@ def test_a_descent_never_loses_and_ends_where_no_single_move_gains():
         start = rng.integers(0, graph.variables.sizes)
         found = descend(graph, start, rng, rounds=0)
         w = graph.wiring
-        value, broken = kernel.local_scores(
-            graph.log_tables, w.table_start, w.scope_start, w.scope, w.edge_stride, w.state_start, found
-        )
+        value, broken = kernel.local_scores(terms_of(graph), found)
         for i in range(len(w.sizes)):
             for s in range(w.sizes[i]):
                 moved = found.copy()

@@ -1,4 +1,4 @@
-"""Gathering and scattering flat tables, compiled and as plain Python, against NumPy indexing."""
+"""Kernels on flat tables and rows of states, compiled and as plain Python, against NumPy indexing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from credo.kernels import tables
-from credo.kernels.tables import gather_tables, scatter_tables
+from credo.kernels.tables import best_states, gather_tables, scatter_tables
 from zoo import ZOO, Case
 
 
@@ -59,3 +59,17 @@ def test_scattering_undoes_gathering_and_fills_with_zeros(case: Case):
         expected = np.zeros(table.shape)
         expected[_kept(case, keep, scope)] = table[_kept(case, keep, scope)]
         np.testing.assert_array_equal(full[full_start[a] : full_start[a + 1]], expected.ravel())
+
+
+@pytest.mark.parametrize("best", [best_states, best_states.py_func], ids=["compiled", "plain"])
+def test_the_best_states_are_the_first_of_the_largest(best):
+    rng = np.random.default_rng(0)
+    sizes = np.array([1, 3, 2, 4, 1, 5, 3])
+    start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    for _ in range(50):
+        values = rng.integers(-2, 1, start[-1]).astype(float)  # many ties
+        values[values == -2] = -np.inf
+        expected = [values[start[i] : start[i + 1]].argmax() for i in range(len(sizes))]
+        np.testing.assert_array_equal(best(start, values), expected)
+    np.testing.assert_array_equal(best(start, np.full(start[-1], -np.inf)), np.zeros(len(sizes)))
+    assert len(best(np.zeros(1, np.int64), np.empty(0))) == 0

@@ -19,8 +19,9 @@ import numpy as np
 from .errors import EvidenceError, QueryError
 from .factor_graph import FactorGraph
 from .variable import Variable, Variables
+from .wiring import starts_of
 
-__all__ = ["Evidence", "Restriction", "condition"]
+__all__ = ["Evidence", "Restriction", "condition", "is_missing", "is_vector", "likelihood"]
 
 
 @dataclass(frozen=True)
@@ -44,10 +45,10 @@ class Evidence:
                 i = variables.position(name)
             except QueryError as error:
                 raise EvidenceError(f"evidence: {error}") from None
-            if _is_missing(value):
+            if is_missing(value):
                 continue
-            if _is_vector(value):
-                likelihoods.append((i, _likelihood(variables[i], value)))
+            if is_vector(value):
+                likelihoods.append((i, likelihood(variables[i], value)))
             else:
                 states[i] = variables[i].index(value)
         return cls(states, tuple(likelihoods))
@@ -58,15 +59,18 @@ class Evidence:
         return not self.likelihoods and not (self.states >= 0).any()
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Whether a value means that nothing was observed."""
     return value is None or (isinstance(value, (float, np.floating)) and np.isnan(value))
 
 
-def _is_vector(value: Any) -> bool:
+def is_vector(value: Any) -> bool:
+    """Whether a value is a vector of likelihoods."""
     return isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim > 0)
 
 
-def _likelihood(variable: Variable, value: Any) -> np.ndarray:
+def likelihood(variable: Variable, value: Any) -> np.ndarray:
+    """A checked vector of likelihoods, one per state."""
     what = f"soft evidence on '{variable.name}'"
     try:
         vector = np.asarray(value, dtype=np.float64)
@@ -138,7 +142,7 @@ class Restriction:
         sizes = graph.table_size
         if self.is_trivial:
             return values[: int(sizes.sum())]
-        start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        start = starts_of(sizes)
         return scatter_tables(
             values, start, graph.scope_start, graph.scope, self.variables.state_start, self.keep
         )
@@ -167,7 +171,7 @@ def _with_likelihoods(graph: FactorGraph, evidence: Evidence) -> FactorGraph:
     with np.errstate(divide="ignore"):
         logs = [np.log(vector) for _, vector in evidence.likelihoods]
     ends = graph.scope_start[-1] + 1 + np.arange(len(positions))
-    starts = len(graph.log_tables) + np.concatenate([[0], np.cumsum([len(v) for v in logs])[:-1]])
+    starts = len(graph.log_tables) + starts_of([len(v) for v in logs])[:-1]
     extended = FactorGraph.from_flat(
         graph.variables,
         np.concatenate([graph.scope_start, ends]),

@@ -1,13 +1,15 @@
 """Factors: non-negative functions of an ordered scope of variables, stored as logarithms.
 
-Axis k of a table belongs to `scope[k]`; the flat order is C order (last axis fastest).
+Every factor is a function with parameters, log f(x) = function(x_1, ..., x_k, *parameters); factors that
+share the function and the shapes of their parameters are evaluated together. A table is the function that
+looks an entry up. Axis k of a table belongs to `scope[k]`; the flat order is C order (last axis fastest).
 A zero weight is -inf; NaN and +inf are refused.
 """
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ import numpy as np
 from .errors import ModelError
 from .variable import Variable
 
-__all__ = ["Factor", "TableFactor", "check_log_table", "to_log"]
+__all__ = ["Factor", "TableFactor", "check_log_table", "check_scope", "look_up", "to_log"]
 
 
 class Factor(abc.ABC):
@@ -23,13 +25,42 @@ class Factor(abc.ABC):
 
     scope: tuple[Variable, ...]
 
+    @property
     @abc.abstractmethod
+    def function(self) -> Callable[..., Any]:
+        """The log-potential of one array per variable of the scope, followed by the parameters."""
+
+    @property
+    @abc.abstractmethod
+    def parameters(self) -> tuple[np.ndarray, ...]:
+        """What the function is given after the values."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the scope, in order."""
+        return tuple(v.name for v in self.scope)
+
     def log_value(self, assignment: Mapping[str, Any]) -> float:
-        """Log-potential of one joint state, given as name -> state."""
+        """Log-potential of one joint state, given as name -> state or value."""
+        return float(self.log_values(*(v.value(assignment[v.name]) for v in self.scope)))
+
+    def log_values(self, *columns: Any) -> np.ndarray:
+        """Log-potentials of many joint states: one array per variable, broadcast against each other.
+
+        Arrays hold state indices for a discrete variable, numbers for a real one; those of a simplex
+        variable have its coordinates on a last axis of their own.
+        """
+        return np.asarray(self.function(*columns, *self.parameters))
 
     @abc.abstractmethod
     def condition(self, evidence: Mapping[str, Any]) -> Factor:
         """The factor with the observed variables of its scope fixed and removed."""
+
+
+def look_up(*arguments: Any) -> Any:
+    """The entries of a table, the last argument, at the indices before it."""
+    *states, table = arguments
+    return table[tuple(states)]
 
 
 class TableFactor(Factor):
@@ -54,7 +85,7 @@ class TableFactor(Factor):
 
     def __init__(self, scope: Iterable[Variable], table: Any) -> None:
         self.scope = tuple(scope)
-        self.log_table = _shaped(self.scope, to_log(table, _where(self.scope)))
+        self.log_table = _shaped(self.scope, to_log(table, check_scope(self.scope)))
 
     @classmethod
     def from_log(cls, scope: Iterable[Variable], log_table: Any) -> TableFactor:
@@ -62,7 +93,7 @@ class TableFactor(Factor):
         made = cls.__new__(cls)
         made.scope = tuple(scope)
         values = np.array(log_table, dtype=np.float64)
-        check_log_table(values, _where(made.scope))
+        check_log_table(values, check_scope(made.scope))
         made.log_table = _shaped(made.scope, values)
         return made
 
@@ -72,13 +103,14 @@ class TableFactor(Factor):
         return np.exp(self.log_table)
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the scope, in axis order."""
-        return tuple(v.name for v in self.scope)
+    def function(self) -> Callable[..., Any]:
+        """Look an entry up."""
+        return look_up
 
-    def log_value(self, assignment: Mapping[str, Any]) -> float:
-        """Log-potential of one joint state, given as name -> state."""
-        return float(self.log_table[tuple(v.index(assignment[v.name]) for v in self.scope)])
+    @property
+    def parameters(self) -> tuple[np.ndarray, ...]:
+        """The log table."""
+        return (self.log_table,)
 
     def condition(self, evidence: Mapping[str, Any]) -> TableFactor:
         """The factor with the observed variables of its scope fixed and removed."""
@@ -122,7 +154,8 @@ def check_log_table(values: np.ndarray, where: str) -> None:
         raise ModelError(f"{where}: log entries must be numbers below inf, got {bad:g}")
 
 
-def _where(scope: tuple[Variable, ...]) -> str:
+def check_scope(scope: tuple[Variable, ...]) -> str:
+    """The name of a factor in messages; refuses a scope that is none."""
     for v in scope:
         if not isinstance(v, Variable):
             raise ModelError(f"factor scope: expected Variables, got {v!r}")
@@ -133,10 +166,10 @@ def _where(scope: tuple[Variable, ...]) -> str:
 
 
 def _shaped(scope: tuple[Variable, ...], values: np.ndarray) -> np.ndarray:
-    shape = tuple(v.size for v in scope)
+    shape = tuple(v.discrete.size for v in scope)
     if values.shape != shape:
         if values.ndim != 1 or values.size != int(np.prod(shape)):
-            raise ModelError(f"{_where(scope)}: expected a table of shape {shape}, got {values.shape}")
+            raise ModelError(f"{check_scope(scope)}: expected a table of shape {shape}, got {values.shape}")
         values = values.reshape(shape)
     values = np.ascontiguousarray(values).reshape(shape)
     values.flags.writeable = False

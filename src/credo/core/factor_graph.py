@@ -16,8 +16,7 @@ object per factor, and many factors may share one table (equal `table_start`).
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
@@ -27,8 +26,9 @@ import numpy as np
 from .errors import ModelError
 from .factor import TableFactor, check_log_table, to_log
 from .variable import Variables
+from .wiring import Memo, ShapeGroup, Wiring, products_of, starts_of
 
-__all__ = ["FactorGraph", "Memo", "Model", "ShapeGroup", "Wiring"]
+__all__ = ["FactorGraph", "Model"]
 
 
 _NONE = np.empty(0, dtype=np.int64)
@@ -41,69 +41,6 @@ class Model(Protocol):
     def to_factor_graph(self) -> FactorGraph:
         """The factor graph of this model; the same object at every call."""
         ...
-
-
-@dataclass(frozen=True)
-class ShapeGroup:
-    """All factors whose tables have one shape."""
-
-    shape: tuple[int, ...]
-    factors: np.ndarray  # positions of the factors
-    scopes: np.ndarray  # (count, arity) variable positions
-    table_start: np.ndarray  # (count,) where each log table begins
-
-
-@dataclass(frozen=True)
-class Wiring:
-    """Index arrays derived from a graph. An edge e joins factor `edge_factor[e]` and variable `scope[e]`."""
-
-    sizes: np.ndarray  # states per variable
-    state_start: np.ndarray  # (n + 1,) first flat state of each variable
-    scope_start: np.ndarray  # (m + 1,) first edge of each factor
-    scope: np.ndarray  # (edges,) variable of each edge
-    edge_factor: np.ndarray  # (edges,) factor of each edge
-    edge_stride: np.ndarray  # (edges,) step of that variable's axis in the factor's table
-    edge_state_start: np.ndarray  # (edges + 1,) first entry of each edge in flat message arrays
-    neighbour_start: np.ndarray  # (n + 1,) slices of `neighbour_edge` per variable
-    neighbour_edge: np.ndarray  # (edges,) edges around each variable, by factor
-    table_start: np.ndarray  # (m,) first entry of each log table
-    table_size: np.ndarray  # (m,) entries of each log table
-
-    @classmethod
-    def of(cls, graph: FactorGraph) -> Wiring:
-        """Compile the index arrays of a graph."""
-        sizes, scope = graph.variables.sizes, graph.scope
-        arity = np.diff(graph.scope_start)
-        edge_size = sizes[scope]
-        around = np.argsort(scope, kind="stable")
-        counts = np.bincount(scope, minlength=len(sizes))
-        return cls(
-            sizes=sizes,
-            state_start=graph.variables.state_start,
-            scope_start=graph.scope_start,
-            scope=scope,
-            edge_factor=np.repeat(np.arange(len(arity), dtype=np.int64), arity),
-            edge_stride=_strides(graph.scope_start, edge_size),
-            edge_state_start=_starts(edge_size),
-            neighbour_start=_starts(counts),
-            neighbour_edge=around.astype(np.int64),
-            table_start=graph.table_start,
-            table_size=graph.table_size,
-        )
-
-
-class Memo(OrderedDict[Hashable, Any]):
-    """What algorithms compiled for a structure; the least recently filed entries are dropped."""
-
-    CAPACITY = 32
-
-    def recall(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """The value filed under `key`, made now if there is none."""
-        if key not in self:
-            self[key] = make()
-            while len(self) > self.CAPACITY:
-                self.popitem(last=False)
-        return self[key]
 
 
 class FactorGraph:
@@ -138,9 +75,9 @@ class FactorGraph:
         factors = list(factors)
         self._check_scopes(factors)
         position = self.variables.position
-        self.scope_start = _starts([len(f.scope) for f in factors])
+        self.scope_start = starts_of([len(f.scope) for f in factors])
         self.scope = np.array([position(v) for f in factors for v in f.scope], dtype=np.int64)
-        self.table_start = _starts([f.log_table.size for f in factors])[:-1]
+        self.table_start = starts_of([f.log_table.size for f in factors])[:-1]
         self.log_tables = np.concatenate([f.log_table.ravel() for f in factors]) if factors else np.empty(0)
         self.memo = Memo()
         self._freeze()
@@ -172,7 +109,7 @@ class FactorGraph:
         if len(graph.scope) and not (0 <= graph.scope.min() and graph.scope.max() < len(variables)):
             raise ModelError(f"factor scopes: expected positions in [0, {len(variables)})")
         size = graph.table_size
-        graph.table_start = _starts(size)[:-1] if table_start is None else np.asarray(table_start, np.int64)
+        graph.table_start = starts_of(size)[:-1] if table_start is None else np.asarray(table_start, np.int64)
         end = int((graph.table_start + size).max()) if len(size) else 0
         if end > len(graph.log_tables) or (table_start is None and end < len(graph.log_tables)):
             raise ModelError(f"factor tables: expected {end} entries, got {len(graph.log_tables)}")
@@ -233,7 +170,7 @@ class FactorGraph:
             offset += part.tables.size
         return cls.from_flat(
             variables,
-            _starts(np.concatenate([np.full(len(p.scopes), p.scopes.shape[1]) for p in parts] or [_NONE])),
+            starts_of(np.concatenate([np.full(len(p.scopes), p.scopes.shape[1]) for p in parts] or [_NONE])),
             np.concatenate([p.scopes.ravel() for p in parts] or [_NONE]),
             np.concatenate([p.tables.ravel() for p in parts] or [_NONE]),
             table_start=np.concatenate(starts or [_NONE]),
@@ -278,7 +215,7 @@ class FactorGraph:
         if len(self.scope_start) > 1 and np.diff(logs[self.scope_start]).max() > 62:
             a = int(np.diff(logs[self.scope_start]).argmax())
             raise ModelError(f"factor {a}: its table would have more than 2^62 entries")
-        return _segment_products(self.scope_start, self.variables.sizes[self.scope])
+        return products_of(self.scope_start, self.variables.sizes[self.scope])
 
     @cached_property
     def structure_key(self) -> bytes:
@@ -336,7 +273,7 @@ class FactorGraph:
     def select(self, factors: np.ndarray) -> FactorGraph:
         """The graph with only these factors (positions), in this order; tables are not copied."""
         arity = np.diff(self.scope_start)[factors]
-        start = _starts(arity)
+        start = starts_of(arity)
         edges = np.arange(start[-1]) + np.repeat(self.scope_start[factors] - start[:-1], arity)
         made = FactorGraph._unchecked(self.variables, start, self.scope[edges], self.log_tables)
         made.table_start = self.table_start[factors]
@@ -457,29 +394,3 @@ class _Group:
 
 def _is_array_like(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and bool(value) and isinstance(value[0], (int, np.integer))
-
-
-def _starts(counts: Iterable[int] | np.ndarray) -> np.ndarray:
-    """Cumulative sums with a leading zero."""
-    counts = np.asarray(counts, dtype=np.int64)
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-
-
-def _segment_products(start: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Product of `values` over each slice start[a]:start[a+1] (1 for an empty slice)."""
-    products = np.ones(len(start) - 1, dtype=np.int64)
-    filled = np.flatnonzero(np.diff(start))
-    if len(filled):
-        products[filled] = np.multiply.reduceat(values, start[filled])
-    return products
-
-
-def _strides(start: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """C-order step of each axis: the product of the sizes after it within its slice."""
-    stride = np.ones(len(sizes), dtype=np.int64)
-    arity = np.diff(start)
-    for k in range(1, int(arity.max(initial=0))):
-        # Axis number (arity - 1 - k) of every factor with more than k axes.
-        at = start[1:][arity > k] - 1 - k
-        stride[at] = stride[at + 1] * sizes[at + 1]
-    return stride

@@ -9,10 +9,12 @@ from typing import Any, Literal
 
 import numpy as np
 
+from .belief import Density
 from .errors import QueryError
 from .evidence import Restriction
 from .factor_graph import FactorGraph
 from .variable import Variables
+from .wiring import starts_of
 
 __all__ = [
     "Assignment",
@@ -80,16 +82,24 @@ _ADVICE = {
 }
 
 
-class Marginals(Mapping[str, np.ndarray]):
-    """Name -> probabilities, a view on one flat array; `flat` is that array."""
+class Marginals(Mapping[str, Any]):
+    """Name -> probabilities, a view on one flat array; `flat` is that array.
 
-    def __init__(self, variables: Variables, flat: np.ndarray) -> None:
+    A continuous variable has no states: its marginal is a `Density`, held in `densities`.
+    """
+
+    def __init__(
+        self, variables: Variables, flat: np.ndarray, densities: Mapping[str, Density] | None = None
+    ) -> None:
         flat.flags.writeable = False
         self._variables, self.flat = variables, flat
+        self.densities = {} if densities is None else dict(densities)
 
-    def __getitem__(self, name: str) -> np.ndarray:
+    def __getitem__(self, name: str) -> Any:
         start = self._variables.state_start
         i = self._variables.position(name)
+        if self._variables.sizes[i] == 0:
+            return self.densities[self._variables.names[i]]
         return self.flat[start[i] : start[i + 1]]
 
     def __iter__(self) -> Iterator[str]:
@@ -99,8 +109,15 @@ class Marginals(Mapping[str, np.ndarray]):
         return len(self._variables)
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{n}: {np.array2string(self[n], precision=4)}" for n in self._variables.names[:8])
+        shown = ", ".join(f"{n}: {_told(self[n])}" for n in self._variables.names[:8])
         return f"Marginals({shown}{', ...' if len(self) > 8 else ''})"
+
+
+def _told(marginal: Any) -> str:
+    if isinstance(marginal, Density):
+        mean, sd = (np.array2string(np.asarray(v), precision=4) for v in (marginal.mean, marginal.sd))
+        return f"{mean} +- {sd}"
+    return np.array2string(marginal, precision=4)
 
 
 class FactorMarginals(Sequence[np.ndarray]):
@@ -109,7 +126,7 @@ class FactorMarginals(Sequence[np.ndarray]):
     def __init__(self, graph: FactorGraph, flat: np.ndarray) -> None:
         flat.flags.writeable = False
         self._graph, self.flat = graph, flat
-        self._start = np.concatenate([[0], np.cumsum(graph.table_size)]).astype(np.int64)
+        self._start = starts_of(graph.table_size)
 
     def __len__(self) -> int:
         return self._graph.n_factors
@@ -122,25 +139,36 @@ class FactorMarginals(Sequence[np.ndarray]):
         return self.flat[self._start[a] : self._start[a + 1]].reshape(shape)
 
 
-class Assignment(Mapping[str, str]):
-    """Name -> state label. `indices` holds one state index per variable, -1 where unassigned."""
+class Assignment(Mapping[str, Any]):
+    """Name -> state label, or value of a continuous variable.
 
-    def __init__(self, variables: Variables, indices: np.ndarray) -> None:
+    `indices` holds one state index per variable, -1 where unassigned; `continuous` the other values.
+    """
+
+    def __init__(
+        self, variables: Variables, indices: np.ndarray, continuous: Mapping[str, Any] | None = None
+    ) -> None:
         indices = np.asarray(indices, dtype=np.int64)
         indices.flags.writeable = False
         self._variables, self.indices = variables, indices
+        self.continuous = {} if continuous is None else dict(continuous)
 
-    def __getitem__(self, name: str) -> str:
+    def __getitem__(self, name: str) -> Any:
         i = self._variables.position(name)
+        if self._variables.sizes[i] == 0:
+            return self.continuous[name]
         if self.indices[i] < 0:
             raise KeyError(name)
         return self._variables.domains[i].label(int(self.indices[i]))
 
     def __iter__(self) -> Iterator[str]:
-        return (self._variables.names[int(i)] for i in np.flatnonzero(self.indices >= 0))
+        if not self.continuous:
+            return (self._variables.names[int(i)] for i in np.flatnonzero(self.indices >= 0))
+        pairs = zip(self._variables.names, self.indices, strict=True)
+        return (name for name, i in pairs if i >= 0 or name in self.continuous)
 
     def __len__(self) -> int:
-        return int((self.indices >= 0).sum())
+        return int((self.indices >= 0).sum()) + len(self.continuous)
 
     def index(self, name: str) -> int:
         """State index of a variable."""
@@ -148,37 +176,50 @@ class Assignment(Mapping[str, str]):
 
     def __repr__(self) -> str:
         items = list(self.items())[:12]
-        shown = ", ".join(f"{k}={v}" for k, v in items)
+        shown = ", ".join(f"{k}={v if isinstance(v, str) else _rounded(v)}" for k, v in items)
         return f"Assignment({shown}{', ...' if len(self) > 12 else ''})"
+
+
+def _rounded(value: Any) -> str:
+    return np.array2string(np.asarray(value), precision=5)
 
 
 @dataclass(frozen=True, repr=False)
 class Samples:
-    """Joint samples: one row per sample, one column of state indices per variable."""
+    """Joint samples: one row per sample, one column of state indices per variable.
+
+    The columns of continuous variables are in `continuous`; their column of indices holds -1.
+    """
 
     variables: Variables  # one per column
     indices: np.ndarray  # (rows, n)
+    continuous: Mapping[str, np.ndarray] = field(default_factory=dict)  # name -> (rows,) or (rows, width)
 
     def __len__(self) -> int:
         return len(self.indices)
 
     def __getitem__(self, row: int) -> Assignment:
-        return Assignment(self.variables, self.indices[row])
+        return Assignment(self.variables, self.indices[row], {n: c[row] for n, c in self.continuous.items()})
 
     def column(self, name: str) -> np.ndarray:
-        """State indices of one variable over all samples."""
+        """State indices, or values, of one variable over all samples."""
+        if name in self.continuous:
+            return self.continuous[name]
         return self.indices[:, self.variables.position(name)]
 
     def to_pandas(self) -> Any:
-        """A data frame with one labelled, categorical column per variable."""
+        """A data frame: categorical columns with labels, one column of numbers per coordinate otherwise."""
         import pandas as pd
 
-        return pd.DataFrame(
-            {
-                v.name: pd.Categorical.from_codes(self.indices[:, i], categories=list(v.states))
-                for i, v in enumerate(self.variables)
-            }
-        )
+        columns: dict[str, Any] = {}
+        for i, v in enumerate(self.variables):
+            if v.is_discrete:
+                columns[v.name] = pd.Categorical.from_codes(self.indices[:, i], categories=list(v.states))
+            elif self.continuous[v.name].ndim == 1:
+                columns[v.name] = self.continuous[v.name]
+            else:
+                columns |= {f"{v.name}[{k}]": c for k, c in enumerate(self.continuous[v.name].T)}
+        return pd.DataFrame(columns)
 
     def __repr__(self) -> str:
         return f"Samples({len(self)} rows, {len(self.variables)} variables)"

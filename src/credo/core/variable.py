@@ -9,82 +9,60 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
 
+from .domain import Discrete, Domain, domain_of, unlabelled
 from .errors import EvidenceError, ModelError, QueryError
+from .wiring import starts_of
 
-__all__ = ["Discrete", "Variable", "Variables"]
-
-
-@dataclass(frozen=True, slots=True)
-class Discrete:
-    """A finite set of states, with or without labels; without, labels are '0', '1', ..."""
-
-    size: int  # number of states
-    states: tuple[str, ...] | None = None  # labels in the order of the table axis
-
-    @classmethod
-    def of(cls, states: int | Iterable[Any] | Discrete) -> Discrete:
-        """Make a domain from a count, a list of labels, or another domain."""
-        if isinstance(states, Discrete):
-            return states
-        if isinstance(states, (int, np.integer)) and not isinstance(states, bool):
-            if states < 1:
-                raise ModelError(f"a domain needs at least one state, got {states}")
-            return _unlabelled(int(states))
-        if isinstance(states, (str, bytes)) or not isinstance(states, Iterable):
-            raise ModelError(f"states: expected a count or a list of labels, got {states!r}")
-        labels = tuple(str(s) for s in states)
-        if not labels:
-            raise ModelError("a domain needs at least one state, got an empty list")
-        if len(set(labels)) < len(labels):
-            raise ModelError(f"state labels must differ, got {list(labels)}")
-        return cls(len(labels), labels)
-
-    def label(self, i: int) -> str:
-        """The label of state `i`."""
-        return str(i) if self.states is None else self.states[i]
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """All labels in order."""
-        return tuple(map(str, range(self.size))) if self.states is None else self.states
-
-    def restrict(self, keep: np.ndarray) -> Discrete:
-        """The domain with only the states whose indices are in `keep`."""
-        return Discrete(len(keep), tuple(self.label(int(i)) for i in keep))
-
-
-@lru_cache(maxsize=4096)
-def _unlabelled(size: int) -> Discrete:
-    return Discrete(size)
+__all__ = ["Variable", "Variables"]
 
 
 class Variable:
-    """A name and a domain: `Variable("rain", ["no", "yes"])` or `Variable("x", 3)`."""
+    """A name and a domain: `Variable("rain", ["no", "yes"])`, `Variable("x", 3)`, `Variable("y", Real())`."""
 
     __slots__ = ("domain", "name")
 
-    def __init__(self, name: str, states: int | Iterable[Any] | Discrete = 2) -> None:
+    def __init__(self, name: str, states: int | Iterable[Any] | Domain = 2) -> None:
         self.name = str(name)
         try:
-            self.domain = Discrete.of(states)
+            self.domain = domain_of(states)
         except ModelError as error:
             raise ModelError(f"variable '{name}': {error}") from None
 
     @property
     def size(self) -> int:
-        """Number of states."""
+        """Number of states; 0 if the domain is continuous."""
         return self.domain.size
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether the variable has states."""
+        return isinstance(self.domain, Discrete)
+
+    @property
+    def discrete(self) -> Discrete:
+        """The domain of a discrete variable; an error for others."""
+        if isinstance(self.domain, Discrete):
+            return self.domain
+        raise ModelError(f"variable '{self.name}' has no states: its domain is {self.domain!r}")
 
     @property
     def states(self) -> tuple[str, ...]:
         """State labels, in the order of the table axis."""
-        return self.domain.labels
+        return self.discrete.labels
+
+    def value(self, given: Any) -> Any:
+        """What arrays hold for a value given by a user: a state index, a number, or a vector."""
+        if isinstance(self.domain, Discrete):
+            return self.index(given)
+        try:
+            return self.domain.value(given)
+        except ModelError as error:
+            raise EvidenceError(f"variable '{self.name}': {error}") from None
 
     def index(self, state: Any) -> int:
         """Position of a state given by its label, or by its index if it is an integer."""
@@ -114,7 +92,7 @@ class Variable:
 
     def label(self, i: int) -> str:
         """Label of the state at index `i`."""
-        return self.domain.label(i)
+        return self.discrete.label(i)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Variable) and self.name == other.name and self.domain == other.domain
@@ -123,7 +101,9 @@ class Variable:
         return hash((self.name, self.domain))
 
     def __repr__(self) -> str:
-        inner = self.size if self.domain.states is None else list(self.states)
+        inner: Any = self.domain
+        if isinstance(inner, Discrete):
+            inner = inner.size if inner.states is None else list(inner.labels)
         return f"Variable({self.name!r}, {inner})"
 
 
@@ -164,7 +144,7 @@ class _SizedDomains(Sequence[Discrete]):
         return len(self.sizes)
 
     def __getitem__(self, i: Any) -> Any:
-        return _unlabelled(int(self.sizes[i]))
+        return unlabelled(int(self.sizes[i]))
 
 
 class _RestrictedDomains(Sequence[Discrete]):
@@ -195,7 +175,7 @@ class Variables(Sequence[Variable]):
         One domain per variable.
     """
 
-    def __init__(self, names: Sequence[str], domains: Sequence[Discrete]) -> None:
+    def __init__(self, names: Sequence[str], domains: Sequence[Any]) -> None:
         self.names = names
         self.domains = domains
         self.sizes = (
@@ -243,9 +223,14 @@ class Variables(Sequence[Variable]):
         return {name: i for i, name in enumerate(self.names)}
 
     @cached_property
+    def is_discrete(self) -> bool:
+        """Whether every variable has states."""
+        return bool((self.sizes > 0).all())
+
+    @cached_property
     def state_start(self) -> np.ndarray:
         """Position of each variable's first state in flat state arrays, and their length last."""
-        return np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
+        return starts_of(self.sizes)
 
     def position(self, name: str | Variable) -> int:
         """Index of a variable given by name."""

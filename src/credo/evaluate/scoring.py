@@ -30,6 +30,7 @@ from ..core.evidence import Evidence
 from ..core.factor_graph import FactorGraph, Model
 from ..inference.base import Algorithm
 from ..inference.question import infer
+from ..kernels.tables import best_states
 from .errors import hellinger
 
 __all__ = [
@@ -127,12 +128,9 @@ def trivial_assignment(graph: FactorGraph, names: Iterable[str] | None = None) -
     for a in np.flatnonzero(np.diff(graph.scope_start) == 1).tolist():
         i = int(graph.scope_of(a)[0])
         weight[start[i] : start[i + 1]] += graph.log_table(a)
-    wanted = variables.names if names is None else names
-    found = {}
-    for name in wanted:
-        i = variables.position(name)
-        found[name] = variables[i].label(int(weight[start[i] : start[i + 1]].argmax()))
-    return found
+    best = best_states(start, weight)
+    place = {name: variables.position(name) for name in (variables.names if names is None else names)}
+    return {name: variables[i].label(int(best[i])) for name, i in place.items()}
 
 
 def value_of(

@@ -27,7 +27,17 @@ import numpy as np
 from ..core.errors import DataError, ModelError
 from ..kernels.weighted_sums import weighted_sums
 
-__all__ = ["Conjugate", "Emission", "Family", "Statistics", "frozen", "member_weights", "numbers"]
+__all__ = [
+    "Conjugate",
+    "Emission",
+    "ExponentialFamily",
+    "Family",
+    "Members",
+    "Statistics",
+    "frozen",
+    "member_weights",
+    "numbers",
+]
 
 _ENTRIES = 1 << 20  # numbers of sufficient statistics made at once; bounds the memory
 
@@ -48,12 +58,20 @@ class Statistics:
         return Statistics(step * self.count, step * self.total, step * self.log_base)
 
 
-class Emission(abc.ABC):
-    """A batch of distributions of rows that can be evaluated, sampled and learned from weighted rows."""
+class Members(abc.ABC):
+    """A batch of distributions."""
 
     @abc.abstractmethod
     def __len__(self) -> int:
         """How many members there are."""
+
+    @abc.abstractmethod
+    def take(self, members: Any) -> Self:
+        """Some of the members, in the given order."""
+
+
+class Emission(Members):
+    """A batch of distributions of rows that can be evaluated, sampled and learned from weighted rows."""
 
     @property
     @abc.abstractmethod
@@ -105,26 +123,12 @@ class Emission(abc.ABC):
         """
 
     @abc.abstractmethod
-    def take(self, members: Any) -> Self:
-        """Some of the members, in the given order."""
-
-    @abc.abstractmethod
     def perturbed(self, x: np.ndarray, rng: np.random.Generator) -> Self:
         """Random members of the same shape, at the scale of the data, from which learning can start."""
 
 
-class Family(Emission):
-    """A batch of members of one exponential family; final classes give the six abstract parts.
-
-    >>> import numpy as np
-    >>> from credo.families.categorical import Categorical
-    >>> coin = Categorical([[0.5, 0.5], [0.9, 0.1]])
-    >>> np.exp(coin.log_density([0, 1])).round(3)
-    array([[0.5, 0.9],
-           [0.5, 0.1]])
-    >>> coin.maximise(coin.collect([0, 0, 1])).probabilities[0].round(3)
-    array([0.667, 0.333])
-    """
+class ExponentialFamily(Members):
+    """Members p(y) = h(y) exp( eta . u(y) - A(eta) ) of one family, whatever y is."""
 
     @property
     @abc.abstractmethod
@@ -139,12 +143,35 @@ class Family(Emission):
     @property
     @abc.abstractmethod
     def mean_parameters(self) -> np.ndarray:
-        """Mean parameters mu = E[T(x)], (members, m)."""
+        """Mean parameters E[u(y)], (members, m)."""
 
     @classmethod
     @abc.abstractmethod
     def from_natural(cls, natural: Any) -> Self:
         """Members with these natural parameters (members, m)."""
+
+    def entropy(self) -> np.ndarray:
+        """-E[log p(y)] of every member, (members,), where log h is constant."""
+        return self.log_normaliser - np.einsum("km,km->k", self.natural, self.mean_parameters)
+
+    def kl(self, other: Self) -> np.ndarray:
+        """KL divergence of every member to the one of `other` at the same place, (members,)."""
+        gap = np.einsum("km,km->k", self.natural - other.natural, self.mean_parameters)
+        return gap - self.log_normaliser + other.log_normaliser
+
+
+class Family(Emission, ExponentialFamily):
+    """A batch of members of one exponential family; final classes give the six abstract parts.
+
+    >>> import numpy as np
+    >>> from credo.families.categorical import Categorical
+    >>> coin = Categorical([[0.5, 0.5], [0.9, 0.1]])
+    >>> np.exp(coin.log_density([0, 1])).round(3)
+    array([[0.5, 0.9],
+           [0.5, 0.1]])
+    >>> coin.maximise(coin.collect([0, 0, 1])).probabilities[0].round(3)
+    array([0.667, 0.333])
+    """
 
     @classmethod
     @abc.abstractmethod
@@ -158,15 +185,6 @@ class Family(Emission):
     def log_base(self, x: np.ndarray) -> np.ndarray:
         """Log h(x) of rows without missing values, (rows,)."""
         return np.zeros(len(x))
-
-    def entropy(self) -> np.ndarray:
-        """-E[log p(x)] of every member, (members,), where log h is constant."""
-        return self.log_normaliser - np.einsum("km,km->k", self.natural, self.mean_parameters)
-
-    def kl(self, other: Self) -> np.ndarray:
-        """KL divergence of every member to the one of `other` at the same place, (members,)."""
-        gap = np.einsum("km,km->k", self.natural - other.natural, self.mean_parameters)
-        return gap - self.log_normaliser + other.log_normaliser
 
     def _summed(self, x: np.ndarray, weights: np.ndarray | None) -> Statistics:
         """Weighted sums of T over complete rows; bounded memory whatever the number of rows."""
@@ -189,35 +207,14 @@ class Family(Emission):
         return total
 
 
-class Conjugate(abc.ABC):
+class Conjugate(ExponentialFamily):
     """A batch of priors, or of posteriors, over the parameters of a family; itself an exponential family.
+
+    In the words of the module, its natural parameters are chi and its log-normaliser is B; its mean
+    parameters E[t(eta)] are what variational Bayes puts in the place of the parameters.
 
     A prior with one member serves families with any number of members.
     """
-
-    @abc.abstractmethod
-    def __len__(self) -> int:
-        """How many members there are."""
-
-    @property
-    @abc.abstractmethod
-    def natural(self) -> np.ndarray:
-        """chi, (members, M)."""
-
-    @property
-    @abc.abstractmethod
-    def log_normaliser(self) -> np.ndarray:
-        """B(chi), (members,)."""
-
-    @property
-    @abc.abstractmethod
-    def mean_parameters(self) -> np.ndarray:
-        """E[t(eta)], (members, M): what variational Bayes puts in the place of the parameters."""
-
-    @classmethod
-    @abc.abstractmethod
-    def from_natural(cls, natural: Any) -> Self:
-        """Priors with these natural parameters (members, M)."""
 
     @abc.abstractmethod
     def posterior(self, statistics: Statistics) -> Self:
@@ -250,10 +247,6 @@ class Conjugate(abc.ABC):
     def sample(self, rng: np.random.Generator) -> Any:
         """Members with parameters drawn at random."""
 
-    @abc.abstractmethod
-    def take(self, members: Any) -> Self:
-        """Some of the members, in the given order."""
-
     def repeat(self, count: int) -> Self:
         """A prior with `count` members: this one if it has as many, or its only member repeated."""
         if len(self) == count:
@@ -267,15 +260,9 @@ class Conjugate(abc.ABC):
         prior = self.repeat(len(statistics.count))
         return prior.posterior(statistics).log_normaliser - prior.log_normaliser + statistics.log_base
 
-    def entropy(self) -> np.ndarray:
-        """-E[log p(eta)], (members,)."""
-        return self.log_normaliser - np.einsum("km,km->k", self.natural, self.mean_parameters)
-
     def kl(self, other: Self) -> np.ndarray:
         """KL divergence of every member to the one of `other` at the same place, (members,)."""
-        other = other.repeat(len(self))
-        gap = np.einsum("km,km->k", self.natural - other.natural, self.mean_parameters)
-        return gap - self.log_normaliser + other.log_normaliser
+        return super().kl(other.repeat(len(self)))
 
 
 def numbers(name: str, value: Any, axes: int) -> np.ndarray:

@@ -36,6 +36,7 @@ __all__ = [
     "ContradictoryRowError",
     "IterativeAlgorithm",
     "Problem",
+    "ResumableAlgorithm",
     "algorithms",
     "register",
 ]
@@ -116,6 +117,8 @@ class ContradictoryRowError(ZeroProbabilityError):
 class Algorithm(abc.ABC):
     """Options are the dataclass fields of the final class; nothing else is configurable.
 
+    `problem` is a `Problem`, or a `HybridProblem` where the class says that it is `hybrid`.
+
     A complete algorithm: one that believes all states are equally likely.
 
     >>> from dataclasses import dataclass
@@ -140,49 +143,58 @@ class Algorithm(abc.ABC):
     name: ClassVar[str]
     promises: ClassVar[frozenset[str]] = frozenset()  # words the conformance tests check
     warm_starts: ClassVar[bool] = False  # whether `run` makes use of `problem.warm`
+    hybrid: ClassVar[bool] = False  # whether it reads a `HybridProblem`: variables of any domain
     compiles: ClassVar[bool] = False  # whether a new structure is compiled first, which takes seconds
 
     @abc.abstractmethod
-    def why_not(self, problem: Problem) -> str | None:
+    def why_not(self, problem: Any) -> str | None:
         """None if the problem can be treated, otherwise the reason in one sentence."""
 
     @abc.abstractmethod
-    def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
+    def run(self, problem: Any, budget: Budget, rng: np.random.Generator) -> Result:
         """Solve; the result is in terms of `problem.graph`. Never modifies its arguments."""
 
 
 S = TypeVar("S")
 
 
-class IterativeAlgorithm(Algorithm, Generic[S]):
-    """An algorithm with a state. Implement `start`, `step` and `read`; the loop is here."""
+class ResumableAlgorithm(Algorithm, Generic[S]):
+    """An algorithm whose run goes on from where it was cut: the `state` of its results."""
 
     @abc.abstractmethod
-    def start(self, problem: Problem, rng: np.random.Generator) -> S:
+    def start(self, problem: Any, rng: np.random.Generator) -> S:
         """The first state."""
 
     @abc.abstractmethod
-    def step(self, problem: Problem, state: S) -> tuple[S, float]:
+    def resume(self, problem: Any, state: S, budget: Budget, clock: float | None = None) -> Result:
+        """Run from a state of an earlier run; the time counts from `clock`, or from now."""
+
+    def run(self, problem: Any, budget: Budget, rng: np.random.Generator) -> Result:
+        """Run from the first state."""
+        clock = time.perf_counter()
+        return self.resume(problem, self.start(problem, rng), budget, clock)
+
+
+class IterativeAlgorithm(ResumableAlgorithm[S]):
+    """An algorithm of equal steps. Implement `start`, `step` and `read`; the loop is here."""
+
+    @abc.abstractmethod
+    def step(self, problem: Any, state: S) -> tuple[S, float]:
         """The next state and how much it changed."""
 
     def advance(
-        self, problem: Problem, state: S, count: int, tol: float
+        self, problem: Any, state: S, count: int, tol: float
     ) -> tuple[S, Sequence[float] | np.ndarray]:
         """At most `count` steps in one go, and the change of each; algorithms with cheap steps do many."""
         state, change = self.step(problem, state)
         return state, [change]
 
     @abc.abstractmethod
-    def read(self, problem: Problem, state: S, status: Status) -> Result:
+    def read(self, problem: Any, state: S, status: Status) -> Result:
         """The answer held by a state, given why the run stopped."""
 
-    def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
+    def resume(self, problem: Any, state: S, budget: Budget, clock: float | None = None) -> Result:
         """Step until the change is below `tol`, or the budget is used up, or Ctrl-C."""
-        clock = time.perf_counter()
-        return self.resume(problem, self.start(problem, rng), budget, clock)
-
-    def resume(self, problem: Problem, state: S, budget: Budget, clock: float | None = None) -> Result:
-        """The same from a state of an earlier run; the time counts from `clock`, or from now."""
         clock = time.perf_counter() if clock is None else clock
         changes: list[float] = []
         status = Status.OUT_OF_ITERATIONS

@@ -28,10 +28,11 @@ from ..core.errors import TooLargeError, UnsupportedError
 from ..core.factor_graph import Model
 from ..core.progress import Progress
 from ..core.result import Assignment, Estimate, Result, Status
+from ..kernels.positive_read import shifted_tables
 from .base import Budget, Problem, algorithms
 from .exact.tree import climb, machine_gigabytes
 from .question import pose
-from .race import Runner, as_maximum, choose, entrants, fitting
+from .race import Runner, as_maximum, choose, entrants, fitting, gain_of
 from .search.local_search import first_states
 
 __all__ = ["Bracket", "Step", "bracket", "tighten"]
@@ -238,7 +239,7 @@ class _Race:
             self.notes.append(f"{spec} took no part: {reason}")
             return
         self.take(spec, found)
-        gain = _gain(before, (self.lower.value, self.upper.value))
+        gain = gain_of(before, (self.lower.value, self.upper.value))
         runner.learn(found.status, gain, time.perf_counter() - began, self.apart)
 
     def take(self, spec: str, result: Result) -> None:
@@ -284,34 +285,16 @@ def _is_closed(lower: float, upper: float) -> bool:
     return bool(np.isfinite(upper - lower) and upper - lower <= _CLOSED * max(1.0, abs(upper)))
 
 
-def _gain(before: tuple[float, float], after: tuple[float, float]) -> float:
-    """How much closer two bounds came; a bound that becomes finite counts most."""
-    moves = [
-        abs(b - a) if np.isfinite(a) and np.isfinite(b) else 1e6
-        for a, b in zip(before, after, strict=True)
-        if a != b
-    ]
-    return float(sum(moves))
-
-
 def _largest_entries(problem: Problem) -> Result:
     """The upper bound of every table on its own."""
     graph = problem.graph
-    start = np.cumsum(graph.table_size) - graph.table_size
-    tops = np.maximum.reduceat(_entries(problem), start) if graph.n_factors else np.empty(0)
-    free = float((problem.temperatures * np.log(graph.variables.sizes)).sum())
+    sizes = graph.variables.sizes
+    _, tops = shifted_tables(graph.scope_start, graph.scope, sizes, graph.log_tables, graph.table_start)
+    free = float((problem.temperatures * np.log(sizes)).sum())
     upper = float(tops.sum()) + free
     if upper == -np.inf:
         raise problem.contradiction()
     return Result("", Status.CONVERGED, log_z=Estimate(upper, "upper"))
-
-
-def _entries(problem: Problem) -> np.ndarray:
-    """All table entries, factor by factor; factors may share a table."""
-    graph = problem.graph
-    size = graph.table_size
-    within = np.arange(int(size.sum())) - np.repeat(np.cumsum(size) - size, size)
-    return graph.log_tables[np.repeat(graph.table_start, size) + within]
 
 
 def _one_state(problem: Problem, rng: np.random.Generator) -> Result:

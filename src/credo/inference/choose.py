@@ -1,20 +1,31 @@
 """The documented rule behind `credo.infer(model)` without a method.
 
 The junction tree, if its forecast stays within half of the machine's memory and about a minute of
-work; otherwise belief propagation, where it can answer the question. What was chosen, and why, is
-in the result's notes.
+work; otherwise belief propagation, where it can answer the question. With continuous variables: exact
+linear algebra if all factors are Gaussian, otherwise Bethe variational inference; samples by NUTS if all
+variables are real, otherwise by Gibbs sampling. What was chosen, and why, is in the result's notes.
 """
 
 from __future__ import annotations
 
-from ..core.errors import TooLargeError
-from .base import Algorithm, Problem
+from ..core.errors import TooLargeError, UnsupportedError
+from .base import Algorithm, Problem, algorithms
 from .exact.junction_tree import JunctionTree
 from .exact.tree import Limits, prepare
+from .hybrid import HybridProblem
 from .messages.bp import BP
 
-__all__ = ["choose"]
+__all__ = ["choose", "choose_hybrid"]
 
+_FOR_HYBRID = (
+    ("gaussian", "exact linear algebra"),
+    ("bethe", "a variational approximation"),
+)
+_FOR_SAMPLES = (
+    ("gaussian", "independent exact draws"),
+    ("nuts", "a Markov chain with gradients"),
+    ("gibbs", "a Markov chain"),
+)
 _MINUTE = 36.0  # log2 of the multiplications that take about a minute
 
 
@@ -29,3 +40,15 @@ def choose(problem: Problem) -> tuple[Algorithm, str]:
             raise
         return BP(), f"chosen: bp, an approximation (junction-tree would need {predicted})"
     return chosen, f"chosen: junction-tree ({predicted})"
+
+
+def choose_hybrid(problem: HybridProblem) -> tuple[Algorithm, str]:
+    """The same for graphs with continuous variables."""
+    for name, why in _FOR_SAMPLES if problem.samples else _FOR_HYBRID:
+        algorithm = algorithms.resolve(name)
+        if algorithm.why_not(problem) is None:
+            return algorithm, f"chosen: {name}, {why}"
+    raise UnsupportedError(
+        "no method answers this question about continuous variables; "
+        f"tried {[name for name, _ in (_FOR_SAMPLES if problem.samples else _FOR_HYBRID)]}"
+    )

@@ -13,11 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.factor_graph import FactorGraph
+from ..core.wiring import starts_of
 from ..kernels import trees as kernel
 from ..kernels.spanning import rooted_order
 from ..kernels.support import supported_states
 from ..structures.conversions import table_entries
-from ..structures.graph import starts
 
 __all__ = ["ForestPasses", "Passed"]
 
@@ -40,7 +40,7 @@ class ForestPasses:
         several = np.concatenate([[0], np.cumsum(free[w.scope])])
         self.spread = np.diff(several[w.scope_start])  # variables of several states per factor
         self.links = np.flatnonzero(self.spread >= 2)
-        self.start = starts(w.table_size)  # where each factor begins in dense flat tables
+        self.start = starts_of(w.table_size)  # where each factor begins in dense flat tables
         alone = self.spread == 1
         on_edge = free[w.scope] & alone[w.edge_factor]
         self._alone, self._owner = np.flatnonzero(alone), w.scope[on_edge]

@@ -7,8 +7,6 @@ the answer is expressed in all states of the original graph again.
 
 from __future__ import annotations
 
-import time
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -16,19 +14,14 @@ from typing import Any, Literal
 import numpy as np
 
 from ..core import check
-from ..core.errors import (
-    ConvergenceError,
-    ConvergenceWarning,
-    ModelError,
-    OptionError,
-    QueryError,
-    UnsupportedError,
-)
+from ..core.errors import ModelError, QueryError, UnsupportedError
 from ..core.evidence import Evidence, Restriction, condition
 from ..core.factor_graph import FactorGraph, Model
-from ..core.registry import describe
+from ..core.hybrid_graph import HybridGraph
 from ..core.result import Joint, Result, Samples, unrestrict
 from .base import Algorithm, Budget, Problem, algorithms
+from .hybrid import HybridQuestion
+from .running import run_algorithm
 
 __all__ = ["Question", "graph_of", "infer", "pose", "query", "sample"]
 
@@ -87,14 +80,33 @@ def infer(
     >>> print(credo.infer(model, evidence={"wet": "yes"}).marginals["rain"].round(4))
     [0.2921 0.7079]
     """
+    graph = graph_of(model)
+    warm = _state_of(warm_start)
+    budget = Budget(max_iter, tol, seconds)
+    if _is_hybrid(graph, method):
+        if temperatures or order is not None:
+            raise QueryError("temperatures and order are for discrete variables only; leave them out")
+        asked = HybridQuestion.of(graph, evidence)
+        return asked.ask(asked.problem(maximise, warm=warm), method, budget, seed=seed, strict=strict)
     question, problem = pose(model, evidence, maximise, temperatures, order)
-    if warm_start is not None:
-        if not isinstance(warm_start, Result):
-            raise QueryError(f"warm_start: expected the Result of an earlier run, got {warm_start!r:.80}")
-        if warm_start.state is None:
-            raise QueryError(f"warm_start: {warm_start.algorithm} keeps no state to start from")
-        problem = replace(problem, warm=warm_start.state)
-    return question.ask(problem, method, Budget(max_iter, tol, seconds), seed=seed, strict=strict)
+    return question.ask(replace(problem, warm=warm), method, budget, seed=seed, strict=strict)
+
+
+def _is_hybrid(graph: FactorGraph | HybridGraph, method: str | Algorithm | None) -> bool:
+    """Whether the question is about continuous variables, or for a method that takes any."""
+    return isinstance(graph, HybridGraph) or (
+        method is not None and getattr(algorithms.resolve(method), "hybrid", False)
+    )
+
+
+def _state_of(warm_start: Result | None) -> Any:
+    if warm_start is None:
+        return None
+    if not isinstance(warm_start, Result):
+        raise QueryError(f"warm_start: expected the Result of an earlier run, got {warm_start!r:.80}")
+    if warm_start.state is None:
+        raise QueryError(f"warm_start: {warm_start.algorithm} keeps no state to start from")
+    return warm_start.state
 
 
 def pose(
@@ -145,22 +157,34 @@ def sample(
     count: int,
     *,
     evidence: Mapping[str, Any] | None = None,
-    method: str | Algorithm = "junction-tree",
+    method: str | Algorithm | None = None,
     seed: int | None = None,
 ) -> Samples:
-    """Joint samples from p(x | evidence)."""
+    """Joint samples from p(x | evidence).
+
+    Without a method: independent draws by the junction tree if all variables are discrete, otherwise what
+    `infer` would choose for samples.
+    """
     check.at_least("count", count, 0)
-    question = Question.of(model, evidence)
-    if count == 0:
-        return Samples(question.original.variables, np.empty((0, len(question.original.variables)), np.int64))
-    problem = question.problem((), None, None, samples=int(count))
-    samples = question.ask(problem, method, Budget(), seed=seed, strict=False).samples
+    graph = graph_of(model)
+    if _is_hybrid(graph, method):
+        asked = HybridQuestion.of(graph, evidence)
+        posed = asked.problem((), samples=int(count))
+        samples = asked.ask(posed, method, Budget(), seed=seed, strict=False).samples
+    else:
+        method = "junction-tree" if method is None else method
+        question = Question.of(model, evidence)
+        variables = question.original.variables
+        if count == 0:
+            return Samples(variables, np.empty((0, len(variables)), np.int64))
+        problem = question.problem((), None, None, samples=int(count))
+        samples = question.ask(problem, method, Budget(), seed=seed, strict=False).samples
     if samples is None:
-        raise QueryError(f"{method} draws no samples; use method='junction-tree'")
+        raise QueryError(f"{method} draws no samples; use another method, or none")
     return samples
 
 
-def graph_of(model: Model) -> FactorGraph:
+def graph_of(model: Any) -> Any:
     """The factor graph of a model, or a sentence about what is none."""
     if not hasattr(model, "to_factor_graph"):
         raise ModelError(f"expected a model (something with to_factor_graph()), got {type(model).__name__}")
@@ -180,6 +204,9 @@ class Question:
     def of(cls, model: Model, evidence: Mapping[str, Any] | None) -> Question:
         """Check the evidence and condition the model on it."""
         original = graph_of(model)
+        if isinstance(original, HybridGraph):
+            names = [v.name for v in original.variables if not v.is_discrete]
+            raise UnsupportedError(f"expected a model of discrete variables, {names[:3]} are continuous")
         checked = Evidence.of(original.variables, evidence)
         graph, restriction = condition(original, checked)
         return cls(original, graph, restriction, not checked.is_empty)
@@ -229,26 +256,7 @@ class Question:
             notes = (note,)
         else:
             algorithm = algorithms.resolve(method)
-        if not isinstance(algorithm, Algorithm):
-            raise OptionError(f"method: expected a name or an Algorithm, got {algorithm!r}")
-        reason = algorithm.why_not(problem)
-        if reason is not None:
-            raise UnsupportedError(f"{algorithm.name} cannot treat this problem: {reason}")
-        if problem.warm is not None and not algorithm.warm_starts:
-            raise UnsupportedError(
-                f"{algorithm.name} cannot start from an earlier result; leave out warm_start"
-            )
-        clock = time.perf_counter()
-        result = algorithm.run(problem, budget, np.random.default_rng(seed))
-        seconds = time.perf_counter() - clock
-        if not result.status.is_success:
-            sentence = f"{algorithm.name}: {result.status.advice}"
-            if strict:
-                raise ConvergenceError(sentence)
-            warnings.warn(sentence, ConvergenceWarning, stacklevel=3)
-        result = replace(
-            result, algorithm=describe(algorithm), seconds=seconds, notes=(*notes, *result.notes)
-        )
+        result = run_algorithm(algorithm, problem, budget, np.random.default_rng(seed), notes, strict=strict)
         return unrestrict(result, self.restriction, self.original)
 
 

@@ -19,18 +19,15 @@ import numpy as np
 
 from ..core.errors import TooLargeError
 from ..core.result import Result, Status
-from ..structures.elimination import is_narrow
-from .base import Algorithm, Budget, IterativeAlgorithm, Problem
-from .exact.tree import Limits, Prepared, prepare
-from .search.soft_consistency import SoftConsistency
+from .base import Algorithm, Budget, Problem, ResumableAlgorithm
+from .exact.tree import Limits, Prepared, may_fit, prepare
 
-__all__ = ["Entrant", "Runner", "as_maximum", "choose", "entrants", "fitting"]
+__all__ = ["Entrant", "Runner", "as_maximum", "choose", "entrants", "fitting", "gain_of"]
 
 _OPERATIONS = 27.5  # log2 of the operations exact inference does in a second
 _LEAST = 1e-3  # seconds: planning alone takes as long
 _GLANCE = 0.05  # effort of a first look at the width
 _HOPE = 4.0  # log2 of what a thorough search for an elimination order may gain over a glance
-_ZEROS = 15.0  # log2 of what dropping impossible states may gain
 _SEARCH = 0.2  # share of the gap a complete search is expected to close in its next turn
 _LEVEL = 0.05  # the same for a new level
 _LITTLE = 0.01  # share of the gap below which a turn was not worth its level
@@ -39,14 +36,13 @@ _MOST_TABLE = 20  # log2 of the largest joined table
 _COPIES = 4  # arrays of the size of all tables that a bound keeps
 _ENTRIES = 2e7  # of joined tables that a turn of one second is for
 _TOL = 1e-9  # relative change at which a bound has converged
-_RESUMABLE = (IterativeAlgorithm, SoftConsistency)  # what goes on from the state of a result
-_BOUNDLESS = 1e6  # what a gap counts for that is not finite
+_BOUNDLESS = 1e6  # what a gap, or a gain, counts for that is not finite
 
 
 def fitting(problem: Problem, seconds: float, memory_gb: float) -> Prepared | None:
     """The plan of exact inference if its forecast fits into the time and memory, else None."""
     affordable = _OPERATIONS + float(np.log2(max(seconds, _LEAST)))
-    if not is_narrow(problem.graph, affordable + _ZEROS, levels=problem.levels):
+    if not may_fit(problem, affordable):
         return None
     ready = None
     for effort, hope in ((_GLANCE, _HOPE), (1.0, 0.0)):
@@ -117,7 +113,7 @@ class Runner:
         budget = Budget(max_iter=10**9, tol=_TOL, seconds=seconds)
         if self.entrant.as_maximum:
             problem = as_maximum(problem)
-        if isinstance(algorithm, _RESUMABLE):
+        if isinstance(algorithm, ResumableAlgorithm):
             found = (
                 algorithm.run(problem, budget, rng)
                 if self.state is None
@@ -147,6 +143,16 @@ class Runner:
             self.is_out = self.idle >= _IDLE
         else:
             self.is_out = has_ended or self.idle >= _IDLE
+
+
+def gain_of(before: tuple[float, float], after: tuple[float, float]) -> float:
+    """How much closer two bounds came; a bound that becomes finite counts most."""
+    moves = [
+        abs(b - a) if np.isfinite(a) and np.isfinite(b) else _BOUNDLESS
+        for a, b in zip(before, after, strict=True)
+        if a != b
+    ]
+    return float(sum(moves))
 
 
 def choose(ready: list[Runner], gap: float) -> Runner:

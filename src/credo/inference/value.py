@@ -14,15 +14,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..core.errors import TooLargeError, ZeroProbabilityError
+from ..core.errors import TooLargeError, UnsupportedError, ZeroProbabilityError
 from ..core.evidence import Restriction
 from ..core.result import Estimate
-from ..structures.elimination import is_narrow
+from ..kernels.tables import best_states
 from .base import Budget, Problem
 
 __all__ = ["value_of"]
 
-_ZEROS = 15.0  # log2 of what dropping impossible states may gain
 _SWEEPS = 50  # of mean field, where the exact value is out of reach
 
 
@@ -38,14 +37,16 @@ def value_of(problem: Problem, states: np.ndarray, *, log2_operations: float = 3
     log2_operations
         Effort beyond which the exact value gives way to a lower bound.
     """
-    from .exact.tree import Limits, climb, prepare  # the exact methods use messages, which use this
+    from .exact.tree import Limits, climb, may_fit, prepare  # the exact methods use messages, which use this
 
     if problem.is_max:
         return Estimate(float(problem.graph.log_scores(states[None, :])[0]), "exact")
     held = np.where(problem.temperatures == 0, states, -1)
     restriction = Restriction.to_states(problem.graph.variables, held)
     rest = replace(problem, graph=restriction.apply(problem.graph), query=(), samples=0, warm=None)
-    if not _may_fit(rest, log2_operations):
+    graph = rest.graph
+    key = ("may fit", graph.structure_key, rest.levels.tobytes(), log2_operations)
+    if not graph.memo.recall(key, lambda: may_fit(rest, log2_operations)):
         return _from_below(rest)
     try:
         ready = prepare(rest, 1.0)
@@ -58,13 +59,6 @@ def value_of(problem: Problem, states: np.ndarray, *, log2_operations: float = 3
         return _from_below(rest)
 
 
-def _may_fit(rest: Problem, log2_operations: float) -> bool:
-    """Whether planning is worth its time; that of wide models takes long."""
-    graph, limit = rest.graph, log2_operations + _ZEROS
-    key = ("may fit", graph.structure_key, rest.levels.tobytes(), limit)
-    return bool(graph.memo.recall(key, lambda: is_narrow(graph, limit, levels=rest.levels)))
-
-
 def _from_below(rest: Problem) -> Estimate:
     from .variational.mean_field import MeanField
 
@@ -74,9 +68,10 @@ def _from_below(rest: Problem) -> Estimate:
         found = MeanField().run(sums, Budget(max_iter=_SWEEPS), np.random.default_rng(0))
     except ZeroProbabilityError:
         return Estimate(-np.inf, "exact")
+    except UnsupportedError:  # zeros everywhere, and no possible state was found: it may have any value
+        return Estimate(-np.inf, "lower")
     assert found.log_z is not None and found.marginals is not None  # mean field always gives both
     if (heat == 1).all():
         return Estimate(found.log_z.value, "lower")
-    start = rest.graph.variables.state_start
-    best = [int(found.marginals.flat[start[i] : start[i + 1]].argmax()) for i in range(len(heat))]
-    return Estimate(float(rest.graph.log_scores(np.array(best)[None, :])[0]), "lower")
+    best = best_states(rest.graph.variables.state_start, found.marginals.flat)
+    return Estimate(float(rest.graph.log_scores(best[None, :])[0]), "lower")

@@ -30,10 +30,11 @@ import numpy as np
 from ..core.errors import UnsupportedError
 from ..core.factor_graph import FactorGraph
 from ..core.variable import Variable, Variables
+from ..core.wiring import starts_of
 from ..models.mrf import MarkovNet
 from .base import Format, register_format, wrong
 from .scan import NotANumber, read_numbers
-from .tables import check_dense, check_states, products, starts_of
+from .tables import check_dense, check_states, products
 from .wcsp import log_weights
 
 __all__ = ["read_cfn"]

@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from ..core.domain import Discrete
 from ..core.errors import ModelError, UnsupportedError
-from ..core.variable import Discrete, Variables
+from ..core.variable import Variables
 from ..models.bayes_net import BayesNet
 from .base import wrong
 

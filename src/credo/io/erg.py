@@ -29,13 +29,15 @@ from typing import Any
 
 import numpy as np
 
+from ..core.domain import Discrete
 from ..core.errors import FormatError, ModelError, UnsupportedError
-from ..core.variable import Discrete, Variable, Variables
+from ..core.variable import Variable, Variables
+from ..core.wiring import starts_of
 from ..models.bayes_net import BayesNet
 from ..models.mrf import MarkovNet
 from .base import Format, register_format, wrong
 from .scan import Numbers
-from .tables import check_states, products, starts_of, text_of
+from .tables import check_states, products, text_of
 from .uai import directed_or_not, read_tables, read_uai
 
 __all__ = ["read_erg", "write_erg"]

@@ -26,6 +26,7 @@ import numpy as np
 
 from ..core.factor_graph import FactorGraph
 from ..core.variable import Variable, Variables
+from ..core.wiring import starts_of, strides_of
 from ..models.mrf import MarkovNet
 from .base import Format, register_format
 from .scan import Numbers, strip_comments
@@ -35,8 +36,6 @@ from .tables import (
     graph_of,
     products,
     spread,
-    starts_of,
-    strides,
     text_of,
     weights,
 )
@@ -153,7 +152,7 @@ def _tables(numbers: Numbers, blocks: _Blocks, scope_start: np.ndarray) -> np.nd
 
 def _to_c_order(index: np.ndarray, owner: np.ndarray, blocks: _Blocks, scope_start: np.ndarray) -> np.ndarray:
     """Table positions with the first variable fastest, turned into those with the last one fastest."""
-    steps = strides(scope_start, blocks.sizes)
+    steps = strides_of(scope_start, blocks.sizes)
     place = np.zeros_like(index)
     rest = index.copy()
     for k in range(int(blocks.arity.max(initial=0))):

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core.errors import FormatError, ModelError
 from ..core.factor_graph import FactorGraph, Model
+from ..core.wiring import products_of, starts_of
 
 __all__ = [
     "check_dense",
@@ -16,8 +17,6 @@ __all__ = [
     "graph_of",
     "products",
     "spread",
-    "starts_of",
-    "strides",
     "text_of",
     "weights",
 ]
@@ -46,11 +45,6 @@ def check_dense(file: str, entries: np.ndarray) -> None:
         raise FormatError(f"{file}: expected at most {MOST_ENTRIES} table entries in all, got {total:.3g}")
 
 
-def starts_of(counts: Any) -> np.ndarray:
-    """Cumulative sums with a leading zero."""
-    return np.concatenate([[0], np.cumsum(np.asarray(counts, dtype=np.int64))]).astype(np.int64)
-
-
 def spread(first: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """The positions first[a], first[a] + 1, ... (lengths[a] of them) for all a, one after another."""
     start = starts_of(lengths)
@@ -59,22 +53,8 @@ def spread(first: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 def products(scope_start: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """Product of `sizes` over each slice, as floats so that absurd ones do not wrap around."""
-    found = np.ones(len(scope_start) - 1)
-    filled = np.flatnonzero(np.diff(scope_start))
-    if len(filled):
-        with np.errstate(over="ignore"):
-            found[filled] = np.multiply.reduceat(sizes.astype(np.float64), scope_start[filled])
-    return found
-
-
-def strides(scope_start: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """C-order step of each axis within its slice."""
-    step = np.ones(len(sizes), dtype=np.int64)
-    arity = np.diff(scope_start)
-    for k in range(1, int(arity.max(initial=0))):
-        at = scope_start[1:][arity > k] - 1 - k
-        step[at] = step[at + 1] * sizes[at + 1]
-    return step
+    with np.errstate(over="ignore"):
+        return products_of(scope_start, sizes.astype(np.float64))
 
 
 def weights(graph: FactorGraph) -> np.ndarray:

@@ -26,11 +26,12 @@ import numpy as np
 
 from ..core.factor_graph import FactorGraph
 from ..core.variable import Variables
+from ..core.wiring import starts_of
 from ..models.bayes_net import BayesNet
 from ..models.mrf import MarkovNet
 from .base import Format, register_format, wrong
 from .scan import Numbers, strip_comments
-from .tables import check_states, graph_of, products, starts_of, text_of, weights
+from .tables import check_states, graph_of, products, text_of, weights
 
 __all__ = ["directed_or_not", "read_scopes", "read_tables", "read_uai", "undirected", "write_uai"]
 

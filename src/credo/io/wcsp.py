@@ -29,10 +29,11 @@ import numpy as np
 from ..core.errors import FormatError, UnsupportedError
 from ..core.factor_graph import FactorGraph
 from ..core.variable import Variables
+from ..core.wiring import starts_of, strides_of
 from ..models.mrf import MarkovNet
 from .base import Format, register_format, wrong
 from .scan import NotANumber, Numbers, read_numbers
-from .tables import check_dense, check_states, products, spread, starts_of, strides
+from .tables import check_dense, check_states, products, spread
 
 __all__ = ["read_wcsp"]
 
@@ -160,7 +161,7 @@ def _costs(numbers: Numbers, f: _Functions, sizes: np.ndarray, table_start: np.n
     owner = np.repeat(np.arange(len(f.arity)), listed)
     row = spread(np.zeros_like(listed), listed) * (f.arity[owner] + 1) + (f.starts + 3 + f.arity)[owner]
     place = table_start[owner]
-    steps = strides(f.scope_start, sizes[f.scope])
+    steps = strides_of(f.scope_start, sizes[f.scope])
     for k in range(int(f.arity.max(initial=0))):
         has = np.flatnonzero(f.arity[owner] > k)
         edge = f.scope_start[owner[has]] + k

@@ -4,6 +4,8 @@ A search keeps, for every state of every variable, what the factors around the v
 it moved there: the sum of their finite log entries, and how many of them would be zero. A move
 changes these numbers only around the factors it touches. States are compared by the zeros they hit
 first and by their score second, so the search also repairs infeasible starts.
+
+`t` are the `Terms` of `dual_decomposition.py`, here of factors of any size.
 """
 
 from __future__ import annotations
@@ -18,18 +20,18 @@ _LONGEST = 4096  # moves after a disturbance that can be taken back
 
 
 @jit
-def local_scores(log_tables, table_start, scope_start, scope, edge_stride, state_start, x):
+def local_scores(t, x):
     """Per flat state: finite log entries and zeros of the factors around it, the others as in `x`."""
-    value, broken = np.zeros(state_start[-1]), np.zeros(state_start[-1], np.int64)
-    for a in range(len(table_start)):
-        at = table_start[a]
-        for e in range(scope_start[a], scope_start[a + 1]):
-            at += edge_stride[e] * x[scope[e]]
-        for e in range(scope_start[a], scope_start[a + 1]):
-            i = scope[e]
-            first = at - edge_stride[e] * x[i]
-            for s in range(state_start[i], state_start[i + 1]):
-                entry = log_tables[first + (s - state_start[i]) * edge_stride[e]]
+    value, broken = np.zeros(t.state_start[-1]), np.zeros(t.state_start[-1], np.int64)
+    for a in range(len(t.table_start)):
+        at = t.table_start[a]
+        for e in range(t.scope_start[a], t.scope_start[a + 1]):
+            at += t.edge_stride[e] * x[t.scope[e]]
+        for e in range(t.scope_start[a], t.scope_start[a + 1]):
+            i = t.scope[e]
+            first = at - t.edge_stride[e] * x[i]
+            for s in range(t.state_start[i], t.state_start[i + 1]):
+                entry = t.tables[first + (s - t.state_start[i]) * t.edge_stride[e]]
                 if entry == -np.inf:
                     broken[s] += 1
                 else:
@@ -38,48 +40,44 @@ def local_scores(log_tables, table_start, scope_start, scope, edge_stride, state
 
 
 @jit
-def _move(work, value, broken, x, i, s):
+def _move(t, value, broken, x, i, s):
     """Set variable i to state s and update the numbers around it; returns how many were looked at."""
     looked = 0
-    log_tables, table_start, scope_start, scope, edge_stride, state_start, near_start, near, edge_factor = (
-        work
-    )
-    for n in range(near_start[i], near_start[i + 1]):
-        edge = near[n]
-        a = edge_factor[edge]
-        at = table_start[a]
-        for e in range(scope_start[a], scope_start[a + 1]):
-            at += edge_stride[e] * x[scope[e]]
-        step = (s - x[i]) * edge_stride[edge]
-        for e in range(scope_start[a], scope_start[a + 1]):
-            j = scope[e]
+    for n in range(t.neighbour_start[i], t.neighbour_start[i + 1]):
+        edge = t.neighbour_edge[n]
+        a = t.edge_factor[edge]
+        at = t.table_start[a]
+        for e in range(t.scope_start[a], t.scope_start[a + 1]):
+            at += t.edge_stride[e] * x[t.scope[e]]
+        step = (s - x[i]) * t.edge_stride[edge]
+        for e in range(t.scope_start[a], t.scope_start[a + 1]):
+            j = t.scope[e]
             if j == i:
                 continue
-            entry = at - edge_stride[e] * x[j]
-            looked += state_start[j + 1] - state_start[j]
-            for t in range(state_start[j], state_start[j + 1]):
-                old, new = log_tables[entry], log_tables[entry + step]
-                entry += edge_stride[e]
+            entry = at - t.edge_stride[e] * x[j]
+            looked += t.state_start[j + 1] - t.state_start[j]
+            for there in range(t.state_start[j], t.state_start[j + 1]):
+                old, new = t.tables[entry], t.tables[entry + step]
+                entry += t.edge_stride[e]
                 if old == -np.inf:
-                    broken[t] -= 1
+                    broken[there] -= 1
                 else:
-                    value[t] -= old
+                    value[there] -= old
                 if new == -np.inf:
-                    broken[t] += 1
+                    broken[there] += 1
                 else:
-                    value[t] += new
+                    value[there] += new
     x[i] = s
     return looked
 
 
 @jit
-def _wake_around(work, i, queue, queued, ends):
+def _wake_around(t, i, queue, queued, ends):
     """Queue the variables that share a factor with i."""
-    scope_start, scope, near_start, near, edge_factor = work[2], work[3], work[6], work[7], work[8]
-    for n in range(near_start[i], near_start[i + 1]):
-        a = edge_factor[near[n]]
-        for e in range(scope_start[a], scope_start[a + 1]):
-            _wake(scope[e], queue, queued, ends)
+    for n in range(t.neighbour_start[i], t.neighbour_start[i + 1]):
+        a = t.edge_factor[t.neighbour_edge[n]]
+        for e in range(t.scope_start[a], t.scope_start[a + 1]):
+            _wake(t.scope[e], queue, queued, ends)
 
 
 @jit
@@ -91,94 +89,67 @@ def _wake(i, queue, queued, ends):
 
 
 @jit
-def _change(work, value, broken, x, i, s, trail, total):
+def _change(t, value, broken, x, i, s, trail, total):
     """Move and remember; `total` holds the change of zeros hit and of the score, the work, and the moves."""
-    here, there = work[5][i] + x[i], work[5][i] + s
+    here, there = t.state_start[i] + x[i], t.state_start[i] + s
     total[0] += broken[there] - broken[here]
     total[1] += value[there] - value[here]
     at = int(total[3])
     trail[at % len(trail), 0], trail[at % len(trail), 1] = i, x[i]
     total[3] += 1
-    total[2] += _move(work, value, broken, x, i, s)
+    total[2] += _move(t, value, broken, x, i, s)
 
 
 @jit
-def _descend(work, value, broken, x, queue, queued, ends, trail, total, tol, most):
+def _descend(t, value, broken, x, queue, queued, ends, trail, total, tol, most):
     """Move queued variables to their best states until none is left that gains, or after `most` moves."""
-    state_start = work[5]
     while ends[0] < ends[1]:
         i = queue[ends[0] % len(queue)]
         ends[0] += 1
         queued[i] = False
         if total[3] >= most:
             continue
-        here = state_start[i] + x[i]
+        here = t.state_start[i] + x[i]
         best = here
-        for s in range(state_start[i], state_start[i + 1]):
+        for s in range(t.state_start[i], t.state_start[i + 1]):
             fewer = broken[s] < broken[best]
             if fewer or (broken[s] == broken[best] and value[s] > value[best] + tol):
                 best = s
         if best != here:
-            _change(work, value, broken, x, i, best - state_start[i], trail, total)
-            _wake_around(work, i, queue, queued, ends)
+            _change(t, value, broken, x, i, best - t.state_start[i], trail, total)
+            _wake_around(t, i, queue, queued, ends)
 
 
 @jit
-def _disturb(work, value, broken, x, movable, count, queue, queued, ends, trail, total):
+def _disturb(t, value, broken, x, movable, count, queue, queued, ends, trail, total):
     """Random states for `count` variables on a random walk; their neighbours are queued before they are."""
-    scope_start, scope, state_start, near_start, near, edge_factor = (
-        work[2],
-        work[3],
-        work[5],
-        work[6],
-        work[7],
-        work[8],
-    )
     i = movable[np.random.randint(len(movable))]
     for _ in range(count):
-        size = state_start[i + 1] - state_start[i]
+        size = t.state_start[i + 1] - t.state_start[i]
         if size > 1:
-            _change(work, value, broken, x, i, (x[i] + 1 + np.random.randint(size - 1)) % size, trail, total)
-        if near_start[i + 1] == near_start[i]:
+            _change(t, value, broken, x, i, (x[i] + 1 + np.random.randint(size - 1)) % size, trail, total)
+        first, degree = t.neighbour_start[i], t.neighbour_start[i + 1] - t.neighbour_start[i]
+        if degree == 0:
             break
-        a = edge_factor[near[near_start[i] + np.random.randint(near_start[i + 1] - near_start[i])]]
-        i = scope[scope_start[a] + np.random.randint(scope_start[a + 1] - scope_start[a])]
+        a = t.edge_factor[t.neighbour_edge[first + np.random.randint(degree)]]
+        i = t.scope[t.scope_start[a] + np.random.randint(t.scope_start[a + 1] - t.scope_start[a])]
     last = int(total[3])
-    for t in range(last):
-        queued[trail[t, 0]] = True
-    for t in range(last):
-        _wake_around(work, trail[t, 0], queue, queued, ends)
-    for t in range(last):
-        queued[trail[t, 0]] = False
-    for t in range(last):
-        _wake(trail[t, 0], queue, queued, ends)
+    for at in range(last):
+        queued[trail[at, 0]] = True
+    for at in range(last):
+        _wake_around(t, trail[at, 0], queue, queued, ends)
+    for at in range(last):
+        queued[trail[at, 0]] = False
+    for at in range(last):
+        _wake(trail[at, 0], queue, queued, ends)
 
 
 @jit
-def search_rounds(
-    log_tables,
-    table_start,
-    scope_start,
-    scope,
-    edge_stride,
-    state_start,
-    near_start,
-    near,
-    edge_factor,
-    x,
-    movable,
-    rounds,
-    effort,
-    largest,
-    tol,
-    seed,
-):
+def search_rounds(t, x, movable, rounds, effort, largest, tol, seed):
     """Descend from `x`, then disturb and descend `rounds` times, undoing what made things worse.
 
     Parameters
     ----------
-    near_start, near, edge_factor
-        Edges around each variable, and the factor of each edge.
     x
         (n,) states; changed in place, never for the worse.
     movable
@@ -198,25 +169,14 @@ def search_rounds(
         Change of the number of zero entries hit, and of the score.
     """
     np.random.seed(seed)
-    work = (
-        log_tables,
-        table_start,
-        scope_start,
-        scope,
-        edge_stride,
-        state_start,
-        near_start,
-        near,
-        edge_factor,
-    )
-    value, broken = local_scores(log_tables, table_start, scope_start, scope, edge_stride, state_start, x)
+    value, broken = local_scores(t, x)
     n = len(x)
     queue, queued, ends = np.empty(n + 1, np.int64), np.zeros(n, np.bool_), np.zeros(2, np.int64)
     trail = np.empty((_LONGEST, 2), np.int64)
     total, gained = np.zeros(4), np.zeros(4)
     for i in np.random.permutation(n):
         _wake(i, queue, queued, ends)
-    _descend(work, value, broken, x, queue, queued, ends, trail, total, tol, np.inf)
+    _descend(t, value, broken, x, queue, queued, ends, trail, total, tol, np.inf)
     gained += total
     spent = total[2]
     for _ in range(rounds if len(movable) else 0):
@@ -224,40 +184,23 @@ def search_rounds(
             break
         total[:] = 0.0
         count = 1 + np.random.randint(largest)
-        _disturb(work, value, broken, x, movable, count, queue, queued, ends, trail, total)
-        _descend(work, value, broken, x, queue, queued, ends, trail, total, tol, _LONGEST)
+        _disturb(t, value, broken, x, movable, count, queue, queued, ends, trail, total)
+        _descend(t, value, broken, x, queue, queued, ends, trail, total, tol, _LONGEST)
         spent += 2 * total[2] + total[3]
         if total[0] > 0 or (total[0] == 0 and total[1] < 0.0):
-            for t in range(int(total[3]) - 1, -1, -1):
-                _move(work, value, broken, x, trail[t, 0], trail[t, 1])
+            for at in range(int(total[3]) - 1, -1, -1):
+                _move(t, value, broken, x, trail[at, 0], trail[at, 1])
         else:
             gained += total
     return int(gained[0]), gained[1]
 
 
 @jit
-def anneal(
-    log_tables,
-    table_start,
-    scope_start,
-    scope,
-    edge_stride,
-    state_start,
-    near_start,
-    near,
-    edge_factor,
-    x,
-    movable,
-    heats,
-    penalty,
-    seed,
-):
+def anneal(t, x, movable, heats, penalty, seed):
     """Redraw one variable after another given the others, once per temperature.
 
     Parameters
     ----------
-    near_start, near, edge_factor
-        Edges around each variable, and the factor of each edge.
     x
         (n,) states; changed in place.
     movable
@@ -270,22 +213,11 @@ def anneal(
         Of the random numbers of this call.
     """
     np.random.seed(seed)
-    work = (
-        log_tables,
-        table_start,
-        scope_start,
-        scope,
-        edge_stride,
-        state_start,
-        near_start,
-        near,
-        edge_factor,
-    )
-    value, broken = local_scores(log_tables, table_start, scope_start, scope, edge_stride, state_start, x)
+    value, broken = local_scores(t, x)
     for heat in heats:
         for _ in range(len(movable)):
             i = movable[np.random.randint(len(movable))]
-            first, size = state_start[i], state_start[i + 1] - state_start[i]
+            first, size = t.state_start[i], t.state_start[i + 1] - t.state_start[i]
             # The largest of the values with Gumbel noise is a draw from their softmax.
             best, chosen = -np.inf, x[i]
             for s in range(size):
@@ -294,4 +226,4 @@ def anneal(
                 if drawn > best:
                     best, chosen = drawn, s
             if chosen != x[i]:
-                _move(work, value, broken, x, i, chosen)
+                _move(t, value, broken, x, i, chosen)

@@ -30,32 +30,58 @@ that some belief excludes is impossible and stays excluded.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from .jit import jit
 
-__all__ = ["beliefs", "descend", "free_energy", "place", "read", "sweeps"]
+__all__ = ["Edges", "beliefs", "descend", "free_energy", "place", "read", "sweeps"]
 
 IMPOSSIBLE = -1.0  # reported instead of a change when a belief has no positive entry
 _RUNAWAY = 1e9  # log messages beyond this have lost the digits that beliefs need
 _TINY = 1e-280  # sums below this may have lost terms: they are repeated with their own maximum
 
 
+class Edges(NamedTuple):
+    """The tables of all regions, and which messages leave and enter them; an edge leads to one child."""
+
+    table_start: np.ndarray  # (regions + 1,)
+    theta: np.ndarray  # all log tables
+    child_start: np.ndarray  # (regions + 1,) first edge that leaves each region
+    child: np.ndarray  # (edges,) region each edge leads to
+    child_map: np.ndarray  # (edges,) where the map from the parent's table to the child's begins
+    in_start: np.ndarray  # (regions + 1,) slices of `in_edge` per region
+    in_edge: np.ndarray  # edges that enter the region or one below it from outside
+    in_map: np.ndarray  # where the map from the region's table to the message begins
+    maps: np.ndarray  # all index maps
+    message_start: np.ndarray  # (edges + 1,)
+
+
 @jit
-def _gather(r, skip, table_start, theta, in_start, in_edge, in_map, maps, message_start, messages, out):
+def _gather(r, skip, g, messages, out):
     """Log belief of region r into `out`, leaving out the message of edge `skip`; returns its size."""
-    first = table_start[r]
-    size = table_start[r + 1] - first
+    first = g.table_start[r]
+    size = g.table_start[r + 1] - first
     for x in range(size):
-        out[x] = theta[first + x]
-    for k in range(in_start[r], in_start[r + 1]):
-        e = in_edge[k]
+        out[x] = g.theta[first + x]
+    for k in range(g.in_start[r], g.in_start[r + 1]):
+        e = g.in_edge[k]
         if e == skip:
             continue
-        at, to = message_start[e], in_map[k]
+        at, to = g.message_start[e], g.in_map[k]
         for x in range(size):
-            out[x] += messages[at + maps[to + x]]
+            out[x] += messages[at + g.maps[to + x]]
     return size
+
+
+@jit
+def _largest(start):
+    """Length of the longest slice, at least 1."""
+    most = 1
+    for r in range(len(start) - 1):
+        most = max(most, start[r + 1] - start[r])
+    return most
 
 
 @jit
@@ -149,37 +175,21 @@ def _distance(messages, at, new, size):
 
 
 @jit
-def _send(
-    p,
-    damping,
-    linear,
-    table_start,
-    theta,
-    child_start,
-    child,
-    child_map,
-    in_start,
-    in_edge,
-    in_map,
-    maps,
-    message_start,
-    messages,
-    work,
-):
+def _send(p, damping, linear, g, messages, work):
     """All messages of region p; the largest change before damping, or IMPOSSIBLE."""
     logs, weights, up, rest = work
-    size = _gather(p, -1, table_start, theta, in_start, in_edge, in_map, maps, message_start, messages, logs)
+    size = _gather(p, -1, g, messages, logs)
     top = _top(logs, size)
     if top == -np.inf:
         return IMPOSSIBLE
     for x in range(size):
         weights[x] = np.exp(logs[x] - top)
     worst = 0.0
-    for e in range(child_start[p], child_start[p + 1]):
-        r, at = child[e], message_start[e]
-        small = table_start[r + 1] - table_start[r]
-        _log_marginal(logs, weights, top, size, child_map[e], maps, small, up)
-        _gather(r, e, table_start, theta, in_start, in_edge, in_map, maps, message_start, messages, rest)
+    for e in range(g.child_start[p], g.child_start[p + 1]):
+        r, at = g.child[e], g.message_start[e]
+        small = g.table_start[r + 1] - g.table_start[r]
+        _log_marginal(logs, weights, top, size, g.child_map[e], g.maps, small, up)
+        _gather(r, e, g, messages, rest)
         for y in range(small):
             up[y] = up[y] - rest[y] if up[y] > -np.inf and rest[y] > -np.inf else -np.inf
         change = _distance(messages, at, up, small)
@@ -201,42 +211,20 @@ def _send(
 
 
 @jit
-def sweeps(
-    orders,
-    damping,
-    linear,
-    table_start,
-    theta,
-    child_start,
-    child,
-    child_map,
-    in_start,
-    in_edge,
-    in_map,
-    maps,
-    message_start,
-    messages,
-    count,
-    tol,
-):
+def sweeps(orders, damping, linear, g, messages, count, tol):
     """Up to `count` sweeps over the rows of `orders` in turn; the largest change in each, before damping.
 
     Stops below `tol`, when a belief has no positive entry (IMPOSSIBLE), or when a message runs away
     (inf; `messages` then holds the values before that sweep).
     """
-    largest = 1
-    for r in range(len(table_start) - 1):
-        largest = max(largest, table_start[r + 1] - table_start[r])
+    largest = _largest(g.table_start)
     work = (np.empty(largest), np.empty(largest), np.empty(largest), np.empty(largest))
     before = np.empty_like(messages)
     changes = np.zeros(count)
     for t in range(count):
         before[:] = messages
         for p in orders[t % len(orders)]:
-            change = _send(
-                p, damping, linear, table_start, theta, child_start, child, child_map, in_start, in_edge,
-                in_map, maps, message_start, messages, work,
-            )  # fmt: skip
+            change = _send(p, damping, linear, g, messages, work)
             if change == IMPOSSIBLE:
                 changes[t] = IMPOSSIBLE
                 return changes[: t + 1]
@@ -256,14 +244,12 @@ def sweeps(
 
 
 @jit
-def beliefs(table_start, theta, in_start, in_edge, in_map, maps, message_start, messages):
+def beliefs(g, messages):
     """Log beliefs of all regions, normalised; a region without a positive entry is all -inf."""
-    found = np.empty(table_start[-1])
-    for r in range(len(table_start) - 1):
-        out = found[table_start[r] : table_start[r + 1]]
-        size = _gather(
-            r, -1, table_start, theta, in_start, in_edge, in_map, maps, message_start, messages, out
-        )
+    found = np.empty(g.table_start[-1])
+    for r in range(len(g.table_start) - 1):
+        out = found[g.table_start[r] : g.table_start[r + 1]]
+        size = _gather(r, -1, g, messages, out)
         _normalise(out, size)
     return found
 
@@ -377,9 +363,7 @@ def descend(
     double loop; with it, tangents move in every pass: a single loop without a guarantee, which often
     settles ten times sooner. Stops below `tol` or when nothing is possible (IMPOSSIBLE).
     """
-    largest, most = 1, 1
-    for r in range(len(table_start) - 1):
-        largest = max(largest, table_start[r + 1] - table_start[r])
+    largest, most = _largest(table_start), 1
     for b in range(len(inner)):
         most = max(most, pair_start[b + 1] - pair_start[b])
     work = (np.empty(largest), np.empty(largest), np.empty((most, largest)))

@@ -1,4 +1,4 @@
-"""Flat tables restricted to some states of their variables, and expanded again.
+"""Flat tables restricted to some states of their variables, and expanded again; the best states of rows.
 
 A graph's tables lie in one array, table a over the variables scope[scope_start[a]:scope_start[a+1]]
 in C order. `keep` has one flag per flat state. Gathering copies the entries whose states are
@@ -11,7 +11,19 @@ import numpy as np
 
 from .jit import jit
 
-__all__ = ["gather_tables", "scatter_tables"]
+__all__ = ["best_states", "gather_tables", "scatter_tables"]
+
+
+@jit
+def best_states(state_start, values):
+    """The state of the largest value of every variable, the first of equal ones; values lie by flat state."""
+    best = np.zeros(len(state_start) - 1, np.int64)
+    for i in range(len(best)):
+        first = state_start[i]
+        for s in range(1, state_start[i + 1] - first):
+            if values[first + s] > values[first + best[i]]:
+                best[i] = s
+    return best
 
 
 def gather_tables(

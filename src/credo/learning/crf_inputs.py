@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from ..core.domain import Discrete
 from ..core.errors import DataError
 from ..core.factor_graph import FactorGraph
-from ..core.variable import Discrete
 from ..models.crf import expanded_features, feature_rows, label_graph
 
 __all__ = ["Graphs", "Labels", "Sequences", "names_of", "parts_of"]

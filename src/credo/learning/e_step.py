@@ -25,9 +25,10 @@ import numpy as np
 
 from ..core.errors import DataError, TooLargeError, UnsupportedError, ZeroProbabilityError
 from ..core.evidence import Evidence
-from ..core.factor_graph import FactorGraph, Memo
+from ..core.factor_graph import FactorGraph
 from ..core.result import Kind
 from ..core.variable import Variables
+from ..core.wiring import Memo
 from ..inference.base import Problem, algorithms
 from ..inference.exact.junction_tree import JunctionTree
 from ..inference.exact.tree import Limits, plan

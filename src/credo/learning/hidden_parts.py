@@ -21,6 +21,7 @@ from functools import cached_property
 import numpy as np
 
 from ..core.factor_graph import FactorGraph
+from ..core.wiring import starts_of
 from ..kernels.expected_counts import count_observed, label_parts
 from .data import MISSING, Observations
 
@@ -35,7 +36,7 @@ def observed_counts(graph: FactorGraph, states: np.ndarray, weights: np.ndarray)
 
     A row counts for a factor if it observes the factor's whole scope.
     """
-    first = _starts(graph.table_size)
+    first = starts_of(graph.table_size)
     counts = np.zeros(int(first[-1]))
     w = graph.wiring
     count_observed(states, weights, w.scope_start, w.scope, w.edge_stride, first[:-1], counts)
@@ -69,7 +70,7 @@ class HiddenParts:
         maker = _Maker(graph, data)
         kind = np.int32 if maker.first[-1] < 2**31 else np.int64
         made = [maker.part(np.flatnonzero(m), rows) for m, rows in zip(members, rows_of, strict=True)]
-        row_start = _starts([len(p.weight) for p in made])
+        row_start = starts_of([len(p.weight) for p in made])
 
         def joined(parts: list[np.ndarray], dtype: type = np.int64) -> np.ndarray:
             return np.concatenate([*parts, np.empty(0, dtype)]).astype(dtype)
@@ -77,16 +78,16 @@ class HiddenParts:
         return cls(
             graph,
             data,
-            _starts([len(p.hidden) for p in made]),
+            starts_of([len(p.hidden) for p in made]),
             joined([p.hidden for p in made]),
-            _starts([len(p.factor) for p in made]),
+            starts_of([len(p.factor) for p in made]),
             joined([p.factor for p in made]),
-            _starts([p.step.size for p in made]),
+            starts_of([p.step.size for p in made]),
             joined([p.step.ravel() for p in made]),
             row_start,
             joined([p.weight for p in made], np.float64),
             joined([p.example for p in made]),
-            _starts([p.base.size for p in made]),
+            starts_of([p.base.size for p in made]),
             joined([p.base.ravel() for p in made], kind),
             joined(rows_of, np.int32),
             joined([p.which + begin for p, begin in zip(made, row_start, strict=False)], np.int32),
@@ -114,7 +115,7 @@ class HiddenParts:
         """Slices of `pair_to` by distinct row of the data."""
         order = np.argsort(self.pair_from, kind="stable")
         counts = np.bincount(self.pair_from, minlength=len(self.data.states))
-        return _starts(counts), self.pair_to[order]
+        return starts_of(counts), self.pair_to[order]
 
     def variables(self, p: int) -> np.ndarray:
         """Hidden variables of a part."""
@@ -162,7 +163,7 @@ class _Maker:
         w = graph.wiring
         self.graph, self.data = graph, data
         self.start, self.around = w.neighbour_start, w.edge_factor[w.neighbour_edge]
-        self.first = _starts(graph.table_size)
+        self.first = starts_of(graph.table_size)
         self.place = np.zeros(len(graph.variables), dtype=np.int64)
 
     def part(self, hidden: np.ndarray, rows: np.ndarray) -> _Part:
@@ -215,7 +216,7 @@ def _find(graph: FactorGraph, data: Observations) -> tuple[np.ndarray, list[np.n
     packed = np.packbits(data.states[incomplete] != MISSING, axis=1)
     _, first, which = np.unique(_bytes_of(packed), return_index=True, return_inverse=True)
     by_pattern = np.argsort(which.ravel(), kind="stable")
-    pattern_start = _starts(np.bincount(which.ravel(), minlength=len(first)))
+    pattern_start = starts_of(np.bincount(which.ravel(), minlength=len(first)))
     known: dict[bytes, int] = {}
     masks, pattern_of, part_of = [], [], []
     for begin in range(0, len(first), _CHUNK):
@@ -249,7 +250,3 @@ def _bytes_of(packed: np.ndarray) -> np.ndarray:
     """Rows of bytes as one value each, which sorts much faster."""
     packed = np.ascontiguousarray(packed)
     return packed.view(np.dtype((np.void, packed.shape[1]))).ravel()
-
-
-def _starts(counts: list[int] | np.ndarray) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

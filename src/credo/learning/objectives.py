@@ -21,8 +21,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..core.errors import DataError
-from ..core.factor_graph import Memo
 from ..core.variable import Variables
+from ..core.wiring import Memo
 from ..kernels.conditionals import gibbs_sweeps, pseudolikelihood
 from .data import MISSING, Observations
 from .expectations import Oracle

@@ -19,6 +19,7 @@ import numpy as np
 
 from ..core.errors import OptionError
 from ..core.factor_graph import FactorGraph
+from ..core.wiring import starts_of
 from ..models.bayes_net import BayesNet
 from ..models.log_linear import LogLinear
 from ..models.mrf import MarkovNet
@@ -93,7 +94,7 @@ def _of_tables(model: MarkovNet | FactorGraph, tie: Any, fixed: tuple[int, ...])
     held = np.zeros(given.n_factors, dtype=bool)
     held[_factors("fixed", fixed, given.n_factors)] = True
     owner = _without(_owners(given, tie), held)
-    size, start = given.table_size, _starts(given.table_size)
+    size, start = given.table_size, starts_of(given.table_size)
     factor = np.repeat(np.arange(given.n_factors), size)
     within = np.arange(int(start[-1])) - start[factor]
     tables = given.log_tables[given.table_start[factor] + within]
@@ -128,7 +129,7 @@ def _rebuilt(model: Any, given: FactorGraph, owner: np.ndarray, tables: np.ndarr
     """A model of the same kind; factors that share weights share storage."""
     kept = np.unique(owner)
     new_start = np.zeros(given.n_factors, dtype=np.int64)
-    new_start[kept] = _starts(given.table_size[kept])[:-1]
+    new_start[kept] = starts_of(given.table_size[kept])[:-1]
     parts = [tables[start[a] : start[a + 1]] for a in kept]
     flat = np.concatenate(parts) if parts else np.empty(0)
     graph = FactorGraph.from_flat(
@@ -181,7 +182,3 @@ def _factors(what: str, members: Any, count: int) -> np.ndarray:
     if len(found) and not (0 <= found.min() and found.max() < count):
         raise OptionError(f"{what}: expected factor positions in [0, {count}), got {found.tolist()!r:.80}")
     return found
-
-
-def _starts(counts: np.ndarray) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from ..core.domain import Discrete
 from ..core.errors import DataError, ModelError
 from ..core.factor_graph import FactorGraph
-from ..core.variable import Discrete, Variables
+from ..core.variable import Variables
 from .mrf import MarkovNet
 
 __all__ = ["CRF", "expanded_features", "feature_rows", "label_graph"]

@@ -18,20 +18,19 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ..core import check
-from ..core.errors import DataError, ModelError, UnsupportedError, ZeroProbabilityError
+from ..core.errors import DataError, UnsupportedError, ZeroProbabilityError
 from ..core.factor_graph import FactorGraph
 from ..core.variable import Variables
-from ..families.base import Emission
 from ..families.categorical import Categorical
 from ..kernels.chains import best_paths, filter_chains, sample_chains
 from ..kernels.scaled_chains import likelihoods, smooth_chains
-from .hmm_parameters import HMMPrior, HMMStatistics, chain_maximise, probability_rows, random_rows
-from .sequences import Sequences, as_sequences
+from .hidden_chain import Domain, HiddenChain
+from .hmm_parameters import HMMPrior, HMMStatistics, random_rows
+from .sequences import Sequences
 
 __all__ = ["HMM", "HMMPrior", "HMMStatistics", "Posterior"]
 
 _ENTRIES = 1 << 23  # numbers per table of one block of sequences; bounds the memory
-Domain = Literal["scaled", "log"]
 
 
 class Posterior(NamedTuple):
@@ -42,7 +41,7 @@ class Posterior(NamedTuple):
     transitions: np.ndarray  # (states, states): expected number of transitions, over all sequences
 
 
-class HMM:
+class HMM(HiddenChain):
     """A hidden Markov model; immutable.
 
     Parameters
@@ -66,48 +65,12 @@ class HMM:
     array([1, 0, 0])
     """
 
-    def __init__(self, start: Any, transition: Any, emission: Emission) -> None:
-        self._start = probability_rows("start", start, 1)
-        self._transition = probability_rows("transition", transition, 2)
-        states = len(self._start)
-        if self._transition.shape != (states, states):
-            raise ModelError(f"transition: expected shape ({states}, {states}), got {self._transition.shape}")
-        if not isinstance(emission, Emission):
-            raise ModelError(f"emission: expected members of a family, got {type(emission).__name__}")
-        if len(emission) != states:
-            raise ModelError(f"emission: expected {states} members, one per state, got {len(emission)}")
-        self._emission = emission
-
-    @property
-    def start(self) -> np.ndarray:
-        """(states,), read-only."""
-        return self._start
-
-    @property
-    def transition(self) -> np.ndarray:
-        """(states, states), read-only."""
-        return self._transition
-
-    @property
-    def emission(self) -> Any:
-        """The family of emissions."""
-        return self._emission
-
-    @property
-    def states(self) -> int:
-        """How many hidden states there are."""
-        return len(self._start)
-
     @property
     def n_parameters(self) -> int:
         """Free numbers; structural zeros of start and transition are not free."""
         start = np.count_nonzero(self._start) - 1
         rows = np.count_nonzero(self._transition) - self.states
         return int(start + rows) + self._emission.n_parameters
-
-    def sequences(self, x: Any, lengths: Any = None, mask: Any = None) -> Sequences:
-        """Data as flat rows; see `models.sequences`. What is read once may be passed again as it is."""
-        return as_sequences(x, lengths, self._emission.rows, mask=mask, hide=self._emission.hide)
 
     def log_likelihoods(
         self, x: Any, lengths: Any = None, *, mask: Any = None, domain: Domain = "scaled"
@@ -120,12 +83,6 @@ class HMM:
             scores = self._emission.log_density(part.rows)
             out[which] = likelihoods(self._start, self._transition, scores, part.start, logs=domain == "log")
         return out
-
-    def log_likelihood(
-        self, x: Any, lengths: Any = None, *, mask: Any = None, domain: Domain = "scaled"
-    ) -> float:
-        """Total log-likelihood of all sequences."""
-        return float(self.log_likelihoods(x, lengths, mask=mask, domain=domain).sum())
 
     def posterior(
         self, x: Any, lengths: Any = None, *, mask: Any = None, domain: Domain = "scaled"
@@ -292,12 +249,7 @@ class HMM:
 
         Zeros of start and transition stay zeros; a state that was never left keeps its row.
         """
-        start, transition = chain_maximise(self, statistics, prior, fixed)
-        emission = self._emission
-        if "emission" not in fixed:
-            own = None if prior is None else prior.emission
-            emission = emission.maximise(statistics.emission, own, floor=floor)
-        return HMM(start, transition, emission)
+        return HMM(*self._maximised(statistics, prior, fixed, floor))
 
     def perturbed(self, x: Any, lengths: Any = None, *, seed: Any = None) -> HMM:
         """A random model of the same shape, at the scale of the data; zeros stay zeros."""

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core import check
 from ..core.errors import ModelError
 from ..families.categorical import Categorical
 from ..families.dirichlet import Dirichlet
 
-__all__ = ["HMMPrior", "HMMStatistics", "chain_maximise", "probability_rows", "random_rows", "renewed"]
+__all__ = ["HMMPrior", "HMMStatistics", "probability_rows", "random_rows", "renewed"]
 
 
 @dataclass(frozen=True)
@@ -66,24 +65,6 @@ def probability_rows(name: str, value: Any, axes: int) -> np.ndarray:
     except ModelError as error:
         raise ModelError(f"{name}: {str(error).split(': ', 1)[1]}") from None
     return found if axes == 2 else found[0]
-
-
-def chain_maximise(
-    model: Any, statistics: Any, prior: HMMPrior | None, fixed: tuple[str, ...]
-) -> tuple[np.ndarray, np.ndarray]:
-    """New start and transition probabilities; zeros stay zeros, unseen rows stay as they are."""
-    for part in fixed:
-        check.one_of("fixed", part, ["start", "transition", "durations", "emission"])
-    start, transition = model.start, model.transition
-    if "start" not in fixed:
-        added = 0.0 if prior is None or prior.start is None else prior.start.natural[0]
-        start = renewed(start[None], statistics.start + added)[0]
-    if "transition" not in fixed:
-        added = 0.0
-        if prior is not None and prior.transition is not None:
-            added = prior.transition.repeat(len(transition)).natural
-        transition = renewed(transition, statistics.transition + added)
-    return start, transition
 
 
 def renewed(old: np.ndarray, counts: np.ndarray) -> np.ndarray:

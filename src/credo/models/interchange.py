@@ -181,7 +181,7 @@ def write_digraph(
     """Make a directed NetworkX graph that `read_digraph` reads back."""
     graph = networkx().DiGraph()
     for v in variables:
-        states = v.size if v.domain.states is None else list(v.states)
+        states = v.size if v.discrete.states is None else list(v.states)
         graph.add_node(v.name, states=states, parents=list(parents[v.name]), table=tables[v.name])
     graph.add_edges_from((p, child) for child, names in parents.items() for p in names)
     return graph

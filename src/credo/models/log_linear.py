@@ -24,6 +24,7 @@ from ..core.errors import ModelError
 from ..core.factor_graph import FactorGraph
 from ..core.result import FactorMarginals, Samples
 from ..core.variable import Variables
+from ..core.wiring import starts_of
 from .state_rows import state_rows
 
 __all__ = ["Feature", "LogLinear"]
@@ -75,10 +76,10 @@ class LogLinear:
         groups = [_Group.of(self._variables, number, f) for number, f in enumerate(features)]
         factor_of, scopes = _distinct_scopes(groups)
         none = np.empty(0, np.int64)
-        self._scope_start = _starts(np.concatenate([none, *(np.full(len(s), s.shape[1]) for s in scopes)]))
+        self._scope_start = starts_of(np.concatenate([none, *(np.full(len(s), s.shape[1]) for s in scopes)]))
         self._scope = np.concatenate([none, *(s.ravel() for s in scopes)])
         sizes = (self._variables.sizes[s].prod(axis=1) for s in scopes)
-        table_start = _starts(np.concatenate([none, *sizes]))
+        table_start = starts_of(np.concatenate([none, *sizes]))
         self._fixed = np.zeros(table_start[-1])
         rows, columns, values = [], [], []
         for group, factors in zip(groups, factor_of, strict=True):
@@ -290,7 +291,3 @@ def _weights(weights: Any) -> np.ndarray:
         raise ModelError(f"weights: expected a vector of finite numbers, got {weights!r:.80}")
     found.flags.writeable = False
     return found
-
-
-def _starts(counts: np.ndarray) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

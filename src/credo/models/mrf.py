@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..core.domain import Discrete
 from ..core.errors import ModelError
 from ..core.factor_graph import FactorGraph
-from ..core.variable import Discrete, Variables
+from ..core.variable import Variables
 
 if TYPE_CHECKING:
     from .log_linear import LogLinear

@@ -22,9 +22,10 @@ from ..core import check
 from ..core.errors import DataError, ModelError, ZeroProbabilityError
 from ..families.base import Emission
 from ..kernels.semi_markov import SegmentSums, best_segments, smooth_segments
+from .hidden_chain import Domain, HiddenChain
 from .hmm import HMM
-from .hmm_parameters import HMMPrior, chain_maximise, probability_rows, random_rows, renewed
-from .sequences import Sequences, as_sequences
+from .hmm_parameters import HMMPrior, probability_rows, random_rows, renewed
+from .sequences import Sequences
 
 __all__ = ["SegmentPosterior", "SemiMarkov", "SemiMarkovStatistics"]
 
@@ -58,7 +59,7 @@ class SemiMarkovStatistics:
         )
 
 
-class SemiMarkov:
+class SemiMarkov(HiddenChain):
     """A hidden semi-Markov model; immutable.
 
     Parameters
@@ -88,24 +89,13 @@ class SemiMarkov:
     def __init__(
         self, start: Any, transition: Any, durations: Any, emission: Emission, *, cut: bool = True
     ) -> None:
-        chain = HMM(start, transition, emission)  # checks these three
-        self._start, self._transition, self._emission = chain.start, chain.transition, emission
+        super().__init__(start, transition, emission)
         self._durations = probability_rows("durations", durations, 2)
-        if len(self._durations) != chain.states:
+        if len(self._durations) != self.states:
             raise ModelError(
-                f"durations: expected {chain.states} rows, one per state, got {len(self._durations)}"
+                f"durations: expected {self.states} rows, one per state, got {len(self._durations)}"
             )
         self.cut = bool(cut)
-
-    @property
-    def start(self) -> np.ndarray:
-        """(states,), read-only."""
-        return self._start
-
-    @property
-    def transition(self) -> np.ndarray:
-        """(states, states), read-only."""
-        return self._transition
 
     @property
     def durations(self) -> np.ndarray:
@@ -113,24 +103,10 @@ class SemiMarkov:
         return self._durations
 
     @property
-    def emission(self) -> Any:
-        """The family of emissions."""
-        return self._emission
-
-    @property
-    def states(self) -> int:
-        """How many hidden states there are."""
-        return len(self._start)
-
-    @property
     def n_parameters(self) -> int:
         """Free numbers; structural zeros are not free."""
         free = sum(int(np.count_nonzero(a)) for a in (self._start, self._transition, self._durations))
         return free - 1 - 2 * self.states + self._emission.n_parameters
-
-    def sequences(self, x: Any, lengths: Any = None, mask: Any = None) -> Sequences:
-        """Data as flat rows; see `models.sequences`."""
-        return as_sequences(x, lengths, self._emission.rows, mask=mask, hide=self._emission.hide)
 
     def to_hmm(self) -> HMM:
         """The same distribution as a hidden Markov model over (state, remaining steps), state first.
@@ -149,26 +125,20 @@ class SemiMarkov:
         emission = self._emission.take(np.repeat(np.arange(states), longest))
         return HMM(start, step.reshape(size, size), emission)
 
-    def _smooth(self, data: Sequences, domain: str = "scaled") -> SegmentSums:
+    def _smooth(self, data: Sequences, domain: Domain = "scaled") -> SegmentSums:
         check.one_of("domain", domain, ["scaled", "log"])
         scores = self._emission.log_density(data.rows)
         parts = (self._start, self._transition, self._durations)
         return smooth_segments(*parts, scores, data.start, cut=self.cut, logs=domain == "log")
 
     def log_likelihoods(
-        self, x: Any, lengths: Any = None, *, mask: Any = None, domain: str = "scaled"
+        self, x: Any, lengths: Any = None, *, mask: Any = None, domain: Domain = "scaled"
     ) -> np.ndarray:
         """Log-likelihood of every sequence, -inf where it is impossible."""
         return self._smooth(self.sequences(x, lengths, mask), domain).log_z
 
-    def log_likelihood(
-        self, x: Any, lengths: Any = None, *, mask: Any = None, domain: str = "scaled"
-    ) -> float:
-        """Total log-likelihood of all sequences."""
-        return float(self.log_likelihoods(x, lengths, mask=mask, domain=domain).sum())
-
     def posterior(
-        self, x: Any, lengths: Any = None, *, mask: Any = None, domain: str = "scaled"
+        self, x: Any, lengths: Any = None, *, mask: Any = None, domain: Domain = "scaled"
     ) -> SegmentPosterior:
         """Forward-backward: marginals of every hidden state, expected moves and durations."""
         data = self.sequences(x, lengths, mask)
@@ -230,16 +200,13 @@ class SemiMarkov:
         floor: float = 0.0,
     ) -> SemiMarkov:
         """The model of the highest expected log-likelihood, or posterior density; see `HMM.maximise`."""
-        start, transition = chain_maximise(self, statistics, prior, fixed)
-        durations, emission = self._durations, self._emission
+        start, transition, emission = self._maximised(statistics, prior, fixed, floor)
+        durations = self._durations
         if "durations" not in fixed:
             counts = statistics.durations
             if prior is not None and prior.durations is not None:
                 counts = counts + prior.durations.repeat(self.states).natural
             durations = renewed(durations, counts)
-        if "emission" not in fixed:
-            own = None if prior is None else prior.emission
-            emission = emission.maximise(statistics.emission, own, floor=floor)
         return SemiMarkov(start, transition, durations, emission, cut=self.cut)
 
     def perturbed(self, x: Any, lengths: Any = None, *, seed: Any = None) -> SemiMarkov:

@@ -12,11 +12,13 @@ from __future__ import annotations
 import numpy as np
 
 from ..core import check
+from ..core.domain import Discrete
 from ..core.errors import ModelError, TooLargeError
 from ..core.factor_graph import FactorGraph
-from ..core.variable import Discrete, Variables
+from ..core.variable import Variables
+from ..core.wiring import starts_of
 from .cliques import clique_positions
-from .graph import UndirectedGraph, primal_graph, starts
+from .graph import UndirectedGraph, primal_graph
 
 __all__ = ["one_factor_per_edge", "to_clique_factors", "to_pairwise", "without_constants"]
 
@@ -44,7 +46,7 @@ def without_constants(graph: FactorGraph) -> FactorGraph:
     new_position = np.cumsum(free) - 1
     return FactorGraph.from_flat(
         small,
-        starts(np.bincount(factor[stays], minlength=graph.n_factors)),
+        starts_of(np.bincount(factor[stays], minlength=graph.n_factors)),
         new_position[graph.scope[stays]],
         graph.log_tables,
         table_start=graph.table_start,
@@ -85,7 +87,7 @@ def one_factor_per_edge(graph: FactorGraph) -> FactorGraph:
     edges = skeleton.edge_positions
     return FactorGraph.from_flat(
         graph.variables,
-        starts(np.repeat([2, 1, 0], [len(edges), len(unary), len(empty)])),
+        starts_of(np.repeat([2, 1, 0], [len(edges), len(unary), len(empty)])),
         np.concatenate([edges.ravel(), alone]),
         np.concatenate([edge_tables, *unary, *empty]),
     )
@@ -108,7 +110,7 @@ def _edge_tables(graph: FactorGraph, skeleton: UndirectedGraph, node: np.ndarray
     """Flat log tables of all edges (lower position first), one after another."""
     sizes, state_start = graph.variables.sizes, graph.variables.state_start
     low, high = skeleton.edge_positions.T
-    start = starts(sizes[low] * sizes[high])
+    start = starts_of(sizes[low] * sizes[high])
     tables = np.zeros(start[-1])
 
     a = np.flatnonzero(np.diff(graph.scope_start) == 2)
@@ -134,7 +136,7 @@ def _edge_tables(graph: FactorGraph, skeleton: UndirectedGraph, node: np.ndarray
 
 def table_entries(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """For tables of these sizes one after another: the table of each entry, and its place in it."""
-    start = starts(sizes)
+    start = starts_of(sizes)
     which = np.repeat(np.arange(len(sizes)), sizes)
     return which, np.arange(start[-1]) - start[which]
 
@@ -184,7 +186,7 @@ def to_pairwise(graph: FactorGraph) -> FactorGraph:
             offset += agree.size
     return FactorGraph.from_flat(
         variables,
-        starts(np.concatenate(counts)),
+        starts_of(np.concatenate(counts)),
         np.concatenate(scopes),
         np.concatenate(tables),
         table_start=np.concatenate(table_starts),
@@ -253,7 +255,7 @@ def to_clique_factors(graph: FactorGraph, *, max_entries: int = 2**26) -> Factor
         tables[c] += graph.log_table(a).transpose(by_clique).reshape(shape)
     return FactorGraph.from_flat(
         graph.variables,
-        starts(np.array([len(clique) for clique in cliques])),
+        starts_of([len(clique) for clique in cliques]),
         np.concatenate([np.array(clique, dtype=np.int64) for clique in cliques]),
         np.concatenate([table.ravel() for table in tables]),
     )

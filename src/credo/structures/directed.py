@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..core.errors import ModelError
-from .graph import Named, UndirectedGraph, join_cliques, networkx, starts
+from ..core.wiring import starts_of
+from .graph import Named, UndirectedGraph, join_cliques, networkx
 
 __all__ = ["DirectedGraph", "Parents", "moralise"]
 
@@ -33,7 +34,7 @@ class DirectedGraph(Named):
         self.owner = np.repeat(np.arange(len(names), dtype=np.int64), np.diff(self.parent_start))
         by_parent = np.argsort(self.parent, kind="stable")
         self.child = self.owner[by_parent]
-        self.child_start = starts(np.bincount(self.parent, minlength=len(names)))
+        self.child_start = starts_of(np.bincount(self.parent, minlength=len(names)))
         self.order = self._topological_order()
 
     @classmethod
@@ -61,7 +62,7 @@ class DirectedGraph(Named):
                 raise ModelError(f"parents of '{child}': expected different names, got {list(mine)}")
             lists.append(len(mine))
             flat.extend(position[name] for name in mine)
-        return cls(names, starts(np.array(lists, dtype=np.int64)), np.array(flat, dtype=np.int64))
+        return cls(names, starts_of(np.array(lists, dtype=np.int64)), np.array(flat, dtype=np.int64))
 
     @classmethod
     def from_networkx(cls, graph: Any) -> DirectedGraph:

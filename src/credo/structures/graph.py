@@ -19,6 +19,7 @@ import numpy as np
 from ..core.errors import MissingExtraError, ModelError
 from ..core.factor_graph import FactorGraph
 from ..core.variable import Variables
+from ..core.wiring import starts_of
 
 __all__ = ["UndirectedGraph", "connected_components", "primal_graph"]
 
@@ -94,7 +95,7 @@ class UndirectedGraph(Named):
         owner, neighbour = np.divmod(key, max(n, 1))
         made = cls.__new__(cls)
         made.names, made.neighbour = names, neighbour
-        made.start = starts(np.bincount(owner, minlength=n))
+        made.start = starts_of(np.bincount(owner, minlength=n))
         made._freeze()
         return made
 
@@ -266,11 +267,6 @@ def _unique(keys: np.ndarray) -> np.ndarray:
     """Sorted distinct values; one in-place sort is several times faster than hashing."""
     keys = np.sort(keys)
     return keys[np.concatenate([[True], keys[1:] != keys[:-1]])] if len(keys) else keys
-
-
-def starts(counts: np.ndarray) -> np.ndarray:
-    """Cumulative sums with a leading zero."""
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
 def _pair(edge: Any) -> tuple[str, str]:

@@ -21,8 +21,8 @@ import numpy as np
 
 from ..core import check
 from ..core.factor_graph import FactorGraph
+from ..core.wiring import starts_of
 from .elimination import EliminationOrder, free_scopes
-from .graph import starts
 from .mini_buckets import MiniBuckets, mini_buckets
 
 __all__ = ["JoinGraph", "join_graph"]
@@ -112,7 +112,7 @@ def _linking_scopes(graph: FactorGraph, order: EliminationOrder) -> tuple[np.nda
     owner = np.repeat(np.arange(len(arity)), arity)
     scope = scope[np.lexsort((order.rank[scope], owner))]
     kept = np.flatnonzero(arity >= 2)
-    return starts(arity[kept]), scope[np.repeat(arity >= 2, arity)], kept
+    return starts_of(arity[kept]), scope[np.repeat(arity >= 2, arity)], kept
 
 
 def _of_factors(graph: FactorGraph, order: EliminationOrder) -> JoinGraph:
@@ -125,7 +125,7 @@ def _of_factors(graph: FactorGraph, order: EliminationOrder) -> JoinGraph:
     number = np.full(len(inside), -1, dtype=np.int64)
     number[kept] = np.arange(len(kept))
     arity = np.diff(start)
-    cluster_start = starts(arity[kept])
+    cluster_start = starts_of(arity[kept])
     cluster = scope[np.repeat(inside == np.arange(len(inside)), arity)]
     home = np.full(graph.n_factors, -1, dtype=np.int64)
     home[factor] = number[inside]
@@ -222,6 +222,6 @@ def _host(k: int, sets: Sequence[frozenset[int]], at: list[list[int]]) -> int:
 
 def _flat(scopes: Sequence[Scope]) -> tuple[np.ndarray, np.ndarray]:
     return (
-        starts(np.array([len(s) for s in scopes], dtype=np.int64)),
+        starts_of([len(s) for s in scopes]),
         np.array([i for s in scopes for i in s], dtype=np.int64),
     )

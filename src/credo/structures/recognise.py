@@ -17,9 +17,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.factor_graph import FactorGraph
+from ..core.wiring import starts_of
 from .cliques import is_chordal
 from .directed import DirectedGraph, Parents, moralise
-from .graph import UndirectedGraph, component_labels, join_cliques, starts
+from .graph import UndirectedGraph, component_labels, join_cliques
 
 __all__ = [
     "bipartition",
@@ -191,7 +192,7 @@ def _free_scopes(graph: FactorGraph) -> tuple[np.ndarray, np.ndarray]:
     """CSR arrays of the factors' scopes without constants."""
     free = _is_free(graph)[graph.scope]
     factor = np.repeat(np.arange(graph.n_factors), np.diff(graph.scope_start))
-    return starts(np.bincount(factor[free], minlength=graph.n_factors)), graph.scope[free]
+    return starts_of(np.bincount(factor[free], minlength=graph.n_factors)), graph.scope[free]
 
 
 def _free_primal(graph: FactorGraph) -> UndirectedGraph:

@@ -28,8 +28,9 @@ import numpy as np
 from ..core import check
 from ..core.errors import MissingExtraError, ModelError, UnsupportedError
 from ..core.factor_graph import FactorGraph
+from ..core.wiring import starts_of
 from .cycles import Loop, loop_basis, loop_edges, star_triangles
-from .graph import UndirectedGraph, connected_components, join_cliques, starts
+from .graph import UndirectedGraph, connected_components, join_cliques
 from .junction_tree import junction_tree
 from .planar import lattice_columns, planar_faces
 from .recognise import is_forest
@@ -204,9 +205,7 @@ def loop_edge_node(graph: FactorGraph, loops: Iterable[Sequence[int]]) -> Region
 def _free_primal(graph: FactorGraph) -> UndirectedGraph:
     scopes = free_scopes(graph)
     flat = np.array([i for scope in scopes for i in scope], dtype=np.int64)
-    return join_cliques(
-        graph.variables.names, starts(np.array([len(s) for s in scopes], dtype=np.int64)), flat
-    )
+    return join_cliques(graph.variables.names, starts_of([len(s) for s in scopes]), flat)
 
 
 def _scopes(graph: FactorGraph) -> list[tuple[int, ...]]:

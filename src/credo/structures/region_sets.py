@@ -12,7 +12,7 @@ from itertools import combinations, pairwise
 import numpy as np
 
 from ..core.factor_graph import FactorGraph
-from .graph import starts
+from ..core.wiring import starts_of
 
 __all__ = ["FactorIndex", "Nodes", "above", "by_variable", "closure", "free_scopes", "maximal", "meets"]
 
@@ -54,7 +54,7 @@ def free_scopes(graph: FactorGraph) -> list[tuple[int, ...]]:
     factor = np.repeat(np.arange(graph.n_factors), np.diff(graph.scope_start))[free[graph.scope]]
     scope = graph.scope[free[graph.scope]]
     order = np.lexsort((scope, factor))
-    bounds = starts(np.bincount(factor, minlength=graph.n_factors)).tolist()
+    bounds = starts_of(np.bincount(factor, minlength=graph.n_factors)).tolist()
     flat = scope[order].tolist()
     return [tuple(flat[i:j]) for i, j in pairwise(bounds)]
 

@@ -34,8 +34,9 @@ import numpy as np
 
 from ..core.errors import ModelError
 from ..core.factor_graph import FactorGraph
+from ..core.wiring import starts_of
 from ..kernels import spanning as kernel
-from .graph import UndirectedGraph, component_labels, starts
+from .graph import UndirectedGraph, component_labels
 
 __all__ = [
     "Forests",
@@ -117,7 +118,7 @@ def uniform_forest(graph: FactorGraph, rng: np.random.Generator) -> np.ndarray:
     end = np.concatenate([i, j])
     slot = np.argsort(end, kind="stable")
     other, edge = np.concatenate([j, i])[slot], np.concatenate([np.arange(len(i))] * 2)[slot]
-    start = starts(np.bincount(end, minlength=n))
+    start = starts_of(np.bincount(end, minlength=n))
     taken = np.ones(graph.n_factors, dtype=bool)
     taken[factor] = kernel.uniform_tree(start, other, edge, component_labels(n, i, j), rng)
     return taken
@@ -320,7 +321,7 @@ def _inverse_entries(factors: Any) -> Any:
     column = np.repeat(np.arange(n), np.diff(lower.indptr))
     strict = lower.indices > column
     row, column = lower.indices[strict].astype(np.int64), column[strict]
-    start = starts(np.bincount(column, minlength=n))
+    start = starts_of(np.bincount(column, minlength=n))
     below, on = kernel.selected_inverse(start, row, lower.data[strict], factors.U.diagonal())
     key = column * n + row
     rank = np.asarray(factors.perm_c, dtype=np.int64)  # diagonal pivots: rows and columns move together

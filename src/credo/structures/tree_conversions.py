@@ -24,9 +24,10 @@ from ..core.factor import to_log
 from ..core.factor_graph import FactorGraph
 from ..core.result import Result
 from ..core.variable import Variables
+from ..core.wiring import starts_of
 from .conversions import table_entries
 from .directed import DirectedGraph, Parents
-from .graph import UndirectedGraph, connected_components, primal_graph, starts
+from .graph import UndirectedGraph, connected_components, primal_graph
 from .recognise import is_directed_tree, is_forest, is_polytree
 
 __all__ = [
@@ -117,7 +118,7 @@ def directed_tree_to_undirected(variables: Any, parents: Parents, tables: Mappin
     arity, size = np.diff(start), np.diff(table_start)
     return FactorGraph.from_flat(
         variables,
-        starts(arity[~absorbed]),
+        starts_of(arity[~absorbed]),
         variables.positions(directed.names)[member[np.repeat(~absorbed, arity)]],
         log_tables[np.repeat(~absorbed, size)],
     )
@@ -161,7 +162,7 @@ def undirected_tree_to_directed(
     child = np.flatnonzero(parent_of >= 0)
     parent = parent_of[child]
     rows, start = _edge_marginals(graph, result, parent, child)
-    row_start = starts(np.repeat(sizes[child], sizes[parent]))
+    row_start = starts_of(np.repeat(sizes[child], sizes[parent]))
     norm = np.repeat(np.add.reduceat(rows, row_start[:-1]) if len(child) else rows, np.diff(row_start))
     rest = 1 / np.repeat(sizes[child], np.diff(start)) if impossible == "uniform" else np.zeros(len(rows))
     rows = np.divide(rows, norm, out=rest, where=norm > 0)
@@ -205,7 +206,7 @@ def tree_from_marginals(graph: FactorGraph, result: Result) -> FactorGraph:
     singles = np.multiply(singles, power, out=np.zeros(len(singles)), where=counts)
     return FactorGraph.from_flat(
         graph.variables,
-        starts(np.repeat([2, 1], [len(low), len(others)])),
+        starts_of(np.repeat([2, 1], [len(low), len(others)])),
         np.concatenate([skeleton.edge_positions.ravel(), others]),
         np.concatenate([pairs, singles]),
     )
@@ -232,7 +233,7 @@ def _checked_tables(
             shape = tuple(shapes[cuts[i] : cuts[i + 1]])
             raise ModelError(f"table of '{name}': expected shape {shape}, got {table.shape}")
         arrays.append(table.ravel())
-    start = starts(np.array([len(table) for table in arrays], dtype=np.int64))
+    start = starts_of([len(table) for table in arrays])
     flat = np.concatenate([np.empty(0), *arrays])
     _check_rows(flat, start, directed, sizes)
     return variables, to_log(flat, "tables"), start
@@ -248,7 +249,7 @@ def _check_rows(flat: np.ndarray, start: np.ndarray, directed: DirectedGraph, si
         return
     rows = np.diff(start) // sizes
     owner = np.repeat(np.arange(len(sizes)), rows)
-    sums = np.add.reduceat(flat, starts(sizes[owner])[:-1])
+    sums = np.add.reduceat(flat, starts_of(sizes[owner])[:-1])
     off = np.flatnonzero(~(np.abs(sums - 1) <= ROW_TOLERANCE))
     if len(off):
         i = int(owner[off[0]])
@@ -291,8 +292,8 @@ def _edge_marginals(
     flipped = (graph.scope[graph.scope_start[factor]] != first)[which]
     place = np.where(flipped, column * sizes[first][which] + row, entry)
     flat = result.factor_marginals.flat  # type: ignore[union-attr]
-    values: np.ndarray = flat[starts(graph.table_size)[factor][which] + place]
-    return values, starts(table_sizes)
+    values: np.ndarray = flat[starts_of(graph.table_size)[factor][which] + place]
+    return values, starts_of(table_sizes)
 
 
 def _orient(skeleton: UndirectedGraph, roots: np.ndarray) -> np.ndarray:

@@ -18,11 +18,12 @@ import numpy as np
 from ...core.evidence import Restriction
 from ...core.factor_graph import FactorGraph
 from ...core.result import Assignment, Estimate, Result, Status
+from ...core.wiring import starts_of
 from ...kernels import decoding, feasible
 from ...kernels import dual_decomposition as kernel
 from ...kernels.message_beliefs import factor_depths
 from ...kernels.support import supported_states
-from ...structures.graph import starts
+from ...kernels.tables import best_states
 from ...structures.recognise import is_forest
 from ..base import Problem
 from ..value import value_of
@@ -159,21 +160,11 @@ class Decomposition:
         if code == feasible.GAVE_UP:
             return None
         allowed = np.where(keep, belief, -np.inf)
-        return self.improve(_argmax(allowed, t.state_start))
+        return self.improve(best_states(t.state_start, allowed))
 
     def original(self, states: np.ndarray) -> np.ndarray:
         """States as indices of the problem's own graph."""
         return self.restriction.expand_indices(states)
-
-
-def _argmax(flat: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """The first position of the largest value in each slice."""
-    if len(start) < 2:
-        return np.empty(0, dtype=np.int64)
-    sizes = np.diff(start)
-    top = np.repeat(np.maximum.reduceat(flat, start[:-1]), sizes)
-    place = np.where(flat == top, np.arange(len(flat)), len(flat))
-    return np.minimum.reduceat(place, start[:-1]) - start[:-1]
 
 
 def _fold(graph: FactorGraph) -> tuple[np.ndarray, float, FactorGraph]:
@@ -185,14 +176,16 @@ def _fold(graph: FactorGraph) -> tuple[np.ndarray, float, FactorGraph]:
     node = np.zeros(int(start[-1]))
     one = np.flatnonzero(arity == 1)
     variable = graph.scope[stays & (arity == 1)[factor]]
-    entry = np.arange(int(sizes[variable].sum())) - np.repeat(starts(sizes[variable])[:-1], sizes[variable])
+    entry = np.arange(int(sizes[variable].sum())) - np.repeat(
+        starts_of(sizes[variable])[:-1], sizes[variable]
+    )
     at = np.repeat(graph.table_start[one], sizes[variable]) + entry
     np.add.at(node, np.repeat(start[variable], sizes[variable]) + entry, graph.log_tables[at])
     constant = float(graph.log_tables[graph.table_start[arity == 0]].sum())
     wide = arity > 1
     kept = FactorGraph.from_flat(
         graph.variables,
-        starts(arity[wide]),
+        starts_of(arity[wide]),
         graph.scope[stays & wide[factor]],
         graph.log_tables,
         table_start=graph.table_start[wide],
@@ -260,9 +253,9 @@ def _merge(graph: FactorGraph) -> FactorGraph:
         moved = graph.log_table(a).transpose([place[int(i)] for i in graph.scope_of(b)])
         sums[b] = sums.get(b, graph.log_table(b)) + moved
     table_start = graph.table_start.copy()
-    table_start[list(sums)] = len(graph.log_tables) + starts(np.array([t.size for t in sums.values()]))[:-1]
+    table_start[list(sums)] = len(graph.log_tables) + starts_of([t.size for t in sums.values()])[:-1]
     stays = np.flatnonzero(home == np.arange(len(home)))
-    start = starts(arity[stays])
+    start = starts_of(arity[stays])
     edges = np.arange(start[-1]) + np.repeat(graph.scope_start[stays] - start[:-1], arity[stays])
     return FactorGraph.from_flat(
         graph.variables,

@@ -17,11 +17,11 @@ from typing import Literal
 
 import numpy as np
 
+from ...core.wiring import products_of, starts_of
 from ...kernels.gdd import AXIS, AXIS_END, EDGE, EDGE_END, INSIDE, MAXIMA, ROOM, ROOT, SIZE, TABLE
 from ...kernels.gdd_tables import add_factors
 from ...structures.colouring import independent_sets
 from ...structures.elimination import EliminationOrder
-from ...structures.graph import starts
 from ...structures.join_graph import JoinGraph, join_graph
 from ...structures.mini_buckets import mini_bucket_order
 from ..base import Problem
@@ -132,16 +132,16 @@ def _plan(problem: Problem, ibound: int, max_table: int) -> Plan:
     axis_variable = np.concatenate([joins.cluster, joins.separator])
     axis_start = np.concatenate([joins.cluster_start, joins.cluster_start[-1] + joins.separator_start[1:]])
     axis_size = sizes[axis_variable]
-    table_start = starts(_products(axis_start, axis_size))
+    table_start = starts_of(products_of(axis_start, axis_size))
     regions = np.stack([table_start[:-1], np.diff(table_start), axis_start[:-1], axis_start[1:]], axis=1)
-    around = starts(np.bincount(joins.edge_separator, minlength=joins.n_separators))
+    around = starts_of(np.bincount(joins.edge_separator, minlength=joins.n_separators))
     separators = np.column_stack([regions[clusters:], around[:-1], around[1:]])
     edges, maps, members = _edges(problem, joins, regions, axis_size)
     single = np.full(len(sizes), -1, dtype=np.int64)
     alone = np.flatnonzero(np.diff(joins.separator_start) == 1)
     single[joins.separator[joins.separator_start[alone]]] = alone
     by_variable = np.argsort(axis_variable, kind="stable")
-    entry_start = starts(np.bincount(axis_variable, minlength=len(sizes)))
+    entry_start = starts_of(np.bincount(axis_variable, minlength=len(sizes)))
     return Plan(
         joins,
         regions,
@@ -182,14 +182,6 @@ def _room(regions: np.ndarray, separators: np.ndarray, edges: np.ndarray, entrie
     return np.cumsum([*pieces, entries, entries])
 
 
-def _products(start: np.ndarray, values: np.ndarray) -> np.ndarray:
-    sizes = np.ones(len(start) - 1, dtype=np.int64)
-    filled = np.flatnonzero(np.diff(start))
-    if len(filled):
-        sizes[filled] = np.multiply.reduceat(values, start[filled])
-    return sizes
-
-
 def _regions_of_factors(problem: Problem, joins: JoinGraph, single: np.ndarray) -> np.ndarray:
     graph = problem.graph
     region = joins.home.copy()
@@ -206,7 +198,7 @@ def _edges(
     """Per edge: where the separator sits in the cluster, and how their entries correspond."""
     s, c = joins.edge_separator, joins.edge_cluster
     arity = np.diff(joins.separator_start)[s]
-    member_start = starts(arity)
+    member_start = starts_of(arity)
     pick = np.arange(member_start[-1]) + np.repeat(joins.separator_start[s] - member_start[:-1], arity)
     members = _axis(joins, np.repeat(c, arity), joins.separator[pick])
     first, end = members[member_start[:-1]], regions[c, AXIS_END]
@@ -216,7 +208,7 @@ def _edges(
     states = regions[joins.n_clusters + s, SIZE]
     map_start, maps = _maps(first, end, axis_size, member_start, members)
     room = np.where(kind == MAXIMA, states, tail)
-    columns = [first, kind, tail, room, map_start, member_start[:-1], starts(states)[:-1], c]
+    columns = [first, kind, tail, room, map_start, member_start[:-1], starts_of(states)[:-1], c]
     return np.column_stack([regions[c], *columns]), maps, members
 
 
@@ -243,7 +235,7 @@ def _maps(
     key[edge, widest + members - begin[edge]] = 1
     shapes, which = np.unique(key, axis=0, return_inverse=True) if edges else (key, np.empty(0, np.int64))
     made = [_map(row[:widest], row[widest:]) for row in shapes]
-    start = starts(np.array([len(m) for m in made], dtype=np.int64))
+    start = starts_of([len(m) for m in made])
     return start[which.ravel()], np.concatenate([*made, np.empty(0, dtype=np.int32)])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...kernels import feasible
+from ...kernels.tables import best_states
 from ..base import Problem
 
 __all__ = ["possible_state"]
@@ -37,7 +38,4 @@ def possible_state(problem: Problem, states: np.ndarray, order: np.ndarray) -> n
         return None
     # Every combination of the kept states is possible: take the wished one of each.
     wish[~keep] = -np.inf
-    start = wiring.state_start
-    owner = np.repeat(np.arange(len(start) - 1), np.diff(start))
-    ranked = np.lexsort((-np.arange(len(wish)), wish, owner))
-    return ranked[start[1:] - 1] - start[:-1]
+    return best_states(wiring.state_start, wish)

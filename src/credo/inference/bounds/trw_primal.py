@@ -30,6 +30,7 @@ import numpy as np
 from ...core import check
 from ...core.factor_graph import FactorGraph
 from ...core.result import Assignment, Estimate, FactorMarginals, Marginals, Result, Status
+from ...kernels.tables import best_states
 from ...structures.spanning_trees import Forests, covering_forests, random_forests
 from ..base import IterativeAlgorithm, Problem, register
 from ..forest import ForestPasses
@@ -217,8 +218,7 @@ class TRWPrimal(IterativeAlgorithm[PrimalState]):
                 factor_marginals=FactorMarginals(graph, tables),
                 trace=found.trace,
             )
-        start = graph.variables.state_start
-        best = np.array([int(value.states[start[i] : start[i + 1]].argmax()) for i in range(len(start) - 1)])
+        best = best_states(graph.variables.state_start, value.states)
         return Result(
             self.name,
             status,

@@ -40,7 +40,7 @@ from ...structures.join_tree import JoinTree
 from ..base import Algorithm, Budget, Problem, register
 from ..messages import engine
 from . import hugin
-from .tree import Climb, Forecast, Limits, climb, forecast, prepare
+from .tree import Climb, Forecast, Limits, climb, forecast, prepare, trace_back
 
 __all__ = ["Forecast", "JunctionTree", "forecast", "solve"]
 
@@ -165,7 +165,7 @@ def _maximisers(problem: Problem, up: Climb) -> Assignment | None:
     if not len(problem.maximised) or not problem.maximises_last:
         return None  # the best states then depend on variables summed later
     states = np.where(heat == 0, 0, -1).astype(np.int64)[None, :]
-    _trace(up, heat, np.empty((1, 0)), states)
+    trace_back(up, heat, np.empty((1, 0)), states)
     return Assignment(problem.graph.variables, states[0])
 
 
@@ -175,27 +175,8 @@ def _samples(problem: Problem, up: Climb, rng: np.random.Generator) -> Samples:
     lonely = up.tree.lonely
     states[:, lonely] = rng.integers(up.tree.sizes[lonely], size=(problem.samples, len(lonely)))
     if len(up.tree.left):
-        _trace(up, problem.temperatures, rng.random((problem.samples, len(up.tree.left))), states)
+        trace_back(up, problem.temperatures, rng.random((problem.samples, len(up.tree.left))), states)
     return Samples(problem.graph.variables, states)
-
-
-def _trace(up: Climb, heat: np.ndarray, uniform: np.ndarray, states: np.ndarray) -> None:
-    tree = up.tree
-    kernel.trace_states(
-        tree.left,
-        tree.right,
-        tree.drop_start,
-        tree.drop,
-        tree.start,
-        tree.axes,
-        tree.offset,
-        tree.sizes,
-        heat,
-        up.logs,
-        up.arena,
-        uniform,
-        states,
-    )
 
 
 def _joint(problem: Problem, up: Climb) -> Result:

@@ -18,13 +18,26 @@ from ...core.evidence import Restriction
 from ...core.factor_graph import FactorGraph
 from ...kernels import join_tree as kernel
 from ...kernels.support import supported_states
-from ...structures.elimination import EliminationOrder, elimination_order
+from ...structures.elimination import EliminationOrder, elimination_order, is_narrow
 from ...structures.join_tree import JoinTree, join_tree
 from ..base import Problem, algorithms
 
-__all__ = ["Climb", "Forecast", "Limits", "Prepared", "climb", "forecast", "plan", "prepare", "prune"]
+__all__ = [
+    "Climb",
+    "Forecast",
+    "Limits",
+    "Prepared",
+    "climb",
+    "forecast",
+    "may_fit",
+    "plan",
+    "prepare",
+    "prune",
+    "trace_back",
+]
 
 _PRUNE_FROM = 2.0**20  # operations from which looking for impossible states pays
+_ZEROS = 15.0  # log2 of what dropping impossible states may gain
 _HOPELESS = 45.0  # log2 of a table no machine holds; the tree is not even laid out
 
 
@@ -140,6 +153,11 @@ def forecast(model: object, *, levels: np.ndarray | None = None) -> Forecast:
     return plan(Problem(graph, np.ones(n), flat), (), 1.0)[0]
 
 
+def may_fit(problem: Problem, log2_operations: float) -> bool:
+    """Whether planning is worth its time; that of wide models takes long."""
+    return is_narrow(problem.graph, log2_operations + _ZEROS, levels=problem.levels)
+
+
 @dataclass(frozen=True)
 class Prepared:
     """A problem after dropping impossible states where that pays, with its plan."""
@@ -212,3 +230,23 @@ def climb(problem: Problem, tree: JoinTree, *, logs: bool = False, arena: np.nda
         raise problem.contradiction()
     free = (heat[tree.lonely] * np.log(tree.sizes[tree.lonely])).sum()
     return Climb(tree, arena, logs, float(scale[tree.roots].sum() + free))
+
+
+def trace_back(up: Climb, heat: np.ndarray, uniform: np.ndarray, states: np.ndarray) -> None:
+    """Write the best states, or samples where the heat is positive; a row of `uniform` and `states` each."""
+    tree = up.tree
+    kernel.trace_states(
+        tree.left,
+        tree.right,
+        tree.drop_start,
+        tree.drop,
+        tree.start,
+        tree.axes,
+        tree.offset,
+        tree.sizes,
+        heat,
+        up.logs,
+        up.arena,
+        uniform,
+        states,
+    )

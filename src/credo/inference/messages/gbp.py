@@ -219,27 +219,11 @@ class _Messages(IterativeAlgorithm[GBPState]):
     def advance(
         self, problem: Problem, state: GBPState, count: int, tol: float
     ) -> tuple[GBPState, np.ndarray]:
-        plan, count = self.plan, min(count, _CHUNK)
+        count = min(count, _CHUNK)
         messages = state.messages.copy()
         orders = self._orders(state, count)
-        changes = kernel.sweeps(
-            orders,
-            self.damping,
-            self.linear,
-            plan.table_start,
-            self.tables.theta,
-            plan.child_start,
-            plan.child,
-            plan.child_map,
-            plan.in_start,
-            plan.in_edge,
-            plan.in_map,
-            plan.maps,
-            plan.message_start,
-            messages,
-            count,
-            tol,
-        )
+        edges = self.tables.edges
+        changes = kernel.sweeps(orders, self.damping, self.linear, edges, messages, count, tol)
         if changes[-1] == kernel.IMPOSSIBLE:
             raise problem.contradiction()
         return GBPState(messages, state.turn + len(changes), state.rng), changes
@@ -255,19 +239,7 @@ class _Messages(IterativeAlgorithm[GBPState]):
         return np.ascontiguousarray(down if self.schedule == "top-down" else down[::-1])[None, :]
 
     def log_beliefs(self, state: GBPState) -> np.ndarray:
-        plan = self.plan
-        return np.asarray(
-            kernel.beliefs(
-                plan.table_start,
-                self.tables.theta,
-                plan.in_start,
-                plan.in_edge,
-                plan.in_map,
-                plan.maps,
-                plan.message_start,
-                state.messages,
-            )
-        )
+        return np.asarray(kernel.beliefs(self.tables.edges, state.messages))
 
     def first_beliefs(self) -> np.ndarray:
         """What the regions believe before any message."""

@@ -31,7 +31,8 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import UnsupportedError
-from ...core.factor_graph import FactorGraph, ShapeGroup
+from ...core.factor_graph import FactorGraph
+from ...core.wiring import ShapeGroup
 
 __all__ = ["Influence", "influence", "interaction_strengths"]
 

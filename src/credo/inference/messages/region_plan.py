@@ -16,8 +16,8 @@ import numpy as np
 from ...core.errors import TooLargeError
 from ...core.factor_graph import FactorGraph
 from ...core.result import Estimate, FactorMarginals, Marginals, Result, Status
+from ...core.wiring import starts_of
 from ...kernels import regions as kernel
-from ...structures.graph import starts
 from ...structures.region_builders import region_graph
 from ...structures.regions import RegionGraph
 from ..base import Problem
@@ -50,7 +50,7 @@ class RegionPlan:
                 f"gbp: the region tables need {entries.sum():.3g} entries, more than {_MOST_ENTRIES}; "
                 "use smaller regions"
             )
-        self.table_start = starts(entries.astype(np.int64))
+        self.table_start = starts_of(entries.astype(np.int64))
         self.counting = regions.counting
         self._known: dict[Any, int] = {}
         self._maps: list[np.ndarray] = []
@@ -92,12 +92,12 @@ class RegionPlan:
         regions = self.regions
         number = {edge: e for e, edge in enumerate(regions.edges)}  # sorted by parent
         parents = np.array([p for p, _ in regions.edges], dtype=np.int64)
-        self.child_start = starts(np.bincount(parents, minlength=len(regions)))
+        self.child_start = starts_of(np.bincount(parents, minlength=len(regions)))
         self.child = np.array([r for _, r in regions.edges], dtype=np.int64)
         self.child_map = np.array([self._onto(p, r) for p, r in regions.edges], dtype=np.int64)
-        self.message_start = starts(np.diff(self.table_start)[self.child])
+        self.message_start = starts_of(np.diff(self.table_start)[self.child])
         entering = [regions.entering(r) for r in range(len(regions))]
-        self.in_start = starts(np.array([len(edges) for edges in entering], dtype=np.int64))
+        self.in_start = starts_of([len(edges) for edges in entering])
         self.in_edge = np.array([number[e] for edges in entering for e in edges], dtype=np.int64)
         self.in_map = np.array(
             [self._onto(r, j) for r, edges in enumerate(entering) for _, j in edges], dtype=np.int64
@@ -143,10 +143,10 @@ class RegionPlan:
         sizes = np.repeat(np.diff(self.table_start)[inner], counts)
         return (
             inner,
-            starts(counts),
+            starts_of(counts),
             np.array([a for roots in above for a in roots], dtype=np.int64),
             np.array(maps, dtype=np.int64),
-            starts(sizes),
+            starts_of(sizes),
         )
 
     @cached_property
@@ -249,7 +249,9 @@ class RegionTables:
         kernel.read(
             variable, variable_map, plan.maps, plan.table_start, logs, graph.variables.state_start, marginals
         )
-        kernel.read(factor, factor_map, plan.maps, plan.table_start, logs, starts(graph.table_size), tables)
+        kernel.read(
+            factor, factor_map, plan.maps, plan.table_start, logs, starts_of(graph.table_size), tables
+        )
         return Result(
             name,
             status,

@@ -37,6 +37,7 @@ import numpy as np
 from ...core import check
 from ...core.factor_graph import FactorGraph
 from ...core.result import Assignment, Estimate, Result, Status
+from ...kernels.tables import best_states
 from ...kernels.trees import reweighted_bound
 from ...structures.spanning_trees import appearance, given_forests, random_forests, spanning_forest
 from ..base import IterativeAlgorithm, Problem, register
@@ -198,7 +199,7 @@ class TRW(IterativeAlgorithm[TRWState]):
         answer: dict[str, Any] = {"marginals": found.marginals, "factor_marginals": found.factor_marginals}
         value = Estimate(found.log_z, "estimate")
         if not problem.is_sum:
-            states = _decode(problem.graph, found.log_beliefs)
+            states = best_states(problem.graph.variables.state_start, found.log_beliefs)
             score = value_of(problem, states)
             answer = {"assignment": Assignment(problem.graph.variables, states), "score": score}
             value = Estimate(score.value, "lower")
@@ -253,10 +254,3 @@ def _entropies(p: np.ndarray, start: np.ndarray) -> np.ndarray:
     """Entropy of each slice."""
     terms = -p * np.log(np.where(p > 0, p, 1.0))
     return np.add.reduceat(terms, start[:-1]) if len(start) > 1 else np.empty(0)
-
-
-def _decode(graph: FactorGraph, logs: np.ndarray) -> np.ndarray:
-    """The best state of every variable by its own belief, ties to the lowest index."""
-    start = graph.variables.state_start
-    best = [int(logs[start[i] : start[i + 1]].argmax()) for i in range(len(start) - 1)]
-    return np.array(best, dtype=np.int64)

@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.factor_graph import FactorGraph, Memo
+from ...core.factor_graph import FactorGraph
+from ...core.wiring import Memo
 from ..messages.region_plan import RegionPlan, RegionTables, plan_of
 
 __all__ = ["Bucket", "RegionSystem", "system_of"]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...core.factor_graph import FactorGraph
+from ...core.wiring import starts_of
 from ...kernels import and_or_plan as plan_kernel
 from ...kernels.and_or_nodes import Memory, Plan
 from ...kernels.mini_buckets import link_strides
@@ -63,8 +62,8 @@ def make_plan(problem: Problem, passes: BucketPasses, tables: Tables) -> Plan | 
         place=place,
         walk=walk,
         span=span,
-        state_start=_starts(sizes),
-        keep_start=_starts(keep_size)[:-1],
+        state_start=starts_of(sizes),
+        keep_start=starts_of(keep_size)[:-1],
         context_start=context[0],
         context=context[1],
         cached=cached,
@@ -122,10 +121,6 @@ def make_memory(plan: Plan, cache: int) -> Memory:
     )
 
 
-def _starts(counts: Any) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-
-
 def _depths(parent: np.ndarray, order: np.ndarray) -> np.ndarray:
     depth = np.zeros(len(parent), dtype=np.int64)
     for i in order[::-1].tolist():
@@ -155,7 +150,7 @@ def _contexts(
     for wanted in (context, axis):
         mine, member = owner[wanted], clique[wanted]
         by = np.lexsort((rank[member], mine))
-        found.append((_starts(np.bincount(mine, minlength=n + 1)), member[by]))
+        found.append((starts_of(np.bincount(mine, minlength=n + 1)), member[by]))
     return found[0], found[1]
 
 
@@ -163,7 +158,7 @@ def _children(parent: np.ndarray, is_sum: np.ndarray, alive: np.ndarray) -> tupl
     """Children of every variable: summed ones first, then small subtrees before large ones."""
     n = len(alive)
     inside = np.flatnonzero(alive)
-    bare = _starts(np.bincount(parent[inside], minlength=n + 1))
+    bare = starts_of(np.bincount(parent[inside], minlength=n + 1))
     by_parent = inside[np.argsort(parent[inside], kind="stable")]
     _, span = plan_kernel.preorder(bare, by_parent, n)
     by = np.lexsort((span[inside], ~is_sum[inside], parent[inside]))
@@ -222,10 +217,10 @@ def _sums(
     )
     factor = np.argsort(home, kind="stable")
     return {
-        "sum_start": _starts(size // np.maximum(sizes, 1)),
+        "sum_start": starts_of(size // np.maximum(sizes, 1)),
         "link_start": link_start,
         "link": link,
-        "factor_start": _starts(np.bincount(home, minlength=n + 1)),
+        "factor_start": starts_of(np.bincount(home, minlength=n + 1)),
         "factor": factor.astype(np.int64),
         "along_start": along_start,
         "along": along,

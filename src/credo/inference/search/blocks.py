@@ -14,11 +14,10 @@ from ...core.evidence import Restriction
 from ...core.factor_graph import FactorGraph
 from ...core.variable import Variables
 from ...kernels import blocks as kernel
-from ...kernels import join_tree as tree_kernel
 from ...structures.elimination import elimination_order, free_primal_graph
 from ...structures.join_tree import join_tree
 from ..base import Problem
-from ..exact.tree import climb
+from ..exact.tree import climb, trace_back
 
 __all__ = ["Blocks"]
 
@@ -93,21 +92,7 @@ class Blocks:
         except ZeroProbabilityError:
             return None
         found = np.zeros((1, len(local)), dtype=np.int64)
-        tree_kernel.trace_states(
-            tree.left,
-            tree.right,
-            tree.drop_start,
-            tree.drop,
-            tree.start,
-            tree.axes,
-            tree.offset,
-            tree.sizes,
-            small.temperatures,
-            up.logs,
-            up.arena,
-            np.empty((1, 0)),
-            found,
-        )
+        trace_back(up, small.temperatures, np.empty((1, 0)), found)
         moved = states.copy()
         mine = free[local] & self._maximised[local]
         moved[local[mine]] = found[0][mine]

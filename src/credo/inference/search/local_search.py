@@ -27,7 +27,9 @@ from ...core.progress import Progress
 from ...core.result import Assignment, Estimate, Result, Status
 from ...kernels import feasible
 from ...kernels import local_search as kernel
+from ...kernels.tables import best_states
 from ..base import Algorithm, Budget, Problem, register
+from ..bounds.decomposition import terms_of
 from ..value import value_of
 from .blocks import Blocks
 
@@ -247,28 +249,13 @@ class StateSearch:
         hottest = 10 ** rng.uniform(-2, 0)
         heats = typical * np.geomspace(hottest, _COOLING * hottest, self._sweeps)
         self._sweeps = min(self._sweeps + _SWEEPS, 32 * _SWEEPS)
-        moved = self.best.copy()
-        w = graph.wiring
+        moved, terms = self.best.copy(), terms_of(graph)
         some = max(1, int(_EFFORT / max(len(graph.scope), 1) / 4))
         for first in range(0, len(heats), some):
             if _is_over(budget, clock):
                 return False
-            kernel.anneal(
-                graph.log_tables,
-                w.table_start,
-                w.scope_start,
-                w.scope,
-                w.edge_stride,
-                w.state_start,
-                w.neighbour_start,
-                w.neighbour_edge,
-                w.edge_factor,
-                moved,
-                self._blocks.movable,
-                heats[first : first + some],
-                penalty,
-                int(rng.integers(2**31)),
-            )
+            heat, seed = heats[first : first + some], int(rng.integers(2**31))
+            kernel.anneal(terms, moved, self._blocks.movable, heat, penalty, seed)
         return self.propose(descend(graph, moved, rng))
 
     def _block(self) -> bool:
@@ -286,7 +273,7 @@ class StateSearch:
     def result(self, name: str, status: Status) -> Result:
         """The best states, and what is known about the maximum."""
         kind = "exact" if self.proven and self.score.kind == "exact" else "lower"
-        if self.proven and self.score.value == -np.inf:
+        if self.proven and self.score.value == -np.inf and self.score.kind == "exact":
             raise self._problem.contradiction()
         states = np.where(self._problem.temperatures == 0, self.best, -1)
         return Result(
@@ -312,20 +299,12 @@ def descend(
     graph: FactorGraph, states: np.ndarray, rng: np.random.Generator, rounds: int | None = None
 ) -> np.ndarray:
     """States of all variables at least as good as the given ones, by moves of single variables."""
-    w, tables = graph.wiring, graph.log_tables
+    tables = graph.log_tables
     moved = states.copy()
-    movable = np.flatnonzero(w.sizes > 1)
+    movable = np.flatnonzero(graph.variables.sizes > 1)
     entry = float(np.abs(tables, where=np.isfinite(tables), out=np.zeros_like(tables)).max(initial=0.0))
     kernel.search_rounds(
-        tables,
-        w.table_start,
-        w.scope_start,
-        w.scope,
-        w.edge_stride,
-        w.state_start,
-        w.neighbour_start,
-        w.neighbour_edge,
-        w.edge_factor,
+        terms_of(graph),
         moved,
         movable,
         min(16 + 4 * len(movable), _ROUNDS) if rounds is None else rounds,
@@ -358,11 +337,7 @@ def first_states(problem: Problem, rng: np.random.Generator) -> np.ndarray:
         )
         if code == feasible.IMPOSSIBLE:
             raise problem.contradiction()
-    shown = np.where(keep, score, -np.inf)
-    top = np.maximum.reduceat(shown, w.state_start[:-1])
-    owner = np.repeat(np.arange(len(w.sizes)), w.sizes)
-    hit = np.flatnonzero(shown == top[owner])
-    return (hit[np.searchsorted(owner[hit], np.arange(len(w.sizes)))] - w.state_start[:-1]).astype(np.int64)
+    return best_states(w.state_start, np.where(keep, score, -np.inf))
 
 
 def by_messages(

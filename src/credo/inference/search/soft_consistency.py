@@ -34,7 +34,7 @@ from ...kernels import soft_consistency as kernel
 from ...kernels.soft_consistency_nodes import NODES, OPEN, SEEN, OpenNodes, compact, fresh_tree
 from ...kernels.soft_consistency_root import assignment_cost, decode, descend, sweep
 from ...kernels.soft_consistency_search import fresh_stack, search
-from ..base import Algorithm, Budget, Problem, register
+from ..base import Budget, Problem, ResumableAlgorithm, register
 from ..value import value_of
 from .local_search import improve
 from .soft_network import Part, Reduced, reduce_graph
@@ -52,7 +52,7 @@ _LOCAL = 4  # iterations of the first local search, before the branching; later 
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class SoftConsistency(Algorithm):
+class SoftConsistency(ResumableAlgorithm["_Run"]):
     """Branch and bound with soft local consistency: exact MAP for wide models with structure in their tables.
 
     A step of the budget is about 0.2 s of search. `tol` is the gap at which the run ends.
@@ -77,13 +77,13 @@ class SoftConsistency(Algorithm):
             return "it searches for the best states; use elimination for joints and samples"
         return None
 
-    def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
-        """Sweeps, local search, then branching until proven, the budget is used up, or Ctrl-C."""
-        clock = time.perf_counter()
-        return self.resume(problem, _Run(problem, self, rng), budget, clock)
+    def start(self, problem: Problem, rng: np.random.Generator) -> _Run:
+        """All parts of the problem, nothing searched."""
+        return _Run(problem, self, rng)
 
-    def resume(self, problem: Problem, run: _Run, budget: Budget, clock: float | None = None) -> Result:
-        """Go on with the search of an earlier run, its result's `state`."""
+    def resume(self, problem: Problem, state: _Run, budget: Budget, clock: float | None = None) -> Result:
+        """Sweeps, local search, then branching until proven, the budget is used up, or Ctrl-C."""
+        run = state  # changed as it goes
         clock = time.perf_counter() if clock is None else clock
         bounds: list[float] = []
         scores: list[float] = []

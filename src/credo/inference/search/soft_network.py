@@ -16,6 +16,7 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
 from ...core.factor_graph import FactorGraph
+from ...core.wiring import starts_of
 from ...kernels.soft_consistency import Network
 
 __all__ = ["Part", "Reduced", "reduce_graph"]
@@ -238,19 +239,15 @@ def _part(pool: _Pool, members: list[int], keys: list[tuple[int, ...]]) -> Part:
     tables = [np.ascontiguousarray(pool.tables[key]) for key in keys]
     stride = np.array([s // 8 for t in tables for s in t.strides], dtype=np.int64)
     net = Network(
-        state_start=_starts(sizes),
-        scope_start=_starts(arity),
+        state_start=starts_of(sizes),
+        scope_start=starts_of(arity),
         scope=scope,
         stride=stride,
         factor=np.repeat(np.arange(len(keys), dtype=np.int64), arity),
-        edge_start=_starts(sizes[scope]),
-        around_start=_starts(np.bincount(scope, minlength=len(members))),
+        edge_start=starts_of(sizes[scope]),
+        around_start=starts_of(np.bincount(scope, minlength=len(members))),
         around=np.argsort(scope, kind="stable").astype(np.int64),
-        table_start=_starts(np.array([t.size for t in tables]))[:-1],
+        table_start=starts_of([t.size for t in tables])[:-1],
         tables=np.concatenate([t.ravel() for t in tables]),
     )
     return Part(here, net, np.concatenate([pool.unary[i] for i in members]))
-
-
-def _starts(counts: np.ndarray) -> np.ndarray:
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]).astype(np.int64)

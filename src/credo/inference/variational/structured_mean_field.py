@@ -32,6 +32,7 @@ from ...core.errors import OptionError
 from ...core.factor_graph import FactorGraph
 from ...core.result import FactorMarginals, Marginals, Result
 from ...core.variable import Variables
+from ...core.wiring import starts_of
 from ..base import Algorithm, Budget, Problem, register
 from ..exact.junction_tree import solve
 from ..exact.tree import Limits
@@ -152,7 +153,7 @@ def _forest_labels(graph: FactorGraph) -> np.ndarray:
     # A one-state variable closes no loop, nor does a second factor over the same variables.
     counts = (w.sizes[w.scope] > 1) & _first_of_scope(graph)[w.edge_factor]
     around = w.neighbour_edge[counts[w.neighbour_edge]]
-    start = _starts(np.bincount(w.scope[around], minlength=len(w.sizes)))
+    start = starts_of(np.bincount(w.scope[around], minlength=len(w.sizes)))
     return forest_blocks(np.arange(len(w.sizes)), w.scope_start, start, w.edge_factor[around])
 
 
@@ -216,7 +217,7 @@ class _Parts:
         piece_stride = np.empty(len(by_piece), dtype=np.int64)
         piece_stride[by_piece] = pieces.wiring.edge_stride
         clusters = _clusters(pieces, label, cluster, cut)
-        start = _starts(pieces.table_size)
+        start = starts_of(pieces.table_size)
         return cls(graph, pieces, clusters, factor, start, edge_piece, piece_stride, leads)
 
     def start(self, beliefs: np.ndarray) -> StructuredState:
@@ -257,7 +258,7 @@ class _Parts:
             self.edge_piece,
             self.piece_stride,
             self.leads,
-            _starts(w.table_size),
+            starts_of(w.table_size),
             w.scope_start,
             w.scope,
             w.edge_stride,
@@ -300,7 +301,7 @@ def _piece_graph(
     """The pieces as a graph of their own; uncut factors keep their tables, the others get zeros."""
     logs = np.concatenate([[0.0], np.cumsum(np.log2(graph.variables.sizes[scope]))])
     size = np.rint(np.exp2(np.diff(logs[scope_start]))).astype(np.int64)
-    start = _starts(size)
+    start = starts_of(size)
     tables = np.zeros(start[-1])
     for p in np.flatnonzero(~cut):
         tables[start[p] : start[p + 1]] = graph.log_table(int(factor[p])).ravel()
@@ -315,7 +316,7 @@ def _clusters(
     members = np.argsort(label, kind="stable")
     count = int(label.max(initial=-1)) + 1
     member_start, piece_start = (np.searchsorted(x, np.arange(count + 1)) for x in (label[members], owner))
-    table_start = _starts(pieces.table_size)
+    table_start = starts_of(pieces.table_size)
     local = np.empty(len(label), dtype=np.int64)
     found = []
     for c in range(count):
@@ -332,7 +333,3 @@ def _clusters(
         crossing = low + np.flatnonzero(cut[low:high])
         found.append(_Cluster(graph, states, int(table_start[low]), int(table_start[high]), crossing))
     return tuple(found)
-
-
-def _starts(counts: np.ndarray) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)

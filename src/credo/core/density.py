@@ -1,0 +1,258 @@
+"""Factors on real and simplex variables, alone or together with discrete ones.
+
+    GaussianFactor   log f(x) = g + h'x - x'Jx / 2                 (canonical form; J need not be invertible)
+    DensityFactor    log f(x) = function(x_1, ..., x_k, *parameters)   (any function that works on arrays)
+
+Only the product of all factors of a model has to be integrable: a single factor may be constant, or grow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .domain import Real, Simplex
+from .errors import ModelError
+from .factor import Factor, check_scope
+from .variable import Variable
+
+__all__ = ["DensityFactor", "GaussianFactor", "Sliced", "double_precision", "namespace", "quadratic"]
+
+
+def namespace(*arrays: Any) -> Any:
+    """`jax.numpy` if one of the arrays is JAX's, otherwise NumPy: for functions that serve both."""
+    jax = sys.modules.get("jax")
+    if jax is not None and any(isinstance(array, jax.Array) for array in arrays):
+        return jax.numpy
+    return np
+
+
+def double_precision() -> Any:
+    """A scope in which JAX computes in float64; nothing if JAX is not loaded."""
+    jax = sys.modules.get("jax")
+    return contextlib.nullcontext() if jax is None else jax.enable_x64(True)
+
+
+def quadratic(*arguments: Any) -> Any:
+    """The form g + h'x - x'Jx / 2 of the numbers before the last three arguments, which are J, h and g."""
+    *x, J, h, g = arguments
+    total: Any = g
+    for i, xi in enumerate(x):
+        total = total + xi * (h[i] - 0.5 * J[i, i] * xi)
+        for j in range(i + 1, len(x)):
+            total = total - J[i, j] * xi * x[j]
+    return total
+
+
+class GaussianFactor(Factor):
+    """A Gaussian potential in canonical form, exp(g + h'x - x'Jx / 2).
+
+    Parameters
+    ----------
+    scope
+        Real variables.
+    precision
+        The symmetric matrix J, (k, k); any symmetric matrix, zeros included.
+    shift
+        The vector h, (k,).
+    constant
+        The number g.
+
+    Examples
+    --------
+    >>> from credo import GaussianFactor, Real, Variable
+    >>> x = Variable("x", Real())
+    >>> GaussianFactor.from_moments([x], [1.0], [[4.0]]).log_value({"x": 1.0}).__round__(4)
+    -1.6121
+    """
+
+    def __init__(
+        self, scope: Iterable[Variable], precision: Any, shift: Any = 0.0, constant: float = 0.0
+    ) -> None:
+        self.scope = tuple(scope)
+        where = check_scope(self.scope)
+        for v in self.scope:
+            if not isinstance(v.domain, Real):
+                raise ModelError(
+                    f"{where}: a Gaussian factor takes real variables, '{v.name}' is {v.domain!r}"
+                )
+        k = len(self.scope)
+        self.precision = _finite(where, "precision", precision, (k, k))
+        self.shift = _finite(where, "shift", np.broadcast_to(np.asarray(shift, float), (k,)), (k,))
+        self.constant = float(_finite(where, "constant", constant, ()))
+        if not np.allclose(self.precision, self.precision.T):
+            raise ModelError(f"{where}: the precision must be symmetric, got\n{self.precision}")
+
+    @classmethod
+    def from_moments(cls, scope: Iterable[Variable], mean: Any, covariance: Any) -> GaussianFactor:
+        """The normalised density with this mean and covariance."""
+        scope = tuple(scope)
+        where = check_scope(scope)
+        k = len(scope)
+        mean = _finite(where, "mean", mean, (k,))
+        covariance = _finite(where, "covariance", covariance, (k, k))
+        if not np.allclose(covariance, covariance.T) or np.linalg.eigvalsh(covariance).min(initial=1.0) <= 0:
+            raise ModelError(
+                f"{where}: the covariance must be symmetric and positive definite, got\n{covariance}"
+            )
+        J = np.linalg.inv(covariance)
+        J = (J + J.T) / 2
+        h = J @ mean
+        g = -0.5 * (mean @ h + np.linalg.slogdet(2 * np.pi * covariance)[1])
+        return cls(scope, J, h, g)
+
+    @classmethod
+    def linear(
+        cls, child: Variable, parents: Iterable[Variable], weights: Any, variance: float, bias: float = 0.0
+    ) -> GaussianFactor:
+        """The conditional density p(child | parents) = N(child; weights' parents + bias, variance)."""
+        scope = (child, *parents)
+        where = check_scope(scope)
+        if not variance > 0:
+            raise ModelError(f"{where}: the variance must be positive, got {variance!r}")
+        a = np.concatenate([[1.0], -_finite(where, "weights", weights, (len(scope) - 1,))])
+        J = np.outer(a, a) / variance
+        g = -0.5 * (bias**2 / variance + np.log(2 * np.pi * variance))
+        return cls(scope, J, a * bias / variance, g)
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The quadratic form."""
+        return quadratic
+
+    @property
+    def parameters(self) -> tuple[np.ndarray, ...]:
+        """J, h and g."""
+        return self.precision, self.shift, np.asarray(self.constant)
+
+    def condition(self, evidence: Mapping[str, Any]) -> GaussianFactor:
+        """The factor with the observed variables of its scope fixed and removed."""
+        seen = np.array([v.name in evidence for v in self.scope], dtype=bool)
+        x = np.array([v.value(evidence[v.name]) for v in self.scope if v.name in evidence])
+        J, h = self.precision, self.shift
+        g = self.constant + h[seen] @ x - 0.5 * x @ J[np.ix_(seen, seen)] @ x
+        free = [v for v in self.scope if v.name not in evidence]
+        return GaussianFactor(free, J[np.ix_(~seen, ~seen)], h[~seen] - J[np.ix_(~seen, seen)] @ x, float(g))
+
+    def __repr__(self) -> str:
+        return f"GaussianFactor({list(self.names)})"
+
+
+@dataclass(frozen=True)
+class Sliced:
+    """A function with some of its first arguments given among the parameters instead."""
+
+    function: Callable[..., Any]
+    seen: tuple[bool, ...]  # which arguments are given, one flag per variable of the original scope
+
+    def __call__(self, *arguments: Any) -> Any:
+        """The free values, then the observed ones, then the parameters."""
+        n_free = len(self.seen) - sum(self.seen)
+        free, given = iter(arguments[:n_free]), iter(arguments[n_free : len(self.seen)])
+        values = [next(given) if seen else next(free) for seen in self.seen]
+        return self.function(*values, *arguments[len(self.seen) :])
+
+
+class DensityFactor(Factor):
+    """A factor given by a function of arrays that returns log-potentials.
+
+    Parameters
+    ----------
+    scope
+        Variables of any domain.
+    function
+        Called with one array per variable, then with the parameters; arrays are broadcast against each
+        other, and the result has their common shape. State indices for discrete variables, numbers for
+        real ones, coordinates on the last axis for simplex ones. Written with operators and
+        `jax.numpy` (or `credo.core.density.namespace`) it is compiled, otherwise it is called back.
+    parameters
+        Arrays. Many factors of one function that differ in their parameters are evaluated in one call;
+        give the same function object to all of them.
+
+    Examples
+    --------
+    >>> from credo import DensityFactor, Real, Variable
+    >>> def pull(x, y, strength):
+    ...     return -strength * abs(x - y)
+    >>> DensityFactor([Variable("x", Real()), Variable("y", Real())], pull, 2.0).log_value({"x": 1, "y": 3})
+    -4.0
+    """
+
+    def __init__(self, scope: Iterable[Variable], function: Callable[..., Any], *parameters: Any) -> None:
+        self.scope = tuple(scope)
+        where = check_scope(self.scope)
+        if not callable(function):
+            raise ModelError(f"{where}: expected a function of arrays, got {function!r:.80}")
+        self._function = function
+        self._parameters = tuple(_parameter(where, p) for p in parameters)
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The function it was made from."""
+        return self._function
+
+    @property
+    def parameters(self) -> tuple[np.ndarray, ...]:
+        """The parameters of this factor."""
+        return self._parameters
+
+    def log_values(self, *columns: Any) -> np.ndarray:
+        """Log-potentials of many joint states, checked: numbers below +inf, of the common shape."""
+        columns = tuple(np.asarray(c) for c in columns)
+        with double_precision():
+            values = np.asarray(self._function(*columns, *self._parameters), dtype=np.float64)
+        inner = [
+            c.shape[:-1] if isinstance(v.domain, Simplex) else c.shape
+            for c, v in zip(columns, self.scope, strict=True)
+        ]
+        expected = np.broadcast_shapes(*inner)
+        where = f"factor over {list(self.names)}"
+        if values.shape != expected:
+            raise ModelError(
+                f"{where}: its function must return one log-potential per joint state, shape {expected}, "
+                f"got shape {values.shape}"
+            )
+        if not (values < np.inf).all():
+            bad = values[~(values < np.inf)].flat[0]
+            raise ModelError(f"{where}: log-potentials must be numbers below inf, got {bad}")
+        return values
+
+    def condition(self, evidence: Mapping[str, Any]) -> DensityFactor:
+        """The factor with the observed variables of its scope fixed and removed."""
+        seen = tuple(v.name in evidence for v in self.scope)
+        if not any(seen):
+            return self
+        given = [v.value(evidence[v.name]) for v in self.scope if v.name in evidence]
+        free = [v for v in self.scope if v.name not in evidence]
+        return DensityFactor(free, Sliced(self._function, seen), *given, *self._parameters)
+
+    def __repr__(self) -> str:
+        name = getattr(self._function, "__name__", type(self._function).__name__)
+        return f"DensityFactor({list(self.names)}, {name})"
+
+
+def _parameter(where: str, value: Any) -> np.ndarray:
+    """Whole numbers stay whole, because an observed state is an index into a table."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        raise ModelError(f"{where}: a parameter must be an array of numbers, got {value!r:.80}")
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise ModelError(f"{where}: a parameter is NaN")
+    return array.astype(np.float64 if array.dtype.kind == "f" else np.int64)
+
+
+def _finite(where: str, what: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ModelError(f"{where}: {what} must be numbers, got {value!r:.80}") from None
+    if array.shape != shape:
+        raise ModelError(f"{where}: {what} must have shape {shape}, got {array.shape}")
+    if not np.isfinite(array).all():
+        raise ModelError(f"{where}: {what} must be finite, got {array}")
+    return array

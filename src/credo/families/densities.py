@@ -1,0 +1,219 @@
+"""Densities of one variable as answers: mixtures, tables on a grid, weighted particles.
+
+MixtureDensity            sum_m w_m N(x; mu_m, sigma_m^2)
+DirichletMixtureDensity   sum_m w_m Dir(x; alpha_m)
+GridDensity               linear between points, zero outside
+ParticleDensity           weighted points, smoothed by Gaussian kernels where a density is asked for
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..core.belief import Density
+from ..core.errors import QueryError
+
+__all__ = ["DirichletMixtureDensity", "GridDensity", "MixtureDensity", "ParticleDensity"]
+
+_LOG_2PI = float(np.log(2 * np.pi))
+_CLIMBS = 200  # most steps from a component to the nearest mode
+_STILL = 1e-10  # the step, in standard deviations, at which a climb has arrived
+
+
+@dataclass(frozen=True, repr=False)
+class MixtureDensity(Density):
+    """A mixture of Gaussians; one component is a Gaussian."""
+
+    weights: np.ndarray  # (components,) sum to 1
+    means: np.ndarray  # (components,)
+    sds: np.ndarray  # (components,)
+
+    @property
+    def mean(self) -> float:
+        """The mean."""
+        return float(self.weights @ self.means)
+
+    @property
+    def variance(self) -> float:
+        """The variance."""
+        return float(self.weights @ (self.sds**2 + (self.means - self.mean) ** 2))
+
+    @cached_property
+    def mode(self) -> float:
+        """The highest point, found by climbing from every component."""
+        x = np.array(self.means, dtype=np.float64)
+        precision = 1 / self.sds**2
+        for _ in range(_CLIMBS):  # mean shift: each step raises the density
+            share = np.exp(self._terms(x) - self._terms(x).max(axis=1, keepdims=True)) * precision
+            new = share @ self.means / share.sum(axis=1)
+            if (np.abs(new - x) <= _STILL * self.sds).all():
+                break
+            x = new
+        return float(x[np.argmax(self.log_density(x))])
+
+    def _terms(self, x: np.ndarray) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            gap = (x[..., None] - self.means) / self.sds
+            return np.log(self.weights) - 0.5 * gap**2 - np.log(self.sds) - 0.5 * _LOG_2PI
+
+    def log_density(self, x: Any) -> np.ndarray:
+        """Log density at points."""
+        terms = self._terms(np.asarray(x, dtype=np.float64))
+        return np.logaddexp.reduce(terms, axis=-1)
+
+    def sample(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        """Independent draws."""
+        part = rng.choice(len(self.weights), size=count, p=self.weights)
+        return self.means[part] + self.sds[part] * rng.standard_normal(count)
+
+    def __repr__(self) -> str:
+        return f"MixtureDensity({len(self.weights)} components, {self.mean:.4g} +- {self.sd:.4g})"
+
+
+@dataclass(frozen=True, repr=False)
+class DirichletMixtureDensity(Density):
+    """A mixture of Dirichlet densities on one simplex."""
+
+    weights: np.ndarray  # (components,) sum to 1
+    concentrations: np.ndarray  # (components, width)
+
+    @property
+    def mean(self) -> np.ndarray:
+        """The mean."""
+        return self.weights @ self._means
+
+    @property
+    def _means(self) -> np.ndarray:
+        return self.concentrations / self.concentrations.sum(axis=1, keepdims=True)
+
+    @property
+    def variance(self) -> np.ndarray:
+        """The variance of every coordinate."""
+        total = self.concentrations.sum(axis=1, keepdims=True)
+        spread = self._means * (1 - self._means) / (total + 1)
+        return self.weights @ (spread + (self._means - self.mean) ** 2)
+
+    @property
+    def mode(self) -> np.ndarray:
+        """The best of the modes of the components, which exist where all concentrations exceed 1."""
+        inner = (self.concentrations > 1).all(axis=1)
+        if not inner.any():
+            raise QueryError("no component has a mode inside the simplex (a concentration is at most 1)")
+        alpha = self.concentrations[inner]
+        points = (alpha - 1) / (alpha - 1).sum(axis=1, keepdims=True)
+        return points[np.argmax(self.log_density(points))]
+
+    def log_density(self, x: Any) -> np.ndarray:
+        """Log density at points."""
+        from scipy.special import gammaln, xlogy
+
+        x = np.asarray(x, dtype=np.float64)[..., None, :]
+        alpha = self.concentrations
+        norm = gammaln(alpha.sum(axis=1)) - gammaln(alpha).sum(axis=1)
+        with np.errstate(divide="ignore"):
+            terms = np.log(self.weights) + norm + xlogy(alpha - 1, x).sum(axis=-1)
+        return np.logaddexp.reduce(terms, axis=-1)
+
+    def sample(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        """Independent draws."""
+        part = rng.choice(len(self.weights), size=count, p=self.weights)
+        gamma = rng.standard_gamma(self.concentrations[part])
+        return gamma / gamma.sum(axis=1, keepdims=True)
+
+    def __repr__(self) -> str:
+        return f"DirichletMixtureDensity({len(self.weights)} components)"
+
+
+@dataclass(frozen=True, repr=False)
+class GridDensity(Density):
+    """Values on rising points, linear between them and zero outside; made to integrate to one."""
+
+    points: np.ndarray  # (count,) rising
+    values: np.ndarray  # (count,) densities
+
+    @classmethod
+    def of(cls, points: np.ndarray, log_values: np.ndarray) -> GridDensity:
+        """Normalise values given by their logarithms."""
+        weight = np.exp(log_values - log_values.max())
+        return cls(points, weight / np.trapezoid(weight, points))
+
+    def _expect(self, values: np.ndarray) -> float:
+        return float(np.trapezoid(values * self.values, self.points))
+
+    @property
+    def mean(self) -> float:
+        """The mean."""
+        return self._expect(self.points)
+
+    @property
+    def variance(self) -> float:
+        """The variance."""
+        return self._expect((self.points - self.mean) ** 2)
+
+    @property
+    def mode(self) -> float:
+        """The point with the highest value."""
+        return float(self.points[np.argmax(self.values)])
+
+    def log_density(self, x: Any) -> np.ndarray:
+        """Log density at points."""
+        with np.errstate(divide="ignore"):
+            return np.log(np.interp(x, self.points, self.values, left=0.0, right=0.0))
+
+    def sample(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        """Independent draws, uniform within the piece between two points."""
+        mass = 0.5 * (self.values[1:] + self.values[:-1]) * np.diff(self.points)
+        piece = rng.choice(len(mass), size=count, p=mass / mass.sum())
+        return self.points[piece] + rng.random(count) * np.diff(self.points)[piece]
+
+    def __repr__(self) -> str:
+        return f"GridDensity({len(self.points)} points, {self.mean:.4g} +- {self.sd:.4g})"
+
+
+@dataclass(frozen=True, repr=False)
+class ParticleDensity(Density):
+    """Weighted points of a real variable."""
+
+    particles: np.ndarray  # (count,)
+    weights: np.ndarray  # (count,) sum to 1
+
+    @property
+    def mean(self) -> float:
+        """The mean."""
+        return float(self.weights @ self.particles)
+
+    @property
+    def variance(self) -> float:
+        """The variance."""
+        return float(self.weights @ (self.particles - self.mean) ** 2)
+
+    @cached_property
+    def smooth(self) -> MixtureDensity:
+        """Gaussian kernels on the particles, with Silverman's bandwidth for the effective sample size."""
+        effective = 1 / float(self.weights @ self.weights)
+        order = np.argsort(self.particles)
+        cumulative = np.cumsum(self.weights[order])
+        low, high = np.interp([0.25, 0.75], cumulative, self.particles[order])
+        spread = [s for s in (float(np.sqrt(self.variance)), (high - low) / 1.349) if s > 0]
+        width = 0.9 * min(spread, default=1e-6) * effective**-0.2
+        return MixtureDensity(self.weights, self.particles, np.full(len(self.particles), width))
+
+    @property
+    def mode(self) -> float:
+        """The particle where the smoothed density is highest."""
+        return float(self.particles[np.argmax(self.smooth.log_density(self.particles))])
+
+    def log_density(self, x: Any) -> np.ndarray:
+        """Log of the smoothed density at points."""
+        return self.smooth.log_density(x)
+
+    def sample(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        """Particles drawn by their weights."""
+        return rng.choice(self.particles, size=count, p=self.weights)
+
+    def __repr__(self) -> str:
+        return f"ParticleDensity({len(self.particles)} particles, {self.mean:.4g} +- {self.sd:.4g})"

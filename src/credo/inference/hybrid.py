@@ -1,0 +1,109 @@
+"""Questions about graphs whose variables may be continuous.
+
+A `HybridProblem` is what algorithms with `hybrid = True` read. They treat graphs of tables too, so that one
+method can be compared on discrete, continuous and mixed models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from ..core.errors import QueryError, UnsupportedError, ZeroProbabilityError
+from ..core.factor_graph import FactorGraph
+from ..core.hybrid_evidence import HybridEvidence
+from ..core.hybrid_graph import HybridGraph
+from ..core.result import Result
+from .base import Algorithm, Budget, algorithms
+from .running import run_algorithm
+
+__all__ = ["HybridProblem", "HybridQuestion"]
+
+
+@dataclass(frozen=True)
+class HybridProblem:
+    """A conditioned graph and the question asked about it; positions index `graph.variables`."""
+
+    graph: HybridGraph  # of the variables that were not observed
+    maximise: tuple[int, ...] = ()  # positions; all of them for MAP
+    samples: int = 0  # how many joint samples are asked for
+    has_evidence: bool = False  # whether anything was observed; decides the wording of a refusal
+    warm: Any = None  # state of an earlier run, to start from
+
+    @property
+    def is_sum(self) -> bool:
+        """Whether nothing is maximised."""
+        return not self.maximise
+
+    @property
+    def is_max(self) -> bool:
+        """Whether everything is maximised."""
+        return bool(self.maximise) and len(self.maximise) == len(self.graph.variables)
+
+    def contradiction(self) -> ZeroProbabilityError:
+        """The error to raise when no configuration has positive weight."""
+        subject = "the evidence has" if self.has_evidence else "every configuration has"
+        return ZeroProbabilityError(f"{subject} weight zero under this model; check values and factors")
+
+
+@dataclass(frozen=True)
+class HybridQuestion:
+    """A model with evidence: it poses problems about the unobserved variables, completes the answers."""
+
+    original: HybridGraph  # as given
+    graph: HybridGraph  # of the unobserved variables
+    evidence: HybridEvidence  # checked
+
+    @classmethod
+    def of(cls, graph: FactorGraph | HybridGraph, evidence: Mapping[str, Any] | None) -> HybridQuestion:
+        """Check the evidence and condition the graph on it."""
+        original = HybridGraph.of(graph)
+        checked = HybridEvidence.of(original.variables, evidence)
+        return cls(original, checked.apply(original), checked)
+
+    def problem(
+        self, maximise: Literal["all"] | Iterable[str] = (), *, samples: int = 0, warm: Any = None
+    ) -> HybridProblem:
+        """What is asked, checked; observed variables among the maximised ones are maximised already."""
+        names = self.original.variables.names if maximise == "all" else maximise
+        if isinstance(names, str):
+            raise QueryError(f"maximise: expected 'all' or a list of names, got {names!r}")
+        free = [n for n in names if self.original.variables.names[self.original.variables.position(n)]
+                not in self.evidence.values]  # fmt: skip
+        positions = tuple(sorted({int(i) for i in self.graph.variables.positions(free)}))
+        return HybridProblem(self.graph, positions, samples, not self.evidence.is_empty, warm)
+
+    def ask(
+        self,
+        problem: HybridProblem,
+        method: str | Algorithm | None,
+        budget: Budget,
+        *,
+        seed: int | None,
+        strict: bool,
+    ) -> Result:
+        """Run a method, say how it went, and add the observed variables to its answer."""
+        notes: tuple[str, ...] = ()
+        if method is None:
+            from .choose import choose_hybrid
+
+            algorithm, note = choose_hybrid(problem)
+            notes = (note,)
+        else:
+            algorithm = algorithms.resolve(method)
+        self._refuse_discrete(algorithm)
+        result = run_algorithm(algorithm, problem, budget, np.random.default_rng(seed), notes, strict=strict)
+        return self.evidence.complete(result)
+
+    def _refuse_discrete(self, algorithm: Any) -> None:
+        if getattr(algorithm, "hybrid", False):
+            return
+        names = [v.name for v in self.original.variables if not v.is_discrete]
+        able = [name for name in algorithms.names() if algorithms.get(name).hybrid]
+        raise UnsupportedError(
+            f"{getattr(algorithm, 'name', algorithm)} cannot treat this problem: it works on discrete "
+            f"variables, and {names[:3]} {'are' if len(names) > 1 else 'is'} continuous; use one of {able}"
+        )

@@ -1,0 +1,142 @@
+"""The factors of a hybrid graph as functions that JAX compiles.
+
+A group of factors is evaluated in one call: every column and every parameter has the factors on its first
+axis, and `log_values(columns, parameters)` has them too. A function that JAX cannot trace (one written
+with NumPy) is called back from the compiled program; it then needs no derivative, and has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..core.domain import Discrete, Real, Simplex
+from ..core.errors import ModelError
+from ..core.hybrid_graph import FactorGroup, HybridGraph
+from ..nn.arrays import precision
+from ..nn.compiled import Compiled
+
+__all__ = ["evaluate", "group_function", "is_traceable", "refuse_bad_values"]
+
+
+def group_function(group: FactorGroup) -> Callable[[Any, Any], Any]:
+    """The log-potentials of all factors of a group, `f(columns, parameters)`, for use inside JAX programs.
+
+    `columns` is a tuple with one array per variable of the scope, (count, ...), a simplex variable with its
+    coordinates on the last axis; `parameters` is `group.parameters`. The result has the common shape. The
+    same group gives the same function object, so that programs can be filed under it.
+    """
+    widths = tuple(isinstance(d, Simplex) for d in group.domains)
+    make = _traced if is_traceable(group) else _called_back
+    return make(group.function, widths)
+
+
+def is_traceable(group: FactorGroup) -> bool:
+    """Whether JAX can compile, and differentiate, the function of a group."""
+    shapes = tuple(p.shape[1:] for p in group.parameters)
+    kinds = tuple(p.dtype.str for p in group.parameters)
+    try:
+        return _is_traceable(group.function, group.domains, shapes, kinds)
+    except TypeError:  # a function that cannot be hashed
+        return _is_traceable.__wrapped__(group.function, group.domains, shapes, kinds)
+
+
+@lru_cache(maxsize=1024)
+def _is_traceable(function: Any, domains: Any, shapes: Any, kinds: Any) -> bool:
+    shape: Any = jax.ShapeDtypeStruct
+    with precision(double=True):
+        columns = [_like(d, shape) for d in domains]
+        parameters = [shape(s, np.dtype(k)) for s, k in zip(shapes, kinds, strict=True)]
+        try:
+            jax.eval_shape(function, *columns, *parameters)
+        except (TypeError, AttributeError):  # JAX's tracer errors are type errors
+            return False
+    return True
+
+
+def _like(domain: Any, shape: Any) -> Any:
+    if isinstance(domain, Discrete):
+        return shape((3,), np.dtype(np.int64))
+    return shape((3,) if isinstance(domain, Real) else (3, domain.width), np.dtype(np.float64))
+
+
+@lru_cache(maxsize=1024)
+def _traced(function: Callable[..., Any], widths: tuple[bool, ...]) -> Callable[[Any, Any], Any]:
+    def values(columns: Any, parameters: Any) -> Any:
+        def one(own: Any, numbers: Any) -> Any:
+            return jnp.broadcast_to(function(*own, *numbers), _common(own, widths))
+
+        return jax.vmap(one)(tuple(columns), tuple(parameters))
+
+    return values
+
+
+@lru_cache(maxsize=1024)
+def _called_back(function: Callable[..., Any], widths: tuple[bool, ...]) -> Callable[[Any, Any], Any]:
+    def host(columns: Any, parameters: Any) -> np.ndarray:
+        columns, parameters = jax.tree.map(np.asarray, (columns, parameters))
+        count = len(jax.tree.leaves((columns, parameters))[0])
+        rows = [function(*(c[a] for c in columns), *(p[a] for p in parameters)) for a in range(count)]
+        shape = (count, *_common([c[0] for c in columns], widths))
+        return np.broadcast_to(np.stack(rows).reshape(count, *np.shape(rows[0])), shape).astype(np.float64)
+
+    struct: Any = jax.ShapeDtypeStruct
+
+    def values(columns: Any, parameters: Any) -> Any:
+        leaves = jax.tree.leaves((columns, parameters))
+        count = leaves[0].shape[0]
+        inner = _common([struct(c.shape[1:], c.dtype) for c in columns], widths)
+        kind = jnp.result_type(float)
+        shape = struct((count, *inner), kind)
+        return jax.pure_callback(
+            lambda *a: host(*a).astype(kind),
+            shape,
+            tuple(columns),
+            tuple(parameters),
+            vmap_method="sequential",
+        )
+
+    return values
+
+
+def _common(columns: Any, widths: tuple[bool, ...]) -> tuple[int, ...]:
+    """The shape of the result: columns broadcast, without the coordinates of simplex variables."""
+    shapes = (c.shape[:-1] if wide else c.shape for c, wide in zip(columns, widths, strict=True))
+    return np.broadcast_shapes(*shapes)
+
+
+_PROGRAM = Compiled(lambda columns, parameters, function: function(columns, parameters))
+
+
+def evaluate(graph: HybridGraph, group: FactorGroup, columns: Any) -> np.ndarray:
+    """Log-potentials of a group at given columns as a NumPy array in double precision, checked.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import credo
+    >>> from credo.inference.potentials import evaluate
+    >>> graph = credo.GaussianNet([[2.0, 0.5], [0.5, 1.0]], [1.0, 0.0]).to_factor_graph()
+    >>> pair = next(g for g in graph.groups if g.scopes.shape[1] == 2)
+    >>> evaluate(graph, pair, (np.array([[1.0, 2.0]]), np.array([[3.0, 3.0]]))).round(3).tolist()
+    [[-1.5, -3.0]]
+    """
+    with precision(double=True):
+        values = np.asarray(_PROGRAM(tuple(columns), group.parameters, function=group_function(group)))
+    refuse_bad_values(graph, group, values)
+    return values
+
+
+def refuse_bad_values(graph: HybridGraph, group: FactorGroup, values: np.ndarray) -> None:
+    """Raise an error that names the factor if a log-potential is NaN or +inf."""
+    if (values < np.inf).all():
+        return
+    row = int(np.flatnonzero(~(values < np.inf).reshape(len(values), -1).all(axis=1))[0])
+    bad = values[row][~(values[row] < np.inf)].flat[0]
+    factor = graph.factors[int(group.factors[row])]
+    raise ModelError(f"factor over {list(factor.names)}: log-potentials must be numbers below inf, got {bad}")

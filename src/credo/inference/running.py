@@ -1,0 +1,45 @@
+"""Running an algorithm on a problem: its refusals, its clock, its warnings."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import ConvergenceError, ConvergenceWarning, OptionError, UnsupportedError
+from ..core.registry import describe
+from ..core.result import Result
+from .base import Algorithm, Budget
+
+__all__ = ["run_algorithm"]
+
+
+def run_algorithm(
+    algorithm: Any,
+    problem: Any,
+    budget: Budget,
+    rng: np.random.Generator,
+    notes: tuple[str, ...] = (),
+    *,
+    strict: bool,
+) -> Result:
+    """The answer of a run; a run that did not end well warns, or raises if `strict`."""
+    if not isinstance(algorithm, Algorithm):
+        raise OptionError(f"method: expected a name or an Algorithm, got {algorithm!r}")
+    reason = algorithm.why_not(problem)
+    if reason is not None:
+        raise UnsupportedError(f"{algorithm.name} cannot treat this problem: {reason}")
+    if problem.warm is not None and not algorithm.warm_starts:
+        raise UnsupportedError(f"{algorithm.name} cannot start from an earlier result; leave out warm_start")
+    clock = time.perf_counter()
+    result = algorithm.run(problem, budget, rng)
+    seconds = time.perf_counter() - clock
+    if not result.status.is_success:
+        sentence = f"{algorithm.name}: {result.status.advice}"
+        if strict:
+            raise ConvergenceError(sentence)
+        warnings.warn(sentence, ConvergenceWarning, stacklevel=4)
+    return replace(result, algorithm=describe(algorithm), seconds=seconds, notes=(*notes, *result.notes))

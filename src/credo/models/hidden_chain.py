@@ -1,0 +1,90 @@
+"""What models of a chain of hidden states that emit rows of data share: their parts, data and updates."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, Literal
+
+import numpy as np
+
+from ..core import check
+from ..core.errors import ModelError
+from ..families.base import Emission
+from .hmm_parameters import HMMPrior, probability_rows, renewed
+from .sequences import Sequences, as_sequences
+
+__all__ = ["Domain", "HiddenChain"]
+
+Domain = Literal["scaled", "log"]
+
+
+class HiddenChain(abc.ABC):
+    """First states, moves between states, and a family with one member per state; immutable."""
+
+    def __init__(self, start: Any, transition: Any, emission: Emission) -> None:
+        self._start = probability_rows("start", start, 1)
+        self._transition = probability_rows("transition", transition, 2)
+        states = len(self._start)
+        if self._transition.shape != (states, states):
+            raise ModelError(f"transition: expected shape ({states}, {states}), got {self._transition.shape}")
+        if not isinstance(emission, Emission):
+            raise ModelError(f"emission: expected members of a family, got {type(emission).__name__}")
+        if len(emission) != states:
+            raise ModelError(f"emission: expected {states} members, one per state, got {len(emission)}")
+        self._emission = emission
+
+    @property
+    def start(self) -> np.ndarray:
+        """(states,), read-only."""
+        return self._start
+
+    @property
+    def transition(self) -> np.ndarray:
+        """(states, states), read-only."""
+        return self._transition
+
+    @property
+    def emission(self) -> Any:
+        """The family of emissions."""
+        return self._emission
+
+    @property
+    def states(self) -> int:
+        """How many hidden states there are."""
+        return len(self._start)
+
+    def sequences(self, x: Any, lengths: Any = None, mask: Any = None) -> Sequences:
+        """Data as flat rows; see `models.sequences`. What is read once may be passed again as it is."""
+        return as_sequences(x, lengths, self._emission.rows, mask=mask, hide=self._emission.hide)
+
+    @abc.abstractmethod
+    def log_likelihoods(
+        self, x: Any, lengths: Any = None, *, mask: Any = None, domain: Domain = "scaled"
+    ) -> np.ndarray:
+        """Log-likelihood of every sequence, -inf where it is impossible."""
+
+    def log_likelihood(
+        self, x: Any, lengths: Any = None, *, mask: Any = None, domain: Domain = "scaled"
+    ) -> float:
+        """Total log-likelihood of all sequences."""
+        return float(self.log_likelihoods(x, lengths, mask=mask, domain=domain).sum())
+
+    def _maximised(
+        self, statistics: Any, prior: HMMPrior | None, fixed: tuple[str, ...], floor: float
+    ) -> tuple[np.ndarray, np.ndarray, Any]:
+        """New start, transition and emission; zeros stay zeros, unseen rows stay as they are."""
+        for part in fixed:
+            check.one_of("fixed", part, ["start", "transition", "durations", "emission"])
+        start, transition, emission = self._start, self._transition, self._emission
+        if "start" not in fixed:
+            added = 0.0 if prior is None or prior.start is None else prior.start.natural[0]
+            start = renewed(start[None], statistics.start + added)[0]
+        if "transition" not in fixed:
+            added = 0.0
+            if prior is not None and prior.transition is not None:
+                added = prior.transition.repeat(len(transition)).natural
+            transition = renewed(transition, statistics.transition + added)
+        if "emission" not in fixed:
+            own = None if prior is None else prior.emission
+            emission = emission.maximise(statistics.emission, own, floor=floor)
+        return start, transition, emission
