@@ -226,6 +226,10 @@ def runs(task: dict[str, Any]) -> dict[str, Any]:
         else:
             sweeps, converged = len(last[name].trace["change"]), last[name].status.is_success
         found[name] = {"cpu": seconds, "sweeps": sweeps, "converged": bool(converged)}
+    if task["loops"]:
+        loops = {name: functools.partial(sweeper(graph, name), int(found[name]["sweeps"])) for name in last}
+        for name, seconds in in_turn(loops, time.process_time, task["budget"]).items():
+            found[name]["loop"] = seconds
     return found
 
 
@@ -319,10 +323,10 @@ def part_threads(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def part_convergence(options: argparse.Namespace) -> list[dict[str, Any]]:
-    rows, records, schedules = [], [], ("sequential", "flooding", "residual")
+    rows, loops, records, schedules = [], [], [], ("sequential", "flooding", "residual")
     for name in CONVERGENCE[:2] if options.quick else CONVERGENCE:
         task = {"part": "runs", "model": name, "library": None, "budget": options.budget}
-        found = child({**task, "schedules": schedules})
+        found = child({**task, "schedules": schedules, "loops": True})
         fresh = {"none": "not tried"}
         if name in FRESH:
             child({"part": "cold", "model": name})  # fills the cache
@@ -339,9 +343,15 @@ def part_convergence(options: argparse.Namespace) -> list[dict[str, Any]]:
         ]
         row += [common.ratio(other, found.get(schedule)) for schedule in ("sequential", "flooding")]
         rows.append([*row, *map(_number, QUOTED_SECONDS.get(name, (None, None, None)))])
+        flooding = found.get("flooding", {})
+        loops.append([name, *(_number(found.get(schedule, {}).get("loop")) for schedule in schedules)])
+        loops[-1] += [_number(other.get("loop")), common.ratio(other, flooding, "loop")]
     header = ["model", "credo sequential", "flooding", "residual", "new process", "PGMax", "PGMax first"]
     header += ["PGMax / sequential", "/ flooding", "quoted: libDAI", "PGMax", "pomegranate"]
-    show(f"Seconds (sweeps) to a message change of {TOL:g}; - where {MAX_ITER} were not enough", header, rows)
+    title = f"to a message change of {TOL:g}; - where {MAX_ITER} were not enough"
+    show(f"Seconds (sweeps) from the question to the beliefs, {title}", header, rows)
+    header = ["model", "credo sequential", "flooding", "residual", "PGMax", "PGMax / flooding"]
+    show("Seconds of the same sweeps alone, prepared messages to final ones", header, loops)
     return records
 
 
@@ -349,7 +359,7 @@ def part_schedules(options: argparse.Namespace) -> list[dict[str, Any]]:
     rows, records = [], []
     for name in HARD[:1] if options.quick else (*HARD, *EASY):
         task = {"part": "runs", "model": name, "library": options.library, "budget": options.budget}
-        found = child({**task, "schedules": SCHEDULES})
+        found = child({**task, "schedules": SCHEDULES, "loops": False})
         records.append({"part": "schedules", "model": name, **found})
         cells = [_run(found.get(schedule)) for schedule in (*SCHEDULES, "C++ heap")]
         rows.append([name, *cells, found.get("none", "")])

@@ -3,8 +3,8 @@
 An option declared as a `Literal` or a `bool` adds one specification per value that is not the
 default, such as "junction-tree(propagation=hugin)"; a new algorithm or option needs no line here.
 Such variants see every case of the zoo, but one kind of evidence. What is compiled anew for
-every structure (`Algorithm.compiles`) sees a few cases, and few steps; its variants have tests of
-their own.
+every structure (`Algorithm.compiles`) sees a few cases, and few steps; what is made for variables of any
+domain (`Algorithm.hybrid`) sees the ugliest cases. The variants of both have tests of their own.
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ import credo
 from credo.core.errors import ConvergenceWarning, UnsupportedError
 from credo.core.result import Result
 from credo.inference.base import Algorithm, Problem, algorithms
+from credo.inference.hybrid import HybridProblem, HybridQuestion
 from zoo import ZOO, Case
 
 __all__ = ["SUBJECTS", "ask", "compiles", "is_sentence", "on_zoo", "promises", "promising", "takes", "trials"]
 
 _FEW_CASES = {"grid 3x3"}  # for what is compiled
+_UGLY_CASES = {"no variables, one constant", "no factors", "empty scope", "disconnected parts", "xor"}
 _FEW_KINDS = ("several",)  # of evidence
 _FEW_STEPS = 20
 
@@ -34,7 +36,7 @@ def _variants(name: str) -> list[str]:
     cls = algorithms.get(name)
     hints = typing.get_type_hints(cls)
     found = [name]
-    if cls.compiles:
+    if cls.compiles or cls.hybrid:
         return found
     for option in dataclasses.fields(cls):  # type: ignore[arg-type]
         choices: tuple[Any, ...] = ()
@@ -67,6 +69,8 @@ def promising(*words: str, task: str = "sum") -> list[str]:
 def takes(spec: str, task: str) -> bool:
     """Whether the algorithm accepts the simplest problem of a kind: sum, max, powered, query or samples."""
     graph = credo.FactorGraph({"a": 2, "b": 2}, {("a", "b"): [[1, 2], [3, 4]]})
+    if _class(spec).hybrid:
+        return task in ("sum", "max", "samples") and _takes_hybrid(spec, graph, task)
     problem = Problem(
         graph,
         np.full(2, {"max": 0.0, "powered": 0.5}.get(task, 1.0)),
@@ -77,8 +81,18 @@ def takes(spec: str, task: str) -> bool:
     return algorithms.resolve(spec).why_not(problem) is None
 
 
+def _takes_hybrid(spec: str, graph: credo.FactorGraph, task: str) -> bool:
+    question = HybridQuestion.of(graph, None)
+    problem: HybridProblem = question.problem(
+        "all" if task == "max" else (), samples=1 if task == "samples" else 0
+    )
+    return algorithms.resolve(spec).why_not(problem) is None
+
+
 def _cases(spec: str, cases: list[Case]) -> list[Case]:
-    return [case for case in cases if not compiles(spec) or case.id in _FEW_CASES]
+    if compiles(spec):
+        return [case for case in cases if case.id in _FEW_CASES]
+    return [case for case in cases if not _class(spec).hybrid or case.id in _FEW_CASES | _UGLY_CASES]
 
 
 def on_zoo(specs: list[str], cases: list[Case] = ZOO) -> list[Any]:

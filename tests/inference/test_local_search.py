@@ -12,9 +12,8 @@ from conformance.oracle import Oracle
 from credo.core.errors import ConvergenceWarning, OptionError, UnsupportedError, ZeroProbabilityError
 from credo.core.result import Status
 from credo.inference.base import Budget, Problem
-from credo.inference.bounds.decomposition import terms_of
 from credo.inference.search.blocks import Blocks
-from credo.inference.search.local_search import descend, first_states, improve
+from credo.inference.search.local_search import descend, first_states, improve, landscape_of
 from credo.inference.value import value_of
 from credo.kernels import local_search as kernel
 from inference.test_branch_and_bound import random_graph
@@ -75,7 +74,7 @@ def test_a_descent_never_loses_and_ends_where_no_single_move_gains():
         start = rng.integers(0, graph.variables.sizes)
         found = descend(graph, start, rng, rounds=0)
         w = graph.wiring
-        value, broken = kernel.local_scores(terms_of(graph), found)
+        value, broken = kernel.local_scores(landscape_of(graph), found)
         for i in range(len(w.sizes)):
             for s in range(w.sizes[i]):
                 moved = found.copy()

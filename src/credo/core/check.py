@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from .errors import OptionError
+import numpy as np
 
-__all__ = ["at_least", "in_range", "one_of"]
+from .errors import ModelError, OptionError
+
+__all__ = ["at_least", "finite_numbers", "in_range", "one_of", "whole"]
 
 
 def in_range(name: str, value: float, low: float, high: float) -> None:
@@ -26,6 +28,24 @@ def one_of(name: str, value: Any, allowed: Collection[Any]) -> None:
     """Refuse a value that is not listed."""
     if value not in allowed:
         raise OptionError(f"{name} must be one of {sorted(allowed)}, got {value!r}")
+
+
+def whole(name: str, value: Any, low: int) -> None:
+    """Refuse what is no whole number of at least `low`."""
+    at_least(name, value, low)
+    if not isinstance(value, int):
+        raise OptionError(f"{name} must be a whole number, got {value!r}")
+
+
+def finite_numbers(name: str, values: Any) -> np.ndarray:
+    """A copy of parts of a model as finite floats, or a refusal."""
+    try:
+        found = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ModelError(f"{name}: expected numbers, got {values!r:.80}") from None
+    if not np.isfinite(found).all():
+        raise ModelError(f"{name}: expected finite numbers, got {found[~np.isfinite(found)].flat[0]:g}")
+    return found
 
 
 def _is_number(value: Any) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from .belief import Density
+from .domain import Discrete, Real
 from .errors import QueryError
 from .evidence import Restriction
 from .factor_graph import FactorGraph
@@ -194,6 +195,14 @@ class Samples:
     variables: Variables  # one per column
     indices: np.ndarray  # (rows, n)
     continuous: Mapping[str, np.ndarray] = field(default_factory=dict)  # name -> (rows,) or (rows, width)
+
+    @classmethod
+    def none(cls, variables: Variables) -> Samples:
+        """No rows."""
+        shapes = {v.name: (0,) if isinstance(v.domain, Real) else (0, v.domain.width)
+                  for v in variables if not isinstance(v.domain, Discrete)}  # fmt: skip
+        continuous = {name: np.empty(shape) for name, shape in shapes.items()}
+        return cls(variables, np.empty((0, len(variables)), np.int64), continuous)
 
     def __len__(self) -> int:
         return len(self.indices)

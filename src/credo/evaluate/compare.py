@@ -16,10 +16,11 @@ from typing import Any, Literal
 
 from ..core.errors import ConvergenceWarning, OptionError, UnsupportedError, ZeroProbabilityError
 from ..core.factor_graph import Model
+from ..core.hybrid_graph import HybridGraph
 from ..core.registry import describe
 from ..core.result import Result, Status
 from ..inference.base import Algorithm, algorithms
-from ..inference.question import infer
+from ..inference.question import graph_of, infer
 from .errors import hamming, log_z_error, marginal_errors
 from .scoring import value_of
 from .table import align, finite
@@ -161,8 +162,8 @@ def compare(
         Anything with `to_factor_graph()`.
     methods
         Names with options, or algorithm objects; the first is the reference. None takes every
-        registered method that starts at once, those that promise exactness first; name the neural ones,
-        which compile for every new structure, to have them too.
+        registered method made for the domains of the model that starts at once, those that promise
+        exactness first; name those that compile for every new structure to have them too.
     evidence, maximise, max_iter, tol, seconds, seed
         As in `credo.infer`; every method gets the same budget and the same seed.
     progress
@@ -180,7 +181,7 @@ def compare(
     >>> table.rows[0].max_tv, table.rows[0].status
     (0.0, 'exact')
     """
-    chosen = _chosen(methods)
+    chosen = _chosen(methods, hybrid=isinstance(graph_of(model), HybridGraph))
     maximise = maximise if isinstance(maximise, str) else tuple(maximise)
     question = {"evidence": evidence, "maximise": maximise}
     budget = {"max_iter": max_iter, "tol": tol, "seconds": seconds, "seed": seed}
@@ -197,10 +198,11 @@ def compare(
     return _tabulate(model, found, evidence, maximised=bool(maximise))
 
 
-def _chosen(methods: Any) -> list[Algorithm]:
+def _chosen(methods: Any, *, hybrid: bool) -> list[Algorithm]:
     """Algorithm objects, made before anything runs so that a misspelt name costs no time."""
     if methods is None:
-        names = [n for n in algorithms.names() if not algorithms.get(n).compiles]
+        classes = {n: algorithms.get(n) for n in algorithms.names()}
+        names = [n for n, cls in classes.items() if not cls.compiles and cls.hybrid == hybrid]
         methods = sorted(names, key=lambda n: ("exact" not in algorithms.get(n).promises, n))
     if isinstance(methods, (str, Algorithm)):
         methods = [methods]

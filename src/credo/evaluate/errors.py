@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.belief import Density, PointMass
 from ..core.errors import QueryError
 from ..core.result import Assignment, Estimate, Marginals
 
@@ -31,7 +32,10 @@ __all__ = [
     "total_variation",
 ]
 
-Beliefs = Mapping[str, Any]  # name -> probabilities; `Marginals` is one
+Beliefs = Mapping[str, Any]  # name -> probabilities or density; `Marginals` is one
+_REACH = 8.0  # standard deviations around the means that densities are compared on
+_CELLS = 2000
+_TINY = 1e-300
 
 
 @dataclass(frozen=True)
@@ -108,13 +112,14 @@ def hamming(found: Assignment, truth: Assignment) -> int:
 
 def _aligned(p: Beliefs, q: Beliefs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Flat probabilities of both in the order of `p`, and where each variable begins."""
-    if isinstance(p, Marginals) and isinstance(q, Marginals) and p._variables is q._variables:
+    same = isinstance(p, Marginals) and isinstance(q, Marginals) and p._variables is q._variables
+    if same and not p.densities:
         return p.flat, q.flat, p._variables.state_start  # no Python loop over a million variables
     if len(p) != len(q) or any(name not in q for name in p):
         odd = sorted(set(p) ^ set(q))[:5]
         raise QueryError(f"marginals: expected two sets over the same variables, got {odd} in only one")
-    first = [np.asarray(p[name], dtype=np.float64) for name in p]
-    second = [np.asarray(q[name], dtype=np.float64) for name in p]
+    pairs = [_probabilities(name, p[name], q[name]) for name in p]
+    first, second = [a for a, _ in pairs], [b for _, b in pairs]
     for name, a, b in zip(p, first, second, strict=True):
         if a.shape != b.shape:
             raise QueryError(f"marginals of '{name}': expected {len(a)} states in both, got {len(b)}")
@@ -122,6 +127,31 @@ def _aligned(p: Beliefs, q: Beliefs) -> tuple[np.ndarray, np.ndarray, np.ndarray
     if not first:
         return np.empty(0), np.empty(0), start
     return np.concatenate(first), np.concatenate(second), start
+
+
+def _probabilities(name: str, a: Any, b: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Two marginals as vectors of probabilities; densities by cells of the line, or by their means.
+
+    The mean of a density on a simplex is the distribution it predicts.
+    """
+    if not isinstance(a, Density) and not isinstance(b, Density):
+        return np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+    if not isinstance(a, Density) or not isinstance(b, Density):
+        raise QueryError(f"marginals of '{name}': expected two densities, got one and a vector")
+    if np.ndim(a.mean) or isinstance(a, PointMass) or isinstance(b, PointMass):
+        one, other = np.atleast_1d(a.mean), np.atleast_1d(b.mean)
+        if np.ndim(a.mean) == 0:  # the value of an observed variable, the same or not
+            return np.array([1.0, 0.0]), np.array([1.0, 0.0] if one == other else [0.0, 1.0])
+        return one, other
+    edges = np.linspace(
+        min(a.mean - _REACH * a.sd, b.mean - _REACH * b.sd),
+        max(a.mean + _REACH * a.sd, b.mean + _REACH * b.sd),
+        _CELLS + 1,
+    )
+    centres = (edges[1:] + edges[:-1]) / 2
+    masses = (d.density(centres) + _TINY for d in (a, b))  # a tail must not make the divergence infinite
+    first, second = (m / m.sum() for m in masses)
+    return first, second
 
 
 def _sums(values: np.ndarray, start: np.ndarray) -> np.ndarray:

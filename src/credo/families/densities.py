@@ -4,6 +4,7 @@ MixtureDensity            sum_m w_m N(x; mu_m, sigma_m^2)
 DirichletMixtureDensity   sum_m w_m Dir(x; alpha_m)
 GridDensity               linear between points, zero outside
 ParticleDensity           weighted points, smoothed by Gaussian kernels where a density is asked for
+SimplexParticleDensity    the same on a simplex, smoothed by Dirichlet kernels
 """
 
 from __future__ import annotations
@@ -17,7 +18,13 @@ import numpy as np
 from ..core.belief import Density
 from ..core.errors import QueryError
 
-__all__ = ["DirichletMixtureDensity", "GridDensity", "MixtureDensity", "ParticleDensity"]
+__all__ = [
+    "DirichletMixtureDensity",
+    "GridDensity",
+    "MixtureDensity",
+    "ParticleDensity",
+    "SimplexParticleDensity",
+]
 
 _LOG_2PI = float(np.log(2 * np.pi))
 _CLIMBS = 200  # most steps from a component to the nearest mode
@@ -217,3 +224,51 @@ class ParticleDensity(Density):
 
     def __repr__(self) -> str:
         return f"ParticleDensity({len(self.particles)} particles, {self.mean:.4g} +- {self.sd:.4g})"
+
+
+@dataclass(frozen=True, repr=False)
+class SimplexParticleDensity(Density):
+    """Weighted points of a simplex variable."""
+
+    particles: np.ndarray  # (count, width)
+    weights: np.ndarray  # (count,) sum to 1
+
+    @property
+    def mean(self) -> np.ndarray:
+        """The mean."""
+        return self.weights @ self.particles
+
+    @property
+    def variance(self) -> np.ndarray:
+        """The variance of every coordinate."""
+        return self.weights @ (self.particles - self.mean) ** 2
+
+    @cached_property
+    def smooth(self) -> DirichletMixtureDensity:
+        """Kernels Dir(1 + particle / b): each has its mode at its particle, and b p (1 - p) for variance.
+
+        The kernels' variance is Scott's share of that of the particles.
+        """
+        freedom = self.particles.shape[1] - 1
+        effective = 1 / float(self.weights @ self.weights)
+        share = effective ** (-2 / (freedom + 4))
+        own = float((self.weights @ (self.particles * (1 - self.particles))).sum())
+        width = max(share * float(self.variance.sum()) / own, 1e-9) if own > 0 else 1.0
+        return DirichletMixtureDensity(self.weights, 1 + self.particles / width)
+
+    @property
+    def mode(self) -> np.ndarray:
+        """The particle where the smoothed density is highest."""
+        parts = np.array_split(self.particles, max(1, len(self.particles) // 256))
+        return self.particles[np.argmax(np.concatenate([self.log_density(part) for part in parts]))]
+
+    def log_density(self, x: Any) -> np.ndarray:
+        """Log of the smoothed density at points."""
+        return self.smooth.log_density(x)
+
+    def sample(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        """Particles drawn by their weights."""
+        return self.particles[rng.choice(len(self.particles), size=count, p=self.weights)]
+
+    def __repr__(self) -> str:
+        return f"SimplexParticleDensity({len(self.particles)} particles)"

@@ -117,7 +117,8 @@ class ContradictoryRowError(ZeroProbabilityError):
 class Algorithm(abc.ABC):
     """Options are the dataclass fields of the final class; nothing else is configurable.
 
-    `problem` is a `Problem`, or a `HybridProblem` where the class says that it is `hybrid`.
+    `problem` is a `Problem`, or a `HybridProblem` where the class says that it is `hybrid`; one that is
+    `continuous` gets a `Problem` about graphs of tables and a `HybridProblem` about all others.
 
     A complete algorithm: one that believes all states are equally likely.
 
@@ -144,6 +145,7 @@ class Algorithm(abc.ABC):
     promises: ClassVar[frozenset[str]] = frozenset()  # words the conformance tests check
     warm_starts: ClassVar[bool] = False  # whether `run` makes use of `problem.warm`
     hybrid: ClassVar[bool] = False  # whether it reads a `HybridProblem`: variables of any domain
+    continuous: ClassVar[bool] = False  # whether it reads one too, for graphs with continuous variables alone
     compiles: ClassVar[bool] = False  # whether a new structure is compiled first, which takes seconds
 
     @abc.abstractmethod

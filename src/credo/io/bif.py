@@ -45,14 +45,7 @@ _BARE = re.compile(r"(?!.*//|.*/\*)[\w.+<>/-]+")
 
 
 def read(content: bytes, file: str) -> BayesNet:
-    """Read a Bayesian network.
-
-    Parameters
-    ----------
-    content
-        The bytes of the file.
-    file
-        Its name, for messages.
+    """Read a Bayesian network from the bytes of a file, whose name is for messages.
 
     Examples
     --------
@@ -284,12 +277,7 @@ def _split(text: str, count: int) -> list[str]:
 
 
 def write(model: Any) -> str:
-    """Write a Bayesian network; names that need it are quoted.
-
-    Parameters
-    ----------
-    model
-        A `BayesNet`.
+    """Write a `BayesNet`; names that need it are quoted.
 
     Examples
     --------

@@ -79,18 +79,8 @@ class _Blocks(NamedTuple):
 
 def _blocks(numbers: Numbers) -> _Blocks:
     m = numbers.count("number of factors")
-    if m > len(numbers) - numbers.at:
-        raise numbers.shortage("factors", m)
-    starts, whole = numbers.walk("block_starts", m)
-    if whole < m:
-        raise numbers.error(
-            int(starts[whole]),
-            f"factor {whole}: expected the number of variables, their labels, their numbers of states, "
-            "the number of entries and the entries; the block is damaged or the file ends too early",
-        )
-    numbers.at = int(starts[-1])
-    numbers.end()
-    starts = starts[:-1]
+    parts = "number of variables, their labels, their numbers of states, number of entries and the entries"
+    starts = numbers.blocks("block_starts", m, "factor", f"the {parts}")
     arity = numbers.values[starts].astype(np.int64)
     at_labels = spread(starts + 1, arity)
     at_sizes = spread(starts + 1 + arity, arity)

@@ -32,14 +32,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
 
 
 def read(content: bytes, file: str) -> BayesNet:
-    """Read a Bayesian network.
-
-    Parameters
-    ----------
-    content
-        The bytes of the file.
-    file
-        Its name, for messages.
+    """Read a Bayesian network from the bytes of a file, whose name is for messages.
 
     Examples
     --------
@@ -207,12 +200,7 @@ _REFUSED = {
 
 
 def write(model: Any) -> str:
-    """Write a Bayesian network.
-
-    Parameters
-    ----------
-    model
-        A `BayesNet`; variable names must be identifiers, states may be any text.
+    """Write a `BayesNet`; variable names must be identifiers, states may be any text.
 
     Examples
     --------

@@ -175,13 +175,30 @@ class Numbers:
         from_here = self.at
         if count > len(self) - from_here:
             raise self.shortage(what, count)
-        starts, whole = self.walk("record_starts", count)
+        starts, whole = self._walk("record_starts", count)
         if whole < count:
             raise self._broken(what, count, whole, int(starts[whole]))
         self.at = int(starts[-1])
         return Records(starts, np.delete(self.values[from_here : self.at], starts[:-1] - from_here))
 
-    def walk(self, kind: str, count: int) -> tuple[np.ndarray, int]:
+    def blocks(self, kind: str, count: int, what: str, expected: str) -> np.ndarray:
+        """Starts of the next `count` blocks, which must be whole and the last in the file; see `_walk`.
+
+        `what` is the name of one block, `expected` says in messages what a block is made of.
+        """
+        if count > len(self) - self.at:
+            raise self.shortage(f"{what}s", count)
+        starts, whole = self._walk(kind, count)
+        if whole < count:
+            raise self.error(
+                int(starts[whole]),
+                f"{what} {whole}: expected {expected}; it is damaged or the file ends too early",
+            )
+        self.at = int(starts[-1])
+        self.end()
+        return starts[:-1]
+
+    def _walk(self, kind: str, count: int) -> tuple[np.ndarray, int]:
         """Starts of the next `count` records, by a function of `kernels.walks`, and how many are whole."""
         starts = np.empty(count + 1, dtype=np.int64)
         if len(self) < SMALL // 4:  # numbers, of about four bytes each

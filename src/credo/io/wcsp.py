@@ -61,18 +61,9 @@ def read_wcsp(content: bytes, file: str = "<bytes>") -> MarkovNet:
     bound = float(numbers.floats(1, "upper bound")[0])
     sizes = _sizes(numbers, n)
     check_states(file, sizes)
-    if m > len(numbers) - numbers.at:
-        raise numbers.shortage("cost functions", m)
-    starts, whole = numbers.walk("tuple_starts", m)
-    if whole < m:
-        raise numbers.error(
-            int(starts[whole]),
-            f"cost function {whole}: expected its variables, default cost, number of tuples and tuples; "
-            "it is damaged or the file ends too early",
-        )
-    numbers.at = int(starts[-1])
-    numbers.end()
-    return _build(numbers, _functions(numbers, starts[:-1], n), sizes, bound)
+    parts = "its variables, default cost, number of tuples and tuples"
+    starts = numbers.blocks("tuple_starts", m, "cost function", parts)
+    return _build(numbers, _functions(numbers, starts, n), sizes, bound)
 
 
 def _stream(content: bytes, after: int, file: str) -> Numbers:

@@ -36,14 +36,7 @@ __all__ = ["read", "write"]
 
 
 def read(content: bytes, file: str) -> BayesNet:
-    """Read a Bayesian network.
-
-    Parameters
-    ----------
-    content
-        The bytes of the file.
-    file
-        Its name, for messages.
+    """Read a Bayesian network from the bytes of a file, whose name is for messages.
 
     Examples
     --------
@@ -188,12 +181,7 @@ _KINDS = {"cpt": _cpt, "deterministic": _deterministic, "noisymax": _noisymax}
 
 
 def write(model: Any) -> str:
-    """Write a Bayesian network, parents before children as GeNIe wants it.
-
-    Parameters
-    ----------
-    model
-        A `BayesNet`.
+    """Write a `BayesNet`, parents before children as GeNIe wants it.
 
     Examples
     --------

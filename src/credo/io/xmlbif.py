@@ -24,14 +24,7 @@ __all__ = ["read", "write"]
 
 
 def read(content: bytes, file: str) -> BayesNet:
-    """Read a Bayesian network.
-
-    Parameters
-    ----------
-    content
-        The bytes of the file.
-    file
-        Its name, for messages.
+    """Read a Bayesian network from the bytes of a file, whose name is for messages.
 
     Examples
     --------
@@ -96,12 +89,7 @@ _HEAD = """<?xml version="1.0" encoding="UTF-8"?>
 
 
 def write(model: Any) -> str:
-    """Write a Bayesian network.
-
-    Parameters
-    ----------
-    model
-        A `BayesNet`.
+    """Write a `BayesNet`.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-r"""One variable given all others: pseudolikelihood and Gibbs sweeps on flat factor tables.
+r"""One variable given all others: pseudolikelihood, Gibbs and Metropolis sweeps on flat factor tables.
 
     p(x_i = s | x_-i)  proportional to  exp( sum_{a at i} theta_a(s, x_a without x_i) )
 
-Both walk the factors around each variable, so a row costs O(sum over edges of the states). Arrays are those
+All walk the factors around each variable, so a row costs O(sum over edges of the states). Arrays are those
 of the graph's wiring; `rows` holds one complete joint state per row.
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from .jit import jit
 
-__all__ = ["gibbs_sweeps", "pseudolikelihood"]
+__all__ = ["gibbs_sweeps", "metropolis_sweeps", "pseudolikelihood"]
 
 
 @jit
@@ -131,3 +131,39 @@ def gibbs_sweeps(
                             break
                         rest -= logs[s]
                 x[i] = chosen
+
+
+@jit
+def metropolis_sweeps(
+    tables, table_start, scope_start, scope, edge_factor, edge_stride, state_start, neighbour_start,
+    neighbour_edge, rows, uniforms,
+):  # fmt: skip
+    """Propose a state for every value in turn, once per sweep, in place; how many were accepted.
+
+    `uniforms` (sweeps, rows, n, 2) are the random numbers: one for the proposal, one to decide.
+    """
+    n = len(state_start) - 1
+    widest, degree = 1, 1
+    for i in range(n):
+        widest = max(widest, state_start[i + 1] - state_start[i])
+        degree = max(degree, neighbour_start[i + 1] - neighbour_start[i])
+    logs = np.empty(widest)
+    base = np.empty(degree, np.int64)
+    accepted = 0
+    for sweep in range(len(uniforms)):
+        for r in range(len(rows)):
+            x = rows[r]
+            for i in range(n):
+                size = state_start[i + 1] - state_start[i]
+                if size == 1:
+                    continue
+                _conditional(
+                    i, x, tables, table_start, scope_start, scope, edge_factor, edge_stride, state_start,
+                    neighbour_start, neighbour_edge, base, logs,
+                )  # fmt: skip
+                # Any state, its own included: two states that always swap would never mix.
+                other = min(int(uniforms[sweep, r, i, 0] * size), size - 1)
+                if np.log(uniforms[sweep, r, i, 1]) < logs[other] - logs[x[i]]:
+                    x[i] = other
+                    accepted += 1
+    return accepted

@@ -4,19 +4,33 @@ A search keeps, for every state of every variable, what the factors around the v
 it moved there: the sum of their finite log entries, and how many of them would be zero. A move
 changes these numbers only around the factors it touches. States are compared by the zeros they hit
 first and by their score second, so the search also repairs infeasible starts.
-
-`t` are the `Terms` of `dual_decomposition.py`, here of factors of any size.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from .jit import jit
 
-__all__ = ["anneal", "local_scores", "search_rounds"]
+__all__ = ["Landscape", "anneal", "local_scores", "search_rounds"]
 
 _LONGEST = 4096  # moves after a disturbance that can be taken back
+
+
+class Landscape(NamedTuple):
+    """What a search moves over: log tables and index arrays of all factors, named as in `Wiring`."""
+
+    tables: np.ndarray
+    table_start: np.ndarray
+    scope_start: np.ndarray
+    scope: np.ndarray
+    edge_stride: np.ndarray
+    state_start: np.ndarray
+    neighbour_start: np.ndarray
+    neighbour_edge: np.ndarray
+    edge_factor: np.ndarray
 
 
 @jit

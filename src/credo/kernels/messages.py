@@ -22,7 +22,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from .jit import jit
+from .jit import inlined, jit
 from .message_beliefs import cavity, log_beliefs, log_factor_beliefs, reweighted_log_z
 
 __all__ = ["log_batch", "log_residual", "log_sweeps", "sift"]
@@ -118,6 +118,19 @@ def _mix(old, new, eta, linear):
     return (1.0 - eta) * old + eta * new
 
 
+@inlined
+def _exchange(s, old, new, belief, zeros):
+    """Put a new log message in the place of the old one at a flat state."""
+    if old == -np.inf:
+        zeros[s] -= 1
+    else:
+        belief[s] -= old
+    if new == -np.inf:
+        zeros[s] += 1
+    else:
+        belief[s] += new
+
+
 @jit
 def _update_factor(
     a, alpha, eta, linear, scope_start, scope, sizes, state_start, edge_state_start, tables, table_start,
@@ -146,39 +159,15 @@ def _update_factor(
         i = scope[e]
         begin = edge_state_start[e]
         fine = _send(
-            a,
-            axis,
-            alpha,
-            scope_start,
-            scope,
-            sizes,
-            state_start,
-            table,
-            heat,
-            others,
-            confined,
-            temp,
-            peak,
-            out,
-        )
+            a, axis, alpha, scope_start, scope, sizes, state_start, table, heat, others,
+            confined, temp, peak, out,
+        )  # fmt: skip
         if not fine and mixed:
             # Confinement left nothing possible: fall back to the plain sum for this message.
             fine = _send(
-                a,
-                axis,
-                alpha,
-                scope_start,
-                scope,
-                sizes,
-                state_start,
-                table,
-                heat,
-                others,
-                others,
-                temp,
-                peak,
-                out,
-            )
+                a, axis, alpha, scope_start, scope, sizes, state_start, table, heat, others,
+                others, temp, peak, out,
+            )  # fmt: skip
         if not fine:
             return -1.0
         top = -np.inf
@@ -195,15 +184,7 @@ def _update_factor(
             change = max(change, abs(np.exp(new) - np.exp(old)))
             target[begin + k] = new
             if commit:
-                s = state_start[i] + k
-                if old == -np.inf:
-                    zeros[s] -= 1
-                else:
-                    belief[s] -= old
-                if new == -np.inf:
-                    zeros[s] += 1
-                else:
-                    belief[s] += new
+                _exchange(state_start[i] + k, old, new, belief, zeros)
     return change
 
 
@@ -329,20 +310,9 @@ def log_residual(
         for e in range(scope_start[a], scope_start[a + 1]):
             i = scope[e]
             for k in range(sizes[i]):
-                s, old, new = (
-                    state_start[i] + k,
-                    messages[edge_state_start[e] + k],
-                    target[edge_state_start[e] + k],
-                )
-                if old == -np.inf:
-                    zeros[s] -= 1
-                else:
-                    belief[s] -= old
-                if new == -np.inf:
-                    zeros[s] += 1
-                else:
-                    belief[s] += new
-                messages[edge_state_start[e] + k] = new
+                at = edge_state_start[e] + k
+                _exchange(state_start[i] + k, messages[at], target[at], belief, zeros)
+                messages[at] = target[at]
         if done % 1024 == 0:
             log_beliefs(scope, edge_state_start, state_start, messages, belief, zeros)
         # With a step below one the factor itself has more to say; it is refreshed with its neighbours.

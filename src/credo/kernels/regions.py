@@ -1,4 +1,4 @@
-r"""Parent-to-child messages between regions, and the convergent minimiser of the region free energy.
+r"""Parent-to-child messages between regions, the region free energy, and what is read from beliefs.
 
 Every region r has a log table theta[table_start[r] : table_start[r+1]]. The index map of a pair
 (larger, smaller region) holds, for each entry of the larger table, the entry of the smaller one it
@@ -12,19 +12,7 @@ from outside; agreement of parent and child gives
 which is the quotient of the two products of the literature with common terms cancelled or not.
 b_P does not depend on the messages P sends, so one belief serves all of its children.
 
-Double loop. Roots alpha have counting number one, all other regions beta are inner:
-
-    F(Q) = sum_alpha <log Q_alpha - theta_alpha> + sum_beta c_beta <log Q_beta>
-
-The concave part (c_beta < 0) is replaced by its tangent at the last Q_beta, which leaves a convex
-problem above F that touches it there; that is solved by exact coordinate ascent on its dual, one
-inner region after another:
-
-    M_alpha = sum_{x_alpha \ x_beta} Q_alpha - lambda_{beta,alpha}              (logs)
-    log Q_beta = ( sum_alpha M_alpha + tangent_beta ) / ( n_beta + max(c_beta, 0) )
-    lambda_{beta,alpha} = log Q_beta - M_alpha
-
-so F never rises from one tangent to the next. Logs throughout; -inf is legal, 0 / 0 := 0: an entry
+Logs throughout; -inf is legal, 0 / 0 := 0: an entry
 that some belief excludes is impossible and stays excluded.
 """
 
@@ -36,7 +24,19 @@ import numpy as np
 
 from .jit import jit
 
-__all__ = ["Edges", "beliefs", "descend", "free_energy", "place", "read", "sweeps"]
+__all__ = [
+    "IMPOSSIBLE",
+    "Edges",
+    "beliefs",
+    "free_energy",
+    "largest_table",
+    "log_marginal",
+    "normalise",
+    "place",
+    "read",
+    "sweeps",
+    "top_of",
+]
 
 IMPOSSIBLE = -1.0  # reported instead of a change when a belief has no positive entry
 _RUNAWAY = 1e9  # log messages beyond this have lost the digits that beliefs need
@@ -76,7 +76,7 @@ def _gather(r, skip, g, messages, out):
 
 
 @jit
-def _largest(start):
+def largest_table(start):
     """Length of the longest slice, at least 1."""
     most = 1
     for r in range(len(start) - 1):
@@ -85,7 +85,8 @@ def _largest(start):
 
 
 @jit
-def _top(values, size):
+def top_of(values, size):
+    """The largest of the first `size` values."""
     top = -np.inf
     for x in range(size):
         top = max(top, values[x])
@@ -93,7 +94,7 @@ def _top(values, size):
 
 
 @jit
-def _log_marginal(logs, weights, top, size, to, maps, small, out):
+def log_marginal(logs, weights, top, size, to, maps, small, out):
     """Log of the sums of exp(logs) over the entries that project to each small entry.
 
     `weights` holds exp(logs - top).
@@ -128,9 +129,9 @@ def _log_marginal_carefully(logs, size, to, maps, small, out):
 
 
 @jit
-def _normalise(values, size):
+def normalise(values, size):
     """Subtract the log of the sum; returns that log."""
-    top = _top(values, size)
+    top = top_of(values, size)
     if top == -np.inf:
         return top
     total = 0.0
@@ -179,7 +180,7 @@ def _send(p, damping, linear, g, messages, work):
     """All messages of region p; the largest change before damping, or IMPOSSIBLE."""
     logs, weights, up, rest = work
     size = _gather(p, -1, g, messages, logs)
-    top = _top(logs, size)
+    top = top_of(logs, size)
     if top == -np.inf:
         return IMPOSSIBLE
     for x in range(size):
@@ -188,13 +189,13 @@ def _send(p, damping, linear, g, messages, work):
     for e in range(g.child_start[p], g.child_start[p + 1]):
         r, at = g.child[e], g.message_start[e]
         small = g.table_start[r + 1] - g.table_start[r]
-        _log_marginal(logs, weights, top, size, g.child_map[e], g.maps, small, up)
+        log_marginal(logs, weights, top, size, g.child_map[e], g.maps, small, up)
         _gather(r, e, g, messages, rest)
         for y in range(small):
             up[y] = up[y] - rest[y] if up[y] > -np.inf and rest[y] > -np.inf else -np.inf
         change = _distance(messages, at, up, small)
         worst = max(worst, change)
-        level = _normalise(up, small) if linear else _top(up, small)
+        level = normalise(up, small) if linear else top_of(up, small)
         if level == -np.inf:
             return IMPOSSIBLE
         if not linear:
@@ -202,7 +203,7 @@ def _send(p, damping, linear, g, messages, work):
                 up[y] -= level
         for y in range(small):
             up[y] = _mix(messages[at + y], up[y], damping, linear)
-        level = _top(up, small)
+        level = top_of(up, small)
         if level == -np.inf:
             return IMPOSSIBLE
         for y in range(small):
@@ -217,7 +218,7 @@ def sweeps(orders, damping, linear, g, messages, count, tol):
     Stops below `tol`, when a belief has no positive entry (IMPOSSIBLE), or when a message runs away
     (inf; `messages` then holds the values before that sweep).
     """
-    largest = _largest(g.table_start)
+    largest = largest_table(g.table_start)
     work = (np.empty(largest), np.empty(largest), np.empty(largest), np.empty(largest))
     before = np.empty_like(messages)
     changes = np.zeros(count)
@@ -250,7 +251,7 @@ def beliefs(g, messages):
     for r in range(len(g.table_start) - 1):
         out = found[g.table_start[r] : g.table_start[r + 1]]
         size = _gather(r, -1, g, messages, out)
-        _normalise(out, size)
+        normalise(out, size)
     return found
 
 
@@ -265,130 +266,6 @@ def free_energy(counting, table_start, theta, logs):
                 mine += np.exp(logs[x]) * (logs[x] - theta[x])
         total += counting[r] * mine
     return total
-
-
-@jit
-def _ascend(
-    eager, counting, inner, tangent_at, table_start, pair_start, pair_root, pair_map, maps, pair_message,
-    messages, logs, work,
-):  # fmt: skip
-    """One pass of dual coordinate ascent over the inner regions; the largest disagreement.
-
-    With `eager` the tangents touch at the present beliefs instead of `tangent_at`, and changes of
-    beliefs count as well.
-    """
-    weights, mean, sent = work
-    worst = 0.0
-    for b in range(len(inner)):
-        r = inner[b]
-        c = counting[r]
-        at_r = table_start[r]
-        small = table_start[r + 1] - at_r
-        for y in range(small):
-            mean[y] = 0.0
-            if c < 0:
-                mean[y] = -c * (logs[at_r + y] if eager else tangent_at[at_r + y])
-        for k in range(pair_start[b], pair_start[b + 1]):
-            a, at = pair_root[k], pair_message[k]
-            first = table_start[a]
-            size = table_start[a + 1] - first
-            table = logs[first : first + size]
-            top = _top(table, size)
-            if top == -np.inf:
-                return IMPOSSIBLE
-            total = 0.0
-            for x in range(size):
-                weights[x] = np.exp(table[x] - top)
-                total += weights[x]
-            up = sent[k - pair_start[b]]
-            _log_marginal(table, weights, top, size, pair_map[k], maps, small, up)
-            shift = top + np.log(total)
-            for y in range(small):
-                up[y] -= shift
-                worst = max(worst, abs(np.exp(up[y]) - np.exp(logs[at_r + y])))
-                up[y] = up[y] - messages[at + y] if messages[at + y] > -np.inf else -np.inf
-                mean[y] += up[y]
-        power = pair_start[b + 1] - pair_start[b] + max(c, 0)
-        for y in range(small):
-            mean[y] = mean[y] / power
-        if _normalise(mean, small) == -np.inf:
-            return IMPOSSIBLE
-        for k in range(pair_start[b], pair_start[b + 1]):
-            at, to = pair_message[k], pair_map[k]
-            first = table_start[pair_root[k]]
-            size = table_start[pair_root[k] + 1] - first
-            up = sent[k - pair_start[b]]
-            level = -np.inf
-            for y in range(small):
-                up[y] = mean[y] - up[y] if mean[y] > -np.inf else -np.inf
-                level = max(level, up[y])
-            for y in range(small):
-                fresh = up[y] - level
-                # What is added to the root's table; excluded entries are excluded there too.
-                up[y] = fresh - messages[at + y] if fresh > -np.inf else -np.inf
-                messages[at + y] = fresh
-            for x in range(size):
-                logs[first + x] += up[maps[to + x]]
-        for y in range(small):
-            if eager:
-                worst = max(worst, abs(np.exp(mean[y]) - np.exp(logs[at_r + y])))
-            logs[at_r + y] = mean[y]
-    return worst
-
-
-@jit
-def descend(
-    eager,
-    counting,
-    inner,
-    is_root,
-    table_start,
-    theta,
-    pair_start,
-    pair_root,
-    pair_map,
-    maps,
-    pair_message,
-    messages,
-    tangent_at,
-    logs,
-    count,
-    tol,
-):
-    """Up to `count` passes over the inner regions; the disagreement met in each.
-
-    `theta` holds the tables of the roots with every factor shared out, `messages` the multipliers,
-    `tangent_at` log beliefs of all regions: where tangents touch and where the beliefs of the inner
-    regions start. `logs` receives the new log beliefs. Without `eager` this is one outer step of the
-    double loop; with it, tangents move in every pass: a single loop without a guarantee, which often
-    settles ten times sooner. Stops below `tol` or when nothing is possible (IMPOSSIBLE).
-    """
-    largest, most = _largest(table_start), 1
-    for b in range(len(inner)):
-        most = max(most, pair_start[b + 1] - pair_start[b])
-    work = (np.empty(largest), np.empty(largest), np.empty((most, largest)))
-    for r in range(len(is_root)):
-        for x in range(table_start[r], table_start[r + 1]):
-            logs[x] = theta[x] if is_root[r] else tangent_at[x]
-    for b in range(len(inner)):
-        for k in range(pair_start[b], pair_start[b + 1]):
-            first = table_start[pair_root[k]]
-            for x in range(table_start[pair_root[k] + 1] - first):
-                logs[first + x] += messages[pair_message[k] + maps[pair_map[k] + x]]
-    changes = np.zeros(count)
-    done = 0
-    while done < count:
-        changes[done] = _ascend(
-            eager, counting, inner, tangent_at, table_start, pair_start, pair_root, pair_map, maps,
-            pair_message, messages, logs, work,
-        )  # fmt: skip
-        done += 1
-        if not changes[done - 1] >= tol:
-            break
-    for r in range(len(is_root)):
-        if is_root[r]:
-            _normalise(logs[table_start[r] : table_start[r + 1]], table_start[r + 1] - table_start[r])
-    return changes[:done]
 
 
 @jit

@@ -6,6 +6,7 @@ from .base import Fit, Learner, fit, learners
 from .bayesian_mixture import BayesianMixture
 from .block_learner import Blocks
 from .block_training import train_blocks
+from .continuous_structure import kernel_bandwidth, kernel_chow_liu, kernel_information
 from .contrastive import ContrastiveDivergence
 from .counts import CountTables
 from .crf import ChainCRF, GraphCRF
@@ -54,6 +55,9 @@ __all__ = [
     "baum_welch",
     "chow_liu",
     "fit",
+    "kernel_bandwidth",
+    "kernel_chow_liu",
+    "kernel_information",
     "learners",
     "log_likelihood",
     "mutual_information",

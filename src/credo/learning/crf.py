@@ -12,7 +12,6 @@ a weight, as in CRFsuite by default; `prior="elastic(c1=..., c2=...)"` is its pe
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -31,6 +30,7 @@ from .ascent import Ascent
 from .base import Fit
 from .crf_inputs import MISSING, Graphs, Labels, Sequences, names_of, parts_of
 from .crf_objectives import ChainLikelihood, GraphLikelihood, Layout, chain_layout, graph_at, graph_layout
+from .estimator import Estimator
 from .expectations import Oracle
 from .likelihood import check_ascent
 from .optimisers import Optimiser, optimiser_of
@@ -41,31 +41,12 @@ __all__ = ["ChainCRF", "GraphCRF"]
 Support = Literal["all", "observed"]
 
 
-class _Estimator:
-    """What both estimators share; parameters are the arguments of the constructor."""
+class _Estimator(Estimator):
+    """What both estimators share."""
 
     classes_: np.ndarray  # labels, sorted
     crf_: CRF  # the field that was learned
     fit_: Fit  # curves, status and log-likelihood of the training
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The options, by name."""
-        return {
-            name: getattr(self, name)
-            for name in inspect.signature(type(self).__init__).parameters
-            if name != "self"
-        }
-
-    def set_params(self, **options: Any) -> Any:
-        """Change options; returns the estimator itself."""
-        known = self.get_params()
-        for name, value in options.items():
-            if name not in known:
-                raise OptionError(
-                    f"{type(self).__name__} has no option '{name}'; its options are {sorted(known)}"
-                )
-            setattr(self, name, value)
-        return self
 
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn asks of an estimator; it is there when this is called."""
@@ -136,11 +117,6 @@ class _Estimator:
         check_ascent(options["optimiser"], options["prior"], options["batch"], options["patience"])
         check.one_of("support", options["support"], ["all", "observed"])
         check.in_range("validation", options["validation"], 0, 1)
-
-    def __repr__(self) -> str:
-        defaults = inspect.signature(type(self).__init__).parameters
-        shown = [f"{k}={v!r}" for k, v in self.get_params().items() if v != defaults[k].default]
-        return f"{type(self).__name__}({', '.join(shown)})"
 
 
 class ChainCRF(_Estimator):

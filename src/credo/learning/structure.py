@@ -35,7 +35,7 @@ from ..models.mrf import MarkovNet
 from .data import Observations
 from .data_sources import read_file
 
-__all__ = ["chow_liu", "mutual_information", "variables_of"]
+__all__ = ["chow_liu", "mutual_information", "spanning_forest", "variables_of"]
 
 _PIECES = 16  # of the pairs, for threads
 
@@ -91,7 +91,7 @@ def chow_liu(
         check.at_least("threshold", threshold, 0)
     observed = _observations(data, variables, weights)
     pairs = _Pairs.of(observed, float(smoothing))
-    parent = _spanning_forest(pairs, threshold, _root(observed.variables, root))
+    parent = _forest(pairs, threshold, _root(observed.variables, root))
     return _directed(pairs, parent) if directed else _undirected(pairs, parent)
 
 
@@ -254,17 +254,29 @@ class _Pairs:
         return np.asarray(np.maximum((found + found.T) / 2, 0.0))  # rounding may leave -1e-17
 
 
-def _spanning_forest(pairs: _Pairs, threshold: float | Literal["bic"], root: int) -> np.ndarray:
-    """Parent of each variable in the best forest, -1 for roots (Prim); ties go to the first variable."""
+def _forest(pairs: _Pairs, threshold: float | Literal["bic"], root: int) -> np.ndarray:
+    """Parent of each variable in the best forest of edges that pass the threshold."""
     gain = pairs.information
-    n = len(gain)
     if threshold == "bic":
         free = pairs.variables.sizes - 1.0
         total = np.maximum(pairs.totals, 1.0)
         kept = gain * total > 0.5 * np.log(total) * np.outer(free, free)
     else:
         kept = gain > threshold
-    gain = np.where(kept, gain, -np.inf)
+    return spanning_forest(np.where(kept, gain, -np.inf), root)
+
+
+def spanning_forest(gain: np.ndarray, root: int = 0) -> np.ndarray:
+    """Parent of each variable in the heaviest forest, -1 for roots (Prim); ties go to the first variable.
+
+    Parameters
+    ----------
+    gain
+        Symmetric weights of the edges (n, n); -inf where there is none.
+    root
+        The variable without parents, in its part of the forest; elsewhere the first one.
+    """
+    n = len(gain)
     parent = np.full(n, -1)
     best, via = np.full(n, -np.inf), np.full(n, -1)
     waiting = np.ones(n, dtype=bool)

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core import check
 from ..core.domain import Discrete
 from ..core.errors import DataError, ModelError
 from ..core.factor_graph import FactorGraph
@@ -60,8 +61,8 @@ class CRF:
     ) -> None:
         self._domain = Discrete.of(labels)
         size = self._domain.size
-        self._node = _weights("node_weights", node_weights)
-        edge = _weights("edge_weights", edge_weights)
+        self._node = check.finite_numbers("node_weights", node_weights)
+        edge = check.finite_numbers("edge_weights", edge_weights)
         self._edge = edge[None] if edge.ndim == 2 else edge
         if self._node.ndim != 2 or self._node.shape[1] != size:
             raise ModelError(f"node_weights: expected shape (features, {size}), got {self._node.shape}")
@@ -244,16 +245,6 @@ def _from_dictionaries(rows: Sequence[Mapping[str, Any]], position: Mapping[str,
         ends.append(len(values))
     shape = (len(rows), len(position))
     return sparse.csr_array((np.array(values, dtype=np.float64), columns, ends), shape=shape)
-
-
-def _weights(what: str, values: Any) -> np.ndarray:
-    try:
-        found = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ModelError(f"{what}: expected numbers, got {values!r:.80}") from None
-    if not np.isfinite(found).all():
-        raise ModelError(f"{what}: expected finite numbers, got NaN or infinity")
-    return found
 
 
 def _names(what: str, names: Sequence[str] | None, count: int) -> tuple[str, ...] | None:

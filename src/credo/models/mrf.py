@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..core import check
 from ..core.domain import Discrete
 from ..core.errors import ModelError
 from ..core.factor_graph import FactorGraph
@@ -86,7 +87,7 @@ class MarkovNet:
         is_matrix = edges is None and not isinstance(couplings, Mapping)
         edges, values, reached = _couplings(couplings, edges)
         if fields is not None:
-            fields = _numbers("fields", fields)
+            fields = check.finite_numbers("fields", fields)
         if count is None:
             count = len(fields) if fields is not None and fields.ndim and not is_matrix else reached
         if fields is not None:
@@ -132,7 +133,7 @@ class MarkovNet:
             count = int(edges.max(initial=-1)) + 1 if fields is None else len(fields)
             sizes = np.full(count, int(sizes))
         variables = Variables.numbered(sizes)
-        values = _spread("couplings", _numbers("couplings", couplings), len(edges))
+        values = _spread("couplings", check.finite_numbers("couplings", couplings), len(edges))
         _check_positions(edges, len(sizes))
         groups = [] if fields is None else _field_groups(fields, sizes)
         left, right = sizes[edges[:, 0]], sizes[edges[:, 1]]
@@ -210,13 +211,14 @@ def _couplings(couplings: Any, edges: Any) -> tuple[np.ndarray, np.ndarray, int]
     """Edges, couplings (one number shared by all, or one per edge) and the variables they need."""
     if edges is not None:
         edges = _pairs(edges)
-        values = _numbers("couplings", couplings)
+        values = check.finite_numbers("couplings", couplings)
         if values.ndim:
             values = _spread("couplings", values, len(edges))
         return edges, values, int(edges.max(initial=-1)) + 1
     if isinstance(couplings, Mapping):
         edges = _pairs(list(couplings))
-        return edges, _numbers("couplings", list(couplings.values())), int(edges.max(initial=-1)) + 1
+        values = check.finite_numbers("couplings", list(couplings.values()))
+        return edges, values, int(edges.max(initial=-1)) + 1
     return _from_matrix(couplings)
 
 
@@ -226,13 +228,13 @@ def _from_matrix(matrix: Any) -> tuple[np.ndarray, np.ndarray, int]:
         sparse = matrix.tocoo()
         shape, (rows, columns, values) = sparse.shape, (sparse.row, sparse.col, sparse.data)
     else:
-        dense = _numbers("couplings", matrix)
+        dense = check.finite_numbers("couplings", matrix)
         shape = dense.shape
         rows, columns = np.nonzero(dense) if dense.ndim == 2 else (np.empty(0, np.int64),) * 2
         values = dense[rows, columns] if dense.ndim == 2 else np.empty(0)
     if len(shape) != 2 or shape[0] != shape[1]:
         raise ModelError(f"couplings: expected a square matrix, or edges as well, got shape {shape}")
-    values = _numbers("couplings", values)
+    values = check.finite_numbers("couplings", values)
     if (rows == columns)[values != 0].any():
         raise ModelError("couplings: expected a zero diagonal, because x_i x_i = 1 is a constant")
     edges = np.stack([np.minimum(rows, columns), np.maximum(rows, columns)], axis=1).astype(np.int64)
@@ -271,17 +273,6 @@ def _check_positions(edges: np.ndarray, count: int) -> None:
         raise ModelError(f"edges: expected positions in [0, {count}), got {edges.min()} to {edges.max()}")
 
 
-def _numbers(what: str, values: Any) -> np.ndarray:
-    """Finite numbers."""
-    try:
-        found = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ModelError(f"{what}: expected numbers, got {values!r:.80}") from None
-    if not np.isfinite(found).all():
-        raise ModelError(f"{what}: expected finite numbers, got {found[~np.isfinite(found)].flat[0]:g}")
-    return found
-
-
 def _spread(what: str, values: np.ndarray, count: int) -> np.ndarray:
     """One number for each of `count` places, from as many or from one."""
     if values.shape not in ((), (count,)):
@@ -297,7 +288,7 @@ def _field_groups(fields: Any, sizes: np.ndarray) -> list[tuple[np.ndarray, np.n
     for size in np.unique(sizes):
         mine = np.flatnonzero(sizes == size)
         rows = fields[mine] if isinstance(fields, np.ndarray) else [fields[i] for i in mine]
-        tables = _numbers("fields", rows)
+        tables = check.finite_numbers("fields", rows)
         if tables.shape != (len(mine), size):
             raise ModelError(
                 f"fields: expected {size} numbers for a variable with {size} states, "

@@ -7,6 +7,7 @@ NetworkX come with `pip install credo[plot]` and are imported at the first pictu
 
 from .beliefs import plot_beliefs, plot_grid
 from .comparison import plot_comparison
+from .densities import plot_densities
 from .graph import plot_model
 from .normal_form import plot_normal_form, plot_trajectories
 from .regions import plot_regions
@@ -15,6 +16,7 @@ from .trace import plot_trace
 __all__ = [
     "plot_beliefs",
     "plot_comparison",
+    "plot_densities",
     "plot_grid",
     "plot_model",
     "plot_normal_form",

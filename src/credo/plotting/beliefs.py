@@ -11,7 +11,7 @@ from ..core.errors import QueryError
 from ..core.result import Marginals, Result
 from .style import COLOURS, INK, new_figure, require, tidy
 
-__all__ = ["plot_beliefs", "plot_grid"]
+__all__ = ["marginals_of", "plot_beliefs", "plot_grid"]
 
 MOST_PANELS = 60  # more would be too small to read
 PANELS_PER_ROW = 4
@@ -41,8 +41,8 @@ def plot_beliefs(
     -------
     matplotlib.figure.Figure
     """
-    first = _marginals(result)
-    second = None if compare is None else _marginals(compare)
+    first = marginals_of(result)
+    second = None if compare is None else marginals_of(compare)
     chosen = list(first) if names is None else list(names)
     if not 1 <= len(chosen) <= MOST_PANELS:
         raise QueryError(
@@ -85,7 +85,7 @@ def plot_grid(
     names
         The variables of the grid in that order; by default all variables.
     """
-    beliefs = _marginals(result)
+    beliefs = marginals_of(result)
     chosen = list(beliefs) if names is None else list(names)
     if len(chosen) != rows * columns:
         raise QueryError(
@@ -131,7 +131,8 @@ def _bars(panel: Any, name: str, states: list[str], answers: list[np.ndarray]) -
     tidy(panel)
 
 
-def _marginals(result: Any) -> Marginals:
+def marginals_of(result: Any) -> Marginals:
+    """The marginals of an answer, or an error that says why there are none."""
     if isinstance(result, Marginals):
         return result
     if isinstance(result, Result):

@@ -139,8 +139,8 @@ class GBP(Algorithm):
     def _first(self, problem: Problem, tables: RegionTables, messages: _Messages) -> DescentState:
         """No multipliers and the beliefs of separate regions, or where an earlier run ended."""
         if problem.warm is None:
-            return DescentState(np.zeros(tables.plan.pairs[4][-1]), messages.first_beliefs(), ())
-        earlier = _warm(problem, DescentState, "multipliers", int(tables.plan.pairs[4][-1]))
+            return DescentState(np.zeros(tables.plan.pairs.message_start[-1]), messages.first_beliefs(), ())
+        earlier = _warm(problem, DescentState, "multipliers", int(tables.plan.pairs.message_start[-1]))
         return DescentState(_revived(earlier.multipliers), _revived(earlier.logs), ())
 
     def _messages(self, tables: RegionTables) -> _Messages:

@@ -1,6 +1,6 @@
 """The loops of `gbp` that work on beliefs of regions: a descent on the region free energy.
 
-`kernels/regions.py` states the iteration. In the double loop one outer step draws the tangents of the
+`kernels/region_descent.py` states the iteration. In the double loop one outer step draws the tangents of the
 concave part of the free energy at the present beliefs and solves the convex problem that is left, by
 passes over the inner regions; the free energy never rises. The inner loop need not be run to the end:
 a few passes are enough if the free energy fell, otherwise they are continued until it did, or until
@@ -18,7 +18,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ...core.result import Result, Status
-from ...kernels import regions as kernel
+from ...kernels.region_descent import descend
+from ...kernels.regions import IMPOSSIBLE
 from ..base import IterativeAlgorithm, Problem
 from .region_plan import RegionTables
 
@@ -86,28 +87,19 @@ class Descent(IterativeAlgorithm[DescentState]):
         self, problem: Problem, state: DescentState, count: int, tol: float, at: np.ndarray | None = None
     ) -> tuple[DescentState, np.ndarray]:
         plan = self.tables.plan
-        inner, pair_start, pair_root, pair_map, pair_message = plan.pairs
-        root_theta, maps = self.tables.root_theta, plan.maps
         multipliers, logs = state.multipliers.copy(), np.empty_like(state.logs)
-        changes = kernel.descend(
+        changes = descend(
             self.eager,
             plan.counting,
-            inner,
-            plan.is_root,
-            plan.table_start,
-            root_theta,
-            pair_start,
-            pair_root,
-            pair_map,
-            maps,
-            pair_message,
+            self.tables.root_theta,
+            plan.pairs,
             multipliers,
             state.logs if at is None else at,
             logs,
             count,
             tol,
         )
-        if changes[-1] == kernel.IMPOSSIBLE:
+        if changes[-1] == IMPOSSIBLE:
             raise problem.contradiction()
         return state._replace(multipliers=multipliers, logs=logs), changes
 

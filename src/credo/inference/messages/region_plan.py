@@ -18,6 +18,7 @@ from ...core.factor_graph import FactorGraph
 from ...core.result import Estimate, FactorMarginals, Marginals, Result, Status
 from ...core.wiring import starts_of
 from ...kernels import regions as kernel
+from ...kernels.region_descent import Pairs
 from ...structures.region_builders import region_graph
 from ...structures.regions import RegionGraph
 from ..base import Problem
@@ -133,20 +134,23 @@ class RegionPlan:
         return found
 
     @cached_property
-    def pairs(self) -> tuple[np.ndarray, ...]:
-        """Inner regions and, for each, its roots: inner, pair_start, pair_root, pair_map, pair_message."""
+    def pairs(self) -> Pairs:
+        """Inner regions and, for each, its roots."""
         regions = self.regions
         inner = np.flatnonzero(~self.is_root)
         above = [[a for a in sorted(regions.ancestors[r]) if self.is_root[a]] for r in inner.tolist()]
         counts = np.array([len(roots) for roots in above], dtype=np.int64)
         maps = [self._onto(a, int(r)) for r, roots in zip(inner, above, strict=True) for a in roots]
         sizes = np.repeat(np.diff(self.table_start)[inner], counts)
-        return (
+        return Pairs(
+            self.table_start,
+            self.is_root,
             inner,
             starts_of(counts),
             np.array([a for roots in above for a in roots], dtype=np.int64),
             np.array(maps, dtype=np.int64),
             starts_of(sizes),
+            self.maps,
         )
 
     @cached_property
@@ -203,6 +207,23 @@ class RegionTables:
         self.constant = float(problem.graph.log_tables[problem.graph.table_start[constant]].sum())
         if self.constant == -np.inf or not self._possible():
             raise problem.contradiction()
+
+    @cached_property
+    def edges(self) -> kernel.Edges:
+        """What the messages between regions are made of."""
+        plan = self.plan
+        return kernel.Edges(
+            plan.table_start,
+            self.theta,
+            plan.child_start,
+            plan.child,
+            plan.child_map,
+            plan.in_start,
+            plan.in_edge,
+            plan.in_map,
+            plan.maps,
+            plan.message_start,
+        )
 
     def _placed(self, region: Any, factor: Any, maps: Any, weight: np.ndarray) -> np.ndarray:
         graph, theta = self.problem.graph, np.zeros(self.plan.table_start[-1])

@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 
 from ...core.result import Result, Status
-from ...kernels import regions as kernel
+from ...kernels.region_descent import descend
+from ...kernels.regions import IMPOSSIBLE
 from .. import free_energy
 from ..base import Budget, Problem
 from ..messages import engine
@@ -66,29 +67,12 @@ def logs_of(system: RegionSystem, roots: np.ndarray, possible: np.ndarray) -> np
 def project(tables: RegionTables, logs: np.ndarray) -> Answer:
     """The nearest consistent beliefs, see the module."""
     plan = tables.plan
-    inner, pair_start, pair_root, pair_map, pair_message = plan.pairs
-    found = np.empty_like(logs)
-    left = kernel.descend(
-        False,
-        np.zeros_like(plan.counting),
-        inner,
-        plan.is_root,
-        plan.table_start,
-        logs,
-        pair_start,
-        pair_root,
-        pair_map,
-        plan.maps,
-        pair_message,
-        np.zeros(pair_message[-1]),
-        logs,
-        found,
-        _PASSES,
-        _AGREED,
-    )
-    if left[-1] == kernel.IMPOSSIBLE:
+    pairs, found = plan.pairs, np.empty_like(logs)
+    alike, none = np.zeros_like(plan.counting), np.zeros(pairs.message_start[-1])
+    left = descend(False, alike, logs, pairs, none, logs, found, _PASSES, _AGREED)
+    if left[-1] == IMPOSSIBLE:
         raise tables.problem.contradiction()
-    return Answer(found, tables.log_z(found), float(left[-1]) if len(inner) else 0.0)
+    return Answer(found, tables.log_z(found), float(left[-1]) if len(pairs.inner) else 0.0)
 
 
 def polish_gbp(
@@ -99,7 +83,7 @@ def polish_gbp(
         found = gbp.run(replace(tables.problem, warm=None), budget, rng)
         assert found.log_z is not None
         return found, found.log_z.value - answer.log_z
-    start = DescentState(np.zeros(tables.plan.pairs[4][-1]), answer.logs, ())
+    start = DescentState(np.zeros(tables.plan.pairs.message_start[-1]), answer.logs, ())
     found = gbp.run(replace(tables.problem, warm=start), budget, rng)
     better = project(tables, found.state.logs)  # beliefs of a run that was cut short may disagree
     return tables.result("gbp", better.logs, found.status), better.log_z - answer.log_z

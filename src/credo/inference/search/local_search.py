@@ -29,7 +29,6 @@ from ...kernels import feasible
 from ...kernels import local_search as kernel
 from ...kernels.tables import best_states
 from ..base import Algorithm, Budget, Problem, register
-from ..bounds.decomposition import terms_of
 from ..value import value_of
 from .blocks import Blocks
 
@@ -249,13 +248,13 @@ class StateSearch:
         hottest = 10 ** rng.uniform(-2, 0)
         heats = typical * np.geomspace(hottest, _COOLING * hottest, self._sweeps)
         self._sweeps = min(self._sweeps + _SWEEPS, 32 * _SWEEPS)
-        moved, terms = self.best.copy(), terms_of(graph)
+        moved, land = self.best.copy(), landscape_of(graph)
         some = max(1, int(_EFFORT / max(len(graph.scope), 1) / 4))
         for first in range(0, len(heats), some):
             if _is_over(budget, clock):
                 return False
             heat, seed = heats[first : first + some], int(rng.integers(2**31))
-            kernel.anneal(terms, moved, self._blocks.movable, heat, penalty, seed)
+            kernel.anneal(land, moved, self._blocks.movable, heat, penalty, seed)
         return self.propose(descend(graph, moved, rng))
 
     def _block(self) -> bool:
@@ -295,6 +294,22 @@ def _scales(graph: FactorGraph) -> tuple[float, float]:
     return max(spread, 1e-6), 2 * max(spread, 1.0)
 
 
+def landscape_of(graph: FactorGraph) -> kernel.Landscape:
+    """The arrays of a graph that the kernels of single moves read."""
+    w = graph.wiring
+    return kernel.Landscape(
+        graph.log_tables,
+        w.table_start,
+        w.scope_start,
+        w.scope,
+        w.edge_stride,
+        w.state_start,
+        w.neighbour_start,
+        w.neighbour_edge,
+        w.edge_factor,
+    )
+
+
 def descend(
     graph: FactorGraph, states: np.ndarray, rng: np.random.Generator, rounds: int | None = None
 ) -> np.ndarray:
@@ -304,7 +319,7 @@ def descend(
     movable = np.flatnonzero(graph.variables.sizes > 1)
     entry = float(np.abs(tables, where=np.isfinite(tables), out=np.zeros_like(tables)).max(initial=0.0))
     kernel.search_rounds(
-        terms_of(graph),
+        landscape_of(graph),
         moved,
         movable,
         min(16 + 4 * len(movable), _ROUNDS) if rounds is None else rounds,

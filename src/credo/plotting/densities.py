@@ -1,0 +1,87 @@
+"""Pictures of what is believed about real variables: one panel per variable, one curve per answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..core.belief import Density, PointMass
+from ..core.errors import QueryError
+from .beliefs import marginals_of
+from .style import COLOURS, INK, new_figure, tidy
+
+__all__ = ["plot_densities"]
+
+MOST_PANELS = 24
+PANELS_PER_ROW = 4
+REACH = 5.0  # standard deviations shown around the means
+POINTS = 401
+
+
+def plot_densities(answers: Mapping[str, Any], names: Iterable[str] | None = None) -> Any:
+    """Curves of the densities of real variables.
+
+    Parameters
+    ----------
+    answers
+        Label -> result, or its marginals.
+    names
+        Which variables, in this order; by default all real ones, at most 24.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> import credo
+    >>> net = credo.GaussianNet([[2.0, 0.5], [0.5, 1.0]])
+    >>> figure = credo.plotting.plot_densities({"exact": credo.infer(net, "gaussian")})
+    >>> [panel.get_title(loc="left") for panel in figure.axes]
+    ['x0', 'x1']
+    """
+    found = {label: marginals_of(answer) for label, answer in answers.items()}
+    if not found:
+        raise QueryError("plot_densities: expected at least one answer, got none")
+    first = next(iter(found.values()))
+    chosen = [n for n in first if _is_curve(first[n])] if names is None else list(names)
+    if not 1 <= len(chosen) <= MOST_PANELS:
+        raise QueryError(
+            f"plot_densities: expected 1 to {MOST_PANELS} real variables, got {len(chosen)}; "
+            "choose some with names=[...]"
+        )
+    columns = min(PANELS_PER_ROW, len(chosen))
+    rows = -(-len(chosen) // columns)
+    figure = new_figure(2.7 * columns, 1.9 * rows + 0.4)
+    panels = figure.subplots(rows, columns, squeeze=False)
+    for panel, name in zip(panels.flat, chosen, strict=False):
+        _curves(panel, name, {label: answer[name] for label, answer in found.items()})
+    for panel in list(panels.flat)[len(chosen) :]:
+        panel.set_axis_off()
+    if len(found) > 1:
+        handles = panels.flat[0].get_lines()
+        figure.legend(handles, list(found), loc="outside upper center", ncols=4, frameon=False, fontsize=9)
+    return figure
+
+
+def _is_curve(marginal: Any) -> bool:
+    return (
+        isinstance(marginal, Density) and not isinstance(marginal, PointMass) and np.ndim(marginal.mean) == 0
+    )
+
+
+def _curves(panel: Any, name: str, densities: Mapping[str, Any]) -> None:
+    for label, density in densities.items():
+        if not _is_curve(density):
+            raise QueryError(f"plot_densities: '{name}' has no density of a real variable in '{label}'")
+    low = min(d.mean - REACH * d.sd for d in densities.values())
+    high = max(d.mean + REACH * d.sd for d in densities.values())
+    x = np.linspace(low, high, POINTS)
+    for k, density in enumerate(densities.values()):
+        panel.plot(x, density.density(x), color=COLOURS[k % len(COLOURS)], linewidth=1.4)
+    panel.set_ylim(bottom=0)
+    panel.set_yticks([])
+    panel.set_title(name, fontsize=9, color=INK, loc="left")
+    tidy(panel)
