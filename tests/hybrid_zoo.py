@@ -122,3 +122,43 @@ def close(result, expected: Truth, atol: float) -> None:
         else:
             assert found.mean == pytest.approx(value[0], abs=atol), name
             assert found.sd == pytest.approx(np.sqrt(value[1]), abs=atol), name
+
+
+def within_errors(result, expected: Truth, deviations: float = 5.0) -> None:
+    """Assert that a sampler is right within its own standard errors, and variances within a fifth."""
+    assert result.converged, result.notes
+    for (name, value), error in zip(expected.marginals.items(), result.trace["mcse"], strict=True):
+        found = result.marginals[name]
+        if isinstance(found, np.ndarray):
+            assert np.abs(found - value).max() < deviations * error, name
+        else:
+            assert abs(found.mean - value[0]) < deviations * error, name
+            assert found.variance == pytest.approx(value[1], rel=0.2), name
+
+
+def gaussian_truth(net: credo.GaussianNet) -> Truth:
+    """Exact moments by dense linear algebra."""
+    moments = zip(net.names, net.mean, np.diag(net.covariance), strict=True)
+    return Truth(net.log_z, {name: np.array([mean, variance]) for name, mean, variance in moments})
+
+
+def topics() -> credo.HybridNet:
+    """Words z0 ... z3 of one document with topic shares theta; with words seen, theta is Dirichlet."""
+    theta = credo.Variable("theta", credo.Simplex(3))
+    words = [credo.Variable(f"z{i}", 3) for i in range(4)]
+    factors = [potentials.dirichlet(theta, [2.0, 1.0, 3.0])]
+    return credo.HybridNet([theta, *words], factors + [potentials.categorical(z, theta) for z in words])
+
+
+TOPIC_EVIDENCE = {"z0": 0, "z1": 0, "z2": 1}
+
+
+def has_topic_shares(result, deviations: float = 5.0) -> None:
+    """Assert that theta of `topics` given the evidence is Dirichlet(4, 2, 3), and z3 its mean."""
+    alpha = np.array([4.0, 2.0, 3.0])
+    mean = alpha / alpha.sum()
+    assert result.converged, result.notes
+    assert np.abs(result.marginals["theta"].mean - mean).max() < deviations * result.trace["mcse"][0]
+    np.testing.assert_allclose(result.marginals["theta"].variance, mean * (1 - mean) / 10, rtol=0.2)
+    if len(result.trace["mcse"]) > 1:
+        assert np.abs(result.marginals["z3"] - mean).max() < deviations * result.trace["mcse"][1]

@@ -134,5 +134,6 @@ def ask(spec: str, graph: Any, **question: Any) -> Result:
             return credo.infer(graph, spec, seed=0, **question)
         except UnsupportedError as refusal:
             assert is_sentence(str(refusal)), f"{spec}: {refusal}"
-            assert "exact" not in promises(spec), f"{spec} promises to be exact: {refusal}"
+            exact = "exact" in promises(spec) and takes(spec, "sum")  # `gaussian` takes no tables
+            assert not exact, f"{spec} promises to be exact: {refusal}"
             pytest.skip(str(refusal))

@@ -1,6 +1,6 @@
 """What answers questions. Importing this folder registers every algorithm."""
 
-from . import bounds, exact, messages, neural, search, variational
+from . import bounds, exact, messages, neural, particles, sampling, search, variational
 from .base import Algorithm, Budget, IterativeAlgorithm, Problem, algorithms, register
 from .question import infer, query, sample
 
@@ -15,9 +15,11 @@ __all__ = [
     "infer",
     "messages",
     "neural",
+    "particles",
     "query",
     "register",
     "sample",
+    "sampling",
     "search",
     "variational",
 ]

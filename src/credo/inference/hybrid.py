@@ -99,10 +99,11 @@ class HybridQuestion:
         return self.evidence.complete(result)
 
     def _refuse_discrete(self, algorithm: Any) -> None:
-        if getattr(algorithm, "hybrid", False):
+        if getattr(algorithm, "hybrid", False) or getattr(algorithm, "continuous", False):
             return
         names = [v.name for v in self.original.variables if not v.is_discrete]
-        able = [name for name in algorithms.names() if algorithms.get(name).hybrid]
+        known = [(name, algorithms.get(name)) for name in algorithms.names()]
+        able = [name for name, cls in known if cls.hybrid or cls.continuous]
         raise UnsupportedError(
             f"{getattr(algorithm, 'name', algorithm)} cannot treat this problem: it works on discrete "
             f"variables, and {names[:3]} {'are' if len(names) > 1 else 'is'} continuous; use one of {able}"

@@ -79,29 +79,40 @@ def _traced(function: Callable[..., Any], widths: tuple[bool, ...]) -> Callable[
 @lru_cache(maxsize=1024)
 def _called_back(function: Callable[..., Any], widths: tuple[bool, ...]) -> Callable[[Any, Any], Any]:
     def host(columns: Any, parameters: Any) -> np.ndarray:
-        columns, parameters = jax.tree.map(np.asarray, (columns, parameters))
         count = len(jax.tree.leaves((columns, parameters))[0])
         rows = [function(*(c[a] for c in columns), *(p[a] for p in parameters)) for a in range(count)]
         shape = (count, *_common([c[0] for c in columns], widths))
-        return np.broadcast_to(np.stack(rows).reshape(count, *np.shape(rows[0])), shape).astype(np.float64)
+        return np.broadcast_to(np.stack(rows).reshape(count, *np.shape(rows[0])), shape)
 
     struct: Any = jax.ShapeDtypeStruct
 
     def values(columns: Any, parameters: Any) -> Any:
-        leaves = jax.tree.leaves((columns, parameters))
-        count = leaves[0].shape[0]
+        arguments = jax.tree.map(jnp.asarray, (tuple(columns), tuple(parameters)))
+        leaves, tree = jax.tree.flatten(arguments)
+        kinds = [np.dtype(x.dtype) for x in leaves]
         inner = _common([struct(c.shape[1:], c.dtype) for c in columns], widths)
-        kind = jnp.result_type(float)
-        shape = struct((count, *inner), kind)
-        return jax.pure_callback(
-            lambda *a: host(*a).astype(kind),
-            shape,
-            tuple(columns),
-            tuple(parameters),
-            vmap_method="sequential",
-        )
+        kind = np.dtype(jnp.result_type(float))
+
+        def called(*packed: Any) -> np.ndarray:
+            pairs = zip(packed, kinds, strict=True)
+            found = host(*jax.tree.unflatten(tree, [_unpacked(x, kind) for x, kind in pairs]))
+            return np.ascontiguousarray(found, dtype=kind)[..., None].view(np.uint32)
+
+        shape = struct((leaves[0].shape[0], *inner, kind.itemsize // 4), np.dtype(np.uint32))
+        packed = jax.pure_callback(called, shape, *map(_packed, leaves), vmap_method="sequential")
+        return jax.lax.bitcast_convert_type(packed if kind.itemsize > 4 else packed[..., 0], kind)
 
     return values
+
+
+def _packed(x: Any) -> Any:
+    """Numbers of 64 bits as pairs of words: a callback may run in a thread where JAX knows 32 bits only."""
+    return jax.lax.bitcast_convert_type(x, jnp.uint32) if x.dtype.itemsize == 8 else x
+
+
+def _unpacked(x: Any, kind: np.dtype[Any]) -> np.ndarray:
+    array = np.ascontiguousarray(x)
+    return array.view(kind)[..., 0] if kind.itemsize == 8 else array
 
 
 def _common(columns: Any, widths: tuple[bool, ...]) -> tuple[int, ...]:

@@ -137,6 +137,10 @@ def query(
     >>> credo.query(credo.datasets.sprinkler(), "wet", given=["rain"])["yes", "no"].__round__(6)
     0.378
     """
+    if getattr(algorithms.resolve(method), "hybrid", False):
+        raise UnsupportedError(
+            f"{method} gives no joint tables of several variables; use method='elimination'"
+        )
     question = Question.of(model, evidence)
     names, given = _names(variables), _names(given)
     problem = question.problem((), None, None, query=(*names, *given))
@@ -169,14 +173,15 @@ def sample(
     graph = graph_of(model)
     if _is_hybrid(graph, method):
         asked = HybridQuestion.of(graph, evidence)
+        if count == 0:
+            return Samples.none(asked.original.variables)
         posed = asked.problem((), samples=int(count))
         samples = asked.ask(posed, method, Budget(), seed=seed, strict=False).samples
     else:
         method = "junction-tree" if method is None else method
         question = Question.of(model, evidence)
-        variables = question.original.variables
         if count == 0:
-            return Samples(variables, np.empty((0, len(variables)), np.int64))
+            return Samples.none(question.original.variables)
         problem = question.problem((), None, None, samples=int(count))
         samples = question.ask(problem, method, Budget(), seed=seed, strict=False).samples
     if samples is None:

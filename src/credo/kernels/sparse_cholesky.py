@@ -1,4 +1,4 @@
-"""Sparse symmetric matrices: the factorisation P'JP = L D L', solving with it, and the diagonal of the inverse.
+"""Sparse symmetric matrices: the factorisation P'JP = L D L', and the diagonal of the inverse.
 
 Columns are numbered in the order of elimination. Column j of L has ones on the diagonal, which are not
 stored, and entries at the ascending rows row[start[j] : start[j + 1]]; the pattern must hold all fill-in, as

@@ -21,6 +21,8 @@ from .jit import jit
 
 __all__ = ["best_states", "covariances", "far_joints", "far_slopes"]
 
+_TINY = 1e-280  # smaller probabilities are zero: their quotients have no digits left
+
 
 @jit
 def _entry(a, i, x_i, j, x_j, low, sizes, first):
@@ -57,7 +59,7 @@ def _reach(source, i, j, up, link, low, sizes, state_start, first, belief, joint
     out[:] = 0.0
     for x_i in range(sizes[i]):
         mass = belief[state_start[i] + x_i]
-        if mass > 0.0:
+        if mass > _TINY:
             for x_j in range(sizes[j]):
                 share = joint[_entry(a, i, x_i, j, x_j, low, sizes, first)] / mass
                 for s in range(source.shape[0]):
@@ -143,7 +145,7 @@ def covariances(
         p, a = up[i], link[i]
         for y in range(sizes[p]):
             mass, total = belief[state_start[p] + y], 0.0
-            if mass > 0.0:
+            if mass > _TINY:
                 for x in range(sizes[i]):
                     at = _entry(a, i, x, p, y, low, sizes, first)
                     if joint[at] > 0.0:
@@ -172,7 +174,7 @@ def covariances(
                     total += joint[at] * here
                 else:
                     table_out[at] = 0.0
-            whole[state_start[i] + x] = total / mass if mass > 0.0 else 0.0
+            whole[state_start[i] + x] = total / mass if mass > _TINY else 0.0
     for i in range(n):
         for k in range(state_start[i], state_start[i + 1]):
             node_out[k] = belief[k] * (whole[k] - mean[i])

@@ -15,7 +15,10 @@ from .em import EM
 from .hmm import baum_welch
 from .hmm_estimators import CategoricalHMM, GaussianHMM, PoissonHMM
 from .ipf import IPF
+from .kernel_bp import KernelBP
+from .lda import BetheLDA
 from .likelihood import MaximumLikelihood, log_likelihood
+from .mixture_of_trees import MixtureOfTreesEM, mixture_of_trees
 from .priors import Elastic, Gaussian, Laplace
 from .pseudolikelihood import MaximumPseudolikelihood
 from .structure import chow_liu, mutual_information
@@ -31,6 +34,7 @@ __all__ = [
     "IPF",
     "BDeu",
     "BayesianMixture",
+    "BetheLDA",
     "Blocks",
     "CategoricalHMM",
     "ChainCRF",
@@ -41,10 +45,12 @@ __all__ = [
     "Gaussian",
     "GaussianHMM",
     "GraphCRF",
+    "KernelBP",
     "Laplace",
     "Learner",
     "MaximumLikelihood",
     "MaximumPseudolikelihood",
+    "MixtureOfTreesEM",
     "Observations",
     "PerTable",
     "PoissonHMM",
@@ -60,6 +66,7 @@ __all__ = [
     "kernel_information",
     "learners",
     "log_likelihood",
+    "mixture_of_trees",
     "mutual_information",
     "train_blocks",
     "vb_factor_analysis",

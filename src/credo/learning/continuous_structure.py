@@ -43,7 +43,7 @@ from ..models.potentials import density_ratio, kernel_density
 from .data_sources import read_file
 from .structure import spanning_forest
 
-__all__ = ["kernel_bandwidth", "kernel_chow_liu", "kernel_information"]
+__all__ = ["kernel_bandwidth", "kernel_chow_liu", "kernel_information", "real_columns"]
 
 _EXACT_CHAIN = 13  # variables up to which the best chain is found among all
 _NUMBERS = 1 << 22  # kernel values held at once
@@ -100,7 +100,7 @@ def kernel_chow_liu(
     """
     check.at_least("threshold", threshold, 0)
     check.one_of("place", place, ("edges", "nodes"))
-    columns = _columns(data, names)
+    columns = real_columns(data, names)
     width = _widths(columns, bandwidth)
     if isinstance(structure, str):
         check.one_of("structure", structure, ("tree", "chain"))
@@ -127,7 +127,7 @@ def kernel_information(
     array([[0.    , 1.3863],
            [1.3863, 0.    ]])
     """
-    columns = _columns(data, names)
+    columns = real_columns(data, names)
     return _information(columns, _widths(columns, bandwidth), information)
 
 
@@ -160,7 +160,7 @@ def kernel_bandwidth(data: Any, rule: Literal["silverman", "scott"] = "silverman
 # ---------------------------------------------------------------------------------------------
 
 
-def _columns(data: Any, names: Sequence[str] | None) -> dict[str, np.ndarray]:
+def real_columns(data: Any, names: Sequence[str] | None) -> dict[str, np.ndarray]:
     """Name -> finite numbers, all equally many."""
     if isinstance(data, Samples):
         data = data.continuous

@@ -1,5 +1,5 @@
 """Exact inference."""
 
-from . import elimination, enumerate, junction_tree
+from . import elimination, enumerate, gaussian, junction_tree
 
-__all__ = ["elimination", "enumerate", "junction_tree"]
+__all__ = ["elimination", "enumerate", "gaussian", "junction_tree"]

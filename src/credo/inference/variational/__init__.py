@@ -1,5 +1,21 @@
 """Variational methods."""
 
-from . import mean_field, structured_mean_field
+from . import (
+    bethe,
+    mean_field,
+    mixture_of_gaussian_trees,
+    mixture_of_trees,
+    nonparametric_vi,
+    structured_mean_field,
+    svgd,
+)
 
-__all__ = ["mean_field", "structured_mean_field"]
+__all__ = [
+    "bethe",
+    "mean_field",
+    "mixture_of_gaussian_trees",
+    "mixture_of_trees",
+    "nonparametric_vi",
+    "structured_mean_field",
+    "svgd",
+]

@@ -22,7 +22,15 @@ from ..exact.junction_tree import solve
 from ..exact.tree import Limits
 from ..free_energy import mean_field
 
-__all__ = ["Run", "best_of", "check_restarts", "descend", "only_sums", "starting_beliefs"]
+__all__ = [
+    "Run",
+    "best_of",
+    "check_restarts",
+    "descend",
+    "feasible_states",
+    "only_sums",
+    "starting_beliefs",
+]
 
 _SEARCHES = 10  # orders tried before exact inference has to find a possible joint state
 _DEAD_ENDS = 1000  # per search
@@ -58,7 +66,7 @@ def starting_beliefs(problem: Problem, restart: int, rng: np.random.Generator, n
     else:
         raw = 1.0 + _NOISE * rng.random(total) if restart == 0 else rng.exponential(size=total)
     if np.isneginf(problem.graph.log_tables).any():
-        raw = raw * _feasible_states(problem, restart, rng, name)
+        raw = raw * feasible_states(problem, restart, rng, name)
     owner = np.repeat(np.arange(len(variables)), variables.sizes)
     norm = np.bincount(owner, weights=raw, minlength=len(variables))
     return raw / norm[owner]
@@ -77,7 +85,7 @@ def _warm_beliefs(problem: Problem) -> np.ndarray:
     return beliefs
 
 
-def _feasible_states(problem: Problem, restart: int, rng: np.random.Generator, name: str) -> np.ndarray:
+def feasible_states(problem: Problem, restart: int, rng: np.random.Generator, name: str) -> np.ndarray:
     """One flag per flat state, such that every combination of flagged states is possible."""
     from ...kernels import feasible as kernel
 

@@ -11,13 +11,19 @@ Zeros: F is finite only if q avoids every zero entry. The start does so by const
 that zeros tie together start at one joint state of positive weight, found by search (by exact
 inference if the search gives up), and an update gives belief 0 to states that would meet a zero.
 
-Cost of a sweep: each table is read once per variable in its scope.
+Beliefs of real variables are Gaussian: the closed form where all factors are Gaussian, otherwise steps of
+natural gradient ascent, with expectations by Gauss-Hermite quadrature (see `hybrid_mean_field`). If every
+factor with real variables is Gaussian, expectations are exact and the value is a lower bound that never
+falls; otherwise it is evaluated again with twice as many points, and called an estimate.
+
+Cost of a sweep: each table is read once per variable in its scope; a factor with k real variables is
+evaluated at nodes^k points, some three times per variable.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -26,6 +32,7 @@ from ...core.factor_graph import FactorGraph
 from ...core.result import FactorMarginals, Marginals, Result
 from .. import free_energy
 from ..base import Algorithm, Budget, Problem, register
+from ..hybrid import HybridProblem
 from .descent import Run, best_of, check_restarts, descend, only_sums, starting_beliefs
 
 __all__ = ["MeanField", "MeanFieldState", "descend_naive", "product_tables"]
@@ -41,25 +48,42 @@ class MeanFieldState(NamedTuple):
 @register
 @dataclass(frozen=True, kw_only=True)
 class MeanField(Algorithm):
-    """Product of independent marginals; a lower bound on log Z that no sweep lowers."""
+    """Product of independent marginals, Gaussian ones for real variables; a bound that no sweep lowers."""
 
     name: ClassVar[str] = "mean-field"
     promises: ClassVar[frozenset[str]] = frozenset({"lower", "monotone", "consistent"})
     warm_starts: ClassVar[bool] = True
+    continuous: ClassVar[bool] = True
     restarts: int = 1  # starts; the one with the lowest free energy is kept
     order: Literal["sequential", "random"] = "sequential"  # of the variables within a sweep
+    nodes: int = 20  # Gauss-Hermite points per real variable, if there are any
 
     def __post_init__(self) -> None:
         """Check the options."""
         check_restarts(self.restarts)
         check.one_of("order", self.order, ["random", "sequential"])
+        check.whole("nodes", self.nodes, 2)
 
-    def why_not(self, problem: Problem) -> str | None:
-        """Sums only."""
+    def why_not(self, problem: Any) -> str | None:
+        """Sums only; discrete and real variables."""
+        if isinstance(problem, HybridProblem):
+            from .continuous_mean_field import why_not
+
+            return why_not(problem, self.nodes)
         return only_sums(problem)
 
-    def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
+    def run(self, problem: Any, budget: Budget, rng: np.random.Generator) -> Result:
         """Sweep from each start until beliefs stand still; keep the best."""
+        if isinstance(problem, HybridProblem):
+            from .continuous_mean_field import discrete_problem, run
+
+            posed = discrete_problem(problem)
+            if posed is None:
+                return run(problem, budget, rng, self.restarts, self.order, self.nodes)
+            return replace(self._run_tables(posed, budget, rng), factor_marginals=None)
+        return self._run_tables(problem, budget, rng)
+
+    def _run_tables(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         graph, streams = problem.graph, rng.spawn(self.restarts)
 
         def one(restart: int, deadline: float) -> Run[MeanFieldState]:

@@ -1,0 +1,285 @@
+r"""Expectation propagation on models of discrete, real and simplex variables.
+
+Each factor f_a is replaced by a product of sites, one per variable, from an exponential family: Gaussian for
+real variables, categorical for discrete ones, Dirichlet for simplex ones. With q the product of all sites,
+
+    cavity         q^{-a} = q / site_a^power
+    tilted         f_a^power q^{-a}
+    new site       site_a = ( proj[ f_a^power q^{-a} ] / q^{-a} )^(1 / power),
+
+where proj keeps the expected sufficient statistics. power = 1 is expectation propagation; smaller powers are
+power EP, which is stabler where factors have several modes. With power 1 and discrete variables only it is
+belief propagation, with Gaussian factors only Gaussian belief propagation. The value is
+
+    log Z ~ sum_i Phi_i + sum_a ( log int f_a^power q^{-a} - sum_{i in a} Phi_i ) / power
+
+with Phi_i = log int q_i (in natural parameters, not normalised), an estimate. Factors in the family, and the
+diagonals of Gaussian factors, are not approximated. Tilted distributions are summed over the joint states of
+discrete variables and over Gauss-Hermite points of real ones, whose proposals follow the moments found
+(`ep_tilted.py`). Such sums converge quickly for smooth factors, like 1 / nodes across a kink.
+
+Nothing guarantees convergence. An update is skipped where the cavity has a negative precision, the tilted
+distribution no integral or its proposal is still far off, or the belief would lose its integral; the notes
+say how often. A
+negative precision of a site is nothing to worry about: couplings need them. A run whose last sweep skipped
+updates has stalled, not converged.
+
+Schedules: `sequential` (batches of factors that share no variable, forwards and backwards in turn), `tree`
+(leaves to roots of a spanning forest and back), `flooding` (all at once), `auto` (tree on forests, else
+sequential). A sweep evaluates (joint states) x nodes^(real variables) points per factor, or a few times that
+while proposals move.
+
+Sources: Minka (2001, 2004).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from ...core import check
+from ...core.belief import Density
+from ...core.errors import OptionError, QueryError
+from ...core.result import Estimate, Marginals, Result, Status
+from ...families.densities import DirichletMixtureDensity, MixtureDensity
+from ..base import IterativeAlgorithm, register
+from ..hybrid import HybridProblem
+from .ep_sites import Layout, Parameters, SiteGroup
+from .ep_tilted import Proposal
+from .ep_updates import Batch, Beliefs, Update, batches, log_norms, log_scale, update
+from .moments import log_sum
+
+__all__ = ["EP", "EPState"]
+
+_ENDLESS = 1e8  # a standard deviation this many times the first one says that there is no integral
+_REPAIRS = 4  # times a sweep of all at once is taken back in part before it is given up
+
+
+class EPState(NamedTuple):
+    """The sites, and where the points of each factor are."""
+
+    layout: Layout  # places of everything
+    order: list[Batch]  # of one sweep
+    sites: Parameters  # natural parameters of all sites
+    proposals: tuple[Proposal, ...]  # per group
+    turn: int = 0  # sweeps done
+    skipped: int = 0  # updates skipped in the last sweep
+    skipped_in_all: int = 0
+    endless: int = -1  # the real variable whose variance grows without bound
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class EP(IterativeAlgorithm[EPState]):
+    """Expectation propagation and power EP, with fully factorised approximations.
+
+    Examples
+    --------
+    >>> import credo
+    >>> from credo import potentials
+    >>> x, s = credo.Variable("x", credo.Real()), credo.Variable("s", ["off", "on"])
+    >>> prior = credo.TableFactor([s], [0.5, 0.5])
+    >>> model = credo.HybridNet([x, s], [prior, potentials.emission(x, s, [-1.0, 2.0], 1.0)])
+    >>> found = credo.infer(model, "ep")
+    >>> found.marginals["x"].mean.__round__(6), found.marginals["x"].variance.__round__(6)
+    (0.5, 3.25)
+    """
+
+    name: ClassVar[str] = "ep"
+    hybrid: ClassVar[bool] = True
+    warm_starts: ClassVar[bool] = True
+    power: float = 1.0  # of power EP, at most 1, which is EP
+    damping: float = 0.0  # weight of the old site
+    schedule: Literal["auto", "flooding", "sequential", "tree"] = "auto"  # the order of the updates
+    nodes: int = 20  # Gauss-Hermite points per real variable of a factor
+    points: int = 512  # points on the simplex of a factor
+    spread: float = 10.0  # first standard deviation of variables that no exact factor confines
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        check.at_least("power", self.power, 0.01)
+        if self.power > 1:
+            raise OptionError(f"power must be at most 1, got {self.power!r}")
+        check.in_range("damping", self.damping, 0, 1)
+        check.one_of("schedule", self.schedule, ["auto", "flooding", "sequential", "tree"])
+        check.whole("nodes", self.nodes, 2)
+        check.whole("points", self.points, 16)
+        check.at_least("spread", self.spread, 1e-9)
+
+    def why_not(self, problem: HybridProblem) -> str | None:
+        """Sums and integrals only."""
+        if not problem.is_sum:
+            return "it sums and integrates; maxima need grid-bp, or gaussian if all factors are Gaussian"
+        if problem.samples:
+            return "it draws no samples"
+        return None
+
+    def start(self, problem: HybridProblem, rng: np.random.Generator) -> EPState:
+        """Sites that say nothing, or next to nothing where a belief needs it, or those of an earlier run."""
+        graph = problem.graph
+        layout = Layout.of(graph, nodes=self.nodes, points=self.points, spread=self.spread)
+        if layout.constant == -np.inf:
+            raise problem.contradiction()
+        schedule: str = self.schedule
+        if schedule == "auto":
+            schedule = "tree" if graph.is_tree else "sequential"
+        sites, order = layout.first, batches(layout, schedule)
+        cold = EPState(layout, order, sites, layout.proposals())
+        if problem.warm is None:
+            return cold
+        warm = problem.warm
+        if not isinstance(warm, EPState) or _shapes(warm) != _shapes(cold):
+            raise QueryError("warm_start: expected the result of ep on the same structure")
+        return cold._replace(sites=warm.sites, proposals=warm.proposals)
+
+    def step(self, problem: HybridProblem, state: EPState) -> tuple[EPState, float]:
+        """One sweep."""
+        sites = state.sites.copy()
+        proposals = tuple(Proposal(*(part.copy() for part in p)) for p in state.proposals)
+        state = state._replace(sites=sites, proposals=proposals)
+        sweep = self._flood if self.schedule == "flooding" else self._sweep
+        change, skipped, endless = sweep(problem, state)
+        state = state._replace(
+            turn=state.turn + 1,
+            skipped=skipped,
+            skipped_in_all=state.skipped_in_all + skipped,
+            endless=endless,
+        )
+        return state, np.inf if endless >= 0 else change
+
+    def _sweep(self, problem: HybridProblem, state: EPState) -> tuple[float, int, int]:
+        """Batch by batch, each from the beliefs after the last."""
+        beliefs = Beliefs(state.layout, state.sites)
+        change, skipped = 0.0, 0
+        for g, rows in state.order[:: -1 if state.turn % 2 else 1]:
+            group = state.layout.groups[g]
+            new = self._update(problem, state, g, rows, beliefs, state.sites)
+            endless = self._endless(group, rows, new)
+            if endless >= 0:
+                return change, skipped, endless
+            keep = np.flatnonzero(new.exists)
+            beliefs.put(group, rows[keep], state.sites, new.at(keep))
+            change = max(change, float(new.change.max(initial=0.0)))
+            skipped += len(rows) - len(keep)
+        return change, skipped, -1
+
+    def _flood(self, problem: HybridProblem, state: EPState) -> tuple[float, int, int]:
+        """All from the old beliefs; what would leave a belief without an integral is taken back."""
+        layout, sites = state.layout, state.sites
+        beliefs, before = Beliefs(layout, sites), sites.copy()
+        change, skipped = 0.0, 0
+        for g, rows in state.order:
+            group = layout.groups[g]
+            new = self._update(problem, state, g, rows, beliefs, before)
+            endless = self._endless(group, rows, new)
+            if endless >= 0:
+                return change, skipped, endless
+            keep = np.flatnonzero(new.exists)
+            new.at(keep).write(group, rows[keep], sites)
+            change = max(change, float(new.change.max(initial=0.0)))
+            skipped += len(rows) - len(keep)
+        return change, skipped + _repair(layout, sites, before), -1
+
+    def _update(
+        self,
+        problem: HybridProblem,
+        state: EPState,
+        g: int,
+        rows: np.ndarray,
+        beliefs: Beliefs,
+        sites: Parameters,
+    ) -> Update:
+        group, proposal = state.layout.groups[g], state.proposals[g]
+        new = update(group, rows, beliefs, sites, proposal, self.power, 1 - self.damping)
+        if not new.possible:
+            raise problem.contradiction()
+        return new
+
+    def _endless(self, group: SiteGroup, rows: np.ndarray, new: Update) -> int:
+        """A real variable whose tilted variance is beyond all bounds, or -1."""
+        wide = np.argwhere(new.variance > (_ENDLESS * self.spread) ** 2)
+        return int(group.real[0][rows[wide[0, 0]], wide[0, 1]]) if len(wide) else -1
+
+    def read(self, problem: HybridProblem, state: EPState, status: Status) -> Result:
+        """Beliefs and the value of the approximation."""
+        layout, variables = state.layout, problem.graph.variables
+        beliefs = Beliefs(layout, state.sites)
+        if state.endless >= 0:
+            name = variables.names[int(np.flatnonzero(layout.kinds == "r")[state.endless])]
+            sentence = f"the variance of '{name}' grows without bound: the product of the factors seems to "
+            return Result(self.name, Status.DIVERGED, notes=(sentence + "have no integral",))
+        notes: tuple[str, ...] = ()
+        if state.skipped_in_all:
+            notes = (
+                f"{state.skipped} updates were skipped in the last sweep and {state.skipped_in_all} in all, "
+                "where a cavity or belief would have no integral, or points missed the mass; damping, more "
+                "nodes or a smaller power may help",
+            )
+            if status is Status.CONVERGED and state.skipped:
+                status = Status.STALLED
+        value = self._log_z(state, beliefs)
+        if value == -np.inf:
+            raise problem.contradiction()
+        if value is None:
+            notes = (*notes, "a tilted distribution has no integral, so there is no log Z")
+        return Result(
+            self.name,
+            status,
+            log_z=None if value is None else Estimate(value, "estimate"),
+            marginals=_marginals(variables, layout, beliefs),
+            notes=notes,
+        )
+
+    def _log_z(self, state: EPState, beliefs: Beliefs) -> float | None:
+        layout = state.layout
+        norms = log_norms(layout, beliefs)
+        if (norms.logs == -np.inf).any():
+            return -np.inf
+        total = layout.constant + float(norms.precision.sum() + norms.logs.sum() + norms.natural.sum())
+        for group, proposal in zip(layout.groups, state.proposals, strict=True):
+            own = Proposal(*(part.copy() for part in proposal))
+            part = log_scale(group, beliefs, state.sites, own, self.power, norms)
+            if part is None:
+                return None
+            total += part
+        return total
+
+
+def _shapes(state: EPState) -> list[tuple[int, ...]]:
+    parts = [*state.sites, *(part for proposal in state.proposals for part in proposal)]
+    return [part.shape for part in parts]
+
+
+def _repair(layout: Layout, sites: Parameters, before: Parameters) -> int:
+    """Take back the new sites at variables whose beliefs have no integral, in place; how many."""
+    taken = 0
+    for _ in range(_REPAIRS):
+        beliefs = Beliefs(layout, sites)
+        bad_real, bad_simplex = ~(beliefs.precision > 0), ~(beliefs.natural > -1)
+        if not (bad_real.any() or bad_simplex.any()):
+            return taken
+        real, simplex = bad_real[layout.owners.precision], bad_simplex[layout.owners.natural]
+        sites.precision[real], sites.shift[real] = before.precision[real], before.shift[real]
+        sites.natural[simplex] = before.natural[simplex]
+        taken += int(real.sum() + simplex.sum())
+    for part, old in zip(sites, before, strict=True):
+        part[:] = old
+    return taken
+
+
+def _marginals(variables: Any, layout: Layout, beliefs: Beliefs) -> Marginals:
+    q = beliefs.parameters
+    one, flat = np.ones(1), np.zeros(len(q.logs))
+    mean, sd = q.shift / q.precision, 1 / np.sqrt(q.precision)
+    densities: dict[str, Density] = {}
+    for i, name in enumerate(variables.names):
+        first, last = layout.start[i], layout.start[i] + layout.width[i]
+        if layout.kinds[i] == "d":
+            flat[first:last] = np.exp(q.logs[first:last] - log_sum(q.logs[first:last]))
+        elif layout.kinds[i] == "r":
+            densities[name] = MixtureDensity(one, mean[first:last], sd[first:last])
+        else:
+            densities[name] = DirichletMixtureDensity(one, 1 + q.natural[None, first:last])
+    return Marginals(variables, flat, densities)

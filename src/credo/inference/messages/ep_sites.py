@@ -1,0 +1,216 @@
+"""The sites of expectation propagation: one member of an exponential family per factor and variable.
+
+    q_i  =  base_i  x  prod_a site_{a,i},     a Gaussian, a categorical, or a Dirichlet, in natural parameters
+
+Factors of one variable that are in the family already, and the diagonals of Gaussian factors, are exact: they
+are the base. All sites of one kind lie in one flat array; a `SiteGroup` knows where those of its factors are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from ...core.density import quadratic
+from ...core.domain import Discrete, Real, Simplex
+from ...core.errors import UnsupportedError
+from ...core.factor import look_up
+from ...core.hybrid_graph import FactorGroup, HybridGraph
+from ...core.wiring import starts_of
+from ..gaussian_system import no_integral
+from .ep_tilted import GaussianTilt, PointsTilt, Proposal, TableTilt, Tilt
+from .gaussian_couplings import merged
+from .moments import group_log_values
+
+__all__ = ["Layout", "Parameters", "SiteGroup"]
+
+_MOST_POINTS = 1 << 20  # of one factor
+
+
+class Parameters(NamedTuple):
+    """Natural parameters, of variables or of sites; discrete and simplex ones one after another."""
+
+    precision: np.ndarray  # (reals,)
+    shift: np.ndarray  # (reals,)
+    logs: np.ndarray  # (states,) log weights; -inf is a zero
+    natural: np.ndarray  # (coordinates,) concentrations - 1
+
+    def copy(self) -> Parameters:
+        """The same numbers in arrays of their own."""
+        return Parameters(*(part.copy() for part in self))
+
+
+@dataclass(frozen=True, eq=False)
+class SiteGroup:
+    """Factors whose sites are updated together; places index `Parameters` of variables and of sites."""
+
+    scopes: np.ndarray  # (count, arity) variables
+    real: tuple[np.ndarray, np.ndarray]  # places (count, reals) of variables, of sites
+    discrete: tuple[tuple[np.ndarray, np.ndarray], ...]  # per axis, places (count, states)
+    simplex: tuple[np.ndarray, np.ndarray]  # places (count, width); width 0 without one
+    tilt: Tilt  # how tilted distributions are found
+
+    def __len__(self) -> int:
+        return len(self.scopes)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """States of the discrete axes."""
+        return tuple(places.shape[1] for places, _ in self.discrete)
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Where everything is, and what is exact."""
+
+    kinds: np.ndarray  # (n,) r, d or s per variable
+    start: np.ndarray  # (n,) first place of each variable among those of its kind
+    width: np.ndarray  # (n,) places of each variable
+    groups: tuple[SiteGroup, ...]  # of the factors that are approximated
+    base: Parameters  # of the variables
+    first: Parameters  # the first sites
+    constant: float  # log of factors without variables, and of constants taken out
+
+    @cached_property
+    def owners(self) -> Parameters:
+        """The place of its variable for every place of a site."""
+        found = Parameters(*(np.zeros(len(part), dtype=np.int64) for part in self.first))
+        for group in self.groups:
+            found.precision[group.real[1]] = found.shift[group.real[1]] = group.real[0]
+            found.natural[group.simplex[1]] = group.simplex[0]
+            for places, sites in group.discrete:
+                found.logs[sites] = places
+        return found
+
+    @classmethod
+    def of(cls, graph: HybridGraph, *, nodes: int, points: int, spread: float) -> Layout:
+        """Read a graph; variables that no exact factor confines begin with this standard deviation."""
+        return _Builder(graph, nodes, points).build(spread)
+
+    def proposals(self) -> tuple[Proposal, ...]:
+        """Proposals that were not used yet, per group; closed forms need none."""
+        found = []
+        for group in self.groups:
+            is_summed = isinstance(group.tilt, PointsTilt)
+            states = int(np.prod(group.sizes)) if is_summed else 0
+            reals, width = group.real[0].shape[1], group.simplex[0].shape[1]
+            found.append(Proposal.unknown(len(group) if is_summed else 0, states, reals, width))
+        return tuple(found)
+
+
+class _Builder:
+    """Goes through the groups of a graph once."""
+
+    def __init__(self, graph: HybridGraph, nodes: int, points: int) -> None:
+        self._graph, self._nodes, self._points = graph, nodes, points
+        domains = [v.domain for v in graph.variables]
+        self._kinds = np.array([_kind(d) for d in domains], dtype="U1")
+        self._width = np.array([d.size if isinstance(d, Discrete) else d.width for d in domains], np.int64)
+        self._start = np.zeros(len(domains), dtype=np.int64)
+        for kind in "rds":
+            mine = self._kinds == kind
+            self._start[mine] = starts_of(self._width[mine])[:-1]
+        self._base = Parameters(*(np.zeros(self._total(kind)) for kind in "rrds"))
+        self._used = {"r": 0, "d": 0, "s": 0}  # places of sites given away
+        self._constant = 0.0
+
+    def _total(self, kind: str) -> int:
+        return int(self._width[self._kinds == kind].sum())
+
+    def build(self, spread: float) -> Layout:
+        found = []
+        for group in self._graph.groups:
+            made = self._group(group)
+            if made is not None and len(made):
+                found.append(made)
+        sites = Parameters(*(np.zeros(self._used[kind]) for kind in "rrds"))
+        self._confine(found, sites, spread)
+        return Layout(self._kinds, self._start, self._width, tuple(found), self._base, sites, self._constant)
+
+    def _group(self, group: FactorGroup) -> SiteGroup | None:
+        """Add what is exact to the base; the sites of the rest."""
+        graph, scopes = self._graph, group.scopes
+        if not group.domains:
+            self._constant += float(sum(float(graph.factors[int(a)].log_values()) for a in group.factors))
+            return None
+        if all(isinstance(d, Discrete) for d in group.domains):
+            tables = self._tables(group)
+            if len(group.domains) > 1:
+                return self._sites(group, scopes, TableTilt(tables))
+            np.add.at(self._base.logs, self._places(scopes[:, 0]), tables)
+            return None
+        if group.function is quadratic:
+            J, h, g = group.parameters
+            places = self._start[scopes]
+            np.add.at(self._base.precision, places, np.einsum("aii->ai", J))
+            np.add.at(self._base.shift, places, h)
+            self._constant += float(g.sum())
+            if len(group.domains) == 1:
+                return None
+            scopes, couplings = merged(scopes, J)
+            return self._sites(group, scopes, GaussianTilt(couplings))
+        return self._sites(group, scopes, self._points_of(group))
+
+    def _tables(self, group: FactorGroup) -> np.ndarray:
+        """Log tables (count, states) of factors on discrete variables."""
+        if group.function is look_up:
+            return group.parameters[0].reshape(len(group.scopes), -1)
+        states = np.indices([d.size for d in group.domains]).reshape(len(group.domains), -1)
+        columns = [np.broadcast_to(index, (len(group.scopes), len(index))) for index in states]
+        return group_log_values(self._graph, group, np.arange(len(group.scopes)), columns)
+
+    def _points_of(self, group: FactorGroup) -> PointsTilt:
+        kinds = "".join(_kind(d) for d in group.domains)
+        where = f"ep: factor over {list(self._graph.factors[int(group.factors[0])].names)}"
+        if kinds.count("s") > 1:
+            raise UnsupportedError(f"{where}: expected one simplex variable at most, got {kinds.count('s')}")
+        sizes = [d.size for d in group.domains if isinstance(d, Discrete)]
+        count = float(np.prod(sizes, dtype=float)) * float(self._nodes) ** kinds.count("r")
+        count *= self._points if "s" in kinds else 1
+        if count > _MOST_POINTS:
+            raise UnsupportedError(
+                f"{where}: its tilted distribution needs {count:.2g} points, more than {_MOST_POINTS}; "
+                "give fewer nodes, or split the factor"
+            )
+        states = np.indices(sizes).reshape(len(sizes), -1).T if sizes else np.zeros((1, 0), dtype=np.int64)
+        return PointsTilt(self._graph, group, kinds, states, self._nodes, self._points)
+
+    def _sites(self, group: FactorGroup, scopes: np.ndarray, tilt: Tilt) -> SiteGroup:
+        by_kind: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {"r": [], "d": [], "s": []}
+        for axis, domain in enumerate(group.domains):
+            kind = _kind(domain)
+            places = self._places(scopes[:, axis])
+            sites = self._used[kind] + np.arange(places.size).reshape(places.shape)
+            self._used[kind] += places.size
+            by_kind[kind].append((places, sites))
+        none = np.zeros((len(scopes), 0), dtype=np.int64)
+        real = [np.concatenate([none, *(pair[k] for pair in by_kind["r"])], axis=1) for k in range(2)]
+        simplex = by_kind["s"][0] if by_kind["s"] else (none, none)
+        return SiteGroup(scopes, (real[0], real[1]), tuple(by_kind["d"]), simplex, tilt)
+
+    def _places(self, variables: np.ndarray) -> np.ndarray:
+        """Places (count, width) of variables of one kind and width."""
+        width = int(self._width[variables[0]]) if len(variables) else 1
+        return self._start[variables][:, None] + np.arange(width)
+
+    def _confine(self, groups: list[SiteGroup], sites: Parameters, spread: float) -> None:
+        """First sites for real variables that nothing exact confines; an error where nothing does at all."""
+        touched = np.zeros(len(self._base.precision), dtype=np.int64)
+        for group in groups:
+            np.add.at(touched, group.real[0], 1)
+        open_ = self._base.precision <= 0
+        alone = np.flatnonzero(open_ & (touched == 0))
+        if len(alone):
+            i = int(np.flatnonzero(self._kinds == "r")[alone[0]])
+            raise no_integral(f"nothing confines '{self._graph.variables.names[i]}'")
+        lacking = np.where(open_, 1 / spread**2 - self._base.precision, 0.0) / np.maximum(touched, 1)
+        for group in groups:
+            variables, places = group.real
+            sites.precision[places] = lacking[variables]
+
+
+def _kind(domain: Discrete | Real | Simplex) -> str:
+    return "d" if isinstance(domain, Discrete) else "r" if isinstance(domain, Real) else "s"

@@ -1,0 +1,198 @@
+"""Belief propagation with real variables on grids.
+
+Every real variable is given a grid of points x_k with weights w_k, every factor becomes the table of its
+values there, and the weights become one more factor of the variable: `bp` does the rest, and its beliefs
+divided by the weights are densities. With n points the error is that of the trapezoid or midpoint rule; on
+smooth beliefs that vanish at both ends it falls faster than any power of 1/n.
+
+    m_{a->i}(x_i) = sum over points of f_a(x_a) prod_j w_j m_{j->a}(x_j),      log Z ~ the Bethe value of bp
+
+Exact on trees up to the grid; on graphs with loops log Z is the Bethe approximation. With maximised
+variables the best points are returned, whose value is a lower bound on the maximum.
+
+Ranges that are not given are found from the factors of single variables, a sketch by `ep` where these do not
+confine a variable, and beliefs on coarse grids.
+A table over k real variables has n^k entries; equal factors on equal grids share theirs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from ...core import check
+from ...core.domain import Simplex
+from ...core.errors import OptionError, ZeroProbabilityError
+from ...core.result import Assignment, Estimate, Marginals, Result
+from ...core.variable import Variables
+from ...families.densities import GridDensity
+from ..base import Algorithm, Budget, Problem, register
+from ..hybrid import HybridProblem
+from . import engine
+from .bp import BP
+from .grid_ranges import first_ranges, next_ranges
+from .grid_tables import Grids, discretised
+
+__all__ = ["GridBP"]
+
+_COARSE = 80  # points while ranges are looked for
+_SWEEPS = 50  # most sweeps of such a run
+_CUT = 1e-4  # a density at the end of a grid above this share of its peak is worth a note
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class GridBP(Algorithm):
+    """Discretise real variables and run belief propagation on the tables.
+
+    Examples
+    --------
+    >>> import credo
+    >>> net = credo.GaussianNet([[2.0, -1.0], [-1.0, 2.0]], [3.0, 0.0])
+    >>> found = credo.infer(net, "grid-bp")
+    >>> found.marginals["x0"].mean.__round__(6), found.marginals["x0"].variance.__round__(6)
+    (2.0, 0.666667)
+    """
+
+    name: ClassVar[str] = "grid-bp"
+    hybrid: ClassVar[bool] = True
+    points: int = 200  # per real variable
+    low: float | None = None  # the first end of all grids; None to find ranges
+    high: float | None = None  # the other end
+    rule: Literal["trapezoid", "midpoint"] = "trapezoid"  # how points and weights lie in a range
+    rounds: int = 12  # most runs on coarse grids that look for ranges
+    schedule: engine.Schedule = "auto"  # of bp
+    damping: float = 0.0  # weight of the old message
+    damping_domain: Literal["log", "linear"] = "log"  # mix logarithms or probabilities
+    max_entries: float = 2.0**27  # of all tables together
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        check.whole("points", self.points, 3)
+        check.one_of("rule", self.rule, ["trapezoid", "midpoint"])
+        check.whole("rounds", self.rounds, 0)
+        check.at_least("max_entries", self.max_entries, 1)
+        if (self.low is None) != (self.high is None):
+            raise OptionError("low and high: expected both or neither, got one of them")
+        if self.low is not None and self.high is not None:
+            check.at_least("high - low", float(self.high) - float(self.low), 1e-300)
+        _ = self._bp  # checks the rest
+
+    @property
+    def _bp(self) -> BP:
+        return BP(schedule=self.schedule, damping=self.damping, damping_domain=self.damping_domain)
+
+    def why_not(self, problem: HybridProblem) -> str | None:
+        """Discrete and real variables, and no samples."""
+        for v in problem.graph.variables:
+            if isinstance(v.domain, Simplex):
+                return f"it has no grids for simplex variables, and '{v.name}' is one; use ep"
+        return "it draws no samples" if problem.samples else None
+
+    def run(self, problem: HybridProblem, budget: Budget, rng: np.random.Generator) -> Result:
+        """Find the ranges, run `bp` on the tables, and read densities off its beliefs."""
+        grids = self._grids(problem, budget, rng)
+        result = self._ask(problem, grids, problem.maximise, budget, rng)
+        real = [i for i, v in enumerate(problem.graph.variables) if not v.is_discrete]
+        if not real:
+            return replace(result, algorithm=self.name)
+        if problem.is_sum:
+            return self._beliefs(problem, grids, result)
+        return self._maximum(problem, grids, result)
+
+    def _grids(self, problem: HybridProblem, budget: Budget, rng: np.random.Generator) -> Grids:
+        graph = problem.graph
+        n = len(graph.variables)
+        if self.low is not None and self.high is not None:
+            return Grids(np.full(n, self.low), np.full(n, self.high), self.points, self.rule)
+        low, high = first_ranges(problem)
+        real = [i for i, v in enumerate(graph.variables) if not v.is_discrete]
+        coarse = replace(budget, max_iter=min(budget.max_iter, _SWEEPS))
+        for _ in range(self.rounds if real else 0):
+            grids = Grids(low.copy(), high.copy(), min(self.points, _COARSE), "trapezoid")
+            found = self._ask(problem, grids, (), coarse, rng).marginals
+            assert found is not None
+            moving = False
+            for i in real:
+                name = graph.variables.names[i]
+                low[i], high[i], moved = next_ranges(name, grids.points(i), found[name], grids.weights(i))
+                moving |= moved
+            if not moving:
+                break
+        return Grids(low, high, self.points, self.rule)
+
+    def _ask(
+        self,
+        problem: HybridProblem,
+        grids: Grids,
+        maximise: tuple[int, ...],
+        budget: Budget,
+        rng: np.random.Generator,
+    ) -> Result:
+        heat = np.ones(len(problem.graph.variables))
+        heat[list(maximise)] = 0.0
+        tables = discretised(problem.graph, grids, heat == 1, self.max_entries)
+        asked = Problem(tables, heat, (heat == 0).astype(np.int64), has_evidence=problem.has_evidence)
+        try:
+            return self._bp.run(asked, budget, rng)
+        except ZeroProbabilityError:
+            if all(v.is_discrete for v in problem.graph.variables):
+                raise problem.contradiction() from None
+            subject = "the evidence has" if problem.has_evidence else "every configuration has"
+            raise ZeroProbabilityError(
+                f"{subject} weight zero at all points of the grids; check values and factors, or give low, "
+                "high and more points"
+            ) from None
+
+    def _beliefs(self, problem: HybridProblem, grids: Grids, result: Result) -> Result:
+        variables, found = problem.graph.variables, result.marginals
+        assert found is not None
+        flat = np.zeros(int(variables.state_start[-1]))
+        densities, cut = {}, []
+        for i, v in enumerate(variables):
+            if v.is_discrete:
+                flat[variables.state_start[i] : variables.state_start[i + 1]] = found[v.name]
+                continue
+            with np.errstate(divide="ignore"):
+                logs = np.log(found[v.name]) - np.log(grids.weights(i))
+            densities[v.name] = GridDensity.of(grids.points(i), logs)
+            if max(logs[0], logs[-1]) > logs.max() + np.log(_CUT):
+                cut.append(v.name)
+        notes = [_told(grids, variables)]
+        if cut:
+            notes.append(f"the beliefs about {cut[:5]} are cut off by their grids; give low and high")
+        return replace(
+            result,
+            algorithm=self.name,
+            marginals=Marginals(variables, flat, densities),
+            factor_marginals=None,
+            notes=(*result.notes, *notes),
+        )
+
+    def _maximum(self, problem: HybridProblem, grids: Grids, result: Result) -> Result:
+        variables, found = problem.graph.variables, result.assignment
+        assert found is not None and result.log_z is not None
+        indices, values = np.full(len(variables), -1, dtype=np.int64), {}
+        for i in problem.maximise:
+            state = int(found.indices[i])
+            if variables.sizes[i]:
+                indices[i] = state
+            else:
+                values[variables.names[i]] = float(grids.points(i)[state])
+        value = result.log_z.value
+        return replace(
+            result,
+            algorithm=self.name,
+            log_z=Estimate(value, "lower" if problem.is_max else "estimate"),
+            assignment=Assignment(variables, indices, values),
+            score=Estimate(value, "exact" if problem.is_max else "estimate"),
+            notes=(*result.notes, _told(grids, variables)),
+        )
+
+
+def _told(grids: Grids, variables: Variables) -> str:
+    real = variables.sizes == 0
+    low, high = grids.low[real].min(), grids.high[real].max()
+    return f"real variables have {grids.count} points each, between {low:.6g} and {high:.6g}"

@@ -1,0 +1,232 @@
+r"""Moment matching: points and weights under a proposal, and projections on exponential families.
+
+    Gaussian     E[x], E[x^2]      exp(shift x - precision x^2 / 2),   precision = 1 / var, shift = mean / var
+    categorical  probabilities     exp(log weight)
+    Dirichlet    E[log theta]      prod_k theta_k^natural_k,           natural = concentration - 1
+
+The member of an exponential family that is closest to p, in KL(p || q), has the expected sufficient
+statistics of p. Expectations are sums over points drawn from a proposal, each with the weight f / proposal;
+Gauss-Hermite points of a full covariance for real variables (exact for a polynomial of degree 2n - 1 times
+the proposal), a low-discrepancy sequence for a simplex.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ...core.factor import look_up
+from ...core.hybrid_graph import FactorGroup, HybridGraph
+
+__all__ = [
+    "dirichlet_log_norm",
+    "gauss_hermite",
+    "gaussian_log_norm",
+    "group_log_values",
+    "log_sum",
+    "match_dirichlet",
+    "normalised",
+    "simplex_points",
+    "spread_points",
+    "whitened_step",
+]
+
+LOG_2PI = float(np.log(2 * np.pi))
+_MANY = 64  # factors from which one compiled call is worth its compilation
+_NEWTON = 60  # most steps of a projection on a Dirichlet; fewer than ten are usual
+_FAR = 3.0  # standard deviations: a mean farther out means that the proposal missed the mass
+_NARROWER, _WIDER = 1 / 16, 16.0  # how much one step may change variances
+_NEAR = 0.02  # a proposal this close to what it proposes for is kept
+
+
+@lru_cache(maxsize=64)
+def gauss_hermite(nodes: int, dimension: int) -> tuple[np.ndarray, np.ndarray]:
+    """Points (nodes^d, d) and log weights of the expectation under a standard normal in d dimensions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from credo.inference.messages.moments import gauss_hermite
+    >>> z, log_weight = gauss_hermite(5, 1)
+    >>> float(np.exp(log_weight) @ z[:, 0] ** 4).__round__(12)
+    3.0
+    """
+    y, w = np.polynomial.hermite_e.hermegauss(nodes)
+    # The outer weights of large rules underflow; those points are of no use.
+    y, log_w = y[w > 0], np.log(w[w > 0]) - 0.5 * LOG_2PI
+    grids = np.meshgrid(*[y] * dimension, indexing="ij")
+    logs = np.meshgrid(*[log_w] * dimension, indexing="ij")
+    points = np.stack([g.ravel() for g in grids], axis=1) if dimension else np.zeros((1, 0))
+    total = sum((part.ravel() for part in logs), np.zeros(len(points)))
+    points.flags.writeable = total.flags.writeable = False
+    return points, total
+
+
+def spread_points(mean: np.ndarray, root: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Points mean + root z (..., points, d) and the log density of N(mean, root root') there."""
+    x = mean[..., None, :] + np.einsum("...ij,pj->...pi", root, z)
+    log_det = np.log(np.abs(np.einsum("...ii->...i", root))).sum(axis=-1)
+    norm = log_det + 0.5 * z.shape[1] * LOG_2PI
+    return x, -0.5 * (z**2).sum(axis=1) - norm[..., None]
+
+
+@lru_cache(maxsize=64)
+def _uniform_points(count: int, dimension: int) -> np.ndarray:
+    """A low-discrepancy sequence in the unit cube: multiples of the powers of a generalised golden ratio."""
+    ratio = 2.0
+    for _ in range(60):
+        ratio = (1.0 + ratio) ** (1.0 / (dimension + 1.0))
+    steps = ratio ** -np.arange(1.0, dimension + 1.0)
+    return (0.5 + np.arange(1, count + 1)[:, None] * steps) % 1.0
+
+
+def simplex_points(concentration: np.ndarray, count: int) -> np.ndarray:
+    """Logarithms of points that follow Dirichlet distributions, (..., count, width)."""
+    from scipy.special import gammaincinv
+
+    alpha = concentration[..., None, :]
+    u = _uniform_points(count, concentration.shape[-1])
+    # Gamma(a) = Gamma(a + 1) U^(1/a) in distribution; its logarithm exists where the quantile underflows.
+    with np.errstate(divide="ignore"):
+        direct = np.log(gammaincinv(alpha, u))
+    small = (np.log(u) + _log_gamma(alpha + 1)) / alpha
+    logs = np.where(direct > -600.0, direct, small)
+    return logs - log_sum(logs, axis=-1)[..., None]
+
+
+def _log_gamma(x: np.ndarray) -> np.ndarray:
+    from scipy.special import gammaln
+
+    return np.asarray(gammaln(x))
+
+
+def log_sum(logs: np.ndarray, axis: Any = None) -> np.ndarray:
+    """Log of the sum of exponentials; -inf where all are."""
+    top = np.max(logs, axis=axis, keepdims=True, initial=-np.inf)
+    safe = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        found = np.log(np.exp(logs - safe).sum(axis=axis, keepdims=True)) + safe
+    return np.asarray(np.squeeze(found, axis=axis))
+
+
+def normalised(logs: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
+    """Weights that sum to one, and the log of what they were divided by; zeros where all are.
+
+    The sum is divided out as a number: large logarithms have too few digits for that.
+    """
+    top = np.max(logs, axis=axis, keepdims=True, initial=-np.inf)
+    weight = np.exp(logs - np.where(np.isfinite(top), top, 0.0))
+    total = weight.sum(axis=axis, keepdims=True)
+    with np.errstate(divide="ignore"):
+        log_total = np.squeeze(np.log(total) + np.where(np.isfinite(top), top, 0.0), axis=axis)
+    return weight / np.where(total > 0, total, 1.0), log_total
+
+
+def gaussian_log_norm(precision: np.ndarray, shift: np.ndarray) -> np.ndarray:
+    """Log of the integral of exp(shift x - precision x^2 / 2)."""
+    return 0.5 * (LOG_2PI - np.log(precision) + shift**2 / precision)
+
+
+def dirichlet_log_norm(natural: np.ndarray) -> np.ndarray:
+    """Log of the integral of prod_k theta_k^natural_k over the simplex, coordinates on the last axis."""
+    return _log_gamma(natural + 1).sum(axis=-1) - _log_gamma((natural + 1).sum(axis=-1))
+
+
+def match_dirichlet(expected_log: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """Concentrations (..., width) whose E[log theta] is the given one, by Newton's method.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.special import psi
+    >>> from credo.inference.messages.moments import match_dirichlet
+    >>> alpha = np.array([0.3, 2.0, 5.0])
+    >>> match_dirichlet(psi(alpha) - psi(alpha.sum()), np.ones(3)).round(6).tolist()
+    [0.3, 2.0, 5.0]
+    """
+    from scipy.special import polygamma, psi
+
+    alpha = np.array(start, dtype=np.float64)
+    for _ in range(_NEWTON):
+        total = alpha.sum(axis=-1, keepdims=True)
+        gradient = psi(total) - psi(alpha) + expected_log
+        curvature = -polygamma(1, alpha)
+        common = (gradient / curvature).sum(axis=-1, keepdims=True) / (
+            1 / polygamma(1, total) + (1 / curvature).sum(axis=-1, keepdims=True)
+        )
+        step = (gradient - common) / curvature
+        # A step that leaves the positive numbers goes half the way to zero instead.
+        new = np.where(step < alpha, alpha - step, 0.5 * alpha)
+        done = np.abs(new - alpha).max(initial=0.0) <= 1e-13 * np.abs(alpha).max(initial=1.0)
+        alpha = new
+        if done:
+            break
+    return alpha
+
+
+def whitened_step(
+    mean: np.ndarray, covariance: np.ndarray, at: np.ndarray, root: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Move Gaussian proposals N(at, root root') towards given moments; the last answer says how far.
+
+    It is the largest difference of a mean or covariance in units of the proposal, 0 for one that is close
+    enough to stay. A proposal that missed the mass grows; none shrinks or grows by more than a factor of four
+    at once, because what is seen through few points says little about scales far from their own.
+    """
+    if not mean.shape[-1]:
+        return at, root, np.zeros(mean.shape[:-1])
+    away = np.linalg.solve(root, (mean - at)[..., None])[..., 0]
+    half = np.linalg.solve(root, covariance)
+    inner = np.linalg.solve(root, np.swapaxes(half, -1, -2))
+    inner = 0.5 * (inner + np.swapaxes(inner, -1, -2))
+    identity = np.eye(mean.shape[-1])
+    gap = np.maximum(np.abs(away).max(axis=-1), np.abs(inner - identity).max(axis=(-1, -2)))
+    moved = np.isfinite(gap) & (gap > _NEAR)
+    inner = np.where(moved[..., None, None], inner, identity)
+    values, vectors = np.linalg.eigh(inner)
+    missed = np.abs(away).max(axis=-1, keepdims=True) > _FAR
+    values = np.where(missed, _WIDER, np.clip(values, _NARROWER, _WIDER))
+    new = np.linalg.cholesky(np.einsum("...ij,...j,...kj->...ik", vectors, values, vectors))
+    where = moved[..., None]
+    gap = np.where(moved, gap, 0.0)
+    return np.where(where, mean, at), np.where(where[..., None], root @ new, root), gap
+
+
+def group_log_values(
+    graph: HybridGraph, group: FactorGroup, rows: np.ndarray, columns: Sequence[np.ndarray]
+) -> np.ndarray:
+    """Log-potentials of some factors of a group; each column has these factors on its first axis.
+
+    Few factors are called one by one, many in one compiled call, filled up to a power of two so that few
+    programs serve all.
+    """
+    if group.function is look_up and len(columns) == group.parameters[0].ndim - 1:
+        at = np.arange(len(rows)).reshape(-1, *(1 for _ in columns[0].shape[1:])) if columns else slice(None)
+        return np.asarray(group.parameters[0][rows][(at, *columns)])
+    compiled = _compiled() if len(rows) >= _MANY else None
+    if compiled is None:
+        factors = (graph.factors[int(a)] for a in group.factors[rows])
+        return np.stack([f.log_values(*(c[k] for c in columns)) for k, f in enumerate(factors)])
+    count = 1 << (len(rows) - 1).bit_length()
+    at = np.resize(rows, count)
+    part = FactorGroup(
+        group.function,
+        group.domains,
+        group.factors[at],
+        group.scopes[at],
+        tuple(p[at] for p in group.parameters),
+    )
+    again = np.resize(np.arange(len(rows)), count)
+    return np.asarray(compiled(graph, part, [c[again] for c in columns]))[: len(rows)]
+
+
+def _compiled() -> Any:
+    """The compiled evaluation, or None without JAX."""
+    try:
+        from ..potentials import evaluate
+    except ImportError:
+        return None
+    return evaluate

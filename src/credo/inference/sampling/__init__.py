@@ -1,0 +1,5 @@
+"""Markov chains."""
+
+from . import gibbs, metropolis, nuts
+
+__all__ = ["gibbs", "metropolis", "nuts"]

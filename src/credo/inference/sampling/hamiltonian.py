@@ -1,0 +1,171 @@
+"""Chains that follow Hamiltonian dynamics, compiled: the engine of `nuts` and `hmc`.
+
+One program serves warm-up and draws: a step of the kernel, then, while the warm-up lasts, an update of the
+step size and, in the slow windows, of the mass matrix. Kernels, the tuning rules and the schedule of windows
+are those of blackjax.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import blackjax
+import jax
+import jax.numpy as jnp
+import numpy as np
+from blackjax.adaptation.mass_matrix import mass_matrix_adaptation
+from blackjax.adaptation.step_size import dual_averaging_adaptation
+from blackjax.adaptation.window_adaptation import build_schedule
+
+from ...nn.arrays import precision
+from ...nn.compiled import Compiled
+from ..flat_density import FlatDensity, Shape, log_density
+from .chains import Draws
+
+__all__ = ["HamiltonianEngine", "Settings"]
+
+_CHUNK = 100  # steps of one call
+
+
+class Settings(NamedTuple):
+    """What is constant in a program."""
+
+    shape: Shape  # of the density
+    is_nuts: bool  # trajectories end by themselves
+    length: int  # most doublings of a trajectory (nuts), or steps (hmc)
+    is_diagonal: bool  # mass matrix
+    target: float  # accepted share that the step size is tuned to
+
+
+class _Carry(NamedTuple):
+    """One chain; arrays get a leading axis over chains."""
+
+    key: Any  # of the random numbers
+    state: Any  # position, log density, gradient
+    tuning: Any  # step size and mass matrix in the making
+    step: Any  # size in use
+    mass: Any  # inverse mass matrix in use
+    divergences: Any  # after the warm-up
+
+
+class HamiltonianEngine:
+    """Chains on a graph of real and simplex variables.
+
+    Parameters
+    ----------
+    density
+        The graph made ready.
+    settings
+        Constants.
+    starts
+        One draw per chain.
+    warmup
+        Steps during which the sampler is tuned.
+    seed
+        Of the random numbers.
+    """
+
+    chunk = _CHUNK
+
+    def __init__(
+        self, density: FlatDensity, settings: Settings, starts: Draws, warmup: int, seed: int
+    ) -> None:
+        self._density, self._settings = density, settings
+        schedule = np.array(build_schedule(warmup), dtype=np.int64).reshape(-1, 2)
+        after = np.full((1, 2), -1, dtype=np.int64)
+        self._schedule, self._warmup = np.concatenate([schedule, after]), warmup
+        points = density.flatten({name: v[:, 0] for name, v in starts.values.items()})
+        with precision(double=True):
+            keys = jax.random.split(jax.random.PRNGKey(seed), len(points))
+            self._carry = _START(keys, points, density.arrays, settings=settings)
+
+    def advance(self, first: int, count: int) -> Draws:
+        """Do steps number first, first + 1, ... and return the state after each."""
+        at = np.minimum(np.arange(first, first + self.chunk), self._warmup)
+        with precision(double=True):
+            self._carry, kept = _ADVANCE(
+                self._carry,
+                self._density.arrays,
+                self._schedule[at],
+                np.int64(count),
+                settings=self._settings,
+            )
+            return self._draws(np.asarray(kept)[:count].swapaxes(0, 1))
+
+    def current(self) -> Draws:
+        """The state of every chain, as one draw."""
+        return self._draws(np.asarray(self._carry.state.position)[:, None])
+
+    def notes(self) -> list[str]:
+        """Trajectories that went wrong."""
+        count = int(np.asarray(self._carry.divergences).sum())
+        if not count:
+            return []
+        return [
+            f"{count} trajectories diverged after the warm-up: the density is steep somewhere, and draws may "
+            "be missing there; raise target or warmup"
+        ]
+
+    def _draws(self, vectors: np.ndarray) -> Draws:
+        states = np.full((*vectors.shape[:2], len(self._density.graph.variables)), -1, dtype=np.int64)
+        return Draws(states, self._density.values(vectors))
+
+
+def _start(keys: Any, points: Any, arrays: Any, *, settings: Settings) -> _Carry:
+    def one(key: Any, point: Any) -> _Carry:
+        state = blackjax.hmc.init(point, lambda u: log_density(u, arrays, settings.shape))
+        size = mass_matrix_adaptation(settings.is_diagonal)[0](len(point))
+        tuning = (dual_averaging_adaptation(settings.target)[0](1.0), size)
+        return _Carry(key, state, tuning, jnp.ones(()), size.inverse_mass_matrix, jnp.zeros((), jnp.int64))
+
+    return jax.vmap(one)(keys, points)
+
+
+def _advance(carry: _Carry, arrays: Any, stages: Any, limit: Any, *, settings: Settings) -> Any:
+    """Steps of every chain, and its position after each."""
+    kernel = (blackjax.nuts if settings.is_nuts else blackjax.hmc).build_kernel()
+
+    def density(u: Any) -> Any:
+        return log_density(u, arrays, settings.shape)
+
+    def one(carry: _Carry, stage: Any) -> _Carry:
+        key, own = jax.random.split(carry.key)
+        length: Any = settings.length
+        if not settings.is_nuts:
+            # A fixed length may be a multiple of a period of the motion, which then goes nowhere.
+            length = 1 + (carry.key[0] % np.uint32(length)).astype(jnp.int32)
+        state, info = kernel(own, carry.state, density, carry.step, carry.mass, length)
+        tuned = _tuned(carry, state.position, info.acceptance_rate, stage, settings)
+        is_wrong = info.is_divergent & (stage[0] < 0)
+        return tuned._replace(key=key, state=state, divergences=carry.divergences + is_wrong)
+
+    def step(k: Any, both: Any) -> Any:
+        carry, kept = both
+        carry = jax.vmap(one, in_axes=(0, None))(carry, stages[k])
+        return carry, kept.at[k].set(carry.state.position)
+
+    kept = jnp.zeros((len(stages), *carry.state.position.shape))
+    return jax.lax.fori_loop(0, limit, step, (carry, kept))
+
+
+def _tuned(carry: _Carry, position: Any, accepted: Any, stage: Any, settings: Settings) -> _Carry:
+    """Step size and mass matrix after a step; a stage is -1 after the warm-up, 1 in a slow window."""
+    first_size, next_size, last_size = dual_averaging_adaptation(settings.target)
+    _, next_mass, last_mass = mass_matrix_adaptation(settings.is_diagonal)
+    size, mass = carry.tuning
+    is_warming = stage[0] >= 0
+
+    def pick(flag: Any, new: Any, old: Any) -> Any:
+        return jax.tree.map(lambda a, b: jnp.where(flag, a, b), new, old)
+
+    size = pick(is_warming, next_size(size, jnp.where(jnp.isfinite(accepted), accepted, 0.0)), size)
+    mass = pick(stage[0] == 1, next_mass(mass, position), mass)
+    is_window_end = is_warming & (stage[1] == 1)
+    size = pick(is_window_end, first_size(last_size(size)), size)
+    mass = pick(is_window_end, last_mass(mass), mass)
+    # After the warm-up the averaged step size is in use.
+    step = jnp.where(is_warming, jnp.exp(size.log_step_size), jnp.exp(size.log_step_size_avg))
+    return carry._replace(tuning=(size, mass), step=step, mass=mass.inverse_mass_matrix)
+
+
+_START, _ADVANCE = Compiled(_start), Compiled(_advance)

@@ -1,0 +1,269 @@
+"""One variable after another on graphs with continuous variables, compiled: `gibbs` and `metropolis`.
+
+Variables that share no factor move together, in all chains at once. Given the others, the log weight of a
+value is the sum of the factors around the variable; `site_moves` says what is done with it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...core.density import quadratic
+from ...core.domain import Discrete, Real, Simplex
+from ...core.errors import ModelError, UnsupportedError
+from ...core.hybrid_graph import HybridGraph
+from ...nn.arrays import precision
+from ...nn.compiled import Compiled
+from ...nn.hashed_random import fold, key_of
+from ..colour_blocks import Blocks, colour_blocks
+from ..potentials import group_function
+from .chains import Draws
+from .site_moves import MOVES, Site, State, Structure
+
+__all__ = ["SiteEngine"]
+
+_CHUNK = 50  # sweeps of one call
+
+
+class SiteEngine:
+    """Chains on a graph, moved variable by variable.
+
+    Parameters
+    ----------
+    graph
+        Any graph.
+    moves
+        The move for discrete, real and simplex variables.
+    starts
+        One draw per chain.
+    warmup
+        Sweeps during which moves are tuned.
+    seed
+        Of the random numbers.
+    """
+
+    chunk = _CHUNK
+
+    def __init__(
+        self, graph: HybridGraph, moves: tuple[str, str, str], starts: Draws, warmup: int, seed: int
+    ) -> None:
+        self._graph, self._warmup, self._seed = graph, warmup, seed
+        self._structure, self._plan = _planned(graph, moves)
+        self._state = _stated(graph, starts, self._structure.width)
+
+    def advance(self, first: int, count: int) -> Draws:
+        """Do sweeps number first, first + 1, ... and return the state after each."""
+        with precision(double=True):
+            numbers = (np.uint32(self._seed), np.int64(first), np.int64(count), np.int64(self._warmup))
+            self._state, kept = _ADVANCE(
+                self._state, self._plan, *numbers, structure=self._structure, chunk=self.chunk
+            )
+            self._refuse_bad()
+            return self._draws(*(np.asarray(k)[:count] for k in kept))
+
+    def current(self) -> Draws:
+        """The state of every chain, as one draw."""
+        state = self._state
+        return self._draws(*(np.asarray(k)[None] for k in (state.states, state.reals, state.logits)))
+
+    def notes(self) -> list[str]:
+        """None."""
+        return []
+
+    def _refuse_bad(self) -> None:
+        bad = np.flatnonzero(np.asarray(self._state.bad))
+        if len(bad):
+            factor = self._graph.factors[int(self._graph.groups[bad[0]].factors[0])]
+            raise ModelError(
+                f"factor over {list(factor.names)}, or another of the same function: log-potentials must be "
+                "numbers below inf, got NaN or inf at a point the sampler tried"
+            )
+
+    def _draws(self, states: np.ndarray, reals: np.ndarray, logits: np.ndarray) -> Draws:
+        variables = self._graph.variables
+        found = np.full((states.shape[2], len(states), len(variables)), -1, dtype=np.int64)
+        values = {}
+        for i, (name, domain) in enumerate(zip(variables.names, variables.domains, strict=True)):
+            if isinstance(domain, Discrete):
+                found[:, :, i] = states[:, i].T
+            elif isinstance(domain, Real):
+                values[name] = reals[:, i].T
+            else:
+                values[name] = _softmax(np.swapaxes(logits[:, i, :, : domain.width], 0, 1))
+        return Draws(found, values)
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    weight = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return weight / weight.sum(axis=-1, keepdims=True)
+
+
+def _stated(graph: HybridGraph, starts: Draws, width: int) -> State:
+    n, chains = len(graph.variables), len(starts.states)
+    states, reals = np.zeros((n + 1, chains), dtype=np.int64), np.zeros((n + 1, chains))
+    logits = np.zeros((n + 1, chains, width))
+    states[:n] = np.maximum(starts.states[:, 0].T, 0)
+    for i, v in enumerate(graph.variables):
+        if isinstance(v.domain, Real):
+            reals[i] = starts.values[v.name][:, 0]
+        elif isinstance(v.domain, Simplex):
+            logs = np.log(starts.values[v.name][:, 0])
+            logits[i, :, : v.domain.width] = logs - logs[:, -1:]
+    return State(states, reals, logits, np.ones(n + 1), np.zeros(len(graph.groups), dtype=bool))
+
+
+def _planned(graph: HybridGraph, moves: tuple[str, str, str]) -> tuple[Structure, dict[str, Any]]:
+    """The program's constants, and its arrays."""
+    kinds = _kinds(graph, moves)
+    chosen = {kind: np.array([k == kind for k in kinds], dtype=bool) for kind in dict.fromkeys(kinds)}
+    blocks = {kind: colour_blocks(graph, flags) for kind, flags in chosen.items()}
+    domains = graph.variables.domains
+    structure = Structure(
+        tuple(group_function(group) for group in graph.groups),
+        tuple(group.domains for group in graph.groups),
+        tuple((kind, tuple((m.group, m.axis) for m in b.meetings)) for kind, b in blocks.items()),
+        int(graph.variables.sizes.max(initial=0)),
+        max((d.width for d in domains if isinstance(d, Simplex)), default=0),
+    )
+    plan = {
+        "scopes": tuple(group.scopes for group in graph.groups),
+        "parameters": tuple(group.parameters for group in graph.groups),
+        "blocks": tuple(_arrays(b) for b in blocks.values()),
+        "sizes": np.append(graph.variables.sizes, 1),
+        "widths": np.array([d.width if isinstance(d, Simplex) else 1 for d in domains] + [1]),
+    }
+    return structure, plan
+
+
+def _arrays(blocks: Blocks) -> dict[str, Any]:
+    return {
+        "members": blocks.members,
+        "rows": tuple(m.rows for m in blocks.meetings),
+        "slots": tuple(m.slots for m in blocks.meetings),
+    }
+
+
+def _kinds(graph: HybridGraph, moves: tuple[str, str, str]) -> list[str]:
+    """The move of every variable: the one asked for, told apart by the kind of variable it moves."""
+    discrete, real, simplex = moves
+    gaussian = np.ones(len(graph.variables), dtype=bool)
+    total = np.zeros(len(graph.variables))
+    for group in graph.groups:
+        if group.function is not quadratic:
+            gaussian[group.scopes] = False
+        elif group.scopes.shape[1]:
+            np.add.at(total, group.scopes, np.diagonal(group.parameters[0], axis1=1, axis2=2))
+    found = []
+    for i, v in enumerate(graph.variables):
+        if v.is_discrete:
+            found.append(discrete)
+        elif isinstance(v.domain, Simplex):
+            found.append(f"{simplex} logits")
+        elif gaussian[i]:
+            if total[i] <= 0:
+                raise UnsupportedError(
+                    f"the factors around '{v.name}' have no integral over it (precision {total[i]:g}); "
+                    "give it a factor that falls off"
+                )
+            found.append("gauss" if real == "slice" else real)
+        else:
+            found.append(real)
+    return found
+
+
+def _advance(
+    state: State,
+    plan: Any,
+    seed: Any,
+    first: Any,
+    limit: Any,
+    warmup: Any,
+    *,
+    structure: Structure,
+    chunk: int,
+) -> Any:
+    """Sweeps, and what the chains were after each of them."""
+    key = key_of(seed)
+
+    def sweep(k: Any, carry: Any) -> Any:
+        state, kept = carry
+        own = fold(key, first + k)
+        for number, (move, met) in enumerate(structure.moves):
+            state = _moved(move, met, number, state, plan, structure, fold(own, number),
+                           first + k, warmup)  # fmt: skip
+        now = (state.states, state.reals, state.logits)
+        return state, tuple(all_.at[k].set(one) for all_, one in zip(kept, now, strict=True))
+
+    now = (state.states, state.reals, state.logits)
+    kept = tuple(jnp.zeros((chunk, *x.shape), x.dtype) for x in now)
+    return jax.lax.fori_loop(0, limit, sweep, (state, kept))
+
+
+_ADVANCE = Compiled(_advance)
+
+
+def _moved(
+    move: str,
+    met: Any,
+    number: int,
+    state: State,
+    plan: Any,
+    structure: Structure,
+    key: Any,
+    sweep: Any,
+    warmup: Any,
+) -> State:
+    arrays = plan["blocks"][number]
+
+    def one(b: Any, state: State) -> State:
+        members = arrays["members"][b]
+        rows, slots = ([x[b] for x in arrays[name]] for name in ("rows", "slots"))
+
+        def weigh(own: Any, bad: Any) -> Any:
+            return _weights(own, bad, state, plan, structure, met, rows, slots)
+
+        around = tuple(zip(met, rows, slots, strict=True))
+        site = Site(members, fold(key, b), sweep, sweep < warmup, weigh, around, plan)
+        return MOVES[move](site, state, structure)
+
+    return jax.lax.fori_loop(0, len(arrays["members"]), one, state)
+
+
+def _current(state: State, domain: Any, at: Any) -> Any:
+    """Values of variables, with an axis for candidates."""
+    if isinstance(domain, Discrete):
+        return state.states[at][..., None]
+    if isinstance(domain, Real):
+        return state.reals[at][..., None]
+    return jax.nn.softmax(state.logits[at][..., : domain.width], axis=-1)[:, :, None]
+
+
+def _weights(
+    own: Any, bad: Any, state: State, plan: Any, structure: Structure, met: Any, rows: Any, slots: Any
+) -> Any:
+    """Sum of the log-potentials around each variable of a block, (length, chains, candidates)."""
+    length = own.shape[0]
+    own = jnp.concatenate([own, own[:1]])
+    shape = (length + 1, state.reals.shape[1], own.shape[2])
+    total = jnp.zeros(shape)
+    for (g, axis), row, slot in zip(met, rows, slots, strict=True):
+        columns = []
+        for k, domain in enumerate(structure.domains[g]):
+            if k != axis:
+                columns.append(_current(state, domain, plan["scopes"][g][row, k]))
+            elif isinstance(domain, Discrete):
+                columns.append(jnp.minimum(own[slot], domain.size - 1))
+            elif isinstance(domain, Real):
+                columns.append(own[slot])
+            else:
+                columns.append(jax.nn.softmax(own[slot][..., : domain.width], axis=-1))
+        values = structure.functions[g](columns, tuple(p[row] for p in plan["parameters"][g]))
+        values = jnp.broadcast_to(values, (len(row), *shape[1:]))
+        is_wrong = ~(values < jnp.inf) & (slot < length)[:, None, None]
+        bad = bad.at[g].set(bad[g] | is_wrong.any())
+        total = total.at[slot].add(jnp.where(is_wrong, -jnp.inf, values))
+    return total[:length], bad

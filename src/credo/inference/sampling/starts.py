@@ -1,0 +1,116 @@
+"""Where chains begin: at different points, each of positive weight."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...core.domain import Real, Simplex
+from ...core.errors import UnsupportedError
+from ...core.factor import TableFactor
+from ...core.factor_graph import FactorGraph
+from ...core.hybrid_graph import HybridGraph
+from ...core.wiring import starts_of
+from ...kernels.tables import best_states
+from ..base import Problem
+from ..hybrid import HybridProblem
+from .chains import Draws
+
+__all__ = ["is_table_graph", "starting_points", "table_graph"]
+
+_TRIES = 200  # random points per chain before the search for a possible one ends
+
+
+def is_table_graph(graph: HybridGraph) -> bool:
+    """Whether all variables are discrete and all factors tables."""
+    return graph.variables.is_discrete and all(isinstance(f, TableFactor) for f in graph.factors)
+
+
+def table_graph(graph: HybridGraph) -> FactorGraph:
+    """The discrete variables of a graph and the tables over them."""
+    tables = [f for f in graph.factors if isinstance(f, TableFactor)]
+    return FactorGraph([v for v in graph.variables if v.is_discrete], tables)
+
+
+def starting_points(
+    problem: HybridProblem, count: int, spread: float, rng: np.random.Generator, name: str
+) -> Draws:
+    """One point per chain, (count, 1, ...): states that no zero forbids, values scattered around zero.
+
+    Coordinates of a simplex variable are a softmax of normal numbers. Points of weight zero are drawn anew,
+    wider and narrower.
+    """
+    graph = problem.graph
+    tables = table_graph(graph)
+    boxes = _boxes(tables, problem, count, rng, name)
+    found = _points(graph, boxes, np.full(count, spread), rng)
+    if is_table_graph(graph):
+        return found
+    bad = _impossible(graph, found)
+    for _ in range(_TRIES):
+        if not bad.any():
+            return found
+        fresh = _points(graph, boxes, spread * 10 ** rng.uniform(-2, 1, count), rng)
+        found = _mixed(bad, fresh, found)
+        bad = _impossible(graph, found)
+    if not bad.any():
+        return found
+    raise UnsupportedError(
+        f"{name} cannot treat this problem: none of {_TRIES} random points has positive weight; "
+        "check the factors that are zero somewhere, or change spread"
+    )
+
+
+def _boxes(
+    tables: FactorGraph, problem: HybridProblem, count: int, rng: np.random.Generator, name: str
+) -> list[np.ndarray]:
+    """Per chain, flags of states of which every combination is possible as far as tables are concerned."""
+    from ..variational.descent import feasible_states  # variational methods start here too
+
+    variables = tables.variables
+    if not np.isneginf(tables.log_tables).any():
+        return [np.ones(int(variables.state_start[-1]), dtype=bool)] * count
+    n = len(variables)
+    posed = Problem(tables, np.ones(n), np.zeros(n, dtype=np.int64), has_evidence=problem.has_evidence)
+    try:
+        return [feasible_states(posed, chain, rng, name) for chain in range(count)]
+    except UnsupportedError:
+        raise UnsupportedError(
+            f"{name} cannot treat this problem: no joint state of positive weight was found to start from; "
+            "give evidence that makes the search easier, or use an exact method"
+        ) from None
+
+
+def _points(
+    graph: HybridGraph, boxes: list[np.ndarray], spread: np.ndarray, rng: np.random.Generator
+) -> Draws:
+    count = len(boxes)
+    states = np.full((count, 1, len(graph.variables)), -1, dtype=np.int64)
+    for chain, box in enumerate(boxes):
+        wish = np.where(box, rng.random(len(box)), -1.0)
+        sizes = graph.variables.sizes
+        states[chain, 0, sizes > 0] = best_states(starts_of(sizes[sizes > 0]), wish)
+    values = {}
+    for name, domain in zip(graph.variables.names, graph.variables.domains, strict=True):
+        if isinstance(domain, Real):
+            values[name] = (spread * rng.standard_normal(count))[:, None]
+        elif isinstance(domain, Simplex):
+            logits = np.minimum(spread, 1.0)[:, None] * rng.standard_normal((count, domain.width))
+            weight = np.exp(logits - logits.max(axis=1, keepdims=True))
+            values[name] = (weight / weight.sum(axis=1, keepdims=True))[:, None, :]
+    return Draws(states, values)
+
+
+def _impossible(graph: HybridGraph, points: Draws) -> np.ndarray:
+    columns = {
+        name: points.values[name][:, 0] if name in points.values else points.states[:, 0, i]
+        for i, name in enumerate(graph.variables.names)
+    }
+    return np.isneginf(np.broadcast_to(graph.log_scores(columns), len(points.states)))
+
+
+def _mixed(bad: np.ndarray, fresh: Draws, old: Draws) -> Draws:
+    states, values = old.states.copy(), {name: v.copy() for name, v in old.values.items()}
+    states[bad] = fresh.states[bad]
+    for name, v in values.items():
+        v[bad] = fresh.values[name][bad]
+    return Draws(states, values)

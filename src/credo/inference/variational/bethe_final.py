@@ -1,0 +1,211 @@
+"""The last evaluation of a mixture: its value with many points, and what that value guarantees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from ...core.errors import UnsupportedError
+from ...core.result import Estimate
+from ..potentials import evaluate
+from .bethe_ascent import Carry, evaluate_at
+from .bethe_expectations import trapezoid
+from .bethe_plan import Kind, Layout, Plan
+from .bethe_system import Parameters
+from .surrogate import Surrogate
+
+__all__ = ["Verdict", "judge", "mixture_of", "refuse_values"]
+
+_WORK = 2**22  # evaluations of all factors in the last evaluation, unless final_nodes says otherwise
+_AT_ONCE = 2**21  # evaluations held in memory
+_NODES = (161, 81, 41, 21, 11)
+_BATCHES, _DRAWS = 16, 64  # of samples
+_STEPS = 200  # whose values are averaged where steps take samples
+_MASS = 1e-6  # probability on zeros of a potential that is put up with
+_LOOSE = 0.05  # nats the two last evaluations may differ for a bound
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A mixture and what it is worth."""
+
+    restart: int
+    parameters: Parameters
+    value: float  # free energy, sign reversed
+    log_z: Estimate
+    notes: tuple[str, ...]
+
+
+def judge(run: Any, parameters: Parameters, carry: Carry, r: int) -> Verdict:
+    """Evaluate the parameters of a restart."""
+    bounded = (run.layout.is_tree and run.options.counting >= 1) or run.options.components == 1
+    families = {kind.family for kind in run.plan.kinds}
+    if families == {"discrete"} and not run.settings.sampled:
+        value = float(_in_passing(run, parameters, carry, r, 1)[0])
+        return Verdict(r, parameters, value, Estimate(value, "lower" if bounded else "estimate"), ())
+    last = _Last(run)
+    if "real" not in families and run.settings.random and not run.settings.sampled:
+        # More steps than one, without moving: samples enough, and no other program is compiled.
+        values, mass = _in_passing(run, parameters, carry, r, _STEPS), 0.0
+    else:
+        values, mass = last.values(parameters)
+    if mass > _MASS:
+        refuse_values(run, parameters, zeros=True)
+    if last.is_random:
+        value, error = float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
+        note = f"log Z is a mean over samples, with a standard error of {error:.2g}"
+        return Verdict(r, parameters, value, Estimate(value), (note,))
+    value, error = float(values[0]), abs(float(values[0] - values[1]))
+    if bounded and error <= _LOOSE * max(1.0, 0.01 * abs(value)):
+        return Verdict(r, parameters, value, Estimate(value - error, "lower"), ())
+    note = f"half as many points in the last evaluation would have changed log Z by {error:.2g}"
+    return Verdict(r, parameters, value, Estimate(value), (note,) if error > _LOOSE / 10 else ())
+
+
+def _in_passing(run: Any, parameters: Parameters, carry: Carry, r: int, count: int) -> np.ndarray:
+    """Values by the program of the steps, which stays where it is at the rate zero."""
+    whole = jax.tree.map(lambda all_, own: _replaced(all_, own, r), carry.parameters, parameters)
+    state, still, found = carry._replace(parameters=whole), run.numbers._replace(rate=np.float64(0)), []
+    for _ in range(-(-count // run.settings.chunk)):
+        state, values, _ = run.chunk(state, min(count, run.settings.chunk), still)
+        found.append(values[:, r])
+    return np.concatenate(found)
+
+
+def _replaced(values: Any, own: Any, r: int) -> np.ndarray:
+    found = np.array(values)
+    found[r] = own
+    return found
+
+
+class _Last:
+    """The program of the last evaluation: points on a fine grid where they are few enough, else samples."""
+
+    def __init__(self, run: Any) -> None:
+        self.run = run
+        self.nodes = self._nodes()
+        kinds = tuple(
+            Kind(
+                kind.family, kind.size, kind.family == "simplex" or (kind.family == "real" and not self.nodes)
+            )
+            for kind in run.plan.kinds
+        )
+        self.plan = Plan(kinds, run.plan.groups, run.plan.components)
+        self.settings = run.settings._replace(samples=_DRAWS, sampled=False, random=False, particles=False)
+        points, weights = trapezoid(self.nodes) if self.nodes else (np.zeros(0), np.zeros((2, 0)))
+        real = [kind.family == "real" and not kind.paired for kind in kinds]
+        self.points = tuple(points if own else np.zeros(0) for own in real)
+        self.weights = tuple(weights if own else np.zeros((2, 0)) for own in real)
+        pairs = zip(run.plan.groups, run.layout.groups, strict=True)
+        self.batch = tuple(self._batch(group, data) for group, data in pairs)
+
+    @property
+    def is_random(self) -> bool:
+        return any(kind.paired for kind in self.plan.kinds)
+
+    def _size(self, group: Any, nodes: int) -> float:
+        """Evaluations per factor."""
+        size, samples = float(self.run.plan.components), 1
+        for c, states in group.axes:
+            family = self.run.plan.kinds[c].family
+            if family == "discrete":
+                size *= states
+            elif family == "real" and nodes:
+                size *= nodes
+            else:
+                samples = _DRAWS
+        return size * samples
+
+    def _nodes(self) -> int:
+        """Points per real variable; zero if only samples are possible."""
+        given = self.run.options.final_nodes
+        if given is not None:
+            return int(given) + (int(given) + 1) % 2
+        for nodes in _NODES:
+            pairs = zip(self.run.plan.groups, self.run.layout.groups, strict=True)
+            if sum(self._size(group, nodes) * len(data.scopes) for group, data in pairs) <= _WORK:
+                return nodes
+        largest = max(self._size(group, _NODES[-1]) for group in self.run.plan.groups)
+        return _NODES[-1] if largest <= _AT_ONCE else 0
+
+    def _batch(self, group: Any, data: Any) -> int:
+        size = self._size(group, self.nodes)
+        return 0 if size * len(data.scopes) <= _AT_ONCE else max(1, int(_AT_ONCE / size))
+
+    def values(self, parameters: Parameters) -> tuple[np.ndarray, float]:
+        """Values (fine and coarse, or one per batch of samples), and the mass on zeros of potentials."""
+        run, found = self.run, []
+        for b in range(_BATCHES if self.is_random else 1):
+            key = jax.random.PRNGKey(b)
+            found.append(self._value(parameters, key, run.numbers))
+        values = np.array([f[0] for f in found]) if self.is_random else found[0]
+        higher = run.numbers._replace(wall=run.numbers.wall + 1.0)
+        mass = found[-1][0] - self._value(parameters, key, higher)[0]
+        return values + run.layout.constant, float(mass)
+
+    def _value(self, parameters: Parameters, key: Any, numbers: Any) -> np.ndarray:
+        return np.asarray(
+            evaluate_at(
+                parameters, self.run.data, self.points, self.weights, numbers, key,
+                plan=self.plan, settings=self.settings, batch=self.batch,
+            )
+        )  # fmt: skip
+
+
+def refuse_values(run: Any, parameters: Parameters, zeros: bool) -> None:
+    """Refuse a potential that is no number (or zero, if `zeros`) near the beliefs, if there is one."""
+    for plan, source, data in zip(run.plan.groups, run.layout.sources, run.layout.groups, strict=True):
+        for m in range(run.plan.components if source is not None else 0):
+            columns = [_column(run, plan, data, parameters, m, j) for j in range(len(plan.axes))]
+            values = evaluate(run.graph, source, columns)  # refuses what is no number
+            zero = np.isneginf(values).reshape(len(values), -1).any(axis=1)
+            if zeros and zero.any():
+                factor = run.graph.factors[int(source.factors[int(np.flatnonzero(zero)[0])])]
+                raise UnsupportedError(
+                    f"bethe cannot treat this problem: the factor over {list(factor.names)} is zero on part "
+                    "of the line, where a Gaussian belief is not, so that the free energy is -inf; "
+                    "give it a small positive weight there, or substitute the variable (its logarithm)"
+                )
+
+
+def _column(run: Any, plan: Any, data: Any, parameters: Parameters, m: int, j: int) -> np.ndarray:
+    """Values of variable j of all factors of a group under component m, on an axis of their own."""
+    c, states = plan.axes[j]
+    family, part = run.plan.kinds[c].family, parameters.parts[c][data.scopes[:, j], m]
+    shape = [len(part), *[1] * len(plan.axes)]
+    if family == "simplex":
+        alpha = np.exp(part)
+        return np.asarray(alpha / alpha.sum(axis=1, keepdims=True)).reshape(*shape, -1)
+    points = trapezoid(21 if len(plan.axes) < 3 else 5)[0]
+    column = np.tile(np.arange(states), (len(part), 1)) if family == "discrete" else (
+        part[:, :1] + np.exp(part[:, 1:]) * points
+    )  # fmt: skip
+    shape[j + 1] = column.shape[1]
+    return np.asarray(column.reshape(shape))
+
+
+def mixture_of(layout: Layout, verdict: Verdict) -> Surrogate:
+    """The mixture as users see it."""
+    variables, parameters = layout.graph.variables, verdict.parameters
+    m = len(parameters.weights)
+    means, sds = np.zeros((0, m)), np.zeros((0, m))
+    log_tables = np.zeros((int(variables.state_start[-1]), m))
+    concentrations: dict[str, np.ndarray] = {}
+    for kind, own, part in zip(layout.kinds, layout.members, parameters.parts, strict=True):
+        if kind.family == "real":
+            means, sds = part[..., 0], np.exp(part[..., 1])
+        elif kind.family == "simplex":
+            for i, alpha in zip(own, np.exp(part), strict=True):
+                concentrations[variables.names[int(i)]] = alpha
+        else:
+            for i, logits in zip(own, part, strict=True):
+                logs = logits[:, : variables.sizes[i]]
+                logs = logs - np.logaddexp.reduce(logs, axis=1, keepdims=True)
+                at = slice(*variables.state_start[i : i + 2])
+                log_tables[at] = np.where(logs < -1e8, -np.inf, logs).T
+    weights = parameters.weights - np.logaddexp.reduce(parameters.weights)
+    weights = np.where(weights < -1e8, -np.inf, weights)
+    return Surrogate(variables, weights, means, sds, log_tables, concentrations, verdict.log_z)

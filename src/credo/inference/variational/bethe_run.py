@@ -1,0 +1,325 @@
+"""A run of Bethe variational inference: starts, chunks of steps, the last evaluation."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from ...core.errors import ModelError, QueryError, UnsupportedError
+from ...core.progress import Progress
+from ...core.result import Status
+from ...nn.arrays import precision
+from ..base import Budget
+from ..hybrid import HybridProblem
+from .bethe_ascent import Carry, Numbers, Settings, advance
+from .bethe_expectations import gauss_hermite
+from .bethe_final import Verdict, judge, mixture_of, refuse_values
+from .bethe_plan import Layout, Plan, layout_of
+from .bethe_start import Places, places_of
+from .bethe_system import Parameters
+from .bethe_zeros import boxes, without_zeros
+from .surrogate import Surrogate
+
+__all__ = ["Found", "Run", "solve"]
+
+_CHUNK = 50  # steps between two looks at the clock
+_QUIET = 10  # steps in a row whose change must be small
+_WINDOW = 100  # steps whose means are compared; twice as many if they are random
+_FAVOUR = 6.0  # logit of the states in which a component starts where a model has zeros
+_WIDE = 1e5  # scales of a variable at which a belief counts as unbounded
+_ODD = 1e-3  # weight below which a component is not looked at
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a run found."""
+
+    mixture: Surrogate
+    status: Status
+    trace: dict[str, np.ndarray]
+    notes: tuple[str, ...]
+
+
+def solve(
+    problem: HybridProblem, options: Any, paired: bool, budget: Budget, rng: np.random.Generator
+) -> Found:
+    """Optimise from every start and keep the best."""
+    with precision(double=True):
+        return Run(problem, options, paired, rng).solve(budget)
+
+
+class Run:
+    """One problem in the form that is compiled, with its starts.
+
+    Parameters
+    ----------
+    problem
+        A hybrid problem with at least one variable.
+    options
+        A `Bethe`.
+    paired
+        Whether real variables are sampled.
+    rng
+        Of the starts and of all samples.
+    """
+
+    def __init__(self, problem: HybridProblem, options: Any, paired: bool, rng: np.random.Generator) -> None:
+        self.problem, self.options, self.graph = problem, options, problem.graph
+        families = {"real": paired, "simplex": options.expectation != "particles"}
+        self.layout: Layout = layout_of(self.graph, families, options.counting, options.wall)
+        if self.layout.constant == -np.inf:
+            raise problem.contradiction()
+        self.plan = Plan(self.layout.kinds, self.layout.plans, options.components)
+        self.settings = Settings(
+            score=options.gradient == "score",
+            adam=options.optimiser == "adam",
+            guarded=options.guard < 1,
+            sampled=options.sampled,
+            samples=options.samples,
+            particles=options.expectation == "particles",
+            coordinate=options.kernel == "coordinate",
+            random=options.sampled or any(kind.paired for kind in self.layout.kinds),
+            chunk=_CHUNK,
+        )
+        self.places = places_of(self.graph)
+        self.carry = self._first(rng)
+        self.numbers = Numbers(
+            np.float64(options.rate),
+            np.float64(options.decay),
+            np.float64(options.guard),
+            np.float64(options.wall),
+            self._floors(),
+        )
+        self.data = jax.tree.map(jax.numpy.asarray, (self.layout.kind_data, self.layout.groups))
+        self.weights = self._weights()
+
+    def _floors(self) -> tuple[np.ndarray, ...]:
+        low = np.log(self.options.floor)
+        return tuple(low + np.log(self.places.scale[own]) for own in self.layout.members)
+
+    def _weights(self) -> tuple[np.ndarray, ...]:
+        """Weights of the points of each kind."""
+        found = []
+        for kind in self.plan.kinds:
+            if kind.family == "discrete" or kind.paired:
+                found.append(np.zeros(0))
+            elif self.settings.particles:
+                found.append(np.full(self.options.nodes, 1 / self.options.nodes))
+            else:
+                found.append(gauss_hermite(self.options.nodes)[1])
+        return tuple(found)
+
+    def _first(self, rng: np.random.Generator) -> Carry:
+        """Random components, one set per restart; the first may be those of an earlier run."""
+        starts = [
+            _Start(self.layout, self.places, self.options, child).parameters(self.problem)
+            for child in rng.spawn(self.options.restarts)
+        ]
+        if self.problem.warm is not None:
+            starts[0] = warm_parameters(self.problem.warm, self.layout, self.options.components)
+        parameters = jax.tree.map(lambda *each: np.stack(each), *starts)
+        zero = jax.tree.map(np.zeros_like, parameters)
+        seeds = rng.integers(2**31, size=len(starts))
+        key = np.stack([np.asarray(jax.random.PRNGKey(int(seed))) for seed in seeds])
+        points = [np.stack([self._points(c, child) for child in rng.spawn(len(starts))])
+                  for c in range(len(self.plan.kinds))]  # fmt: skip
+        average = parameters if self.settings.random else ()
+        none = np.zeros(len(starts))
+        return Carry(parameters, zero, zero, np.int64(0), key, tuple(points), none, average)
+
+    def _points(self, c: int, rng: np.random.Generator) -> np.ndarray:
+        kind, count = self.plan.kinds[c], self.options.nodes
+        if kind.family == "discrete" or kind.paired:
+            return np.zeros(0)
+        if kind.family == "simplex":
+            shape = (len(self.layout.members[c]), self.options.components, count, kind.size)
+            return np.log(rng.standard_gamma(1.0, shape))
+        return np.sort(rng.standard_normal(count)) if self.settings.particles else gauss_hermite(count)[0]
+
+    def solve(self, budget: Budget) -> Found:
+        """Steps until the objective stands still or the budget is used up; then the last evaluation."""
+        stop = max(self.options.stop, budget.tol)
+        carry, values, components, status = self._steps(budget, stop)
+        verdicts = self._verdicts(carry)
+        best = int(np.argmax([v.value for v in verdicts]))
+        verdict = verdicts[best]
+        best = verdict.restart
+        if status is None:
+            settled = self._settled(values[:, best], stop)
+            status = Status.CONVERGED if settled else Status.OUT_OF_ITERATIONS
+        self._refuse_unbounded(verdict.parameters)
+        notes = list(verdict.notes)
+        if len(verdicts) > 1:
+            ends = [v.value for v in verdicts]
+            notes.append(f"{len(ends)} starts gave values from {min(ends):.8g} to {max(ends):.8g}")
+        trace = {
+            "objective": values[:, best],
+            "components": components[:, best],
+            "change": self._changes(values[:, best]),
+        }
+        return Found(mixture_of(self.layout, verdict), status, trace, tuple(notes))
+
+    def _steps(self, budget: Budget, stop: float) -> tuple[Carry, np.ndarray, np.ndarray, Status | None]:
+        carry, done, status = self.carry, 0, None
+        values, components = [], []
+        clock, compiling = time.perf_counter(), advance.seconds
+        with Progress(self.options.name, budget.max_iter) as bar:
+            try:
+                while done < budget.max_iter:
+                    limit = min(_CHUNK, budget.max_iter - done)
+                    new, value, effective = self.chunk(carry, limit, self.numbers)
+                    values.append(value)
+                    components.append(effective)
+                    done += limit
+                    if not np.isfinite(value).all():
+                        self._explain(carry)
+                        status = Status.DIVERGED
+                        break
+                    carry = new
+                    bar.update(done, f"log Z ~ {value[-1].max():.6g}")
+                    joined = np.concatenate(values)
+                    if all(self._settled(joined[:, r], stop) for r in range(joined.shape[1])):
+                        break
+                    spent = time.perf_counter() - clock - (advance.seconds - compiling)
+                    if budget.seconds is not None and spent > budget.seconds:
+                        status = Status.OUT_OF_TIME
+                        break
+            except KeyboardInterrupt:
+                status = Status.INTERRUPTED
+        shape = (0, self.options.restarts)
+        return (
+            carry,
+            np.concatenate([*values, np.zeros(shape)]),
+            np.concatenate([*components, np.zeros(shape)]),
+            status,
+        )
+
+    def chunk(self, carry: Carry, limit: int, numbers: Numbers) -> tuple[Carry, np.ndarray, np.ndarray]:
+        """At most 50 steps: where they lead, values and effective components before each."""
+        new, values, components = advance(
+            carry, self.data, self.weights, numbers, np.int32(limit), plan=self.plan, settings=self.settings
+        )
+        # Waits for the chunk; a Ctrl-C meanwhile is raised here.
+        return new, np.asarray(values)[:limit] + self.layout.constant, np.asarray(components)[:limit]
+
+    def _settled(self, values: np.ndarray, stop: float) -> bool:
+        """Whether the objective stands still, or rises no more on average; as far as noise allows to see."""
+        changes = self._changes(values)
+        if not self.settings.random and len(values) > _QUIET and (changes[-_QUIET:] < stop).all():
+            return True
+        window = _WINDOW * (2 if self.settings.random else 1)
+        if len(values) < 2 * window:
+            return False
+        late, early = values[-window:], values[-2 * window : -window]
+        rise, still = late.mean() - early.mean(), stop * window * len(self.graph.variables)
+        if not self.settings.random:
+            return bool(abs(rise) <= still)
+        return bool(rise <= max(still, np.sqrt((late.var() + early.var()) / window)))
+
+    def _changes(self, values: np.ndarray) -> np.ndarray:
+        """Change of the objective per variable in each step; that of the first is not known."""
+        return np.abs(np.diff(values, prepend=np.inf)) / len(self.graph.variables)
+
+    def _verdicts(self, carry: Carry) -> list[Verdict]:
+        """The last evaluation of every restart."""
+        found = []
+        last = carry.average if self.settings.random else carry.parameters
+        for r in range(self.options.restarts):
+            parameters = jax.tree.map(lambda x, r=r: np.asarray(x)[r], last)
+            if any(zeros is not None for zeros in self.layout.zeros):
+                parameters = without_zeros(self.layout, parameters)
+            if parameters is not None:
+                found.append(judge(self, parameters, carry, r))
+        if not found:
+            raise UnsupportedError(
+                "bethe cannot treat this problem: no component avoids the zeros of the tables; "
+                "raise components or restarts, or use bp"
+            )
+        return found
+
+    def _explain(self, carry: Carry) -> None:
+        """Name the factor whose function gives no number where beliefs are; says nothing if there is none."""
+        for r in range(self.options.restarts):
+            refuse_values(self, jax.tree.map(lambda x, r=r: np.asarray(x)[r], carry.parameters), zeros=False)
+
+    def _refuse_unbounded(self, parameters: Parameters) -> None:
+        share = np.exp(parameters.weights - np.logaddexp.reduce(parameters.weights))
+        for c, kind in enumerate(self.plan.kinds):
+            if kind.family != "real":
+                continue
+            own, members = parameters.parts[c][:, share > _ODD], self.layout.members[c]
+            scale, centre = self.places.scale[members], self.places.centre[members]
+            wide = np.exp(own[..., 1]).max(axis=1) > _WIDE * scale
+            away = np.abs(own[..., 0] - centre[:, None]).max(axis=1) > _WIDE * scale
+            if (wide | away).any():
+                i = int(np.flatnonzero(wide | away)[0])
+                name = self.graph.variables.names[int(members[i])]
+                raise ModelError(
+                    f"variable '{name}': its belief widens without end (mean {own[i, 0, 0]:.2g}, "
+                    f"sd {np.exp(own[i, 0, 1]):.2g}), so the product of the factors has no finite integral; "
+                    "add a factor that falls off, such as potentials.gaussian"
+                )
+
+
+@dataclass(frozen=True)
+class _Start:
+    """Random parameters of one restart."""
+
+    layout: Layout
+    places: Places
+    options: Any
+    rng: np.random.Generator
+
+    def parameters(self, problem: HybridProblem) -> Parameters:
+        m = self.options.components
+        favoured = boxes(problem, self.layout, m, self.rng)
+        parts = []
+        for kind, own in zip(self.layout.kinds, self.layout.members, strict=True):
+            if kind.family == "real":
+                parts.append(self._real(own, m))
+            elif kind.family == "discrete":
+                sd = 1.0 if self.options.spread is None else self.options.spread
+                logits = sd * self.rng.standard_normal((len(own), m, kind.size))
+                parts.append(logits if favoured is None else logits + _FAVOUR * favoured)
+            else:
+                parts.append(0.5 + 0.5 * self.rng.standard_normal((len(own), m, kind.size)))
+        return Parameters(np.zeros(m), tuple(parts))
+
+    def _real(self, own: np.ndarray, m: int) -> np.ndarray:
+        scale = self.places.scale[own][:, None]
+        spread = scale if self.options.spread is None else self.options.spread
+        mean = self.places.centre[own][:, None] + spread * self.rng.standard_normal((len(own), m))
+        log_sd = np.broadcast_to(np.log(scale / m), mean.shape)
+        return np.stack([mean, log_sd], axis=-1)
+
+
+def warm_parameters(state: Any, layout: Layout, components: int) -> Parameters:
+    """The parameters of the mixture of an earlier run."""
+    if not isinstance(state, Surrogate):
+        raise QueryError("warm_start: expected the result of bethe")
+    variables = layout.graph.variables
+    if list(state.variables.names) != list(variables.names) or len(state.log_weights) != components:
+        raise QueryError(
+            f"warm_start: expected a mixture of {components} components over the {len(variables)} variables "
+            f"that are not observed, got {state!r}"
+        )
+    parts = []
+    real = iter(range(len(state.means)))
+    rows = {i: next(real) for i in sorted(state._real)}
+    for kind, own in zip(layout.kinds, layout.members, strict=True):
+        if kind.family == "real":
+            at = [rows[int(i)] for i in own]
+            parts.append(np.stack([state.means[at], np.log(state.sds[at])], axis=-1))
+        elif kind.family == "simplex":
+            parts.append(np.log(np.stack([state.concentrations[variables.names[int(i)]] for i in own])))
+        else:
+            logits = np.full((len(own), components, kind.size), -60.0)
+            for row, i in enumerate(own):
+                table = state.log_tables[variables.state_start[i] : variables.state_start[i + 1]]
+                logits[row, :, : len(table)] = np.maximum(table.T, -60.0)
+            parts.append(logits)
+    return Parameters(np.maximum(state.log_weights, -60.0), tuple(parts))

@@ -1,0 +1,154 @@
+"""Mean field where some variables are real: what is refused, starts, and reading the answer.
+
+The equations are in `hybrid_mean_field`, which needs JAX and is loaded when a run begins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ...core.domain import Discrete, Real
+from ...core.errors import QueryError
+from ...core.result import Estimate, Marginals, Result, Status
+from ...core.wiring import starts_of
+from ...families.densities import MixtureDensity
+from ..base import Budget, Problem
+from ..gradients import needs
+from ..hybrid import HybridProblem
+from ..sampling.starts import is_table_graph, table_graph
+from .descent import Run, best_of, descend, starting_beliefs
+
+__all__ = ["discrete_problem", "run", "why_not"]
+
+_MOST = 2**22  # evaluations of one factor per update
+_NO_LIMIT = 1e29  # a variance that grew to this has none
+
+
+def why_not(problem: HybridProblem, nodes: int) -> str | None:
+    """Sums over discrete and real variables, and factors of few real ones."""
+    if not problem.is_sum:
+        return "it bounds sums over all variables, and here some are maximised"
+    if problem.samples:
+        return "it gives marginals and a bound on log Z, not samples; use gibbs or nuts"
+    wide = [v.name for v in problem.graph.variables if not isinstance(v.domain, (Discrete, Real))]
+    if wide:
+        return f"it takes discrete and real variables, and {wide[:3]} live on a simplex; use bethe"
+    for factor in problem.graph.factors:
+        work = np.prod([float(v.size or nodes) for v in factor.scope])
+        if work > _MOST:
+            return (
+                f"the factor over {list(factor.names)} would be evaluated at {work:.1e} points; "
+                "lower nodes, or use gibbs or metropolis"
+            )
+    return None
+
+
+def discrete_problem(problem: HybridProblem) -> Problem | None:
+    """The same question about a graph of tables; None if the graph is none."""
+    if not is_table_graph(problem.graph):
+        return None
+    n = len(problem.graph.variables)
+    return Problem(
+        table_graph(problem.graph),
+        np.ones(n),
+        np.zeros(n, dtype=np.int64),
+        has_evidence=problem.has_evidence,
+        warm=problem.warm,
+    )
+
+
+def run(
+    problem: HybridProblem, budget: Budget, rng: np.random.Generator, restarts: int, order: str, nodes: int
+) -> Result:
+    """Sweep from each start until beliefs stand still; keep the best."""
+    needs("mean-field with continuous variables", "jax", "equinox")
+    from .hybrid_mean_field import HybridBeliefs, Sweeper
+
+    sweeper, streams = Sweeper.of(problem.graph, nodes), rng.spawn(restarts)
+    if sweeper.constant == -np.inf:
+        raise problem.contradiction()
+    counts = [len(members) for members in sweeper.plan["members"]]
+
+    def one(restart: int, deadline: float) -> Run[Any]:
+        mine = streams[restart]
+
+        def sweep(state: Any) -> tuple[Any, float]:
+            orders = [mine.permutation(c) if order == "random" else np.arange(c) for c in counts]
+            return sweeper.sweep(state, (orders[0], orders[1]))
+
+        if restart == 0 and problem.warm is not None:
+            start = _warm(problem, HybridBeliefs)
+        else:
+            start = sweeper.start(*_start(problem, restart, mine))
+        return descend(start, sweep, budget, deadline, "mean-field")
+
+    return _read(problem, sweeper, best_of(restarts, one, budget), nodes)
+
+
+def _warm(problem: HybridProblem, kind: Any) -> Any:
+    warm, rows = problem.warm, len(problem.graph.variables) + 1
+    states = max(1, int(problem.graph.variables.sizes.max(initial=0)))
+    if not isinstance(warm, kind) or warm.probabilities.shape != (rows, states):
+        raise QueryError(
+            "warm_start: expected the result of mean-field on this model with the same variables observed"
+        )
+    return warm
+
+
+def _start(problem: HybridProblem, restart: int, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+    """Feasible beliefs of discrete variables; means near zero at first, scattered at later starts."""
+    variables = problem.graph.variables
+    n, sizes = len(variables), variables.sizes
+    probabilities = np.zeros((n + 1, max(1, int(sizes.max(initial=0)))))
+    tables = table_graph(problem.graph)
+    count = len(tables.variables)
+    posed = Problem(
+        tables, np.ones(count), np.zeros(count, dtype=np.int64), has_evidence=problem.has_evidence
+    )
+    flat = starting_beliefs(posed, restart, rng, "mean-field")
+    first = starts_of(sizes)
+    for i in np.flatnonzero(sizes):
+        probabilities[i, : sizes[i]] = flat[first[i] : first[i + 1]]
+    probabilities[n, 0] = 1.0
+    means = (0.1 if restart == 0 else 3.0) * rng.standard_normal(n + 1)
+    return probabilities, means, np.ones(n + 1)
+
+
+def _read(problem: HybridProblem, sweeper: Any, best: Run[Any], nodes: int) -> Result:
+    variables = problem.graph.variables
+    state, status, notes = best.state, best.status, best.notes
+    flat = np.zeros(int(variables.state_start[-1]))
+    densities = {}
+    for i, name in enumerate(variables.names):
+        if variables.sizes[i]:
+            part = slice(*variables.state_start[i : i + 2])
+            flat[part] = state.probabilities[i, : variables.sizes[i]]
+        else:
+            mean, sd = state.means[i], np.sqrt(state.variances[i])
+            densities[name] = MixtureDensity(np.ones(1), np.array([mean]), np.array([sd]))
+    result = Result(
+        "mean-field",
+        status,
+        marginals=Marginals(variables, flat, densities),
+        trace={"change": np.array(best.changes), "free_energy": np.array(best.free_energies)},
+        state=state,
+        notes=notes,
+    )
+    endless = [
+        n for i, n in enumerate(variables.names) if not variables.sizes[i] and state.variances[i] > _NO_LIMIT
+    ]
+    if endless:
+        note = (
+            f"the variance of {endless[:3]} grows without limit: the product of the factors has no integral"
+        )
+        return replace(result, status=Status.DIVERGED, notes=(*notes, note))
+    if sweeper.is_exact:
+        return replace(result, log_z=Estimate(-state.free_energy, "lower"))
+    finer = 2 * nodes + 1
+    note = f"log Z was evaluated with {finer} points per real variable, {nodes} were used on the way"
+    return replace(
+        result, log_z=Estimate(-sweeper.free_energy(state, finer), "estimate"), notes=(*notes, note)
+    )

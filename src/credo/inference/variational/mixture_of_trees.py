@@ -1,0 +1,164 @@
+r"""Beliefs that are the marginals of a mixture of trees, for models of discrete variables with pair factors.
+
+    b(x) = sum_m lambda_m T_m(x),      b_i = sum_m lambda_m p_i^m,      b_ij = sum_m lambda_m p_ij^m,
+
+each T_m a spanning tree of the model's graph with its own structure and parameters. The beliefs maximise minus
+the Bethe free energy (`discrete_trees.py`). They always have a joint distribution, which belief propagation's
+need not have; with enough components both reach the same value where such a joint exists.
+
+Guarantees. With one component, or on a model without cycles, the value is a lower bound on log Z; otherwise it
+is an estimate, and a note gives the lower bound that the components prove together. One component on a tree is
+exact. Factors with zeros must close no cycle: every component contains them, so that it avoids the zeros.
+
+Cost of a step: for each component one pass over its tree and one walk between the ends of every edge outside it.
+
+Sources: Meila and Jordan 2000 (mixtures of trees); Belanger et al. 2013 (Frank-Wolfe with MAP steps); Guo 2020,
+chapter 6, whose gradient (6.9) is replaced by the conditional expectations of `discrete_trees.py`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from ...core import check
+from ...core.factor_graph import FactorGraph
+from ...core.hybrid_graph import HybridGraph
+from ...core.result import Estimate, Kind, Marginals, Result, Samples, Status
+from ..base import Algorithm, Budget, register
+from ..hybrid import HybridProblem
+from .descent import check_restarts
+from .discrete_tree_ascent import Climb, ascend, frank_wolfe, starting_logs
+from .discrete_trees import PairModel, Tree, TreeMixture, hard_edges_close_a_cycle
+
+__all__ = ["MixtureOfTrees"]
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class MixtureOfTrees(Algorithm):
+    """Marginals of a mixture of spanning trees that maximise the Bethe value; discrete variables.
+
+    Examples
+    --------
+    >>> import credo
+    >>> ring = {("a", "b"): [[2, 1], [1, 2]], ("b", "c"): [[2, 1], [1, 2]], ("c", "a"): [[2, 1], [1, 3]]}
+    >>> model = credo.FactorGraph({"a": 2, "b": 2, "c": 2}, ring)
+    >>> found = credo.infer(model, "mixture-of-trees(components=2)", seed=0)
+    >>> float(found.marginals["a"][1].round(2)), float(credo.infer(model).marginals["a"][1].round(2))
+    (0.6, 0.58)
+    >>> found.state.edges(0)  # the tree of the first component
+    [('a', 'c'), ('b', 'c')]
+    """
+
+    name: ClassVar[str] = "mixture-of-trees"
+    hybrid: ClassVar[bool] = True
+    components: int = 3  # trees in the mixture
+    trees: Literal["random", "maximum", "covering"] = "random"  # uniform, strongest edges, all edges in turn
+    optimiser: Literal["gradient", "frank-wolfe"] = "gradient"  # L-BFGS on log weights, or steps on moments
+    start: Literal["potentials", "uniform"] = "potentials"  # log weights of the trees at first, without noise
+    spread: float = 0.5  # standard deviation of the noise added to them, which makes components differ
+    learn_weights: bool = True  # whether the weights of the components change
+    restarts: int = 1  # starts, each with trees of its own; the highest value is kept
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        check.at_least("components", self.components, 1)
+        check.one_of("trees", self.trees, ["random", "maximum", "covering"])
+        check.one_of("optimiser", self.optimiser, ["gradient", "frank-wolfe"])
+        check.one_of("start", self.start, ["potentials", "uniform"])
+        check.at_least("spread", self.spread, 0)
+        check.one_of("learn_weights", self.learn_weights, [True, False])
+        check_restarts(self.restarts)
+
+    def why_not(self, problem: HybridProblem) -> str | None:
+        """Sums and samples on discrete variables with factors of at most two of them."""
+        if not problem.is_sum:
+            return "it gives marginals, not maxima; use bp or junction-tree"
+        other = [v.name for v in problem.graph.variables if not v.is_discrete]
+        if other:
+            return f"'{other[0]}' is not discrete; use mixture-of-gaussian-trees where all variables are real"
+        graph = _table_graph(problem.graph)
+        wide = [f for f in graph.factors if sum(v.size > 1 for v in f.scope) > 2]
+        if wide:
+            return f"the factor over {list(wide[0].names)} has more than two variables, and trees have pairs"
+        if np.isneginf(graph.log_tables).any() and hard_edges_close_a_cycle(PairModel(graph)):
+            return "factors with zeros close a cycle, and no tree can contain them all; use bp"
+        return None
+
+    def run(self, problem: HybridProblem, budget: Budget, rng: np.random.Generator) -> Result:
+        """Climb from each start; keep the best."""
+        model = PairModel(_table_graph(problem.graph))
+        if model.is_impossible:
+            raise problem.contradiction()
+        deadline = np.inf if budget.seconds is None else time.perf_counter() + budget.seconds
+        best: Climb | None = None
+        values = []
+        for _ in range(self.restarts):
+            found = self._climb(model, budget, deadline, rng)
+            values.append(found.value)
+            best = found if best is None or found.value > best.value else best
+            if found.status in (Status.OUT_OF_TIME, Status.INTERRUPTED):
+                best = replace(best, status=found.status)
+                break
+        assert best is not None
+        result = self._result(problem, model, best, values)
+        return _with_samples(result, problem, model, best.mixture, rng)
+
+    def _climb(self, model: PairModel, budget: Budget, deadline: float, rng: np.random.Generator) -> Climb:
+        trees = Tree.several(model, self.components, self.trees, rng)
+        start = starting_logs(model, trees, self.start, self.spread, rng)
+        climb: Callable[..., Climb] = ascend if self.optimiser == "gradient" else frank_wolfe
+        return climb(model, trees, start, self.learn_weights, budget, deadline, self.name)
+
+    def _result(self, problem: HybridProblem, model: PairModel, best: Climb, values: list[float]) -> Result:
+        bound = model.bound(list(best.mixture.parts), list(best.mixture.trees), best.mixture.weights)
+        is_bound = model.is_forest or self.components == 1
+        kind: Kind = "lower" if is_bound else "estimate"
+        notes = [f"{best.mixture.effective:.3g} of {self.components} components in effect"]
+        if not is_bound:
+            notes.append(f"the components together prove log Z >= {bound:.10g}")
+        if best.gap is not None and model.is_forest:
+            notes.append(f"Frank-Wolfe's gap proves log Z <= {best.value + best.gap:.10g}")
+        if self.restarts > 1:
+            notes.append(f"{len(values)} starts gave values from {min(values):.8g} to {max(values):.8g}")
+        return Result(
+            self.name,
+            best.status,
+            log_z=Estimate(best.value, kind),
+            marginals=Marginals(problem.graph.variables, _all_states(model, best.mixture)),
+            trace={"value": best.values, "change": best.changes},
+            state=best.mixture,
+            notes=tuple(notes),
+        )
+
+
+def _table_graph(graph: HybridGraph) -> FactorGraph:
+    return FactorGraph(graph.variables, list(graph.factors))
+
+
+def _kept(model: PairModel) -> np.ndarray:
+    """Positions of the variables with several states."""
+    return np.flatnonzero(model.original.sizes > 1)
+
+
+def _all_states(model: PairModel, mixture: TreeMixture) -> np.ndarray:
+    """Beliefs of all variables, those with one state included."""
+    flat = np.ones(int(model.original.state_start[-1]))
+    several = np.repeat(model.original.sizes > 1, model.original.sizes)
+    flat[several] = mixture.beliefs().nodes
+    return flat
+
+
+def _with_samples(
+    result: Result, problem: HybridProblem, model: PairModel, mixture: TreeMixture, rng: np.random.Generator
+) -> Result:
+    if not problem.samples:
+        return result
+    rows = np.zeros((problem.samples, len(model.original)), dtype=np.int64)
+    rows[:, _kept(model)] = mixture.sample(problem.samples, rng)
+    return replace(result, samples=Samples(problem.graph.variables, rows))

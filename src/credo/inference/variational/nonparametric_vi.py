@@ -1,0 +1,231 @@
+r"""Nonparametric variational inference: a mixture of equal Gaussians, fitted by local expansions.
+
+    q(y) = (1/N) sum_n N(y; mu_n, v_n I)
+
+The evidence bound E_q[log f] + H(q) <= log Z, with f the product of all factors, is replaced by
+
+    L = (1/N) sum_n { log f(mu_n) + (v_n / 2) trace of the Hessian of log f at mu_n }
+      - (1/N) sum_n log[ (1/N) sum_j N(mu_n; mu_j, (v_n + v_j) I) ],
+
+a second-order expansion at the means and a lower bound on the entropy. Rounds alternate: the means climb L
+without the trace, which would need third derivatives, then the variances climb L; both by L-BFGS. A run has
+converged when L changes by less than tol, relative to its size where that exceeds one.
+
+If all factors are Gaussian the expansion is exact and L is a lower bound on log Z, otherwise an estimate.
+Where log f has no negative curvature at a mean, its variance grows without limit; this is reported. All
+directions share one variance, so that variables of different scales are fitted poorly.
+
+Cost: a gradient per component and step of the means, and as many Hessian products per component and round as
+there are variables.
+
+Source: Gershman, Hoffman and Blei (2012).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from ...core import check
+from ...core.density import quadratic
+from ...core.errors import QueryError
+from ...core.progress import Progress
+from ...core.result import Estimate, Marginals, Result, Samples, Status
+from ...families.densities import MixtureDensity
+from ..base import Algorithm, Budget, register
+from ..gradients import needs, why_no_gradients
+from ..hybrid import HybridProblem
+from ..sampling.starts import starting_points
+from .entropy_bound import entropy_bound
+
+__all__ = ["MixtureState", "NonparametricVI"]
+
+_WIDEST = 25.0  # log of a variance at which it is said to have no limit
+_NARROWEST = -35.0
+_STEPS = 200  # of L-BFGS per round and block
+
+
+class MixtureState(NamedTuple):
+    """Where the rounds stand."""
+
+    means: np.ndarray  # (components, n)
+    log_variances: np.ndarray  # (components,)
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class NonparametricVI(Algorithm):
+    """A mixture of equal isotropic Gaussians, fitted by expansions at their means; for real variables."""
+
+    name: ClassVar[str] = "nonparametric-vi"
+    hybrid: ClassVar[bool] = True
+    compiles: ClassVar[bool] = True
+    warm_starts: ClassVar[bool] = True
+    components: int = 5  # of the mixture
+    spread: float = 2.0  # standard deviation of the random means at the start
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        check.whole("components", self.components, 1)
+        check.at_least("spread", self.spread, 0)
+
+    def why_not(self, problem: HybridProblem) -> str | None:
+        """Sums over real variables whose factors can be differentiated."""
+        if not problem.is_sum:
+            return "it knows no maxima"
+        return why_no_gradients(problem, simplex=False)
+
+    def run(self, problem: HybridProblem, budget: Budget, rng: np.random.Generator) -> Result:
+        """Alternate between means and variances until L stands still."""
+        needs(self.name, "jax", "equinox")
+        from ..flat_density import FlatDensity
+        from .curvature import LocalShape
+
+        density = FlatDensity.of(problem.graph)
+        constant = _constant(problem)
+        if not density.dimension:
+            return _certain(self.name, problem, constant)
+        shape = LocalShape(density)
+        state = self._start(problem, rng)
+        run = _climb(shape, state, budget, self.name)
+        is_exact = all(g.function is quadratic for g in problem.graph.groups if g.scopes.shape[1])
+        return _read(self.name, problem, run, constant, is_exact, rng)
+
+    def _start(self, problem: HybridProblem, rng: np.random.Generator) -> MixtureState:
+        n = len(problem.graph.variables)
+        if problem.warm is not None:
+            if not isinstance(problem.warm, MixtureState) or problem.warm.means.shape != (self.components, n):
+                raise QueryError(
+                    f"warm_start: expected the result of {self.name} with {self.components} components and "
+                    "the same variables observed"
+                )
+            return problem.warm
+        starts = starting_points(problem, self.components, self.spread, rng, self.name)
+        means = np.stack([starts.values[name][:, 0] for name in problem.graph.variables.names], axis=1)
+        return MixtureState(means, np.zeros(self.components))
+
+
+@dataclass(frozen=True)
+class _Run:
+    state: MixtureState
+    status: Status
+    objectives: list[float]  # L after each round
+    changes: list[float]
+
+
+def _climb(shape: Any, state: MixtureState, budget: Budget, label: str) -> _Run:
+    deadline = np.inf if budget.seconds is None else time.perf_counter() + budget.seconds
+    status, objectives, changes = Status.OUT_OF_ITERATIONS, [], []
+    last = np.inf
+    with Progress(label, budget.max_iter) as bar:
+        try:
+            for _ in range(budget.max_iter):
+                means = _best_means(shape, state)
+                log_variances, value = _best_variances(shape, means, state.log_variances)
+                state = MixtureState(means, log_variances)
+                changes.append(abs(value - last) / max(1.0, abs(value)))
+                objectives.append(value)
+                last = value
+                bar.update(len(changes), f"L {value:.8g}")
+                if not np.isfinite(value) or log_variances.max() > _WIDEST - 1:
+                    status = Status.DIVERGED
+                    break
+                if changes[-1] < budget.tol:
+                    status = Status.CONVERGED
+                    break
+                if time.perf_counter() > deadline:
+                    status = Status.OUT_OF_TIME
+                    break
+        except KeyboardInterrupt:
+            status = Status.INTERRUPTED
+    return _Run(state, status, objectives, [c if np.isfinite(c) else 1.0 for c in changes])
+
+
+def _best_means(shape: Any, state: MixtureState) -> np.ndarray:
+    """Climb the first-order objective."""
+    from scipy.optimize import minimize
+
+    variances = np.exp(state.log_variances)
+    count = len(variances)
+
+    def downhill(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        means = flat.reshape(state.means.shape)
+        values, slopes = shape.slopes(means)
+        bound, by_mean, _ = entropy_bound(means, variances)
+        return -(values.mean() + bound), -(slopes / count + by_mean).ravel()
+
+    found = minimize(downhill, state.means.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": _STEPS})
+    return found.x.reshape(state.means.shape) if np.isfinite(found.fun) else state.means
+
+
+def _best_variances(shape: Any, means: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, float]:
+    """Climb the second-order objective, whose expansion at the means is fixed; the variances and L."""
+    from scipy.optimize import minimize
+
+    values, traces = shape.slopes(means)[0], shape.traces(means)
+    count = len(start)
+
+    def downhill(logs: np.ndarray) -> tuple[float, np.ndarray]:
+        variances = np.exp(logs)
+        bound, _, by_variance = entropy_bound(means, variances)
+        value = (values + 0.5 * variances * traces).mean() + bound
+        return -value, -(0.5 * traces / count + by_variance) * variances
+
+    limits = [(_NARROWEST, _WIDEST)] * count
+    found = minimize(downhill, start, jac=True, method="L-BFGS-B", bounds=limits, options={"maxiter": _STEPS})
+    return found.x, -float(found.fun)
+
+
+def _constant(problem: HybridProblem) -> float:
+    """The factors of no variable."""
+    total = sum(float(f.log_values()) for f in problem.graph.factors if not f.scope)
+    if total == -np.inf:
+        raise problem.contradiction()
+    return total
+
+
+def _certain(name: str, problem: HybridProblem, constant: float) -> Result:
+    variables = problem.graph.variables
+    samples = Samples(variables, np.zeros((problem.samples, 0), dtype=np.int64)) if problem.samples else None
+    log_z = Estimate(constant, "exact")
+    marginals = Marginals(variables, np.zeros(0), {})
+    return Result(name, Status.EXACT, log_z=log_z, marginals=marginals, samples=samples)
+
+
+def _read(
+    name: str, problem: HybridProblem, run: _Run, constant: float, is_exact: bool, rng: np.random.Generator
+) -> Result:
+    variables = problem.graph.variables
+    means, sds = run.state.means, np.exp(0.5 * run.state.log_variances)
+    count = len(means)
+    weights = np.full(count, 1 / count)
+    result = Result(
+        name,
+        run.status,
+        marginals=Marginals(
+            variables,
+            np.zeros(0),
+            {v: MixtureDensity(weights, means[:, i], sds) for i, v in enumerate(variables.names)},
+        ),
+        trace={"change": np.array(run.changes), "objective": constant + np.array(run.objectives)},
+        state=run.state,
+    )
+    if run.status is Status.DIVERGED:
+        note = (
+            "the variance of a component grows without limit: log f has no negative curvature at its mean "
+            "(as with absolute values, or far from the modes); use bethe or svgd"
+        )
+        return replace(result, notes=(note,))
+    if run.objectives:
+        kind: Any = "lower" if is_exact else "estimate"
+        result = replace(result, log_z=Estimate(constant + run.objectives[-1], kind))
+    if problem.samples:
+        part = rng.integers(count, size=problem.samples)
+        drawn = means[part] + sds[part, None] * rng.standard_normal((problem.samples, len(variables)))
+        states = np.full(drawn.shape, -1, dtype=np.int64)
+        values = {v: drawn[:, i] for i, v in enumerate(variables.names)}
+        result = replace(result, samples=Samples(variables, states, values))
+    return result

@@ -1,0 +1,172 @@
+"""The steps of `svgd`, compiled."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ...core.progress import Progress
+from ...core.result import Status
+from ...nn.arrays import precision
+from ...nn.compiled import Compiled
+from ..base import Budget
+from ..flat_density import FlatDensity, Shape, log_density
+
+__all__ = ["Moved", "Plan", "blankets", "descend", "direction"]
+
+_CHUNK = 25  # steps of one call, and between two bandwidths
+_DECAY = 100.0  # steps after which the rate has fallen by a root of two
+_MOMENTS = (0.9, 0.999)  # of Adam
+_FLOOR = 1e-8  # of Adam's second moment
+
+
+class Plan(NamedTuple):
+    """How to move."""
+
+    seen: str  # what kernels see: joint, messages (a Markov blanket) or coordinate
+    bandwidth: float | None  # h, or None for the median
+    rate: float  # of the first step
+    stop: float  # size of the direction that ends the run
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Where the particles ended."""
+
+    particles: np.ndarray  # (count, dimension)
+    sizes: list[float]  # of the direction at each step
+    status: Status  # why the run ended
+    notes: tuple[str, ...]  # sentences about it
+
+
+def blankets(density: FlatDensity, seen: str) -> tuple[np.ndarray, np.ndarray] | None:
+    """Coordinates that the kernel of each one sees, filled up, and which are meant; None for all of them."""
+    if seen == "joint":
+        return None
+    n, start = len(density.graph.variables), density.start
+    near: list[set[int]] = [{i} for i in range(n)]
+    for scope in density.graph.scopes if seen == "messages" else ():
+        for i in scope:
+            near[int(i)].update(int(j) for j in scope)
+    rows: list[np.ndarray] = []
+    for i in range(n):
+        inside = np.concatenate([np.arange(start[j], start[j + 1]) for j in sorted(near[i])])
+        own = range(int(start[i]), int(start[i + 1]))
+        rows += [np.array([c]) if seen == "coordinate" else inside for c in own]
+    most = max(map(len, rows))
+    at, is_meant = np.zeros((len(rows), most), dtype=np.int64), np.zeros((len(rows), most))
+    for c, row in enumerate(rows):
+        at[c, : len(row)], is_meant[c, : len(row)] = row, 1.0
+    return at, is_meant
+
+
+def direction(x: Any, slope: Any, near: Any, width: Any) -> Any:
+    """The direction phi of each particle and its mean kernel, both (count, dimension).
+
+    `width` is h^2, one number per kernel.
+    """
+    if near is None:
+        phi, mean = _along(x, x, slope, width)
+        return phi, jnp.broadcast_to(mean, phi.shape)
+
+    def one(inputs: Any) -> Any:
+        at, is_meant, own, steep, h = inputs
+        phi, mean = _along(x[:, at] * is_meant, own[:, None], steep[:, None], h)
+        return phi[:, 0], mean[:, 0]
+
+    phi, mean = jax.lax.map(one, (*near, x.T, slope.T, width), batch_size=min(x.shape[1], 16))
+    return phi.T, mean.T
+
+
+def _along(seen: Any, x: Any, slope: Any, width: Any) -> Any:
+    k = jnp.exp(-_squares(seen) / (2 * width))
+    mean = k.mean(axis=1)[:, None]
+    return (k @ slope - k @ x / width) / len(x) + x * mean / width, mean
+
+
+def _squares(x: Any) -> Any:
+    return ((x[:, None] - x[None]) ** 2).sum(axis=-1)
+
+
+def _widths(x: np.ndarray, near: Any, bandwidth: float | None) -> np.ndarray:
+    """h^2 of every kernel."""
+    kernels = () if near is None else (x.shape[1],)
+    if bandwidth is not None:
+        return np.full(kernels, float(bandwidth) ** 2)
+    if near is None:
+        return np.asarray(_median(x))
+    return np.array([_median(x[:, at] * is_meant) for at, is_meant in zip(*near, strict=True)])
+
+
+def _median(x: np.ndarray) -> float:
+    count = len(x)
+    if count == 1:
+        return 1.0
+    with np.errstate(over="ignore", invalid="ignore"):  # particles on their way to infinity
+        norm = (x**2).sum(axis=1)
+        squares = (norm[:, None] + norm - 2 * x @ x.T)[np.triu_indices(count, 1)]
+    return float(np.clip(np.nan_to_num(np.median(squares)) / (2 * np.log(count + 1)), 1e-12, 1e300))
+
+
+def _steps(
+    carry: Any, arrays: Any, near: Any, width: Any, first: Any, limit: Any, rate: Any, *, shape: Shape
+) -> Any:
+    """Steps of Adam, and the size of the direction at each."""
+    slopes = jax.vmap(jax.grad(lambda u: log_density(u, arrays, shape)))
+    one, two = _MOMENTS
+
+    def step(k: Any, state: Any) -> Any:
+        x, mean, square, sizes = state
+        phi, kernel = direction(x, slopes(x), near, width)
+        t = first + k + 1.0
+        mean, square = one * mean + (1 - one) * phi, two * square + (1 - two) * phi**2
+        move = (mean / (1 - one**t)) / (jnp.sqrt(square / (1 - two**t)) + _FLOOR)
+        spread = x.std(axis=0) if len(x) > 1 else jnp.sqrt(width)
+        size = (jnp.sqrt(((phi / kernel) ** 2).mean(axis=0)) * spread).max()
+        return x + rate / jnp.sqrt(1 + t / _DECAY) * move, mean, square, sizes.at[k].set(size)
+
+    return jax.lax.fori_loop(0, limit, step, (*carry, jnp.zeros(_CHUNK)))
+
+
+_STEPS = Compiled(_steps)
+
+
+def descend(density: FlatDensity, first: np.ndarray, plan: Plan, budget: Budget, label: str) -> Moved:
+    """Move particles until the direction is small, or the budget is used up, or Ctrl-C."""
+    deadline = np.inf if budget.seconds is None else time.perf_counter() + budget.seconds
+    status, notes = Status.OUT_OF_ITERATIONS, tuple[str, ...]()
+    sizes: list[float] = []
+    x = first
+    if not density.dimension:
+        return Moved(x, [], Status.CONVERGED, notes)
+    near = blankets(density, plan.seen)
+    carry: Any = (x, np.zeros_like(x), np.zeros_like(x))
+    with Progress(label, budget.max_iter) as bar, precision(double=True):
+        try:
+            while len(sizes) < budget.max_iter:
+                count = min(_CHUNK, budget.max_iter - len(sizes))
+                numbers = (np.float64(len(sizes)), np.int64(count), np.float64(plan.rate))
+                width = _widths(x, near, plan.bandwidth)
+                *carry, new = _STEPS(tuple(carry), density.arrays, near, width, *numbers, shape=density.shape)
+                moved = np.asarray(carry[0])
+                if not np.isfinite(moved).all():
+                    status = Status.DIVERGED
+                    notes = ("a particle left the finite range; these are the particles before; lower rate",)
+                    break
+                x = moved
+                sizes += np.asarray(new)[:count].tolist()
+                bar.update(len(sizes), f"size {sizes[-1]:.1e}")
+                if sizes[-1] < plan.stop:
+                    status = Status.CONVERGED
+                    break
+                if time.perf_counter() > deadline:
+                    status = Status.OUT_OF_TIME
+                    break
+        except KeyboardInterrupt:
+            status = Status.INTERRUPTED
+    return Moved(x, sizes, status, notes)

@@ -1,0 +1,227 @@
+r"""How the Bethe value of latent Dirichlet allocation is climbed: preconditioned stochastic steps.
+
+The slopes of `lda_objective.py` are turned into steps that do not depend on how parameters are scaled:
+
+    pi     log pi_w^m  +=  step (dF / d pi_w^m) / (c_w lambda_m), then normalised
+    alpha  alpha^m     +=  step I(alpha^m)^-1 (dF / d alpha^m) / lambda_m,       I the Fisher information of Dir(alpha^m)
+    gamma  gamma       +=  step I(gamma)^-1 (dF / d gamma) / D                   (Newton's step)
+    lambda log lambda_m += step (dF / d lambda_m) / (D + number of topic entropies), then normalised
+
+With one component and step 1 the first two are the updates of mean field, and the step of the topics with a
+falling rate is stochastic variational inference. A step shrinks a concentration to a tenth at most, so that it
+stays positive. Documents of a batch stand for all: their terms are scaled by D / batch.
+
+The beliefs of documents (theta and pi) are climbed to the top for every batch before the topics take a step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import digamma, polygamma
+
+from ..nn.arrays import precision
+from ..nn.compiled import Compiled
+from .lda_objective import Documents, Global, Local, Points, document_values, log_density, topic_value
+
+__all__ = ["Settings", "Trained", "fit_documents", "free_energy", "log_dirichlet", "natural", "topic_step"]
+
+_SHRINK = 0.1  # of a concentration, at most, in one step
+_DAMPED = 0.5  # step of documents with several components, where full steps oscillate
+
+
+class Settings(NamedTuple):
+    """What a program is compiled for."""
+
+    samples: int  # points per expectation that has no closed form
+    closed: bool  # whether the others are taken in closed form
+    joint: bool  # whether the topics have one entropy
+    document_steps: int  # most steps for the beliefs of documents
+    weights: bool  # whether the weights of the components change
+    prior: bool  # whether gamma changes
+
+
+def natural(a: Any, slope: Any) -> Any:
+    """I(a)^-1 slope, for the Fisher information diag(psi'(a)) - psi'(sum a) of Dirichlets on the last axis."""
+    each, whole = polygamma(1, a), polygamma(1, a.sum(axis=-1, keepdims=True))
+    scaled = slope / each
+    left = 1.0 - whole * (1.0 / each).sum(axis=-1, keepdims=True)
+    return scaled + whole * scaled.sum(axis=-1, keepdims=True) / left / each
+
+
+def _expected_log(a: Any) -> Any:
+    return digamma(a) - digamma(a.sum(axis=-1, keepdims=True))
+
+
+def _moved(a: Any, step: Any) -> Any:
+    return jnp.maximum(a + step, _SHRINK * a)
+
+
+def _first_local(shared: Global, documents: Documents, theta: Any) -> Local:
+    """Beliefs of words that suit beliefs of documents."""
+    log_words = jnp.moveaxis(_expected_log(shared.topics)[:, :, documents.words], (0, 1), (1, 3))
+    return Local(theta, jax.nn.softmax(log_words + _expected_log(theta)[:, :, None, :], axis=-1))
+
+
+def _reweighted(points: Points | None, base: Any, theta: Any) -> Points | None:
+    """The points of documents with the weights they have under other concentrations than they were drawn from."""
+    if points is None:
+        return None
+    gain = log_density(points.log_theta, theta[:, :, None, :]) - base
+    return points._replace(theta_weights=jax.nn.softmax(gain, axis=-1))
+
+
+def _fit_documents(
+    shared: Global, theta: Any, documents: Documents, points: Points | None, tol: Any, *, settings: Settings
+) -> tuple[Local, Any, Global, Any]:
+    """The beliefs of documents, F_d of each, the slopes of their sum by what documents share, the last change."""
+    weights = jax.nn.softmax(shared.logits)
+    share = jnp.maximum(weights, jnp.finfo(weights.dtype).tiny)
+    single = len(shared.logits) == 1
+    size = 1.0 if single else _DAMPED
+    scale = jnp.maximum(documents.counts, 1e-9)[:, None, :, None] * share[:, None, None]
+    base = None if points is None else log_density(points.log_theta, theta[:, :, None, :])
+
+    def total(shared: Global, local: Local, points: Points | None) -> Any:
+        values = document_values(shared, local, documents, points, closed=settings.closed)
+        return values.sum(), values
+
+    def slopes(local: Local) -> Local:
+        here = _reweighted(points, base, local.theta)
+        return jax.grad(total, argnums=1, has_aux=True)(shared, local, here)[0]  # type: ignore[no-any-return]
+
+    def step(carry: Any) -> Any:
+        local, k, _ = carry
+        slope = slopes(local)
+        log_words = jnp.log(jnp.maximum(local.words, jnp.finfo(slope.words.dtype).tiny))
+        words = jax.nn.softmax(log_words + size * slope.words / scale, axis=-1)
+        by_theta = slopes(Local(local.theta, words)).theta if single else slope.theta
+        theta = _moved(local.theta, size * natural(local.theta, by_theta) / share[:, None])
+        change = jnp.abs(theta - local.theta).mean(axis=(1, 2)) * documents.real
+        return Local(theta, words), k + 1, change.max()
+
+    def go_on(carry: Any) -> Any:
+        return (carry[1] < settings.document_steps) & (carry[2] > tol)
+
+    first = _first_local(shared, documents, theta)
+    local, _, change = jax.lax.while_loop(go_on, step, (first, 0, jnp.inf))
+    last = _reweighted(points, base, local.theta)
+    by_shared, values = jax.grad(total, has_aux=True)(shared, local, last)
+    return local, values, by_shared, change
+
+
+def _topic_step(
+    shared: Global, by_documents: Global, eta: Any, points: Points | None, step: Any, total: Any, *,
+    settings: Settings,
+) -> tuple[Global, Any]:  # fmt: skip
+    """One step of what documents share, from the slopes of all their terms; and F_topics before it."""
+
+    def topics(shared: Global) -> Any:
+        return topic_value(shared, eta, points, closed=settings.closed, joint=settings.joint)
+
+    value, own = jax.value_and_grad(topics)(shared)
+    slope = jax.tree.map(jnp.add, own, by_documents)
+    weights = jax.nn.softmax(shared.logits)
+    share = jnp.maximum(weights, jnp.finfo(weights.dtype).tiny)
+    new = _moved(shared.topics, step * natural(shared.topics, slope.topics) / share[:, None, None])
+    prior, logits = shared.prior, shared.logits
+    if settings.prior:
+        prior = _moved(prior, step * natural(prior, slope.prior) / total)
+    if settings.weights and len(logits) > 1:
+        copies = 1 if settings.joint else shared.topics.shape[1]
+        logits = jax.nn.log_softmax(jax.nn.log_softmax(logits) + step * slope.logits / share / (total + copies))
+    return Global(logits, new, prior), value
+
+
+_FIT_DOCUMENTS, _TOPIC_STEP = Compiled(_fit_documents), Compiled(_topic_step)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What was found about a batch of documents."""
+
+    local: Local  # beliefs
+    values: np.ndarray  # F_d of each
+    slopes: Global  # of their sum
+
+
+def log_dirichlet(concentration: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Logarithms of Dirichlet samples, (count, *shape), by normalised Gammas; small concentrations underflow not.
+
+    A Gamma(a) variable is a Gamma(a + 1) variable times a uniform one to the power 1 / a.
+    """
+    shape = (count, *concentration.shape)
+    drawn = np.log(rng.standard_gamma(concentration + 1.0, shape)) - rng.exponential(size=shape) / concentration
+    top = drawn.max(axis=-1, keepdims=True)
+    return np.asarray(drawn - top - np.log(np.exp(drawn - top).sum(axis=-1, keepdims=True)))
+
+
+def sampled_points(
+    shared: Global, theta: np.ndarray | None, settings: Settings, rng: np.random.Generator
+) -> Points | None:
+    """Samples of topics and of documents; none where everything has a closed form."""
+    if len(shared.logits) == 1 and settings.closed:
+        return None
+    log_topics = np.moveaxis(log_dirichlet(shared.topics, settings.samples, rng), 0, 1)
+    even = np.full(log_topics.shape[:2], 1.0 / settings.samples)
+    if theta is None:
+        return Points(log_topics, even, None, None)
+    log_theta = np.moveaxis(log_dirichlet(theta, settings.samples, rng), 0, 2)
+    return Points(log_topics, even, log_theta, np.full(log_theta.shape[:-1], 1.0 / settings.samples))
+
+
+def fit_documents(
+    shared: Global,
+    documents: Documents,
+    theta: np.ndarray | None,
+    tol: float,
+    settings: Settings,
+    rng: np.random.Generator,
+    rounds: int = 1,
+) -> Trained:
+    """Climb the beliefs of a batch of documents, drawing points anew in every round; NumPy arrays.
+
+    `theta` are concentrations to start from; without them the topics are taken to be equally frequent.
+    """
+    if theta is None:
+        total = documents.counts.sum(axis=1)[:, None, None] / len(shared.prior)
+        theta = np.broadcast_to(shared.prior + total, (len(total), len(shared.logits), len(shared.prior)))
+    with precision(double=True):
+        for _ in range(rounds):
+            points = sampled_points(shared, theta, settings, rng)
+            found = _FIT_DOCUMENTS(shared, theta, documents, points, tol, settings=settings)
+            local, values, slopes, _ = jax.tree.map(np.asarray, found)
+            theta = local.theta
+            if points is None:
+                break
+    return Trained(local, values, slopes)
+
+
+def topic_step(
+    shared: Global,
+    by_documents: Global,
+    eta: float,
+    step: float,
+    total: float,
+    settings: Settings,
+    rng: np.random.Generator,
+) -> tuple[Global, float]:
+    """One step of the topics, gamma and the weights, given the slopes of the documents' terms."""
+    points = sampled_points(shared, None, settings, rng)
+    with precision(double=True):
+        new, value = _TOPIC_STEP(shared, by_documents, eta, points, step, total, settings=settings)
+        return jax.tree.map(np.asarray, new), float(value)
+
+
+def free_energy(
+    shared: Global, local: Local, documents: Documents, points: Points | None, eta: float, *, closed: bool, joint: bool
+) -> float:
+    """F of given beliefs, with given points for what has no closed form; documents are not scaled."""
+    with precision(double=True):
+        arrays = jax.tree.map(jnp.asarray, (shared, local, documents, points))
+        value = document_values(*arrays, closed=closed).sum()
+        return float(value + topic_value(arrays[0], eta, arrays[3], closed=closed, joint=joint))

@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+
+import credo
+import hybrid_zoo as zoo
+from credo import potentials
+from credo.core.errors import (
+    ConvergenceWarning,
+    ModelError,
+    OptionError,
+    TooLargeError,
+    UnsupportedError,
+    ZeroProbabilityError,
+)
+from credo.core.result import Status
+from credo.inference.messages import grid_ranges
+from credo.inference.messages.grid_tables import Grids, discretised
+
+
+def same(found, expected, atol):
+    for name in expected.marginals:
+        one, other = found.marginals[name], expected.marginals[name]
+        if isinstance(other, np.ndarray):
+            np.testing.assert_allclose(one, other, atol=atol, err_msg=name)
+        else:
+            assert one.mean == pytest.approx(other.mean, abs=atol), name
+            assert one.variance == pytest.approx(other.variance, abs=atol), name
+    assert found.log_z.value == pytest.approx(expected.log_z.value, abs=atol)
+
+
+@pytest.mark.parametrize("rule", ["trapezoid", "midpoint"])
+def test_gaussian_trees_are_exact_up_to_the_grid(rule):
+    net = zoo.gaussian_tree(8, 1)
+    found = credo.infer(net, f"grid-bp(rule={rule})")
+    same(found, credo.infer(net, "gaussian"), 1e-6)
+    assert found.log_z.kind == "estimate" and found.status is Status.CONVERGED
+    assert "200 points each, between" in found.notes[-1]
+
+
+def test_gaussian_loops_give_the_bethe_value():
+    net = zoo.gaussian_loop(strength=0.4)
+    same(credo.infer(net, "grid-bp"), credo.infer(net, "gaussian-bp"), 1e-5)
+
+
+def test_on_discrete_models_it_is_bp():
+    grid = credo.datasets.ising_grid(3, coupling="uniform(low=-1, high=1)", seed=1)
+    same(credo.infer(grid, "grid-bp"), credo.infer(grid, "bp"), 1e-12)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found, bp = (credo.infer(grid, m, maximise="all") for m in ("grid-bp", "bp"))
+    assert dict(found.assignment) == dict(bp.assignment) and found.log_z == bp.log_z
+
+
+def test_the_bimodal_cycle_has_the_published_bethe_value_and_two_modes():
+    model = zoo.bimodal_cycle()
+    x = np.linspace(-30, 30, 1201)  # the integral around a loop is the trace of a product of matrices
+    weight = np.exp(-0.05 * np.abs(x)) * np.sqrt(0.05)
+    pair = np.exp(model.factors[3].log_values(x[:, None], x[None, :])) * weight[:, None] * weight
+    assert np.log(np.einsum("ij,ji->", pair @ pair, pair)) == pytest.approx(-16.1737, abs=1e-4)
+    found = credo.infer(model, "grid-bp(low=-30, high=30, points=241, damping=0.5)")
+    assert found.log_z.value == pytest.approx(1.1688, abs=1e-4)
+    density = found.marginals["x0"]
+    inner = density.values[1:-1]
+    peaks = density.points[1:-1][(inner > density.values[:-2]) & (inner > density.values[2:])]
+    np.testing.assert_allclose(peaks, [-9.75, 9.75], atol=0.25)
+    searched = credo.infer(model, "grid-bp(damping=0.5)")
+    assert searched.log_z.value == pytest.approx(1.1688, abs=1e-4)
+
+
+def test_hybrid_trees_agree_with_enumeration_and_integration():
+    model = zoo.switching()
+    found, expected = credo.infer(model, "grid-bp"), zoo.truth(model)
+    zoo.close(found, expected, 1e-6)
+    assert found.log_z.value == pytest.approx(expected.log_z, abs=1e-6)
+    chain = zoo.laplace_chain(2)
+    zoo.close(credo.infer(chain, "grid-bp(points=400)"), zoo.truth(chain, count=1001), 2e-3)
+
+
+def test_it_converges_with_the_grid():
+    chain = zoo.laplace_chain(2)
+    fine = zoo.truth(chain, -8, 8, 2001).log_z
+    errors = [
+        abs(credo.infer(chain, f"grid-bp(low=-8, high=8, points={n})").log_z.value - fine)
+        for n in (50, 100, 200)
+    ]
+    assert errors[0] > 3 * errors[1] > 9 * errors[2]  # second order across the kink
+
+
+def test_maxima_are_points_of_the_grid():
+    net = zoo.gaussian_tree()
+    found = credo.infer(net, "grid-bp(points=400)", maximise="all")
+    exact = credo.infer(net, "gaussian", maximise="all")
+    assert found.log_z.kind == "lower" and found.score.kind == "exact"
+    assert exact.log_z.value - 1e-3 < found.log_z.value <= exact.log_z.value
+    assert found.log_z.value == pytest.approx(net.to_factor_graph().log_score(dict(found.assignment)))
+    for name in net.names:
+        assert found.assignment[name] == pytest.approx(exact.assignment[name], abs=0.05)
+    some = credo.infer(net, "grid-bp", maximise=["x0", "x3"])
+    assert some.log_z.kind == "estimate"
+    assert some.log_z.value == pytest.approx(
+        credo.infer(net, "gaussian", maximise=["x0", "x3"]).log_z.value, abs=1e-3
+    )
+    model = zoo.switching()
+    best = credo.infer(model, "grid-bp", maximise="all")
+    scores = {
+        (s, t): model.to_factor_graph().log_score(
+            {"s": s, "t": t, "x": [-1.0, 1.5][s], "y": [-2.0, 0.0, 2.0][t]}
+        )
+        for s in range(2)
+        for t in range(3)
+    }
+    assert best.log_z.value == pytest.approx(max(scores.values()), abs=1e-2)
+    assert (best.assignment.index("s"), best.assignment.index("t")) == max(scores, key=scores.get)
+
+
+def test_evidence_and_everything_observed():
+    model = zoo.switching_loop()
+    found = credo.infer(model, "grid-bp", evidence={"x": 0.4, "t": 1})
+    expected = zoo.truth(credo.HybridNet(*_sliced(model, {"x": 0.4, "t": 1})))
+    assert found.log_z.value == pytest.approx(expected.log_z, abs=1e-3)
+    np.testing.assert_allclose(found.marginals["s"], expected.marginals["s"], atol=1e-6)
+    assert found.marginals["x"].mean == 0.4 and found.marginals["t"].tolist() == [0.0, 1.0, 0.0]
+    point = {"s": 0, "x": 0.4, "t": 1, "y": 2.0}
+    whole = credo.infer(model, "grid-bp", evidence=point)
+    assert whole.log_z.value == pytest.approx(model.to_factor_graph().log_score(point))
+
+
+def _sliced(model, evidence):
+    graph = model.to_factor_graph().condition(evidence)
+    return list(graph.variables), graph.factors
+
+
+def test_disconnected_parts_one_state_and_alone():
+    x, y = zoo.real("x"), zoo.real("y")
+    one, alone = credo.Variable("one", 1), credo.Variable("alone", 3)
+    factors = [potentials.gaussian(x, 3.0, 0.25), potentials.laplace(y, scale=2.0)]
+    factors.append(credo.TableFactor([one], [4.0]))
+    found = credo.infer(credo.HybridNet([x, y, one, alone], factors), "grid-bp(points=801)")
+    assert found.log_z.value == pytest.approx(np.log(4 * 4 * 3), abs=1e-3)
+    assert found.marginals["x"].sd == pytest.approx(0.5, abs=1e-5)
+    np.testing.assert_allclose(found.marginals["alone"], 1 / 3)
+
+
+def test_ranges_are_found_far_out_and_at_any_scale():
+    x, y, z = zoo.real("x"), zoo.real("y"), zoo.real("z")
+    factors = [
+        potentials.gaussian_mixture(x, [0.5, 0.5], [5000.0, 5000.2], [1e-3, 1e-3]),
+        credo.GaussianFactor.linear(y, [x], [-1.0], 1e-2),
+        potentials.student(y, z, freedom=6.0, scale=3.0),
+    ]
+    found = credo.infer(credo.HybridNet([x, y, z], factors), "grid-bp")
+    assert found.marginals["x"].mean == pytest.approx(5000.1, abs=1e-4)
+    assert found.marginals["x"].variance == pytest.approx(0.011, rel=1e-3)
+    assert found.marginals["y"].mean == pytest.approx(-5000.1, abs=1e-3)
+    assert found.marginals["z"].variance == pytest.approx(9 * 6 / 4 + 0.021, rel=0.02)
+
+
+def test_a_hull_covers_all_modes_and_gives_up_on_flat_functions():
+    low, high = grid_ranges._hull(lambda x: np.logaddexp(-((x - 3) ** 2), -0.01 * (x + 700.0) ** 2))
+    assert -800 < low < -740 and 8 < high < 11
+    for flat in (np.zeros_like, lambda x: np.full_like(x, -np.inf), np.tanh):
+        assert grid_ranges._hull(flat) is None
+    low, high = grid_ranges._hull(lambda x: -0.5 * ((x - 1e6) / 1e-3) ** 2)
+    assert low < 1e6 < high and high - low < 0.1
+
+
+def test_equal_factors_share_one_table():
+    variables = [zoo.real(f"x{i}") for i in range(6)]
+    factors = [potentials.laplace(a, b) for a, b in itertools.pairwise(variables)]
+    factors += [potentials.laplace(variables[0], variables[5], scale=2.0), potentials.gaussian(variables[0])]
+    graph = credo.HybridNet(variables, factors).to_factor_graph()
+    grids = Grids(np.full(6, -5.0), np.full(6, 5.0), 11, "trapezoid")
+    tables = discretised(graph, grids, np.ones(6, dtype=bool), 1e6)
+    assert len(tables.log_tables) == 2 * 121 + 11 + 6 * 11
+    for a, factor in enumerate(factors):
+        points = np.linspace(-5, 5, 11)
+        axes = np.meshgrid(*[points] * len(factor.scope), indexing="ij")
+        np.testing.assert_allclose(tables.log_table(a), factor.log_values(*axes))
+    np.testing.assert_allclose(np.exp(tables.log_table(len(factors))).sum(), 10.0)
+    grids.high[3] = 6.0
+    own = discretised(graph, grids, np.ones(6, dtype=bool), 1e6)
+    assert len(own.log_tables) == 4 * 121 + 11 + 6 * 11
+
+
+def test_a_cut_belief_is_told():
+    net = zoo.gaussian_tree(3)
+    found = credo.infer(net, "grid-bp(low=-0.5, high=0.5)")
+    assert "are cut off by their grids; give low and high" in found.notes[-1]
+
+
+def test_a_product_without_an_integral_is_refused_with_a_name():
+    x, y = zoo.real("x"), zoo.real("y")
+    with pytest.raises(ModelError, match="has no integral: nothing confines 'y'"):
+        credo.infer(credo.HybridNet([x, y], [potentials.gaussian(x)]), "grid-bp")
+    with pytest.raises(ModelError, match=r"has no integral: the belief about '[xy]' does not fall off"):
+        credo.infer(credo.HybridNet([x, y], [potentials.laplace(x, y, scale=3.0)]), "grid-bp(rounds=40)")
+
+
+def test_contradictions_are_named():
+    s, x = credo.Variable("s", 2), zoo.real("x")
+    model = credo.HybridNet(
+        [s, x], [credo.TableFactor([s], [1.0, 0.0]), potentials.emission(x, s, [0.0, 1.0], 1.0)]
+    )
+    with pytest.raises(ZeroProbabilityError, match="the evidence has weight zero"):
+        credo.infer(model, "grid-bp", evidence={"s": 1})
+    with pytest.raises(ZeroProbabilityError, match="the evidence has weight zero"):
+        credo.infer(model, "grid-bp", evidence={"s": 1, "x": 0.0})
+
+
+def test_wrong_questions_and_options_are_refused():
+    model = zoo.laplace_chain()
+    with pytest.raises(UnsupportedError, match="draws no samples"):
+        credo.sample(model, 2, method="grid-bp")
+    theta = credo.Variable("theta", credo.Simplex(2))
+    with pytest.raises(UnsupportedError, match="no grids for simplex variables, and 'theta' is one"):
+        credo.infer(credo.HybridNet([theta], [potentials.dirichlet(theta, 1.0)]), "grid-bp")
+    with pytest.raises(OptionError, match="expected both or neither"):
+        credo.infer(model, "grid-bp(low=1)")
+    with pytest.raises(OptionError, match="high - low must be at least"):
+        credo.infer(model, "grid-bp(low=1, high=0)")
+    with pytest.raises(OptionError, match="points must be at least 3"):
+        credo.infer(model, "grid-bp(points=2)")
+    with pytest.raises(TooLargeError, match="give fewer points, or low and high"):
+        credo.infer(model, "grid-bp(max_entries=1000)")
+
+
+def test_a_run_that_stops_early_says_so():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = credo.infer(zoo.switching_loop(), "grid-bp", max_iter=2)
+    assert found.status is Status.OUT_OF_ITERATIONS
+    assert np.isfinite(found.log_z.value)
