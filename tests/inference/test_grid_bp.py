@@ -72,6 +72,21 @@ def test_the_bimodal_cycle_has_the_published_bethe_value_and_two_modes():
     assert searched.log_z.value == pytest.approx(1.1688, abs=1e-4)
 
 
+def test_the_bimodal_tree_has_the_published_modes():
+    variables = [zoo.real(f"x{i}") for i in range(8)]
+    pairs = [(0, 1), (0, 2), (1, 3), (1, 4), (2, 5), (2, 6), (6, 7)]
+    factors = [potentials.laplace(v, scale=10.0) for v in variables]
+    factors += [potentials.bimodal(variables[a], variables[b]) for a, b in pairs]
+    model = credo.HybridNet(variables, factors)
+    found = credo.infer(model, "grid-bp(low=-25, high=25, points=401)")
+    assert abs(found.marginals["x7"].mode) == pytest.approx(9.5, abs=0.13)
+    assert abs(found.marginals["x0"].mode) == pytest.approx(9.85, abs=0.13)
+    assert found.marginals["x7"].density(9.5) == pytest.approx(0.089, abs=1e-3)
+    cut = credo.infer(model, "grid-bp(low=-10, high=10)")  # a grid that ends at the peaks
+    assert cut.marginals["x7"].density(9.5) == pytest.approx(0.15, abs=3e-3)
+    assert credo.infer(model, "grid-bp").log_z.value == pytest.approx(found.log_z.value, abs=1e-5)
+
+
 def test_hybrid_trees_agree_with_enumeration_and_integration():
     model = zoo.switching()
     found, expected = credo.infer(model, "grid-bp"), zoo.truth(model)

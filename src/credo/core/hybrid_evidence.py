@@ -6,7 +6,7 @@ variable becomes one more factor. Answers about the remaining variables are comp
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -69,13 +69,16 @@ class HybridEvidence:
         free = [v for v in graph.variables if v.name not in self.values]
         return HybridGraph(free, factors)
 
-    def complete(self, result: Result) -> Result:
-        """An answer about the unobserved variables with the observed ones added."""
+    def complete(self, result: Result, maximised: Collection[str]) -> Result:
+        """An answer about the unobserved variables with the observed ones added.
+
+        `maximised` names what an assignment was asked for, observed variables included.
+        """
         changes: dict[str, Any] = {}
         if result.marginals is not None:
             changes["marginals"] = self._marginals(result.marginals)
         if result.assignment is not None:
-            changes["assignment"] = self._assignment(result.assignment)
+            changes["assignment"] = self._assignment(result.assignment, maximised)
         if result.samples is not None:
             changes["samples"] = self._samples(result.samples)
         return replace(result, **changes)
@@ -95,10 +98,12 @@ class HybridEvidence:
                 densities[name] = found[name]
         return Marginals(self.variables, flat, densities)
 
-    def _assignment(self, found: Assignment) -> Assignment:
+    def _assignment(self, found: Assignment, maximised: Collection[str]) -> Assignment:
         indices = np.full(len(self.variables), -1, dtype=np.int64)
         values: dict[str, Any] = dict(found.continuous)
         for i, name in enumerate(self.variables.names):
+            if name in self.values and name not in maximised:
+                continue
             if name in self.values and not self.variables.sizes[i]:
                 values[name] = self.values[name]
             elif name in self.values:

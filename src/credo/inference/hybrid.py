@@ -32,6 +32,7 @@ class HybridProblem:
     samples: int = 0  # how many joint samples are asked for
     has_evidence: bool = False  # whether anything was observed; decides the wording of a refusal
     warm: Any = None  # state of an earlier run, to start from
+    asked: frozenset[str] = frozenset()  # names to maximise, observed variables included
 
     @property
     def is_sum(self) -> bool:
@@ -71,10 +72,11 @@ class HybridQuestion:
         names = self.original.variables.names if maximise == "all" else maximise
         if isinstance(names, str):
             raise QueryError(f"maximise: expected 'all' or a list of names, got {names!r}")
-        free = [n for n in names if self.original.variables.names[self.original.variables.position(n)]
-                not in self.evidence.values]  # fmt: skip
-        positions = tuple(sorted({int(i) for i in self.graph.variables.positions(free)}))
-        return HybridProblem(self.graph, positions, samples, not self.evidence.is_empty, warm)
+        variables = self.original.variables
+        asked = frozenset(variables.names[variables.position(name)] for name in names)
+        free = [name for name in asked if name not in self.evidence.values]
+        positions = tuple(sorted(int(i) for i in self.graph.variables.positions(free)))
+        return HybridProblem(self.graph, positions, samples, not self.evidence.is_empty, warm, asked)
 
     def ask(
         self,
@@ -96,7 +98,7 @@ class HybridQuestion:
             algorithm = algorithms.resolve(method)
         self._refuse_discrete(algorithm)
         result = run_algorithm(algorithm, problem, budget, np.random.default_rng(seed), notes, strict=strict)
-        return self.evidence.complete(result)
+        return self.evidence.complete(result, problem.asked)
 
     def _refuse_discrete(self, algorithm: Any) -> None:
         if getattr(algorithm, "hybrid", False) or getattr(algorithm, "continuous", False):

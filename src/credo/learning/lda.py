@@ -4,8 +4,8 @@ r"""Latent Dirichlet allocation by Bethe variational inference, in the manner of
 
 The beliefs are a mixture of products (`lda_objective.py`) that maximises minus the Bethe free energy, by
 preconditioned steps over all documents or over batches of them (`lda_training.py`); gamma is learned. With one
-component (`mixtures=1`) this is variational Bayes, and its value a lower bound on the evidence; with more, values
-are estimates and may exceed the evidence.
+component (`mixtures=1`) this is variational Bayes, and its value a lower bound on the evidence; with more, training
+goes on from that component, split by noise, and values are estimates that may exceed the evidence.
 
 `entropy="per-topic"` adds the entropies of the topics one by one while the terms of words use their joint belief, as
 the source prints it; `"joint"` uses the joint entropy in both places. For one component they agree.
@@ -60,7 +60,8 @@ class BetheLDA(Estimator):
     learning_decay, learning_offset
         Step t of a batch has the rate (offset + t)^-decay.
     max_iter, tol
-        Passes over the documents, and the change of the value per word at which they end; 0 for all passes.
+        Passes over the documents (again as many after the split of `mixtures`), and the change of the value per
+        word at which they end; 0 for all passes.
     max_doc_iter, doc_tol
         Steps for the beliefs of a document, and the mean change of its concentrations at which they end.
     seed
@@ -138,22 +139,10 @@ class BetheLDA(Estimator):
         self._check()
         corpus = _Corpus(X)
         rng = np.random.default_rng(self.seed)
-        shared = self._start(corpus.vocabulary, rng)
-        values: list[float] = []
-        self.status_ = Status.OUT_OF_ITERATIONS
-        steps = 0
-        with Progress("lda", self.max_iter) as bar:
-            try:
-                for k in range(self.max_iter):
-                    shared, value, steps = self._pass(corpus, shared, steps, rng)
-                    values.append(value)
-                    bar.update(k + 1, f"value {value:.8g}")
-                    change = abs(values[-1] - values[-2]) / corpus.tokens if k else np.inf
-                    if change < self.tol:
-                        self.status_ = Status.CONVERGED
-                        break
-            except KeyboardInterrupt:
-                self.status_ = Status.INTERRUPTED
+        shared, values = self._train(corpus, self._start(corpus.vocabulary, rng), rng)
+        if self.mixtures > 1 and self.status_ is not Status.INTERRUPTED:
+            shared, more = self._train(corpus, self._split(shared, rng), rng)
+            values += more
         self._keep(shared, values)
         if self.status_ is Status.OUT_OF_ITERATIONS and self.tol > 0:
             warnings.warn(
@@ -246,13 +235,35 @@ class BetheLDA(Estimator):
             prior=self.learn_prior,
         )
 
+    def _train(self, corpus: _Corpus, shared: Any, rng: np.random.Generator) -> tuple[Any, list[float]]:
+        """Passes over the documents until the value stands still."""
+        values: list[float] = []
+        self.status_, steps = Status.OUT_OF_ITERATIONS, 0
+        with Progress("lda", self.max_iter) as bar:
+            try:
+                for k in range(self.max_iter):
+                    shared, value, steps = self._pass(corpus, shared, steps, rng)
+                    values.append(value)
+                    bar.update(k + 1, f"value {value:.8g}")
+                    if k and abs(values[-1] - values[-2]) < self.tol * corpus.tokens:
+                        self.status_ = Status.CONVERGED
+                        break
+            except KeyboardInterrupt:
+                self.status_ = Status.INTERRUPTED
+        return shared, values
+
     def _start(self, vocabulary: int, rng: np.random.Generator) -> Any:
-        K, M = self.n_components, self.mixtures
-        topics = rng.gamma(_JITTER, 1 / _JITTER, (K, vocabulary))
-        noise = rng.gamma(_JITTER, 1 / _JITTER, (M, K, vocabulary)) if M > 1 else np.ones((1, 1, 1))
+        K = self.n_components
+        topics = rng.gamma(_JITTER, 1 / _JITTER, (1, K, vocabulary))
         gamma = 1.0 / K if self.doc_topic_prior is None else self.doc_topic_prior
         prior = np.broadcast_to(np.asarray(gamma, dtype=np.float64), (K,)).copy()
-        return _training().Global(np.full(M, -np.log(M)), topics * noise, prior)
+        return _training().Global(np.zeros(1), topics, prior)
+
+    def _split(self, shared: Any, rng: np.random.Generator) -> Any:
+        """Components around one that has been trained."""
+        M = self.mixtures
+        noise = rng.gamma(_JITTER, 1 / _JITTER, (M, *shared.topics.shape[1:]))
+        return _training().Global(np.full(M, -np.log(M)), shared.topics * noise, shared.prior)
 
     def _pass(
         self, corpus: _Corpus, shared: Any, steps: int, rng: np.random.Generator

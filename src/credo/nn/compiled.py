@@ -33,7 +33,9 @@ def _options(leaves: list[Any], quick: bool) -> dict[str, Any] | None:
     return options | _QUICK if quick and _has_quick() else options
 
 
-_QUICK = {"xla_cpu_use_fusion_emitters": False}  # compiles in half the time; programs run as fast
+_QUICK: dict[str, Any] = {
+    "xla_cpu_use_fusion_emitters": False
+}  # compiles in half the time; programs run as fast
 
 
 @lru_cache(maxsize=1)

@@ -242,9 +242,9 @@ class PointsTilt(Tilt):
         values = group_log_values(self.graph, self.group, rows, self._columns(x, log_theta))
         logs = logs + power * values
         share, log_weight = normalised(logs, axis=2)
-        mean = np.einsum("rcp,rcpi->rci", share, x)
+        mean = np.matmul(share[:, :, None, :], x)[:, :, 0, :]
         gap = x - mean[:, :, None, :]
-        covariance = np.einsum("rcp,rcpi,rcpj->rcij", share, gap, gap)
+        covariance = np.matmul(np.swapaxes(gap * share[..., None], 2, 3), gap)
         expected_log = self._expected_log(share, log_theta, proposal)
         variance = np.einsum("rcii->rci", covariance)
         exists = (log_weight < np.inf).all(axis=1) & np.isfinite(variance).all(axis=(1, 2))

@@ -67,7 +67,7 @@ def gauss_hermite(nodes: int, dimension: int) -> tuple[np.ndarray, np.ndarray]:
 
 def spread_points(mean: np.ndarray, root: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Points mean + root z (..., points, d) and the log density of N(mean, root root') there."""
-    x = mean[..., None, :] + np.einsum("...ij,pj->...pi", root, z)
+    x = mean[..., None, :] + np.matmul(z, np.swapaxes(root, -1, -2))
     log_det = np.log(np.abs(np.einsum("...ii->...i", root))).sum(axis=-1)
     norm = log_det + 0.5 * z.shape[1] * LOG_2PI
     return x, -0.5 * (z**2).sum(axis=1) - norm[..., None]

@@ -183,8 +183,8 @@ def project(
 ) -> tuple[Sites, int]:
     """New sites from unary factors (n, p) and messages (2E, p) at the points, and how many were skipped.
 
-    All sites change at once. Where the product of the new ones is not near the tilted densities, only those
-    that narrow a proposal are changed; where that does not help, the proposal gets the moments of the belief.
+    All sites change at once. Where the product of the new ones is not near the tilted densities, the proposal
+    gets the moments of the belief.
     """
     rows = np.concatenate([np.arange(pairs.n), pairs.receiver])
     old = np.stack([np.concatenate(pair) for pair in zip(sites[:2], sites[2:], strict=True)])
@@ -199,12 +199,7 @@ def project(
     good &= asked
     with np.errstate(divide="ignore", invalid="ignore"):
         new = np.stack([1 / variance, mean / variance]) - cavity
-    for allowed in (good, good & (new[0] >= 0)):
-        tried = _sites(pairs, np.where(allowed, new, old))
-        stray = _astray(pairs, tried, rows, mean, variance, good)
-        if not stray.any():
-            break
-        good &= ~stray[rows] | (new[0] >= 0)
+    stray = _astray(pairs, _sites(pairs, np.where(good, new, old)), rows, mean, variance, good)
     good &= ~stray[rows]
     found = np.where(good, new, old)
     mean, variance, there = _moments(points, pairs.beliefs(log_unary, messages)[0])

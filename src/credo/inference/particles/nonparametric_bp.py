@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 __all__ = ["MixtureState", "NonparametricBP"]
 
 _POINTS = 128  # of the tables
+_PLACES = 64  # points of the tables that first draws are made from
 _STRANGE = 3.0  # how much wider than its neighbour's the place of an unknown variable is taken to be
 _LEAST = 1e-4  # bandwidth, as a share of the receiver's table
 
@@ -118,11 +119,12 @@ class NonparametricBP(IterativeAlgorithm[MixtureState]):
         from .start import locate
 
         pairs, count = Pairs(problem.graph), self.components
-        points, values, known = locate(pairs, _POINTS, self.spread)
+        points, values, known = locate(pairs, _PLACES, self.spread)
         means = at_equal_masses(points, values * _share(pairs), count)
         centre = means.mean(axis=1, keepdims=True)
         means = np.where(known[:, None], means, centre + _STRANGE * (means - centre))
         even = np.full((pairs.n, count), -np.log(count))
+        points = refine(points, values, widen=False, count=_POINTS)
         width = points[:, -1] - points[:, 0]
         unary = Bank(means, even, bandwidths(means, even, _LEAST * width))
         flat = unary.taken(pairs.receiver)

@@ -128,8 +128,10 @@ def refine(
     if widen:
         span = high - low
         low, high = np.where(first == 0, low - span, low), np.where(last == size - 1, high + span, high)
-    even = np.linspace(low, high, count - count // 2, axis=1)
-    return np.sort(np.concatenate([even, at_equal_masses(points, log_values, count // 2)], axis=1), axis=1)
+    # A wall, where the function falls to zero at once, is between the outermost two points on its side.
+    within = np.linspace(points[rows, first], points[rows, last], count - count // 2 - 2, axis=1)
+    dense = at_equal_masses(points, log_values, count // 2)
+    return np.sort(np.concatenate([low[:, None], within, high[:, None], dense], axis=1), axis=1)
 
 
 def improper(log_values: np.ndarray) -> np.ndarray:

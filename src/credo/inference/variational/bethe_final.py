@@ -19,7 +19,7 @@ from .surrogate import Surrogate
 
 __all__ = ["Verdict", "judge", "mixture_of", "refuse_values"]
 
-_WORK = 2**22  # evaluations of all factors in the last evaluation, unless final_nodes says otherwise
+_WORK = 2**24  # evaluations of all factors in the last evaluation, unless final_nodes says otherwise
 _AT_ONCE = 2**21  # evaluations held in memory
 _NODES = (161, 81, 41, 21, 11)
 _BATCHES, _DRAWS = 16, 64  # of samples
@@ -32,11 +32,11 @@ _LOOSE = 0.05  # nats the two last evaluations may differ for a bound
 class Verdict:
     """A mixture and what it is worth."""
 
-    restart: int
-    parameters: Parameters
+    restart: int  # its number
+    parameters: Parameters  # of that restart
     value: float  # free energy, sign reversed
-    log_z: Estimate
-    notes: tuple[str, ...]
+    log_z: Estimate  # the value and what it guarantees
+    notes: tuple[str, ...]  # about the evaluation
 
 
 def judge(run: Any, parameters: Parameters, carry: Carry, r: int) -> Verdict:

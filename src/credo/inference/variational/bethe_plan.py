@@ -53,9 +53,9 @@ class GroupPlan:
 class Plan:
     """The constants of a program."""
 
-    kinds: tuple[Kind, ...]
-    groups: tuple[GroupPlan, ...]
-    components: int
+    kinds: tuple[Kind, ...]  # of variables
+    groups: tuple[GroupPlan, ...]  # of factors
+    components: int  # of the mixture
 
 
 class GroupData(NamedTuple):
@@ -84,11 +84,11 @@ class KindData(NamedTuple):
 class Layout:
     """A graph in the form that is compiled."""
 
-    graph: HybridGraph
-    kinds: tuple[Kind, ...]
+    graph: HybridGraph  # where it comes from
+    kinds: tuple[Kind, ...]  # of variables
     members: tuple[np.ndarray, ...]  # positions of the variables of each kind
-    plans: tuple[GroupPlan, ...]
-    groups: tuple[GroupData, ...]
+    plans: tuple[GroupPlan, ...]  # of groups of factors
+    groups: tuple[GroupData, ...]  # their arrays
     sources: tuple[FactorGroup | None, ...]  # where the values of a group come from; None for tables
     constant: float  # log-potentials of factors without variables
     mutual: np.ndarray  # (factors,) 1 where the mutual information of a factor counts

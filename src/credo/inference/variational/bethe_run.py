@@ -26,7 +26,9 @@ from .surrogate import Surrogate
 
 __all__ = ["Found", "Run", "solve"]
 
-_CHUNK = 50  # steps between two looks at the clock
+_CHUNK = 50  # steps of a call at most, and between two looks whether the run may end
+_FIRST = 5  # steps of the first call
+_PATIENCE = 0.5  # seconds between two looks at the clock
 _QUIET = 10  # steps in a row whose change must be small
 _WINDOW = 100  # steps whose means are compared; twice as many if they are random
 _FAVOUR = 6.0  # logit of the states in which a component starts where a model has zeros
@@ -38,10 +40,10 @@ _ODD = 1e-3  # weight below which a component is not looked at
 class Found:
     """What a run found."""
 
-    mixture: Surrogate
-    status: Status
-    trace: dict[str, np.ndarray]
-    notes: tuple[str, ...]
+    mixture: Surrogate  # the best one
+    status: Status  # why the run ended
+    trace: dict[str, np.ndarray]  # objective, effective components and change of each step
+    notes: tuple[str, ...]  # about the value
 
 
 def solve(
@@ -164,13 +166,15 @@ class Run:
         return Found(mixture_of(self.layout, verdict), status, trace, tuple(notes))
 
     def _steps(self, budget: Budget, stop: float) -> tuple[Carry, np.ndarray, np.ndarray, Status | None]:
-        carry, done, status = self.carry, 0, None
+        carry, done, status, stride = self.carry, 0, None, _FIRST
         values, components = [], []
-        clock, compiling = time.perf_counter(), advance.seconds
+        clock = time.perf_counter() - advance.seconds
         with Progress(self.options.name, budget.max_iter) as bar:
             try:
                 while done < budget.max_iter:
-                    limit = min(_CHUNK, budget.max_iter - done)
+                    # Stops at multiples of the chunk, however fast the machine is: same seed, same answer.
+                    limit = min(stride, _CHUNK - done % _CHUNK, budget.max_iter - done)
+                    started = time.perf_counter() - advance.seconds
                     new, value, effective = self.chunk(carry, limit, self.numbers)
                     values.append(value)
                     components.append(effective)
@@ -181,10 +185,13 @@ class Run:
                         break
                     carry = new
                     bar.update(done, f"log Z ~ {value[-1].max():.6g}")
+                    now = time.perf_counter() - advance.seconds  # compiling does not count
+                    stride = int(np.clip(_PATIENCE * limit / max(now - started, 1e-9), 1, _CHUNK))
                     joined = np.concatenate(values)
-                    if all(self._settled(joined[:, r], stop) for r in range(joined.shape[1])):
+                    at_end = done % _CHUNK == 0 or done == budget.max_iter
+                    if at_end and all(self._settled(joined[:, r], stop) for r in range(joined.shape[1])):
                         break
-                    spent = time.perf_counter() - clock - (advance.seconds - compiling)
+                    spent = now - clock
                     if budget.seconds is not None and spent > budget.seconds:
                         status = Status.OUT_OF_TIME
                         break

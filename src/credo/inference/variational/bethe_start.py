@@ -145,41 +145,35 @@ def _values(graph: HybridGraph, group: FactorGroup, columns: list[np.ndarray]) -
 
 
 def _refuse_flat(graph: HybridGraph, pieces: Any, found: Places, real: np.ndarray) -> None:
-    out = np.array([-_FAR, -_NEAR, _NEAR, _FAR])
-    x = found.centre[:, None] + found.scale[:, None] * out
-    needed = math.log(_FAR / _NEAR)
-    far = _profiles(graph, pieces, found, x)
-    for i in np.flatnonzero(real):
-        _refuse(
-            far[i],
-            needed,
-            f"variable '{graph.variables.names[int(i)]}': the product of its factors does not fall",
-        )
+    x = found.centre[:, None] + found.scale[:, None] * np.array([-_FAR, -_NEAR, _NEAR, _FAR])
+    for i in np.flatnonzero(real & _is_flat(_profiles(graph, pieces, found, x))):
+        name = graph.variables.names[int(i)]
+        raise _no_integral(f"variable '{name}': the product of its factors does not fall")
     label = _parts(graph)
-    together = np.zeros((label.max(initial=0) + 1, len(out)))
+    together = np.zeros((label.max(initial=0) + 1, x.shape[1]))
     for group in graph.groups:
         axes = _axes(group)
         if axes:
             values = _along(graph, group, {j: x[group.scopes[:, j]] for j in axes}, found)
             np.add.at(together, label[group.scopes[:, axes[0]]], values)
-    for part in np.unique(label[real]):
-        names = [graph.variables.names[i] for i in np.flatnonzero(real & (label == part))[:3]]
-        _refuse(
-            together[part],
-            needed,
-            f"variables {names}: the product of all factors does not fall when they move together",
-        )
+    for i in np.flatnonzero(real & _is_flat(together)[label]):
+        names = [graph.variables.names[int(j)] for j in np.flatnonzero(real & (label == label[i]))[:3]]
+        what = f"variables {names}: the product of all factors does not fall when they move together"
+        raise _no_integral(what)
 
 
-def _refuse(height: np.ndarray, needed: float, what: str) -> None:
-    """Densities must fall faster than 1/|x| on both sides."""
+def _is_flat(height: np.ndarray) -> np.ndarray:
+    """Whether rows of log values at -far, -near, near and far fall no faster than 1/|x| on one side."""
     with np.errstate(invalid="ignore"):
-        drops = height[[1, 2]] - height[[0, 3]]
-    if (np.nan_to_num(drops, nan=np.inf) < needed).any():
-        raise ModelError(
-            f"{what} towards infinity, so that it has no finite integral; "
-            "add a factor that falls off, such as potentials.gaussian"
-        )
+        drops = height[:, [1, 2]] - height[:, [0, 3]]
+    return np.asarray((drops < math.log(_FAR / _NEAR)).any(axis=1))
+
+
+def _no_integral(what: str) -> ModelError:
+    return ModelError(
+        f"{what} towards infinity, so that it has no finite integral; "
+        "add a factor that falls off, such as potentials.gaussian"
+    )
 
 
 def _parts(graph: HybridGraph) -> np.ndarray:
