@@ -12,15 +12,15 @@ import io
 import pkgutil
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from typer.testing import CliRunner
 
 import credo
+from credo.cli.main import app
 from credo.inference.base import algorithms
 from credo.io.base import FORMATS
 
@@ -128,11 +128,8 @@ def _run_commands(block: Block, page: str) -> None:
         command, _, shown = chunk.partition("\n")
         words = shlex.split(command)
         assert words[0] == "credo", f"{page}, line {block.line}: expected a credo command, got {command!r}"
-        program = "import sys; from credo.cli.main import main; sys.exit(main())"
-        ran = subprocess.run(
-            [sys.executable, "-c", program, *words[1:]], capture_output=True, text=True, check=False
-        )
-        assert ran.returncode == 0, f"{page}: {command}\n{ran.stderr}"
+        ran = CliRunner().invoke(app, words[1:])
+        assert ran.exit_code == 0, f"{page}: {command}\n{ran.stderr}"
         same = doctest.OutputChecker().check_output(shown, ran.stdout, doctest.ELLIPSIS)
         assert not shown or same, f"{page}: {command}\nexpected\n{shown}\ngot\n{ran.stdout}"
 

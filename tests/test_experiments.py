@@ -161,7 +161,7 @@ def test_stopping_by_hand_keeps_what_was_found(mimo, monkeypatch, capsys):
 
 
 def test_singular_values_are_those_of_the_reference(convergence):
-    for record in convergence.singular_values(12, (0.05, 0.2), seed=1):
+    for record in convergence.singular_values(6, (0.05, 0.2), seed=1):
         assert abs(record["z"]) < 4
     weak, strong = convergence.singular_values(2, (0.01, 0.3), seed=0)[:2]
     assert weak["mean"] < 1 < strong["mean"]

@@ -194,6 +194,7 @@ def test_a_small_version_writes_numbers_and_a_picture(
         assert error["GBP"] < error["loopy BP"] < error["mean field"]
 
 
+@pytest.mark.slow
 def test_larger_regions_help_on_a_complete_graph(shared):
     settings = {"graph": "complete", "N": 6, "gamma": 1.0, "width": 8, "steps": 5}
     chosen = {k: m for k, m in shared.methods(settings).items() if k in ("GBP", shared.OURS)}

@@ -26,6 +26,7 @@ def test_models_are_asked_one_by_one_where_nothing_faster_exists():
     assert repr(batch).startswith("ModelBatch(3 models, 3 converged")
 
 
+@pytest.mark.slow
 def test_structures_may_be_mixed_and_keep_their_order():
     models = [credo.datasets.ising_grid(3, seed=0), credo.datasets.complete_ising(4, seed=0), *grids(2)[1:]]
     with warnings.catch_warnings():

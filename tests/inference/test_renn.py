@@ -168,7 +168,7 @@ def test_the_free_energy_of_beliefs_that_disagree_counts_the_means_of_parents(re
 
 
 @pytest.mark.parametrize("zeros", [False, True])
-@pytest.mark.parametrize("layers", [(0, 0), (1, 1)])
+@pytest.mark.parametrize("layers", [pytest.param((0, 0), marks=pytest.mark.slow), (1, 1)])
 def test_gradients_are_those_of_finite_differences(layers, zeros):
     graph = three_way(zeros)
     system, _, energy, possible = posed(graph)
@@ -394,13 +394,19 @@ def test_the_penalty_makes_regions_agree():
 
 
 @pytest.mark.parametrize(
-    "layers", ["attention=0, residual=0", "attention=0, residual=2", "attention=2, residual=0"]
+    "layers",
+    [
+        "attention=0, residual=0",
+        pytest.param("attention=0, residual=2", marks=pytest.mark.slow),
+        pytest.param("attention=2, residual=0", marks=pytest.mark.slow),
+    ],
 )
 def test_every_ablation_of_layers_runs(layers):
     found = quietly(credo.datasets.ising_grid(3, seed=4), f"renn(width=4, steps=10, {layers})", seed=0)
     assert np.isfinite(found.marginals.flat).all()
 
 
+@pytest.mark.slow
 def test_large_regions_get_a_narrow_head():
     grid = credo.datasets.ising_grid(4, seed=4)
     found = quietly(grid, "renn(width=64, steps=5, regions=all-faces)", seed=0)
