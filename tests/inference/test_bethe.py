@@ -285,7 +285,7 @@ def test_what_is_no_density_is_refused_by_name(variables, factors, says: str):
 
 
 def test_a_zero_on_part_of_the_line_is_refused_by_name():
-    with pytest.raises(UnsupportedError, match=r"the factor over \['x'\] is zero on part of the line"):
+    with pytest.raises(UnsupportedError, match=r"the factor over \['x'\] is zero on part of its domain"):
         credo.infer(credo.HybridNet([X], [credo.DensityFactor([X], box)]), "bethe(components=1)", seed=0)
 
 

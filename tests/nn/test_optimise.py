@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from credo.nn import optimise
+from credo.nn import compiled, optimise
 from credo.nn.arrays import precision
 from credo.nn.compiled import Compiled
 from credo.nn.optimise import minimise
@@ -113,3 +113,15 @@ def test_programs_are_filed_by_shape_and_static_arguments():
     np.testing.assert_array_equal(power(np.full(2, 2, np.float32), exponent=3), [8, 8])
     assert power.programs == 3
     assert power.seconds > 0
+
+
+def test_quickly_compiled_programs_compute_the_same(monkeypatch):
+    x = np.linspace(-1, 1, 7, dtype=np.float32)
+    slow, quick = (Compiled(lambda x: (x * 2).sum(), quick=q)(x) for q in (False, True))
+    np.testing.assert_allclose(slow, quick, rtol=1e-6)
+    # A compiler that does not know the option goes without it.
+    monkeypatch.setattr("credo.nn.compiled._QUICK", {"no_such_option": True})
+    compiled._has_quick.cache_clear()
+    assert not compiled._has_quick()
+    np.testing.assert_allclose(Compiled(lambda x: x.sum(), quick=True)(x), 0, atol=1e-6)
+    compiled._has_quick.cache_clear()

@@ -30,7 +30,6 @@ from .estimator import Estimator
 __all__ = ["BetheLDA"]
 
 _CHUNK = 256  # documents treated at once
-_ROUNDS = 4  # times that points are drawn for new documents
 _JITTER = 100.0  # shape of the Gamma noise that makes topics and components differ at the start
 
 
@@ -54,11 +53,11 @@ class BetheLDA(Estimator):
     expectations
         `"closed"` where there is a closed form, or `"samples"` for all of them.
     samples
-        Points for every expectation without a closed form.
+        Points for every expectation without a closed form; sampling all of them needs some dozens.
     batch_size
         Documents per step of the topics; None for all.
     learning_decay, learning_offset
-        Step t of a batch has the rate (offset + t)^-decay.
+        With batches, or sampled expectations, step t of the topics has the rate (offset + t)^-decay.
     max_iter, tol
         Passes over the documents (again as many after the split of `mixtures`), and the change of the value per
         word at which they end; 0 for all passes.
@@ -278,13 +277,12 @@ class BetheLDA(Estimator):
             rows = order[first : first + size]
             slopes = None
             for chunk in _chunks(rows):
-                found = training.fit_documents(
-                    shared, corpus.documents(chunk), None, self.doc_tol, settings, rng
-                )
+                found = training.fit_documents(shared, corpus.documents(chunk), self.doc_tol, settings, rng)
                 slopes = found.slopes if slopes is None else _added(slopes, found.slopes)
                 value += float(found.values.sum())
             scaled = type(shared)(*(part * (total / len(rows)) for part in slopes))
-            rate = 1.0 if size == total else (self.learning_offset + steps) ** -self.learning_decay
+            falls = size < total or self.expectations == "samples"
+            rate = (self.learning_offset + steps) ** -self.learning_decay if falls else 1.0
             shared, of_topics = training.topic_step(shared, scaled, self._eta, rate, total, settings, rng)
             steps += 1
         return shared, value + of_topics, steps
@@ -312,7 +310,7 @@ class BetheLDA(Estimator):
         theta, values, words = [], [], []
         for chunk in _chunks(np.arange(len(corpus))):
             found = _training().fit_documents(
-                shared, corpus.documents(chunk), None, self.doc_tol, self._settings(), rng, _ROUNDS
+                shared, corpus.documents(chunk), self.doc_tol, self._settings(), rng
             )
             theta.append(found.local.theta[: len(chunk)])
             values.append(found.values[: len(chunk)])

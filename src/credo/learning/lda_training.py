@@ -26,12 +26,13 @@ from jax.scipy.special import digamma, polygamma
 
 from ..nn.arrays import precision
 from ..nn.compiled import Compiled
-from .lda_objective import Documents, Global, Local, Points, document_values, log_density, topic_value
+from .lda_objective import Documents, Global, Local, Points, document_values, topic_value
 
 __all__ = ["Settings", "Trained", "fit_documents", "free_energy", "log_dirichlet", "natural", "topic_step"]
 
 _SHRINK = 0.1  # of a concentration, at most, in one step
 _DAMPED = 0.5  # step of documents with several components, where full steps oscillate
+_FALL = 0.7  # power with which steps of documents shrink where all expectations are sampled
 
 
 class Settings(NamedTuple):
@@ -67,39 +68,56 @@ def _first_local(shared: Global, documents: Documents, theta: Any) -> Local:
     return Local(theta, jax.nn.softmax(log_words + _expected_log(theta)[:, :, None, :], axis=-1))
 
 
-def _reweighted(points: Points | None, base: Any, theta: Any) -> Points | None:
-    """The points of documents with the weights they have under other concentrations than they were drawn from."""
-    if points is None:
-        return None
-    gain = log_density(points.log_theta, theta[:, :, None, :]) - base
-    return points._replace(theta_weights=jax.nn.softmax(gain, axis=-1))
+def _theta_points(key: Any, theta: Any, count: int) -> tuple[Any, Any]:
+    """Points (B, M, S, K) of log theta with weights (B, M, S), a smooth function of the concentrations.
+
+    Gammas as Marsaglia and Tsang propose them, d (1 + z / sqrt(9 d))^3 with d = a + 2/3 for Gamma(a + 1); what they
+    would reject gets a small weight instead. Times a uniform variable to the power 1 / a this is Gamma(a).
+    """
+    one, other = jax.random.split(key)
+    a = jnp.broadcast_to(theta[:, :, None, :], (*theta.shape[:2], count, theta.shape[2]))
+    z = jax.random.normal(one, a.shape, dtype=a.dtype)
+    d = a + 2.0 / 3.0
+    root = jnp.maximum(1.0 + z / jnp.sqrt(9.0 * d), 1e-3)
+    log_v = 3.0 * jnp.log(root)
+    log_accept = (0.5 * z**2 + d - d * jnp.exp(log_v) + d * log_v).sum(axis=-1)
+    drawn = jnp.log(d) + log_v - jax.random.exponential(other, a.shape, dtype=a.dtype) / a
+    log_theta = drawn - jax.nn.logsumexp(drawn, axis=-1, keepdims=True)
+    return jax.lax.stop_gradient((log_theta, jax.nn.softmax(log_accept, axis=-1)))
 
 
 def _fit_documents(
-    shared: Global, theta: Any, documents: Documents, points: Points | None, tol: Any, *, settings: Settings
-) -> tuple[Local, Any, Global, Any]:
-    """The beliefs of documents, F_d of each, the slopes of their sum by what documents share, the last change."""
+    shared: Global, documents: Documents, topics: Points | None, key: Any, tol: Any, *, settings: Settings
+) -> tuple[Local, Any, Global]:
+    """The beliefs of documents, F_d of each, and the slopes of their sum by what documents share."""
     weights = jax.nn.softmax(shared.logits)
     share = jnp.maximum(weights, jnp.finfo(weights.dtype).tiny)
     single = len(shared.logits) == 1
-    size = 1.0 if single else _DAMPED
     scale = jnp.maximum(documents.counts, 1e-9)[:, None, :, None] * share[:, None, None]
-    base = None if points is None else log_density(points.log_theta, theta[:, :, None, :])
 
     def total(shared: Global, local: Local, points: Points | None) -> Any:
         values = document_values(shared, local, documents, points, closed=settings.closed)
         return values.sum(), values
 
-    def slopes(local: Local) -> Local:
-        here = _reweighted(points, base, local.theta)
-        return jax.grad(total, argnums=1, has_aux=True)(shared, local, here)[0]  # type: ignore[no-any-return]
+    def points_at(theta: Any, k: Any) -> Points | None:
+        if topics is None:
+            return None
+        # The same noise in every step lets the beliefs settle; where all is sampled, steps shrink instead.
+        own = key if settings.closed else jax.random.fold_in(key, k)
+        log_theta, weight = _theta_points(own, theta, settings.samples)
+        return topics._replace(log_theta=log_theta, theta_weights=weight)
+
+    def slopes(local: Local, k: Any) -> Local:
+        points = points_at(local.theta, k)
+        return jax.grad(total, argnums=1, has_aux=True)(shared, local, points)[0]  # type: ignore[no-any-return]
 
     def step(carry: Any) -> Any:
         local, k, _ = carry
-        slope = slopes(local)
+        size = (1.0 if single else _DAMPED) if settings.closed else (1.0 + k) ** -_FALL
+        slope = slopes(local, k)
         log_words = jnp.log(jnp.maximum(local.words, jnp.finfo(slope.words.dtype).tiny))
         words = jax.nn.softmax(log_words + size * slope.words / scale, axis=-1)
-        by_theta = slopes(Local(local.theta, words)).theta if single else slope.theta
+        by_theta = slopes(Local(local.theta, words), k).theta if topics is None else slope.theta
         theta = _moved(local.theta, size * natural(local.theta, by_theta) / share[:, None])
         change = jnp.abs(theta - local.theta).mean(axis=(1, 2)) * documents.real
         return Local(theta, words), k + 1, change.max()
@@ -107,11 +125,12 @@ def _fit_documents(
     def go_on(carry: Any) -> Any:
         return (carry[1] < settings.document_steps) & (carry[2] > tol)
 
+    even = documents.counts.sum(axis=1)[:, None, None] / len(shared.prior)
+    theta = jnp.broadcast_to(shared.prior + even, (len(even), len(share), len(shared.prior)))
     first = _first_local(shared, documents, theta)
-    local, _, change = jax.lax.while_loop(go_on, step, (first, 0, jnp.inf))
-    last = _reweighted(points, base, local.theta)
-    by_shared, values = jax.grad(total, has_aux=True)(shared, local, last)
-    return local, values, by_shared, change
+    local, k, _ = jax.lax.while_loop(go_on, step, (first, 0, jnp.inf))
+    by_shared, values = jax.grad(total, has_aux=True)(shared, local, points_at(local.theta, k))
+    return local, values, by_shared
 
 
 def _topic_step(
@@ -160,44 +179,23 @@ def log_dirichlet(concentration: np.ndarray, count: int, rng: np.random.Generato
     return np.asarray(drawn - top - np.log(np.exp(drawn - top).sum(axis=-1, keepdims=True)))
 
 
-def sampled_points(
-    shared: Global, theta: np.ndarray | None, settings: Settings, rng: np.random.Generator
-) -> Points | None:
-    """Samples of topics and of documents; none where everything has a closed form."""
+def topic_points(shared: Global, settings: Settings, rng: np.random.Generator) -> Points | None:
+    """Samples of the topics; none where everything has a closed form."""
     if len(shared.logits) == 1 and settings.closed:
         return None
     log_topics = np.moveaxis(log_dirichlet(shared.topics, settings.samples, rng), 0, 1)
-    even = np.full(log_topics.shape[:2], 1.0 / settings.samples)
-    if theta is None:
-        return Points(log_topics, even, None, None)
-    log_theta = np.moveaxis(log_dirichlet(theta, settings.samples, rng), 0, 2)
-    return Points(log_topics, even, log_theta, np.full(log_theta.shape[:-1], 1.0 / settings.samples))
+    return Points(log_topics, np.full(log_topics.shape[:2], 1.0 / settings.samples), None, None)
 
 
 def fit_documents(
-    shared: Global,
-    documents: Documents,
-    theta: np.ndarray | None,
-    tol: float,
-    settings: Settings,
-    rng: np.random.Generator,
-    rounds: int = 1,
+    shared: Global, documents: Documents, tol: float, settings: Settings, rng: np.random.Generator
 ) -> Trained:
-    """Climb the beliefs of a batch of documents, drawing points anew in every round; NumPy arrays.
-
-    `theta` are concentrations to start from; without them the topics are taken to be equally frequent.
-    """
-    if theta is None:
-        total = documents.counts.sum(axis=1)[:, None, None] / len(shared.prior)
-        theta = np.broadcast_to(shared.prior + total, (len(total), len(shared.logits), len(shared.prior)))
+    """Climb the beliefs of a batch of documents from equally frequent topics; NumPy arrays."""
+    points = topic_points(shared, settings, rng)
     with precision(double=True):
-        for _ in range(rounds):
-            points = sampled_points(shared, theta, settings, rng)
-            found = _FIT_DOCUMENTS(shared, theta, documents, points, tol, settings=settings)
-            local, values, slopes, _ = jax.tree.map(np.asarray, found)
-            theta = local.theta
-            if points is None:
-                break
+        key = jax.random.PRNGKey(int(rng.integers(2**31)))
+        found = _FIT_DOCUMENTS(shared, documents, points, key, tol, settings=settings)
+        local, values, slopes = jax.tree.map(np.asarray, found)
     return Trained(local, values, slopes)
 
 
@@ -211,7 +209,7 @@ def topic_step(
     rng: np.random.Generator,
 ) -> tuple[Global, float]:
     """One step of the topics, gamma and the weights, given the slopes of the documents' terms."""
-    points = sampled_points(shared, None, settings, rng)
+    points = topic_points(shared, settings, rng)
     with precision(double=True):
         new, value = _TOPIC_STEP(shared, by_documents, eta, points, step, total, settings=settings)
         return jax.tree.map(np.asarray, new), float(value)

@@ -33,7 +33,7 @@ import numpy as np
 
 from ...core import check
 from ...core.density import DensityFactor, GaussianFactor
-from ...core.errors import UnsupportedError
+from ...core.errors import ModelError, UnsupportedError
 from ...core.factor import Factor, TableFactor
 from ...core.hybrid_graph import HybridGraph
 from ...core.result import Result, Samples
@@ -75,7 +75,7 @@ class DrawnKernelBP(Algorithm):
     hybrid: ClassVar[bool] = True
     samples: int = 1000  # draws to learn from
     sampler: str | None = None  # how they are made; None: as credo.sample would
-    temper: float = 0.5  # power of the unary factors in what is drawn from
+    temper: float = 0.8  # power of the unary factors in what is drawn from
     width: float = 0.5  # of the kernels, in median distances of the draws
     ridge: float = 1e-3  # weight of the regulariser
     rank: int | None = None  # of the features of a variable; None: as many as the kernel has
@@ -139,7 +139,13 @@ class DrawnKernelBP(Algorithm):
         reason = algorithm.why_not(posed) if algorithm.hybrid else "it works on discrete variables"
         if reason is not None:
             raise UnsupportedError(f"{self.name}: {algorithm.name} cannot draw from this model: {reason}")
-        found = algorithm.run(posed, Budget(), rng)
+        try:
+            found = algorithm.run(posed, Budget(), rng)
+        except ModelError as error:
+            raise ModelError(
+                f"{self.name} draws from the model with its unary factors to the power {self.temper:g}: "
+                f"{error}; or raise temper"
+            ) from None
         if found.samples is None:
             raise UnsupportedError(f"{self.name}: {algorithm.name} draws no samples; use gibbs or nuts")
         return found.samples, (

@@ -18,7 +18,7 @@ from .edges import log_mixtures
 from .pairs import log_sum
 from .tables import shuffled, stratified
 
-__all__ = ["Bank", "bandwidths", "gibbs_products", "importance_products", "resampled"]
+__all__ = ["Bank", "bandwidths", "drawn_in", "gibbs_products", "importance_products", "resampled"]
 
 _BLOCK = 1 << 20  # numbers held at once
 _CANDIDATES = 4  # per draw of importance sampling
@@ -140,3 +140,13 @@ def bandwidths(draws: np.ndarray, log_weights: np.ndarray, least: np.ndarray) ->
     between = (quarters[1] - quarters[0]) / 1.349
     spread = np.where(between > 0, np.minimum(sd, between), sd)
     return np.maximum(0.9 * spread * (weight**2).sum(axis=1) ** 0.2, least)
+
+
+def drawn_in(draws: np.ndarray, log_weights: np.ndarray, sds: np.ndarray) -> np.ndarray:
+    """Means of kernels of these widths: draws moved together so that the mixture keeps their variance."""
+    weight = np.exp(log_weights)
+    mean = (weight * draws).sum(axis=1, keepdims=True)
+    variance = (weight * (draws - mean) ** 2).sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.sqrt(np.clip(1 - sds**2 / variance, 0.0, 1.0))
+    return mean + np.where(variance > 0, share, 0.0)[:, None] * (draws - mean)

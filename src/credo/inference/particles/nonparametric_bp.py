@@ -10,7 +10,8 @@ r"""Nonparametric belief propagation: messages are mixtures of Gaussians, made a
 
 f_i = phi_i^(1/d_i) is the share of the unary factors of i that goes to each of its d_i edges: a message
 must be a density, and psi alone often has no finite integral. h follows Silverman's rule for the effective
-number of draws. A product of d mixtures of M components has M^d; draws from it are found by resampling
+number of draws, and the mu_m are drawn in towards their mean so that the mixture has the variance of the
+draws. A product of d mixtures of M components has M^d; draws from it are found by resampling
 which component of each mixture is taken (`gibbs`) or by weighting draws from the mixtures themselves
 (`importance`). f_i enters a product as one more mixture, and what that misses as a weight.
 
@@ -162,7 +163,7 @@ class NonparametricBP(IterativeAlgorithm[MixtureState]):
     def step(self, problem: HybridProblem, state: MixtureState) -> tuple[MixtureState, float]:
         """Draw at the senders, send the draws through the pair factors, and smooth what arrives."""
         from .edges import conditional_draws, unary_values
-        from .mixtures import Bank, bandwidths
+        from .mixtures import Bank, bandwidths, drawn_in
 
         pairs, rng = state.pairs, np.random.default_rng([state.seed, len(state.steps)])
         senders, log_weights = self._draws(state, rng)
@@ -174,8 +175,8 @@ class NonparametricBP(IterativeAlgorithm[MixtureState]):
         if np.isneginf(norm).any():
             raise ZeroProbabilityError(_lost(pairs, int(pairs.sender[np.isneginf(norm[:, 0]).argmax()])))
         least = _LEAST * (there[:, -1] - there[:, 0])
-        sds = bandwidths(means, total - norm, least)
-        messages = Bank(means, total - norm, np.maximum(self.bandwidth * sds, least))
+        sds = np.maximum(self.bandwidth * bandwidths(means, total - norm, least), least)
+        messages = Bank(drawn_in(means, total - norm, sds), total - norm, sds)
         log_weights = log_weights - log_sum(log_weights)[:, None]
         new = replace(state, messages=messages, senders=senders, log_weights=log_weights)
         new = self._believing(new)

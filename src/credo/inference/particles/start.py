@@ -45,8 +45,8 @@ def locate(pairs: Pairs, count: int, spread: float) -> tuple[np.ndarray, np.ndar
     for asked, senders in ((unknown & near, ~unknown), (unknown & alone & (pairs.degrees > 0), ~nobody)):
         if asked.any():
             points[asked] = wide
-            values, still = _zoom(pairs, points, log_states, asked, senders)
-            unknown = (unknown & ~asked) | still
+            found, still = _zoom(pairs, points, log_states, asked, senders)
+            values[asked], unknown = found[asked], (unknown & ~asked) | still
     _borrow(pairs, points, values, unknown, spread)
     return points, values, pairs.is_real & ~unknown
 
@@ -72,9 +72,7 @@ def _zoom(
     return values, unknown
 
 
-def _borrow(
-    pairs: Pairs, points: np.ndarray, values: np.ndarray, unknown: np.ndarray, spread: float
-) -> None:
+def _borrow(pairs: Pairs, points: np.ndarray, values: np.ndarray, unknown: np.ndarray, spread: float) -> None:
     """Give the unknown the table of the nearest known variable, or a normal density around zero."""
     grid = np.linspace(-6, 6, points.shape[1])
     points[unknown], values[unknown] = spread * grid, -0.5 * grid**2

@@ -91,11 +91,11 @@ class Bethe(Algorithm):
     rate: float = 0.3  # of the first step
     decay: float = 100.0  # steps after which the rate has fallen by a factor of sqrt(2)
     stop: float = 1e-6  # change of F per variable and step that ends the run; tol may raise it
-    guard: float = 0.1  # how fast weights move, relative to components; 1: plain, without a guard
+    guard: float = 0.1  # rate of the weights relative to the first of components; 1: plain, without a guard
     restarts: int = 1  # starts; the one with the highest value is kept
     # sd of the initial means and of the initial logits of discrete variables; None: each variable's own scale
     spread: float | None = None
-    floor: float = 1e-3  # smallest sd of a component, in scales of its variable
+    floor: float = 1e-6  # smallest sd of a component, in scales of its variable
     counting: float = 1.0  # weight of the mutual informations; 1 is the Bethe free energy
     wall: float = 30.0  # nats below the smallest positive weight at which a zero counts on the way
     final_nodes: int | None = None  # points per real variable in the last evaluation; None: up to 161

@@ -6,7 +6,7 @@ r"""Gradient ascent on the Bethe free energy, in compiled chunks of steps; resta
 Means are measured in standard deviations of their own component, so that a step means the same on every
 scale. Collapse: lambda_m scales the gradient of component m, so that a component that falls behind stops
 learning and all weight ends on one. With guard < 1 gradients of components are divided by lambda_m, and the
-logits of lambda move `guard` times as fast as the rest.
+logits of lambda have the rate guard * rate, which does not fall: slow at first, like the rest at last.
 
 Where steps are random, what is returned is an average over the later ones.
 
@@ -210,7 +210,8 @@ def _advance(
         direction, first, second = _direction(settings, slope, first, second, step)
         rate = numbers.rate / jnp.sqrt(1 + step / numbers.decay)
         moves = jax.tree.map(lambda d, s: s * jnp.clip(rate * d, -_LONGEST, _LONGEST), direction, speed)
-        moves = moves._replace(weights=numbers.guard * moves.weights)
+        slower = jnp.minimum(1.0, numbers.guard * numbers.rate / jnp.maximum(rate, 1e-300))
+        moves = moves._replace(weights=slower * moves.weights)
         new = jax.tree.map(jnp.add, parameters, moves)
         new = _kept(plan, numbers, new)
         share = jax.nn.softmax(parameters.weights)

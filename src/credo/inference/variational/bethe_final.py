@@ -44,31 +44,38 @@ def judge(run: Any, parameters: Parameters, carry: Carry, r: int) -> Verdict:
     bounded = (run.layout.is_tree and run.options.counting >= 1) or run.options.components == 1
     families = {kind.family for kind in run.plan.kinds}
     if families == {"discrete"} and not run.settings.sampled:
-        value = float(_in_passing(run, parameters, carry, r, 1)[0])
+        value = float(_in_passing(run, parameters, carry, r, 1, 0.0)[0])
         return Verdict(r, parameters, value, Estimate(value, "lower" if bounded else "estimate"), ())
     last = _Last(run)
     if "real" not in families and run.settings.random and not run.settings.sampled:
-        # More steps than one, without moving: samples enough, and no other program is compiled.
-        values, mass = _in_passing(run, parameters, carry, r, _STEPS), 0.0
+        # Steps that do not move take samples enough, and no other program is compiled.
+        values, higher = (_in_passing(run, parameters, carry, r, _STEPS, wall) for wall in (0.0, 1.0))
     else:
-        values, mass = last.values(parameters)
+        values, higher = (last.values(parameters, wall) for wall in (0.0, 1.0))
+    notes = []
+    mass = float(values[0] - higher[0])  # a wall higher by one costs the probability of standing on it
     if mass > _MASS:
         refuse_values(run, parameters, zeros=True)
+        notes.append(f"beliefs meet zeros of factors with probability {mass:.2g}; these count as exp(-wall)")
     if last.is_random:
         value, error = float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
-        note = f"log Z is a mean over samples, with a standard error of {error:.2g}"
-        return Verdict(r, parameters, value, Estimate(value), (note,))
+        notes.append(f"log Z is a mean over samples, with a standard error of {error:.2g}")
+        return Verdict(r, parameters, value, Estimate(value), tuple(notes))
     value, error = float(values[0]), abs(float(values[0] - values[1]))
-    if bounded and error <= _LOOSE * max(1.0, 0.01 * abs(value)):
+    if bounded and not notes and error <= _LOOSE * max(1.0, 0.01 * abs(value)):
         return Verdict(r, parameters, value, Estimate(value - error, "lower"), ())
-    note = f"half as many points in the last evaluation would have changed log Z by {error:.2g}"
-    return Verdict(r, parameters, value, Estimate(value), (note,) if error > _LOOSE / 10 else ())
+    if error > _LOOSE / 10:
+        notes.append(f"half as many points in the last evaluation would have changed log Z by {error:.2g}")
+    return Verdict(r, parameters, value, Estimate(value), tuple(notes))
 
 
-def _in_passing(run: Any, parameters: Parameters, carry: Carry, r: int, count: int) -> np.ndarray:
-    """Values by the program of the steps, which stays where it is at the rate zero."""
+def _in_passing(
+    run: Any, parameters: Parameters, carry: Carry, r: int, count: int, wall: float
+) -> np.ndarray:
+    """Values by the program of the steps, which stands still at the rate zero; the wall raised by `wall`."""
     whole = jax.tree.map(lambda all_, own: _replaced(all_, own, r), carry.parameters, parameters)
-    state, still, found = carry._replace(parameters=whole), run.numbers._replace(rate=np.float64(0)), []
+    still = run.numbers._replace(rate=np.float64(0), wall=run.numbers.wall + wall)
+    state, found = carry._replace(parameters=whole), []
     for _ in range(-(-count // run.settings.chunk)):
         state, values, _ = run.chunk(state, min(count, run.settings.chunk), still)
         found.append(values[:, r])
@@ -135,24 +142,18 @@ class _Last:
         size = self._size(group, self.nodes)
         return 0 if size * len(data.scopes) <= _AT_ONCE else max(1, int(_AT_ONCE / size))
 
-    def values(self, parameters: Parameters) -> tuple[np.ndarray, float]:
-        """Values (fine and coarse, or one per batch of samples), and the mass on zeros of potentials."""
-        run, found = self.run, []
+    def values(self, parameters: Parameters, wall: float) -> np.ndarray:
+        """By all and by half of the points, or one per batch of samples; the wall raised by `wall`."""
+        run = self.run
+        numbers = run.numbers._replace(wall=run.numbers.wall + wall)
+        found = []
         for b in range(_BATCHES if self.is_random else 1):
-            key = jax.random.PRNGKey(b)
-            found.append(self._value(parameters, key, run.numbers))
-        values = np.array([f[0] for f in found]) if self.is_random else found[0]
-        higher = run.numbers._replace(wall=run.numbers.wall + 1.0)
-        mass = found[-1][0] - self._value(parameters, key, higher)[0]
-        return values + run.layout.constant, float(mass)
-
-    def _value(self, parameters: Parameters, key: Any, numbers: Any) -> np.ndarray:
-        return np.asarray(
-            evaluate_at(
-                parameters, self.run.data, self.points, self.weights, numbers, key,
+            values = evaluate_at(
+                parameters, run.data, self.points, self.weights, numbers, jax.random.PRNGKey(b),
                 plan=self.plan, settings=self.settings, batch=self.batch,
-            )
-        )  # fmt: skip
+            )  # fmt: skip
+            found.append(np.asarray(values) + run.layout.constant)
+        return np.array([values[0] for values in found]) if self.is_random else found[0]
 
 
 def refuse_values(run: Any, parameters: Parameters, zeros: bool) -> None:
@@ -166,7 +167,7 @@ def refuse_values(run: Any, parameters: Parameters, zeros: bool) -> None:
                 factor = run.graph.factors[int(source.factors[int(np.flatnonzero(zero)[0])])]
                 raise UnsupportedError(
                     f"bethe cannot treat this problem: the factor over {list(factor.names)} is zero on part "
-                    "of the line, where a Gaussian belief is not, so that the free energy is -inf; "
+                    "of its domain, where a Gaussian or Dirichlet belief is not: the free energy is -inf; "
                     "give it a small positive weight there, or substitute the variable (its logarithm)"
                 )
 

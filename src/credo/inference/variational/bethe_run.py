@@ -179,12 +179,14 @@ class Run:
                     values.append(value)
                     components.append(effective)
                     done += limit
-                    if not np.isfinite(value).all():
+                    lost = ~np.isfinite(value).all(axis=0)
+                    if lost.any():
                         self._explain(carry)
+                    if lost.all():
                         status = Status.DIVERGED
                         break
                     carry = new
-                    bar.update(done, f"log Z ~ {value[-1].max():.6g}")
+                    bar.update(done, f"log Z ~ {np.nanmax(value[-1]):.6g}")
                     now = time.perf_counter() - advance.seconds  # compiling does not count
                     stride = int(np.clip(_PATIENCE * limit / max(now - started, 1e-9), 1, _CHUNK))
                     joined = np.concatenate(values)
@@ -215,6 +217,8 @@ class Run:
 
     def _settled(self, values: np.ndarray, stop: float) -> bool:
         """Whether the objective stands still, or rises no more on average; as far as noise allows to see."""
+        if np.isnan(values[-1:]).any():  # lost: nothing more will come
+            return True
         changes = self._changes(values)
         if not self.settings.random and len(values) > _QUIET and (changes[-_QUIET:] < stop).all():
             return True
@@ -237,6 +241,8 @@ class Run:
         last = carry.average if self.settings.random else carry.parameters
         for r in range(self.options.restarts):
             parameters = jax.tree.map(lambda x, r=r: np.asarray(x)[r], last)
+            if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(parameters)):
+                continue
             if any(zeros is not None for zeros in self.layout.zeros):
                 parameters = without_zeros(self.layout, parameters)
             if parameters is not None:
