@@ -24,7 +24,9 @@ Entropies are split so that only what mixes has to be estimated: under component
 
 where the first part has a closed form. What is left is averaged over points x with weights: samples, or the nodes
 of a quadrature. Slopes follow (A.1): values are held fixed and the measure is differentiated, through
-lambda, pi and the log Dirichlet density at the points.
+lambda, pi and the log Dirichlet density at the points. What has a closed form may be averaged over points too
+(`closed=False`); then their place is differentiated, where it depends on the concentrations, because the score of
+thousands of words is all noise.
 """
 
 from __future__ import annotations
@@ -104,6 +106,13 @@ def _average(weights: Any, values: Any, log_density: Any) -> Any:
     return mean + (w * gap * (score - _hold(score))).sum(axis=axis)
 
 
+def _mean(weights: Any, values: Any) -> Any:
+    """Mean of values (..., S, *rest) over points, differentiated through values and weights."""
+    return (weights.reshape(*weights.shape, *[1] * (values.ndim - weights.ndim)) * values).sum(
+        weights.ndim - 1
+    )
+
+
 class _Mixing(NamedTuple):
     """What points say about the components they may come from; component m of the points on axis -3."""
 
@@ -141,7 +150,9 @@ def document_values(
     if points is None:
         prior, log_theta = _closed_theta(shared, theta)
         log_words = _expected_log(shared.topics)[:, :, documents.words]  # (M, K, B, U)
-        per_word = log_theta[:, :, None, :] + jnp.moveaxis(log_words, (0, 1), (1, 3)) - 2 * _hold(_safe_log(words))
+        per_word = (
+            log_theta[:, :, None, :] + jnp.moveaxis(log_words, (0, 1), (1, 3)) - 2 * _hold(_safe_log(words))
+        )
         entropy = _entropy(theta) - _hold(jax.nn.log_softmax(shared.logits))
     else:
         prior, entropy, per_word = _with_points(shared, local, documents, points, closed)
@@ -158,28 +169,24 @@ def _with_points(
     shared: Global, local: Local, documents: Documents, points: Points, closed: bool
 ) -> tuple[Any, Any, Any]:
     """Per document and component: E[log p(theta)], the entropy of theta, and what each word adds."""
-    at = points.log_theta
-    terms = log_density(at[..., None, :], local.theta[:, None, None, :, :])  # (B, M, S, M)
-    theta_mixing = _mixing(shared.logits, terms)
-    topic_mixing = _topic_mixing(shared, points)
-    log_weights = _hold(jax.nn.log_softmax(shared.logits))
-    own, weight = theta_mixing.own, points.theta_weights
+    at, log_weights = points.log_theta, _hold(jax.nn.log_softmax(shared.logits))
+    terms = log_density(_hold(at)[..., None, :], local.theta[:, None, None, :, :])  # (B, M, S, M)
+    theta_mixing, topic_mixing = _mixing(shared.logits, terms), _topic_mixing(shared, points)
+    own, weight = theta_mixing.own, _hold(points.theta_weights)
     if closed:
         prior, log_theta = _closed_theta(shared, local.theta)
-        entropy = _entropy(local.theta) - log_weights + _average(weight, theta_mixing.log_own_share, own)
-        log_words = _expected_log(shared.topics)[:, :, documents.words]
-        log_words = jnp.moveaxis(log_words, (0, 1), (1, 3))
+        entropy = _entropy(local.theta)
+        log_words = _expected_log(shared.topics)[:, :, documents.words]  # (M, K, B, U)
     else:
-        prior = _average(weight, log_density(at, shared.prior), own)
-        log_theta = _average(weight, at, own)
-        log_belief = _hold(log_weights[:, None] + own - theta_mixing.log_own_share)
-        entropy = -_average(weight, log_belief, own)
-        picked = points.log_topics[:, :, :, documents.words]  # (M, S, K, B, U)
-        averaged = _average(points.topic_weights, picked, topic_mixing.own)  # (M, K, B, U)
-        log_words = jnp.moveaxis(averaged, (0, 1), (1, 3))
+        prior = _mean(points.theta_weights, log_density(at, shared.prior))
+        log_theta = _mean(points.theta_weights, at)
+        entropy = -_mean(points.theta_weights, log_density(at, _hold(local.theta)[:, :, None, :]))
+        log_words = _mean(points.topic_weights, points.log_topics)[:, :, documents.words]
+    entropy = entropy - log_weights + _average(weight, theta_mixing.log_own_share, own)
+    log_words = jnp.moveaxis(log_words, (0, 1), (1, 3))
     by_theta = _average(weight, _pair_logs(theta_mixing, local.words), own)
     rho = jnp.moveaxis(_pair_logs(topic_mixing, local.words), 0, 2)  # (M, S, B, U, K)
-    by_topics = jnp.moveaxis(_average(points.topic_weights, rho, topic_mixing.own), 1, 0)
+    by_topics = jnp.moveaxis(_average(_hold(points.topic_weights), rho, topic_mixing.own), 1, 0)
     return prior, entropy, log_theta[:, :, None, :] + log_words - by_theta - by_topics
 
 
@@ -189,7 +196,7 @@ def _topic_mixing(shared: Global, points: Points) -> _Mixing:
 
 def _topic_terms(shared: Global, points: Points) -> Any:
     """Log densities of points under all components, topic by topic, (M, S, M, K)."""
-    inner = jnp.einsum("mskv,lkv->mslk", points.log_topics, shared.topics - 1.0)
+    inner = jnp.einsum("mskv,lkv->mslk", _hold(points.log_topics), shared.topics - 1.0)
     return inner - _log_beta(shared.topics)
 
 
@@ -205,16 +212,16 @@ def topic_value(shared: Global, eta: Any, points: Points | None, *, closed: bool
     per_topic = _topic_terms(shared, points)
     terms = per_topic.sum(axis=-1)[None] if joint else jnp.moveaxis(per_topic, -1, 0)  # (copies, M, S, M)
     mixing = _mixing(shared.logits, terms)
-    weight = points.topic_weights
+    weight = jnp.broadcast_to(_hold(points.topic_weights), mixing.own.shape)
+    shares = _average(weight, mixing.log_own_share, mixing.own).sum(axis=0) - copies * log_weights
     if closed:
-        prior = ((eta - 1.0) * _expected_log(shared.topics).sum(axis=-1) - log_norm).sum(axis=1)
-        own = jnp.broadcast_to(weight, mixing.own.shape)
-        entropy = _average(own, mixing.log_own_share, mixing.own).sum(axis=0)
-        return weights @ (prior + _entropy(shared.topics).sum(axis=1) + entropy - copies * log_weights)
-    whole = _topic_mixing(shared, points).own
-    inside = (eta - 1.0) * points.log_topics.sum(axis=(-2, -1)) - shared.topics.shape[1] * log_norm
-    log_belief = _hold(log_weights[:, None] + mixing.own - mixing.log_own_share).sum(axis=0)
-    return weights @ (_average(weight, inside, whole) - _average(weight, log_belief, whole))
+        prior, entropy = (eta - 1.0) * _expected_log(shared.topics).sum(axis=-1), _entropy(shared.topics)
+    else:
+        log_topics = _mean(points.topic_weights, points.log_topics)
+        prior = (eta - 1.0) * log_topics.sum(axis=-1)
+        held = _hold(shared.topics)
+        entropy = _log_beta(held) - ((held - 1.0) * log_topics).sum(axis=-1)
+    return weights @ ((prior - log_norm + entropy).sum(axis=1) + shares)
 
 
 def _safe_log(x: Any) -> Any:

@@ -28,7 +28,7 @@ from ..nn.arrays import precision
 from ..nn.compiled import Compiled
 from .lda_objective import Documents, Global, Local, Points, document_values, topic_value
 
-__all__ = ["Settings", "Trained", "fit_documents", "free_energy", "log_dirichlet", "natural", "topic_step"]
+__all__ = ["Settings", "Trained", "fit_documents", "free_energy", "log_gammas", "natural", "topic_step"]
 
 _SHRINK = 0.1  # of a concentration, at most, in one step
 _DAMPED = 0.5  # step of documents with several components, where full steps oscillate
@@ -83,11 +83,23 @@ def _theta_points(key: Any, theta: Any, count: int) -> tuple[Any, Any]:
     log_accept = (0.5 * z**2 + d - d * jnp.exp(log_v) + d * log_v).sum(axis=-1)
     drawn = jnp.log(d) + log_v - jax.random.exponential(other, a.shape, dtype=a.dtype) / a
     log_theta = drawn - jax.nn.logsumexp(drawn, axis=-1, keepdims=True)
-    return jax.lax.stop_gradient((log_theta, jax.nn.softmax(log_accept, axis=-1)))
+    return log_theta, jax.nn.softmax(log_accept, axis=-1)
+
+
+def _attached(points: Points | None, topics: Any, closed: bool) -> Points | None:
+    """Samples of topics that move with their concentrations, by the implicit derivative of Gamma variables."""
+    if points is None or closed:
+        return points
+    a, log_g, shrink = topics[:, None], points.log_topics[0], points.log_topics[1]
+    g = jnp.exp(log_g)
+    slope = jax.lax.random_gamma_grad(jnp.broadcast_to(a + 1.0, g.shape), g) / g + shrink / a**2
+    drawn = log_g - shrink / a
+    moved = jax.lax.stop_gradient(drawn) + jax.lax.stop_gradient(slope) * (a - jax.lax.stop_gradient(a))
+    return points._replace(log_topics=moved - jax.nn.logsumexp(moved, axis=-1, keepdims=True))
 
 
 def _fit_documents(
-    shared: Global, documents: Documents, topics: Points | None, key: Any, tol: Any, *, settings: Settings
+    shared: Global, documents: Documents, drawn: Points | None, key: Any, tol: Any, *, settings: Settings
 ) -> tuple[Local, Any, Global]:
     """The beliefs of documents, F_d of each, and the slopes of their sum by what documents share."""
     weights = jax.nn.softmax(shared.logits)
@@ -95,21 +107,18 @@ def _fit_documents(
     single = len(shared.logits) == 1
     scale = jnp.maximum(documents.counts, 1e-9)[:, None, :, None] * share[:, None, None]
 
-    def total(shared: Global, local: Local, points: Points | None) -> Any:
+    def total(shared: Global, local: Local, k: Any) -> Any:
+        points = _attached(drawn, shared.topics, settings.closed)
+        if points is not None:
+            # The same noise in every step lets the beliefs settle; where all is sampled, steps shrink instead.
+            own = key if settings.closed else jax.random.fold_in(key, k)
+            log_theta, weight = _theta_points(own, local.theta, settings.samples)
+            points = points._replace(log_theta=log_theta, theta_weights=weight)
         values = document_values(shared, local, documents, points, closed=settings.closed)
         return values.sum(), values
 
-    def points_at(theta: Any, k: Any) -> Points | None:
-        if topics is None:
-            return None
-        # The same noise in every step lets the beliefs settle; where all is sampled, steps shrink instead.
-        own = key if settings.closed else jax.random.fold_in(key, k)
-        log_theta, weight = _theta_points(own, theta, settings.samples)
-        return topics._replace(log_theta=log_theta, theta_weights=weight)
-
     def slopes(local: Local, k: Any) -> Local:
-        points = points_at(local.theta, k)
-        return jax.grad(total, argnums=1, has_aux=True)(shared, local, points)[0]  # type: ignore[no-any-return]
+        return jax.grad(total, argnums=1, has_aux=True)(shared, local, k)[0]  # type: ignore[no-any-return]
 
     def step(carry: Any) -> Any:
         local, k, _ = carry
@@ -117,7 +126,7 @@ def _fit_documents(
         slope = slopes(local, k)
         log_words = jnp.log(jnp.maximum(local.words, jnp.finfo(slope.words.dtype).tiny))
         words = jax.nn.softmax(log_words + size * slope.words / scale, axis=-1)
-        by_theta = slopes(Local(local.theta, words), k).theta if topics is None else slope.theta
+        by_theta = slopes(Local(local.theta, words), k).theta if drawn is None else slope.theta
         theta = _moved(local.theta, size * natural(local.theta, by_theta) / share[:, None])
         change = jnp.abs(theta - local.theta).mean(axis=(1, 2)) * documents.real
         return Local(theta, words), k + 1, change.max()
@@ -129,7 +138,7 @@ def _fit_documents(
     theta = jnp.broadcast_to(shared.prior + even, (len(even), len(share), len(shared.prior)))
     first = _first_local(shared, documents, theta)
     local, k, _ = jax.lax.while_loop(go_on, step, (first, 0, jnp.inf))
-    by_shared, values = jax.grad(total, has_aux=True)(shared, local, points_at(local.theta, k))
+    by_shared, values = jax.grad(total, has_aux=True)(shared, local, k)
     return local, values, by_shared
 
 
@@ -140,7 +149,8 @@ def _topic_step(
     """One step of what documents share, from the slopes of all their terms; and F_topics before it."""
 
     def topics(shared: Global) -> Any:
-        return topic_value(shared, eta, points, closed=settings.closed, joint=settings.joint)
+        own = _attached(points, shared.topics, settings.closed)
+        return topic_value(shared, eta, own, closed=settings.closed, joint=settings.joint)
 
     value, own = jax.value_and_grad(topics)(shared)
     slope = jax.tree.map(jnp.add, own, by_documents)
@@ -152,7 +162,9 @@ def _topic_step(
         prior = _moved(prior, step * natural(prior, slope.prior) / total)
     if settings.weights and len(logits) > 1:
         copies = 1 if settings.joint else shared.topics.shape[1]
-        logits = jax.nn.log_softmax(jax.nn.log_softmax(logits) + step * slope.logits / share / (total + copies))
+        logits = jax.nn.log_softmax(
+            jax.nn.log_softmax(logits) + step * slope.logits / share / (total + copies)
+        )
     return Global(logits, new, prior), value
 
 
@@ -168,23 +180,32 @@ class Trained:
     slopes: Global  # of their sum
 
 
-def log_dirichlet(concentration: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Logarithms of Dirichlet samples, (count, *shape), by normalised Gammas; small concentrations underflow not.
+def log_gammas(
+    concentration: np.ndarray, count: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Logs of Gamma(a + 1) variables and exponential ones, (count, *shape); log g - e / a is that of Gamma(a).
 
-    A Gamma(a) variable is a Gamma(a + 1) variable times a uniform one to the power 1 / a.
+    A Gamma(a) variable is a Gamma(a + 1) variable times a uniform one to the power 1 / a: nothing underflows.
     """
     shape = (count, *concentration.shape)
-    drawn = np.log(rng.standard_gamma(concentration + 1.0, shape)) - rng.exponential(size=shape) / concentration
-    top = drawn.max(axis=-1, keepdims=True)
-    return np.asarray(drawn - top - np.log(np.exp(drawn - top).sum(axis=-1, keepdims=True)))
+    return np.log(rng.standard_gamma(concentration + 1.0, shape)), rng.exponential(size=shape)
 
 
 def topic_points(shared: Global, settings: Settings, rng: np.random.Generator) -> Points | None:
-    """Samples of the topics; none where everything has a closed form."""
+    """Samples of the topics; none where everything has a closed form.
+
+    Where all is sampled, the two parts of their Gamma variables are kept on a first axis, for `_attached`.
+    """
     if len(shared.logits) == 1 and settings.closed:
         return None
-    log_topics = np.moveaxis(log_dirichlet(shared.topics, settings.samples, rng), 0, 1)
-    return Points(log_topics, np.full(log_topics.shape[:2], 1.0 / settings.samples), None, None)
+    parts = [np.moveaxis(part, 0, 1) for part in log_gammas(shared.topics, settings.samples, rng)]
+    even = np.full(parts[0].shape[:2], 1.0 / settings.samples)
+    if not settings.closed:
+        return Points(np.stack(parts), even, None, None)
+    drawn = parts[0] - parts[1] / shared.topics[:, None]
+    top = drawn.max(axis=-1, keepdims=True)
+    log_topics = drawn - top - np.log(np.exp(drawn - top).sum(axis=-1, keepdims=True))
+    return Points(log_topics, even, None, None)
 
 
 def fit_documents(
@@ -216,7 +237,14 @@ def topic_step(
 
 
 def free_energy(
-    shared: Global, local: Local, documents: Documents, points: Points | None, eta: float, *, closed: bool, joint: bool
+    shared: Global,
+    local: Local,
+    documents: Documents,
+    points: Points | None,
+    eta: float,
+    *,
+    closed: bool,
+    joint: bool,
 ) -> float:
     """F of given beliefs, with given points for what has no closed form; documents are not scaled."""
     with precision(double=True):

@@ -115,7 +115,9 @@ class MixtureOfTreesEM(Learner):
         missing = np.argwhere(data < 0)
         if len(missing):
             name = variables.names[int(missing[0, 1])]
-            return f"'{name}' is missing in {int((data < 0).any(axis=1).sum())} rows; complete rows are needed"
+            return (
+                f"'{name}' is missing in {int((data < 0).any(axis=1).sum())} rows; complete rows are needed"
+            )
         return None
 
     def run(self, task: Task, rng: np.random.Generator) -> Fit:
@@ -219,7 +221,11 @@ class _Climb:
         assert model is not None
         value = float(self.data.counts @ model.log_probs(self.data.states)) / total
         # Every row of a table counts alike where all joint states do.
-        extra = sum(float(np.log(table).mean()) for t in model.trees for table in t.tables.values()) if self.smoothing else 0.0
+        extra = (
+            sum(float(np.log(table).mean()) for t in model.trees for table in t.tables.values())
+            if self.smoothing
+            else 0.0
+        )
         path.trace["log_likelihood"].append(value)
         path.trace["objective"].append(value + self.smoothing * extra / total)
         path.trace["seconds"].append(time.perf_counter() - self.clock)

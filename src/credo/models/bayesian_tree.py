@@ -134,7 +134,9 @@ class BayesianTree:
         states = np.asarray(data)
         expected = (self.rows, len(self.variables))
         if states.shape != expected or states.dtype.kind not in "iu":
-            raise QueryError(f"data: expected state indices of shape {expected}, got {states.dtype} {states.shape}")
+            raise QueryError(
+                f"data: expected state indices of shape {expected}, got {states.dtype} {states.shape}"
+            )
         bad = np.argwhere((states < -1) | (states >= self.variables.sizes))
         if len(bad):
             d, i = bad[0]
@@ -165,16 +167,16 @@ class BayesianTree:
             joint = states[:, i] * self.variables.sizes[j] + states[:, j]
             prior = DirichletRows(alpha, [len(alpha)])
             if self.shared:
-                total += float(prior.log_evidence(np.bincount(joint, minlength=len(alpha)).astype(np.float64))[0])
+                total += float(
+                    prior.log_evidence(np.bincount(joint, minlength=len(alpha)).astype(np.float64))[0]
+                )
             else:
                 total += float(np.log(prior.mean()[joint]).sum())
         return total
 
     def __repr__(self) -> str:
         kind = "shared theta" if self.shared else "own theta"
-        return (
-            f"BayesianTree({len(self.variables)} variables, {len(self.edges)} edges, {self.rows} rows, {kind})"
-        )
+        return f"BayesianTree({len(self.variables)} variables, {len(self.edges)} edges, {self.rows} rows, {kind})"
 
 
 def _log_joint_state(x: Any, y: Any, theta: Any, size: Any) -> Any:

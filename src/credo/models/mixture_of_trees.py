@@ -56,7 +56,9 @@ class MixtureOfTrees:
         self.trees = tuple(trees)
         given = np.array(weights, dtype=np.float64)
         if not self.trees or given.shape != (len(self.trees),):
-            raise ModelError(f"weights: expected one number per tree ({len(self.trees)}), got shape {given.shape}")
+            raise ModelError(
+                f"weights: expected one number per tree ({len(self.trees)}), got shape {given.shape}"
+            )
         if not (given >= 0).all() or abs(given.sum() - 1) > 1e-8:
             raise ModelError(f"weights: expected probabilities that sum to 1, got {given}")
         for m, tree in enumerate(self.trees):
@@ -86,9 +88,13 @@ class MixtureOfTrees:
         return self.trees[component].edges
 
     def _log_terms(self, states: Samples | np.ndarray) -> np.ndarray:
-        rows = state_rows("log_probs", self.variables, np.asarray(states) if isinstance(states, list) else states)
+        rows = state_rows(
+            "log_probs", self.variables, np.asarray(states) if isinstance(states, list) else states
+        )
         with np.errstate(divide="ignore"):
-            return np.array([np.log(w) + t.log_probs(rows) for w, t in zip(self.weights, self.trees, strict=True)])
+            return np.array(
+                [np.log(w) + t.log_probs(rows) for w, t in zip(self.weights, self.trees, strict=True)]
+            )
 
     def log_prob(self, assignment: Mapping[str, Any]) -> float:
         """Log probability of one joint state, name -> state."""

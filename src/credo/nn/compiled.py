@@ -21,7 +21,7 @@ _CAPACITY = 256  # programs kept per function
 _SMALL = 2**19  # bytes of arguments that are dealt with quickly in any case
 
 
-def _options(leaves: list[Any], quick: bool) -> dict[str, Any] | None:
+def _options(leaves: list[Any]) -> dict[str, Any] | None:
     """How hard to optimise on a CPU: not at all for small arrays, and never more than the first level.
 
     The second level takes a third longer to compile than the first and its programs are no faster here.
@@ -30,7 +30,7 @@ def _options(leaves: list[Any], quick: bool) -> dict[str, Any] | None:
         return None
     small = sum(leaf.nbytes for leaf in leaves) < _SMALL
     options: dict[str, Any] = {"xla_backend_optimization_level": 0 if small else 1}
-    return options | _QUICK if quick and _has_quick() else options
+    return options | _QUICK if _has_quick() else options
 
 
 _QUICK: dict[str, Any] = {
@@ -51,8 +51,6 @@ def _has_quick() -> bool:
 class Compiled:
     """`function(*arguments, **static)`; the keyword arguments are constants of the program.
 
-    `quick` compiles in half the time, by other code of the compiler: results differ in their last digits.
-
     Examples
     --------
     >>> import numpy as np
@@ -62,8 +60,8 @@ class Compiled:
     (9.0, 1)
     """
 
-    def __init__(self, function: Callable[..., Any], *, quick: bool = False) -> None:
-        self._function, self._quick = function, quick
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
         self._programs: OrderedDict[Hashable, Any] = OrderedDict()
         self.seconds = 0.0  # spent compiling so far
 
@@ -82,7 +80,7 @@ class Compiled:
         if program is None:
             clock = time.perf_counter()
             jitted = jax.jit(self._function, static_argnames=tuple(static))
-            program = jitted.lower(*arguments, **static).compile(_options(leaves, self._quick))
+            program = jitted.lower(*arguments, **static).compile(_options(leaves))
             self.seconds += time.perf_counter() - clock
             self._programs[key] = program
             while len(self._programs) > _CAPACITY:

@@ -84,7 +84,7 @@ class Step:
     mean: np.ndarray  # (real variables,)
     sd: np.ndarray  # (real variables,)
     effective: np.ndarray  # (real variables,) number of equally weighted particles worth as much
-    shares: np.ndarray  # (n, k) weights of the particles of discrete variables; zero for others
+    shares: np.ndarray  # (discrete variables, k) probabilities of states
     note: float  # what the method counts
 
     @classmethod
@@ -94,7 +94,7 @@ class Step:
         real = pairs.is_real
         mean, variance = moments(cloud.particles[real], cloud.log_mass[real])
         effective = 1 / (share[real] ** 2).sum(axis=1)
-        return cls(mean, np.sqrt(variance), effective, np.where(real[:, None], 0.0, share), note)
+        return cls(mean, np.sqrt(variance), effective, share[~real], note)
 
     def change(self, before: Step) -> float:
         """Largest move of a mean, in standard deviations, or of a probability."""

@@ -78,7 +78,7 @@ class EPParticleBP(ParticleMethod):
 
     name: ClassVar[str] = "ep-particle-bp"
     _counts: ClassVar[str] = "skipped"
-    particles: int = 100  # per real variable
+    particles: int = 100  # per real variable; at least as many as a discrete one has states
     iterations: int = 20  # for models with real variables; max_iter may lower it
     components: int | None = None  # terms of a message that are evaluated; None: all
     points: int = 30  # of the sums that project messages

@@ -146,7 +146,7 @@ class NonparametricBP(IterativeAlgorithm[MixtureState]):
             raise ZeroProbabilityError(_lost(pairs, int(np.isneginf(beliefs).all(axis=1).argmax())))
         mean, variance = moments(points, beliefs + log_widths(points))
         worth = np.full(pairs.n, float(self.components))
-        step = Step(mean, np.sqrt(variance), worth, np.zeros((pairs.n, 0)), 0.0)
+        step = Step(mean, np.sqrt(variance), worth, np.zeros((0, 0)), 0.0)
         return replace(state, points=refine(points, beliefs, widen=True), steps=(*state.steps, step))
 
     def run(self, problem: HybridProblem, budget: Budget, rng: np.random.Generator) -> Result:

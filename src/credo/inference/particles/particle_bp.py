@@ -59,7 +59,7 @@ class ParticleBP(ParticleMethod):
 
     name: ClassVar[str] = "particle-bp"
     _counts: ClassVar[str] = "accepted"
-    particles: int = 100  # per real variable
+    particles: int = 100  # per real variable; at least as many as a discrete one has states
     iterations: int = 20  # for models with real variables; max_iter may lower it
     proposal: Literal["table", "belief", "gaussian"] = "table"  # what particles are drawn from
     steps: int = 20  # of the random walk, for proposal=belief

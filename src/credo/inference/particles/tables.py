@@ -25,6 +25,7 @@ __all__ = [
 ]
 
 NEGLIGIBLE = 30.0  # nats below the maximum
+_BELOW_ONE = 1 - 1e-9  # a quantile beyond the last mass would have no density
 _FLAT = 12.0  # an end less than this below the maximum is not the end of the function
 
 
@@ -80,6 +81,7 @@ def draw(points: np.ndarray, log_values: np.ndarray, uniforms: np.ndarray) -> tu
     `uniforms`, (rows, count), are numbers in [0, 1) whose quantiles are taken.
     """
     share = _cells(points, log_values)
+    uniforms = np.minimum(uniforms, _BELOW_ONE)
     reached = np.cumsum(share, axis=1)
     reached /= reached[:, -1:]
     row = np.arange(len(points))[:, None]

@@ -252,7 +252,7 @@ def _direction(settings: Settings, slope: Any, first: Any, second: Any, step: An
     return direction, first, second
 
 
-advance = Compiled(_advance, quick=True)
+advance = Compiled(_advance)
 
 
 def _evaluate(
@@ -270,4 +270,4 @@ def _evaluate(
     return jax.vmap(one)(weights)
 
 
-evaluate_at = Compiled(_evaluate, quick=True)
+evaluate_at = Compiled(_evaluate)

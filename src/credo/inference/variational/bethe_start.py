@@ -126,7 +126,7 @@ def _along(graph: HybridGraph, group: FactorGroup, moved: dict[int, np.ndarray],
     return np.asarray(np.logaddexp.reduce(values, axis=-1))
 
 
-_PROGRAM = Compiled(lambda columns, parameters, function: function(columns, parameters), quick=True)
+_PROGRAM = Compiled(lambda columns, parameters, function: function(columns, parameters))
 
 
 def _values(graph: HybridGraph, group: FactorGroup, columns: list[np.ndarray]) -> np.ndarray:
