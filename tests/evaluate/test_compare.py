@@ -131,7 +131,8 @@ def test_the_rows_go_to_json_and_pandas(model):
 
 def test_without_methods_every_registered_one_runs_exact_ones_first(model):
     table = credo.compare(model)
-    assert {row.method for row in table} == {n for n in credo.algorithms() if not algorithms.get(n).compiles}
+    wanted = {n for n, c in algorithms._classes.items() if not c.compiles and not c.hybrid}
+    assert {row.method for row in table} == wanted
     assert table.rows[0].kind == "exact"
     exact = [row for row in table if row.kind == "exact"]
     assert max(row.max_tv for row in exact if row.max_tv is not None) < 1e-12
@@ -189,3 +190,11 @@ def test_value_of_needs_a_method_that_sums():
 
     with pytest.raises(UnsupportedError, match="computes no log Z; use an exact method"):
         value_of(credo.datasets.sprinkler(), {"rain": "yes"}, method=Silent())
+
+
+def test_continuous_models_are_compared_by_their_densities():
+    net = credo.GaussianNet([[2.0, 0.5], [0.5, 1.0]], [1.0, -1.0])
+    table = credo.compare(net, ["gaussian", "gaussian-bp", "gaussian-bp(damping=0.5)", "bp"])
+    assert [row.answered for row in table] == [True, True, True, False]
+    assert max(row.max_tv for row in list(table)[:3]) < 1e-6
+    assert "continuous" in table["bp"].reason

@@ -43,7 +43,7 @@ def slopes_of(run: Run):
         points = jax.tree.map(lambda x: x[0], run.carry.points)
         return slope_at(run.plan, run.settings, data, run.numbers, run.weights, parameters, key, points, 0.0)
 
-    program = Compiled(jax.vmap(one, in_axes=(0, None)), quick=True)
+    program = Compiled(jax.vmap(one, in_axes=(0, None)))
 
     def call(parameters, data=run.data):
         with precision(double=True):
@@ -282,7 +282,7 @@ def test_dirichlet_scores_are_finite_differences():
 
     with precision(double=True):
         parameters = Parameters(np.array(t), (log_alpha[None], logits[None]))
-        totals, slopes = jax.tree.map(np.asarray, Compiled(slope, quick=True)(parameters, run.data, draws))
+        totals, slopes = jax.tree.map(np.asarray, Compiled(slope)(parameters, run.data, draws))
     lam = softmax(t)
     assert lam @ totals == pytest.approx(free_energy(t, log_alpha, logits), abs=1e-10)
     step = 1e-5
@@ -316,7 +316,7 @@ def test_one_sampled_component_gives_the_gradient_on_average(guard: float):
     with precision(double=True):
         keys = np.stack([np.asarray(jax.random.PRNGKey(k)) for k in range(12)])
         alone = jax.tree.map(lambda x: x[0], parameters)
-        drawn, found = Compiled(jax.vmap(one, in_axes=(None, None, 0)), quick=True)(alone, part.data, keys)
+        drawn, found = Compiled(jax.vmap(one, in_axes=(None, None, 0)))(alone, part.data, keys)
     at = [int(np.flatnonzero(np.asarray(drawn) == m)[0]) for m in (0, 1)]  # a step that drew each component
     mean = jax.tree.map(lambda x: odds @ np.asarray(x)[at].reshape(2, -1), found)
     for one_, expected in zip(jax.tree.leaves(mean), jax.tree.leaves((value, slope)), strict=True):
@@ -360,7 +360,7 @@ def test_the_trapezoid_rule_sees_kinks_and_shows_its_error():
 def test_dirichlet_samples_and_particles_have_the_right_moments():
     with precision(double=True):
         alpha = np.array([[[0.3, 2.0, 5.0]]])
-        draw = Compiled(log_dirichlet_samples, quick=True)
+        draw = Compiled(log_dirichlet_samples)
         logs = np.asarray(draw(jax.random.PRNGKey(0), alpha, count=20_000))[0, 0]
         mean = alpha[0, 0] / alpha.sum()
         np.testing.assert_allclose(np.exp(logs).mean(axis=0), mean, atol=0.01)

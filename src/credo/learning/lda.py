@@ -57,12 +57,15 @@ class BetheLDA(Estimator):
     batch_size
         Documents per step of the topics; None for all.
     learning_decay, learning_offset
-        With batches, or sampled expectations, step t of the topics has the rate (offset + t)^-decay.
+        Step t of the topics has the rate (offset + t)^-decay where steps are noisy: with batches, sampled
+        expectations, or several components.
     max_iter, tol
         Passes over the documents (again as many after the split of `mixtures`), and the change of the value per
         word at which they end; 0 for all passes.
     max_doc_iter, doc_tol
         Steps for the beliefs of a document, and the mean change of its concentrations at which they end.
+    restarts
+        Random starts with one component; the one with the highest value is kept.
     seed
         The same seed gives the same answer.
 
@@ -113,6 +116,7 @@ class BetheLDA(Estimator):
         tol: float = 1e-4,
         max_doc_iter: int = 100,
         doc_tol: float = 1e-3,
+        restarts: int = 1,
         seed: int | None = None,
     ) -> None:
         self.n_components = n_components
@@ -131,6 +135,7 @@ class BetheLDA(Estimator):
         self.tol = tol
         self.max_doc_iter = max_doc_iter
         self.doc_tol = doc_tol
+        self.restarts = restarts
         self.seed = seed
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -138,7 +143,7 @@ class BetheLDA(Estimator):
         self._check()
         corpus = _Corpus(X)
         rng = np.random.default_rng(self.seed)
-        shared, values = self._train(corpus, self._start(corpus.vocabulary, rng), rng)
+        shared, values = self._best(corpus, rng)
         if self.mixtures > 1 and self.status_ is not Status.INTERRUPTED:
             shared, more = self._train(corpus, self._split(shared, rng), rng)
             values += more
@@ -200,7 +205,7 @@ class BetheLDA(Estimator):
         return csr_array((best, corpus.words, corpus.start), shape=(len(corpus), corpus.vocabulary))
 
     def _check(self) -> None:
-        for name in ("n_components", "mixtures", "max_iter", "max_doc_iter"):
+        for name in ("n_components", "mixtures", "max_iter", "max_doc_iter", "restarts"):
             check.at_least(name, getattr(self, name), 1)
         check.at_least("samples", self.samples, 2)
         if self.batch_size is not None:
@@ -224,15 +229,31 @@ class BetheLDA(Estimator):
     def _eta(self) -> float:
         return 1.0 / self.n_components if self.topic_word_prior is None else float(self.topic_word_prior)
 
+    @property
+    def _limits(self) -> tuple[int, float]:
+        return int(self.max_doc_iter), float(self.doc_tol)
+
     def _settings(self) -> Any:
         return _training().Settings(
             samples=self.samples,
             closed=self.expectations == "closed",
             joint=self.entropy == "joint",
-            document_steps=self.max_doc_iter,
             weights=self.learn_weights,
             prior=self.learn_prior,
         )
+
+    def _best(self, corpus: _Corpus, rng: np.random.Generator) -> tuple[Any, list[float]]:
+        """The best of several starts with one component."""
+        best: tuple[Any, list[float], Status] | None = None
+        for _ in range(self.restarts):
+            shared, values = self._train(corpus, self._start(corpus.vocabulary, rng), rng)
+            if best is None or (values and values[-1] > best[1][-1]):
+                best = shared, values, self.status_
+            if self.status_ is Status.INTERRUPTED:
+                break
+        assert best is not None
+        self.status_ = self.status_ if self.status_ is Status.INTERRUPTED else best[2]
+        return best[0], best[1]
 
     def _train(self, corpus: _Corpus, shared: Any, rng: np.random.Generator) -> tuple[Any, list[float]]:
         """Passes over the documents until the value stands still."""
@@ -277,11 +298,11 @@ class BetheLDA(Estimator):
             rows = order[first : first + size]
             slopes = None
             for chunk in _chunks(rows):
-                found = training.fit_documents(shared, corpus.documents(chunk), self.doc_tol, settings, rng)
+                found = training.fit_documents(shared, corpus.documents(chunk), self._limits, settings, rng)
                 slopes = found.slopes if slopes is None else _added(slopes, found.slopes)
                 value += float(found.values.sum())
             scaled = type(shared)(*(part * (total / len(rows)) for part in slopes))
-            falls = size < total or self.expectations == "samples"
+            falls = size < total or self.expectations == "samples" or len(shared.logits) > 1
             rate = (self.learning_offset + steps) ** -self.learning_decay if falls else 1.0
             shared, of_topics = training.topic_step(shared, scaled, self._eta, rate, total, settings, rng)
             steps += 1
@@ -310,7 +331,7 @@ class BetheLDA(Estimator):
         theta, values, words = [], [], []
         for chunk in _chunks(np.arange(len(corpus))):
             found = _training().fit_documents(
-                shared, corpus.documents(chunk), self.doc_tol, self._settings(), rng
+                shared, corpus.documents(chunk), self._limits, self._settings(), rng
             )
             theta.append(found.local.theta[: len(chunk)])
             values.append(found.values[: len(chunk)])

@@ -41,7 +41,6 @@ class Settings(NamedTuple):
     samples: int  # points per expectation that has no closed form
     closed: bool  # whether the others are taken in closed form
     joint: bool  # whether the topics have one entropy
-    document_steps: int  # most steps for the beliefs of documents
     weights: bool  # whether the weights of the components change
     prior: bool  # whether gamma changes
 
@@ -99,7 +98,7 @@ def _attached(points: Points | None, topics: Any, closed: bool) -> Points | None
 
 
 def _fit_documents(
-    shared: Global, documents: Documents, drawn: Points | None, key: Any, tol: Any, *, settings: Settings
+    shared: Global, documents: Documents, drawn: Points | None, key: Any, limits: Any, *, settings: Settings
 ) -> tuple[Local, Any, Global]:
     """The beliefs of documents, F_d of each, and the slopes of their sum by what documents share."""
     weights = jax.nn.softmax(shared.logits)
@@ -132,7 +131,7 @@ def _fit_documents(
         return Local(theta, words), k + 1, change.max()
 
     def go_on(carry: Any) -> Any:
-        return (carry[1] < settings.document_steps) & (carry[2] > tol)
+        return (carry[1] < limits[0]) & (carry[2] > limits[1])
 
     even = documents.counts.sum(axis=1)[:, None, None] / len(shared.prior)
     theta = jnp.broadcast_to(shared.prior + even, (len(even), len(share), len(shared.prior)))
@@ -209,13 +208,20 @@ def topic_points(shared: Global, settings: Settings, rng: np.random.Generator) -
 
 
 def fit_documents(
-    shared: Global, documents: Documents, tol: float, settings: Settings, rng: np.random.Generator
+    shared: Global,
+    documents: Documents,
+    limits: tuple[int, float],
+    settings: Settings,
+    rng: np.random.Generator,
 ) -> Trained:
-    """Climb the beliefs of a batch of documents from equally frequent topics; NumPy arrays."""
+    """Climb the beliefs of a batch of documents from equally frequent topics; NumPy arrays.
+
+    `limits` are the most steps, and the mean change of concentrations that ends them.
+    """
     points = topic_points(shared, settings, rng)
     with precision(double=True):
         key = jax.random.PRNGKey(int(rng.integers(2**31)))
-        found = _FIT_DOCUMENTS(shared, documents, points, key, tol, settings=settings)
+        found = _FIT_DOCUMENTS(shared, documents, points, key, limits, settings=settings)
         local, values, slopes = jax.tree.map(np.asarray, found)
     return Trained(local, values, slopes)
 
@@ -236,18 +242,19 @@ def topic_step(
         return jax.tree.map(np.asarray, new), float(value)
 
 
+def _free_energy(
+    shared: Global, local: Local, documents: Documents, points: Points | None, eta: Any, *, closed: bool, joint: bool
+) -> Any:
+    value = document_values(shared, local, documents, points, closed=closed).sum()
+    return value + topic_value(shared, eta, points, closed=closed, joint=joint)
+
+
+_FREE_ENERGY = Compiled(_free_energy)
+
+
 def free_energy(
-    shared: Global,
-    local: Local,
-    documents: Documents,
-    points: Points | None,
-    eta: float,
-    *,
-    closed: bool,
-    joint: bool,
+    shared: Global, local: Local, documents: Documents, points: Points | None, eta: float, *, closed: bool, joint: bool
 ) -> float:
     """F of given beliefs, with given points for what has no closed form; documents are not scaled."""
     with precision(double=True):
-        arrays = jax.tree.map(jnp.asarray, (shared, local, documents, points))
-        value = document_values(*arrays, closed=closed).sum()
-        return float(value + topic_value(arrays[0], eta, arrays[3], closed=closed, joint=joint))
+        return float(_FREE_ENERGY(shared, local, documents, points, eta, closed=closed, joint=joint))

@@ -1,0 +1,184 @@
+"""Domains, factors on continuous variables, and the graph they form."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import credo
+from credo import potentials
+from credo.core.belief import PointMass
+from credo.core.density import DensityFactor, GaussianFactor
+from credo.core.domain import Simplex
+from credo.core.errors import EvidenceError, ModelError, QueryError, UnsupportedError
+from credo.core.hybrid_graph import HybridGraph
+from credo.core.variable import Variable
+from hybrid_zoo import real, switching, truth
+
+X, Y, S = real("x"), real("y"), Variable("s", ["off", "on"])
+THETA = Variable("theta", Simplex(3))
+
+
+class TestDomains:
+    def test_values_are_checked_and_named(self):
+        assert X.value("2.5") == 2.5
+        np.testing.assert_array_equal(THETA.value([0.2, 0.3, 0.5]), [0.2, 0.3, 0.5])
+        for variable, bad in ((X, "wide"), (X, np.inf), (THETA, [0.5, 0.5]), (THETA, [0.9, 0.9, -0.8])):
+            with pytest.raises(EvidenceError, match=f"variable '{variable.name}': expected"):
+                variable.value(bad)
+
+    def test_continuous_variables_have_no_states(self):
+        assert X.size == 0 and not X.is_discrete
+        with pytest.raises(ModelError, match="'x' has no states"):
+            _ = X.states
+        with pytest.raises(ModelError, match="no states"):
+            credo.TableFactor([X], [1.0])
+
+    def test_a_simplex_needs_a_coordinate(self):
+        with pytest.raises(ModelError, match="at least one coordinate"):
+            Simplex(0)
+
+
+class TestGaussianFactors:
+    def test_moments_are_those_of_the_density(self):
+        mean, covariance = np.array([1.0, -2.0]), np.array([[2.0, 0.6], [0.6, 1.0]])
+        factor = GaussianFactor.from_moments([X, Y], mean, covariance)
+        x = np.random.default_rng(0).normal(size=(2, 7))
+        gap = x - mean[:, None]
+        expected = -0.5 * (gap * np.linalg.solve(covariance, gap)).sum(axis=0)
+        expected -= 0.5 * np.linalg.slogdet(2 * np.pi * covariance)[1]
+        np.testing.assert_allclose(factor.log_values(*x), expected, rtol=1e-12)
+
+    def test_conditioning_slices(self):
+        factor = GaussianFactor([X, Y], [[2.0, 0.5], [0.5, 1.0]], [1.0, -1.0], 0.3)
+        sliced = factor.condition({"y": 0.7})
+        assert sliced.names == ("x",)
+        assert sliced.log_value({"x": -0.4}) == pytest.approx(factor.log_value({"x": -0.4, "y": 0.7}))
+        assert factor.condition({"x": 1.0, "y": 2.0}).log_values() == pytest.approx(
+            factor.log_value({"x": 1.0, "y": 2.0})
+        )
+
+    def test_a_linear_conditional_is_a_density_of_the_child(self):
+        factor = GaussianFactor.linear(Y, [X], [2.0], variance=0.5, bias=1.0)
+        grid = np.linspace(-10, 12, 4001)
+        density = np.exp(factor.condition({"x": 0.3}).log_values(grid))
+        assert np.trapezoid(density, grid) == pytest.approx(1)
+        assert np.trapezoid(density * grid, grid) == pytest.approx(2.0 * 0.3 + 1.0)
+
+    @pytest.mark.parametrize(
+        ("make", "words"),
+        [
+            (lambda: GaussianFactor([X, S], np.eye(2)), "'s' is"),
+            (lambda: GaussianFactor([X], [[np.nan]]), "finite"),
+            (lambda: GaussianFactor([X, Y], [[1.0, 0.2], [0.3, 1.0]]), "symmetric"),
+            (lambda: GaussianFactor.from_moments([X], [0.0], [[-1.0]]), "positive definite"),
+            (lambda: GaussianFactor([X], [1.0]), "shape"),
+        ],
+    )
+    def test_bad_ones_are_refused_by_name(self, make, words):
+        with pytest.raises(ModelError, match=words):
+            make()
+
+
+class TestDensityFactors:
+    @pytest.mark.parametrize(
+        ("function", "words"),
+        [
+            (lambda x: np.full(np.shape(x), np.nan), "got nan"),
+            (lambda x: np.full(np.shape(x), np.inf), "got inf"),
+            (lambda x: 0.0, r"shape \(\)"),
+            (lambda x: np.zeros((2, 2)), r"shape \(2, 2\)"),
+        ],
+    )
+    def test_bad_potentials_are_refused_with_the_factor_named(self, function, words):
+        with pytest.raises(ModelError, match=rf"factor over \['x'\].*{words}"):
+            credo.HybridNet([X], [DensityFactor([X], function)])
+
+    def test_what_is_no_function_is_refused(self):
+        with pytest.raises(ModelError, match="expected a function"):
+            DensityFactor([X], 3.0)
+
+    def test_conditioning_on_each_kind_of_variable(self):
+        factor = potentials.emission(X, S, [0.0, 3.0], [1.0, 4.0])
+        full = factor.log_value({"x": 1.5, "s": "on"})
+        for evidence, rest in (({"s": 1}, {"x": 1.5}), ({"x": 1.5}, {"s": "on"})):
+            assert factor.condition(evidence).log_value(rest) == pytest.approx(full)
+        topic = Variable("z", 3)
+        chosen = potentials.categorical(topic, THETA)
+        sliced = chosen.condition({"theta": [0.2, 0.3, 0.5]})
+        np.testing.assert_allclose(np.exp(sliced.log_values(np.arange(3))), [0.2, 0.3, 0.5])
+
+
+class TestGraphs:
+    def test_factors_of_one_function_form_one_group(self):
+        variables = [real(f"x{i}") for i in range(5)]
+        edges = [
+            potentials.laplace(a, b, scale=1.0 + i) for i, (a, b) in enumerate(itertools.pairwise(variables))
+        ]
+        graph = HybridGraph(variables, [*edges, *(potentials.gaussian(v) for v in variables)])
+        assert sorted(len(g.factors) for g in graph.groups) == [4, 5]
+        assert graph.is_tree
+        assert graph.degrees.tolist() == [1, 2, 2, 2, 1]
+        assert not HybridGraph(variables, [*edges, potentials.laplace(variables[0], variables[4])]).is_tree
+
+    def test_a_factor_on_an_undeclared_variable_is_refused(self):
+        with pytest.raises(ModelError, match="'y' is not in the graph"):
+            HybridGraph([X], [potentials.laplace(X, Y)])
+        with pytest.raises(ModelError, match="'x' is not in the graph with the domain"):
+            HybridGraph({"x": 2}, [potentials.gaussian(X)])
+
+    def test_conditioning_keeps_the_score(self):
+        graph = switching().to_factor_graph()
+        full = {"s": "on", "x": 0.4, "t": 2, "y": -0.3}
+        for seen in (["x"], ["s", "y"], ["t"], ["s", "x", "t", "y"]):
+            rest = graph.condition({n: full[n] for n in seen})
+            left = {n: v for n, v in full.items() if n not in seen}
+            assert rest.log_score(left) == pytest.approx(graph.log_score(full))
+
+    def test_soft_and_missing_evidence(self):
+        graph = switching().to_factor_graph()
+        soft = graph.condition({"s": [0.2, 0.9], "x": None, "y": float("nan")})
+        assert list(soft.variables.names) == ["s", "x", "t", "y"]
+        assert soft.n_factors == graph.n_factors + 1
+        with pytest.raises(EvidenceError, match="no variable named 'z'"):
+            graph.condition({"z": 1.0})
+
+    def test_an_assignment_must_be_complete(self):
+        with pytest.raises(ModelError, match="lacks"):
+            switching().to_factor_graph().log_score({"x": 1.0})
+
+
+class TestAnswers:
+    def test_observed_variables_are_part_of_the_answer(self):
+        net = credo.GaussianNet([[2.0, 0.5], [0.5, 1.0]], [1.0, -1.0])
+        found = credo.infer(net, "gaussian", evidence={"x1": 0.7})
+        assert isinstance(found.marginals["x1"], PointMass)
+        assert found.marginals["x1"].mean == 0.7
+        assert found.marginals["x0"].mean == pytest.approx((1.0 - 0.5 * 0.7) / 2.0)
+        with pytest.raises(QueryError, match="no density"):
+            found.marginals["x1"].log_density(0.0)
+
+    def test_the_default_method_says_what_it_chose(self):
+        net = credo.GaussianNet([[2.0, 0.5], [0.5, 1.0]])
+        assert credo.infer(net).notes[0].startswith("chosen: gaussian")
+        drawn = credo.sample(net, 5, seed=0)
+        assert drawn.column("x0").shape == (5,)
+        assert list(drawn.to_pandas().columns) == ["x0", "x1"]
+        assert set(drawn[0]) == {"x0", "x1"}
+
+    def test_discrete_methods_and_options_are_refused_in_a_sentence(self):
+        net = credo.GaussianNet([[1.0]])
+        with pytest.raises(UnsupportedError, match="discrete variables"):
+            credo.infer(net, "junction-tree")
+        with pytest.raises(QueryError, match="temperatures"):
+            credo.infer(net, "gaussian", temperatures={"x0": 0.5})
+        with pytest.raises(ModelError, match="no integral"):
+            credo.GaussianNet([[1.0, 2.0], [2.0, 1.0]])
+
+    def test_the_oracle_of_these_tests_integrates(self):
+        net = credo.GaussianNet([[2.0, 0.5], [0.5, 1.0]], [1.0, -1.0])
+        found = truth(net)
+        assert found.log_z == pytest.approx(net.log_z, abs=1e-9)
+        assert found.marginals["x0"] == pytest.approx([net.mean[0], net.covariance[0, 0]], abs=1e-9)
