@@ -79,7 +79,7 @@ def _shown(record: dict[str, Any] | None, form: str) -> str:
 
 
 def _label(settings: Any) -> str:
-    named = [str(v) if k == "graph" else f"{k} = {v:g}" for k, v in settings.items()]
+    named = [v if isinstance(v, str) else f"{k} = {v:g}" for k, v in settings.items()]
     return ", ".join(named)
 
 

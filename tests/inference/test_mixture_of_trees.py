@@ -1,4 +1,4 @@
-"""Mixtures of discrete and of Gaussian trees: moments, corrected gradients, Frank-Wolfe, exactness on trees."""
+"""Mixtures of discrete and Gaussian trees: moments, corrected gradients, Frank-Wolfe, exactness on trees."""
 
 from __future__ import annotations
 
@@ -297,7 +297,7 @@ def test_scores_need_the_outer_product_and_twice_the_pairs():
 def gaussian_problem():
     """A Gaussian loop with two trees, and parameters that are no optimum."""
     from credo.core.hybrid_graph import HybridGraph
-    from credo.inference.variational import gaussian_tree_ascent as program
+    from credo.inference.variational import gaussian_tree_value as program
 
     graph = HybridGraph.of(gaussian_loop(4, strength=0.4).to_factor_graph())
     ends = np.array([[0, 1], [0, 3], [1, 2], [2, 3]])

@@ -112,8 +112,12 @@ def hamming(found: Assignment, truth: Assignment) -> int:
 
 def _aligned(p: Beliefs, q: Beliefs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Flat probabilities of both in the order of `p`, and where each variable begins."""
-    same = isinstance(p, Marginals) and isinstance(q, Marginals) and p._variables is q._variables
-    if same and not p.densities:
+    if (
+        isinstance(p, Marginals)
+        and isinstance(q, Marginals)
+        and p._variables is q._variables
+        and not p.densities
+    ):
         return p.flat, q.flat, p._variables.state_start  # no Python loop over a million variables
     if len(p) != len(q) or any(name not in q for name in p):
         odd = sorted(set(p) ^ set(q))[:5]

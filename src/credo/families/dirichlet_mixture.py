@@ -2,12 +2,13 @@ r"""The highest point of a mixture of Dirichlet densities.
 
     b(x) = sum_m w_m Dir(x | alpha^m),      d log b / d x_i = sum_m r_m(x) (alpha_i^m - 1) / x_i,
 
-with responsibilities r_m(x) = w_m Dir(x | alpha^m) / b(x). On the simplex a stationary point has x_i proportional
-to sum_m r_m(x) (alpha_i^m - 1); taking that as the next point never lowers b (it is a step of EM), and stays on the
-simplex. The climb starts from the mode of every component; the highest end is kept.
+with responsibilities r_m(x) = w_m Dir(x | alpha^m) / b(x). On the simplex a stationary point has x_i
+proportional to sum_m r_m(x) (alpha_i^m - 1); taking that as the next point never lowers b (it is a step of
+EM), and stays on the simplex. The climb starts from the mode of every component; the highest end is kept.
 
-A component with a concentration below 1 has no highest point: its density is not bounded. In the basis of logits
-(`basis="softmax"`, where the density carries the factor prod x_i) every mixture has one, and alpha replaces alpha - 1.
+A component with a concentration below 1 has no highest point: its density is not bounded. In the basis of
+logits (`basis="softmax"`, where the density carries the factor prod x_i) every mixture has one, and alpha
+replaces alpha - 1.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def mixture_mode(
     power = alpha - 1.0 if basis == "simplex" else alpha
     if (power < 0).any():
         raise QueryError(
-            f"mixture_mode: a concentration is {alpha.min():.4g}, below 1, so the density on the simplex has no "
+            f"mixture_mode: a concentration is {alpha.min():.4g}, below 1: the density on the simplex has no "
             "highest point; use basis='softmax'"
         )
     log_norm = np.log(w) + gammaln(alpha.sum(axis=1)) - gammaln(alpha).sum(axis=1)

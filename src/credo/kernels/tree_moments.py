@@ -1,8 +1,9 @@
 """Moments of a rooted forest of discrete variables, and slopes of functions of them.
 
-A forest is given by its variables outwards from the roots (`outward`, roots left out), the variable above each
-(`up`, -1 for roots) and the table that links the two (`link`). Tables lie flat, from `first[a]`, with the states
-of variable `low[a]` on the slow axis. `belief` holds p_i, `joint` holds p_ij of the linking tables.
+A forest is given by its variables outwards from the roots (`outward`, roots left out), the variable above
+each (`up`, -1 for roots) and the table that links the two (`link`). Tables lie flat, from `first[a]`, with
+the states of variable `low[a]` on the slow axis. `belief` holds p_i, `joint` holds p_ij of the linking
+tables.
 
 For two variables that no table links, the joint is that of the path k = v_0, v_1, ..., v_L = l between them,
 
@@ -129,7 +130,8 @@ def far_slopes(
 
 @jit
 def covariances(
-    outward, up, link, low, sizes, state_start, first, belief, joint, node_slope, table_slope, node_out, table_out
+    outward, up, link, low, sizes, state_start, first, belief, joint, node_slope, table_slope, node_out,
+    table_out
 ):  # fmt: skip
     """Derivatives by log weights of a function with these slopes by the moments of the forest.
 

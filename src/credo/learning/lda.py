@@ -3,12 +3,12 @@ r"""Latent Dirichlet allocation by Bethe variational inference, in the manner of
     topics beta_k ~ Dir(eta),   theta_d ~ Dir(gamma),   z ~ theta_d,   w ~ beta_z
 
 The beliefs are a mixture of products (`lda_objective.py`) that maximises minus the Bethe free energy, by
-preconditioned steps over all documents or over batches of them (`lda_training.py`); gamma is learned. With one
-component (`mixtures=1`) this is variational Bayes, and its value a lower bound on the evidence; with more, training
-goes on from that component, split by noise, and values are estimates that may exceed the evidence.
+preconditioned steps over all documents or over batches of them (`lda_training.py`); gamma is learned. With
+one component (`mixtures=1`) this is variational Bayes, and its value is a lower bound on the evidence; with
+more, training goes on from that component, split by noise, and values are estimates that may exceed it.
 
-`entropy="per-topic"` adds the entropies of the topics one by one while the terms of words use their joint belief, as
-the source prints it; `"joint"` uses the joint entropy in both places. For one component they agree.
+`entropy="per-topic"` adds the entropies of the topics one by one while the terms of words use their joint
+belief, as the source prints it; `"joint"` uses the joint entropy in both places. One component: they agree.
 
 Source: Guo 2020, chapter 7 and appendices A, B; Blei, Ng and Jordan 2003; Hoffman, Blei and Bach 2010.
 """
@@ -60,8 +60,8 @@ class BetheLDA(Estimator):
         Step t of the topics has the rate (offset + t)^-decay where steps are noisy: with batches, sampled
         expectations, or several components.
     max_iter, tol
-        Passes over the documents (again as many after the split of `mixtures`), and the change of the value per
-        word at which they end; 0 for all passes.
+        Passes over the documents (again as many after the split of `mixtures`), and the change of the value
+        per word at which they end; 0 for all passes.
     max_doc_iter, doc_tol
         Steps for the beliefs of a document, and the mean change of its concentrations at which they end.
     restarts
@@ -96,8 +96,9 @@ class BetheLDA(Estimator):
     """
 
     _kind = "transformer"
+    status_: Status
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, the options of one model
         self,
         n_components: int = 10,
         *,
@@ -150,7 +151,7 @@ class BetheLDA(Estimator):
         self._keep(shared, values)
         if self.status_ is Status.OUT_OF_ITERATIONS and self.tol > 0:
             warnings.warn(
-                f"BetheLDA: {self.max_iter} passes were not enough for tol={self.tol:g}; raise max_iter, or set "
+                f"BetheLDA: {self.max_iter} passes were too few for tol={self.tol:g}; raise max_iter, or set "
                 "tol=0 to ask for just these passes",
                 ConvergenceWarning,
                 stacklevel=2,
@@ -296,7 +297,7 @@ class BetheLDA(Estimator):
         value = 0.0
         for first in range(0, total, size):
             rows = order[first : first + size]
-            slopes = None
+            slopes: Any = None
             for chunk in _chunks(rows):
                 found = training.fit_documents(shared, corpus.documents(chunk), self._limits, settings, rng)
                 slopes = found.slopes if slopes is None else _added(slopes, found.slopes)

@@ -4,29 +4,30 @@ Model: topics beta_k ~ Dir(eta) over V words; per document theta_d ~ Dir(gamma),
 w ~ beta_z. Beliefs: M components with shared weights lambda, each the product of Dirichlets of all beta_k and
 theta_d (concentrations alpha) and of categoricals pi_w(z) that all tokens of one word in a document share:
 
-    b_beta = sum_m lambda_m prod_k Dir(beta_k | alpha_k^m),      b_w(z, theta) = sum_m lambda_m pi_w^m(z) Dir(theta | alpha^m), ...
+    b_beta        = sum_m lambda_m prod_k Dir(beta_k | alpha_k^m)
+    b_w(z, theta) = sum_m lambda_m pi_w^m(z) Dir(theta | alpha^m),      and so on
 
-With responsibilities r_m(x) = lambda_m Dir(x | alpha^m) / b(x) and rho_w(z, x) = log sum_m r_m(x) pi_w^m(z), the
-Bethe value is, with counts c_w of the words of a document,
+With responsibilities r_m(x) = lambda_m Dir(x | alpha^m) / b(x) and rho_w(z, x) = log sum_m r_m(x) pi_w^m(z),
+the Bethe value is, with counts c_w of the words of a document,
 
     F   = F_topics + sum_d F_d
     F_d = E[log p(theta | gamma)] + H(b_theta) + sum_w c_w { E[log theta_z] + E[log beta_zw] - H(b_w) }
           - sum_w c_w { E[rho_w(z, theta)] + E[rho_w(z, beta)] }
     F_topics = sum_k E[log p(beta_k | eta)] + sum_k H(b_beta_k)
 
-which is (7.6) of the source with the large logarithms of Dirichlet densities cancelled. `joint` replaces the last
-sum by H(b_beta), so that all terms treat the topics as one variable. E[rho] under one component is -H(pi_w): with
-M = 1 F is the evidence lower bound of mean field.
+which is (7.6) of the source with the large logarithms of Dirichlet densities cancelled. `joint` replaces the
+last sum by H(b_beta), so that all terms treat the topics as one variable. E[rho] under one component is
+-H(pi_w): with M = 1 F is the evidence lower bound of mean field.
 
 Entropies are split so that only what mixes has to be estimated: under component m
 
     -log b(x) = -log Dir(x | alpha^m) - log lambda_m + log r_m(x),
 
-where the first part has a closed form. What is left is averaged over points x with weights: samples, or the nodes
-of a quadrature. Slopes follow (A.1): values are held fixed and the measure is differentiated, through
+where the first part has a closed form. What is left is averaged over points x with weights: samples, or the
+nodes of a quadrature. Slopes follow (A.1): values are held fixed and the measure is differentiated, through
 lambda, pi and the log Dirichlet density at the points. What has a closed form may be averaged over points too
-(`closed=False`); then their place is differentiated, where it depends on the concentrations, because the score of
-thousands of words is all noise.
+(`closed=False`); then the points themselves are differentiated, where they depend on the concentrations,
+because the score of thousands of words is all noise.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.special import digamma, gammaln
 
 __all__ = ["Documents", "Global", "Local", "Points", "document_values", "log_density", "topic_value"]
@@ -90,10 +92,13 @@ def _entropy(a: Any) -> Any:
 
 
 _hold = jax.lax.stop_gradient
+TINY = 1e-300  # probabilities below this count as this
 
 
 def _average(weights: Any, values: Any, log_density: Any) -> Any:
-    """Mean of values (..., S, *rest) over points, with the slope of the measure: sum w (f - mean) d log density.
+    """Mean of values (..., S, *rest) over points, with the slope of the measure.
+
+    That slope is the sum of w (f - mean) d log density.
 
     `weights` and `log_density` are (..., S); values may have derivatives of their own.
     """
@@ -132,7 +137,7 @@ def _mixing(logits: Any, terms: Any) -> _Mixing:
 
 
 def _pair_logs(mixing: _Mixing, words: Any) -> Any:
-    """rho = log sum_m r_m(x) pi^m(z), (B, M, S, U, K), held fixed."""
+    """The numbers rho = log sum_m r_m(x) pi^m(z), (B, M, S, U, K), held fixed."""
     share = jnp.exp(mixing.log_share)
     if share.ndim == 3:  # of topics, which all documents share
         return _hold(_safe_log(jnp.einsum("msl,bluk->bmsuk", share, words)))
@@ -225,4 +230,4 @@ def topic_value(shared: Global, eta: Any, points: Points | None, *, closed: bool
 
 
 def _safe_log(x: Any) -> Any:
-    return jnp.log(jnp.maximum(x, jnp.finfo(x.dtype).tiny))
+    return jnp.log(jnp.maximum(x, np.finfo(x.dtype).tiny))

@@ -3,13 +3,13 @@ r"""How the Bethe value of latent Dirichlet allocation is climbed: preconditione
 The slopes of `lda_objective.py` are turned into steps that do not depend on how parameters are scaled:
 
     pi     log pi_w^m  +=  step (dF / d pi_w^m) / (c_w lambda_m), then normalised
-    alpha  alpha^m     +=  step I(alpha^m)^-1 (dF / d alpha^m) / lambda_m,       I the Fisher information of Dir(alpha^m)
-    gamma  gamma       +=  step I(gamma)^-1 (dF / d gamma) / D                   (Newton's step)
+    alpha  alpha^m     +=  step I(alpha^m)^-1 (dF / d alpha^m) / lambda_m,       I the Fisher information of
+    Dir(alpha^m) gamma  gamma       +=  step I(gamma)^-1 (dF / d gamma) / D                   (Newton's step)
     lambda log lambda_m += step (dF / d lambda_m) / (D + number of topic entropies), then normalised
 
 With one component and step 1 the first two are the updates of mean field, and the step of the topics with a
-falling rate is stochastic variational inference. A step shrinks a concentration to a tenth at most, so that it
-stays positive. Documents of a batch stand for all: their terms are scaled by D / batch.
+falling rate is stochastic variational inference. A step shrinks a concentration to a tenth at most, so that
+it stays positive. Documents of a batch stand for all: their terms are scaled by D / batch.
 
 The beliefs of documents (theta and pi) are climbed to the top for every batch before the topics take a step.
 """
@@ -46,7 +46,7 @@ class Settings(NamedTuple):
 
 
 def natural(a: Any, slope: Any) -> Any:
-    """I(a)^-1 slope, for the Fisher information diag(psi'(a)) - psi'(sum a) of Dirichlets on the last axis."""
+    """I(a)^-1 slope, with the Fisher information diag(psi'(a)) - psi'(sum a) of Dirichlets (last axis)."""
     each, whole = polygamma(1, a), polygamma(1, a.sum(axis=-1, keepdims=True))
     scaled = slope / each
     left = 1.0 - whole * (1.0 / each).sum(axis=-1, keepdims=True)
@@ -70,8 +70,9 @@ def _first_local(shared: Global, documents: Documents, theta: Any) -> Local:
 def _theta_points(key: Any, theta: Any, count: int) -> tuple[Any, Any]:
     """Points (B, M, S, K) of log theta with weights (B, M, S), a smooth function of the concentrations.
 
-    Gammas as Marsaglia and Tsang propose them, d (1 + z / sqrt(9 d))^3 with d = a + 2/3 for Gamma(a + 1); what they
-    would reject gets a small weight instead. Times a uniform variable to the power 1 / a this is Gamma(a).
+    Gammas as Marsaglia and Tsang propose them, d (1 + z / sqrt(9 d))^3 with d = a + 2/3 for Gamma(a + 1);
+    what they would reject gets a small weight instead. Times a uniform variable to the power 1 / a this is
+    Gamma(a).
     """
     one, other = jax.random.split(key)
     a = jnp.broadcast_to(theta[:, :, None, :], (*theta.shape[:2], count, theta.shape[2]))
@@ -86,7 +87,7 @@ def _theta_points(key: Any, theta: Any, count: int) -> tuple[Any, Any]:
 
 
 def _attached(points: Points | None, topics: Any, closed: bool) -> Points | None:
-    """Samples of topics that move with their concentrations, by the implicit derivative of Gamma variables."""
+    """Samples of topics that move with their concentrations: implicit derivatives of Gamma variables."""
     if points is None or closed:
         return points
     a, log_g, shrink = topics[:, None], points.log_topics[0], points.log_topics[1]
@@ -102,14 +103,14 @@ def _fit_documents(
 ) -> tuple[Local, Any, Global]:
     """The beliefs of documents, F_d of each, and the slopes of their sum by what documents share."""
     weights = jax.nn.softmax(shared.logits)
-    share = jnp.maximum(weights, jnp.finfo(weights.dtype).tiny)
+    share = jnp.maximum(weights, np.finfo(weights.dtype).tiny)
     single = len(shared.logits) == 1
     scale = jnp.maximum(documents.counts, 1e-9)[:, None, :, None] * share[:, None, None]
 
     def total(shared: Global, local: Local, k: Any) -> Any:
         points = _attached(drawn, shared.topics, settings.closed)
         if points is not None:
-            # The same noise in every step lets the beliefs settle; where all is sampled, steps shrink instead.
+            # The same noise in every step lets the beliefs settle; where all is sampled, steps shrink.
             own = key if settings.closed else jax.random.fold_in(key, k)
             log_theta, weight = _theta_points(own, local.theta, settings.samples)
             points = points._replace(log_theta=log_theta, theta_weights=weight)
@@ -123,7 +124,7 @@ def _fit_documents(
         local, k, _ = carry
         size = (1.0 if single else _DAMPED) if settings.closed else (1.0 + k) ** -_FALL
         slope = slopes(local, k)
-        log_words = jnp.log(jnp.maximum(local.words, jnp.finfo(slope.words.dtype).tiny))
+        log_words = jnp.log(jnp.maximum(local.words, np.finfo(slope.words.dtype).tiny))
         words = jax.nn.softmax(log_words + size * slope.words / scale, axis=-1)
         by_theta = slopes(Local(local.theta, words), k).theta if drawn is None else slope.theta
         theta = _moved(local.theta, size * natural(local.theta, by_theta) / share[:, None])
@@ -154,7 +155,7 @@ def _topic_step(
     value, own = jax.value_and_grad(topics)(shared)
     slope = jax.tree.map(jnp.add, own, by_documents)
     weights = jax.nn.softmax(shared.logits)
-    share = jnp.maximum(weights, jnp.finfo(weights.dtype).tiny)
+    share = jnp.maximum(weights, np.finfo(weights.dtype).tiny)
     new = _moved(shared.topics, step * natural(shared.topics, slope.topics) / share[:, None, None])
     prior, logits = shared.prior, shared.logits
     if settings.prior:
@@ -182,9 +183,10 @@ class Trained:
 def log_gammas(
     concentration: np.ndarray, count: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Logs of Gamma(a + 1) variables and exponential ones, (count, *shape); log g - e / a is that of Gamma(a).
+    """Logs of Gamma(a + 1) variables g and exponential ones e, (count, *shape).
 
-    A Gamma(a) variable is a Gamma(a + 1) variable times a uniform one to the power 1 / a: nothing underflows.
+    The logarithm of a Gamma(a) variable is log g - e / a, because such a variable is a Gamma(a + 1) one
+    times a uniform one to the power 1 / a: nothing underflows.
     """
     shape = (count, *concentration.shape)
     return np.log(rng.standard_gamma(concentration + 1.0, shape)), rng.exponential(size=shape)
@@ -243,7 +245,14 @@ def topic_step(
 
 
 def _free_energy(
-    shared: Global, local: Local, documents: Documents, points: Points | None, eta: Any, *, closed: bool, joint: bool
+    shared: Global,
+    local: Local,
+    documents: Documents,
+    points: Points | None,
+    eta: Any,
+    *,
+    closed: bool,
+    joint: bool,
 ) -> Any:
     value = document_values(shared, local, documents, points, closed=closed).sum()
     return value + topic_value(shared, eta, points, closed=closed, joint=joint)
@@ -253,7 +262,14 @@ _FREE_ENERGY = Compiled(_free_energy)
 
 
 def free_energy(
-    shared: Global, local: Local, documents: Documents, points: Points | None, eta: float, *, closed: bool, joint: bool
+    shared: Global,
+    local: Local,
+    documents: Documents,
+    points: Points | None,
+    eta: float,
+    *,
+    closed: bool,
+    joint: bool,
 ) -> float:
     """F of given beliefs, with given points for what has no closed form; documents are not scaled."""
     with precision(double=True):

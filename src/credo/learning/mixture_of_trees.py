@@ -3,13 +3,14 @@ r"""Mixtures of trees from data by expectation maximisation.
     E   r_m(x) = lambda_m T_m(x) / sum_k lambda_k T_k(x)               responsibilities of every row
     M   lambda_m = mean of r_m over the rows;  T_m = Chow-Liu tree of the rows weighted by r_m
 
-The M-step is exact: the Chow-Liu tree is the most likely of all trees for its weighted rows, structure included.
-With `smoothing` s each tree sees s more rows, spread evenly over all joint states, and what never falls is
+The M-step is exact: the Chow-Liu tree is the most likely of all trees for its weighted rows, structure
+included. With `smoothing` s each tree sees s more rows, spread evenly over all joint states, and what never
+falls is
 
     sum over rows of log p(x)  +  s sum_m  mean over all joint states of log T_m(x).
 
-A stationary point depends on the start; use `restarts`. Cost of an iteration: one count of all pairs of variables
-per component, O(components rows n^2).
+A stationary point depends on the start; use `restarts`. Cost of an iteration: one count of all pairs of
+variables per component, O(components rows n^2).
 
 Source: Meila and Jordan 2000.
 """

@@ -2,11 +2,13 @@ r"""Discrete data on a tree whose pair probabilities are random: everything but 
 
     P(x, theta) = prod_d prod_{(i,j) in E} Dir(theta_ij | alpha) theta_ij(x_i^d, x_j^d)
 
-theta_ij is a point on the simplex of all joint states of two neighbours, so a factor joins three variables, two of
-them discrete. As printed in the source every datum d has a theta of its own; `shared=True` gives all data one
-theta per edge. Summed over the data the weights do not add up to 1, because each edge is weighed by itself.
+theta_ij is a point on the simplex of all joint states of two neighbours, so a factor joins three variables,
+two of them discrete. As printed in the source every datum d has a theta of its own; `shared=True` gives all
+data one theta per edge. Summed over the data the weights do not add up to 1, because each edge is weighed by
+itself.
 
-For complete data the evidence has a closed form. With alpha_0 the sum of alpha and N_ij the counts of joint states,
+For complete data the evidence has a closed form. With alpha_0 the sum of alpha and N_ij the counts of joint
+states,
 
     own theta      prod_d prod_ij alpha(x_i^d, x_j^d) / alpha_0
     shared theta   prod_ij B(alpha + N_ij) / B(alpha)                        (Dirichlet-multinomial)
@@ -176,7 +178,8 @@ class BayesianTree:
 
     def __repr__(self) -> str:
         kind = "shared theta" if self.shared else "own theta"
-        return f"BayesianTree({len(self.variables)} variables, {len(self.edges)} edges, {self.rows} rows, {kind})"
+        counts = f"{len(self.variables)} variables, {len(self.edges)} edges, {self.rows} rows"
+        return f"BayesianTree({counts}, {kind})"
 
 
 def _log_joint_state(x: Any, y: Any, theta: Any, size: Any) -> Any:

@@ -106,7 +106,7 @@ class MixtureOfTrees:
         return np.asarray(np.logaddexp.reduce(self._log_terms(states), axis=0))
 
     def responsibilities(self, states: Samples | np.ndarray) -> np.ndarray:
-        """Probability of each tree given each row, (rows, components); the weights where a row is impossible."""
+        """Probability of each tree given each row, (rows, components); the weights for an impossible row."""
         terms = self._log_terms(states)
         top = terms.max(axis=0)
         possible = top > -np.inf

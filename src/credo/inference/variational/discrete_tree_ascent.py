@@ -1,11 +1,13 @@
 """Two ways to maximise the Bethe value of a mixture of discrete trees.
 
 ascend       quasi-Newton ascent (L-BFGS) on log weights theta of the trees and logits of the mixture weights
-frank_wolfe  mu <- (1 - gamma) mu + gamma mu', gamma = 2 / (t + 2) from t = 1, where mu' is the joint state that
-             max-product finds under the slopes; the mixture weights take a multiplicative step of the same size
+frank_wolfe  mu <- (1 - gamma) mu + gamma mu', gamma = 2 / (t + 2) from t = 1, where mu' is the joint state
+that
+             max-product finds under the slopes; the mixture weights take a multiplicative step of the same
+             size
 
-The gap sum_m lambda_m <slopes_m, mu'_m - mu_m> of Frank-Wolfe is zero at a stationary point; on a model without
-cycles the value is concave, so that value + gap is an upper bound on log Z.
+The gap sum_m lambda_m <slopes_m, mu'_m - mu_m> of Frank-Wolfe is zero at a stationary point; on a model
+without cycles the value is concave, so that value + gap is an upper bound on log Z.
 """
 
 from __future__ import annotations
@@ -40,9 +42,9 @@ class Start:
 class Climb:
     """Where a climb ended."""
 
-    mixture: TreeMixture
+    mixture: TreeMixture  # the last one
     value: float  # minus the Bethe free energy
-    status: Status
+    status: Status  # why it ended
     values: np.ndarray  # after each step
     changes: np.ndarray  # largest slope (L-BFGS), or gap (Frank-Wolfe), after each step
     gap: float | None = None  # of Frank-Wolfe

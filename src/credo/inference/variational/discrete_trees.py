@@ -1,7 +1,8 @@
 r"""Mixtures of discrete trees as beliefs: moments, the Bethe free energy and its exact gradient.
 
-Component m is a tree in exponential form, T_m(x) = exp( sum_i theta_i(x_i) + sum_{ij in E_m} theta_ij ) / Z_m,
-and beliefs are the marginals of sum_m lambda_m T_m. The value to be maximised is minus the Bethe free energy,
+Component m is a tree in exponential form, T_m(x) = exp( sum_i theta_i(x_i) + sum_{ij in E_m} theta_ij ) /
+Z_m, and beliefs are the marginals of sum_m lambda_m T_m. The value to be maximised is minus the Bethe free
+energy,
 
     F(b) = sum_i <b_i, log phi_i - (1 - N_i) log b_i> + sum_{ij in E} <b_ij, log psi_ij - log b_ij>,
 
@@ -11,8 +12,8 @@ G(x) = sum_i [log phi_i - (1 - N_i)(log b_i + 1)](x_i) + sum_ij [log psi_ij - (l
     dF / d theta_ij^m(x_i, x_j) = lambda_m p_ij^m(x_i, x_j) { E_m[G | x_i, x_j] - E_m[G] },
     dF / d lambda_m             = E_m[G].
 
-Frank-Wolfe works with the moments instead: its linear problem has the slopes by p_i^m, p_ij^m as log-potentials
-of the tree, so it is a MAP problem, solved by max-product.
+Frank-Wolfe works with the moments instead: its linear problem has the slopes by p_i^m, p_ij^m as
+log-potentials of the tree, so it is a MAP problem, solved by max-product.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.factor_graph import FactorGraph
-from ...core.variable import Variables
 from ...core.wiring import starts_of
 from ...kernels import tree_moments as kernel
 from ...structures.conversions import one_factor_per_edge, without_constants
@@ -69,9 +69,9 @@ class PairModel:
         self.first = starts_of(merged.table_size)
         self.edge_logs = merged.log_tables
         self.node_logs = np.zeros(self.variables.state_start[-1])
-        for a in np.flatnonzero(arity == 1):
+        for a in np.flatnonzero(arity == 1).tolist():
             self.node_logs[self._states(int(small.scope_of(a)[0]))] += small.log_table(a)
-        self.constant = float(sum(small.log_table(a) for a in np.flatnonzero(arity == 0)))
+        self.constant = float(sum(float(small.log_table(a)) for a in np.flatnonzero(arity == 0).tolist()))
         self.degrees = np.bincount(self.ends.ravel(), minlength=len(self.variables))
         self.links = merged
         self.passes = ForestPasses(merged)
@@ -312,7 +312,7 @@ class TreeMixture:
         return Moments(np.asarray(nodes), np.asarray(edges))
 
     def log_probability(self, states: np.ndarray) -> np.ndarray:
-        """Log probability of rows of state indices over all variables of the model that have several states."""
+        """Log probability of rows of state indices over the variables that have several states."""
         terms = [
             _tree_log_probability(tree, part, states) + np.log(w)
             for tree, part, w in zip(self.trees, self.parts, self.weights, strict=True)
@@ -321,7 +321,7 @@ class TreeMixture:
         return np.asarray(np.logaddexp.reduce(terms, axis=0))
 
     def sample(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Joint states (count, variables with several states): a component first, then outwards from its roots."""
+        """Joint states (count, variables with several states): a component, then outwards from its roots."""
         variables = self.trees[0].model.variables
         start, sizes = variables.state_start, variables.sizes
         rows = np.zeros((count, len(variables)), dtype=np.int64)

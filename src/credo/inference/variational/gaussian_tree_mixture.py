@@ -4,10 +4,11 @@ A tree is rooted; every other variable c has the linear-Gaussian conditional
 
     x_c | x_p  ~  N( mu_c + w_c (x_p - mu_p), s_c^2 ),         p the variable above c,
 
-so with leaves before roots the precision is L L', where column c of L has 1 / s_c on the diagonal and -w_c / s_c in
-the row of p, and nothing else: eliminating leaves first fills nothing in. Any values of mu, w and log s are
-allowed; the precision is positive definite and has a zero wherever the tree has no edge. The derivatives of the
-log density of one component by its mean and by an entry of its precision Delta (Sigma = Delta^-1) are
+so with leaves before roots the precision is L L', where column c of L has 1 / s_c on the diagonal and -w_c /
+s_c in the row of p, and nothing else: eliminating leaves first fills nothing in. Any values of mu, w and log
+s are allowed; the precision is positive definite and has a zero wherever the tree has no edge. The
+derivatives of the log density of one component by its mean and by an entry of its precision Delta (Sigma =
+Delta^-1) are
 
     Delta (x - mu),      (Sigma - (x - mu)(x - mu)')_ij / 2   on the diagonal, twice that for a pair i, j.
 
@@ -61,7 +62,7 @@ class GaussianTree:
         return cls(up, order, mean, slope, sd)
 
     def cholesky(self) -> Any:
-        """The factor L as a sparse matrix, rows and columns from the leaves to the roots (`order` backwards)."""
+        """The factor L as a sparse matrix, rows and columns from leaves to roots (`order` backwards)."""
         from scipy.sparse import csc_array
 
         n = len(self.up)

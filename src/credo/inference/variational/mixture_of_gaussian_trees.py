@@ -1,18 +1,19 @@
-r"""Beliefs that are the marginals of a mixture of Gaussian trees, for models of real variables with pair factors.
+r"""Beliefs that are the marginals of a mixture of Gaussian trees, for real variables in pairs.
 
     b(x) = sum_m lambda_m N(x; mu^m, Delta_m^-1),      Delta_m zero outside the edges of tree m,
 
 each tree a spanning tree of the model's graph with a sparse Cholesky factor (`gaussian_tree_mixture.py`). The
-beliefs maximise minus the Bethe free energy (`gaussian_tree_ascent.py`); potentials may be any functions, and no
-derivative of them is taken.
+beliefs maximise minus the Bethe free energy (`gaussian_tree_ascent.py`); potentials may be any functions,
+and no derivative of them is taken.
 
 Guarantees. One component on a Gaussian tree recovers means, variances and log Z. With one component, or on a
-model without cycles, the value is below log Z up to the error of the quadrature: it is reported as a lower bound
-only if quadrature with more nodes gives the same. Otherwise it is an estimate.
+model without cycles, the value is below log Z up to the error of the quadrature: it is reported as a lower
+bound only if quadrature with more nodes gives the same. Otherwise it is an estimate.
 
 Cost of a step with M components, E pairs and K nodes: E K^2 M^2 and, for the covariances, n^3 M.
 
-Source: Guo 2020, chapter 6, with the gradient (6.16) corrected (outer product, twice for pairs, responsibilities).
+Source: Guo 2020, chapter 6, with the gradient (6.16) corrected (outer product, twice for pairs,
+responsibilities).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from .descent import check_restarts
 from .discrete_trees import PairModel, Tree
 from .gaussian_tree_mixture import GaussianTree, GaussianTreeMixture
 
-__all__ = ["MixtureOfGaussianTrees"]
+__all__ = ["GaussianTreeBeliefs"]
 
 _LARGEST = 2000  # variables: covariances are dense
 _ENDLESS = 25.0  # log of the ratio of standard deviations at which the density has no end
@@ -46,7 +47,7 @@ _PROBES = np.array([-1.5, -0.5, 0.5, 1.5])  # in units of `spread`, where the st
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class MixtureOfGaussianTrees(Algorithm):
+class GaussianTreeBeliefs(Algorithm):
     """Marginals of a mixture of Gaussian trees that maximise the Bethe value; real variables.
 
     Examples
@@ -60,6 +61,7 @@ class MixtureOfGaussianTrees(Algorithm):
 
     name: ClassVar[str] = "mixture-of-gaussian-trees"
     hybrid: ClassVar[bool] = True
+    compiles: ClassVar[bool] = True
     components: int = 2  # trees in the mixture
     trees: Literal["random", "maximum", "covering"] = "random"  # uniform, strongest pairs, all pairs in turn
     start: Literal["potentials", "normal"] = "potentials"  # the Gaussian factors on each tree, or independent
@@ -269,6 +271,7 @@ def _refuse_endless(names: tuple[str, ...], p: Any, spread: float) -> None:
     wide = p.log_sds.max(axis=0) - np.log(spread)
     if wide.max() > _ENDLESS:
         raise UnsupportedError(
-            f"mixture-of-gaussian-trees cannot treat this problem: the belief of '{names[int(wide.argmax())]}' "
-            "widens without end, as if the product of its factors had no integral; add a factor that bounds it"
+            "mixture-of-gaussian-trees cannot treat this problem: the belief of "
+            f"'{names[int(wide.argmax())]}' widens without end, as if the product of its factors had no "
+            "integral; add a factor that bounds it"
         )

@@ -2,18 +2,20 @@ r"""Beliefs that are the marginals of a mixture of trees, for models of discrete
 
     b(x) = sum_m lambda_m T_m(x),      b_i = sum_m lambda_m p_i^m,      b_ij = sum_m lambda_m p_ij^m,
 
-each T_m a spanning tree of the model's graph with its own structure and parameters. The beliefs maximise minus
-the Bethe free energy (`discrete_trees.py`). They always have a joint distribution, which belief propagation's
-need not have; with enough components both reach the same value where such a joint exists.
+each T_m a spanning tree of the model's graph with its own structure and parameters. The beliefs maximise
+minus the Bethe free energy (`discrete_trees.py`). They always have a joint distribution, which belief
+propagation's need not have; with enough components both reach the same value where such a joint exists.
 
-Guarantees. With one component, or on a model without cycles, the value is a lower bound on log Z; otherwise it
-is an estimate, and a note gives the lower bound that the components prove together. One component on a tree is
-exact. Factors with zeros must close no cycle: every component contains them, so that it avoids the zeros.
+Guarantees. With one component, or on a model without cycles, the value is a lower bound on log Z; otherwise
+it is an estimate, and a note gives the lower bound that the components prove together. One component on a
+tree is exact. Factors with zeros must close no cycle: every component contains them, so that it avoids the
+zeros.
 
-Cost of a step: for each component one pass over its tree and one walk between the ends of every edge outside it.
+Cost of a step: for each component one pass over its tree and one walk between the ends of every edge outside
+it.
 
-Sources: Meila and Jordan 2000 (mixtures of trees); Belanger et al. 2013 (Frank-Wolfe with MAP steps); Guo 2020,
-chapter 6, whose gradient (6.9) is replaced by the conditional expectations of `discrete_trees.py`.
+Sources: Meila and Jordan 2000 (mixtures of trees); Belanger et al. 2013 (Frank-Wolfe with MAP steps); Guo
+2020, chapter 6, whose gradient (6.9) is replaced by the conditional expectations of `discrete_trees.py`.
 """
 
 from __future__ import annotations
@@ -35,12 +37,12 @@ from .descent import check_restarts
 from .discrete_tree_ascent import Climb, ascend, frank_wolfe, starting_logs
 from .discrete_trees import PairModel, Tree, TreeMixture, hard_edges_close_a_cycle
 
-__all__ = ["MixtureOfTrees"]
+__all__ = ["TreeBeliefs"]
 
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class MixtureOfTrees(Algorithm):
+class TreeBeliefs(Algorithm):
     """Marginals of a mixture of spanning trees that maximise the Bethe value; discrete variables.
 
     Examples
