@@ -44,7 +44,7 @@ def block(name: str, folder: Path) -> str:
         return "\nNot measured yet.\n\n"
     records = table.records(measured, found)
     lines = []
-    for metric in table.metrics:
+    for metric in table.metrics or dict.fromkeys(r["metric"] for r in records):
         mine = [r for r in records if r["metric"] == metric]
         if mine:
             lines += ["", f"**{metric}**", "", *_rows(table, mine)]
@@ -88,8 +88,10 @@ def _sentences(table: Table, records: Sequence[dict[str, Any]]) -> list[str]:
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         table.report(records)
-    marks = ("* published", "means within", "rows", "  not in")
-    lines = [line for line in out.getvalue().split("\n") if any(m in line for m in marks)]
+    marks = ("* published", "means within", "  not in")
+    lines = [
+        line for line in out.getvalue().split("\n") if line.endswith(" rows") or any(m in line for m in marks)
+    ]
     return [
         line.strip().replace("* published", "\\* published") for line in lines if "(published |" not in line
     ]

@@ -3,12 +3,13 @@ r"""How the Bethe value of latent Dirichlet allocation is climbed: preconditione
 The slopes of `lda_objective.py` are turned into steps that do not depend on how parameters are scaled:
 
     pi     log pi_w^m  +=  step (dF / d pi_w^m) / (c_w lambda_m), then normalised
-    alpha  alpha^m     +=  step I(alpha^m)^-1 (dF / d alpha^m) / lambda_m,       I the Fisher information of
-    Dir(alpha^m) gamma  gamma       +=  step I(gamma)^-1 (dF / d gamma) / D                   (Newton's step)
+    alpha  alpha^m     +=  step I(alpha^m)^-1 (dF / d alpha^m) / lambda_m
+    gamma  gamma       +=  step I(gamma)^-1 (dF / d gamma) / D                   (Newton's step)
     lambda log lambda_m += step (dF / d lambda_m) / (D + number of topic entropies), then normalised
 
-With one component and step 1 the first two are the updates of mean field, and the step of the topics with a
-falling rate is stochastic variational inference. A step shrinks a concentration to a tenth at most, so that
+where I is the Fisher information of a Dirichlet distribution. With one component and step 1 the first two are
+the updates of mean field, and the step of the topics with a falling rate is stochastic variational inference.
+A step shrinks a concentration to a tenth at most, so that
 it stays positive. Documents of a batch stand for all: their terms are scaled by D / batch.
 
 The beliefs of documents (theta and pi) are climbed to the top for every batch before the topics take a step.

@@ -71,7 +71,7 @@ def mixture_of_trees(
     Examples
     --------
     >>> import numpy as np
-    >>> from credo.learning import mixture_of_trees
+    >>> from credo.learning.mixture_of_trees import mixture_of_trees
     >>> rng = np.random.default_rng(0)
     >>> bits = rng.integers(2, size=(400, 3))
     >>> bits[:200, 1], bits[200:, 2] = bits[:200, 0], bits[200:, 0]  # two ways to be alike

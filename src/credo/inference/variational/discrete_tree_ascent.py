@@ -2,9 +2,8 @@
 
 ascend       quasi-Newton ascent (L-BFGS) on log weights theta of the trees and logits of the mixture weights
 frank_wolfe  mu <- (1 - gamma) mu + gamma mu', gamma = 2 / (t + 2) from t = 1, where mu' is the joint state
-that
-             max-product finds under the slopes; the mixture weights take a multiplicative step of the same
-             size
+             that max-product finds under the slopes; the mixture weights take a multiplicative step of the
+             same size
 
 The gap sum_m lambda_m <slopes_m, mu'_m - mu_m> of Frank-Wolfe is zero at a stationary point; on a model
 without cycles the value is concave, so that value + gap is an upper bound on log Z.
@@ -139,6 +138,8 @@ def ascend(
     def cost(x: np.ndarray) -> tuple[float, np.ndarray]:
         value, by_tree, by_logit, _ = objective(model, trees, vector.read(x))
         slope = vector.pack([s.nodes for s in by_tree], [s.edges for s in by_tree], by_logit)
+        if not (np.isfinite(value) and np.isfinite(slope).all()):
+            return np.inf, np.zeros(len(x))  # a step beyond what floats hold: the line search comes back
         last[:] = [value, np.abs(slope).max(initial=0.0)]
         return -value, -slope
 

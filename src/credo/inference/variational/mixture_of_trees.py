@@ -52,9 +52,9 @@ class TreeBeliefs(Algorithm):
     >>> model = credo.FactorGraph({"a": 2, "b": 2, "c": 2}, ring)
     >>> found = credo.infer(model, "mixture-of-trees(components=2)", seed=0)
     >>> float(found.marginals["a"][1].round(2)), float(credo.infer(model).marginals["a"][1].round(2))
-    (0.6, 0.58)
+    (0.58, 0.58)
     >>> found.state.edges(0)  # the tree of the first component
-    [('a', 'c'), ('b', 'c')]
+    [('a', 'b'), ('a', 'c')]
     """
 
     name: ClassVar[str] = "mixture-of-trees"
