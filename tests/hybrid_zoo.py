@@ -162,3 +162,15 @@ def has_topic_shares(result, deviations: float = 5.0) -> None:
     np.testing.assert_allclose(result.marginals["theta"].variance, mean * (1 - mean) / 10, rtol=0.2)
     if len(result.trace["mcse"]) > 1:
         assert np.abs(result.marginals["z3"] - mean).max() < deviations * result.trace["mcse"][1]
+
+
+def same(found, expected, atol: float) -> None:
+    """Assert that two results agree in marginals and log Z."""
+    for name in expected.marginals:
+        one, other = found.marginals[name], expected.marginals[name]
+        if isinstance(other, np.ndarray):
+            np.testing.assert_allclose(one, other, atol=atol, err_msg=name)
+        else:
+            assert one.mean == pytest.approx(other.mean, abs=atol), name
+            assert one.variance == pytest.approx(other.variance, abs=atol), name
+    assert found.log_z.value == pytest.approx(expected.log_z.value, abs=atol)

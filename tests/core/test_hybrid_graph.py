@@ -36,6 +36,11 @@ class TestDomains:
         with pytest.raises(ModelError, match="no states"):
             credo.TableFactor([X], [1.0])
 
+    def test_a_graph_of_tables_refuses_them(self):
+        for make in (credo.FactorGraph, credo.MarkovNet):
+            with pytest.raises(ModelError, match=r"'x' is continuous.*HybridNet"):
+                make({"y": 2, "x": credo.Real()})
+
     def test_a_simplex_needs_a_coordinate(self):
         with pytest.raises(ModelError, match="at least one coordinate"):
             Simplex(0)

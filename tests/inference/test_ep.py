@@ -32,17 +32,6 @@ def quietly(model, method, **question):
         return credo.infer(model, method, **question)
 
 
-def same(found, expected, atol):
-    for name in expected.marginals:
-        one, other = found.marginals[name], expected.marginals[name]
-        if isinstance(other, np.ndarray):
-            np.testing.assert_allclose(one, other, atol=atol, err_msg=name)
-        else:
-            assert one.mean == pytest.approx(other.mean, abs=atol), name
-            assert one.variance == pytest.approx(other.variance, abs=atol), name
-    assert found.log_z.value == pytest.approx(expected.log_z.value, abs=atol)
-
-
 # ---------------------------------------------------------------- identities
 
 
@@ -65,7 +54,7 @@ def test_on_discrete_models_it_is_belief_propagation(schedule, zeros):
         graph = discrete(seed, zeros)
         for evidence in ({}, {"c": 1, "d": [0.3, 0.7]}):
             found = credo.infer(graph, f"ep(schedule={schedule})", evidence=evidence, tol=1e-11)
-            same(found, credo.infer(graph, "bp", evidence=evidence, tol=1e-11), 1e-8)
+            zoo.same(found, credo.infer(graph, "bp", evidence=evidence, tol=1e-11), 1e-8)
 
 
 def test_on_discrete_models_power_ep_is_fractional_bp():
@@ -73,7 +62,7 @@ def test_on_discrete_models_power_ep_is_fractional_bp():
     for power in (0.3, 0.7):
         expected = credo.infer(graph, f"fractional-bp(power={power})", tol=1e-11)
         for schedule in ("auto", "flooding"):
-            same(credo.infer(graph, f"ep(power={power}, schedule={schedule})", tol=1e-11), expected, 1e-8)
+            zoo.same(credo.infer(graph, f"ep(power={power}, schedule={schedule})", tol=1e-11), expected, 1e-8)
 
 
 def test_on_gaussian_trees_it_is_exact():
@@ -81,7 +70,7 @@ def test_on_gaussian_trees_it_is_exact():
     exact = credo.infer(net, "gaussian")
     for method in ("ep", "ep(schedule=flooding)", "ep(damping=0.3)"):
         found = credo.infer(net, method, tol=1e-10)
-        same(found, exact, 1e-8)
+        zoo.same(found, exact, 1e-8)
         assert found.log_z.kind == "estimate"
 
 
@@ -89,15 +78,15 @@ def test_on_gaussian_loops_it_is_gaussian_bp():
     net = zoo.gaussian_loop(strength=0.45)
     expected = credo.infer(net, "gaussian-bp", tol=1e-11)
     for schedule in ("auto", "flooding"):
-        same(credo.infer(net, f"ep(schedule={schedule})", tol=1e-11), expected, 1e-8)
+        zoo.same(credo.infer(net, f"ep(schedule={schedule})", tol=1e-11), expected, 1e-8)
 
 
 def test_power_one_is_ep():
     model = zoo.laplace_chain(2)
     one, other = credo.infer(model, "ep"), credo.infer(model, "ep(power=1.0)")
-    same(one, other, 1e-12)
+    zoo.same(one, other, 1e-12)
     near = credo.infer(model, "ep(power=0.999)")
-    same(near, one, 2e-3)
+    zoo.same(near, one, 2e-3)
 
 
 # ---------------------------------------------------------------- against integration
@@ -384,7 +373,7 @@ def test_a_warm_start_goes_on_from_the_sites():
     first = credo.infer(model, "ep")
     again = credo.infer(model, "ep", warm_start=first)
     assert len(again.trace["change"]) < len(first.trace["change"])
-    same(again, first, 1e-6)
+    zoo.same(again, first, 1e-6)
     with pytest.raises(QueryError, match="on the same structure"):
         credo.infer(zoo.laplace_chain(), "ep", warm_start=first)
 

@@ -22,34 +22,23 @@ from credo.inference.messages import grid_ranges
 from credo.inference.messages.grid_tables import Grids, discretised
 
 
-def same(found, expected, atol):
-    for name in expected.marginals:
-        one, other = found.marginals[name], expected.marginals[name]
-        if isinstance(other, np.ndarray):
-            np.testing.assert_allclose(one, other, atol=atol, err_msg=name)
-        else:
-            assert one.mean == pytest.approx(other.mean, abs=atol), name
-            assert one.variance == pytest.approx(other.variance, abs=atol), name
-    assert found.log_z.value == pytest.approx(expected.log_z.value, abs=atol)
-
-
 @pytest.mark.parametrize("rule", ["trapezoid", "midpoint"])
 def test_gaussian_trees_are_exact_up_to_the_grid(rule):
     net = zoo.gaussian_tree(8, 1)
     found = credo.infer(net, f"grid-bp(rule={rule})")
-    same(found, credo.infer(net, "gaussian"), 1e-6)
+    zoo.same(found, credo.infer(net, "gaussian"), 1e-6)
     assert found.log_z.kind == "estimate" and found.status is Status.CONVERGED
     assert "200 points each, between" in found.notes[-1]
 
 
 def test_gaussian_loops_give_the_bethe_value():
     net = zoo.gaussian_loop(strength=0.4)
-    same(credo.infer(net, "grid-bp"), credo.infer(net, "gaussian-bp"), 1e-5)
+    zoo.same(credo.infer(net, "grid-bp"), credo.infer(net, "gaussian-bp"), 1e-5)
 
 
 def test_on_discrete_models_it_is_bp():
     grid = credo.datasets.ising_grid(3, coupling="uniform(low=-1, high=1)", seed=1)
-    same(credo.infer(grid, "grid-bp"), credo.infer(grid, "bp"), 1e-12)
+    zoo.same(credo.infer(grid, "grid-bp"), credo.infer(grid, "bp"), 1e-12)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         found, bp = (credo.infer(grid, m, maximise="all") for m in ("grid-bp", "bp"))

@@ -73,6 +73,7 @@ class FactorGraph:
         if isinstance(factors, Mapping):
             factors = [self._factor(scope, table) for scope, table in factors.items()]
         factors = list(factors)
+        self._check_domains()
         self._check_scopes(factors)
         position = self.variables.position
         self.scope_start = starts_of([len(f.scope) for f in factors])
@@ -106,6 +107,7 @@ class FactorGraph:
             Start of each table; by default they lie without gaps in factor order.
         """
         graph = cls._unchecked(variables, scope_start, scope, log_tables)
+        graph._check_domains()
         if len(graph.scope) and not (0 <= graph.scope.min() and graph.scope.max() < len(variables)):
             raise ModelError(f"factor scopes: expected positions in [0, {len(variables)})")
         size = graph.table_size
@@ -179,6 +181,13 @@ class FactorGraph:
     def _factor(self, scope: Any, table: Any) -> TableFactor:
         names = (scope,) if isinstance(scope, str) else tuple(scope)
         return TableFactor([self.variables[self.variables.position(n)] for n in names], table)
+
+    def _check_domains(self) -> None:
+        if not self.variables.is_discrete:
+            name = self.variables.names[int(np.flatnonzero(self.variables.sizes == 0)[0])]
+            raise ModelError(
+                f"variable '{name}' is continuous: a graph of tables needs states; use HybridNet"
+            )
 
     def _check_scopes(self, factors: list[Any]) -> None:
         for f in factors:

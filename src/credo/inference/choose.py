@@ -44,11 +44,11 @@ def choose(problem: Problem) -> tuple[Algorithm, str]:
 
 def choose_hybrid(problem: HybridProblem) -> tuple[Algorithm, str]:
     """The same for graphs with continuous variables."""
-    for name, why in _FOR_SAMPLES if problem.samples else _FOR_HYBRID:
+    known = _FOR_SAMPLES if problem.samples else _FOR_HYBRID
+    for name, why in known:
         algorithm = algorithms.resolve(name)
         if algorithm.why_not(problem) is None:
             return algorithm, f"chosen: {name}, {why}"
     raise UnsupportedError(
-        "no method answers this question about continuous variables; "
-        f"tried {[name for name, _ in (_FOR_SAMPLES if problem.samples else _FOR_HYBRID)]}"
+        f"no method answers this question about continuous variables; tried {[name for name, _ in known]}"
     )

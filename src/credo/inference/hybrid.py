@@ -18,7 +18,7 @@ from ..core.hybrid_evidence import HybridEvidence
 from ..core.hybrid_graph import HybridGraph
 from ..core.result import Result
 from .base import Algorithm, Budget, algorithms
-from .running import run_algorithm
+from .running import chosen, run_algorithm
 
 __all__ = ["HybridProblem", "HybridQuestion"]
 
@@ -88,14 +88,9 @@ class HybridQuestion:
         strict: bool,
     ) -> Result:
         """Run a method, say how it went, and add the observed variables to its answer."""
-        notes: tuple[str, ...] = ()
-        if method is None:
-            from .choose import choose_hybrid
+        from .choose import choose_hybrid
 
-            algorithm, note = choose_hybrid(problem)
-            notes = (note,)
-        else:
-            algorithm = algorithms.resolve(method)
+        algorithm, notes = chosen(method, problem, choose_hybrid)
         self._refuse_discrete(algorithm)
         result = run_algorithm(algorithm, problem, budget, np.random.default_rng(seed), notes, strict=strict)
         return self.evidence.complete(result, problem.asked)

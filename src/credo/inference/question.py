@@ -21,7 +21,7 @@ from ..core.hybrid_graph import HybridGraph
 from ..core.result import Joint, Result, Samples, unrestrict
 from .base import Algorithm, Budget, Problem, algorithms
 from .hybrid import HybridQuestion
-from .running import run_algorithm
+from .running import chosen, run_algorithm
 
 __all__ = ["Question", "graph_of", "infer", "pose", "query", "sample"]
 
@@ -49,9 +49,9 @@ def infer(
         Anything with `to_factor_graph()`.
     method
         A name such as `"junction-tree"`, with options `"junction-tree(propagation=hugin)"`, or
-        an algorithm object. Without one: the junction tree if its forecast is small.
+        an algorithm object. Without one: the junction tree if its forecast is small; see `choose.py`.
     evidence
-        Name -> state label, state index, likelihood vector, or None for missing.
+        Name -> state label or index, likelihood vector, value of a continuous variable, or None for missing.
     maximise
         `()` for marginals and log Z, `"all"` for MAP, names for marginal MAP.
     temperatures
@@ -253,14 +253,9 @@ class Question:
         strict: bool,
     ) -> Result:
         """Run a method, say how it went, and map its answer back to all states."""
-        notes: tuple[str, ...] = ()
-        if method is None:
-            from .choose import choose
+        from .choose import choose
 
-            algorithm, note = choose(problem)
-            notes = (note,)
-        else:
-            algorithm = algorithms.resolve(method)
+        algorithm, notes = chosen(method, problem, choose)
         result = run_algorithm(algorithm, problem, budget, np.random.default_rng(seed), notes, strict=strict)
         return unrestrict(result, self.restriction, self.original)
 

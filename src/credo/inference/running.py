@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,9 +13,19 @@ import numpy as np
 from ..core.errors import ConvergenceError, ConvergenceWarning, OptionError, UnsupportedError
 from ..core.registry import describe
 from ..core.result import Result
-from .base import Algorithm, Budget
+from .base import Algorithm, Budget, algorithms
 
-__all__ = ["run_algorithm"]
+__all__ = ["chosen", "run_algorithm"]
+
+
+def chosen(
+    method: str | Algorithm | None, problem: Any, choose: Callable[[Any], tuple[Algorithm, str]]
+) -> tuple[Any, tuple[str, ...]]:
+    """The algorithm asked for, or the one a rule chooses with the sentence that says so."""
+    if method is not None:
+        return algorithms.resolve(method), ()
+    algorithm, note = choose(problem)
+    return algorithm, (note,)
 
 
 def run_algorithm(

@@ -54,6 +54,16 @@ def _normalise(logs, size):
 
 
 @jit
+def _room(state_start, neighbour_start):
+    """Space for the logs of the widest variable and for the table entries of the one with most factors."""
+    widest, degree = 1, 1
+    for i in range(len(state_start) - 1):
+        widest = max(widest, state_start[i + 1] - state_start[i])
+        degree = max(degree, neighbour_start[i + 1] - neighbour_start[i])
+    return np.empty(widest), np.empty(degree, np.int64)
+
+
+@jit
 def pseudolikelihood(
     tables, table_start, scope_start, scope, edge_factor, edge_stride, state_start, neighbour_start,
     neighbour_edge, rows, counts, gradient,
@@ -63,12 +73,7 @@ def pseudolikelihood(
     -inf, with an unfinished gradient, if a row has probability zero.
     """
     n = len(state_start) - 1
-    widest, degree = 1, 1
-    for i in range(n):
-        widest = max(widest, state_start[i + 1] - state_start[i])
-        degree = max(degree, neighbour_start[i + 1] - neighbour_start[i])
-    logs = np.empty(widest)
-    base = np.empty(degree, np.int64)
+    logs, base = _room(state_start, neighbour_start)
     value = 0.0
     for r in range(len(rows)):
         x = rows[r]
@@ -103,12 +108,7 @@ def gibbs_sweeps(
     `free` (rows, n) says which values move; `uniforms` (sweeps, rows, n) are the random numbers.
     """
     n = len(state_start) - 1
-    widest, degree = 1, 1
-    for i in range(n):
-        widest = max(widest, state_start[i + 1] - state_start[i])
-        degree = max(degree, neighbour_start[i + 1] - neighbour_start[i])
-    logs = np.empty(widest)
-    base = np.empty(degree, np.int64)
+    logs, base = _room(state_start, neighbour_start)
     for sweep in range(len(uniforms)):
         for r in range(len(rows)):
             x = rows[r]
@@ -143,12 +143,7 @@ def metropolis_sweeps(
     `uniforms` (sweeps, rows, n, 2) are the random numbers: one for the proposal, one to decide.
     """
     n = len(state_start) - 1
-    widest, degree = 1, 1
-    for i in range(n):
-        widest = max(widest, state_start[i + 1] - state_start[i])
-        degree = max(degree, neighbour_start[i + 1] - neighbour_start[i])
-    logs = np.empty(widest)
-    base = np.empty(degree, np.int64)
+    logs, base = _room(state_start, neighbour_start)
     accepted = 0
     for sweep in range(len(uniforms)):
         for r in range(len(rows)):

@@ -10,6 +10,7 @@ W = 1/K there, so that sums over its states are exact.
 
 from __future__ import annotations
 
+import abc
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -164,9 +165,9 @@ class ParticleMethod(IterativeAlgorithm[ParticleState]):
         states = int(pairs.sizes.max(initial=1))
         return max(self.particles, states) if pairs.is_real.any() else states
 
+    @abc.abstractmethod
     def _first(self, pairs: Pairs, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, Any]:
         """First particles (n, k), the logs of 1 / (k W), and what is kept besides."""
-        raise NotImplementedError
 
     def start(self, problem: HybridProblem, rng: np.random.Generator) -> ParticleState:
         """Particles where the factors of single variables are, and messages that know only these."""
