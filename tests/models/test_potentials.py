@@ -9,7 +9,7 @@ import credo
 from credo import potentials
 from credo.core.errors import ModelError
 from credo.core.hybrid_graph import _probes
-from credo.inference.potentials import evaluate, is_traceable
+from credo.inference.potentials import evaluate, is_traceable, terms_of
 from hybrid_zoo import real
 
 X, Y, S = real("x"), real("y"), credo.Variable("s", ["off", "on"])
@@ -81,6 +81,20 @@ def test_compiled_values_are_those_of_numpy():
         ]
         np.testing.assert_allclose(evaluate(graph, group, columns), expected, rtol=1e-12)
     assert black_boxes == 1
+
+
+def test_an_evaluation_of_a_parzen_density_holds_a_term_per_row():
+    def terms(factor):
+        return terms_of(credo.HybridNet(factor.scope, [factor]).to_factor_graph().groups[0])
+
+    assert terms(potentials.laplace(X, Y)) == 1
+    assert terms(potentials.gaussian_mixture(X, np.full(7, 1 / 7), np.arange(7.0), np.ones(7))) == 7
+    assert terms(potentials.kernel_density([X, Y], ROWS, 0.3)) == len(ROWS)
+    assert terms(potentials.density_ratio(X, Y, ROWS, 0.3)) == len(ROWS)
+    assert (
+        terms(credo.DensityFactor([X], lambda x, data: -np.abs(np.asarray(x) - data.sum()), [np.ones(9)]))
+        == 9
+    )
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,9 @@ from ..core.hybrid_graph import FactorGroup, HybridGraph
 from ..nn.arrays import precision
 from ..nn.compiled import Compiled
 
-__all__ = ["evaluate", "group_function", "is_traceable", "refuse_bad_values"]
+__all__ = ["evaluate", "group_function", "is_traceable", "refuse_bad_values", "terms_of"]
+
+_PROBES = 3  # evaluations in a trial call
 
 
 def group_function(group: FactorGroup) -> Callable[[Any, Any], Any]:
@@ -48,21 +50,48 @@ def is_traceable(group: FactorGroup) -> bool:
 
 @lru_cache(maxsize=1024)
 def _is_traceable(function: Any, domains: Any, shapes: Any, kinds: Any) -> bool:
-    shape: Any = jax.ShapeDtypeStruct
     with precision(double=True):
-        columns = [_like(d, shape) for d in domains]
-        parameters = [shape(s, np.dtype(k)) for s, k in zip(shapes, kinds, strict=True)]
         try:
-            jax.eval_shape(function, *columns, *parameters)
+            jax.eval_shape(function, *_arguments(domains, shapes, kinds))
         except (TypeError, AttributeError):  # JAX's tracer errors are type errors
             return False
     return True
 
 
+def _arguments(domains: Any, shapes: Any, kinds: Any) -> list[Any]:
+    """What a function is called with, in a trial."""
+    shape: Any = jax.ShapeDtypeStruct
+    parameters = [shape(s, np.dtype(k)) for s, k in zip(shapes, kinds, strict=True)]
+    return [*(_like(d, shape) for d in domains), *parameters]
+
+
 def _like(domain: Any, shape: Any) -> Any:
     if isinstance(domain, Discrete):
-        return shape((3,), np.dtype(np.int64))
-    return shape((3,) if isinstance(domain, Real) else (3, domain.width), np.dtype(np.float64))
+        return shape((_PROBES,), np.dtype(np.int64))
+    wide = () if isinstance(domain, Real) else (domain.width,)
+    return shape((_PROBES, *wide), np.dtype(np.float64))
+
+
+def terms_of(group: FactorGroup) -> int:
+    """Numbers that one evaluation holds at a time: one in a plain formula, one per row of Parzen's."""
+    if not is_traceable(group):
+        return max((int(np.prod(p.shape[1:])) for p in group.parameters), default=1)
+    shapes = tuple(p.shape[1:] for p in group.parameters)
+    kinds = tuple(p.dtype.str for p in group.parameters)
+    with precision(double=True):
+        program = jax.make_jaxpr(group.function)(*_arguments(group.domains, shapes, kinds))
+    return -(-_largest(program.jaxpr) // _PROBES)
+
+
+def _largest(program: Any) -> int:
+    """Size of the largest array that a traced program computes."""
+    most = 1
+    for equation in program.eqns:
+        parts = [getattr(p, "jaxpr", p) for p in jax.tree.leaves(list(equation.params.values()))]
+        inside = [_largest(p) for p in parts if hasattr(p, "eqns")]
+        own = [int(np.prod(getattr(v.aval, "shape", ()))) for v in equation.outvars]
+        most = max(most, *inside, *own)
+    return most
 
 
 @lru_cache(maxsize=1024)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .jit import jit
+from .jit import inlined, jit
 
 __all__ = [
     "COLD",
@@ -102,7 +102,7 @@ def common_strides(bucket_start, scope_start, scope, sizes, kind):
     return common, size
 
 
-@jit
+@inlined
 def entries_of(where, sizes, strides):
     """Entry of another table for every entry of one with these axes; returns how many."""
     where[0] = 0
@@ -143,7 +143,7 @@ def gather(home, link_start, link, table_start, log_tables, layout, theta):
     return constant
 
 
-@jit
+@inlined
 def eliminate(table, weight, out, total):
     """Powered sum over axis 0; a negative weight takes the smallest entries for the largest."""
     m = len(out)
@@ -172,7 +172,7 @@ def eliminate(table, weight, out, total):
             out[y] += weight * np.log(total[y])
 
 
-@jit
+@inlined
 def log_belief(psi, message, context, weight, known, out):
     """The log belief of a mini-bucket, or its value L where the weight is nearly zero; not normalised."""
     m = len(message)
@@ -191,7 +191,7 @@ def log_belief(psi, message, context, weight, known, out):
                 out[x * m + y] = (value - message[y]) * inverse + context[y]
 
 
-@jit
+@inlined
 def fold(values, where, hard, inverse, out, total):
     """Maxima, or logs of sums of exp(inverse * values), over entries that share an index; largest one 0."""
     size = len(out)
@@ -215,7 +215,7 @@ def fold(values, where, hard, inverse, out, total):
     return top
 
 
-@jit
+@inlined
 def log_sum(values):
     """Log of the sum of the exponentials of values whose largest is zero."""
     total = 0.0

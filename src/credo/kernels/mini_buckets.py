@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .jit import jit
+from .jit import inner, jit
 from .mini_bucket_tables import (
     COLD,
     eliminate,
@@ -43,7 +43,7 @@ __all__ = ["backward", "decode", "forward", "link_strides", "partial_value"]
 _eliminate, _index = eliminate, entries_of  # the names under which search kernels know them
 
 
-@jit
+@inner
 def _match(layout, rank, lower, gradient, theta, psi, message, context, weight, known, step, scratch):
     """Shift costs among the mini-buckets of one bucket until they agree; returns their disagreement."""
     where, belief, total, margins = scratch
@@ -94,7 +94,7 @@ def _match(layout, rank, lower, gradient, theta, psi, message, context, weight, 
     return apart
 
 
-@jit
+@inner
 def _shift(layout, c, change, theta, psi, where):
     """Add a table over the common variables to a mini-bucket."""
     axes = slice(layout.scope_start[c], layout.scope_start[c + 1])
@@ -105,7 +105,7 @@ def _shift(layout, c, change, theta, psi, where):
         psi[a + t] += change[where[t]]
 
 
-@jit
+@inner
 def _descend(layout, rank, lower, theta, psi, weight, step, scratch):
     """A gradient step instead of matching: the bound's slope in a shift is the belief itself."""
     where, _, _, margins = scratch
@@ -256,7 +256,7 @@ def backward(layout, weight, psi, message, heat, context, entropy, state_start, 
                     out -= log_sum(out)
 
 
-@jit
+@inner
 def _moments(belief, psi, message, weight, c, heat, entropy, marginal):
     """Add one mini-bucket's conditional entropy and its share of the variable's marginal."""
     m, spread = len(message), 0.0

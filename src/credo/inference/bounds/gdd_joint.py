@@ -13,7 +13,7 @@ import numpy as np
 
 from ...kernels.gdd import bound_of, gradient, shift_tables
 from ..base import Problem
-from .trw_primal import _two_loops as lbfgs_direction
+from .quasi_newton import curved, last_scale
 
 if TYPE_CHECKING:
     from .gdd import GDDState
@@ -136,7 +136,7 @@ def _evaluate(
 def _descend(problem: Problem, state: GDDState, now: Descent, floor: float) -> Descent | None:
     """A lower point along the L-BFGS direction or, failing that, the gradient; None if there is none."""
     for steps, moves in ((now.steps, now.moves), ((), ())):
-        direction = -lbfgs_direction(now.slope, steps, moves)
+        direction = -curved(now.slope, steps, moves, last_scale(steps, moves))
         predicted = float(now.slope @ direction)
         if predicted >= 0:
             continue

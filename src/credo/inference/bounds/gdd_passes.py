@@ -31,6 +31,7 @@ from ...kernels.mini_bucket_tables import COLD
 from ..base import Problem
 from .bucket_passes import BucketPasses, Tables, bucket_passes
 from .bucket_weights import reweigh
+from .quasi_newton import curved, dot
 
 __all__ = ["PassPlan", "Passing", "pass_start", "pass_step"]
 
@@ -109,6 +110,7 @@ class Passing(NamedTuple):
     coldest: float  # where that ends
     sharp: bool  # whether maxima are matched themselves now
     step: float  # share of the way to agreement that is tried next
+    length: float  # of the last leap
     moves: tuple[np.ndarray, ...]  # recent moves
     turns: tuple[np.ndarray, ...]  # and how the slopes changed with them
     gains: tuple[float, ...]  # of the last two matchings, and since the last leap
@@ -143,7 +145,7 @@ def pass_start(
     coldest = max(_RANGE * heat, 1.01 * COLD * int(plan.fellows.max(initial=1)))
     sharp = plan.is_mixed
     return Passing(
-        plan, tables, share, None, heat if smooth else 0.0, coldest, sharp, 1.0, (), (), (), (0, 1),
+        plan, tables, share, None, heat if smooth else 0.0, coldest, sharp, 1.0, 1.0, (), (), (), (0, 1),
         None,
         tables, (), None,
     )  # fmt: skip
@@ -275,7 +277,7 @@ def _arrive(state: Passing, new: Tables, share: np.ndarray, move: np.ndarray | N
             part = np.log(np.maximum(share - least, 1e-12) / np.maximum(state.share - least, 1e-12))
             move = np.concatenate([np.where(np.isfinite(shift), shift, 0.0), np.clip(part, -2.0, 2.0)])
         turn = slopes.slope - old.slope
-        if float(move @ turn) > max(1e-200, 1e-10 * float(np.sqrt((move @ move) * (turn @ turn)))):
+        if dot(move, turn) > max(1e-200, 1e-10 * float(np.sqrt(dot(move, move) * dot(turn, turn)))):
             moves, turns = (*moves, move)[-_MEMORY:], (*turns, turn)[-_MEMORY:]
     return state._replace(tables=new, share=share, slopes=slopes, moves=moves, turns=turns)
 
@@ -340,7 +342,7 @@ def _leap(state: Passing) -> Passing:
         # Shifts of a bucket cancel exactly, whatever was rounded or clipped.
         way[:n] -= (plan.by_slot(way[:n]) / np.maximum(plan.by_slot(np.ones(n)), 1.0))[plan.slot]
         way[n:] = np.clip(way[n:], -_LONGEST[1], _LONGEST[1])
-        predicted, length = float(slopes.slope @ way), 1.0
+        predicted, length = dot(slopes.slope, way), min(1.0, 4.0 * state.length)
         for _ in range(_HALVINGS if predicted < 0 else 0):
             theta = np.empty_like(state.tables.theta)
             shifted(plan.soft.layout, plan.start, way[:n], length, state.tables.theta, theta)
@@ -348,7 +350,8 @@ def _leap(state: Passing) -> Passing:
             share = least + (1.0 - least * plan.fellows) * grown / plan.by_bucket(grown)
             new = plan.soft.evaluate(theta, plan.weights(share, state.heat))
             if new.value <= state.tables.value + _ARMIJO * length * predicted:
-                return _arrive(state._replace(moves=moves, turns=turns), new, share, length * way)
+                found = state._replace(moves=moves, turns=turns, length=length)
+                return _arrive(found, new, share, length * way)
             length /= 2
     return state._replace(moves=(), turns=())
 
@@ -364,11 +367,4 @@ def _direction(
         pull = plan.by_slot(slopes.metric * v[:n]) / np.maximum(plan.by_slot(slopes.metric), 1e-300)
         return np.concatenate([slopes.metric * (v[:n] - pull[plan.slot]), v[n:] * _RATE / heat])
 
-    left, shares = slopes.slope.copy(), []
-    for move, turn in zip(moves[::-1], turns[::-1], strict=True):
-        shares.append(float(move @ left) / float(move @ turn))
-        left -= shares[-1] * turn
-    way = metric(left)
-    for move, turn, part in zip(moves, turns, shares[::-1], strict=True):
-        way += move * (part - float(turn @ way) / float(move @ turn))
-    return way
+    return curved(slopes.slope, moves, turns, metric)

@@ -35,6 +35,7 @@ from ...structures.spanning_trees import Forests, covering_forests, random_fores
 from ..base import IterativeAlgorithm, Problem, register
 from ..forest import ForestPasses
 from ..value import value_of
+from .quasi_newton import curved, last_scale
 
 __all__ = ["TRWPrimal"]
 
@@ -153,7 +154,7 @@ class TRWPrimal(IterativeAlgorithm[PrimalState]):
         """A lower point along the L-BFGS direction or, failing that, the gradient; None if there is none."""
         slope = state.value.gradient
         for steps, moves in ((state.steps, state.moves), ((), ())):
-            direction = -_two_loops(slope, steps, moves)
+            direction = -curved(slope, steps, moves, last_scale(steps, moves))
             predicted = float(slope @ direction)
             if predicted >= 0:
                 continue
@@ -227,20 +228,6 @@ class TRWPrimal(IterativeAlgorithm[PrimalState]):
             score=value_of(problem, best),
             trace=found.trace,
         )
-
-
-def _two_loops(slope: np.ndarray, steps: tuple[np.ndarray, ...], moves: tuple[np.ndarray, ...]) -> np.ndarray:
-    """The inverse Hessian estimate of L-BFGS times a vector."""
-    if not steps:
-        return slope
-    out, pulls = slope.copy(), []
-    for s, y in zip(reversed(steps), reversed(moves), strict=True):
-        pulls.append(float(s @ out) / float(s @ y))
-        out -= pulls[-1] * y
-    out *= float(steps[-1] @ moves[-1]) / float(moves[-1] @ moves[-1])
-    for s, y, pull in zip(steps, moves, reversed(pulls), strict=True):
-        out += (pull - float(y @ out) / float(s @ y)) * s
-    return out
 
 
 def _remember(

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...core.errors import UnsupportedError
 from ...core.result import Estimate
-from ..potentials import evaluate
+from ..potentials import evaluate, terms_of
 from .bethe_ascent import Carry, evaluate_at
 from .bethe_expectations import trapezoid
 from .bethe_plan import Kind, Layout, Plan
@@ -20,7 +20,8 @@ from .surrogate import Surrogate
 __all__ = ["Verdict", "judge", "mixture_of", "refuse_values"]
 
 _WORK = 2**24  # evaluations of all factors in the last evaluation, unless final_nodes says otherwise
-_AT_ONCE = 2**21  # evaluations held in memory
+_TERMS = 2**28  # numbers computed for them
+_AT_ONCE = 2**21  # of these held in memory
 _NODES = (161, 81, 41, 21, 11)
 _BATCHES, _DRAWS = 16, 64  # of samples
 _STEPS = 200  # whose values are averaged where steps take samples
@@ -93,6 +94,7 @@ class _Last:
 
     def __init__(self, run: Any) -> None:
         self.run = run
+        self.terms = [1 if source is None else terms_of(source) for source in run.layout.sources]
         self.nodes = self._nodes()
         kinds = tuple(
             Kind(
@@ -106,8 +108,7 @@ class _Last:
         real = [kind.family == "real" and not kind.paired for kind in kinds]
         self.points = tuple(points if own else np.zeros(0) for own in real)
         self.weights = tuple(weights if own else np.zeros((2, 0)) for own in real)
-        pairs = zip(run.plan.groups, run.layout.groups, strict=True)
-        self.batch = tuple(self._batch(group, data) for group, data in pairs)
+        self.batch = tuple(self._batch(g) for g in range(len(run.plan.groups)))
 
     @property
     def is_random(self) -> bool:
@@ -131,16 +132,19 @@ class _Last:
         given = self.run.options.final_nodes
         if given is not None:
             return int(given) + (int(given) + 1) % 2
+        groups, counts = self.run.plan.groups, [len(data.scopes) for data in self.run.layout.groups]
         for nodes in _NODES:
-            pairs = zip(self.run.plan.groups, self.run.layout.groups, strict=True)
-            if sum(self._size(group, nodes) * len(data.scopes) for group, data in pairs) <= _WORK:
+            sizes = [self._size(g, nodes) * count for g, count in zip(groups, counts, strict=True)]
+            if sum(sizes) <= _WORK and float(np.dot(sizes, self.terms)) <= _TERMS:
                 return nodes
-        largest = max(self._size(group, _NODES[-1]) for group in self.run.plan.groups)
-        return _NODES[-1] if largest <= _AT_ONCE else 0
+        sizes = [self._size(g, _NODES[-1]) for g in groups]
+        return _NODES[-1] if float(np.max(np.multiply(sizes, self.terms))) <= _AT_ONCE else 0
 
-    def _batch(self, group: Any, data: Any) -> int:
-        size = self._size(group, self.nodes)
-        return 0 if size * len(data.scopes) <= _AT_ONCE else max(1, int(_AT_ONCE / size))
+    def _batch(self, g: int) -> int:
+        """Factors of a group evaluated at a time; 0 for all."""
+        size = self._size(self.run.plan.groups[g], self.nodes) * self.terms[g]
+        count = len(self.run.layout.groups[g].scopes)
+        return 0 if size * count <= _AT_ONCE else max(1, int(_AT_ONCE / size))
 
     def values(self, parameters: Parameters, wall: float) -> np.ndarray:
         """By all and by half of the points, or one per batch of samples; the wall raised by `wall`."""

@@ -1,0 +1,43 @@
+"""The two loops of L-BFGS: a slope times the inverse curvature that recent moves have shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+__all__ = ["curved", "dot", "last_scale"]
+
+
+def dot(a: np.ndarray, b: np.ndarray) -> float:
+    """Inner product in this thread: vectors are too short for several to be worth their start."""
+    return float(np.einsum("i,i->", a, b))
+
+
+def curved(
+    slope: np.ndarray,
+    moves: Sequence[np.ndarray],
+    turns: Sequence[np.ndarray],
+    metric: Callable[[np.ndarray], np.ndarray],
+) -> np.ndarray:
+    """The slope times the inverse curvature.
+
+    `moves` are recent ones and `turns` how the slope changed with them, each with a positive inner product;
+    `metric` stands for the inverse curvature where they say nothing.
+    """
+    left, parts, sizes = slope.copy(), [], [dot(m, t) for m, t in zip(moves, turns, strict=True)]
+    for move, turn, size in zip(moves[::-1], turns[::-1], sizes[::-1], strict=True):
+        parts.append(dot(move, left) / size)
+        left -= parts[-1] * turn
+    way = metric(left)
+    for move, turn, size, part in zip(moves, turns, sizes, parts[::-1], strict=True):
+        way += (part - dot(turn, way) / size) * move
+    return way
+
+
+def last_scale(
+    moves: Sequence[np.ndarray], turns: Sequence[np.ndarray]
+) -> Callable[[np.ndarray], np.ndarray]:
+    """The usual metric: one number, by which the last move was longer than its turn."""
+    scale = dot(moves[-1], turns[-1]) / dot(turns[-1], turns[-1]) if moves else 1.0
+    return lambda v: scale * v
