@@ -18,7 +18,7 @@ import numpy as np
 __all__ = ["Compiled"]
 
 _CAPACITY = 256  # programs kept per function
-_SMALL = 2**19  # bytes of arguments that are dealt with quickly in any case
+_SMALL = 2**17  # bytes of arguments that are dealt with quickly in any case
 
 
 def _options(leaves: list[Any]) -> dict[str, Any] | None:
