@@ -9,7 +9,7 @@ import pytest
 
 import credo
 from credo import FactorGraph, MarkovNet
-from credo.core.errors import ConvergenceError, ConvergenceWarning, CredoError
+from credo.core.errors import ConvergenceError, ConvergenceWarning, CredoError, DataError, UnsupportedError
 from credo.core.result import Status
 from credo.inference.base import Budget
 from credo.learning import MaximumLikelihood, fit, log_likelihood
@@ -243,6 +243,44 @@ def test_learning_by_differences_of_log_z_needs_no_marginals():
     assert found.model.weights == pytest.approx(plain.model.weights, abs=1e-3)
 
 
+def test_autodiff_agrees_with_marginals_where_messages_settle():
+    start, truth = ising_features(3)
+    data = credo.sample(truth, 300, seed=0)
+    plain = fit(start, data, inference="bp", inference_budget=Budget(500, 1e-10), tol=1e-5)
+    found = fit(start, data, "likelihood(gradient=autodiff, sweeps=60)", inference="bp", tol=1e-5)
+    assert found.model.weights == pytest.approx(plain.model.weights, abs=1e-3)
+    assert found.log_likelihood.value == pytest.approx(plain.log_likelihood.value, abs=1e-3)
+    assert found.log_likelihood.kind == "estimate"
+
+
+@QUIET
+def test_autodiff_through_few_sweeps_climbs_its_own_objective():
+    start, truth = ising_features(3)
+    data = credo.sample(truth, 60, seed=0).to_pandas()
+    data.iloc[::3, 2] = None
+    found = fit(start, data, "likelihood(gradient=autodiff, sweeps=2)", max_iter=8)
+    assert found.objective[-1] > found.objective[0] and (np.diff(found.objective) >= -1e-12).all()
+
+
+def test_autodiff_sums_missing_values_out():
+    chain = MarkovNet({"a": 2, "b": 2, "c": 2}, {("a", "b"): np.ones((2, 2)), ("b", "c"): np.ones((2, 2))})
+    rows = {"a": [0, 0, 1, None, 1], "b": [0, 1, 1, 0, None], "c": [0, None, 1, 0, 1]}
+    exact = fit(chain, rows, "likelihood(prior=gaussian(scale=2))", tol=1e-8)
+    other = fit(chain, rows, "likelihood(prior=gaussian(scale=2), gradient=autodiff, sweeps=4)", tol=1e-8)
+    assert other.log_likelihood.value == pytest.approx(exact.log_likelihood.value, abs=1e-6)
+
+
+def test_autodiff_refuses_other_inference():
+    start, truth = ising_features(2)
+    data = credo.sample(truth, 10, seed=0)
+    for inference in ("junction-tree", "bp(damping=0.5, damping_domain=linear)"):
+        with pytest.raises(UnsupportedError, match="follows belief propagation"):
+            fit(start, data, "likelihood(gradient=autodiff)", inference=inference)
+    model = MarkovNet({"a": 2, "b": 2}, {("a", "b"): [[1, 0], [1, 1]]})
+    with pytest.raises(DataError, match="row 1 has probability zero"):
+        fit(model, {"a": [0, 0], "b": [0, 1]}, "likelihood(gradient=autodiff)")
+
+
 class _Fuse(Oracle):
     """Interrupts at the n-th run."""
 
@@ -311,7 +349,7 @@ REFUSALS = [
     (dict(learner="likelihood(patience=2)"), "patience: early stopping needs validation data"),
     (
         dict(learner="likelihood(gradient=exact)"),
-        "gradient must be one of ['log_z', 'marginals'], got 'exact'",
+        "gradient must be one of ['autodiff', 'log_z', 'marginals'], got 'exact'",
     ),
     (dict(learner="likelihood(tie=size)"), "tie: expected 'shape' or lists of factor positions, got 'size'"),
     (

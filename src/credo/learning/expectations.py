@@ -15,7 +15,14 @@ from ..core.result import Kind, Result, Status
 from ..inference.base import Algorithm, Budget, algorithms
 from ..inference.question import infer
 
-__all__ = ["Oracle"]
+__all__ = ["Oracle", "zero_row"]
+
+
+def zero_row(row: int) -> DataError:
+    """What to say of a row that cannot be."""
+    return DataError(
+        f"data: row {row} has probability zero under the model; its zero entries are never learned"
+    )
 
 
 @dataclass
@@ -51,9 +58,7 @@ class Oracle:
         try:
             return self._ask(graph, Evidence(states), None)
         except ZeroProbabilityError:
-            raise DataError(
-                f"data: row {row} has probability zero under the model; its zero entries are never learned"
-            ) from None
+            raise zero_row(row) from None
 
     @property
     def algorithm(self) -> Any:

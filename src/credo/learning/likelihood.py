@@ -24,7 +24,9 @@ import numpy as np
 from ..core import check
 from ..core.factor_graph import Model
 from ..core.result import Estimate
-from ..inference.base import Algorithm, Budget
+from ..inference.base import Algorithm, Budget, algorithms
+from ..inference.gradients import needs
+from ..inference.messages.bp import BP
 from ..inference.question import graph_of
 from .ascent import Ascent, break_symmetry
 from .base import Fit, Learner, Task, register_learner
@@ -61,7 +63,8 @@ class MaximumLikelihood(Learner):
     optimiser: str | Optimiser = "lbfgs"  # lbfgs, adam(...), sgd(...)
     prior: str | Prior | None = None  # gaussian(...), laplace(...), elastic(...)
     batch: int | None = None  # rows per step of a stochastic optimiser
-    gradient: Literal["marginals", "log_z"] = "marginals"  # factor marginals, or differences of log Z
+    gradient: Literal["marginals", "autodiff", "log_z"] = "marginals"  # see `objectives.py`
+    sweeps: int = 30  # of bp, with gradient=autodiff
     tie: Any = None  # which tables are one: None, "shape", or lists of factor positions
     fixed: tuple[int, ...] = ()  # factors that are not learned
     patience: int | None = None  # iterations without a better validation value before stopping
@@ -69,18 +72,30 @@ class MaximumLikelihood(Learner):
 
     def __post_init__(self) -> None:
         """Check the options."""
-        check.one_of("gradient", self.gradient, ["marginals", "log_z"])
+        check.one_of("gradient", self.gradient, ["marginals", "autodiff", "log_z"])
+        check.at_least("sweeps", self.sweeps, 1)
         check_ascent(self.optimiser, self.prior, self.batch, self.patience)
 
     def why_not(self, task: Task) -> str | None:
         """Undirected models, any data."""
+        engine = self._engine(task)
+        if self.gradient == "autodiff" and not (isinstance(engine, BP) and engine.damping_domain == "log"):
+            return "gradient=autodiff follows belief propagation; use inference='bp' or 'bp(damping=...)'"
         return why_not_linear(task.model)
+
+    def _engine(self, task: Task) -> Any:
+        return BP() if task.inference is None else algorithms.resolve(task.inference)
 
     def run(self, task: Task, rng: np.random.Generator) -> Fit:
         """Climb, then evaluate the weights that are returned."""
         parameters = Parameters.of(task.model, tie=self.tie, fixed=self.fixed)
         oracle = Oracle(task.inference, task.inference_budget, task.seed, self.warm)
         objective = Likelihood(parameters, oracle, self.gradient == "log_z")
+        if self.gradient == "autodiff":
+            needs("gradient=autodiff", "jax", "equinox")
+            from ..inference.messages.unrolled import UnrolledBP
+
+            objective.unrolled = UnrolledBP(parameters.graph, self.sweeps, self._engine(task).damping)
         hidden = task.data.variables.positions(task.data.hidden)
         graph = parameters.graph_at(parameters.start)
         start, note = break_symmetry(graph, hidden, parameters.start, rng)

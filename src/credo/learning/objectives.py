@@ -8,15 +8,17 @@ r"""What learning maximises: a mean over rows and its gradient by the weights.
 x_O are the observed values of a row. For a complete row log Z(x_O) is its score and needs no inference;
 otherwise it is one clamped run per distinct row. Exact when inference is. With an approximate algorithm
 the value is that of its own log Z, whose gradient, at a stationary point of its free energy, is given
-by its factor marginals (only the explicit dependence on theta counts there); for a run that stopped
-short, or an algorithm without factor marginals, `gradient="log_z"` differentiates log Z itself by central
-differences, at two runs per weight. If both terms are approximate, their difference bounds nothing.
+by its factor marginals (only the explicit dependence on theta counts there). For runs that stop short
+`gradient="autodiff"` differentiates the Bethe value after some sweeps of belief propagation, back through all
+of them; for an algorithm without factor marginals `gradient="log_z"` takes central differences of log Z, at
+two runs per weight. If both terms are approximate, their difference bounds nothing.
 """
 
 from __future__ import annotations
 
 import abc
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,8 +27,11 @@ from ..core.variable import Variables
 from ..core.wiring import Memo
 from ..kernels.conditionals import gibbs_sweeps, pseudolikelihood
 from .data import MISSING, Observations
-from .expectations import Oracle
+from .expectations import Oracle, zero_row
 from .parameters import Parameters
+
+if TYPE_CHECKING:
+    from ..inference.messages.unrolled import UnrolledBP
 
 __all__ = ["Contrastive", "Likelihood", "Objective", "Pseudolikelihood"]
 
@@ -64,6 +69,7 @@ class Likelihood(Objective):
     parameters: Parameters  # how weights make tables
     oracle: Oracle  # what answers questions about the model
     by_differences: bool = False  # whether the gradient is that of log Z by central differences
+    unrolled: UnrolledBP | None = None  # what answers instead, and is differentiated
     _summary: dict[int, _Summary] = field(default_factory=dict)  # of the last few tables of rows
 
     def evaluate(self, weights: np.ndarray, data: Observations) -> tuple[float, np.ndarray]:
@@ -83,11 +89,14 @@ class Likelihood(Objective):
     ) -> tuple[float, np.ndarray | None]:
         oracle, summary = self.oracle, self._summarised(data)  # which may make room for plans
         graph = self.parameters.graph_at(weights)
-        free = oracle.free(graph)
         seen = summary.counts > 0
         score = float(summary.counts[seen] @ graph.log_tables[seen])
         if score == -np.inf:
             raise _impossible(self.parameters, data, graph.log_tables)
+        if self.unrolled is not None:
+            value, slopes = self._differentiated(graph.log_tables, data)
+            return score / data.total + value, summary.counts / data.total + slopes
+        free = oracle.free(graph)
         entries = summary.counts.copy() if want_entries else None
         for row in data.incomplete_rows:
             found = oracle.clamped(graph, data.states[row], _number(data, int(row)))
@@ -98,6 +107,19 @@ class Likelihood(Objective):
         if entries is None:
             return value, None
         return value, entries / data.total - oracle.entries(free)
+
+    def _differentiated(self, log_tables: np.ndarray, data: Observations) -> tuple[float, np.ndarray]:
+        """Log Z of the incomplete rows, less that of the model, and its slopes by all table entries."""
+        assert self.unrolled is not None
+        rows = data.incomplete_rows
+        states = np.vstack([np.full((1, data.states.shape[1]), MISSING), data.states[rows]])
+        weights = np.append(-1.0, data.counts[rows] / data.total)
+        values, slopes = self.unrolled.differentiate(log_tables, states, weights)
+        self.oracle.kinds.add("estimate")
+        impossible = np.flatnonzero(values[1:] == -np.inf)
+        if len(impossible):
+            raise zero_row(_number(data, int(rows[impossible[0]])))
+        return float(weights @ values), slopes
 
     def _differences(self, weights: np.ndarray, data: Observations) -> np.ndarray:
         gradient = np.empty(len(weights))
