@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..kernels.chains import best_paths, chain_sums, score_chains
+from ..kernels.scaled_chains import smooth_chains
 from .crf_inputs import MISSING, Graphs, Sequences
 from .expectations import Oracle
 
@@ -28,6 +29,7 @@ __all__ = [
     "graph_layout",
 ]
 
+_RANGE = 600.0  # differences of transition scores whose exponentials are numbers
 Potentials = tuple[np.ndarray, np.ndarray, np.ndarray]  # initial, transition and node scores
 
 
@@ -78,6 +80,17 @@ def chain_potentials(node: np.ndarray, edge: np.ndarray, data: Sequences) -> Pot
     return np.zeros(size), transition, scores
 
 
+def _shared_sums(
+    initial: np.ndarray, transition: np.ndarray, scores: np.ndarray, start: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`chain_sums` where all steps share a table, on scaled numbers if these can hold it."""
+    top = float(transition.max())
+    if not top - float(transition.min()) < _RANGE:
+        return chain_sums(initial, transition, scores, start)
+    found = smooth_chains(np.exp(initial), np.exp(transition[0] - top), scores, start)
+    return found.log_z + top * np.maximum(np.diff(start) - 1, 0), found.marginals, found.pairs
+
+
 @dataclass
 class ChainLikelihood:
     """The mean conditional log-likelihood of sequences."""
@@ -103,11 +116,11 @@ class ChainLikelihood:
         self, parts: Potentials, data: Sequences, shape: tuple[int, ...]
     ) -> tuple[float, np.ndarray, np.ndarray]:
         """Sum of log Z, and expected totals of node and edge features."""
-        pairs = "sum" if data.edges is None else "each"
-        log_z, marginals, pair = chain_sums(*parts, data.start, pairs=pairs)
-        node = np.asarray(data.nodes.T @ marginals)
         if data.edges is None:
-            return float(log_z.sum()), node, pair[None]
+            log_z, marginals, pair = _shared_sums(*parts, data.start)
+            return float(log_z.sum()), np.asarray(data.nodes.T @ marginals), pair[None]
+        log_z, marginals, pair = chain_sums(*parts, data.start, pairs="each")
+        node = np.asarray(data.nodes.T @ marginals)
         flat = np.asarray(data.edges.T @ pair.reshape(len(pair), -1))
         return float(log_z.sum()), node, flat.reshape(shape)
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.result import Status
+from ..inference.curvature import curved, dot, last_scale
 
 __all__ = ["Point", "descend"]
 
@@ -68,7 +69,7 @@ def descend(
     watch(here)
     if not here.is_finite:
         return Status.DIVERGED
-    pairs: deque[tuple[np.ndarray, np.ndarray, float]] = deque(maxlen=memory)
+    pairs: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=memory)
     for _ in range(max_iter):
         if np.abs(here.slope).max(initial=0.0) <= tol:
             return Status.CONVERGED
@@ -80,19 +81,13 @@ def descend(
         if there is None:
             return _stalled(here, tol)
         step, change = there.w - here.w, there.gradient - here.gradient
-        curvature = _dot(step, change)
-        if curvature > 1e-10 * _dot(change, change):
-            pairs.append((step, change, curvature))
+        if dot(step, change) > 1e-10 * dot(change, change):
+            pairs.append((step, change))
         here = there
         watch(here)
     if np.abs(here.slope).max(initial=0.0) <= tol:
         return Status.CONVERGED
     return Status.OUT_OF_ITERATIONS
-
-
-def _dot(a: np.ndarray, b: np.ndarray) -> float:
-    """An inner product on one thread: waking a second one costs more than these vectors take."""
-    return float(np.einsum("i,i", a, b))
 
 
 def _stalled(here: Point, tol: float) -> Status:
@@ -102,23 +97,14 @@ def _stalled(here: Point, tol: float) -> Status:
 
 
 def _direction(
-    here: Point, pairs: deque[tuple[np.ndarray, np.ndarray, float]], l1: np.ndarray | float
+    here: Point, pairs: deque[tuple[np.ndarray, np.ndarray]], l1: np.ndarray | float
 ) -> np.ndarray:
     """The two-loop recursion on the slope."""
-    d = -here.slope
-    shares = []
-    for step, change, curvature in reversed(pairs):
-        share = _dot(step, d) / curvature
-        d -= share * change
-        shares.append(share)
-    if pairs:
-        _, change, curvature = pairs[-1]
-        d *= curvature / _dot(change, change)
-    for (step, change, curvature), share in zip(pairs, reversed(shares), strict=True):
-        d += (share - _dot(change, d) / curvature) * step
+    moves, turns = [step for step, _ in pairs], [change for _, change in pairs]
+    d = -curved(here.slope, moves, turns, last_scale(moves, turns))
     if np.any(l1):
         d = np.where(d * here.slope < 0, d, 0.0)
-    return d if _dot(d, here.slope) < 0 else -here.slope
+    return d if dot(d, here.slope) < 0 else -here.slope
 
 
 def _first_length(d: np.ndarray, fresh: bool) -> float:
@@ -136,7 +122,7 @@ def _orthant_search(
         w = here.w + length * d
         w = np.where(w * orthant > 0, w, 0.0)
         there = Point.at(function, w, l1)
-        gain = _dot(here.slope, w - here.w)
+        gain = dot(here.slope, w - here.w)
         if there.is_finite and there.value <= here.value + _ENOUGH * gain and gain < 0:
             return there
         length *= 0.5
@@ -147,7 +133,7 @@ def _wolfe_search(
     function: Function, here: Point, d: np.ndarray, l1: np.ndarray | float, fresh: bool
 ) -> Point | None:
     """A step with enough descent and a flatter slope: grow until bracketed, then interpolate."""
-    along = _dot(here.slope, d)
+    along = dot(here.slope, d)
     noise = _ROUNDING * max(1.0, abs(here.value))
     low, low_value, low_slope = 0.0, here.value, along
     high: float | None = None
@@ -155,7 +141,7 @@ def _wolfe_search(
     best: Point | None = None
     for _ in range(_TRIES):
         there = Point.at(function, here.w + length * d, l1)
-        slope = _dot(there.slope, d) if there.is_finite else np.inf
+        slope = dot(there.slope, d) if there.is_finite else np.inf
         falls = there.is_finite and there.value <= here.value + _ENOUGH * length * along
         # So near the optimum that values are noise, the slopes decide alone.
         falls = falls or (there.is_finite and there.value <= here.value + noise and abs(slope) <= -along)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...kernels.gdd import bound_of, gradient, shift_tables
 from ..base import Problem
-from .quasi_newton import curved, last_scale
+from ..curvature import curved, last_scale
 
 if TYPE_CHECKING:
     from .gdd import GDDState

@@ -29,9 +29,9 @@ import numpy as np
 from ...kernels.gdd_passes import common_beliefs, first_entries, shifted
 from ...kernels.mini_bucket_tables import COLD
 from ..base import Problem
+from ..curvature import curved, dot
 from .bucket_passes import BucketPasses, Tables, bucket_passes
 from .bucket_weights import reweigh
-from .quasi_newton import curved, dot
 
 __all__ = ["PassPlan", "Passing", "pass_start", "pass_step"]
 

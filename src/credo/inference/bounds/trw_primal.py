@@ -33,9 +33,9 @@ from ...core.result import Assignment, Estimate, FactorMarginals, Marginals, Res
 from ...kernels.tables import best_states
 from ...structures.spanning_trees import Forests, covering_forests, random_forests
 from ..base import IterativeAlgorithm, Problem, register
+from ..curvature import curved, last_scale
 from ..forest import ForestPasses
 from ..value import value_of
-from .quasi_newton import curved, last_scale
 
 __all__ = ["TRWPrimal"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from credo.inference.bounds.quasi_newton import curved, dot, last_scale
+from credo.inference.curvature import curved, dot, last_scale
 
 
 def quadratic(seed, n=6):
