@@ -75,9 +75,9 @@ _ADVICE = {
     Status.EXACT: "the answer is exact",
     Status.OPTIMAL: "the bound meets the score of the assignment: none is better",
     Status.CONVERGED: "the change fell below tol",
-    Status.OUT_OF_ITERATIONS: "max_iter was reached; raise it, or add damping",
+    Status.OUT_OF_ITERATIONS: "max_iter was reached; raise it, loosen tol, or add damping where there is any",
     Status.OUT_OF_TIME: "the time given was used up; raise seconds, or loosen tol",
-    Status.DIVERGED: "a value left the finite range; add damping, or use another method",
+    Status.DIVERGED: "a value left the finite range; add damping where there is any, or use another method",
     Status.STALLED: "no step improves any more though the slope is not zero; use another optimiser or method",
     Status.INTERRUPTED: "the run was stopped by hand; this is what was found so far",
 }

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from ..core.belief import Density
-from ..core.errors import QueryError
 
 __all__ = [
     "DirichletMixtureDensity",
@@ -106,13 +105,10 @@ class DirichletMixtureDensity(Density):
 
     @property
     def mode(self) -> np.ndarray:
-        """The best of the modes of the components, which exist where all concentrations exceed 1."""
-        inner = (self.concentrations > 1).all(axis=1)
-        if not inner.any():
-            raise QueryError("no component has a mode inside the simplex (a concentration is at most 1)")
-        alpha = self.concentrations[inner]
-        points = (alpha - 1) / (alpha - 1).sum(axis=1, keepdims=True)
-        return points[np.argmax(self.log_density(points))]
+        """The highest point, which exists where no concentration is below 1."""
+        from .dirichlet_mixture import mixture_mode
+
+        return mixture_mode(self.weights, self.concentrations)
 
     def log_density(self, x: Any) -> np.ndarray:
         """Log density at points."""

@@ -56,8 +56,8 @@ def mixture_mode(
     power = alpha - 1.0 if basis == "simplex" else alpha
     if (power < 0).any():
         raise QueryError(
-            f"mixture_mode: a concentration is {alpha.min():.4g}, below 1: the density on the simplex has no "
-            "highest point; use basis='softmax'"
+            f"a concentration is {alpha.min():.4g}, below 1: the density has no highest point; "
+            "use mixture_mode(..., basis='softmax')"
         )
     log_norm = np.log(w) + gammaln(alpha.sum(axis=1)) - gammaln(alpha).sum(axis=1)
     # A component whose concentrations are all 1 is flat: every point is a mode, the middle is taken.

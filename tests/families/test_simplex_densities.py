@@ -1,11 +1,12 @@
-"""Weighted points on a simplex as a density."""
+"""Densities on a simplex: weighted points, mixtures of Dirichlets."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from credo.families.densities import SimplexParticleDensity
+from credo.core.errors import QueryError
+from credo.families.densities import DirichletMixtureDensity, SimplexParticleDensity
 
 ALPHA = np.array([4.0, 2.0, 3.0])
 
@@ -41,3 +42,13 @@ def test_samples_are_points_drawn_by_weight(density):
     assert rows.shape == (4000, 2) and (rows[:, 0] == 0.7).mean() == pytest.approx(0.75, abs=0.03)
     same = SimplexParticleDensity(np.array([[1.0, 0.0]]), np.ones(1))
     assert np.isfinite(same.log_density(np.array([0.5, 0.5]))) and "1 particles" in repr(same)
+
+
+def test_the_mode_of_a_mixture_lies_between_near_components():
+    density = DirichletMixtureDensity(np.array([0.5, 0.5]), np.array([[6.0, 4.0, 4.0], [4.0, 6.0, 4.0]]))
+    x = density.mode
+    np.testing.assert_allclose(x, [4 / 11, 4 / 11, 3 / 11], atol=1e-6)
+    for alpha in density.concentrations:
+        assert density.log_density(x) > density.log_density((alpha - 1) / (alpha - 1).sum())
+    with pytest.raises(QueryError, match="no highest point"):
+        _ = DirichletMixtureDensity(np.ones(1), np.array([[0.5, 2.0]])).mode
