@@ -28,7 +28,7 @@ def credo_process(*arguments):
         (["info", "{folder}"], "{folder}: "),
         (["info", "{garbage}"], "garbage.uai, line 1: expected MARKOV or BAYES, got"),
         (["infer", "{asia}", "enumerat"], "no algorithm named 'enumerat'"),
-        (["infer", "{asia}", "enumerate(max_states=x)"], "max_states must be at least 1, got 'x'"),
+        (["infer", "{asia}", "enumerate(max_states=x)"], "max_states must be a whole number, got 'x'"),
         (["infer", "{asia}", "enumerate(max_states=2)"], "enumerate cannot treat this problem"),
         (["infer", "{asia}", "-e", "asja=yes"], "no variable named 'asja'; did you mean 'asia'"),
         (["infer", "{asia}", "-e", "asia=perhaps"], "variable 'asia' has no state 'perhaps'"),

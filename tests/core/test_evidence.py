@@ -153,3 +153,16 @@ def test_every_error_of_the_library_is_a_credo_error():
     assert issubclass(EvidenceError, CredoError) and issubclass(EvidenceError, ValueError)
     with pytest.raises(credo.CredoError):
         credo.infer(FactorGraph({"a": 2}), "enumerate", evidence={"a": "zzz"})
+
+
+@pytest.mark.parametrize("dtype", ["string", "Int64", "boolean"])
+def test_gaps_of_a_data_frame_are_missing_whatever_its_type(dtype):
+    import pandas as pd
+
+    value = {"string": "yes", "Int64": 1, "boolean": True}[dtype]
+    model = credo.datasets.sprinkler()
+    row = pd.DataFrame({"wet": pd.array([value, None], dtype=dtype)}).iloc[1]
+    assert credo.infer(model, evidence=row).log_z.value == pytest.approx(0.0, abs=1e-12)
+    assert credo.infer(model, evidence={"wet": pd.NaT, "rain": pd.NA}).log_z.value == pytest.approx(
+        0.0, abs=1e-12
+    )

@@ -233,3 +233,23 @@ def test_the_memo_drops_its_oldest_entries():
         assert memo.recall(key, lambda key=key: made.append(key) or key) == key
     assert memo.recall(Memo.CAPACITY, lambda: made.append("again")) == Memo.CAPACITY
     assert len(memo) == Memo.CAPACITY and 0 not in memo and "again" not in made
+
+
+def test_scores_of_states_that_are_not_there_are_refused():
+    graph = FactorGraph({"a": 2, "b": 2}, {"a": [1, 2], "b": [3, 4]})
+    for states, what in (
+        ([[0, -1]], "state -1 of 'b'"),
+        ([[2, 0]], "state 2 of 'a'"),
+        ([[0, 0, 0]], "shape"),
+        ([0, 0], "shape"),
+        ([[0.5, 0.0]], "integers"),
+    ):
+        with pytest.raises(QueryError, match=what):
+            graph.log_scores(np.array(states))
+    assert graph.log_scores(np.empty((0, 2), np.int64)).shape == (0,)
+
+
+@pytest.mark.parametrize("factors", [None, 5, {0: [1, 2]}])
+def test_factors_of_no_known_form_are_refused(factors):
+    with pytest.raises(ModelError, match="factors: expected"):
+        FactorGraph({"a": 2}, factors)

@@ -12,9 +12,11 @@ from credo import potentials
 from credo.core.belief import PointMass
 from credo.core.density import DensityFactor, GaussianFactor
 from credo.core.domain import Simplex
-from credo.core.errors import EvidenceError, ModelError, QueryError, UnsupportedError
+from credo.core.errors import EvidenceError, ModelError, OptionError, QueryError, UnsupportedError
 from credo.core.hybrid_graph import HybridGraph
 from credo.core.variable import Variable
+from credo.inference.gradients import why_no_gradients
+from credo.inference.hybrid import HybridProblem
 from hybrid_zoo import real, switching, truth
 
 X, Y, S = real("x"), real("y"), Variable("s", ["off", "on"])
@@ -80,11 +82,26 @@ class TestGaussianFactors:
             (lambda: GaussianFactor([X, Y], [[1.0, 0.2], [0.3, 1.0]]), "symmetric"),
             (lambda: GaussianFactor.from_moments([X], [0.0], [[-1.0]]), "positive definite"),
             (lambda: GaussianFactor([X], [1.0]), "shape"),
+            (
+                lambda: GaussianFactor([X, Y], np.eye(2), [1, 2, 3]),
+                r"shift must have shape \(2,\), got \(3,\)",
+            ),
+            (lambda: GaussianFactor([X, Y], np.eye(2), "ab"), "shift must be numbers"),
+            (lambda: GaussianFactor([X, Y], [[1e-8, 9e-9], [0.0, 1e-8]]), "symmetric"),
+            (lambda: GaussianFactor.from_moments([X, Y], [0, 0], [[1e-8, 9e-9], [0, 1e-8]]), "symmetric"),
+            (lambda: GaussianFactor.from_moments([X, Y], [0, 0], np.ones((2, 2))), "positive definite"),
+            (lambda: GaussianFactor.linear(Y, [X], [1.0], "wide"), "variance must be numbers"),
         ],
     )
     def test_bad_ones_are_refused_by_name(self, make, words):
         with pytest.raises(ModelError, match=words):
             make()
+
+    def test_small_precisions_are_symmetric_to_the_last_digit(self):
+        J = np.array([[1e-8, 4e-9 * (1 + 1e-13)], [4e-9, 1e-8]])
+        one, other = (GaussianFactor([X, Y], m).precision for m in (J, J.T))
+        np.testing.assert_array_equal(one, other)
+        np.testing.assert_array_equal(one, one.T)
 
 
 class TestDensityFactors:
@@ -95,11 +112,21 @@ class TestDensityFactors:
             (lambda x: np.full(np.shape(x), np.inf), "got inf"),
             (lambda x: 0.0, r"shape \(\)"),
             (lambda x: np.zeros((2, 2)), r"shape \(2, 2\)"),
+            (lambda x, y: x, r"failed with TypeError: .*one array per variable \(1\)"),
+            (lambda x: x if x > 0 else -x, "failed with ValueError: .*`where` in place of `if`"),
+            (lambda x: {"log": x}, "failed with TypeError"),
         ],
     )
     def test_bad_potentials_are_refused_with_the_factor_named(self, function, words):
         with pytest.raises(ModelError, match=rf"factor over \['x'\].*{words}"):
             credo.HybridNet([X], [DensityFactor([X], function)])
+
+    def test_errors_of_the_library_and_warnings_pass_unchanged(self):
+        def refuses(x):
+            raise EvidenceError("not this one")
+
+        with pytest.raises(EvidenceError, match=r"^not this one"):
+            credo.HybridNet([X], [DensityFactor([X], refuses)])
 
     def test_what_is_no_function_is_refused(self):
         with pytest.raises(ModelError, match="expected a function"):
@@ -181,6 +208,56 @@ class TestAnswers:
             credo.infer(net, "gaussian", temperatures={"x0": 0.5})
         with pytest.raises(ModelError, match="no integral"):
             credo.GaussianNet([[1.0, 2.0], [2.0, 1.0]])
+
+    @pytest.mark.parametrize("method", [None, "gaussian-bp", "ep"])
+    def test_observed_variables_are_maximised_too(self, method):
+        net = credo.GaussianNet([[2.0, 0.4], [0.4, 2.0]], [1.0, 2.0])
+        one = credo.infer(net, method, evidence={"x0": 1}, maximise=["x0"])
+        assert dict(one.assignment) == {"x0": 1.0} and one.marginals is None
+        h = 2.0 - 0.4  # of the integral over x1: -1 + 1 + log int exp(h x - x^2)
+        assert one.score.value == pytest.approx(h**2 / 4 + 0.5 * np.log(np.pi))
+        assert one.log_z == one.score
+        both = credo.infer(net, method, evidence={"x0": 1, "x1": 2}, maximise="all")
+        assert dict(both.assignment) == {"x0": 1.0, "x1": 2.0} and both.marginals is None
+        assert both.score.value == pytest.approx(net.to_factor_graph().log_score({"x0": 1.0, "x1": 2.0}))
+
+    def test_bethe_maximises_what_is_observed(self):
+        net = credo.GaussianNet([[2.0, 0.4], [0.4, 2.0]], [1.0, 2.0])
+        both = credo.infer(net, "bethe", evidence={"x0": 1, "x1": 2}, maximise=["x0"])
+        assert dict(both.assignment) == {"x0": 1.0} and both.marginals is None
+        assert both.score.value == pytest.approx(net.to_factor_graph().log_score({"x0": 1.0, "x1": 2.0}))
+
+    def test_an_observed_state_is_maximised_among_real_variables(self):
+        net = switching()
+        found = credo.infer(net, "ep", evidence={"s": "on", "x": 0.3}, maximise=["s", "x"])
+        assert dict(found.assignment) == {"s": "on", "x": 0.3}
+        assert found.score == credo.infer(net, "ep", evidence={"s": "on", "x": 0.3}).log_z
+
+    @pytest.mark.parametrize("maximise", [3, None, [["x0"]], "x0"])
+    def test_what_names_no_variables_is_not_maximised(self, maximise):
+        for model in (credo.GaussianNet(np.eye(2)), credo.datasets.sprinkler()):
+            with pytest.raises(QueryError, match="maximise: expected 'all' or a list of names"):
+                credo.infer(model, maximise=maximise)
+
+    def test_half_a_row_is_not_drawn(self):
+        for model in (credo.GaussianNet(np.eye(2)), credo.datasets.sprinkler()):
+            with pytest.raises(OptionError, match=r"count must be a whole number, got 2\.5"):
+                credo.sample(model, 2.5)
+
+    @pytest.mark.parametrize("method", [None, "ep", "grid-bp", "gibbs"])
+    def test_a_simplex_of_one_coordinate_is_known(self, method):
+        one = Variable("t", Simplex(1))
+        net = credo.HybridNet([one, X], [potentials.gaussian(X, 2.0), potentials.dirichlet(one, 3.0)])
+        found = credo.infer(net, method, seed=0)
+        assert found.marginals["t"].mean == [1.0]
+        assert found.marginals["x"].mean == pytest.approx(2.0, abs=0.2)
+        assert found.log_z is None or found.log_z.value == pytest.approx(0, abs=1e-6)
+        assert credo.sample(net, 3, seed=0).column("t").tolist() == [[1.0]] * 3
+
+    def test_gradient_methods_that_take_real_variables_refuse_every_simplex(self):
+        one = Variable("t", Simplex(1))
+        problem = HybridProblem(HybridGraph([one, X], [potentials.gaussian(X)]))
+        assert "['t'] live on a simplex" in why_no_gradients(problem, simplex=False)
 
     def test_the_oracle_of_these_tests_integrates(self):
         net = credo.GaussianNet([[2.0, 0.5], [0.5, 1.0]], [1.0, -1.0])

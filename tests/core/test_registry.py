@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 from credo.core import check
@@ -83,6 +84,7 @@ def test_the_text_form_makes_the_object_again(made):
 def test_the_text_form_shows_only_what_is_not_default():
     assert describe(Toaster()) == "pop-up"
     assert describe(Toaster(heat=2, slots=4)) == "pop-up(heat=2, slots=4)"
+    assert describe(Toaster(slots=np.int64(4))) == "pop-up(slots=4)"
 
 
 def test_two_classes_cannot_share_a_name():
@@ -118,6 +120,18 @@ def test_names_are_sorted_and_loaded_on_demand():
         (lambda: check.at_least("tol", float("nan"), 0), "tol must be at least 0, got nan"),
         (lambda: check.at_least("tol", None, 0), "tol must be at least 0, got None"),
         (lambda: check.one_of("mode", "c", {"b", "a"}), "mode must be one of ['a', 'b'], got 'c'"),
+        (lambda: check.whole("rows", 2.5, 1), "rows must be a whole number, got 2.5"),
+        (lambda: check.whole("rows", 2.0, 1), "rows must be a whole number, got 2.0"),
+        (lambda: check.whole("rows", True, 1), "rows must be a whole number, got True"),
+        (lambda: check.whole("rows", "x", 1), "rows must be a whole number, got 'x'"),
+        (lambda: check.whole("rows", 0, 1), "rows must be at least 1, got 0"),
+        (lambda: check.whole("rows", 40, 0, 40), "rows must be in [0, 40), got 40"),
+        (
+            lambda: check.generator("x"),
+            "seed must be a whole number of at least 0, a numpy Generator or None",
+        ),
+        (lambda: check.generator(-1), "or None, got -1"),
+        (lambda: check.generator(1.5), "or None, got 1.5"),
     ],
 )
 def test_checks_name_the_option_and_the_value(call, message):
@@ -130,3 +144,13 @@ def test_good_values_pass_the_checks():
     check.in_range("x", 0, 0, 1)
     check.at_least("x", 3, 3)
     check.one_of("x", "a", ["a"])
+    check.at_least("x", np.float32(3), 3)
+    check.whole("x", 3, 3)
+    check.whole("x", np.int64(3), 3, 4)
+
+
+def test_one_seed_makes_one_sequence_and_a_generator_is_shared():
+    assert check.generator(np.int64(7)).random() == check.generator(7).random()
+    shared = np.random.default_rng(0)
+    assert check.generator(shared) is shared
+    assert check.generator(None).random() != check.generator(None).random()

@@ -163,3 +163,21 @@ def test_a_printed_result_is_a_few_readable_lines():
     )
     assert full.summary().splitlines()[-3:] == ["[0.5 0.5]", "Samples(1 rows, 2 variables)", "a note"]
     assert not full.converged
+
+
+def test_results_are_mappings_that_know_their_names():
+    model = credo.datasets.sprinkler()
+    marginals, best = credo.infer(model).marginals, credo.infer(model, maximise="all").assignment
+    for mapping in (marginals, best):
+        assert "rain" in mapping and "zz" not in mapping and 3 not in mapping
+        assert mapping.get("zz") is None and mapping.get("zz", 0) == 0
+        with pytest.raises(QueryError, match="no variable named 'zz'"):
+            mapping["zz"]
+
+
+def test_slices_of_samples_are_samples():
+    drawn = credo.sample(credo.datasets.sprinkler(), 5, seed=0)
+    part = drawn[1:3]
+    assert len(part) == 2 and dict(part[0]) == dict(drawn[1])
+    both = credo.sample(credo.GaussianNet([[2.0, 0.3], [0.3, 1.0]]), 4, seed=0)
+    np.testing.assert_array_equal(both[[0, 2]].column("x1"), both.column("x1")[[0, 2]])

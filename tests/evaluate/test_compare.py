@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import credo
-from credo.core.errors import OptionError, UnsupportedError, ZeroProbabilityError
+from credo.core.errors import OptionError, QueryError, UnsupportedError, ZeroProbabilityError
 from credo.core.result import Assignment, Estimate, Marginals, Result, Status
 from credo.inference.base import Algorithm, IterativeAlgorithm, algorithms
 
@@ -198,3 +198,23 @@ def test_continuous_models_are_compared_by_their_densities():
     assert [row.answered for row in table] == [True, True, True, False]
     assert max(row.max_tv for row in list(table)[:3]) < 1e-6
     assert "continuous" in table["bp"].reason
+
+
+def test_maxima_of_continuous_models_have_values_and_scores():
+    net = credo.GaussianNet([[2.0, 0.4], [0.4, 2.0]], [1.0, 2.0])
+    best = dict(zip(net.names, net.mean, strict=True))
+    table = credo.compare(net, ["gaussian", "gaussian-bp", "ep"], maximise="all")
+    for row in table.rows[:2]:
+        assert row.score == pytest.approx(net.to_factor_graph().log_score(best))
+        assert row.distance == 0 and row.log_z_error == pytest.approx(0, abs=1e-9)
+    assert table.rows[2].status == "refused"
+    some = credo.compare(net, ["gaussian"], maximise=["x0"], evidence={"x1": 0.5})["gaussian"]
+    assert some.score == pytest.approx(some.log_z) and some.distance == 0
+    seen = credo.compare(net, ["gaussian", "gaussian-bp"], maximise=["x0"], evidence={"x0": 1.0})
+    assert [row.distance for row in seen] == [0, 0]
+    assert seen.rows[0].score == pytest.approx(seen.rows[1].log_z)
+
+
+def test_a_comparison_refuses_what_names_nothing():
+    with pytest.raises(QueryError, match="maximise: expected 'all' or a list of names, got 3"):
+        credo.compare(credo.datasets.sprinkler(), ["enumerate"], maximise=3)

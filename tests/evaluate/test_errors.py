@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import credo
+from credo.core.belief import values_at
 from credo.core.errors import QueryError
 from credo.core.result import Assignment, Estimate, Marginals
 from credo.core.variable import Variables
@@ -17,6 +18,7 @@ from credo.evaluate import (
     marginal_errors,
     total_variation,
 )
+from credo.families.densities import GridDensity, MixtureDensity, ParticleDensity
 
 P = {"a": [0.5, 0.5], "b": [1.0, 0.0, 0.0]}
 Q = {"b": [0.5, 0.25, 0.25], "a": [0.2, 0.8]}
@@ -106,3 +108,76 @@ def test_results_of_the_same_question_are_at_distance_zero():
     model = credo.datasets.sprinkler()
     first, second = (credo.infer(model, "enumerate", evidence={"wet": "yes"}) for _ in range(2))
     assert marginal_errors(first.marginals, second.marginals).max_tv == 0.0
+
+
+def normal(mean, sd, weights=None):
+    means, sds = np.atleast_1d(np.asarray(mean, float)), np.atleast_1d(np.asarray(sd, float))
+    means, sds = np.broadcast_arrays(means, sds)
+    return MixtureDensity(np.full(len(means), 1 / len(means)), means, sds)
+
+
+def crossing(sd):
+    """Total variation of N(0, 1) and N(0, sd^2), by the point where the densities cross."""
+    at = math.sqrt(2 * math.log(1 / sd) / (1 / sd**2 - 1))
+    return math.erf(at / sd / math.sqrt(2)) - math.erf(at / math.sqrt(2))
+
+
+@pytest.mark.parametrize("sd", [1e-8, 1e-4, 0.5])
+def test_densities_of_any_width_are_told_apart(sd):
+    wide, narrow = {"x": normal(0, 1)}, {"x": normal(0, sd)}
+    for p, q in ((wide, narrow), (narrow, wide)):
+        assert total_variation(p, q)[0] == pytest.approx(crossing(sd), abs=1e-5)
+    expected = 1 - math.sqrt(2 * sd / (1 + sd**2))
+    assert hellinger(wide, narrow)[0] ** 2 == pytest.approx(expected, abs=1e-5)
+
+
+def test_narrow_peaks_far_apart_count_each():
+    peaks = {"x": normal([0, 10], 0.001)}
+    assert total_variation(peaks, peaks)[0] == 0
+    assert total_variation(peaks, {"x": normal(0, 0.001)})[0] == pytest.approx(0.5, abs=1e-6)
+    shifted = {"x": normal([0, 10.001], 0.001)}
+    assert total_variation(peaks, shifted)[0] == pytest.approx(math.erf(0.5 / math.sqrt(2)) / 2, abs=1e-5)
+
+
+def test_densities_on_grids_and_particles():
+    unit, later = (GridDensity.of(np.array([a, a + 1]), np.zeros(2)) for a in (0.0, 0.5))
+    assert total_variation({"x": unit}, {"x": later})[0] == pytest.approx(0.5, abs=1e-9)
+    same = ParticleDensity(np.ones(5), np.full(5, 0.2))
+    assert total_variation({"x": same}, {"x": normal(0, 1)})[0] == pytest.approx(1, abs=1e-4)
+    cloud = ParticleDensity(np.linspace(-2, 2, 50), np.full(50, 0.02))
+    assert total_variation({"x": cloud}, {"x": cloud.smooth})[0] == pytest.approx(0, abs=1e-12)
+
+
+def test_many_components_have_points_each_but_not_many():
+    for count in (1, 2, 40, 300):
+        x = normal(100.0 * np.arange(count), 1).curve_points(2001)
+        assert len(x) <= max(2100, 40 * count)
+        density = values_at(normal(100.0 * np.arange(count), 1), np.unique(x))
+        assert np.trapezoid(density, np.unique(x)) == pytest.approx(1, abs=1e-6)
+
+
+def test_states_are_compared_by_their_labels():
+    one = credo.infer(credo.MarkovNet({"a": ["lo", "hi"]}, {("a",): [1, 3]})).marginals
+    other = credo.infer(credo.MarkovNet({"a": ["hi", "lo"]}, {("a",): [3, 1]})).marginals
+    plain = credo.infer(credo.MarkovNet({"a": 2}, {("a",): [1, 3]})).marginals
+    for distance in (total_variation, hellinger, kl_divergence):
+        assert distance(one, other)[0] == pytest.approx(0)
+        assert distance(one, plain)[0] == pytest.approx(0)
+    third = credo.infer(credo.MarkovNet({"a": ["hi", "off"]}, {("a",): [3, 1]})).marginals
+    with pytest.raises(QueryError, match=r"marginals of 'a': expected the same states.*\['lo', 'off'\]"):
+        total_variation(one, third)
+
+
+def test_hamming_counts_continuous_values_that_differ():
+    variables = Variables.of({"s": 2, "x": credo.Real(), "t": credo.Simplex(2)})
+
+    def at(s, x, t=(0.5, 0.5)):
+        return Assignment(variables, np.array([s, -1, -1]), {"x": x, "t": np.array(t)})
+
+    assert hamming(at(0, 1.0), at(0, 1.0 + 1e-9)) == 0
+    assert hamming(at(0, 1.0), at(1, 1.1)) == 2
+    assert hamming(at(0, 1.0), at(0, 1.1), tolerance=0.2) == 0
+    assert hamming(at(0, 1e9), at(0, 1e9 + 1)) == 0
+    assert hamming(at(0, 1.0), at(0, 1.0, (0.4, 0.6))) == 1
+    with pytest.raises(QueryError, match="same variables"):
+        hamming(at(0, 1.0), Assignment(variables, np.array([0, -1, -1]), {"x": 1.0}))

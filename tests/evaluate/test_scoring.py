@@ -100,3 +100,14 @@ def test_numbered_states_keep_their_meaning_under_evidence():
 def test_marginals_of_another_number_of_variables_are_refused():
     with pytest.raises(QueryError, match="marginals: expected 2 variables, got 1"):
         score_marginals([[1.0]], [[1.0], [1.0]])
+
+
+def test_the_value_of_continuous_values():
+    net = credo.GaussianNet([[2.0, 0.4], [0.4, 2.0]], [1.0, 2.0])
+    graph = net.to_factor_graph()
+    assert value_of(net, {"x0": 1.0, "x1": 2.0}) == pytest.approx(graph.log_score({"x0": 1.0, "x1": 2.0}))
+    h = 2.0 - 0.4
+    assert value_of(net, {"x0": 1.0}) == pytest.approx(h**2 / 4 + 0.5 * math.log(math.pi))
+    assert value_of(net, {"x0": 1.0}, evidence={"x1": 2.0}) == pytest.approx(-0.8)
+    assert value_of(net, {"x0": 1.0}, evidence={"x0": 1.0}) == pytest.approx(value_of(net, {"x0": 1.0}))
+    assert value_of(net, {"x0": 1.0}, evidence={"x0": 2.0}) == -math.inf

@@ -22,7 +22,9 @@ from credo.families import (
     TiedGaussian,
 )
 from credo.families.base import member_weights
+from credo.families.gaussian_rows import patterns
 from credo.families.mixture import MixturePrior
+from credo.families.moments import Moments
 
 K, D = 4, 3
 
@@ -546,5 +548,145 @@ def test_objects_describe_themselves():
         assert len(thing) == K
     assert make("categorical") == make("categorical")
     assert make_prior("categorical") == make_prior("categorical")
-    assert isinstance(make("gaussian").collect(np.zeros((2, D))), Statistics)
+    assert isinstance(make("gaussian").collect(np.zeros((2, D))), Moments)
+    assert isinstance(make("poisson").collect([1, 2]), Statistics)
     assert [make(name).n_parameters for name in FAMILIES] == [36, 18, 24, 16, 16, 4]
+
+
+FAR = 2.0**27  # added to multiples of 2^-20 without rounding
+GAUSSIANS = ["gaussian", "tied", "diagonal", "spherical"]
+
+
+def exact_rows(n=60, d=D, seed=11):
+    x = np.random.default_rng(seed).normal(size=(n, d)) * np.arange(1, d + 1)
+    return np.round(x * 2**20) / 2**20
+
+
+def moved(member, offset):
+    scale = {
+        Gaussian: lambda: member.covariances,
+        TiedGaussian: lambda: member.covariance,
+        DiagonalGaussian: lambda: member.variances,
+        SphericalGaussian: lambda: member.variance,
+    }[type(member)]()
+    return type(member)(member.mean + offset, scale)
+
+
+@pytest.mark.parametrize("name", GAUSSIANS)
+@pytest.mark.parametrize("offset", [0.0, FAR])
+def test_estimates_far_from_the_origin_are_those_of_two_passes(name, offset):
+    x = exact_rows()
+    weights = np.random.default_rng(5).random((60, K))
+    member = make(name)
+    half = member.collect(x[:20] + offset, weights[:20]) + member.collect(x[20:] + offset, weights[20:])
+    found = [member.maximise(s) for s in (member.collect(x + offset, weights), half)]
+    own = np.array([np.cov(x.T, aweights=weights[:, k], ddof=0) for k in range(K)])
+    share = weights.sum(axis=0) / weights.sum()
+    wanted = {
+        "gaussian": own,
+        "tied": np.broadcast_to(np.einsum("k,kij->ij", share, own), own.shape),
+        "diagonal": own * np.eye(D),
+        "spherical": np.einsum("kii->k", own)[:, None, None] / D * np.eye(D),
+    }[name]
+    for one in found:
+        np.testing.assert_allclose(one.mean - offset, weights.T @ x / weights.sum(axis=0)[:, None], atol=1e-7)
+        np.testing.assert_allclose(one.covariances, wanted, rtol=1e-7, atol=1e-9)
+    alone = member.maximise(member.collect(x + offset))
+    np.testing.assert_allclose(np.trace(alone.covariances[0]), np.trace(np.cov(x.T, ddof=0)), rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", GAUSSIANS)
+def test_completed_rows_far_from_the_origin_give_the_same_estimates(name):
+    x = exact_rows()
+    x[np.random.default_rng(2).random(x.shape) < 0.2] = np.nan
+    weights = np.random.default_rng(5).random((60, K))
+    weights[:, 1] = 0
+    member = make(name)
+    far = moved(member, FAR)
+    near, there = member.maximise(member.collect(x, weights)), far.maximise(far.collect(x + FAR, weights))
+    np.testing.assert_allclose(there.covariances, near.covariances, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(there.mean - FAR, near.mean, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", GAUSSIANS)
+@pytest.mark.parametrize("first", [-FAR, 0.0])
+def test_clusters_far_from_each_other_keep_their_variances(name, first):
+    x = exact_rows(40)
+    far = np.where(np.arange(40)[:, None] < 20, first, FAR)
+    weights = np.repeat(np.eye(2), 20, axis=0)
+    member = make(name).take([0, 1])
+    found = member.maximise(member.collect(x + far, weights))
+    parts = [member.take([k]).maximise(member.take([k]).collect(x[20 * k : 20 * k + 20])) for k in range(2)]
+    wanted = np.array([part.covariances[0] for part in parts])
+    if name == "tied":
+        wanted = np.broadcast_to(wanted.mean(axis=0), wanted.shape)
+    np.testing.assert_allclose(found.covariances, wanted, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", GAUSSIANS)
+def test_equal_rows_have_no_variance_whatever_their_weights(name):
+    x = np.concatenate([np.full((7, D), 0.1), np.full((9, D), 1e8 + 0.3)])
+    weights = np.random.default_rng(5).random((16, 2))
+    weights[:7, 0] = weights[7:, 1] = 0
+    member = make(name).take([0, 1])
+    sums = member.collect(x, weights)
+    np.testing.assert_array_equal(sums.scatter, 0)
+    with pytest.raises(ModelError, match="floor for variances"):
+        member.maximise(sums)
+    raised = member.maximise(sums, floor=0.5)
+    np.testing.assert_allclose(np.einsum("kii->ki", raised.covariances), 0.5)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "diagonal"])
+def test_posteriors_and_evidence_do_not_depend_on_the_origin(name):
+    x = exact_rows()
+    weights = np.random.default_rng(5).random((60, K))
+    member, prior = make(name), make_prior(name)
+    parts = [prior.strength, prior.freedom, prior.scatter] if name == "gaussian" else None
+    parts = parts or [prior.strength, prior.shape, prior.rate]
+    # Moving the centre rounds it; a centre of 2^-20 multiples does not.
+    centre = np.round(prior.centre * 2**20) / 2**20
+    near, far = type(prior)(centre, *parts), type(prior)(centre + FAR, *parts)
+    one, two = member.collect(x, weights), member.collect(x + FAR, weights)
+    np.testing.assert_allclose(far.log_evidence(two), near.log_evidence(one), rtol=1e-8)
+    np.testing.assert_allclose(far.posterior(two).entropy(), near.posterior(one).entropy(), rtol=1e-8)
+    np.testing.assert_allclose(far.posterior(two).kl(far), near.posterior(one).kl(near), rtol=1e-6)
+    np.testing.assert_allclose(
+        member.maximise(two, far).covariances, member.maximise(one, near).covariances, rtol=1e-7, atol=1e-9
+    )
+    other = make("tied") if name == "gaussian" else make("spherical")
+    one, two = other.collect(x, weights), other.collect(x + FAR, weights)
+    np.testing.assert_allclose(
+        other.maximise(two, far.take([0])).covariances,
+        other.maximise(one, near.take([0])).covariances,
+        rtol=1e-7,
+        atol=1e-9,
+    )
+
+
+def test_one_dimension_makes_all_forms_the_same():
+    x = exact_rows(30, 1)
+    x[3] = np.nan
+    weights = np.random.default_rng(5).random((30, 2))
+    mean, one = np.array([[0.0], [1.0]]), np.ones((2, 1))
+    kinds = [
+        Gaussian(mean, one[:, :, None]), DiagonalGaussian(mean, one), SphericalGaussian(mean, one[:, 0]),
+    ]  # fmt: skip
+    full, diagonal, spherical = (kind.maximise(kind.collect(x, weights)) for kind in kinds)
+    np.testing.assert_allclose(spherical.covariances, full.covariances)
+    np.testing.assert_allclose(spherical.covariances, diagonal.covariances)
+    prior = NormalGamma([[0.5]], [[2.0]], [[1.5]], [[2.0]])
+    diagonal, spherical = (kind.maximise(kind.collect(x, weights), prior) for kind in kinds[1:])
+    np.testing.assert_allclose(spherical.covariances, diagonal.covariances)
+    np.testing.assert_allclose(spherical.mean, diagonal.mean)
+
+
+@pytest.mark.parametrize("width", [1, 5, 62, 63])
+def test_patterns_divide_the_rows_by_what_they_observe(width):
+    rng = np.random.default_rng(0)
+    x = np.where(rng.random((4, width)) < 0.4, np.nan, 1.0)[rng.integers(4, size=30)]
+    found = list(patterns(x))
+    assert sorted(np.concatenate([where for _, where in found])) == list(range(30))
+    for seen, where in found:
+        assert (~np.isnan(x[where]) == seen).all()
+    assert len({tuple(seen) for seen, _ in found}) == len(found)

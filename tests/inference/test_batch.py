@@ -189,3 +189,28 @@ def test_what_is_no_model_is_refused():
 def test_a_warm_start_must_be_a_result():
     with pytest.raises(QueryError, match="expected the Result of an earlier run, got 3"):
         credo.infer(datasets.sprinkler(), "bp", warm_start=3)
+
+
+def test_options_that_the_kernel_lacks_go_row_by_row():
+    grid = credo.datasets.ising_grid(4, coupling=1.0, field=0.0)
+    for seed in range(3):
+        for method in ("bp(random_start=True)", "bp(schedule=random)", "bp(schedule=residual)"):
+            one = credo.infer(grid, method, seed=seed).marginals
+            many = credo.infer_many(grid, [{}], method, seed=seed)[0]
+            np.testing.assert_allclose(many["x0"], one["x0"], atol=1e-9)
+
+
+def test_without_a_method_the_rule_of_infer_chooses():
+    model = credo.datasets.sprinkler()
+    found = credo.infer_many(model, [{"wet": "yes"}, {}], None)
+    np.testing.assert_allclose(
+        found[0]["rain"], credo.infer(model, evidence={"wet": "yes"}).marginals["rain"]
+    )
+
+
+def test_slices_are_batches():
+    model = credo.datasets.sprinkler()
+    found = credo.infer_many(model, [{}, {"wet": "yes"}, {}], "junction-tree")
+    part = found[1:]
+    assert len(part) == 2 and len(part.status) == 2
+    np.testing.assert_array_equal(part.marginal("rain"), found.marginal("rain")[1:])

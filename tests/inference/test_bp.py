@@ -385,3 +385,66 @@ class TestZerosThatLeaveEveryStatePossible:
         assert type(found.state.form).__name__ == "_Log"
         assert found.log_z.value == pytest.approx(np.log1p(np.exp(-8.0 * n)), abs=1e-9)
         np.testing.assert_allclose(found.marginals["x0"], [1.0, 0.0], atol=1e-12)
+
+
+def _strong_trees():
+    """Trees whose messages are nearly certain, and pull in opposite directions."""
+    s = 30.0
+    yield FactorGraph.from_arrays(
+        [2, 2, 2],
+        ([[0], [1], [2]], [[0, s], [s - 2, 0], [0, 0]]),
+        ([[0, 2], [1, 2]], [[s, 0], [0, s]]),
+        log=True,
+    )
+    yield FactorGraph.from_arrays(
+        [2, 2, 2],
+        ([[0], [1], [2]], [[31, 108], [48, -54], [-30, 43]]),
+        ([[0, 1], [1, 2]], [[[-2, 60], [-97, 106]], [[94, -72], [-15, -30]]]),
+        log=True,
+    )
+    rng = np.random.default_rng(0)
+    for scale in (10, 30, 100, 300):
+        for n in (3, 5, 6):
+            pairs = [[int(rng.integers(i)), i] for i in range(1, n)]
+            yield FactorGraph.from_arrays(
+                [2] * n,
+                ([[i] for i in range(n)], scale * rng.normal(size=(n, 2))),
+                (pairs, scale * rng.normal(size=(n - 1, 2, 2))),
+                log=True,
+            )
+
+
+@pytest.mark.parametrize(
+    "method",
+    ["bp", "bp(schedule=residual)", "bp(schedule=flooding)", "bp(schedule=random)",
+     "bp(schedule=sequential)", "bp(damping=0.3)", "bp(damping=0.3, damping_domain=linear)",
+     "bp(damping=0.9)", "fractional-bp(power=1.0)"],
+)  # fmt: skip
+def test_strong_trees_are_exact_whatever_the_schedule(method):
+    for graph in _strong_trees():
+        exact, found = credo.infer(graph, "junction-tree"), credo.infer(graph, method, seed=0)
+        assert found.log_z.value == pytest.approx(exact.log_z.value, rel=1e-7, abs=1e-5)
+        np.testing.assert_allclose(found.marginals.flat, exact.marginals.flat, atol=1e-6)
+
+
+@pytest.mark.parametrize("options", ["", "(damping=0.3)"])
+def test_strong_trees_are_exact_for_many_rows(options):
+    for graph in _strong_trees():
+        rows = [{}, {"x0": 1}]
+        exact, found = (credo.infer_many(graph, rows, m) for m in ("junction-tree", "bp" + options))
+        np.testing.assert_allclose(found.log_z, exact.log_z, rtol=1e-7, atol=1e-5)
+        np.testing.assert_allclose(found.flat, exact.flat, atol=1e-6)
+
+
+def test_runs_that_end_on_the_way_say_so():
+    graph = next(_strong_trees())
+    with pytest.warns(ConvergenceWarning):
+        found = credo.infer(graph, "bp(damping=0.9)", max_iter=30)
+    assert found.status is Status.OUT_OF_ITERATIONS
+
+
+def test_a_contradiction_is_told_whatever_is_maximised():
+    graph = FactorGraph({"a": 2, "b": 2}, {("a", "b"): [[1, 0], [0, 1]], ("a",): [1, 0], ("b",): [0, 1]})
+    for maximise in ((), "all", ["a"], ["b"]):
+        with pytest.raises(ZeroProbabilityError):
+            credo.infer(graph, "bp", maximise=maximise)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from credo.inference.curvature import curved, dot, last_scale
+from credo.inference.curvature import curved, dot, is_curved, last_scale
 
 
 def quadratic(seed, n=6):
@@ -47,3 +47,9 @@ def test_without_moves_the_metric_is_all():
     assert curved(slope, (), (), last_scale((), ())).tolist() == [1.0, -2.0]
     assert curved(slope, (), (), lambda v: 2.0 * v).tolist() == [2.0, -4.0]
     assert dot(slope, slope) == pytest.approx(5.0)
+
+
+def test_pairs_that_underflow_are_not_used():
+    move, turn = np.array([1e-120, 0.0]), np.array([1e-120, 0.0])
+    assert not is_curved(move, turn) and not is_curved(np.ones(2), 0 * turn)
+    assert is_curved(np.ones(2), np.ones(2)) and not is_curved(np.ones(2), -np.ones(2))

@@ -7,6 +7,7 @@ import pytest
 
 import credo
 from credo.core.errors import ConvergenceWarning, OptionError
+from credo.core.result import Status
 from credo.inference import free_energy
 from credo.inference.neural import BetheDirect, RegionDirect
 
@@ -73,6 +74,7 @@ def test_a_batch_gives_what_single_runs_give():
     ("option", "message"),
     [
         ({"steps": 0}, "steps must be at least 1"),
+        ({"steps": 2.5}, "steps must be a whole number, got 2.5"),
         ({"rounds": 1}, "rounds must be at least 2"),
         ({"rate": -1.0}, "rate must be at least 0"),
         ({"penalty": -1.0}, "penalty must be at least 0"),
@@ -82,6 +84,29 @@ def test_a_batch_gives_what_single_runs_give():
 def test_bad_options_are_refused(cls, option, message):
     with pytest.raises(OptionError, match=message):
         cls(**option)
+
+
+@pytest.mark.parametrize(
+    ("method", "budget", "taken"),
+    [("steps=10", 1000, 10), ("steps=60", 1000, 60), ("steps=60", 1, 1), ("rounds=2", 0, 0)],
+)
+def test_as_many_steps_are_taken_as_allowed(method, budget, taken):
+    found = quietly(
+        credo.datasets.ising_grid(3, seed=0),
+        f"bethe-direct(stop=0, {method})",
+        max_iter=budget,
+        tol=0,
+        seed=0,
+    )
+    assert len(found.trace.get("objective", ())) == taken
+    assert np.isfinite(found.marginals.flat).all()
+
+
+def test_rounds_share_the_time():
+    grid = credo.datasets.ising_grid(3, seed=0)
+    found = quietly(grid, "bethe-direct(stop=0, steps=100, rounds=4)", seconds=0.0, tol=0, seed=0)
+    assert found.status is Status.OUT_OF_TIME
+    assert len(found.trace["objective"]) == 25
 
 
 def test_bad_regions_are_refused():

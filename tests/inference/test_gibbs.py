@@ -21,6 +21,7 @@ from credo.core.errors import (
     ZeroProbabilityError,
 )
 from credo.core.result import Status
+from credo.inference import gaussian_system
 from credo.inference.sampling import chains, starts
 from zoo import case
 
@@ -191,8 +192,17 @@ def test_impossible_models_and_starts_are_refused():
 
     with pytest.raises(UnsupportedError, match="none of 200 random points has positive weight"):
         credo.infer(credo.HybridNet([x], [credo.DensityFactor([x], far)]), "gibbs", seed=0)
-    with pytest.raises(UnsupportedError, match="the factors around 'x' have no integral over it"):
+    with pytest.raises(ModelError, match="has no integral: it does not fall off along 'x'"):
         credo.infer(credo.HybridNet([x], [credo.GaussianFactor([x], [[0.0]], [1.0])]), "gibbs", seed=0)
+
+
+def test_chains_that_run_away_are_refused(monkeypatch):
+    """Each variable is Gaussian given the other; together they grow fourfold per sweep."""
+    monkeypatch.setattr(gaussian_system, "_MOST_WORK", 0.0)  # as if the model was too large to be factorised
+    x, y = hybrid_zoo.real("x"), hybrid_zoo.real("y")
+    model = credo.HybridNet([x, y], [credo.GaussianFactor([x, y], [[1.0, 2.0], [2.0, 1.0]])])
+    with pytest.raises(ModelError, match=r"has no integral: the draws of '[xy]' leave the range of numbers"):
+        credo.infer(model, "gibbs", seed=0)
 
 
 def test_a_start_of_positive_weight_is_looked_for_farther_and_nearer(monkeypatch):

@@ -18,7 +18,6 @@ from credo.core.errors import (
     ZeroProbabilityError,
 )
 from credo.core.result import Status
-from credo.inference.messages import grid_ranges
 from credo.inference.messages.grid_tables import Grids, discretised
 
 
@@ -164,13 +163,26 @@ def test_ranges_are_found_far_out_and_at_any_scale():
     assert found.marginals["z"].variance == pytest.approx(9 * 6 / 4 + 0.021, rel=0.02)
 
 
-def test_a_hull_covers_all_modes_and_gives_up_on_flat_functions():
-    low, high = grid_ranges._hull(lambda x: np.logaddexp(-((x - 3) ** 2), -0.01 * (x + 700.0) ** 2))
-    assert -800 < low < -740 and 8 < high < 11
-    for flat in (np.zeros_like, lambda x: np.full_like(x, -np.inf), np.tanh):
-        assert grid_ranges._hull(flat) is None
-    low, high = grid_ranges._hull(lambda x: -0.5 * ((x - 1e6) / 1e-3) ** 2)
-    assert low < 1e6 < high and high - low < 0.1
+def test_a_heavy_tailed_peak_far_out_is_not_lost():
+    x, y = zoo.real("x"), zoo.real("y")
+    factors = [potentials.student(x, freedom=4.0, centre=1e4), potentials.laplace(x, y)]
+    found = credo.infer(credo.HybridNet([x, y], factors), "grid-bp")
+    assert found.status is Status.CONVERGED
+    assert found.log_z.value == pytest.approx(np.log(2 * 8 / 3), abs=0.03)  # a Student's integral times two
+    assert found.marginals["x"].mean == pytest.approx(1e4, abs=0.01)
+    assert found.marginals["x"].sd == pytest.approx(np.sqrt(2), rel=0.02)
+
+
+def test_ranges_that_do_not_come_to_rest_are_no_success():
+    x = zoo.real("x")
+    with pytest.warns(ConvergenceWarning, match="grid-bp"):
+        found = credo.infer(credo.HybridNet([x], [potentials.clamped_laplace(x)]), "grid-bp")
+    assert found.status is Status.STALLED
+    assert any("the ranges of ['x'] still moved after 12 rounds" in note for note in found.notes)
+    assert "are cut off by their grids" in found.notes[-1]
+    wide = credo.HybridNet([x], [potentials.gaussian(x, -1e11, 1e20)])
+    found = credo.infer(wide, "grid-bp")
+    assert found.status is Status.CONVERGED and found.log_z.value == pytest.approx(0, abs=1e-6)
 
 
 def test_equal_factors_share_one_table():

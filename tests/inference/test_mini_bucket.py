@@ -191,3 +191,27 @@ def test_tables_beyond_the_memory_are_refused(monkeypatch):
         TooLargeError, match="more than half of this machine's memory; lower ibound or max_table"
     ):
         credo.infer(credo.datasets.ising_grid(6, seed=0), "mini-bucket")
+
+
+@pytest.mark.filterwarnings("ignore::credo.core.errors.ConvergenceWarning")
+def test_a_lower_bound_is_never_called_optimal():
+    grid = credo.datasets.ising_grid(3, seed=0)
+    exact = credo.infer(grid, "junction-tree", maximise=["x0"], evidence={"x0": 0}).log_z.value
+    for method in ("mini-bucket(ibound=1, bound=lower)", "wmb(ibound=1, bound=lower)"):
+        found = credo.infer(grid, method, maximise=["x0"], evidence={"x0": 0})
+        assert found.log_z.kind == "lower" and found.log_z.value < exact - 0.1
+        assert found.status is not Status.OPTIMAL
+
+
+def test_impossible_models_are_told_when_costs_are_shifted():
+    graph = credo.FactorGraph(
+        {"a": 2, "b": 2, "c": 2},
+        {("a", "b"): np.ones((2, 2)), ("b", "c"): np.zeros((2, 2)), ("a", "c"): np.eye(2)},
+    )
+    for method in (
+        "mini-bucket(ibound=1)",
+        "mini-bucket(ibound=1, matching=True)",
+        "reordering(ibound=1, matching=True)",
+    ):
+        with pytest.raises(ZeroProbabilityError):
+            credo.infer(graph, method)

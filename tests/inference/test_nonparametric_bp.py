@@ -62,7 +62,7 @@ def test_modes_that_lie_apart_are_found(variant):
     found = ask(model, f"{variant}, iterations=10")
     close(found, exact, 0.15)
     assert found.log_z.kind == "estimate"
-    assert found.log_z.value == pytest.approx(exact.log_z, abs=0.25)
+    assert found.log_z.value == pytest.approx(exact.log_z, abs=0.3)
 
 
 def test_messages_that_are_no_densities_become_some_by_the_shares_of_the_unary_factors():

@@ -212,3 +212,19 @@ def test_questions_that_make_no_sense_are_refused():
         credo.infer(graph, "junction-tree", maximise="x0")
     with pytest.raises(QueryError, match="order: expected each of the 4 variables once, got 1 names"):
         credo.infer(graph, "junction-tree", order=["x0"])
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        (lambda m: credo.infer(m, maximise=None), "list of names"),
+        (lambda m: credo.infer(m, order=5), "list of names"),
+        (lambda m: credo.infer(m, temperatures=[1, 2]), "temperatures: expected a mapping"),
+        (lambda m: credo.infer_models(m, "bp"), "expected a list of models"),
+        (lambda m: credo.query(m, 5), "name or a list of names"),
+        (lambda m: credo.query(m, []), "at least one variable"),
+    ],
+)
+def test_arguments_of_the_wrong_kind_get_a_sentence(call, what):
+    with pytest.raises(QueryError, match=what):
+        call(credo.datasets.sprinkler())

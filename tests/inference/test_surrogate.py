@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import dirichlet, norm
 
 import credo
-from credo.core.errors import QueryError, ZeroProbabilityError
+from credo.core.errors import EvidenceError, OptionError, QueryError, ZeroProbabilityError
 from credo.core.variable import Variables
 from credo.inference.variational.surrogate import Surrogate
 
@@ -209,3 +209,36 @@ def test_a_component_without_weight_does_no_harm():
 def test_what_cannot_be_asked_is_refused_in_a_sentence(ask, says: str):
     with pytest.raises(QueryError, match=says):
         ask(hybrid())
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"s": 5}, "variable 's' has no state '5'"),
+        ({"s": -1}, "variable 's' has no state '-1'"),
+        ({"s": np.array([0, 2])}, "variable 's' has no state '2'"),
+        ({"x": "wide"}, "values of 'x': expected numbers"),
+        ({"theta": [0.5, 0.5]}, "values of 'theta': expected 3 numbers on the last axis"),
+        ({"x": np.zeros(2), "y": np.zeros(3)}, "expected shapes that can be broadcast"),
+    ],
+)
+def test_values_out_of_the_domain_are_refused(change, words):
+    values = {"x": 0.0, "s": 0, "theta": [0.2, 0.3, 0.5], "y": 1.0}
+    assert np.isfinite(hybrid().log_density(values))
+    with pytest.raises((EvidenceError, QueryError), match=words):
+        hybrid().log_density(values | change)
+
+
+def test_negative_labels_are_states():
+    spin = Surrogate(
+        Variables.of([credo.Variable("s", ["-1", "1"])]), np.zeros(1), np.zeros((0, 1)), np.zeros((0, 1)),
+        np.log([[0.25], [0.75]]), {},
+    )  # fmt: skip
+    assert spin.log_density({"s": -1}) == pytest.approx(np.log(0.25))
+
+
+@pytest.mark.parametrize("count", [-1, 1.5])
+def test_a_number_of_draws_is_a_whole_number(count):
+    with pytest.raises(OptionError, match="count must be"):
+        hybrid().sample(count)
+    assert len(hybrid().sample(0, 0)) == 0

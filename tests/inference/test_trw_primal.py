@@ -173,3 +173,28 @@ def test_the_run_can_be_continued_from_a_small_budget():
     long = TRWPrimal().run(problem, Budget(max_iter=300), np.random.default_rng(0))
     np.testing.assert_array_equal(long.trace["bound"][:3], short.trace["bound"])
     assert long.log_z.value < short.log_z.value
+
+
+@pytest.mark.filterwarnings("ignore::credo.core.errors.ConvergenceWarning")
+def test_huge_potentials_neither_vanish_nor_divide_by_zero():
+    a = [[[-690.0, 0], [0, 1], [-690, 0]], [[1, 1], [690, 1], [690, -690]]]
+    b = [[[690.0, 0], [0, -690], [1, -690]], [[690, 0], [0, 0], [0, 690]]]
+    graph = FactorGraph.from_arrays(
+        [2, 2, 3], ([[0, 2, 1]], a), ([[1]], [690.0, -690]), ([[0]], [-690.0, 1]), ([[0]], [0.0, 690]),
+        ([[1]], [0.0, 690]), ([[0, 2, 1]], b), log=True,
+    )  # fmt: skip
+    evidence = {"x2": [0.9, 0.7, 0]}
+    exact = credo.infer(graph, "junction-tree", evidence=evidence).log_z.value
+    assert credo.infer(graph, "trw-primal", evidence=evidence).log_z.value >= exact - 1e-6 * abs(exact)
+    ring = FactorGraph.from_arrays(
+        [2, 2, 2],
+        ([[0], [1], [2]], [[143, -158], [445, -97], [26, -89]]),
+        (
+            [[0, 1], [1, 2], [0, 2]],
+            [[[-214, 487], [53, 408]], [[121, -234], [-494, -417]], [[-236, 145], [132, 719]]],
+        ),
+        log=True,
+    )
+    exact = credo.infer(ring, "junction-tree").log_z.value
+    for method in ("trw-primal", "gdd(ibound=1, updates=joint)"):
+        assert credo.infer(ring, method, max_iter=300).log_z.value >= exact - 1e-6 * abs(exact)

@@ -203,3 +203,18 @@ def test_long_and_tiny_numbers_in_large_texts_are_exact():
     tokens = ["0.1234567890123456789012345678", "4.9e-324", "2.2250738585072011e-308", "1.5"] * 3000
     values = read_numbers(" ".join(tokens).encode())
     assert np.array_equal(values, np.array([float(t) for t in tokens]))
+
+
+@pytest.mark.parametrize("extension", ["uai", "json", "bif", "xdsl"])
+def test_continuous_models_are_refused_before_a_file_is_written(tmp_path, extension):
+    x, s = credo.Variable("x", credo.Real()), credo.Variable("s", 2)
+    mixed = credo.HybridNet([x, s], [credo.potentials.emission(x, s, [0.0, 1.0], 1.0)])
+    table = credo.HybridNet([s], [credo.TableFactor([s], [1.0, 2.0])])
+    for model, words in (
+        (credo.GaussianNet(np.eye(2)), r"continuous variables \['x0', 'x1'\]"),
+        (mixed, r"continuous variables \['x'\]"),
+        (table, "expected a model of discrete variables and tables, got HybridNet"),
+    ):
+        with pytest.raises(FormatError, match=words):
+            credo.save(model, tmp_path / f"model.{extension}")
+    assert not list(tmp_path.iterdir())

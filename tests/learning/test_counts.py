@@ -204,6 +204,12 @@ def test_bad_data_get_a_sentence(data, message):
         fit(net(), data, "counts")
 
 
+@pytest.mark.parametrize("learner", ["counts(fixed=0)", "counts(tie=[3])", "em(fixed=0)"])
+def test_options_that_list_no_names_are_refused(learner):
+    with pytest.raises(CredoError, match=r"expected a list of names, got [03]"):
+        fit(net(), {"a": [0], "b": [0], "c": [0], "d": [0]}, learner)
+
+
 def test_only_networks_have_tables_to_fill():
     model = credo.MarkovNet({"a": 2}, {("a",): [1, 1]})
     with pytest.raises(CredoError, match="it fills the tables of a BayesNet, got MarkovNet; use likelihood"):

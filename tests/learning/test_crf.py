@@ -15,6 +15,7 @@ from credo.learning import ChainCRF, GraphCRF
 from credo.learning.crf_inputs import Graphs, Labels, Sequences
 from credo.learning.crf_objectives import ChainLikelihood, GraphLikelihood, Layout
 from credo.learning.expectations import Oracle
+from credo.models.crf import CRF
 
 
 def sentences(count, seed=0, words=30, labels=4, longest=9):
@@ -348,6 +349,16 @@ REFUSALS = [
     (
         lambda: GraphCRF().fit([(np.ones((2, 1)), [(0, 1)], 3, 4)], [[0, 1]]),
         "item 0: expected (node features, edges)",
+    ),
+    (
+        lambda: GraphCRF(inference="mean-field").fit([(np.ones((2, 1)), [(0, 1)])], [[0, 1]]),
+        "decode='map' cannot be done by mean-field: it bounds sums",
+    ),
+    (
+        lambda: GraphCRF.from_model(
+            CRF(["a", "b"], np.ones((1, 2)), np.ones((1, 2, 2))), "mean-field"
+        ).predict([(np.ones((2, 1)), [(0, 1)])]),
+        "use decode='marginals', or an inference that maximises",
     ),
     (lambda: GraphCRF(decode="best").fit(X2, Y2), "decode must be one of ['map', 'marginals'], got 'best'"),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -10,8 +11,9 @@ import pytest
 
 import credo
 from credo import Variable
-from credo.core.errors import CredoError, DataError
+from credo.core.errors import ConvergenceWarning, CredoError, DataError, UnsupportedError
 from credo.core.variable import Variables
+from credo.learning import log_likelihood
 from credo.learning.data import Observations
 
 VARIABLES = Variables.of({"a": ["no", "yes"], "b": 3, "s": ["-1", "+1"]})
@@ -154,6 +156,7 @@ def test_patterns_group_rows_that_observe_the_same_variables():
         ([{"a": "no"}, 3], "row 1: expected a mapping name -> state, got 3"),
         ({"a": ["no"], "b": [0, 1]}, "column 'b' has 2 rows, the first one 1"),
         ({"a": "no"}, "column 'a': expected a list of states, got 'no'"),
+        ({"a": np.array(1)}, "column 'a': expected a list of states, got array(1)"),
         ({"a": [["no"], ["yes"]]}, "column 'a': expected one value per row"),
         ({"a": np.array([["no"], None], dtype=object)}, "row 0: expected a state of 'a'"),
         (pd.DataFrame([[0, 1]], columns=["a", "a"]), "the column 'a' appears twice"),
@@ -176,6 +179,7 @@ def test_refusals_name_the_row_and_the_way_out(data, message):
         ([1.0], "weights: expected 2 numbers, one per row, got shape (1,)"),
         ("ab", "weights: expected one number per row, got 'ab'"),
         ([0.0, 0.0], "weights: at least one row must have a positive weight"),
+        ([1e308, 1e308], "weights: expected numbers with a finite sum, got up to 1e+308; scale them"),
     ],
 )
 def test_refusals_of_weights(weights, message):
@@ -215,3 +219,69 @@ def test_a_file_that_is_no_text_is_refused(tmp_path):
     (tmp_path / "t.csv").write_bytes(b"a,b\n\xff\xfe,1\n")
     with pytest.raises(CredoError, match="expected text in UTF-8"):
         Observations.of(VARIABLES, tmp_path / "t.csv")
+
+
+def test_samples_are_matched_by_name_and_label():
+    tables = {"a": [0.9, 0.1], "b": [0.2, 0.8]}
+    truth, turned = (credo.BayesNet(dict.fromkeys(names, 2), {}, tables) for names in ("ab", "ba"))
+    drawn = credo.sample(truth, 500, seed=0)
+    columns = {name: drawn.column(name) for name in "ab"}
+    assert log_likelihood(turned, drawn).value == pytest.approx(log_likelihood(truth, columns).value)
+    other = credo.BayesNet({"a": ["lo", "hi"], "b": 2}, {}, tables)
+    named = credo.BayesNet({"a": ["hi", "lo"], "b": 2}, {}, {"a": [0.1, 0.9], "b": [0.2, 0.8]})
+    drawn = credo.sample(other, 500, seed=0)
+    assert log_likelihood(named, drawn).value == pytest.approx(log_likelihood(other, drawn).value)
+    with pytest.raises(DataError, match="samples' 'a' has the states"):
+        log_likelihood(truth, drawn)
+    with pytest.raises(DataError, match="no variable named 'a'"):
+        log_likelihood(credo.BayesNet({"x": 2}, {}, {"x": [0.5, 0.5]}), drawn)
+    wider = credo.BayesNet({"h": 2, "a": ["lo", "hi"], "b": 2}, {}, {"h": [0.5, 0.5], **tables})
+    assert log_likelihood(wider, drawn).value == pytest.approx(log_likelihood(other, drawn).value)
+
+
+def test_rows_without_weight_are_left_out_and_numbers_stay():
+    variables = Variables.of({"a": 2, "b": 2})
+    data = Observations.of(variables, {"a": [0, 1, 1], "b": [0, 0, 1]}, weights=[0, 2, 3])
+    assert len(data) == 2 and data.total == 5
+    assert data.number(int(data.row_of[0])) == 1
+    with pytest.raises(DataError, match="row 2 observes no variable"):
+        Observations.of(variables, {"a": [0, 1, None], "b": [0, 0, None]}, weights=[0, 1, 1])
+    net = credo.MarkovNet({"a": 2, "b": 2}, {("a", "b"): [[1, 0], [1, 1]]})
+    rows, weights = {"a": [0, 0, 1], "b": [0, 1, 1]}, [1, 0, 1]
+    for learner in ("likelihood", "ipf", "em", "pseudolikelihood", "contrastive-divergence"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found = credo.fit(net, rows, learner, weights=weights, seed=0, max_iter=5)
+        assert np.isfinite(found.objective).all()
+        with pytest.raises(DataError, match="row 1 has probability zero"):
+            credo.fit(net, rows, learner, seed=0, max_iter=5)
+        with pytest.raises(DataError, match="at least two rows"):
+            credo.fit(net, rows, learner, weights=[1, 0, 0], validation=0.5, seed=0)
+
+
+def test_learning_goes_on_when_a_validation_row_is_impossible():
+    net = credo.BayesNet.random({"a": 3, "h": 2}, {"a": ["h"]}, seed=0)
+    rows = {"a": [0, 0, 1, 1]}
+    found = credo.fit(net, rows, "em", validation={"a": [2]}, seed=0)
+    assert found.trace["validation"][-1] == -np.inf and np.isfinite(found.trace["validation"][0])
+    held = credo.fit(net, rows, "vb", validation={"a": [2]}, seed=0)
+    assert held.trace["validation"].shape == (1,) and np.isfinite(held.trace["validation"]).all()
+
+
+def test_stepwise_em_forgets_no_state_that_the_first_rows_lack():
+    truth, start = (
+        credo.BayesNet.random({"a": 4, "b": 4, "c": 4}, {"b": ["a"], "c": ["b"]}, seed=s) for s in (3, 5)
+    )
+    drawn = credo.sample(truth, 200, seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = credo.fit(start, {n: drawn.column(n) for n in "ac"}, "em(batch=5)", seed=0, max_iter=10)
+    assert found.objective[-1] > found.objective[0]
+
+
+def test_methods_without_log_z_say_so_with_missing_values_too():
+    net = credo.BayesNet.random({"h": 2, "x": 3}, {"x": ["h"]}, seed=2)
+    with pytest.raises(UnsupportedError, match="gibbs computes no"):
+        credo.fit(net, {"x": [0, 1, 2]}, "em", inference="gibbs", seed=0)
+    with pytest.raises(UnsupportedError, match="gibbs computes no log Z"):
+        log_likelihood(net, {"x": [0, 1, 2]}, "gibbs")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -323,11 +324,14 @@ def test_estimators_work_with_scikit_learn():
         (lambda: GaussianHMM(2).predict(np.zeros((2, 1))), QueryError, "this GaussianHMM is not fitted yet"),
         (lambda: GaussianHMM(2, covariance="round").fit(np.zeros((2, 1))), OptionError, "covariance must be"),
         (lambda: GaussianHMM(0).fit(np.zeros((2, 1))), OptionError, "states must be at least 1"),
+        (lambda: GaussianHMM(2.5).fit(np.zeros((2, 1))), OptionError, "states must be a whole number"),
         (lambda: GaussianHMM(2, components=0).fit(np.zeros((2, 1))), OptionError, "components must be"),
         (lambda: GaussianHMM(2, start="x").fit(np.zeros((2, 1))), OptionError, "start: expected an HMM"),
         (lambda: GaussianHMM(2).fit(np.zeros(3)), DataError, r"shape \(rows, d\), got shape \(3,\)"),
         (lambda: GaussianHMM(2).set_params(n_iter=3), OptionError, "GaussianHMM has no option 'n_iter'"),
         (lambda: CategoricalHMM(2).fit(np.array([np.nan])), DataError, "at least one observed symbol"),
+        (lambda: CategoricalHMM(2).fit([-1, -1]), DataError, "at least one observed symbol"),
+        (lambda: CategoricalHMM(2).fit(["a", "b"]), DataError, r"symbols numbered from 0, got \['a', 'b'\]"),
         (lambda: CategoricalHMM(2, symbols=0).fit([0]), OptionError, "symbols must be at least 1"),
         (
             lambda: GaussianHMM(1, seed=0).fit(np.eye(2)).decode(np.eye(2), algorithm="best"),
@@ -339,3 +343,88 @@ def test_estimators_work_with_scikit_learn():
 def test_estimators_refuse_with_a_sentence(call, kind, message):
     with pytest.raises(kind, match=message):
         call()
+
+
+FAR = 2.0**27  # added to multiples of 2^-20 without rounding
+
+
+def exact_data(d=D, seed=1):
+    rng = np.random.default_rng(seed)
+    states = np.repeat(rng.integers(2, size=30), 4)
+    x = 5 * states[:, None] + rng.normal(size=(120, d)) * (1 + np.arange(d))
+    return np.round(x * 2**20) / 2**20
+
+
+@pytest.mark.parametrize("offset", [1e6, FAR])
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("kind", [*KINDS, "mixture"])
+def test_an_offset_of_the_data_changes_only_the_means(kind, missing, offset):
+    x = exact_data()
+    if missing:
+        x[np.random.default_rng(3).random(x.shape) < 0.1] = np.nan
+    covariance, components = ("diagonal", 2) if kind == "mixture" else (kind, 1)
+
+    def fit(rows):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return GaussianHMM(2, covariance=covariance, components=components, seed=0, max_iter=30).fit(rows)
+
+    near, far = fit(x), fit(x + offset)
+    assert far.score(x + offset) == pytest.approx(near.score(x), rel=1e-6)
+    one, two = near.hmm_.emission, far.hmm_.emission
+    one, two = (one.components, two.components) if kind == "mixture" else (one, two)
+    np.testing.assert_allclose(two.covariances, one.covariances, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(two.mean - offset, one.mean, atol=1e-5)
+    np.testing.assert_allclose(far.fit_.objective, near.fit_.objective, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_dimensional_rows_are_learned_by_every_kind(kind):
+    x = exact_data(1)
+    found, other = (GaussianHMM(2, covariance=c, seed=0).fit(x) for c in (kind, "diagonal"))
+    assert found.fit_.converged
+    if kind != "tied":
+        np.testing.assert_allclose(found.hmm_.emission.covariances, other.hmm_.emission.covariances)
+
+
+class _Falling:
+    """A model whose likelihood is given, step by step."""
+
+    def __init__(self, values):
+        self.values, self.emission = values, emission("diagonal")
+
+    def sequences(self, x, lengths=None, mask=None):
+        return make("diagonal").sequences(x, lengths, mask)
+
+    def collect(self, data):
+        return SimpleNamespace(log_likelihood=self.values[0])
+
+    def maximise(self, statistics, prior, *, fixed, floor):
+        return _Falling(self.values[1:])
+
+
+@pytest.mark.parametrize(
+    ("values", "floor", "status"),
+    [
+        ([-30.0, -20.0, -25.0], 1e-6, Status.DIVERGED),
+        ([-30.0, -20.0, -25.0], 0.0, Status.DIVERGED),
+        ([-30.0, -40.0], 0.0, Status.DIVERGED),
+        ([-30.0, -40.0, -35.0, -35.0], 1e-6, Status.CONVERGED),  # the start was below the floor
+        ([-30.0, -20.0, -20.0 - 1e-7], 1e-6, Status.CONVERGED),
+    ],
+)
+def test_a_fall_is_not_convergence(values, floor, status):
+    found = quietly(_Falling([*values, -1.0]), np.zeros((10, D)), floor=floor)
+    assert found.status is status
+    assert len(found.objective) == len(values)
+
+
+def test_a_start_below_the_floor_is_climbed_from():
+    x = exact_data()
+    rng = np.random.default_rng(0)
+    start = HMM(
+        [0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], DiagonalGaussian(rng.normal(size=(2, D)), np.ones((2, D)))
+    )
+    low = HMM(start.start, start.transition, DiagonalGaussian(start.emission.mean, np.full((2, D), 0.5)))
+    found = quietly(low, x, floor=30.0)
+    assert found.converged and (np.diff(found.objective)[1:] >= -1e-9).all()

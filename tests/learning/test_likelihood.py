@@ -356,7 +356,12 @@ REFUSALS = [
         dict(learner=MaximumLikelihood(tie=[[0, 99]])),
         "tie: expected factor positions in [0, 33), got [0, 99]",
     ),
-    (dict(learner=MaximumLikelihood(tie=[["a"]])), "tie: expected factor positions, got ['a']"),
+    (dict(learner=MaximumLikelihood(tie=[["a"]])), "tie: expected a list of factor positions, got ['a']"),
+    (dict(learner=MaximumLikelihood(tie=3)), "tie: expected 'shape' or lists of factor positions, got 3"),
+    (dict(learner=MaximumLikelihood(tie=[3])), "tie: expected a list of factor positions, got 3"),
+    (dict(learner="likelihood(fixed=0)"), "fixed: expected a list of factor positions, got 0"),
+    (dict(learner=MaximumLikelihood(fixed=(0.5,))), "fixed: expected a list of factor positions, got (0.5,)"),
+    (dict(learner=MaximumLikelihood(fixed=("0",))), "fixed: expected a list of factor positions, got ('0',)"),
     (
         dict(learner=MaximumLikelihood(tie=[[0, 32]])),
         "tie: expected factors of one shape, got [(2,), (2, 2)]",
@@ -367,6 +372,8 @@ REFUSALS = [
     (dict(validation=1.5), "validation must be in [0, 1), got 1.5"),
     (dict(validation={"z": [1]}), "validation: data: the column 'z' is no variable of the model"),
     (dict(max_iter=-1), "max_iter must be at least 0, got -1"),
+    (dict(max_iter=2.5), "max_iter must be a whole number, got 2.5"),
+    (dict(seed="x"), "seed must be a whole number of at least 0, a numpy Generator or None, got 'x'"),
     (dict(inference="bpp"), "no algorithm named 'bpp'"),
 ]
 

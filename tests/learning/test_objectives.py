@@ -198,7 +198,7 @@ def test_the_likelihood_of_the_zoo_is_finite_and_its_parts_agree(case):
 def test_a_row_the_zeros_exclude_is_named(objective):
     model = with_zeros()
     data = [[0, 0, 0], [1, 0, 0]]
-    message = "data: row 1 has probability zero under the model; its zero entries are never learned"
+    message = "data: row 1 has probability zero under the model; zero entries are never learned"
     with pytest.raises(DataError, match=re.escape(message)):
         credo.learning.fit(model, data, objective)
 

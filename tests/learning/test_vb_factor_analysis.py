@@ -135,3 +135,19 @@ def test_isotropic_noise_gives_probabilistic_principal_components():
 def test_refusals(call, kind, message):
     with pytest.raises(kind, match=message):
         call()
+
+
+def test_an_offset_of_the_data_changes_only_the_mean():
+    x = np.round(made(2)[0] * 2**20) / 2**20  # the offset is added without rounding
+    x[np.random.default_rng(1).random(x.shape) < 0.02] = np.nan
+    near, far = (vb_factor_analysis(rows, 4, seed=0, tol=1e-7) for rows in (x, x + 2.0**27))
+    assert far.status is near.status is Status.CONVERGED
+    assert far.evidence.value == pytest.approx(near.evidence.value, rel=1e-6)
+    np.testing.assert_allclose(far.model.covariances, near.model.covariances, rtol=1e-3, atol=1e-3)
+
+
+def test_a_constant_column_is_refused_whatever_rounding_makes_of_its_mean():
+    x = made(2)[0]
+    x[:, 1] = 1e8 + 0.1
+    with pytest.raises(DataError, match="column 1 is constant"):
+        vb_factor_analysis(x, 2)

@@ -174,3 +174,24 @@ def test_a_state_that_can_only_go_to_one_that_is_not_left_is_kept():
 def test_refusals(call, kind, message):
     with pytest.raises(kind, match=message):
         call(HMM([0.6, 0.4], STEPS, CASES["categorical"][0]))
+
+
+@pytest.mark.parametrize("offset", [1e6, 2.0**27])
+@pytest.mark.parametrize("kind", ["gaussian", "diagonal"])
+def test_an_offset_of_the_data_changes_only_the_means(kind, offset):
+    true = HMM([0.5, 0.5], [[0.95, 0.05], [0.1, 0.9]], DiagonalGaussian([[0.0], [4.0]], [[1.0], [1.0]]))
+    x = np.round(true.sample([80, 60], seed=0)[0] * 2**20) / 2**20  # the offsets are added without rounding
+    x[5] = np.nan
+    start = true.perturbed(x, seed=1).emission.mean
+
+    def fit(rows, means):
+        one = np.ones((2, 1))
+        members = DiagonalGaussian(means, one) if kind == "diagonal" else Gaussian(means, one[:, :, None])
+        return vb_hmm(HMM([0.5, 0.5], STEPS, members), rows, [80, 60], adapt=("emission",))
+
+    near, far = fit(x, start), fit(x + offset, start + offset)
+    assert far.status is near.status is Status.CONVERGED
+    assert far.evidence.value == pytest.approx(near.evidence.value, rel=1e-6)
+    one, two = near.model.emission, far.model.emission
+    np.testing.assert_allclose(two.covariances, one.covariances, rtol=1e-4)
+    np.testing.assert_allclose(two.mean - offset, one.mean, atol=1e-4)

@@ -385,3 +385,37 @@ def test_running_out_of_iterations_is_said():
         assert vb_mixture(members, x, seconds=0.0, seed=0).status is Status.OUT_OF_TIME
     text = repr(vb_mixture(members, x, seed=0))
     assert re.search(r"log evidence >= -\d+", text)
+
+
+@pytest.mark.parametrize("offset", [1e6, 2.0**27])
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("family", ["gaussian", "diagonal"])
+def test_an_offset_of_the_data_changes_only_the_means(family, missing, offset):
+    x = np.round(clusters()[0] * 2**20) / 2**20  # the offsets are added without rounding
+    if missing:
+        holes = np.random.default_rng(3).random(x.shape) < 0.1
+        x[holes & ~holes.all(axis=1, keepdims=True)] = np.nan
+
+    def fit(rows):
+        return BayesianMixture(6, family=family, concentration=0.01, adapt=("components",), seed=0).fit(rows)
+
+    near, far = fit(x), fit(x + offset)
+    assert far.fit_.status is near.fit_.status
+    assert far.components_ == near.components_
+    assert far.lower_bound_ == pytest.approx(near.lower_bound_, rel=1e-6)
+    assert far.score(x + offset) == pytest.approx(near.score(x), rel=1e-6)
+    one, two = near.model_.components, far.model_.components
+    np.testing.assert_allclose(two.covariances, one.covariances, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(two.mean - offset, one.mean, atol=1e-4)
+
+
+def test_a_given_prior_keeps_its_meaning_far_from_the_origin():
+    x, offset = np.round(clusters()[0] * 2**20) / 2**20, 2.0**27
+    members = Gaussian(np.zeros((3, 2)), np.tile(np.eye(2), (3, 1, 1)))
+    shares = np.eye(3)[np.arange(len(x)) % 3]
+
+    def fit(rows, centre):
+        prior = GaussianWishart([[centre, centre]], [0.5], [3.0], [np.eye(2)])
+        return vb_mixture(members, rows, prior=prior, shares=shares, prune="none")
+
+    assert fit(x + offset, offset).evidence.value == pytest.approx(fit(x, 0.0).evidence.value, rel=1e-7)

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import dirichlet
 
 import credo
-from credo.core.errors import ConvergenceWarning, ModelError, QueryError
+from credo.core.errors import ConvergenceWarning, ModelError, OptionError, QueryError
 from credo.models.bayesian_tree import BayesianTree
 
 STATES = {"a": 2, "b": 2, "c": 3}
@@ -137,3 +137,8 @@ def test_refusals():
         BayesianTree(STATES, EDGES, concentration=-1.0)
     with pytest.raises(ModelError, match="expected a discrete one"):
         BayesianTree({"a": 2, "x": credo.Real()}, [])
+
+
+def test_there_is_no_half_row():
+    with pytest.raises(OptionError, match=r"rows must be a whole number, got 1\.5"):
+        BayesianTree({"a": 2, "b": 2}, [("a", "b")], rows=1.5)

@@ -298,6 +298,13 @@ COIN = Categorical(HALF)
         ),
         (lambda: make("categorical").decode([0], method="best"), OptionError, "method must be one of"),
         (lambda: make("categorical").sample(-1), DataError, "lengths: expected counts of steps, got -1"),
+        (lambda: make("categorical").sample([]), DataError, r"lengths: expected counts of steps, got \[\]"),
+        (lambda: make("categorical").sample_states([0], count=-1), OptionError, "count must be at least 0"),
+        (
+            lambda: HMM([0.5, 0.5], [[0.5, 0.5], [0.5]], Categorical([[1.0], [1.0]])),
+            ModelError,
+            "transition: expected numbers in rows of one length, got",
+        ),
         (
             lambda: make("gaussian").to_factor_graph(2),
             UnsupportedError,
@@ -320,3 +327,10 @@ def test_parameters_are_counted_without_structural_zeros():
     assert make("zeros").n_parameters == 0 + 2 + 9
     assert make("gaussian").n_parameters == 2 + 6 + 15
     assert repr(make("categorical")) == "HMM(3 states, Categorical(3 members, 4 states))"
+
+
+def test_a_model_without_a_length_is_no_factor_graph(tmp_path):
+    hmm = make("categorical")
+    for call in (lambda: credo.infer(hmm), lambda: credo.save(hmm, tmp_path / "h.json"), hmm.to_factor_graph):
+        with pytest.raises(UnsupportedError, match="no length of its own"):
+            call()

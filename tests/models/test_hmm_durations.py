@@ -187,3 +187,8 @@ def test_bad_input_gets_a_sentence():
         model.posterior([0, 1], domain="linear")
     with pytest.raises(DataError, match="sample: expected cut=True"):
         model.sample(3)
+    model = SemiMarkov([1, 0], [[0, 1], [1, 0]], [[0, 1.0], [0, 1.0]], coin)
+    for lengths in (-1, [], 2.5):
+        with pytest.raises(DataError, match="lengths: expected counts of steps, got"):
+            model.sample(lengths)
+    assert [len(part) for part in model.sample([2, 0, 3], seed=0)] == [5, 5]

@@ -138,6 +138,17 @@ def test_iterations_can_run_out():
         (lambda: FactorialHMM([[1.0]], [[[1.0]]], "x"), ModelError, "one per joint state, got str"),
         (lambda: make().posterior([0], None, "loopy"), OptionError, "method must be one of"),
         (
+            lambda: make().posterior([0], None, "factored", max_iter=2.5),
+            OptionError,
+            "max_iter must be a whole",
+        ),
+        (
+            lambda: FactorialHMM.additive([[0.5, 0.5]], [[[0.5, 0.5], [0.5, 0.5]]], [[0.0, 1.0]], [[1.0]]),
+            ModelError,
+            r"effects: expected arrays \(states of the chain, d\) with one d, got shape \(2,\) for chain 0",
+        ),
+        (lambda: FactorialHMM.additive([], [], [], [[1.0]]), ModelError, "with one d, got none"),
+        (
             lambda: FactorialHMM([[1.0]], [[[1.0]]], Categorical([[1.0, 0.0]])).posterior(
                 [1], None, "structured"
             ),

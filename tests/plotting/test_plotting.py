@@ -9,8 +9,17 @@ import pytest
 
 import credo
 from credo.core.errors import MissingExtraError, OptionError, QueryError, UnsupportedError
-from credo.core.result import Status
-from credo.plotting import plot_beliefs, plot_comparison, plot_grid, plot_model, plot_trace
+from credo.core.result import Marginals, Status
+from credo.core.variable import Variables
+from credo.families.densities import MixtureDensity, ParticleDensity
+from credo.plotting import (
+    plot_beliefs,
+    plot_comparison,
+    plot_densities,
+    plot_grid,
+    plot_model,
+    plot_trace,
+)
 from credo.plotting.layout import lattice_columns, layered
 
 pytest.importorskip("matplotlib")
@@ -164,6 +173,25 @@ def test_a_trace_has_a_panel_per_quantity_and_a_log_axis_where_it_helps(result, 
     assert len(plot_trace(run, ["energy"]).axes) == 1
 
 
+def test_the_trace_of_learning_begins_at_the_start_and_shows_the_objective(tmp_path):
+    found = credo.fit(credo.datasets.sprinkler(), [{"rain": 0}, {"wet": 1}], "em", max_iter=50, seed=0)
+    figure = plot_trace(found, ["objective", "log_likelihood"])
+    (line,) = figure.axes[0].lines
+    np.testing.assert_array_equal(line.get_ydata(), found.objective)
+    np.testing.assert_array_equal(line.get_xdata(), np.arange(len(found.objective)))
+    assert figure.axes[0].get_title(loc="left") == f"em: {found.status.value}"
+    assert {"objective", *found.trace} == {axes.get_ylabel() for axes in plot_trace(found).axes}
+    assert draws(figure, tmp_path)
+
+
+def test_one_answer_needs_no_label():
+    result = credo.infer(credo.GaussianNet([[2.0, 0.5], [0.5, 1.0]]), "gaussian")
+    named = plot_densities({"exact": result})
+    for figure in (plot_densities(result), plot_densities(result.marginals)):
+        assert [axes.get_title(loc="left") for axes in figure.axes] == ["x0", "x1"]
+        np.testing.assert_array_equal(figure.axes[1].lines[0].get_ydata(), named.axes[1].lines[0].get_ydata())
+
+
 @dataclass(frozen=True)
 class FakeRow:
     method: str
@@ -239,6 +267,9 @@ def test_a_missing_package_names_the_extra(package, monkeypatch):
         (lambda r: plot_grid(r, 2, 2), QueryError, "expected 2 x 2 = 4 variables, got 5"),
         (lambda r: plot_grid(r, 1, 5, state=2), QueryError, "variable 'difficulty' has no state number 2"),
         (plot_trace, QueryError, "enumerate recorded no trace"),
+        (lambda r: plot_trace(3), QueryError, "plot_trace: expected a Result or a Fit, got int"),
+        (plot_densities, QueryError, "no densities of real variables; use plot_beliefs"),
+        (lambda r: plot_densities(3), QueryError, "expected a Result or its marginals, got int"),
         (
             lambda r: plot_trace(replace(r, trace={"change": np.ones(2)}), ["energy"]),
             QueryError,
@@ -281,3 +312,21 @@ def test_grids_are_recognised_by_their_edges_alone():
     assert lattice_columns(6, grid) == 3
     assert lattice_columns(6, grid - {(4, 5)}) is None
     assert lattice_columns(6, {(i, i + 1) for i in range(5)}) is None
+
+
+def test_narrow_peaks_are_drawn_with_their_area():
+    variables = Variables.of({"x": credo.Real()})
+    peaks = MixtureDensity(np.full(2, 0.5), np.array([0.0, 10.0]), np.full(2, 0.001))
+    wide = MixtureDensity(np.ones(1), np.array([5.0]), np.array([4.0]))
+    answers = {k: Marginals(variables, np.empty(0), {"x": d}) for k, d in (("two", peaks), ("one", wide))}
+    for line in plot_densities(answers).axes[0].lines:
+        assert np.trapezoid(line.get_ydata(), line.get_xdata()) == pytest.approx(1, abs=1e-4)
+    axes = plot_densities(answers).axes[0]
+    assert axes.get_xlim() == pytest.approx((5 - 5 * peaks.sd, 5 + 5 * peaks.sd))
+
+
+def test_particles_at_one_point_are_drawn():
+    one = ParticleDensity(np.full(4, 2.0), np.full(4, 0.25))
+    figure = plot_densities(Marginals(Variables.of({"x": credo.Real()}), np.empty(0), {"x": one}))
+    line = figure.axes[0].lines[0]
+    assert np.trapezoid(line.get_ydata(), line.get_xdata()) == pytest.approx(1, abs=1e-4)

@@ -3,7 +3,7 @@
 import pytest
 
 import credo
-from credo.core.errors import UnsupportedError
+from credo.core.errors import QueryError, UnsupportedError
 from credo.plotting import plot_regions
 from credo.structures import region_graph
 
@@ -40,6 +40,15 @@ def test_boxes_do_not_overlap():
     for k, one in enumerate(boxes):
         for other in boxes[:k]:
             assert not one.overlaps(other)
+
+
+def test_a_model_is_drawn_with_its_default_regions():
+    model = credo.datasets.ising_grid(3)
+    regions, given = plot_regions(region_graph(model.to_factor_graph())), plot_regions(model)
+    assert [t.get_text() for t in given.axes[0].texts] == [t.get_text() for t in regions.axes[0].texts]
+    for other in (3, credo.GaussianNet([[1.0]])):
+        with pytest.raises(QueryError, match=r"got \w+; make one with credo.structures.region_graph"):
+            plot_regions(other)
 
 
 def test_an_empty_graph_is_drawn_and_a_large_one_refused():

@@ -222,6 +222,8 @@ def test_regions_from_names_must_cover_everything(regions, message):
 def test_unknown_choices_are_refused():
     with pytest.raises(OptionError, match="regions must be one of"):
         region_graph(grid(2), "squares")
+    with pytest.raises(OptionError, match=r"max_states must be a whole number, got 2\.5"):
+        region_graph(grid(2), max_states=2.5)
     with pytest.raises(OptionError, match="view must be one of"):
         cluster_variation(grid(2), [], view="edges")
     with pytest.raises(OptionError, match="intersections must be one of"):

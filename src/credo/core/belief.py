@@ -8,6 +8,7 @@ variable, moments and modes are vectors and points have their coordinates on the
 from __future__ import annotations
 
 import abc
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,10 @@ import numpy as np
 
 from .errors import QueryError
 
-__all__ = ["Density", "PointMass"]
+__all__ = ["REACH", "Density", "PointMass", "curve_points", "values_at"]
+
+REACH = 8.0  # standard deviations beyond which a density is next to nothing, also beside a wide one
+_AT_ONCE = 1024  # points evaluated together
 
 
 class Density(abc.ABC):
@@ -52,6 +56,24 @@ class Density(abc.ABC):
     def sd(self) -> Any:
         """The standard deviation."""
         return np.sqrt(self.variance)
+
+    def curve_points(self, count: int) -> np.ndarray:
+        """Points of the line that show every part of the density of a real variable.
+
+        Here `count` of them within `REACH` standard deviations of the mean; densities of several parts
+        have points around each.
+        """
+        return np.linspace(self.mean - REACH * self.sd, self.mean + REACH * self.sd, count)
+
+
+def curve_points(densities: Iterable[Density], count: int) -> np.ndarray:
+    """Rising points that show every part of several densities of one real variable."""
+    return np.unique(np.concatenate([d.curve_points(count) for d in densities]))
+
+
+def values_at(density: Density, x: np.ndarray) -> np.ndarray:
+    """The density at many points, a part of them at a time: a mixture makes a matrix of them."""
+    return np.concatenate([density.density(x[k : k + _AT_ONCE]) for k in range(0, len(x), _AT_ONCE)])
 
 
 @dataclass(frozen=True)

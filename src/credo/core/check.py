@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
 from .errors import ModelError, OptionError
 
-__all__ = ["at_least", "finite_numbers", "in_range", "one_of", "whole"]
+__all__ = ["at_least", "finite_numbers", "generator", "in_range", "one_of", "whole"]
 
 
 def in_range(name: str, value: float, low: float, high: float) -> None:
@@ -30,11 +31,25 @@ def one_of(name: str, value: Any, allowed: Collection[Any]) -> None:
         raise OptionError(f"{name} must be one of {sorted(allowed)}, got {value!r}")
 
 
-def whole(name: str, value: Any, low: int) -> None:
-    """Refuse what is no whole number of at least `low`."""
-    at_least(name, value, low)
-    if not isinstance(value, int):
+def whole(name: str, value: Any, low: int, high: int | None = None) -> None:
+    """Refuse what is no whole number of at least `low`, and below `high` if that is given."""
+    if not _is_number(value) or not isinstance(value, Integral):
         raise OptionError(f"{name} must be a whole number, got {value!r}")
+    number: Any = value  # numpy's whole numbers too
+    if high is None:
+        at_least(name, number, low)
+    else:
+        in_range(name, number, low, high)
+
+
+def generator(seed: Any) -> np.random.Generator:
+    """The random numbers of a seed: a whole number from 0, None for fresh ones, or a generator to share."""
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError):
+        raise OptionError(
+            f"seed must be a whole number of at least 0, a numpy Generator or None, got {seed!r:.80}"
+        ) from None
 
 
 def finite_numbers(name: str, values: Any) -> np.ndarray:
@@ -49,4 +64,4 @@ def finite_numbers(name: str, values: Any) -> np.ndarray:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, Real) and not isinstance(value, bool)

@@ -17,11 +17,24 @@ from typing import Any
 import numpy as np
 
 from .domain import Real, Simplex
-from .errors import ModelError
+from .errors import CredoError, ModelError
 from .factor import Factor, check_scope
 from .variable import Variable
 
-__all__ = ["DensityFactor", "GaussianFactor", "Sliced", "double_precision", "namespace", "quadratic"]
+__all__ = [
+    "DensityFactor",
+    "GaussianFactor",
+    "Sliced",
+    "canonical_of_moments",
+    "double_precision",
+    "finite_array",
+    "is_positive_definite",
+    "namespace",
+    "quadratic",
+    "symmetric",
+]
+
+_SYMMETRIC = 1e-8  # largest difference of two mirrored entries, relative to the largest entry
 
 
 def namespace(*arrays: Any) -> Any:
@@ -82,11 +95,9 @@ class GaussianFactor(Factor):
                     f"{where}: a Gaussian factor takes real variables, '{v.name}' is {v.domain!r}"
                 )
         k = len(self.scope)
-        self.precision = _finite(where, "precision", precision, (k, k))
-        self.shift = _finite(where, "shift", np.broadcast_to(np.asarray(shift, float), (k,)), (k,))
-        self.constant = float(_finite(where, "constant", constant, ()))
-        if not np.allclose(self.precision, self.precision.T):
-            raise ModelError(f"{where}: the precision must be symmetric, got\n{self.precision}")
+        self.precision = symmetric(where, "precision", finite_array(f"{where}: precision", precision, (k, k)))
+        self.shift = finite_array(f"{where}: shift", shift, (k,), spread=True)
+        self.constant = float(finite_array(f"{where}: constant", constant, ()))
 
     @classmethod
     def from_moments(cls, scope: Iterable[Variable], mean: Any, covariance: Any) -> GaussianFactor:
@@ -94,16 +105,10 @@ class GaussianFactor(Factor):
         scope = tuple(scope)
         where = check_scope(scope)
         k = len(scope)
-        mean = _finite(where, "mean", mean, (k,))
-        covariance = _finite(where, "covariance", covariance, (k, k))
-        if not np.allclose(covariance, covariance.T) or np.linalg.eigvalsh(covariance).min(initial=1.0) <= 0:
-            raise ModelError(
-                f"{where}: the covariance must be symmetric and positive definite, got\n{covariance}"
-            )
-        J = np.linalg.inv(covariance)
-        J = (J + J.T) / 2
-        h = J @ mean
-        g = -0.5 * (mean @ h + np.linalg.slogdet(2 * np.pi * covariance)[1])
+        mean = finite_array(f"{where}: mean", mean, (k,))
+        covariance = finite_array(f"{where}: covariance", covariance, (k, k))
+        J, h = canonical_of_moments(where, mean, covariance)
+        g = -0.5 * (mean @ h + np.linalg.slogdet(np.pi * (covariance + covariance.T))[1])
         return cls(scope, J, h, g)
 
     @classmethod
@@ -113,9 +118,11 @@ class GaussianFactor(Factor):
         """The conditional density p(child | parents) = N(child; weights' parents + bias, variance)."""
         scope = (child, *parents)
         where = check_scope(scope)
+        variance = float(finite_array(f"{where}: variance", variance, ()))
+        bias = float(finite_array(f"{where}: bias", bias, ()))
         if not variance > 0:
             raise ModelError(f"{where}: the variance must be positive, got {variance!r}")
-        a = np.concatenate([[1.0], -_finite(where, "weights", weights, (len(scope) - 1,))])
+        a = np.concatenate([[1.0], -finite_array(f"{where}: weights", weights, (len(scope) - 1,))])
         J = np.outer(a, a) / variance
         g = -0.5 * (bias**2 / variance + np.log(2 * np.pi * variance))
         return cls(scope, J, a * bias / variance, g)
@@ -204,14 +211,13 @@ class DensityFactor(Factor):
     def log_values(self, *columns: Any) -> np.ndarray:
         """Log-potentials of many joint states, checked: numbers below +inf, of the common shape."""
         columns = tuple(np.asarray(c) for c in columns)
-        with double_precision():
-            values = np.asarray(self._function(*columns, *self._parameters), dtype=np.float64)
+        where = f"factor over {list(self.names)}"
+        values = self._call(where, columns)
         inner = [
             c.shape[:-1] if isinstance(v.domain, Simplex) else c.shape
             for c, v in zip(columns, self.scope, strict=True)
         ]
         expected = np.broadcast_shapes(*inner)
-        where = f"factor over {list(self.names)}"
         if values.shape != expected:
             raise ModelError(
                 f"{where}: its function must return one log-potential per joint state, shape {expected}, "
@@ -221,6 +227,20 @@ class DensityFactor(Factor):
             bad = values[~(values < np.inf)].flat[0]
             raise ModelError(f"{where}: log-potentials must be numbers below inf, got {bad}")
         return values
+
+    def _call(self, where: str, columns: tuple[np.ndarray, ...]) -> np.ndarray:
+        """What the function returns, as numbers; what it raises names the factor."""
+        try:
+            with double_precision():
+                return np.asarray(self._function(*columns, *self._parameters), dtype=np.float64)
+        except (CredoError, MemoryError, Warning):
+            raise
+        except Exception as error:  # a function of the user may raise anything
+            raise ModelError(
+                f"{where}: its function failed with {type(error).__name__}: {error}; it is called with one "
+                f"array per variable ({len(columns)}), then its parameters ({len(self._parameters)}), and "
+                "has to work on whole arrays (`where` in place of `if`)"
+            ) from error
 
     def condition(self, evidence: Mapping[str, Any]) -> DensityFactor:
         """The factor with the observed variables of its scope fixed and removed."""
@@ -246,13 +266,51 @@ def _parameter(where: str, value: Any) -> np.ndarray:
     return array.astype(np.float64 if array.dtype.kind == "f" else np.int64)
 
 
-def _finite(where: str, what: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
+def finite_array(what: str, value: Any, shape: tuple[int, ...], *, spread: bool = False) -> np.ndarray:
+    """A copy as finite numbers of this shape; with `spread`, one number may stand for all."""
     try:
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ModelError(f"{where}: {what} must be numbers, got {value!r:.80}") from None
+        raise ModelError(f"{what} must be numbers, got {value!r:.80}") from None
+    if spread and array.shape in ((), (1,)):
+        array = np.full(shape, array.item())
     if array.shape != shape:
-        raise ModelError(f"{where}: {what} must have shape {shape}, got {array.shape}")
+        raise ModelError(f"{what} must have shape {shape}, got {array.shape}")
     if not np.isfinite(array).all():
-        raise ModelError(f"{where}: {what} must be finite, got {array}")
+        raise ModelError(f"{what} must be finite, got {array}")
     return array
+
+
+def symmetric(where: str, what: str, matrix: np.ndarray) -> np.ndarray:
+    """A square matrix made symmetric to the last digit, or a refusal if it is not so up to rounding."""
+    if not _is_symmetric(matrix):
+        raise ModelError(f"{where}: the {what} must be symmetric, got\n{matrix}")
+    return np.asarray((matrix + matrix.T) / 2)
+
+
+def _is_symmetric(matrix: np.ndarray) -> bool:
+    return bool(np.allclose(matrix, matrix.T, atol=_SYMMETRIC * np.abs(matrix).max(initial=0.0)))
+
+
+def is_positive_definite(matrix: np.ndarray) -> bool:
+    """Whether a symmetric matrix is positive definite beyond rounding, whatever the units of its rows."""
+    diagonal = np.diagonal(matrix)
+    if not (diagonal > 0).all():
+        return False
+    unit = 1 / np.sqrt(diagonal)
+    smallest = np.linalg.eigvalsh(unit[:, None] * matrix * unit).min(initial=1.0)
+    return bool(smallest > len(matrix) * np.finfo(np.float64).eps)
+
+
+def canonical_of_moments(
+    where: str, mean: np.ndarray, covariance: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The precision J and shift h of the Gaussian with this mean and covariance."""
+    halved = (covariance + covariance.T) / 2
+    if not _is_symmetric(covariance) or not is_positive_definite(halved):
+        raise ModelError(
+            f"{where}: the covariance must be symmetric and positive definite, got\n{covariance}"
+        )
+    J = np.linalg.inv(halved)
+    J = (J + J.T) / 2
+    return J, J @ mean

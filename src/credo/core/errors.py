@@ -13,6 +13,7 @@ __all__ = [
     "DataError",
     "EvidenceError",
     "FormatError",
+    "ImpossibleRowError",
     "MissingExtraError",
     "ModelError",
     "OptionError",
@@ -37,6 +38,17 @@ class EvidenceError(CredoError, ValueError):
 
 class DataError(CredoError, ValueError):
     """Observations to learn from are empty, damaged or do not fit the model."""
+
+
+class ImpossibleRowError(DataError):
+    """A row of the observations has probability zero under the model."""
+
+    def __init__(self, row: int, why: str = "") -> None:
+        reason = f": {why}" if why else ""
+        super().__init__(
+            f"data: row {row} has probability zero under the model{reason}; zero entries are never learned, "
+            "so start from tables without them"
+        )
 
 
 class ZeroProbabilityError(EvidenceError):

@@ -61,7 +61,11 @@ class Evidence:
 
 def is_missing(value: Any) -> bool:
     """Whether a value means that nothing was observed."""
-    return value is None or (isinstance(value, (float, np.floating)) and np.isnan(value))
+    return (
+        value is None
+        or (isinstance(value, (float, np.floating)) and bool(np.isnan(value)))
+        or type(value).__name__ in ("NAType", "NaTType")  # of pandas, without importing it
+    )
 
 
 def is_vector(value: Any) -> bool:

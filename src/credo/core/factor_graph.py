@@ -16,14 +16,14 @@ object per factor, and many factors may share one table (equal `table_start`).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from .errors import ModelError
+from .errors import ModelError, QueryError
 from .factor import TableFactor, check_log_table, to_log
 from .variable import Variables
 from .wiring import Memo, ShapeGroup, Wiring, products_of, starts_of
@@ -72,6 +72,8 @@ class FactorGraph:
         self.variables = Variables.of(variables)
         if isinstance(factors, Mapping):
             factors = [self._factor(scope, table) for scope, table in factors.items()]
+        if not isinstance(factors, Iterable):
+            raise ModelError(f"factors: expected a mapping scope -> table or a list, got {factors!r:.80}")
         factors = list(factors)
         self._check_domains()
         self._check_scopes(factors)
@@ -179,6 +181,8 @@ class FactorGraph:
         )
 
     def _factor(self, scope: Any, table: Any) -> TableFactor:
+        if not isinstance(scope, (str, Iterable)):
+            raise ModelError(f"factors: expected a name or names of variables as a scope, got {scope!r:.80}")
         names = (scope,) if isinstance(scope, str) else tuple(scope)
         return TableFactor([self.variables[self.variables.position(n)] for n in names], table)
 
@@ -300,6 +304,17 @@ class FactorGraph:
 
     def log_scores(self, states: np.ndarray) -> np.ndarray:
         """Sum of all log-potentials for each row of state indices (rows, n)."""
+        states, n = np.asarray(states), len(self.variables)
+        if states.ndim != 2 or states.shape[1] != n or (states.dtype.kind not in "iu" and states.size):
+            raise QueryError(
+                f"log_scores: expected integers of shape (rows, {n}), got {states.dtype} {states.shape}"
+            )
+        if ((states < 0) | (states >= self.variables.sizes)).any():
+            row, i = np.argwhere((states < 0) | (states >= self.variables.sizes))[0]
+            raise QueryError(
+                f"log_scores: row {row} has state {states[row, i]} of '{self.variables.names[i]}', "
+                f"expected 0 to {self.variables.sizes[i] - 1}"
+            )
         wiring = self.wiring
         total = np.zeros(len(states))
         if self.n_factors == 0:

@@ -75,7 +75,12 @@ class HybridEvidence:
         `maximised` names what an assignment was asked for, observed variables included.
         """
         changes: dict[str, Any] = {}
-        if result.marginals is not None:
+        decided = bool(maximised) and all(name in self.values for name in maximised)
+        if decided:  # the value of the maximisation is what remains, a sum
+            nothing = Assignment(self.variables, np.full(len(self.variables), -1))
+            changes["assignment"] = self._assignment(nothing, maximised)
+            changes |= {"score": result.log_z, "marginals": None, "factor_marginals": None}
+        elif result.marginals is not None:
             changes["marginals"] = self._marginals(result.marginals)
         if result.assignment is not None:
             changes["assignment"] = self._assignment(result.assignment, maximised)

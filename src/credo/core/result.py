@@ -83,7 +83,22 @@ _ADVICE = {
 }
 
 
-class Marginals(Mapping[str, Any]):
+class _ByName(Mapping[str, Any]):
+    """A mapping that knows which names it has; asking for another one is a `QueryError`."""
+
+    def __contains__(self, name: object) -> bool:
+        try:
+            self[name]  # type: ignore[index]
+        except (KeyError, QueryError):
+            return False
+        return True
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the value of a variable, or `default` if there is none."""
+        return self[name] if name in self else default
+
+
+class Marginals(_ByName):
     """Name -> probabilities, a view on one flat array; `flat` is that array.
 
     A continuous variable has no states: its marginal is a `Density`, held in `densities`.
@@ -140,7 +155,7 @@ class FactorMarginals(Sequence[np.ndarray]):
         return self.flat[self._start[a] : self._start[a + 1]].reshape(shape)
 
 
-class Assignment(Mapping[str, Any]):
+class Assignment(_ByName):
     """Name -> state label, or value of a continuous variable.
 
     `indices` holds one state index per variable, -1 where unassigned; `continuous` the other values.
@@ -207,8 +222,12 @@ class Samples:
     def __len__(self) -> int:
         return len(self.indices)
 
-    def __getitem__(self, row: int) -> Assignment:
-        return Assignment(self.variables, self.indices[row], {n: c[row] for n, c in self.continuous.items()})
+    def __getitem__(self, row: Any) -> Any:
+        """The assignment of one row, or the samples of several."""
+        parts = {n: c[row] for n, c in self.continuous.items()}
+        if np.ndim(self.indices[row]) > 1:
+            return Samples(self.variables, self.indices[row], parts)
+        return Assignment(self.variables, self.indices[row], parts)
 
     def column(self, name: str) -> np.ndarray:
         """State indices, or values, of one variable over all samples."""

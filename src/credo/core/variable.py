@@ -246,6 +246,8 @@ class Variables(Sequence[Variable]):
 
     def positions(self, names: Iterable[str | Variable]) -> np.ndarray:
         """Indices of several variables."""
+        if isinstance(names, str) or not isinstance(names, Iterable):
+            raise QueryError(f"expected a list of names of variables, got {names!r:.80}")
         return np.array([self.position(n) for n in names], dtype=np.int64)
 
     def _hint(self, name: str) -> str:

@@ -6,17 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core import check
 from ..core.errors import OptionError
 
-__all__ = ["probability", "state_counts", "whole"]
-
-
-def whole(name: str, value: Any, low: int) -> None:
-    """Refuse what is not a whole number of at least `low`."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise OptionError(f"{name} must be a whole number, got {value!r}")
-    check.at_least(name, int(value), low)
+__all__ = ["probability", "state_counts"]
 
 
 def probability(name: str, value: Any) -> None:

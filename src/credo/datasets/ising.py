@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..core import check
 from ..models.mrf import MarkovNet
-from .arguments import probability, whole
+from .arguments import probability
 from .distributions import Distribution, Normal, distribution
 
 __all__ = ["complete_ising", "erdos_renyi_ising", "ising_grid", "potts_grid"]
@@ -46,7 +47,7 @@ def ising_grid(
     MarkovNet(100 variables, 280 factors)
     """
     edges, count = _grid(rows, columns)
-    return _ising(edges, count, coupling, field, np.random.default_rng(seed))
+    return _ising(edges, count, coupling, field, check.generator(seed))
 
 
 def potts_grid(
@@ -77,9 +78,9 @@ def potts_grid(
     >>> datasets.potts_grid(4, 6, states=5, seed=1)
     MarkovNet(24 variables, 62 factors)
     """
-    whole("states", states, 1)
+    check.whole("states", states, 1)
     edges, count = _grid(rows, columns)
-    rng = np.random.default_rng(seed)
+    rng = check.generator(seed)
     couplings = distribution(coupling).draw(rng, len(edges))
     fields = None if field is None else distribution(field).draw(rng, (count, states))
     return MarkovNet.potts(edges, np.full(count, states), couplings, fields)
@@ -100,9 +101,9 @@ def complete_ising(
     >>> datasets.complete_ising(16, coupling="normal(scale=0.25)", seed=2)
     MarkovNet(16 variables, 136 factors)
     """
-    whole("n", n, 1)
+    check.whole("n", n, 1)
     edges = np.stack(np.triu_indices(n, 1), axis=1)
-    return _ising(edges, n, coupling, field, np.random.default_rng(seed))
+    return _ising(edges, n, coupling, field, check.generator(seed))
 
 
 def erdos_renyi_ising(
@@ -121,9 +122,9 @@ def erdos_renyi_ising(
     >>> datasets.erdos_renyi_ising(16, 0.2, **datasets.quadratic_form_couplings(0.1), seed=0)
     MarkovNet(16 variables, 41 factors)
     """
-    whole("n", n, 1)
+    check.whole("n", n, 1)
     probability("p", p)
-    rng = np.random.default_rng(seed)
+    rng = check.generator(seed)
     # The number of edges is binomial and, given it, every set of pairs is equally likely;
     # this costs time in the number of edges, not of pairs.
     pairs = n * (n - 1) // 2
@@ -150,8 +151,8 @@ def _ising(
 
 def _grid(rows: int, columns: int | None) -> tuple[np.ndarray, int]:
     columns = rows if columns is None else columns
-    whole("rows", rows, 1)
-    whole("columns", columns, 1)
+    check.whole("rows", rows, 1)
+    check.whole("columns", columns, 1)
     at = np.arange(rows * columns).reshape(rows, columns)
     across = np.stack([at[:, :-1].ravel(), at[:, 1:].ravel()], axis=1)
     down = np.stack([at[:-1].ravel(), at[1:].ravel()], axis=1)

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from ..core import check
 from ..core.errors import OptionError
 from ..core.factor_graph import FactorGraph
 from ..core.variable import Variables
 from ..models.bayes_net import BayesNet
 from ..models.conditional_tables import random_rows, table_sizes
 from ..models.mrf import MarkovNet
-from .arguments import probability, state_counts, whole
+from .arguments import probability, state_counts
 from .distributions import Distribution, Normal, distribution
 
 __all__ = ["random_bayes_net", "random_factor_graph", "random_tree"]
@@ -50,8 +51,8 @@ def random_tree(
     >>> datasets.random_tree(1000, states=3, seed=1)
     MarkovNet(1000 variables, 999 factors)
     """
-    whole("n", n, 1)
-    rng = np.random.default_rng(seed)
+    check.whole("n", n, 1)
+    rng = check.generator(seed)
     variables = Variables.numbered(state_counts(states, n))
     child = np.arange(1, n, dtype=np.int64)
     scope = np.stack([rng.integers(0, child), child], axis=1) if n > 1 else np.empty((0, 2), np.int64)
@@ -95,13 +96,13 @@ def random_factor_graph(
     >>> datasets.random_factor_graph(20, 15, arity=3, zeros=0.2, seed=1)
     MarkovNet(20 variables, 15 factors)
     """
-    whole("n_variables", n_variables, 1)
-    whole("n_factors", n_factors, 0)
-    whole("arity", arity, 0)
+    check.whole("n_variables", n_variables, 1)
+    check.whole("n_factors", n_factors, 0)
+    check.whole("arity", arity, 0)
     probability("zeros", zeros)
     if arity > n_variables:
         raise OptionError(f"arity must be at most n_variables={n_variables}, got {arity}")
-    rng = np.random.default_rng(seed)
+    rng = check.generator(seed)
     variables = Variables.numbered(state_counts(states, n_variables))
     spared = rng.integers(0, variables.sizes)
     scopes = _random_sets(np.full(n_factors, n_variables), np.full(n_factors, arity), rng)[:, :arity]
@@ -143,9 +144,9 @@ def random_bayes_net(
     >>> datasets.random_bayes_net(50, max_parents=2, seed=1)
     BayesNet(50 variables, 45 edges, 222 table entries)
     """
-    whole("n", n, 1)
-    whole("max_parents", max_parents, 0)
-    rng = np.random.default_rng(seed)
+    check.whole("n", n, 1)
+    check.whole("max_parents", max_parents, 0)
+    rng = check.generator(seed)
     variables = Variables.numbered(state_counts(states, n))
     before = np.arange(n, dtype=np.int64)
     counts = rng.integers(0, np.minimum(before, max_parents) + 1)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core import check
 from ..core.errors import ConvergenceWarning, ModelError, UnsupportedError
 from ..core.result import Estimate
 from ..families.base import Emission, Family
@@ -151,7 +152,7 @@ class _Rows(Candidate):
 
     def likelihood(self) -> float:
         spread = np.nanvar(self._x, axis=0).mean() if self._x.dtype.kind == "f" else 0.0
-        rng, best = np.random.default_rng(self._seed), -np.inf
+        rng, best = check.generator(self._seed), -np.inf
         first = self._learned(self._x).model
         for number in range(self._restarts if len(self._members) > 1 else 1):
             model = first if number == 0 else self._model.perturbed(self._x, rng)

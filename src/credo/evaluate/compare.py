@@ -182,7 +182,8 @@ def compare(
     (0.0, 'exact')
     """
     chosen = _chosen(methods, hybrid=isinstance(graph_of(model), HybridGraph))
-    maximise = maximise if isinstance(maximise, str) else tuple(maximise)
+    if isinstance(maximise, Iterable) and not isinstance(maximise, str):
+        maximise = tuple(maximise)
     question = {"evidence": evidence, "maximise": maximise}
     budget = {"max_iter": max_iter, "tol": tol, "seconds": seconds, "seed": seed}
     found: list[tuple[str, Result | Exception]] = []

@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.belief import Density, PointMass
+from ..core.belief import Density, PointMass, curve_points, values_at
+from ..core.domain import Discrete
 from ..core.errors import QueryError
 from ..core.result import Assignment, Estimate, Marginals
 
@@ -33,8 +34,7 @@ __all__ = [
 ]
 
 Beliefs = Mapping[str, Any]  # name -> probabilities or density; `Marginals` is one
-_REACH = 8.0  # standard deviations around the means that densities are compared on
-_CELLS = 2000
+_POINTS = 2001  # that a density is compared on
 _TINY = 1e-300
 
 
@@ -102,12 +102,23 @@ def log_z_error(found: Estimate | float, truth: Estimate | float) -> float:
     return 0.0 if a == b else a - b
 
 
-def hamming(found: Assignment, truth: Assignment) -> int:
-    """Number of variables with different states in two assignments of the same variables."""
+def hamming(found: Assignment, truth: Assignment, tolerance: float = 1e-6) -> int:
+    """Number of variables with different values in two assignments of the same variables.
+
+    Values of a continuous variable differ if they are further apart than `tolerance` times (1 + |value|).
+    """
     same = found._variables is truth._variables or found._variables == truth._variables
-    if not same or ((found.indices < 0) != (truth.indices < 0)).any():
+    if (
+        not same
+        or ((found.indices < 0) != (truth.indices < 0)).any()
+        or found.continuous.keys() != truth.continuous.keys()
+    ):
         raise QueryError("assignments: expected two over the same variables, got different ones")
-    return int((found.indices != truth.indices).sum())
+    apart = [
+        not np.allclose(value, truth.continuous[name], rtol=tolerance, atol=tolerance)
+        for name, value in found.continuous.items()
+    ]
+    return int((found.indices != truth.indices).sum()) + sum(apart)
 
 
 def _aligned(p: Beliefs, q: Beliefs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -122,7 +133,7 @@ def _aligned(p: Beliefs, q: Beliefs) -> tuple[np.ndarray, np.ndarray, np.ndarray
     if len(p) != len(q) or any(name not in q for name in p):
         odd = sorted(set(p) ^ set(q))[:5]
         raise QueryError(f"marginals: expected two sets over the same variables, got {odd} in only one")
-    pairs = [_probabilities(name, p[name], q[name]) for name in p]
+    pairs = [_probabilities(name, p[name], _in_order(name, p, q)) for name in p]
     first, second = [a for a, _ in pairs], [b for _, b in pairs]
     for name, a, b in zip(p, first, second, strict=True):
         if a.shape != b.shape:
@@ -133,8 +144,23 @@ def _aligned(p: Beliefs, q: Beliefs) -> tuple[np.ndarray, np.ndarray, np.ndarray
     return np.concatenate(first), np.concatenate(second), start
 
 
+def _in_order(name: str, p: Beliefs, q: Beliefs) -> Any:
+    """The marginal in `q`, its states in the order of `p` where both know their labels."""
+    if not isinstance(p, Marginals) or not isinstance(q, Marginals):
+        return q[name]
+    first, second = (m._variables.domains[m._variables.position(name)] for m in (p, q))
+    if not isinstance(first, Discrete) or not isinstance(second, Discrete) or first == second:
+        return q[name]
+    if first.states is None or second.states is None:
+        return q[name]
+    if set(first.states) != set(second.states):
+        odd = sorted(set(first.states) ^ set(second.states))[:5]
+        raise QueryError(f"marginals of '{name}': expected the same states in both, got {odd} in only one")
+    return q[name][[second.states.index(label) for label in first.states]]
+
+
 def _probabilities(name: str, a: Any, b: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Two marginals as vectors of probabilities; densities by cells of the line, or by their means.
+    """Two marginals as vectors of probabilities; densities by the trapezoid rule, or by their means.
 
     The mean of a density on a simplex is the distribution it predicts.
     """
@@ -147,13 +173,11 @@ def _probabilities(name: str, a: Any, b: Any) -> tuple[np.ndarray, np.ndarray]:
         if np.ndim(a.mean) == 0:  # the value of an observed variable, the same or not
             return np.array([1.0, 0.0]), np.array([1.0, 0.0] if one == other else [0.0, 1.0])
         return one, other
-    edges = np.linspace(
-        min(a.mean - _REACH * a.sd, b.mean - _REACH * b.sd),
-        max(a.mean + _REACH * a.sd, b.mean + _REACH * b.sd),
-        _CELLS + 1,
-    )
-    centres = (edges[1:] + edges[:-1]) / 2
-    masses = (d.density(centres) + _TINY for d in (a, b))  # a tail must not make the divergence infinite
+    x = curve_points((a, b), _POINTS)
+    step = np.diff(x, prepend=x[0], append=x[-1])
+    weight = (step[1:] + step[:-1]) / 2
+    # A tail must not make the divergence infinite.
+    masses = (values_at(d, x) * weight + _TINY for d in (a, b))
     first, second = (m / m.sum() for m in masses)
     return first, second
 

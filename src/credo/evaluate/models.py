@@ -210,7 +210,7 @@ def compare_models(
     wanted = _CRITERIA if criteria is None else tuple(criteria)
     for name in wanted:
         check.one_of("criteria", name, _CRITERIA)
-    check.at_least("folds", folds, 2)
+    check.whole("folds", folds, 2)
     check.in_range("level", level, 0, 1)
     made = {name: candidate(m, data, prior=prior, restarts=restarts, seed=seed) for name, m in named.items()}
     rows: list[ModelRow] = []
@@ -265,7 +265,7 @@ def _row(name: str, one: Candidate, wanted: tuple[str, ...], folds: int, seed: i
 
 def _cross_validated(one: Candidate, folds: int, seed: int | None) -> tuple[float, float]:
     """Held-out log-likelihood per row, and its standard error over the folds."""
-    order = np.random.default_rng(seed).permutation(one.parts)
+    order = check.generator(seed).permutation(one.parts)
     values, sizes = [], []
     for fold in range(folds):
         test = np.sort(order[fold::folds])

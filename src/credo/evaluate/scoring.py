@@ -28,8 +28,10 @@ import numpy as np
 from ..core.errors import QueryError, UnsupportedError, ZeroProbabilityError
 from ..core.evidence import Evidence
 from ..core.factor_graph import FactorGraph, Model
+from ..core.hybrid_evidence import HybridEvidence
+from ..core.hybrid_graph import HybridGraph
 from ..inference.base import Algorithm
-from ..inference.question import infer
+from ..inference.question import graph_of, infer
 from ..kernels.tables import best_states
 from .errors import hellinger
 
@@ -145,7 +147,9 @@ def value_of(
     With every variable assigned this is the log score; otherwise the remaining variables are
     summed out by `method` (None: chosen as in `credo.infer`). -inf if the weight is zero.
     """
-    graph: FactorGraph = model.to_factor_graph()
+    graph = graph_of(model)
+    if isinstance(graph, HybridGraph):
+        return _hybrid_value(graph, assignment, evidence, method)
     seen = Evidence.of(graph.variables, evidence).states
     fixed = Evidence.of(graph.variables, assignment).states
     if ((seen >= 0) & (fixed >= 0) & (seen != fixed)).any():
@@ -157,8 +161,28 @@ def value_of(
     }
     if evidence:
         graph = graph.condition(evidence)
+    return _value_of_rest(graph, assignment, method)
+
+
+def _hybrid_value(
+    graph: HybridGraph,
+    assignment: Mapping[str, Any],
+    evidence: Mapping[str, Any] | None,
+    method: str | Algorithm | None,
+) -> float:
+    """The same with continuous variables, whose values agree with the evidence only where they are equal."""
+    seen = HybridEvidence.of(graph.variables, evidence)
+    fixed = HybridEvidence.of(graph.variables, assignment).values
+    if any(not np.array_equal(value, fixed.get(name, value)) for name, value in seen.values.items()):
+        return float("-inf")
+    rest = {name: value for name, value in fixed.items() if name not in seen.values}
+    return _value_of_rest(seen.apply(graph), rest, method)
+
+
+def _value_of_rest(graph: Any, assignment: Mapping[str, Any], method: str | Algorithm | None) -> float:
+    """The value of states of a conditioned graph, what is not assigned summed out."""
     if len(assignment) == len(graph.variables):
-        return graph.log_score(assignment)
+        return float(graph.log_score(assignment))
     try:
         answer = infer(graph, method, evidence=assignment).log_z
     except ZeroProbabilityError:

@@ -217,7 +217,7 @@ class Conjugate(ExponentialFamily):
     """
 
     @abc.abstractmethod
-    def posterior(self, statistics: Statistics) -> Self:
+    def posterior(self, statistics: Any) -> Self:
         """The posterior given statistics that a member of the family collected."""
 
     @abc.abstractmethod
@@ -255,7 +255,7 @@ class Conjugate(ExponentialFamily):
             raise ModelError(f"prior: expected 1 or {count} members, got {len(self)}; repeat one of them")
         return self.take(np.zeros(count, dtype=np.int64))
 
-    def log_evidence(self, statistics: Statistics) -> np.ndarray:
+    def log_evidence(self, statistics: Any) -> np.ndarray:
         """Log probability of the data, parameters integrated out, (members,)."""
         prior = self.repeat(len(statistics.count))
         return prior.posterior(statistics).log_normaliser - prior.log_normaliser + statistics.log_base

@@ -9,13 +9,14 @@ SimplexParticleDensity    the same on a simplex, smoothed by Dirichlet kernels
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ..core.belief import Density
+from ..core.belief import REACH, Density
 
 __all__ = [
     "DirichletMixtureDensity",
@@ -27,6 +28,8 @@ __all__ = [
 
 _LOG_2PI = float(np.log(2 * np.pi))
 _CLIMBS = 200  # most steps from a component to the nearest mode
+_LIGHT = 1e-12  # weight below which a component is not shown
+_WIDEST = 0.5  # standard deviations between points that show a component
 _STILL = 1e-10  # the step, in standard deviations, at which a climb has arrived
 
 
@@ -75,6 +78,11 @@ class MixtureDensity(Density):
         """Independent draws."""
         part = rng.choice(len(self.weights), size=count, p=self.weights)
         return self.means[part] + self.sds[part] * rng.standard_normal(count)
+
+    def curve_points(self, count: int) -> np.ndarray:
+        """Points around every component that has weight; one alone has `count` of them."""
+        heavy = self.weights > _LIGHT
+        return _cover(self.means[heavy], self.sds[heavy], count)
 
     def __repr__(self) -> str:
         return f"MixtureDensity({len(self.weights)} components, {self.mean:.4g} +- {self.sd:.4g})"
@@ -173,6 +181,11 @@ class GridDensity(Density):
         piece = rng.choice(len(mass), size=count, p=mass / mass.sum())
         return self.points[piece] + rng.random(count) * np.diff(self.points)[piece]
 
+    def curve_points(self, count: int) -> np.ndarray:
+        """Its own points, between which it is linear, and one outside at each end."""
+        low, high = self.points[[0, -1]]
+        return np.concatenate([[np.nextafter(low, -np.inf)], self.points, [np.nextafter(high, np.inf)]])
+
     def __repr__(self) -> str:
         return f"GridDensity({len(self.points)} points, {self.mean:.4g} +- {self.sd:.4g})"
 
@@ -217,6 +230,10 @@ class ParticleDensity(Density):
     def sample(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """Particles drawn by their weights."""
         return rng.choice(self.particles, size=count, p=self.weights)
+
+    def curve_points(self, count: int) -> np.ndarray:
+        """Those of the smoothed density."""
+        return self.smooth.curve_points(count)
 
     def __repr__(self) -> str:
         return f"ParticleDensity({len(self.particles)} particles, {self.mean:.4g} +- {self.sd:.4g})"
@@ -268,3 +285,29 @@ class SimplexParticleDensity(Density):
 
     def __repr__(self) -> str:
         return f"SimplexParticleDensity({len(self.particles)} particles)"
+
+
+def _cover(centres: np.ndarray, widths: np.ndarray, count: int) -> np.ndarray:
+    """Points within `REACH` widths of every centre: about `count`, or as many as show the shape of each.
+
+    Widths are sorted into octaves. The intervals of an octave are joined where they overlap, and the points
+    of each piece are as close as its narrowest member asks for.
+    """
+    pieces: list[tuple[float, float, float]] = []  # low, high, least width
+    octaves = np.floor(np.log2(widths))
+    for octave in np.unique(octaves):
+        mine = np.flatnonzero(octaves == octave)
+        mine = mine[np.argsort(centres[mine] - REACH * widths[mine])]
+        low, high = centres[mine] - REACH * widths[mine], centres[mine] + REACH * widths[mine]
+        ends = np.maximum.accumulate(high)
+        first = np.concatenate([[0], 1 + np.flatnonzero(low[1:] > ends[:-1]), [len(mine)]])
+        for a, b in itertools.pairwise(first):
+            pieces.append((float(low[a]), float(ends[b - 1]), float(widths[mine[a:b]].min())))
+    sizes = np.array([(high - low) / width for low, high, width in pieces])
+    step = min(_WIDEST, float(sizes.sum()) / (count - 1))  # in widths
+    return np.concatenate(
+        [
+            np.linspace(low, high, 1 + int(np.ceil(size / step)))
+            for (low, high, _), size in zip(pieces, sizes, strict=True)
+        ]
+    )

@@ -15,8 +15,9 @@ import numpy as np
 from ..core.errors import ModelError
 from ..kernels.gaussian_density import dense_densities
 from ..kernels.weighted_sums import moment_sums
-from .base import Statistics, frozen, numbers
+from .base import frozen, numbers
 from .gaussian_rows import LOG_2PI, GaussianRows, cholesky
+from .moments import Moments
 
 __all__ = ["Gaussian", "TiedGaussian"]
 
@@ -26,6 +27,8 @@ _ASYMMETRY = 1e-8  # relative to the largest entry
 
 class _FullGaussian(GaussianRows):
     """What both kinds share."""
+
+    _form = "full"
 
     @cached_property
     def _roots(self) -> np.ndarray:
@@ -60,14 +63,6 @@ class _FullGaussian(GaussianRows):
         second = self.covariances + self._mean[:, :, None] * self._mean[:, None, :]
         return np.concatenate([self._mean, second.reshape(len(self), -1)], axis=1)
 
-    def sufficient(self, x: np.ndarray) -> np.ndarray:
-        """(x, x x^T), (rows, d + d^2)."""
-        return np.concatenate([x, (x[:, :, None] * x[:, None, :]).reshape(len(x), -1)], axis=1)
-
-    def log_base(self, x: np.ndarray) -> np.ndarray:
-        """-d/2 log 2 pi."""
-        return np.full(len(x), -0.5 * self.dimension * LOG_2PI)
-
     def entropy(self) -> np.ndarray:
         """Differential entropy."""
         return 0.5 * self.dimension * (1.0 + LOG_2PI) + self._half_log_det
@@ -78,9 +73,6 @@ class _FullGaussian(GaussianRows):
         ratio = other._roots @ cholesky("covariance", self.covariances)
         logs = other._half_log_det - self._half_log_det
         return 0.5 * ((ratio**2).sum(axis=(1, 2)) + (lines**2).sum(axis=1) - self.dimension) + logs
-
-    def _second(self, matrices: np.ndarray) -> np.ndarray:
-        return matrices.reshape(*matrices.shape[:-2], -1)
 
     def _totals(self, x: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
         if weights is None or self.dimension > _NARROW:
@@ -144,15 +136,15 @@ class Gaussian(_FullGaussian):
         first, second = _split(mean)
         return cls(first, second - first[:, :, None] * first[:, None, :])
 
-    def maximise(self, statistics: Statistics, prior: Any = None, *, floor: float = 0.0) -> Gaussian:
+    def maximise(self, statistics: Moments, prior: Any = None, *, floor: float = 0.0) -> Gaussian:
         """Weighted means and covariances, or the mode of the Gaussian-Wishart posterior."""
         if prior is not None:
             found = prior.repeat(len(self)).posterior(statistics).mode()
             return Gaussian(found.mean, _floored(found.covariances, floor))
-        mean, scatter = moments(statistics, self._mean)
-        seen = statistics.count > 0
-        count = np.where(seen, statistics.count, 1.0)
-        covariance = np.where(seen[:, None, None], scatter / count[:, None, None], self._covariance)
+        seen = (statistics.count > 0)[:, None]
+        mean = np.where(seen, statistics.mean, self._mean)
+        average = statistics.scatter / np.where(seen, statistics.count[:, None], 1.0)
+        covariance = np.where(seen[:, :, None], average.reshape(self._covariance.shape), self._covariance)
         return Gaussian(mean, _floored(covariance, floor))
 
     def take(self, members: Any) -> Gaussian:
@@ -217,7 +209,7 @@ class TiedGaussian(_FullGaussian):
         found = Gaussian.from_mean(mean)
         return cls(found.mean, _shared(found.covariances))
 
-    def maximise(self, statistics: Statistics, prior: Any = None, *, floor: float = 0.0) -> TiedGaussian:
+    def maximise(self, statistics: Moments, prior: Any = None, *, floor: float = 0.0) -> TiedGaussian:
         """Weighted means and the pooled covariance.
 
         A prior is a `GaussianWishart` with one member: its Wishart part counts once, its Gaussian part
@@ -225,12 +217,12 @@ class TiedGaussian(_FullGaussian):
         """
         if prior is not None:
             return self._most_probable(statistics, prior, floor)
-        mean, scatter = moments(statistics, self._mean)
-        count = statistics.count.sum()
-        pooled = scatter.sum(axis=0) / count if count > 0 else self._covariance
+        mean = np.where((statistics.count > 0)[:, None], statistics.mean, self._mean)
+        count, shape = statistics.count.sum(), self._covariance.shape
+        pooled = statistics.scatter.sum(axis=0).reshape(shape) / count if count > 0 else self._covariance
         return TiedGaussian(mean, _floored(pooled[None], floor)[0])
 
-    def _most_probable(self, statistics: Statistics, prior: Any, floor: float) -> TiedGaussian:
+    def _most_probable(self, statistics: Moments, prior: Any, floor: float) -> TiedGaussian:
         if len(prior) != 1:
             raise ModelError(f"prior of a tied covariance: expected one member, got {len(prior)}")
         members, d = self._mean.shape
@@ -247,20 +239,6 @@ class TiedGaussian(_FullGaussian):
         """Distant rows of the data as means, the variances of all rows."""
         means, spread = self._seeds(x, rng)
         return TiedGaussian(means, np.diag(spread))
-
-
-def moments(statistics: Statistics, fallback: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means and scatter matrices around them; members without weight keep the mean in `fallback`."""
-    members, d = fallback.shape
-    seen = (statistics.count > 0)[:, None]
-    count = np.where(seen[:, 0], statistics.count, 1.0)[:, None]
-    first = statistics.total[:, :d]
-    mean = np.where(seen, first / count, fallback)
-    second = statistics.total[:, d:].reshape(members, d, d)
-    cross = first[:, :, None] * mean[:, None, :]
-    around = second - cross - np.swapaxes(cross, 1, 2)
-    around = around + statistics.count[:, None, None] * mean[:, :, None] * mean[:, None, :]
-    return mean, 0.5 * (around + np.swapaxes(around, 1, 2))
 
 
 def _split(flat: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -12,8 +12,9 @@ import numpy as np
 
 from ..core.errors import ModelError
 from ..kernels.gaussian_density import diagonal_densities
-from .base import Statistics, numbers
+from .base import numbers
 from .gaussian_rows import LOG_2PI, GaussianRows
+from .moments import Moments
 
 __all__ = ["DiagonalGaussian", "SphericalGaussian"]
 
@@ -37,10 +38,6 @@ class _Independent(GaussianRows):
     def log_normaliser(self) -> np.ndarray:
         """A, without the constant that h holds."""
         return 0.5 * (self._mean**2 / self._variances + np.log(self._variances)).sum(axis=1)
-
-    def log_base(self, x: np.ndarray) -> np.ndarray:
-        """-d/2 log 2 pi."""
-        return np.full(len(x), -0.5 * self.dimension * LOG_2PI)
 
     def entropy(self) -> np.ndarray:
         """Differential entropy."""
@@ -91,6 +88,8 @@ class DiagonalGaussian(_Independent):
     array([[1., 1.]])
     """
 
+    _form = "diagonal"
+
     def __init__(self, mean: Any, variances: Any) -> None:
         self._mean = numbers("mean", mean, 2)
         self._variances = _positive(variances, 2)
@@ -124,21 +123,15 @@ class DiagonalGaussian(_Independent):
         first, second = np.split(numbers("mean", mean, 2), 2, axis=1)
         return cls(first, second - first**2)
 
-    def sufficient(self, x: np.ndarray) -> np.ndarray:
-        """(x, x^2)."""
-        return np.concatenate([x, x * x], axis=1)
-
-    def _second(self, matrices: np.ndarray) -> np.ndarray:
-        return np.einsum("...ii->...i", matrices)
-
-    def maximise(self, statistics: Statistics, prior: Any = None, *, floor: float = 0.0) -> DiagonalGaussian:
+    def maximise(self, statistics: Moments, prior: Any = None, *, floor: float = 0.0) -> DiagonalGaussian:
         """Weighted means and variances, or the mode of the normal-gamma posterior."""
         if prior is not None:
             found = prior.repeat(len(self)).posterior(statistics).mode()
             return DiagonalGaussian(found.mean, np.maximum(found.variances, floor))
-        mean, square = _moments(statistics, self._mean)
         seen = (statistics.count > 0)[:, None]
-        variances = np.where(seen, square / np.where(seen, statistics.count[:, None], 1.0), self._variances)
+        mean = np.where(seen, statistics.mean, self._mean)
+        average = statistics.scatter / np.where(seen, statistics.count[:, None], 1.0)
+        variances = np.where(seen, average, self._variances)
         return DiagonalGaussian(mean, np.maximum(variances, floor))
 
     def take(self, members: Any) -> DiagonalGaussian:
@@ -161,6 +154,8 @@ class SphericalGaussian(_Independent):
     variance
         Positive, shape (members,).
     """
+
+    _form = "spherical"
 
     def __init__(self, mean: Any, variance: Any) -> None:
         self._mean = numbers("mean", mean, 2)
@@ -203,34 +198,25 @@ class SphericalGaussian(_Independent):
         first = found[:, :-1]
         return cls(first, (found[:, -1] - (first**2).sum(axis=1)) / first.shape[1])
 
-    def sufficient(self, x: np.ndarray) -> np.ndarray:
-        """(x, |x|^2)."""
-        return np.concatenate([x, (x * x).sum(axis=1, keepdims=True)], axis=1)
-
-    def _second(self, matrices: np.ndarray) -> np.ndarray:
-        return np.einsum("...ii->...", matrices)[..., None]
-
-    def maximise(self, statistics: Statistics, prior: Any = None, *, floor: float = 0.0) -> SphericalGaussian:
+    def maximise(self, statistics: Moments, prior: Any = None, *, floor: float = 0.0) -> SphericalGaussian:
         """Weighted means and mean squared distances.
 
         The density of a `NormalGamma` prior is taken where all coordinates of a member have the same
         precision; its rates and shapes then add up over the coordinates.
         """
-        d = self.dimension
-        count, first, second = statistics.count, statistics.total[:, :d], statistics.total[:, d]
+        count, square = statistics.count[:, None], statistics.scatter[:, 0]
         if prior is None:
-            mean, square = _moments(statistics, self._mean)
             seen = count > 0
-            variance = np.where(seen, square / np.where(seen, count * d, 1.0), self._variance)
-            return SphericalGaussian(mean, np.maximum(variance, floor))
+            mean = np.where(seen, statistics.mean, self._mean)
+            average = square / np.where(seen, count * self.dimension, 1.0)[:, 0]
+            return SphericalGaussian(mean, np.maximum(np.where(seen[:, 0], average, self._variance), floor))
         prior = prior.repeat(len(self))
-        strength = prior.strength + count[:, None]
-        mean = (prior.strength * prior.centre + first) / np.where(strength > 0, strength, 1.0)
-        mean = np.where(strength > 0, mean, prior.centre)
-        square = second - 2 * (mean * first).sum(axis=1) + count * (mean**2).sum(axis=1)
-        square += (prior.strength * (mean - prior.centre) ** 2 + 2 * prior.rate).sum(axis=1)
-        weight = (2 * prior.shape - 1 + count[:, None]).sum(axis=1)
-        return SphericalGaussian(mean, np.maximum(square / weight, floor))
+        strength = prior.strength + count
+        share = count / np.where(strength > 0, strength, 1.0)
+        gap = statistics.mean - prior.centre
+        square = square + (prior.strength * share * gap**2 + 2 * prior.rate).sum(axis=1)
+        weight = (2 * prior.shape - 1 + count).sum(axis=1)
+        return SphericalGaussian(prior.centre + share * gap, np.maximum(square / weight, floor))
 
     def take(self, members: Any) -> SphericalGaussian:
         """Some of the members."""
@@ -240,19 +226,6 @@ class SphericalGaussian(_Independent):
         """Distant rows of the data as means, the mean variance of all rows."""
         means, spread = self._seeds(x, rng)
         return SphericalGaussian(means, np.full(len(means), spread.mean()))
-
-
-def _moments(statistics: Statistics, fallback: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means, and sums of squares around them: per coordinate, or of all if T holds only their sum."""
-    d = fallback.shape[1]
-    seen = (statistics.count > 0)[:, None]
-    count, first = statistics.count[:, None], statistics.total[:, :d]
-    mean = np.where(seen, first / np.where(seen, count, 1.0), fallback)
-    shift = count * mean**2 - 2 * mean * first
-    second = statistics.total[:, d:]
-    if second.shape[1] == d:
-        return mean, second + shift
-    return mean, second[:, 0] + shift.sum(axis=1)
 
 
 def _positive(value: Any, axes: int) -> np.ndarray:

@@ -20,9 +20,10 @@ from scipy.special import gammaln, multigammaln, psi
 
 from ..core.errors import DataError, ModelError
 from ..kernels.gaussian_density import dense_densities
-from .base import Conjugate, Statistics, numbers
+from .base import Conjugate, numbers
 from .gaussian import Gaussian, TiedGaussian
 from .gaussian_rows import LOG_2PI, cholesky, number_rows
+from .moments import Moments
 
 __all__ = ["GaussianWishart"]
 
@@ -166,25 +167,16 @@ class GaussianWishart(Conjugate):
         scatter = second - strength[:, None, None] * centre[:, :, None] * centre[:, None, :]
         return cls(centre, strength, 2.0 * chi[:, 0] + d, scatter)
 
-    def posterior(self, statistics: Statistics) -> GaussianWishart:
+    def posterior(self, statistics: Moments) -> GaussianWishart:
         """Given statistics that a `Gaussian` or a `TiedGaussian` collected."""
         prior = self.repeat(len(statistics.count))
-        members, d = prior._centre.shape
-        count, first = statistics.count, statistics.total[:, :d]
+        count = statistics.count
         strength = prior._strength + count
-        safe = np.where(strength > 0, strength, 1.0)[:, None]
-        centre = np.where(
-            strength[:, None] > 0,
-            (prior._strength[:, None] * prior._centre + first) / safe,
-            prior._centre,
-        )
-        # Around the new centre: sum (x - c)(x - c)^T + k (c0 - c)(c0 - c)^T, free of large differences.
-        cross = first[:, :, None] * centre[:, None, :]
-        around = statistics.total[:, d:].reshape(members, d, d) - cross - np.swapaxes(cross, 1, 2)
-        around = around + count[:, None, None] * centre[:, :, None] * centre[:, None, :]
-        moved = prior._centre - centre
-        around = around + prior._strength[:, None, None] * moved[:, :, None] * moved[:, None, :]
-        scatter = prior._scatter + 0.5 * (around + np.swapaxes(around, 1, 2))
+        share = count / np.where(strength > 0, strength, 1.0)
+        gap = statistics.mean - prior._centre
+        between = (prior._strength * share)[:, None, None] * gap[:, :, None] * gap[:, None, :]
+        scatter = prior._scatter + statistics.scatter.reshape(between.shape) + between
+        centre = prior._centre + share[:, None] * gap
         return GaussianWishart(centre, strength, prior._freedom + count, scatter)
 
     def log_density(self, members: Any) -> np.ndarray:
@@ -269,6 +261,11 @@ class GaussianWishart(Conjugate):
         """Some of the members."""
         parts = (self._centre, self._strength, self._freedom, self._scatter)
         return GaussianWishart(*(part[members] for part in parts))
+
+    def entropy(self) -> np.ndarray:
+        """-E[log p(m, L)], which does not depend on the centre, (members,)."""
+        moved = GaussianWishart(np.zeros_like(self._centre), self._strength, self._freedom, self._scatter)
+        return super(GaussianWishart, moved).entropy()
 
     def kl(self, other: GaussianWishart) -> np.ndarray:
         """KL divergence of every member to the one of `other` at the same place."""

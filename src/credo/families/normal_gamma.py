@@ -18,9 +18,10 @@ import numpy as np
 from scipy.special import gammaln, psi
 
 from ..core.errors import ModelError
-from .base import Conjugate, Statistics, numbers
+from .base import Conjugate, numbers
 from .gaussian_diagonal import DiagonalGaussian
 from .gaussian_rows import LOG_2PI, number_rows
+from .moments import Moments
 
 __all__ = ["NormalGamma"]
 
@@ -117,16 +118,15 @@ class NormalGamma(Conjugate):
         centre = third / strength
         return cls(centre, strength, first + 0.5, -second - 0.5 * strength * centre**2)
 
-    def posterior(self, statistics: Statistics) -> NormalGamma:
+    def posterior(self, statistics: Moments) -> NormalGamma:
         """Given statistics that a `DiagonalGaussian` collected."""
         prior = self.repeat(len(statistics.count))
-        d = self.dimension
-        count, first, second = statistics.count[:, None], statistics.total[:, :d], statistics.total[:, d:]
+        count = statistics.count[:, None]
         strength = prior._strength + count
-        centre = (prior._strength * prior._centre + first) / np.where(strength > 0, strength, 1.0)
-        centre = np.where(strength > 0, centre, prior._centre)
-        around = second - 2.0 * centre * first + count * centre**2
-        around = np.maximum(around, 0.0) + prior._strength * (prior._centre - centre) ** 2
+        share = count / np.where(strength > 0, strength, 1.0)
+        gap = statistics.mean - prior._centre
+        around = statistics.scatter + prior._strength * share * gap**2
+        centre = prior._centre + share * gap
         return NormalGamma(centre, strength, prior._shape + 0.5 * count, prior._rate + 0.5 * around)
 
     def log_density(self, members: Any) -> np.ndarray:
@@ -182,6 +182,11 @@ class NormalGamma(Conjugate):
         """Some of the members."""
         parts = (self._centre, self._strength, self._shape, self._rate)
         return NormalGamma(*(part[members] for part in parts))
+
+    def entropy(self) -> np.ndarray:
+        """-E[log p(m, l)], which does not depend on the centre, (members,)."""
+        moved = NormalGamma(np.zeros_like(self._centre), self._strength, self._shape, self._rate)
+        return super(NormalGamma, moved).entropy()
 
     def kl(self, other: NormalGamma) -> np.ndarray:
         """KL divergence of every member to the one of `other` at the same place."""

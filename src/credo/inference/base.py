@@ -55,7 +55,7 @@ class Budget:
     seconds: float | None = None  # wall time, None for no limit
 
     def __post_init__(self) -> None:
-        check.at_least("max_iter", self.max_iter, 0)
+        check.whole("max_iter", self.max_iter, 0)
         check.at_least("tol", self.tol, 0)
         if self.seconds is not None:
             check.at_least("seconds", self.seconds, 0)

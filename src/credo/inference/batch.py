@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
+from ..core import check
 from ..core.errors import (
     ConvergenceWarning,
     EvidenceError,
@@ -44,7 +45,10 @@ class Batch:
     def __len__(self) -> int:
         return len(self.flat)
 
-    def __getitem__(self, row: int) -> Marginals:
+    def __getitem__(self, row: Any) -> Any:
+        """The marginals of one row, or the answers to a slice of rows."""
+        if isinstance(row, slice):
+            return Batch(self.variables, self.flat[row], self.log_z[row], self.status[row])
         return Marginals(self.variables, self.flat[row].copy())
 
     def marginal(self, name: str) -> np.ndarray:
@@ -64,6 +68,11 @@ class ManyRows(Protocol):
 
     name: ClassVar[str]
 
+    @property
+    def takes_rows(self) -> bool:
+        """Whether it can with the options it has."""
+        ...
+
     def run_many(
         self, graph: FactorGraph, clamps: np.ndarray, budget: Budget
     ) -> tuple[np.ndarray, np.ndarray, tuple[Status, ...]]:
@@ -74,7 +83,7 @@ class ManyRows(Protocol):
 def infer_many(
     model: Model,
     evidence: Any,
-    method: str | Algorithm = "bp",
+    method: str | Algorithm | None = "bp",
     *,
     max_iter: int = 1000,
     tol: float = 1e-8,
@@ -90,7 +99,8 @@ def infer_many(
         Mappings name -> state, or a data frame with one column per observed variable (missing
         cells are unobserved).
     method
-        Name or algorithm; `"bp"` treats all rows in one kernel, `"junction-tree"` is exact.
+        Name or algorithm; `"bp"` treats all rows in one kernel, `"junction-tree"` is exact, None takes what
+        `infer` would choose.
     max_iter, tol, seed
         As in `infer`.
 
@@ -101,14 +111,15 @@ def infer_many(
     >>> credo.infer_many(credo.datasets.sprinkler(), rows, "junction-tree").marginal("rain")[:, 1].round(4)
     array([0.7079, 0.1187, 0.5   ])
     """
+    check.generator(seed)  # refused even where nothing is drawn
     graph = graph_of(model)
     clamps = _clamps(graph, _rows(evidence))
     distinct, back = np.unique(clamps, axis=0, return_inverse=True)
-    algorithm = algorithms.resolve(method)
+    algorithm = None if method is None else algorithms.resolve(method)
     budget = Budget(max_iter, tol)
     back = back.ravel()
     try:
-        if isinstance(algorithm, ManyRows):
+        if isinstance(algorithm, ManyRows) and algorithm.takes_rows:
             flat, log_z, status = algorithm.run_many(graph, distinct, budget)
             _warn_about(algorithm.name, status)
         else:
@@ -155,10 +166,10 @@ def _clamps(graph: FactorGraph, rows: list[Mapping[str, Any]]) -> np.ndarray:
 
 
 def _row_by_row(
-    graph: FactorGraph, clamps: np.ndarray, algorithm: Algorithm, budget: Budget, seed: int | None
+    graph: FactorGraph, clamps: np.ndarray, algorithm: Algorithm | None, budget: Budget, seed: int | None
 ) -> tuple[np.ndarray, np.ndarray, tuple[Status, ...]]:
     flat, log_z, status = np.empty_like(clamps), np.empty(len(clamps)), []
-    with Progress(algorithm.name, len(clamps)) as bar:
+    with Progress("infer_many" if algorithm is None else algorithm.name, len(clamps)) as bar:
         for r, clamp in enumerate(clamps):
             try:
                 found = infer(
@@ -172,7 +183,7 @@ def _row_by_row(
             except ZeroProbabilityError:
                 raise ContradictoryRowError(r) from None
             if found.marginals is None or found.log_z is None:
-                raise UnsupportedError(f"{algorithm.name} computes no marginals; use bp or junction-tree")
+                raise UnsupportedError(f"{found.algorithm} computes no marginals; use bp or junction-tree")
             flat[r], log_z[r] = found.marginals.flat, found.log_z.value
             status.append(found.status)
             bar.update(r + 1)

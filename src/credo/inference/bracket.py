@@ -144,7 +144,7 @@ def tighten(
 ) -> Bracket:
     """The bracket of a problem, in terms of its own graph."""
     memory = machine_gigabytes() / 2 if memory_gb is None else memory_gb
-    race = _Race(problem, gap, time.perf_counter(), seconds, memory, np.random.default_rng(seed))
+    race = _Race(problem, gap, time.perf_counter(), seconds, memory, check.generator(seed))
     try:
         race.first()
         if not race.is_done and not race.exact():

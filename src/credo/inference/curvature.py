@@ -6,12 +6,20 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-__all__ = ["curved", "dot", "last_scale"]
+__all__ = ["curved", "dot", "is_curved", "last_scale"]
+
+_LEAST = 1e-200  # products of numbers that are smaller underflow
 
 
 def dot(a: np.ndarray, b: np.ndarray) -> float:
     """Inner product in this thread: vectors are too short for several to be worth their start."""
     return float(np.einsum("i,i->", a, b))
+
+
+def is_curved(move: np.ndarray, turn: np.ndarray) -> bool:
+    """Whether a move and the turn of the slope along it make a pair that `curved` can use."""
+    lengths = dot(move, move), dot(turn, turn)
+    return min(lengths) > _LEAST and dot(move, turn) > 1e-10 * float(np.sqrt(lengths[0] * lengths[1]))
 
 
 def curved(

@@ -4,11 +4,19 @@ Small or densely coupled systems are factorised as dense matrices by LAPACK, lar
 `kernels/sparse_cholesky.py` along an elimination order of few fill-ins. Either way the forecast of work and
 memory comes before anything is allocated. A form whose J is not positive definite has no integral; the
 first pivot that is not positive names the variable, and the direction along which the form does not fall.
+
+Among other factors the same holds for the variables S that have Gaussian factors only: with all others fixed,
+J_SS has to be positive definite, or there is no integral over S, and so none at all (`refuse_improper`).
+
+Far from zero, or with tiny variances, g, h'x and x'Jx are large and nearly cancel. A value of the form at x
+is known up to eps (|g| + |h|'|x| + |x|'|J||x| / 2), summed over the factors (`rounding`), and no more than
+that is claimed (`claimed`).
 """
 
 from __future__ import annotations
 
 import abc
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,14 +24,25 @@ from typing import Any
 import numpy as np
 
 from ..core.belief import Density
-from ..core.density import GaussianFactor
+from ..core.density import GaussianFactor, quadratic
 from ..core.domain import Real
 from ..core.errors import ModelError, TooLargeError
-from ..core.hybrid_graph import HybridGraph
+from ..core.hybrid_graph import FactorGroup, HybridGraph
+from ..core.result import Estimate, Kind
 from ..families.densities import MixtureDensity
 from .hybrid import HybridProblem
 
-__all__ = ["Factorisation", "GaussianSystem", "gaussian_densities", "no_integral", "why_not_gaussian"]
+__all__ = [
+    "Factorisation",
+    "GaussianSystem",
+    "claimed",
+    "gaussian_densities",
+    "gaussian_only",
+    "no_integral",
+    "refuse_improper",
+    "rounding",
+    "why_not_gaussian",
+]
 
 _LOG_2PI = float(np.log(2 * np.pi))
 _SMALL = 256  # variables up to which nothing is gained by a sparse factorisation
@@ -33,6 +52,7 @@ _MOST_ENTRIES = 2.0**28  # of a factor, 2 GB
 _MOST_WORK = 2.0**38  # multiplications, some minutes
 _DIGITS = 64 * np.finfo(float).eps  # a pivot below this share of its diagonal is rounding
 _SHOWN = 3  # variables of a direction that are named
+_CLEAR = 1e-6  # doubt about log Z, relative where that exceeds one, below which nothing is said of it
 
 
 def why_not_gaussian(problem: HybridProblem) -> str | None:
@@ -59,6 +79,71 @@ def no_integral(why: str) -> ModelError:
     )
 
 
+def gaussian_only(graph: HybridGraph) -> np.ndarray:
+    """Flags of the real variables all of whose factors are Gaussian."""
+    found = np.array([isinstance(d, Real) for d in graph.variables.domains], dtype=bool)
+    for group in graph.groups:
+        if group.function is not quadratic:
+            found[group.scopes] = False
+    return found
+
+
+def refuse_improper(graph: HybridGraph) -> None:
+    """Raise an error if the product of the Gaussian factors has no integral over the variables S.
+
+    A model that is too large to be factorised passes.
+    """
+    own = np.flatnonzero(gaussian_only(graph))
+    if not len(own):
+        return
+    forms = [g for g in graph.groups if g.function is quadratic and g.scopes.shape[1]]
+    with contextlib.suppress(TooLargeError):
+        GaussianSystem(graph.variables.names, *_summed(graph, forms), 0.0).part(own).factorise()
+
+
+def rounding(graph: HybridGraph, size: np.ndarray) -> float:
+    """By how much the sum of the Gaussian factors may be wrong at values of these sizes, (n,)."""
+    total = 0.0
+    for group in graph.groups:
+        if group.function is quadratic:
+            J, h, g = (np.abs(p) for p in group.parameters)
+            x = size[group.scopes]
+            total += float(g.sum() + (h * x).sum() + 0.5 * np.einsum("ai,aij,aj->", x, J, x))
+    return float(np.finfo(float).eps) * total
+
+
+def claimed(value: float, kind: Kind, doubt: float) -> tuple[Estimate, tuple[str, ...]]:
+    """A number of this kind as far as its rounding allows, and what there is to say about that."""
+    clear = doubt <= _CLEAR * max(1.0, abs(value))
+    if kind == "exact":
+        kind = "exact" if clear else "estimate"
+    elif kind == "lower":
+        value -= doubt
+    why = f"log Z is the difference of large numbers and known up to {doubt:.2g}"
+    return Estimate(value, kind), () if clear else (why,)
+
+
+def _summed(graph: HybridGraph, groups: Sequence[FactorGroup]) -> tuple[Any, np.ndarray]:
+    """The precision matrix and the shift of groups of Gaussian factors."""
+    from scipy.sparse import coo_matrix
+
+    n = len(graph.variables)
+    rows, columns, entries = [], [], []
+    shift = np.zeros(n)
+    for group in groups:
+        J, h, _ = group.parameters
+        k = group.scopes.shape[1]
+        rows.append(np.repeat(group.scopes, k, axis=1).ravel())
+        columns.append(np.tile(group.scopes, (1, k)).ravel())
+        entries.append(J.ravel())
+        np.add.at(shift, group.scopes, h)
+    triplets = (_joined(entries, float), (_joined(rows, int), _joined(columns, int)))
+    matrix = coo_matrix(triplets, shape=(n, n)).tocsc()
+    matrix.eliminate_zeros()
+    matrix.sort_indices()
+    return matrix, shift
+
+
 @dataclass(frozen=True, eq=False)
 class GaussianSystem:
     """The product of all factors of a graph."""
@@ -71,30 +156,13 @@ class GaussianSystem:
     @classmethod
     def of(cls, problem: HybridProblem) -> GaussianSystem:
         """Add up the factors of a graph that holds Gaussian factors and constants only."""
-        from scipy.sparse import coo_matrix
-
         graph = problem.graph
-        n = len(graph.variables)
-        rows, columns, entries = [], [], []
-        shift, constant = np.zeros(n), 0.0
-        for group in graph.groups:
-            if not group.domains:
-                constant += _constants(graph, group)
-                continue
-            J, h, g = group.parameters
-            k = group.scopes.shape[1]
-            rows.append(np.repeat(group.scopes, k, axis=1).ravel())
-            columns.append(np.tile(group.scopes, (1, k)).ravel())
-            entries.append(J.ravel())
-            np.add.at(shift, group.scopes, h)
-            constant += float(g.sum())
+        forms = [g for g in graph.groups if g.domains]
+        constant = sum(_constants(graph, g) for g in graph.groups if not g.domains)
+        constant += sum(float(g.parameters[2].sum()) for g in forms)
         if constant == -np.inf:
             raise problem.contradiction()
-        triplets = (_joined(entries, float), (_joined(rows, int), _joined(columns, int)))
-        matrix = coo_matrix(triplets, shape=(n, n)).tocsc()
-        matrix.eliminate_zeros()
-        matrix.sort_indices()
-        return cls(graph.variables.names, matrix, shift, constant)
+        return cls(graph.variables.names, *_summed(graph, forms), constant)
 
     def part(self, keep: np.ndarray) -> GaussianSystem:
         """The same form with all variables but those at `keep` fixed to zero."""

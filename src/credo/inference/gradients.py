@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from typing import Any
 
+from ..core.domain import Simplex
 from ..core.errors import MissingExtraError
 
 __all__ = ["needs", "why_no_gradients"]
@@ -26,7 +27,7 @@ def why_no_gradients(problem: Any, *, simplex: bool) -> str | None:
             f"it moves along gradients, and {discrete[:3]} {'are' if len(discrete) > 1 else 'is'} discrete; "
             "use gibbs or metropolis"
         )
-    wide = [v.name for v in problem.graph.variables if not v.is_discrete and v.domain.width > 1]
+    wide = [v.name for v in problem.graph.variables if isinstance(v.domain, Simplex)]
     if wide and not simplex:
         return f"it takes real variables, and {wide[:3]} live on a simplex; use nuts, gibbs or metropolis"
     if not len(problem.graph.variables) or importlib.util.find_spec("jax") is None:

@@ -7,20 +7,36 @@ method can be compared on discrete, continuous and mixed models.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
+from ..core import check
+from ..core.domain import Simplex
 from ..core.errors import QueryError, UnsupportedError, ZeroProbabilityError
 from ..core.factor_graph import FactorGraph
 from ..core.hybrid_evidence import HybridEvidence
 from ..core.hybrid_graph import HybridGraph
 from ..core.result import Result
+from ..core.variable import Variable
 from .base import Algorithm, Budget, algorithms
 from .running import chosen, run_algorithm
 
-__all__ = ["HybridProblem", "HybridQuestion"]
+__all__ = ["HybridProblem", "HybridQuestion", "names_to_maximise"]
+
+
+def names_to_maximise(maximise: Any, names: Iterable[str]) -> tuple[Any, ...]:
+    """The names a question maximises; `names` are those of all variables."""
+    if isinstance(maximise, str) or not isinstance(maximise, Iterable):
+        if maximise != "all":
+            raise QueryError(f"maximise: expected 'all' or a list of names, got {maximise!r:.80}")
+        return tuple(names)
+    found = tuple(maximise)
+    for name in found:
+        if not isinstance(name, (str, Variable)):
+            raise QueryError(f"maximise: expected 'all' or a list of names, got {name!r:.80} in it")
+    return found
 
 
 @dataclass(frozen=True)
@@ -57,26 +73,30 @@ class HybridQuestion:
     original: HybridGraph  # as given
     graph: HybridGraph  # of the unobserved variables
     evidence: HybridEvidence  # checked
+    has_evidence: bool  # whether anything was observed
 
     @classmethod
     def of(cls, graph: FactorGraph | HybridGraph, evidence: Mapping[str, Any] | None) -> HybridQuestion:
-        """Check the evidence and condition the graph on it."""
+        """Check the evidence and condition the graph on it.
+
+        A simplex with one coordinate has one value only, so its variable counts as observed.
+        """
         original = HybridGraph.of(graph)
         checked = HybridEvidence.of(original.variables, evidence)
-        return cls(original, checked.apply(original), checked)
+        known = {v.name: np.ones(1) for v in original.variables if _is_known(v.domain)}
+        complete = replace(checked, values=known | checked.values) if known else checked
+        return cls(original, complete.apply(original), complete, not checked.is_empty)
 
     def problem(
         self, maximise: Literal["all"] | Iterable[str] = (), *, samples: int = 0, warm: Any = None
     ) -> HybridProblem:
         """What is asked, checked; observed variables among the maximised ones are maximised already."""
-        names = self.original.variables.names if maximise == "all" else maximise
-        if isinstance(names, str):
-            raise QueryError(f"maximise: expected 'all' or a list of names, got {names!r}")
         variables = self.original.variables
+        names = names_to_maximise(maximise, variables.names)
         asked = frozenset(variables.names[variables.position(name)] for name in names)
         free = [name for name in asked if name not in self.evidence.values]
         positions = tuple(sorted(int(i) for i in self.graph.variables.positions(free)))
-        return HybridProblem(self.graph, positions, samples, not self.evidence.is_empty, warm, asked)
+        return HybridProblem(self.graph, positions, samples, self.has_evidence, warm, asked)
 
     def ask(
         self,
@@ -92,7 +112,7 @@ class HybridQuestion:
 
         algorithm, notes = chosen(method, problem, choose_hybrid)
         self._refuse_discrete(algorithm)
-        result = run_algorithm(algorithm, problem, budget, np.random.default_rng(seed), notes, strict=strict)
+        result = run_algorithm(algorithm, problem, budget, check.generator(seed), notes, strict=strict)
         return self.evidence.complete(result, problem.asked)
 
     def _refuse_discrete(self, algorithm: Any) -> None:
@@ -105,3 +125,7 @@ class HybridQuestion:
             f"{getattr(algorithm, 'name', algorithm)} cannot treat this problem: it works on discrete "
             f"variables, and {names[:3]} {'are' if len(names) > 1 else 'is'} continuous; use one of {able}"
         )
+
+
+def _is_known(domain: Any) -> bool:
+    return isinstance(domain, Simplex) and domain.width == 1

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Protocol, overload, runtime_checkable
 
 import numpy as np
 
+from ..core import check
 from ..core.errors import ConvergenceWarning, QueryError, UnsupportedError
 from ..core.factor_graph import Model
 from ..core.registry import describe
@@ -125,6 +126,8 @@ def infer_models(
     >>> credo.infer_models(grids, "junction-tree").log_z.round(2)
     array([ 8.76,  8.21, 11.31, 14.46])
     """
+    if not isinstance(models, Iterable) or hasattr(models, "to_factor_graph"):
+        raise QueryError("infer_models: expected a list of models; for one model use infer")
     given = list(models)
     algorithm = algorithms.resolve(method)
     said = _each("evidence", evidence, Mapping, len(given))
@@ -180,9 +183,7 @@ def _by_structure(
     compiling = 0.0
     for members in groups.values():
         clock = time.perf_counter()
-        answers, extra = algorithm.run_models(
-            [problems[k] for k in members], budget, np.random.default_rng(seed)
-        )
+        answers, extra = algorithm.run_models([problems[k] for k in members], budget, check.generator(seed))
         share = (time.perf_counter() - clock - extra) / len(members)
         compiling += extra
         for k, answer in zip(members, answers, strict=True):

@@ -152,7 +152,7 @@ class _Work:
 
     @property
     def _rng(self) -> np.random.Generator:
-        return np.random.default_rng(self.seed)
+        return check.generator(self.seed)
 
     def _tightened(self, share: float) -> Bracket:
         return tighten(

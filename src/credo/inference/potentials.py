@@ -153,8 +153,8 @@ def _common(columns: Any, widths: tuple[bool, ...]) -> tuple[int, ...]:
 _PROGRAM = Compiled(lambda columns, parameters, function: function(columns, parameters))
 
 
-def evaluate(graph: HybridGraph, group: FactorGroup, columns: Any) -> np.ndarray:
-    """Log-potentials of a group at given columns as a NumPy array in double precision, checked.
+def evaluate(graph: HybridGraph, group: FactorGroup, columns: Any, *, strict: bool = True) -> np.ndarray:
+    """Log-potentials of a group at given columns as a NumPy array in double precision, checked if strict.
 
     Examples
     --------
@@ -168,7 +168,8 @@ def evaluate(graph: HybridGraph, group: FactorGroup, columns: Any) -> np.ndarray
     """
     with precision(double=True):
         values = np.asarray(_PROGRAM(tuple(columns), group.parameters, function=group_function(group)))
-    refuse_bad_values(graph, group, values)
+    if strict:
+        refuse_bad_values(graph, group, values)
     return values
 
 

@@ -20,7 +20,7 @@ from ..core.factor_graph import FactorGraph, Model
 from ..core.hybrid_graph import HybridGraph
 from ..core.result import Joint, Result, Samples, unrestrict
 from .base import Algorithm, Budget, Problem, algorithms
-from .hybrid import HybridQuestion
+from .hybrid import HybridQuestion, names_to_maximise
 from .running import chosen, run_algorithm
 
 __all__ = ["Question", "graph_of", "infer", "pose", "query", "sample"]
@@ -143,6 +143,8 @@ def query(
         )
     question = Question.of(model, evidence)
     names, given = _names(variables), _names(given)
+    if not names:
+        raise QueryError("query: expected at least one variable, got none")
     problem = question.problem((), None, None, query=(*names, *given))
     joint = question.ask(problem, method, Budget(), seed=None, strict=True).joint
     if joint is None:
@@ -169,7 +171,7 @@ def sample(
     Without a method: independent draws by the junction tree if all variables are discrete, otherwise what
     `infer` would choose for samples.
     """
-    check.at_least("count", count, 0)
+    check.whole("count", count, 0)
     graph = graph_of(model)
     if _is_hybrid(graph, method):
         asked = HybridQuestion.of(graph, evidence)
@@ -228,15 +230,15 @@ class Question:
         """What is asked, checked: temperatures and levels by position."""
         variables = self.graph.variables
         heat = np.ones(len(variables))
+        if temperatures is not None and not isinstance(temperatures, Mapping):
+            raise QueryError(f"temperatures: expected a mapping name -> number, got {temperatures!r:.80}")
         for name, value in (temperatures or {}).items():
             check.in_range(f"temperature of '{name}'", value, 0, float("inf"))
             heat[variables.position(name)] = value
-        if isinstance(maximise, str):
-            if maximise != "all":
-                raise QueryError(f"maximise: expected 'all' or a list of names, got {maximise!r}")
+        if maximise == "all":
             heat[:] = 0
         else:
-            heat[variables.positions(maximise)] = 0
+            heat[variables.positions(names_to_maximise(maximise, ()))] = 0
         asked = tuple(int(i) for i in variables.positions(query))
         if len(set(asked)) < len(asked):
             raise QueryError(f"query: a variable is named twice in {list(query)}")
@@ -256,11 +258,13 @@ class Question:
         from .choose import choose
 
         algorithm, notes = chosen(method, problem, choose)
-        result = run_algorithm(algorithm, problem, budget, np.random.default_rng(seed), notes, strict=strict)
+        result = run_algorithm(algorithm, problem, budget, check.generator(seed), notes, strict=strict)
         return unrestrict(result, self.restriction, self.original)
 
 
 def _names(names: str | Iterable[str]) -> tuple[str, ...]:
+    if not isinstance(names, Iterable):
+        raise QueryError(f"expected a name or a list of names of variables, got {names!r:.80}")
     return (names,) if isinstance(names, str) else tuple(names)
 
 

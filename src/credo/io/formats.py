@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import FormatError, ModelError
+from ..core.hybrid_graph import HybridGraph
 from .base import FORMATS, Format
 from .content import bare_name, read_content, write_content
 
@@ -67,7 +68,20 @@ def save(model: Any, path: str | os.PathLike[str], format: str | None = None) ->
     if chosen.write is None:
         able = sorted(e for f in formats() if f.write is not None for e in f.extensions)
         raise FormatError(f"{path}: {chosen.name} files can be read but not written; use one of {able}")
+    _refuse_continuous(model, path)
     write_content(path, chosen.write(model))
+
+
+def _refuse_continuous(model: Any, path: str | os.PathLike[str]) -> None:
+    """Every format holds tables: refuse a model of continuous variables before a writer meets it."""
+    graph = model.to_factor_graph() if hasattr(model, "to_factor_graph") else None
+    if isinstance(graph, HybridGraph):
+        names = [v.name for v in graph.variables if not v.is_discrete]
+        which = f" with the continuous variables {names[:3]}" if names else ""
+        raise FormatError(
+            f"{path}: expected a model of discrete variables and tables, got {model!r:.80}{which}; no format "
+            "holds such models, so keep the arrays or the code they are made from"
+        )
 
 
 @cache

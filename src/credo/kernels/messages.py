@@ -114,7 +114,8 @@ def _mix(old, new, eta, linear):
     if eta == 1.0 or new == -np.inf or old == -np.inf:
         return new
     if linear:
-        return np.log((1.0 - eta) * np.exp(old) + eta * np.exp(new))
+        top = max(old, new)
+        return top + np.log((1.0 - eta) * np.exp(old - top) + eta * np.exp(new - top))
     return (1.0 - eta) * old + eta * new
 
 
@@ -333,16 +334,74 @@ def log_residual(
     return done, key[heap[0]] if len(heap) else 0.0
 
 
+@jit
+def _settle(
+    order, at_once, power, step, linear, scope_start, scope, sizes, state_start, edge_state_start, tables,
+    table_start, heat, messages, sweeps, tol, rest,
+):  # fmt: skip
+    """Sweep until the logarithms rest, or no belief has moved for `rest` sweeps; the last change.
+
+    Logarithms of nearly certain messages may move where probabilities do not show it.
+    """
+    belief, old = np.zeros(state_start[-1]), np.empty(state_start[-1])
+    zeros = np.zeros(state_start[-1], np.int64)
+    log_beliefs(scope, edge_state_start, state_start, messages, belief, zeros)
+    still, left, least = 0, sweeps, step.min()
+    while still < rest:
+        if left <= 0:
+            return np.inf
+        left -= 1
+        before = messages.copy()
+        old[:] = belief
+        change = log_sweeps(
+            order, at_once, power, step, linear, scope_start, scope, sizes, state_start, edge_state_start,
+            tables, table_start, heat, messages, 1, 0.0,
+        )[-1]  # fmt: skip
+        if change < 0.0:
+            return change
+        moved = 0.0
+        for k in range(len(messages)):
+            if messages[k] > -np.inf and before[k] > -np.inf:
+                moved = max(moved, abs(messages[k] - before[k]))
+        if moved <= 10.0 * tol * least:
+            return change
+        log_beliefs(scope, edge_state_start, state_start, messages, belief, zeros)
+        shown = change
+        for i in range(len(sizes)):
+            shown = max(shown, _gap(old, belief, zeros, state_start[i], state_start[i + 1]))
+        still = still + 1 if shown < tol else 0
+    return 0.0
+
+
+@jit
+def _gap(old, new, zeros, first, last):
+    """Largest change in probability between two log beliefs about one variable."""
+    tops, totals = np.full(2, -np.inf), np.zeros(2)
+    for s in range(first, last):
+        if zeros[s] == 0:
+            tops[0], tops[1] = max(tops[0], old[s]), max(tops[1], new[s])
+    for s in range(first, last):
+        if zeros[s] == 0:
+            totals[0] += np.exp(old[s] - tops[0])
+            totals[1] += np.exp(new[s] - tops[1])
+    gap = 0.0
+    for s in range(first, last):
+        if zeros[s] == 0:
+            gap = max(gap, abs(np.exp(new[s] - tops[1]) / totals[1] - np.exp(old[s] - tops[0]) / totals[0]))
+    return gap
+
+
 @numba.njit(cache=True, nogil=True, error_model="numpy", parallel=True)
 def log_batch(
     order, at_once, power, step, linear, scope_start, scope, sizes, state_start, edge_state_start, tables,
-    table_start, heat, slots, clamps, sweeps, tol,
+    table_start, heat, slots, clamps, sweeps, tol, rest,
 ):  # fmt: skip
     """BP for many rows of evidence on one graph, rows spread over all cores.
 
     The tables of the last len(sizes) factors, one unary factor per variable from position `slots` of
     `tables` on, are replaced by a row of `clamps` (log likelihood per flat state). Returns marginals
-    (rows, states), the Bethe log Z and the last change of each row (negative: contradiction).
+    (rows, states), the Bethe log Z and the last change of each row (negative: contradiction). `rest` is how
+    many sweeps beliefs must stand still while logarithms of messages move.
     """
     rows = len(clamps)
     marginals = np.empty((rows, state_start[-1]))
@@ -360,6 +419,11 @@ def log_batch(
             mine, table_start, heat, messages, sweeps, tol,
         )  # fmt: skip
         changes[row] = done[-1] if len(done) else np.inf
+        if 0.0 <= changes[row] < tol:
+            changes[row] = _settle(
+                order, at_once, power, step, linear, scope_start, scope, sizes, state_start,
+                edge_state_start, mine, table_start, heat, messages, sweeps - len(done) + 1, tol, rest,
+            )  # fmt: skip
         if changes[row] < 0.0:
             continue
         belief = np.zeros(state_start[-1])

@@ -61,8 +61,8 @@ def _match(layout, rank, lower, gradient, theta, psi, message, context, weight, 
         log_belief(psi[a:b], message[p:q], context[p:q], weight[c], known, belief)
         # A maximised mini-bucket among summed ones takes no part: its share is zero.
         soft = abs(weight[c]) >= COLD
-        fold(belief[: b - a], where, hard or not soft, 1.0, out, total)
-        if not hard and soft:
+        top = fold(belief[: b - a], where, hard or not soft, 1.0, out, total)
+        if not hard and soft and top > -np.inf:
             out -= log_sum(out)
         part = 1.0 / (last - first) if hard else (weight[c] if soft else 0.0)
         share += part

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import OptionError
+from ..core.errors import ImpossibleRowError, OptionError
 from ..core.factor_graph import FactorGraph
 from ..core.progress import Progress
 from ..core.result import Status
@@ -100,7 +100,12 @@ class Ascent:
         if self.validation is None:
             self.weights = weights
             return
-        held = (self.watched or self.objective).value(weights, self.validation)
+        try:
+            held = (self.watched or self.objective).value(weights, self.validation)
+        except ImpossibleRowError:
+            if self.patience is not None:
+                raise  # there would be nothing to choose by
+            held = -np.inf
         self.trace["validation"].append(held)
         if self.patience is None:
             self.weights = weights

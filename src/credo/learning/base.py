@@ -69,6 +69,8 @@ class Fit:
             return "max_iter was reached; raise it, or loosen tol"
         if self.status is Status.CONVERGED:
             return "the gradient or the change fell below tol"
+        if self.status is Status.DIVERGED:
+            return "the objective fell or left the finite range; use another start, prior or optimiser"
         return self.status.advice
 
     def __repr__(self) -> str:
@@ -189,7 +191,7 @@ def fit(
     chosen = learners.resolve(learner)
     if not isinstance(chosen, Learner):
         raise OptionError(f"learner: expected a name or a Learner, got {chosen!r:.80}")
-    rng = np.random.default_rng(seed)
+    rng = check.generator(seed)
     observed = Observations.of(variables, data, weights=weights)
     held: Observations | None = None
     if isinstance(validation, (int, float)) and not isinstance(validation, bool):

@@ -119,7 +119,7 @@ class BayesianMixture:
 
     def members(self, X: Any) -> tuple[np.ndarray, Emission]:
         """The data as an array, and members of the family in their shape."""
-        check.at_least("components", self.components, 1)
+        check.whole("components", self.components, 1)
         check.one_of("family", self.family, _KINDS)
         rows = _table(X)
         return rows, _members(self.family, self.components, rows)
@@ -183,8 +183,8 @@ class BayesianMixture:
 
     def sample(self, count: int = 1, *, seed: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """New rows and their components, under expected parameters."""
-        check.at_least("count", count, 1)
-        rng = np.random.default_rng(self.seed if seed is None else seed)
+        check.whole("count", count, 1)
+        rng = check.generator(self.seed if seed is None else seed)
         labels = rng.choice(self.components_, size=count, p=self.weights_)
         return self._found.components.mean().sample(labels, rng), labels
 

@@ -47,7 +47,7 @@ class Blocks(Learner):
         if not isinstance(block_rules.resolve(self.rule), BlockRule):
             raise OptionError(f"rule: expected a name or a BlockRule, got {self.rule!r:.80}")
         check.one_of("start", self.start, ("random", "messages", "given"))
-        check.at_least("restarts", self.restarts, 1)
+        check.whole("restarts", self.restarts, 1)
 
     def why_not(self, task: Task) -> str | None:
         """Only normal-form graphs have blocks."""

@@ -112,8 +112,8 @@ def train_blocks(
     >>> float(found.best.log_likelihood[-1].round(2))  # 100 log(1/2)
     -69.31
     """
-    check.at_least("epochs", epochs, 0)
-    check.at_least("restarts", restarts, 1)
+    check.whole("epochs", epochs, 0)
+    check.whole("restarts", restarts, 1)
     check.at_least("tol", tol, 0)
     check_start(graph, start)
     chosen = block_rules.resolve(rule)
@@ -121,7 +121,7 @@ def train_blocks(
         raise OptionError(f"rule: expected a name or a BlockRule, got {chosen!r:.80}")
     distinct = not (isinstance(chosen, VIT) and chosen.ties == "random")
     every = BlockSamples.of(graph, data, mask, floor)
-    clock, rng = time.perf_counter(), np.random.default_rng(seed)
+    clock, rng = time.perf_counter(), check.generator(seed)
     starts = (started(graph, start, concentration, rng, every) for _ in range(restarts))
     samples = every.distinct() if distinct else every
     runs = train_all(starts, samples, chosen, epochs=epochs, restarts=restarts, tol=tol, record=record)

@@ -123,7 +123,7 @@ class ML(BlockRule):
 
     def __post_init__(self) -> None:
         """Check the options."""
-        check.at_least("iterations", self.iterations, 1)
+        check.whole("iterations", self.iterations, 1)
 
     def update(self, theta: np.ndarray, f: np.ndarray, b: np.ndarray, mask: Any = None) -> np.ndarray:
         """Repeat the EM step with the messages held."""
@@ -140,7 +140,7 @@ class KL(BlockRule):
 
     def __post_init__(self) -> None:
         """Check the options."""
-        check.at_least("iterations", self.iterations, 1)
+        check.whole("iterations", self.iterations, 1)
 
     def update(self, theta: np.ndarray, f: np.ndarray, b: np.ndarray, mask: Any = None) -> np.ndarray:
         """Repeat the Lee-Seung step for b ~ f theta, with rows that sum to 1."""
@@ -165,7 +165,7 @@ class VIT(BlockRule):
     def update(self, theta: np.ndarray, f: np.ndarray, b: np.ndarray, mask: Any = None) -> np.ndarray:
         """Sharpen and count."""
         theta, f, b, weights = _checked(theta, f, b, mask)
-        rng = np.random.default_rng(self.seed)
+        rng = check.generator(self.seed)
         sharp_f, sharp_b = (self._sharpened(x, rng) + self.delta for x in (f, b))
         return _normalised(sharp_f.T @ (sharp_b * weights[:, None]), theta)
 

@@ -47,8 +47,8 @@ class ContrastiveDivergence(Learner):
 
     def __post_init__(self) -> None:
         """Check the options."""
-        check.at_least("sweeps", self.sweeps, 1)
-        check.at_least("particles", self.particles, 1)
+        check.whole("sweeps", self.sweeps, 1)
+        check.whole("particles", self.particles, 1)
         check_ascent(self.optimiser, self.prior, self.batch, self.patience)
         if not optimiser_of(self.optimiser).is_stochastic:
             raise OptionError("optimiser: contrastive gradients are noisy; use adam(...) or sgd(...)")

@@ -227,7 +227,7 @@ def check_table_options(prior: Any, unseen: str) -> None:
 
 
 def _positions(what: str, model: BayesNet, names: Any) -> list[int]:
-    if isinstance(names, str):
+    if isinstance(names, str) or not isinstance(names, Iterable):
         raise OptionError(f"{what}: expected a list of names, got {names!r}")
     try:
         return [model.variables.position(name) for name in names]

@@ -20,10 +20,11 @@ from typing import Any, Literal
 import numpy as np
 
 from ..core import check
-from ..core.errors import ConvergenceWarning, DataError, OptionError, QueryError
+from ..core.errors import ConvergenceWarning, DataError, OptionError, QueryError, UnsupportedError
+from ..core.factor_graph import FactorGraph
 from ..core.progress import Progress
 from ..core.result import Estimate, Kind
-from ..inference.base import Algorithm, Budget
+from ..inference.base import Algorithm, Budget, Problem, algorithms
 from ..inference.question import infer
 from ..models.crf import CRF
 from .ascent import Ascent
@@ -83,7 +84,7 @@ class _Estimator(Estimator):
         self, objective: Any, data: Any, count: int, options: dict[str, Any]
     ) -> tuple[np.ndarray, Fit]:
         """Learn from zero weights; random ones would only slow a concave objective down."""
-        rng = np.random.default_rng(options["seed"])
+        rng = check.generator(options["seed"])
         held = None
         if options["validation"]:
             order = rng.permutation(len(data))
@@ -288,6 +289,8 @@ class GraphCRF(_Estimator):
         data = Graphs.of(X, y, known, names, counts, size)
         layout = graph_layout(data, size, self.support, self.symmetric)
         objective = GraphLikelihood(layout, Oracle(self.inference, Budget(), self.seed, warm=False))
+        if self.decode == "map":
+            self._check_maximises(graph_at(*layout.spread(np.zeros(layout.count)), data, 0))
         weights, self.fit_ = self._climb(objective, data, layout.count, self.get_params())
         node, edge = layout.spread(weights)
         self.classes_ = known.classes
@@ -330,9 +333,24 @@ class GraphCRF(_Estimator):
         with Progress("GraphCRF", len(data)) as bar:
             for n in range(len(data)):
                 graph = graph_at(crf.node_weights, crf.edge_weights, data, n)
+                if maximise and not n:
+                    self._check_maximises(graph)
                 found.append(infer(graph, self.inference, maximise=maximise, seed=self.seed))
                 bar.update(n + 1)
         return found
+
+    def _check_maximises(self, graph: FactorGraph) -> None:
+        """Predictions of joint labels need a method for maxima; better said before the learning."""
+        if self.inference is None:
+            return
+        algorithm = algorithms.resolve(self.inference)
+        n = len(graph.variables)
+        reason = algorithm.why_not(Problem(graph, np.zeros(n), np.zeros(n, dtype=np.int64)))
+        if reason is not None:
+            raise UnsupportedError(
+                f"decode='map' cannot be done by {algorithm.name}: {reason}; "
+                "use decode='marginals', or an inference that maximises"
+            )
 
 
 def _check_items(X: Any, y: Any) -> None:

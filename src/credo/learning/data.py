@@ -34,7 +34,7 @@ from ..core.errors import DataError
 from ..core.factor_graph import FactorGraph
 from ..core.result import Samples
 from ..core.variable import Variables
-from .data_sources import MISSING, of_array, of_columns, of_rows, read_file
+from .data_sources import MISSING, of_array, of_columns, of_rows, of_samples, read_file
 
 __all__ = ["MISSING", "Observations"]
 
@@ -63,6 +63,7 @@ class Observations:
     counts: np.ndarray  # (distinct,) total weight of each distinct row
     row_of: np.ndarray  # (rows,) distinct row of each row, in the order of the data
     row_weights: np.ndarray  # (rows,) weight of each row, 1 unless given
+    numbers: np.ndarray | None = None  # (rows,) position in the user's table, where some rows were left out
 
     @classmethod
     def of(cls, variables: Any, data: Any, *, weights: Any = None) -> Observations:
@@ -75,7 +76,7 @@ class Observations:
         data
             The table.
         weights
-            How often each row counts; 1 by default.
+            How often each row counts; 1 by default. Rows of weight 0 are left out.
         """
         variables = Variables.of(variables)
         if isinstance(data, Observations):
@@ -85,7 +86,7 @@ class Observations:
                 raise DataError("data: these observations were made for other variables; make them anew")
             return data
         if isinstance(data, Samples):
-            return cls.from_states(variables, data.indices, weights=weights)
+            return cls.from_states(variables, of_samples(variables, data), weights=weights)
         if isinstance(data, (str, os.PathLike)):
             return cls._made(variables, of_columns(variables, read_file(data), in_file=True), weights)
         if hasattr(data, "columns") and hasattr(data, "__getitem__"):
@@ -124,15 +125,17 @@ class Observations:
     def _made(cls, variables: Variables, states: np.ndarray, weights: Any) -> Observations:
         if not len(states):
             raise DataError("data: expected at least one row, got none")
+        row_weights, numbers = _weights(weights, len(states)), None
+        if not row_weights.all():
+            numbers = np.flatnonzero(row_weights)
+            states, row_weights = states[numbers], row_weights[numbers]
         empty = np.flatnonzero((states == MISSING).all(axis=1))
         if len(empty):
-            raise DataError(
-                f"data: row {empty[0]} observes no variable ({len(empty)} such rows); leave them out"
-            )
-        row_weights = _weights(weights, len(states))
+            row = empty[0] if numbers is None else numbers[empty[0]]
+            raise DataError(f"data: row {row} observes no variable ({len(empty)} such rows); leave them out")
         distinct, row_of = _distinct(states, variables.sizes)
         counts = np.bincount(row_of, row_weights, minlength=len(distinct))
-        return cls(variables, distinct, counts, row_of, row_weights)
+        return cls(variables, distinct, counts, row_of, row_weights, numbers)
 
     def __len__(self) -> int:
         return len(self.row_of)
@@ -182,7 +185,13 @@ class Observations:
         kept, row_of = np.unique(self.row_of[rows], return_inverse=True)
         weights = self.row_weights[rows]
         counts = np.bincount(row_of.ravel(), weights, minlength=len(kept))
-        return Observations(self.variables, self.states[kept], counts, row_of.ravel(), weights)
+        numbers = np.asarray(rows) if self.numbers is None else self.numbers[rows]
+        return Observations(self.variables, self.states[kept], counts, row_of.ravel(), weights, numbers)
+
+    def number(self, distinct: int) -> int:
+        """Number, in the user's table, of the first row that is this distinct one."""
+        row = int(np.flatnonzero(self.row_of == distinct)[0])
+        return row if self.numbers is None else int(self.numbers[row])
 
     def split(self, fraction: float, rng: np.random.Generator) -> tuple[Observations, Observations]:
         """Two parts at random, the second with about this fraction of the rows; both have one at least."""
@@ -251,6 +260,10 @@ def _weights(weights: Any, rows: int) -> np.ndarray:
     bad = np.flatnonzero(~(np.isfinite(found) & (found >= 0)))
     if len(bad):
         raise DataError(f"weights: expected finite numbers from 0, got {found[bad[0]]:g} in row {bad[0]}")
+    with np.errstate(over="ignore"):
+        total = found.sum()
+    if total == np.inf:
+        raise DataError(f"weights: expected numbers with a finite sum, got up to {found.max():g}; scale them")
     if not found.any():
         raise DataError("weights: at least one row must have a positive weight")
     return found

@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import DataError, EvidenceError, FormatError, MissingExtraError, QueryError
+from ..core.evidence import is_missing
+from ..core.result import Samples
 from ..core.variable import Variable, Variables
 from ..io.content import bare_name, read_content
 
-__all__ = ["MISSING", "of_array", "of_columns", "of_rows", "read_file"]
+__all__ = ["MISSING", "of_array", "of_columns", "of_rows", "of_samples", "read_file"]
 
 MISSING = -1
 _MISSING_WORDS = frozenset({"", "na", "nan", "?", "null", "none"})
@@ -32,7 +34,8 @@ def of_columns(variables: Variables, columns: Mapping[str, Any], *, in_file: boo
             i = variables.position(str(name))
         except QueryError as error:
             raise DataError(f"data: the column {name!r} is no variable of the model: {error}") from None
-        if isinstance(column, (str, bytes)) or not hasattr(column, "__len__"):
+        single = isinstance(column, (str, bytes)) or not getattr(column, "ndim", 1)
+        if single or not hasattr(column, "__len__"):
             raise DataError(f"data: column '{name}': expected a list of states, got {column!r:.80}")
         if length < 0:
             length = len(column)
@@ -56,6 +59,28 @@ def of_rows(variables: Variables, rows: Sequence[Mapping[str, Any]]) -> np.ndarr
             columns[name][r] = value
     # Rows that are all empty have no columns at all.
     return of_columns(variables, columns) if columns else np.full((len(rows), len(variables)), MISSING)
+
+
+def of_samples(variables: Variables, samples: Samples) -> np.ndarray:
+    """State indices of samples of the same variables, or of others with the same names and labels."""
+    if samples.variables == variables:
+        return samples.indices
+    found = np.full((len(samples), len(variables)), MISSING, dtype=np.int64)
+    for k, other in enumerate(samples.variables):
+        try:
+            variable = variables[variables.position(other.name)]
+        except QueryError as error:
+            raise DataError(f"data: the samples are of '{other.name}' too: {error}") from None
+        if not other.is_discrete or set(other.states) != set(variable.states):
+            states = list(other.states)[:5] if other.is_discrete else other.domain
+            raise DataError(
+                f"data: the samples' '{other.name}' has the states {states}, "
+                f"the model's {list(variable.states)[:5]}; give columns of labels instead"
+            )
+        places = {label: x for x, label in enumerate(variable.states)}
+        codes = np.array([places[label] for label in other.states])
+        found[:, variables.position(other.name)] = codes[samples.indices[:, k]]
+    return found
 
 
 def of_array(variables: Variables, data: Any) -> np.ndarray:
@@ -115,7 +140,7 @@ def _coded_objects(variable: Variable, values: Iterable[Any], in_file: bool) -> 
                 f"data: row {r}: expected a state of '{variable.name}', got {value!r:.80}"
             ) from None
         if code is None:
-            missing = _is_missing(value) or (in_file and _is_missing_word(variable, value))
+            missing = is_missing(value) or (in_file and _is_missing_word(variable, value))
             code = MISSING if missing else _state(variable, value, r, from_text=in_file)
             known[type(value), value] = code
         codes.append(code)
@@ -126,14 +151,6 @@ def _number(variable: Variable, value: Any, row: int) -> int:
     if np.isnan(value) or (value == MISSING and "-1" not in variable.states):
         return MISSING
     return _state(variable, value, row)
-
-
-def _is_missing(value: Any) -> bool:
-    return (
-        value is None
-        or (isinstance(value, (float, np.floating)) and bool(np.isnan(value)))
-        or type(value).__name__ in ("NAType", "NaTType")
-    )
 
 
 def _is_missing_word(variable: Variable, value: str) -> bool:

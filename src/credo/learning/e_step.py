@@ -23,7 +23,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..core.errors import DataError, TooLargeError, UnsupportedError, ZeroProbabilityError
+from ..core.errors import ImpossibleRowError, TooLargeError, UnsupportedError, ZeroProbabilityError
 from ..core.evidence import Evidence
 from ..core.factor_graph import FactorGraph
 from ..core.result import Kind
@@ -117,8 +117,7 @@ class EStep:
             chosen = order[begin : begin + size]
             rows, which = np.unique(data.row_of[chosen], return_inverse=True)
             weights = np.bincount(which.ravel(), data.row_weights[chosen], minlength=len(rows))
-            if weights.any():
-                yield partial(self._batch, rows, weights * (data.total / weights.sum()))
+            yield partial(self._batch, rows, weights * (data.total / weights.sum()))
 
     def _batch(self, rows: np.ndarray, weights: np.ndarray, log_tables: np.ndarray) -> Expected:
         counts = observed_counts(self.graph, self.data.states[rows], weights)
@@ -140,7 +139,7 @@ class EStep:
                 total += self._ask(p, graph, weight, counts)
         return Expected(total, counts)
 
-    def _impossible_entry(self, log_tables: np.ndarray) -> DataError:
+    def _impossible_entry(self, log_tables: np.ndarray) -> ImpossibleRowError:
         entry = int(np.flatnonzero((self._counts > 0) & (log_tables == -np.inf))[0])
         ends = np.cumsum(self.graph.table_size)
         a = int(np.searchsorted(ends, entry, side="right"))
@@ -151,8 +150,8 @@ class EStep:
         rows = np.ones(len(self.data.states), dtype=bool)
         for i, state in zip(self.graph.scope_of(a), at, strict=False):
             rows &= self.data.states[:, i] == state
-        row = int(np.flatnonzero(np.isin(self.data.row_of, np.flatnonzero(rows)))[0])
-        return _impossible(row, f"its states of {names} have a table entry of zero")
+        row = min(self.data.number(int(r)) for r in np.flatnonzero(rows))
+        return ImpossibleRowError(row, f"its states of {names} have a table entry of zero")
 
     # Exact inference in compiled kernels.
 
@@ -229,7 +228,7 @@ class EStep:
     def _gather(self, found: tuple[float, int, np.ndarray], counts: np.ndarray) -> float:
         log_weight, bad, into = found
         if bad >= 0:
-            raise _impossible(self._parts.number(bad))
+            raise ImpossibleRowError(self._parts.number(bad))
         counts += into
         return log_weight
 
@@ -354,7 +353,7 @@ class EStep:
                 max_iter=budget.max_iter, tol=budget.tol, seconds=budget.seconds, seed=self.oracle.seed,
             )  # fmt: skip
         except ZeroProbabilityError:
-            raise _impossible(self._parts.number(row)) from None
+            raise ImpossibleRowError(self._parts.number(row)) from None
         if found.assignment is None:
             raise UnsupportedError(
                 f"{found.algorithm} finds no best states; use junction-tree, or hard=false"
@@ -364,7 +363,7 @@ class EStep:
         chosen = np.where(states >= 0, states, found.assignment.indices)
         score = float(graph.log_scores(chosen[None, :])[0])
         if score == -np.inf:
-            raise _impossible(self._parts.number(row))
+            raise ImpossibleRowError(self._parts.number(row))
         sizes, start = graph.table_size, 0
         for a in range(graph.n_factors):
             edges = slice(int(graph.scope_start[a]), int(graph.scope_start[a + 1]))
@@ -377,11 +376,3 @@ class EStep:
 def _first(graph: FactorGraph) -> np.ndarray:
     """Starts of tables that lie in factor order without gaps."""
     return np.concatenate([[0], np.cumsum(graph.table_size)[:-1]]).astype(np.int64)[: graph.n_factors]
-
-
-def _impossible(row: int, why: str = "") -> DataError:
-    reason = f": {why}" if why else ""
-    return DataError(
-        f"data: row {row} has probability zero under the model{reason}; zero entries are never learned, so "
-        "start from tables without them"
-    )

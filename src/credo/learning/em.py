@@ -33,7 +33,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ..core import check
-from ..core.errors import OptionError
+from ..core.errors import ImpossibleRowError, OptionError
 from ..core.progress import Progress
 from ..core.result import Estimate, Kind, Status
 from ..models.bayes_net import BayesNet
@@ -93,11 +93,11 @@ class EM(Learner):
         check.one_of("start", self.start, ["auto", "given", "random"])
         check.one_of("unseen", self.unseen, ["keep", "uniform", "refuse"])
         check.one_of("hard", self.hard, [True, False])
-        check.at_least("restarts", self.restarts, 1)
-        check.at_least("steps", self.steps, 1)
+        check.whole("restarts", self.restarts, 1)
+        check.whole("steps", self.steps, 1)
         for name, value in (("batch", self.batch), ("threads", self.threads)):
             if value is not None:
-                check.at_least(name, value, 1)
+                check.whole(name, value, 1)
         if isinstance(self.rate, bool) or not isinstance(self.rate, (int, float)) or not 0.5 < self.rate <= 1:
             raise OptionError(f"rate must be above 0.5 and at most 1, got {self.rate!r}")
         if not self._is_weight_prior():
@@ -228,6 +228,8 @@ class _Climb:
         parameters, memory = path.parameters, _Memory()
         for k in range(budget.max_iter + 1):
             found = self.e_step(self.m_step.log_tables(parameters))
+            if k == 0:
+                memory.counts = found.counts
             change = self._record(path, parameters, found)
             bar.update(done + k, f"objective {path.objective[-1]:.6g}")
             if abs(change) < budget.tol:
@@ -263,7 +265,11 @@ class _Climb:
         trace["seconds"].append(time.perf_counter() - self.clock)
         if self.held is not None:
             tables = self.m_step.log_tables(parameters)
-            trace["validation"].append(self.held(tables).log_weight / self.held.data.total - log_z)
+            try:
+                held = self.held(tables).log_weight / self.held.data.total - log_z
+            except ImpossibleRowError:  # states that no training row has: learning goes on
+                held = -np.inf
+            trace["validation"].append(held)
         path.parameters = parameters
         if len(path.objective) < 2:
             return np.inf
@@ -289,15 +295,18 @@ class _Climb:
 
 
 class _Memory:
-    """The running mean of expected counts of stepwise EM."""
+    """The running mean of expected counts of stepwise EM.
+
+    It begins with those of all rows: after the first batch alone, states that it lacks would be impossible.
+    """
 
     def __init__(self) -> None:
-        self.counts: np.ndarray | None = None
-        self.steps = 0
+        self.counts = np.empty(0)
+        self.steps = 1
 
     def mixed(self, new: np.ndarray, rate: float) -> np.ndarray:
         """Mix in the counts of a batch."""
         self.steps += 1
         share = self.steps**-rate
-        self.counts = new if self.counts is None else (1 - share) * self.counts + share * new
+        self.counts = (1 - share) * self.counts + share * new
         return self.counts

@@ -20,6 +20,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import chdtrc, logsumexp
 
+from ..core import check
 from ..core.errors import DataError, OptionError, UnsupportedError
 from ..core.result import Estimate
 from ..families.base import Conjugate
@@ -164,6 +165,8 @@ def laplace_tables(
     Complete data have a closed form. With hidden variables the mode is found by EM from the tables of the
     model, and the curvature by differences of the gradient.
     """
+    check.whole("max_iter", max_iter, 0)
+    check.at_least("tol", tol, 0)
     observed = Observations.of(model.variables, data)
     rows = table_rows(model, prior)
     graph = model.to_factor_graph()

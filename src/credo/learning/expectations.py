@@ -8,21 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import ConvergenceWarning, DataError, UnsupportedError, ZeroProbabilityError
+from ..core.errors import ConvergenceWarning, ImpossibleRowError, UnsupportedError, ZeroProbabilityError
 from ..core.evidence import Evidence
 from ..core.factor_graph import FactorGraph
 from ..core.result import Kind, Result, Status
 from ..inference.base import Algorithm, Budget, algorithms
 from ..inference.question import infer
 
-__all__ = ["Oracle", "zero_row"]
-
-
-def zero_row(row: int) -> DataError:
-    """What to say of a row that cannot be."""
-    return DataError(
-        f"data: row {row} has probability zero under the model; its zero entries are never learned"
-    )
+__all__ = ["Oracle"]
 
 
 @dataclass
@@ -56,9 +49,15 @@ class Oracle:
     def clamped(self, graph: FactorGraph, states: np.ndarray, row: int) -> Result:
         """The model given one row of states, -1 where missing; `row` names it in messages."""
         try:
-            return self._ask(graph, Evidence(states), None)
+            return self._ask(graph, self._evidence(graph, states), None)
         except ZeroProbabilityError:
-            raise zero_row(row) from None
+            raise ImpossibleRowError(row) from None
+
+    def _evidence(self, graph: FactorGraph, states: np.ndarray) -> Any:
+        if not getattr(self.algorithm, "hybrid", False):
+            return Evidence(states)
+        names = graph.variables.names  # methods for any domain read values by name
+        return {names[int(i)]: int(states[i]) for i in np.flatnonzero(states >= 0)}
 
     @property
     def algorithm(self) -> Any:

@@ -137,12 +137,7 @@ class HiddenParts:
 
     def number(self, row: int) -> int:
         """Number in the data of a row of the parts, for messages."""
-        return int(self._first_rows[self.example[row]])
-
-    @cached_property
-    def _first_rows(self) -> np.ndarray:
-        """First row of the data that is each distinct one."""
-        return np.unique(self.data.row_of, return_index=True)[1]
+        return self.data.number(int(self.example[row]))
 
 
 @dataclass(frozen=True)

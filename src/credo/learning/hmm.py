@@ -5,9 +5,10 @@ puts the parameters that maximise
 
     E[log p(x, s | parameters)] + log prior(parameters)
 
-in their place, so the objective, log p(x) + log prior, never falls. It has many maxima: `restarts` climbs
-from random models too and keeps the best. Hidden semi-Markov models are learned by the same loop: anything
-with `collect`, `maximise` and `perturbed` is.
+in their place, so the objective, log p(x) + log prior, never falls. Variances that are raised to a floor are
+the best of those allowed, so that only the first step may fall, from a start with smaller ones. The objective
+has many maxima: `restarts` climbs from random models too and keeps the best. Hidden semi-Markov models are
+learned by the same loop: anything with `collect`, `maximise` and `perturbed` is.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from .base import Fit
 __all__ = ["baum_welch"]
 
 _FALL = 1e-9  # relative fall of the objective that rounding explains
+_FLOOR_FALL = 1e-6  # the same where variances are at a floor far below those of other directions
 
 
 @dataclass
@@ -110,13 +112,13 @@ def baum_welch(  # noqa: PLR0913, the options of one learner
     >>> found.converged, bool(np.all(np.diff(found.objective) >= -1e-12))
     (True, True)
     """
-    check.at_least("restarts", restarts, 1)
+    check.whole("restarts", restarts, 1)
     check.at_least("floor", floor, 0)
     check.one_of("unseen", unseen, ["keep", "refuse"])
     data = model.sequences(x, lengths, mask)
     if model.emission.missing(data.rows).all():
         raise DataError("data: expected at least one observed step, got missing ones only")
-    rng = np.random.default_rng(seed)
+    rng = check.generator(seed)
     clock = time.perf_counter()
     budget = Budget(max_iter, tol, seconds)
     options = _Options(prior, tuple(fixed), floor, unseen)
@@ -148,10 +150,12 @@ def _run(
             climb.model = new
             gain = _record(climb, statistics, options) / len(data.rows)
             bar.update(number * budget.max_iter + done + 1, f"{climb.objective[-1]:.6g}")
-            scale = abs(climb.objective[-1]) / len(data.rows)
-            if gain < -_FALL * max(1.0, scale) and not options.floor:
+            scale = max(1.0, abs(climb.objective[-1]) / len(data.rows))
+            fell = gain < -(_FLOOR_FALL if options.floor else _FALL) * scale
+            raised = fell and done == 0 and options.floor > 0  # a start may have variances below the floor
+            if fell and not raised:
                 return Status.DIVERGED
-            if gain < budget.tol:
+            if gain < budget.tol and not raised:
                 return Status.CONVERGED
             if budget.seconds is not None and time.perf_counter() - clock > budget.seconds:
                 return Status.OUT_OF_TIME

@@ -54,13 +54,13 @@ class _HiddenMarkov(Estimator, abc.ABC):
 
     def fit(self, X: Any, lengths: Any = None) -> Self:
         """Learn by Baum-Welch from random starts, or from `start`."""
-        check.at_least("states", self.states, 1)
-        check.at_least("restarts", self.restarts, 1)
+        check.whole("states", self.states, 1)
+        check.whole("restarts", self.restarts, 1)
         first, seed = self.start, self.seed
         if first is None:
             size = int(self.states)
             shape = HMM(np.full(size, 1 / size), np.full((size, size), 1 / size), self._emission(X))
-            rng = np.random.default_rng(seed)
+            rng = check.generator(seed)
             first, seed = shape.perturbed(X, lengths, seed=rng), int(rng.integers(2**31))
         elif not isinstance(first, HMM):
             raise OptionError(f"start: expected an HMM, got {type(first).__name__}")
@@ -178,7 +178,7 @@ class GaussianHMM(_HiddenMarkov):
 
     def _emission(self, X: Any) -> Emission:
         check.one_of("covariance", self.covariance, ["full", "tied", "diagonal", "spherical"])
-        check.at_least("components", self.components, 1)
+        check.whole("components", self.components, 1)
         sample = X[0] if isinstance(X, (list, tuple)) and len(X) and isinstance(X[0], np.ndarray) else X
         shape = np.shape(sample)
         if len(shape) != 2:
@@ -230,11 +230,15 @@ class CategoricalHMM(_HiddenMarkov):
         symbols = self.symbols
         if symbols is None:
             parts = X if isinstance(X, (list, tuple)) and len(X) and isinstance(X[0], np.ndarray) else [X]
-            flat = np.concatenate([np.ravel(np.asarray(part, dtype=np.float64)) for part in parts])
-            if not len(flat) or np.isnan(flat).all():
+            try:
+                flat = np.concatenate([np.ravel(np.asarray(part, dtype=np.float64)) for part in parts])
+            except (TypeError, ValueError):
+                raise DataError(f"data: expected symbols numbered from 0, got {X!r:.60}") from None
+            known = flat[(flat >= 0) & (flat < np.inf)]
+            if not len(known):
                 raise DataError("data: expected at least one observed symbol, got none")
-            symbols = int(np.nanmax(flat)) + 1
-        check.at_least("symbols", symbols, 1)
+            symbols = int(known.max()) + 1
+        check.whole("symbols", symbols, 1)
         return Categorical(np.full((int(self.states), symbols), 1 / symbols))
 
 

@@ -25,6 +25,7 @@ from ..models.mrf import MarkovNet
 from .base import Fit, Learner, Task, register_learner
 from .data import Observations
 from .expectations import Oracle
+from .objectives import impossible_row
 from .parameters import Parameters, why_not_linear
 from .pseudolikelihood import incomplete
 
@@ -66,6 +67,8 @@ class IPF(Learner):
         """Sweep until all marginals match within tol."""
         parameters = Parameters.of(task.model)
         graph, oracle = parameters.graph, Oracle(task.inference, task.inference_budget, task.seed, warm=False)
+        if (graph.log_tables[task.data.table_counts(graph) > 0] == -np.inf).any():
+            raise impossible_row(parameters, task.data, graph.log_tables)
         wanted = self._frequencies(graph, task.data)
         sweeps = _Sweeps(graph, wanted, oracle, task)
         status = sweeps.run()

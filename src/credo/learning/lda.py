@@ -143,7 +143,7 @@ class BetheLDA(Estimator):
         """Learn topics from counts (documents, words), an array or a sparse matrix."""
         self._check()
         corpus = _Corpus(X)
-        rng = np.random.default_rng(self.seed)
+        rng = check.generator(self.seed)
         shared, values = self._best(corpus, rng)
         if self.mixtures > 1 and self.status_ is not Status.INTERRUPTED:
             shared, more = self._train(corpus, self._split(shared, rng), rng)
@@ -207,10 +207,10 @@ class BetheLDA(Estimator):
 
     def _check(self) -> None:
         for name in ("n_components", "mixtures", "max_iter", "max_doc_iter", "restarts"):
-            check.at_least(name, getattr(self, name), 1)
-        check.at_least("samples", self.samples, 2)
+            check.whole(name, getattr(self, name), 1)
+        check.whole("samples", self.samples, 2)
         if self.batch_size is not None:
-            check.at_least("batch_size", self.batch_size, 1)
+            check.whole("batch_size", self.batch_size, 1)
         check.one_of("entropy", self.entropy, ["per-topic", "joint"])
         check.one_of("expectations", self.expectations, ["closed", "samples"])
         for name in ("tol", "doc_tol", "learning_offset"):
@@ -328,7 +328,7 @@ class BetheLDA(Estimator):
         shared, corpus = self._fitted(), _Corpus(X)
         if corpus.vocabulary != self.n_features_in_:
             raise DataError(f"X: expected {self.n_features_in_} words, as in fit, got {corpus.vocabulary}")
-        rng = np.random.default_rng(self.seed)
+        rng = check.generator(self.seed)
         theta, values, words = [], [], []
         for chunk in _chunks(np.arange(len(corpus))):
             found = _training().fit_documents(

@@ -73,7 +73,7 @@ class MaximumLikelihood(Learner):
     def __post_init__(self) -> None:
         """Check the options."""
         check.one_of("gradient", self.gradient, ["marginals", "autodiff", "log_z"])
-        check.at_least("sweeps", self.sweeps, 1)
+        check.whole("sweeps", self.sweeps, 1)
         check_ascent(self.optimiser, self.prior, self.batch, self.patience)
 
     def why_not(self, task: Task) -> str | None:
@@ -133,7 +133,7 @@ def check_ascent(
     prior_of(prior)
     for name, value in (("batch", batch), ("patience", patience)):
         if value is not None:
-            check.at_least(name, value, 1)
+            check.whole(name, value, 1)
 
 
 def log_likelihood(

@@ -104,9 +104,9 @@ class MixtureOfTreesEM(Learner):
 
     def __post_init__(self) -> None:
         """Check the options."""
-        check.at_least("components", self.components, 1)
+        check.whole("components", self.components, 1)
         check.at_least("smoothing", self.smoothing, 0)
-        check.at_least("restarts", self.restarts, 1)
+        check.whole("restarts", self.restarts, 1)
         check.one_of("start", self.start, ["given", "random"])
 
     def why_not(self, task: Task) -> str | None:

@@ -22,18 +22,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..core.errors import DataError
+from ..core.errors import DataError, ImpossibleRowError
 from ..core.variable import Variables
 from ..core.wiring import Memo
 from ..kernels.conditionals import gibbs_sweeps, pseudolikelihood
 from .data import MISSING, Observations
-from .expectations import Oracle, zero_row
+from .expectations import Oracle
 from .parameters import Parameters
 
 if TYPE_CHECKING:
     from ..inference.messages.unrolled import UnrolledBP
 
-__all__ = ["Contrastive", "Likelihood", "Objective", "Pseudolikelihood"]
+__all__ = ["Contrastive", "Likelihood", "Objective", "Pseudolikelihood", "impossible_row"]
 
 _PLANS = 4096  # plans of exact inference kept for patterns of missing values
 _STEP = 1e-5  # of central differences: errors of order 1e-10 in exact log Z
@@ -92,14 +92,14 @@ class Likelihood(Objective):
         seen = summary.counts > 0
         score = float(summary.counts[seen] @ graph.log_tables[seen])
         if score == -np.inf:
-            raise _impossible(self.parameters, data, graph.log_tables)
+            raise impossible_row(self.parameters, data, graph.log_tables)
         if self.unrolled is not None:
             value, slopes = self._differentiated(graph.log_tables, data)
             return score / data.total + value, summary.counts / data.total + slopes
         free = oracle.free(graph)
         entries = summary.counts.copy() if want_entries else None
         for row in data.incomplete_rows:
-            found = oracle.clamped(graph, data.states[row], _number(data, int(row)))
+            found = oracle.clamped(graph, data.states[row], data.number(int(row)))
             score += data.counts[row] * oracle.log_z(found)
             if entries is not None:
                 entries += data.counts[row] * oracle.entries(found)
@@ -118,7 +118,7 @@ class Likelihood(Objective):
         self.oracle.kinds.add("estimate")
         impossible = np.flatnonzero(values[1:] == -np.inf)
         if len(impossible):
-            raise zero_row(_number(data, int(rows[impossible[0]])))
+            raise ImpossibleRowError(data.number(int(rows[impossible[0]])))
         return float(weights @ values), slopes
 
     def _differences(self, weights: np.ndarray, data: Observations) -> np.ndarray:
@@ -174,7 +174,7 @@ class Pseudolikelihood(Objective):
             w.neighbour_start, w.neighbour_edge, data.states, data.counts, entries,
         )  # fmt: skip
         if value == -np.inf:
-            raise _impossible(self.parameters, data, tables)
+            raise impossible_row(self.parameters, data, tables)
         return value / data.total, self.parameters.features(entries) / data.total
 
 
@@ -204,6 +204,8 @@ class Contrastive(Objective):
         """Value and gradient for samples that are given."""
         graph, tables = self.parameters.graph, self.parameters.tables(weights)
         entries = positive.table_counts(graph) / positive.total
+        if (tables[entries > 0] == -np.inf).any():
+            raise impossible_row(self.parameters, positive, tables)
         entries -= negative.table_counts(graph) / negative.total
         used = entries != 0
         return float(entries[used] @ tables[used]), self.parameters.features(entries)
@@ -216,6 +218,7 @@ class Contrastive(Objective):
         if missing.any():
             rows = np.where(missing, self._uniform(len(rows)), rows)
             self._sweep(tables, rows, missing, max(self.sweeps, 5))
+            self._refuse_zeros(tables, rows, data)
         if not self.persistent:
             samples, weight = rows.copy(), data.row_weights
         else:
@@ -226,9 +229,20 @@ class Contrastive(Objective):
                 self._chains = rows[begin].copy()
             samples, weight = self._chains, np.ones(self.particles)
         self._sweep(tables, samples, np.ones(samples.shape, dtype=bool), self.sweeps)
-        return _as_they_are(data.variables, rows, data.row_weights), _as_they_are(
-            data.variables, samples.copy(), weight
-        )
+        positive = _as_they_are(data.variables, rows, data.row_weights, data.numbers)
+        return positive, _as_they_are(data.variables, samples.copy(), weight)
+
+    def _refuse_zeros(self, tables: np.ndarray, rows: np.ndarray, data: Observations) -> None:
+        graph = self.parameters.graph
+        scores = graph.with_states(graph.variables, tables, graph.table_start).log_scores(rows)
+        is_filled = ~np.asarray(data.observed.all(axis=1))[data.row_of]
+        bad = np.flatnonzero((scores == -np.inf) & is_filled)
+        if len(bad):
+            row = data.number(int(data.row_of[bad[0]]))
+            raise DataError(
+                f"data: row {row}: Gibbs sampling found no possible values for what is missing; "
+                "use likelihood, or fill them in"
+            )
 
     def _uniform(self, rows: int) -> np.ndarray:
         sizes = self.parameters.graph.variables.sizes
@@ -243,23 +257,16 @@ class Contrastive(Objective):
         )  # fmt: skip
 
 
-def _as_they_are(variables: Variables, rows: np.ndarray, weights: np.ndarray) -> Observations:
+def _as_they_are(
+    variables: Variables, rows: np.ndarray, weights: np.ndarray, numbers: np.ndarray | None = None
+) -> Observations:
     """Rows without looking for equal ones, which costs more than counting them twice."""
-    return Observations(variables, rows, weights, np.arange(len(rows)), weights)
+    return Observations(variables, rows, weights, np.arange(len(rows)), weights, numbers)
 
 
-def _number(data: Observations, distinct: int) -> int:
-    """Number of the first row of the data that is this distinct one."""
-    return int(np.flatnonzero(data.row_of == distinct)[0])
-
-
-def _impossible(parameters: Parameters, data: Observations, tables: np.ndarray) -> DataError:
+def impossible_row(parameters: Parameters, data: Observations, tables: np.ndarray) -> ImpossibleRowError:
     """The error that names a complete row with score -inf."""
     graph = parameters.graph.with_states(parameters.graph.variables, tables, parameters.graph.table_start)
     rows = data.complete_rows
     scores = graph.log_scores(data.states[rows])
-    row = int(rows[np.flatnonzero(scores == -np.inf)[0]])
-    return DataError(
-        f"data: row {_number(data, row)} has probability zero under the model; "
-        "its zero entries are never learned"
-    )
+    return ImpossibleRowError(data.number(int(rows[np.flatnonzero(scores == -np.inf)[0]])))

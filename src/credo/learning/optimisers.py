@@ -77,7 +77,7 @@ class LBFGS(Optimiser):
 
     def __post_init__(self) -> None:
         """Check the options."""
-        check.at_least("memory", self.memory, 1)
+        check.whole("memory", self.memory, 1)
 
     def minimise(self, loss: Loss, start: np.ndarray, budget: Budget, watch: Watch) -> Status:
         """Stop when the largest slope is at most tol."""

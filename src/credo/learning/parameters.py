@@ -53,14 +53,14 @@ class Parameters:
             Positions of factors that are not learned.
         """
         if isinstance(model, LogLinear):
-            if tie is not None or tuple(fixed):
+            if tie is not None or len(_factors("fixed", fixed, model.to_factor_graph().n_factors)):
                 raise OptionError("tie, fixed: the features of a log-linear model say what is shared already")
             design = model.design
             return cls(
                 model.to_factor_graph(), design, design.T.tocsr(), model.fixed, model.weights.copy(),
                 model.with_weights,
             )  # fmt: skip
-        return _of_tables(model, tie, tuple(fixed))
+        return _of_tables(model, tie, fixed)
 
     def tables(self, weights: np.ndarray) -> np.ndarray:
         """All log tables."""
@@ -87,7 +87,7 @@ def why_not_linear(model: Any) -> str | None:
     return None
 
 
-def _of_tables(model: MarkovNet | FactorGraph, tie: Any, fixed: tuple[int, ...]) -> Parameters:
+def _of_tables(model: MarkovNet | FactorGraph, tie: Any, fixed: Any) -> Parameters:
     from scipy import sparse
 
     given = model.to_factor_graph()
@@ -142,17 +142,18 @@ def _rebuilt(model: Any, given: FactorGraph, owner: np.ndarray, tables: np.ndarr
 def _owners(graph: FactorGraph, tie: Any) -> np.ndarray:
     """First factor of the group that each factor shares its table with."""
     owner = np.arange(graph.n_factors)
+    by_shape = isinstance(tie, str) and tie == "shape"
     for group in graph.shape_groups:
-        if tie == "shape":
+        if by_shape:
             owner[group.factors] = group.factors.min()
             continue
         # Only equal shapes with one storage are one table.
         _, first, where = np.unique(group.table_start, return_index=True, return_inverse=True)
         owner[group.factors] = group.factors[first][where.ravel()]
-    if tie is None or isinstance(tie, str):
-        if tie not in (None, "shape"):
-            raise OptionError(f"tie: expected 'shape' or lists of factor positions, got {tie!r}")
+    if tie is None or by_shape:
         return owner
+    if isinstance(tie, str) or not isinstance(tie, Iterable):
+        raise OptionError(f"tie: expected 'shape' or lists of factor positions, got {tie!r:.80}")
     for members in tie:
         found = _factors("tie", members, graph.n_factors)
         shapes = {tuple(graph.variables.sizes[graph.scope_of(int(a))]) for a in found}
@@ -176,9 +177,11 @@ def _without(owner: np.ndarray, held: np.ndarray) -> np.ndarray:
 
 def _factors(what: str, members: Any, count: int) -> np.ndarray:
     try:
-        found = np.array(list(members), dtype=np.int64)
+        found = np.array(list(members))
     except (TypeError, ValueError):
-        raise OptionError(f"{what}: expected factor positions, got {members!r:.80}") from None
+        found = np.empty((0, 0))
+    if found.ndim != 1 or (len(found) and found.dtype.kind not in "iu"):
+        raise OptionError(f"{what}: expected a list of factor positions, got {members!r:.80}")
     if len(found) and not (0 <= found.min() and found.max() < count):
         raise OptionError(f"{what}: expected factor positions in [0, {count}), got {found.tolist()!r:.80}")
-    return found
+    return found.astype(np.int64)

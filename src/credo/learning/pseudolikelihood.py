@@ -65,7 +65,7 @@ def incomplete(task: Task, way_out: str) -> str | None:
         if data is None or data.is_complete:
             continue
         distinct = int(data.incomplete_rows[0])
-        row = int(np.flatnonzero(data.row_of == distinct)[0])
+        row = data.number(distinct)
         i = int(np.flatnonzero(~data.observed[distinct])[0])
         return f"{what} lack a value of '{data.variables.names[i]}' in row {row}; {way_out}"
     return None

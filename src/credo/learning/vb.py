@@ -190,7 +190,7 @@ def best_climb(
     refine
         Changes a finished climb, as pruning does; gets the climb and a function that climbs from a `q`.
     """
-    check.at_least("restarts", restarts, 1)
+    check.whole("restarts", restarts, 1)
     clock = time.perf_counter()
     end = np.inf if budget.seconds is None else clock + budget.seconds
     done, climbs = 0, []

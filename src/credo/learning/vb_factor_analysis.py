@@ -151,7 +151,7 @@ class _Factors(VariationalModel):
         """New mu, then psi, by maximising F."""
         count = seen.sum(axis=0)
         fitted = hidden.mean @ q.loadings.T
-        centre = np.where(seen, self.x - fitted, 0.0).sum(axis=0) / count
+        centre = q.centre + np.where(seen, self.x - q.centre - fitted, 0.0).sum(axis=0) / count
         gap = np.where(seen, self.x - centre, 0.0)
         square = (gap**2).sum(axis=0) - 2.0 * (gap * fitted).sum(axis=0)
         square += np.einsum("dij,dij->d", hidden.second, q.second_moments)
@@ -240,8 +240,8 @@ def vb_factor_analysis(  # noqa: PLR0913, the options of one call
     rows = _checked(x)
     width = rows.shape[1]
     most = max(width - 1, 1) if factors is None else factors
-    check.at_least("factors", most, 1)
-    rng, variances = np.random.default_rng(seed), np.nanvar(rows, axis=0)
+    check.whole("factors", most, 1)
+    rng, variances = check.generator(seed), np.nanvar(rows, axis=0)
     problem = _Factors(
         rows, noise == "isotropic", rotate, np.maximum(floor * variances, 1e-300),
         _MOST * width / variances.sum(), level if prune else None,
@@ -280,6 +280,6 @@ def _checked(x: Any) -> np.ndarray:
         column = rows[~np.isnan(rows[:, k]), k]
         if not len(column):
             raise DataError(f"data: column {k} has no observed value; leave it out")
-        if len(column) < 2 or column.var() == 0:
+        if np.ptp(column) == 0:
             raise DataError(f"data: column {k} is constant; factor analysis needs variation, leave it out")
     return rows

@@ -222,7 +222,7 @@ def vb_hmm(  # noqa: PLR0913, the options of one call
     if missing.all():
         raise DataError("data: expected at least one observed step, got missing ones only")
     blank = _blank(model, data, prior)
-    rng = np.random.default_rng(seed)
+    rng = check.generator(seed)
     problem = _Chains(data, missing, tuple(adapt))
 
     def start(number: int) -> HMMPosterior:

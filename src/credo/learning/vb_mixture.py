@@ -241,7 +241,7 @@ def vb_mixture(  # noqa: PLR0913, the options of one call
     check.at_least("concentration", concentration, 1e-10)
     row = np.tile([1.0, concentration], (count, 1)) if stick else np.full((1, count), concentration)
     blank = MixturePosterior(Dirichlet(row), prior.repeat(count), Dirichlet(row), prior, stick)
-    rng = np.random.default_rng(seed)
+    rng = check.generator(seed)
     given = None if shares is None else _shares(shares, len(rows), count)
 
     def start(number: int) -> MixturePosterior:
@@ -290,8 +290,7 @@ def _seeded(family: Emission, x: np.ndarray, rng: np.random.Generator) -> np.nda
         if not hasattr(members, "covariances") or step == 4:
             return shares
         sums = members.collect(x, shares)
-        means = sums.total[:, : members.dimension] / np.maximum(sums.count, 1e-300)[:, None]
-        means = np.where((sums.count > 0)[:, None], means, members.mean)
+        means = np.where((sums.count > 0)[:, None], sums.mean, members.mean)
         scale = members.variances if hasattr(members, "variances") else members.covariances
         members = type(members)(means, scale)
     return shares

@@ -64,9 +64,11 @@ def _centre(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if not seen.any(axis=0).all():
         k = int(np.flatnonzero(~seen.any(axis=0))[0])
         raise DataError(f"data: column {k} has no observed value; leave it out")
-    centre = np.nanmean(x, axis=0)
-    complete = x[seen.all(axis=1)]
-    variances = np.nanvar(x, axis=0)
+    origin = np.nanmin(x, axis=0)
+    near = x - origin  # exactly 0 in constant columns
+    centre = origin + np.nanmean(near, axis=0)
+    complete = near[seen.all(axis=1)]
+    variances = np.nanvar(near, axis=0)
     variances = np.where(variances > 0, variances, 1.0)
     if len(complete) > x.shape[1] + 1:
         covariance = np.atleast_2d(np.cov(complete.T))
@@ -96,15 +98,14 @@ def updated(prior: Conjugate, q: Conjugate | None, x: np.ndarray, weights: np.nd
 
 
 def _seen_only(prior: NormalGamma, x: np.ndarray, weights: np.ndarray) -> NormalGamma:
-    """Counts per coordinate: a coordinate that a row does not observe tells nothing."""
-    seen = ~np.isnan(x)
-    filled = np.where(seen, x, 0.0)
-    count, first, second = weights.T @ seen, weights.T @ filled, weights.T @ filled**2
-    strength = prior.strength + count
-    centre = (prior.strength * prior.centre + first) / strength
-    around = second - 2.0 * centre * first + count * centre**2
-    around = np.maximum(around, 0.0) + prior.strength * (prior.centre - centre) ** 2
-    return NormalGamma(centre, strength, prior.shape + 0.5 * count, prior.rate + 0.5 * around)
+    """Every coordinate by itself: one that a row does not observe tells nothing."""
+    found = []
+    for i in range(prior.dimension):
+        own = (part[:, [i]] for part in (prior.centre, prior.strength, prior.shape, prior.rate))
+        column = NormalGamma(*own)
+        after = column.posterior(column.mean().collect(x[:, [i]], weights))
+        found.append((after.centre, after.strength, after.shape, after.rate))
+    return NormalGamma(*(np.concatenate(parts, axis=1) for parts in zip(*found, strict=True)))
 
 
 def adapted(prior: Any, q: Any) -> Any:
@@ -117,12 +118,13 @@ def adapted(prior: Any, q: Any) -> Any:
     members = len(q)
     if isinstance(prior, GaussianWishart):
         total = q.expected_precision.sum(axis=0)
-        centre = np.linalg.solve(total, np.einsum("kij,kj->i", q.expected_precision, q.centre))
+        pull = np.einsum("kij,kj->i", q.expected_precision, q.centre - q.centre[0])
+        centre = q.centre[0] + np.linalg.solve(total, pull)
         scatter = members * prior.freedom[0] * np.linalg.inv(total)
         return GaussianWishart([centre], prior.strength, prior.freedom, [0.5 * (scatter + scatter.T)])
     if isinstance(prior, NormalGamma):
         total = q.expected_precision.sum(axis=0)
-        centre = (q.expected_precision * q.centre).sum(axis=0) / total
+        centre = q.centre[0] + (q.expected_precision * (q.centre - q.centre[0])).sum(axis=0) / total
         return NormalGamma([centre], prior.strength, prior.shape, members * prior.shape / total)
     if isinstance(prior, Gamma):
         return Gamma(prior.shape, members * prior.shape / (q.shape / q.rate).sum())

@@ -19,16 +19,16 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ..core import check
-from ..core.errors import OptionError
+from ..core.errors import ImpossibleRowError, OptionError
 from ..core.result import Estimate, Kind, Status
 from ..core.variable import Variable, Variables
 from ..families.dirichlet_rows import DirichletRows
 from ..models.bayes_net import BayesNet
 from .base import Fit, Learner, Task, register_learner
 from .counts import TableStep
-from .data import Observations
 from .e_step import EStep
 from .expectations import Oracle
+from .likelihood import log_likelihood
 from .m_step import DirectedStep
 from .table_priors import table_prior_of
 from .vb import Climb, Expectation, VariationalFit, VariationalModel, best_climb
@@ -170,7 +170,7 @@ class VariationalBayes(Learner):
     def __post_init__(self) -> None:
         """Check the options."""
         check.one_of("start", self.start, ["auto", "given", "random"])
-        check.at_least("restarts", self.restarts, 1)
+        check.whole("restarts", self.restarts, 1)
         for name in ("adapt", "prune"):
             check.one_of(name, getattr(self, name), [True, False])
         table_prior_of(self.prior)
@@ -200,6 +200,13 @@ class VariationalBayes(Learner):
                 after, notes=(*found.notes, said), free_energy=curve, objective=curve / task.data.total
             )
             task = fewer
+        if task.validation is not None:
+            try:
+                value = log_likelihood(found.model, task.validation, task.inference, seed=task.seed).value
+            except ImpossibleRowError:  # tables that are not learned may have zeros
+                value = -np.inf
+            curve = np.array([value / task.validation.total])
+            found = replace(found, trace={**found.trace, "validation": curve})
         return found
 
     def _once(self, task: Task, rng: np.random.Generator, how: str) -> VariationalFit:
@@ -283,7 +290,5 @@ def _without_unused(task: Task, found: VariationalFit) -> Task | None:
                 table = np.take(table, kept[member], axis=axis)
         smaller[name] = table / table.sum(axis=-1, keepdims=True)
     model = BayesNet(variables, {n: list(old.parents[n]) for n in old.variables.names}, smaller)
-    data = Observations(
-        variables, task.data.states, task.data.counts, task.data.row_of, task.data.row_weights
-    )
-    return replace(task, model=model, data=data)
+    held = None if task.validation is None else replace(task.validation, variables=variables)
+    return replace(task, model=model, data=replace(task.data, variables=variables), validation=held)

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core import check
 from ..core.errors import DataError, ModelError
 from ..inference.base import Budget
 from .vb import Expectation, VariationalFit, VariationalModel, best_climb, report
@@ -165,7 +166,7 @@ def fit(
     """
     clock = time.perf_counter()
     model = Messages(nodes)
-    rng = np.random.default_rng(seed)
+    rng = check.generator(seed)
     rows = float(sum(np.sum(n.seen * np.ones(n.shape)) for n in model.random if n.observed is not None))
 
     def begin(number: int) -> dict[Node, Moments]:

@@ -296,8 +296,8 @@ class BayesNet:
         >>> samples[0]["wet"]
         'yes'
         """
-        check.at_least("count", count, 0)
-        rng = np.random.default_rng(seed)
+        check.whole("count", count, 0)
+        rng = check.generator(seed)
         # Stored by variable: each step writes one contiguous column.
         states = np.zeros((len(self._variables), int(count)), dtype=np.int64).T
         for i in self._order:

@@ -73,7 +73,7 @@ class BayesianTree:
     ) -> None:
         self.variables = Variables.of(variables)
         self.edges = tuple((str(a), str(b)) for a, b in edges)
-        check.at_least("rows", rows, 1)
+        check.whole("rows", rows, 1)
         self.rows, self.shared = int(rows), bool(shared)
         for v in self.variables:
             if not v.is_discrete:

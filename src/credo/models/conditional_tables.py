@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core import check
 from ..core.errors import ModelError, QueryError
 from ..core.variable import Variables
 
@@ -42,7 +43,7 @@ def random_rows(
     """Flat rows of the given lengths, each drawn from a symmetric Dirichlet distribution."""
     if not 0 < concentration < np.inf:
         raise ModelError(f"concentration: expected a positive number, got {concentration!r}")
-    rng = np.random.default_rng(seed)
+    rng = check.generator(seed)
     start = np.cumsum(row_sizes) - row_sizes
     weights = rng.standard_gamma(concentration, size=int(row_sizes.sum()))
     sums = np.add.reduceat(weights, start) if len(start) else np.zeros(0)

@@ -14,7 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from ..core.density import GaussianFactor
+from ..core import check
+from ..core.density import (
+    GaussianFactor,
+    canonical_of_moments,
+    finite_array,
+    is_positive_definite,
+    symmetric,
+)
 from ..core.domain import Real
 from ..core.errors import ModelError
 from ..core.factor import Factor
@@ -112,14 +119,13 @@ class GaussianNet:
     """
 
     def __init__(self, precision: Any, shift: Any = None, names: Sequence[str] | None = None) -> None:
-        J = np.array(precision, dtype=np.float64)
-        if J.ndim != 2 or J.shape[0] != J.shape[1] or not np.isfinite(J).all() or not np.allclose(J, J.T):
+        J = check.finite_numbers("precision", precision)
+        if J.ndim != 2 or J.shape[0] != J.shape[1]:
             raise ModelError(f"precision: expected a finite symmetric matrix, got shape {J.shape}")
+        J = symmetric("GaussianNet", "precision", J)
         n = len(J)
-        h = np.zeros(n) if shift is None else np.array(shift, dtype=np.float64)
-        if h.shape != (n,) or not np.isfinite(h).all():
-            raise ModelError(f"shift: expected {n} finite numbers, got shape {h.shape}")
-        if n and np.linalg.eigvalsh(J).min() <= 0:
+        h = np.zeros(n) if shift is None else finite_array("GaussianNet: the shift", shift, (n,))
+        if not is_positive_definite(J):
             raise ModelError("precision: expected a positive definite matrix; its density has no integral")
         J.flags.writeable = h.flags.writeable = False
         self.precision, self.shift = J, h
@@ -131,9 +137,11 @@ class GaussianNet:
     @classmethod
     def from_moments(cls, mean: Any, covariance: Any, names: Sequence[str] | None = None) -> GaussianNet:
         """The model with this mean and covariance."""
-        J = np.linalg.inv(np.asarray(covariance, dtype=np.float64))
-        J = (J + J.T) / 2
-        return cls(J, J @ np.asarray(mean, dtype=np.float64), names)
+        mean = check.finite_numbers("mean", mean)
+        if mean.ndim != 1:
+            raise ModelError(f"mean: expected one number per variable, got shape {mean.shape}")
+        covariance = finite_array("GaussianNet: the covariance", covariance, (len(mean), len(mean)))
+        return cls(*canonical_of_moments("GaussianNet", mean, covariance), names)
 
     def _factors(self) -> list[GaussianFactor]:
         variables = [Variable(name, Real()) for name in self.names]

@@ -94,9 +94,14 @@ class FactorialHMM:
         cls, starts: Sequence[Any], transitions: Sequence[Any], effects: Sequence[Any], covariance: Any
     ) -> FactorialHMM:
         """Gaussian rows whose mean is the sum of one effect (states of the chain, d) per chain."""
-        mean = np.zeros((1, np.shape(effects[0])[1]))
-        for effect in effects:
-            mean = (mean[:, None, :] + np.asarray(effect, dtype=np.float64)[None]).reshape(-1, mean.shape[1])
+        parts = [check.finite_numbers(f"effect of chain {m}", effect) for m, effect in enumerate(effects)]
+        wrong = [m for m, part in enumerate(parts) if part.ndim != 2 or part.shape[1:] != parts[0].shape[1:]]
+        if wrong or not parts:
+            got = f"shape {parts[wrong[0]].shape} for chain {wrong[0]}" if wrong else "none"
+            raise ModelError(f"effects: expected arrays (states of the chain, d) with one d, got {got}")
+        mean = np.zeros((1, parts[0].shape[1]))
+        for part in parts:
+            mean = (mean[:, None, :] + part[None]).reshape(-1, mean.shape[1])
         return cls(starts, transitions, TiedGaussian(mean, covariance))
 
     @property
@@ -164,6 +169,8 @@ class FactorialHMM:
             Of the random start of mean field, which breaks the symmetry of equal chains.
         """
         check.one_of("method", method, ["exact", "structured", "factored"])
+        check.whole("max_iter", max_iter, 0)
+        check.at_least("tol", tol, 0)
         data = self.sequences(x, lengths, mask)
         if method == "exact":
             found = self.to_hmm().posterior(data)
@@ -270,7 +277,7 @@ class _Factored:
 
 
 def _random_beliefs(shape: tuple[int, ...], rows: int, seed: Any) -> list[np.ndarray]:
-    rng = np.random.default_rng(seed)
+    rng = check.generator(seed)
     return [rng.dirichlet(np.full(size, 5.0), size=rows) for size in shape]
 
 

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ..core import check
-from ..core.errors import DataError, UnsupportedError, ZeroProbabilityError
+from ..core.errors import UnsupportedError, ZeroProbabilityError
 from ..core.factor_graph import FactorGraph
 from ..core.variable import Variables
 from ..families.categorical import Categorical
@@ -26,7 +26,7 @@ from ..kernels.chains import best_paths, filter_chains, sample_chains
 from ..kernels.scaled_chains import likelihoods, smooth_chains
 from .hidden_chain import Domain, HiddenChain
 from .hmm_parameters import HMMPrior, HMMStatistics, random_rows
-from .sequences import Sequences
+from .sequences import Sequences, step_counts
 
 __all__ = ["HMM", "HMMPrior", "HMMStatistics", "Posterior"]
 
@@ -178,10 +178,8 @@ class HMM(HiddenChain):
 
     def sample(self, lengths: int | Any, *, seed: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Rows and hidden states of new sequences with these lengths (one number makes one sequence)."""
-        rng = np.random.default_rng(seed)
-        sizes = np.atleast_1d(np.asarray(lengths))
-        if sizes.ndim != 1 or sizes.dtype.kind not in "iu" or (sizes < 0).any():
-            raise DataError(f"lengths: expected counts of steps, got {lengths!r:.60}")
+        rng = check.generator(seed)
+        sizes = step_counts(lengths)
         uniforms = rng.random(int(sizes.sum()))
         first = np.cumsum(self._start)
         edges = np.cumsum(self._transition, axis=1)
@@ -199,11 +197,12 @@ class HMM(HiddenChain):
         self, x: Any, lengths: Any = None, *, count: int = 1, mask: Any = None, seed: Any = None
     ) -> np.ndarray:
         """Joint samples of the hidden states given data, (count, positions)."""
+        check.whole("count", count, 0)
         data = self.sequences(x, lengths, mask)
         scores = self._emission.log_density(data.rows)
         if not np.isfinite(likelihoods(self._start, self._transition, scores, data.start)).all():
             self._refuse(scores, data)
-        uniforms = np.random.default_rng(seed).random((count, len(data.rows)))
+        uniforms = check.generator(seed).random((count, len(data.rows)))
         return sample_chains(*self._logs(), scores, data.start, uniforms)
 
     def collect(
@@ -253,14 +252,19 @@ class HMM(HiddenChain):
 
     def perturbed(self, x: Any, lengths: Any = None, *, seed: Any = None) -> HMM:
         """A random model of the same shape, at the scale of the data; zeros stay zeros."""
-        rng = np.random.default_rng(seed)
+        rng = check.generator(seed)
         data = self.sequences(x, lengths)
         start = random_rows(self._start[None], rng)[0]
         return HMM(start, random_rows(self._transition, rng), self._emission.perturbed(data.rows, rng))
 
-    def to_factor_graph(self, length: int = 1) -> FactorGraph:
+    def to_factor_graph(self, length: int | None = None) -> FactorGraph:
         """Hidden s0, s1, ... and observed x0, x1, ... of one sequence; for categorical emissions."""
-        check.at_least("length", length, 1)
+        if length is None:
+            raise UnsupportedError(
+                "a hidden Markov model has no length of its own: ask about to_factor_graph(length), or about "
+                "given(x), the graph of the hidden states of one sequence"
+            )
+        check.whole("length", length, 1)
         if not isinstance(self._emission, Categorical):
             raise UnsupportedError(
                 f"to_factor_graph: expected categorical emissions, got {type(self._emission).__name__}; "

@@ -57,7 +57,10 @@ class HMMPrior:
 
 def probability_rows(name: str, value: Any, axes: int) -> np.ndarray:
     """Rows that sum to one, read-only."""
-    rows = np.asarray(value, dtype=np.float64)
+    try:
+        rows = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ModelError(f"{name}: expected numbers in rows of one length, got {value!r:.80}") from None
     if rows.ndim != axes:
         raise ModelError(f"{name}: expected an array with {axes} axes, got shape {rows.shape}")
     try:

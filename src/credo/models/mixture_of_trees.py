@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core import check
 from ..core.errors import ModelError
 from ..core.factor import TableFactor
 from ..core.factor_graph import FactorGraph
@@ -117,7 +118,8 @@ class MixtureOfTrees:
 
     def sample(self, count: int, seed: int | None = None) -> Samples:
         """Joint samples of the trees' variables."""
-        rng = np.random.default_rng(seed)
+        check.whole("count", count, 0)
+        rng = check.generator(seed)
         which = rng.choice(len(self.trees), size=count, p=self.weights)
         rows = np.empty((count, len(self.variables)), dtype=np.int64)
         for m, tree in enumerate(self.trees):

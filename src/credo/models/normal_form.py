@@ -144,7 +144,7 @@ class NormalForm:
         self, seed: int | np.random.Generator | None = None, concentration: float = 1.0
     ) -> NormalForm:
         """The same graph with every learnable row drawn from a symmetric Dirichlet distribution."""
-        rng = np.random.default_rng(seed)
+        rng = check.generator(seed)
         shapes = {name: self.parameters[name].shape for name in self.learnable}
         return self.with_parameters(
             {name: rng.dirichlet(np.full(m, concentration), size=rows) for name, (rows, m) in shapes.items()}
@@ -261,13 +261,13 @@ class NormalForm:
         evidence
             As in `messages`.
         """
-        check.at_least("count", count, 0)
+        check.whole("count", count, 0)
         messages = self.messages(evidence)
         if len(messages) not in (1, count):
             raise QueryError(f"sample: expected evidence for 1 or {count} samples, got {len(messages)}")
         w = self._wiring
         theta, theta_start = self._theta
-        draws = np.random.default_rng(seed).random((count, len(w.roots) + len(self._parts)))
+        draws = check.generator(seed).random((count, len(w.roots) + len(self._parts)))
         states = np.zeros((count, len(self._branches)), dtype=np.int64)
         parts = (w.message_start, theta, theta_start, w.kind, w.arm_start, w.arm_in)
         sample_states(messages.flat, *parts, w.order, w.towards, w.roots, draws, states)

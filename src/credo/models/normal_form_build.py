@@ -248,7 +248,7 @@ def hidden_chain(start: Any, transition: Any, emission: Any, steps: int) -> Norm
     >>> round(float(chain.log_likelihoods({"X0": 0, "X1": 1, "X2": 2})[0]), 6)
     -3.392872
     """
-    check.at_least("steps", steps, 1)
+    check.whole("steps", steps, 1)
     emission = np.asarray(emission, dtype=np.float64)
     if emission.ndim != 2:
         raise ModelError(f"emission: expected a matrix (states, symbols), got shape {emission.shape}")

@@ -24,7 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.density import DensityFactor, GaussianFactor, namespace
+from ..core import check
+from ..core.density import DensityFactor, GaussianFactor, finite_array, namespace
 from ..core.domain import Discrete, Real, Simplex
 from ..core.errors import ModelError
 from ..core.variable import Variable
@@ -55,7 +56,15 @@ def gaussian(x: Variable, mean: float = 0.0, variance: float = 1.0) -> GaussianF
 
 def gaussian_mixture(x: Variable, weights: Any, means: Any, variances: Any) -> DensityFactor:
     """The mixture sum_c weights[c] N(x; means[c], variances[c])."""
-    weights, means, variances = np.broadcast_arrays(*map(np.atleast_1d, (weights, means, variances)))
+    given = {"weights": weights, "means": means, "variances": variances}
+    read = [np.atleast_1d(check.finite_numbers(name, values)) for name, values in given.items()]
+    try:
+        weights, means, variances = np.broadcast_arrays(*read)
+    except ValueError:
+        weights = np.empty(0)
+    if weights.ndim != 1 or not len(weights):
+        told = ", ".join(f"{name} of shape {v.shape}" for name, v in zip(given, read, strict=True))
+        raise ModelError(f"gaussian_mixture: expected one number per component, got {told}")
     _positive("weights", weights)
     _positive("variances", variances)
     return DensityFactor([_real(x)], _log_mixture, np.log(weights), means, variances)
@@ -146,7 +155,7 @@ def density_ratio(
     """The ratio p_ij(x, y) / (p_i(x)^r p_j(y)^s) of Parzen densities, with powers (r, s)."""
     scope = (_real(x), _real(y))
     data, bandwidth = _parzen(scope, data, bandwidth)
-    return DensityFactor(scope, _kernel_ratio, data, bandwidth, np.broadcast_to(powers, (2,)).astype(float))
+    return DensityFactor(scope, _kernel_ratio, data, bandwidth, _each("powers", powers, 2))
 
 
 def _log_kernels(x: Any, data: Any, bandwidth: Any) -> Any:
@@ -177,9 +186,10 @@ def _kernel_ratio(x: Any, y: Any, data: Any, bandwidth: Any, powers: Any) -> Any
 
 def dirichlet(theta: Variable, concentration: Any) -> DensityFactor:
     """The density Dir(theta; concentration), with one number per coordinate or one for all."""
+    _variable("dirichlet", theta)
     if not isinstance(theta.domain, Simplex):
         raise ModelError(f"dirichlet: variable '{theta.name}' must be a Simplex, it is {theta.domain!r}")
-    alpha = np.broadcast_to(np.asarray(concentration, float), (theta.domain.width,))
+    alpha = _each("dirichlet: concentration", concentration, theta.domain.width)
     _positive("concentration", alpha)
     return DensityFactor([theta], _log_dirichlet, alpha, _log_beta(alpha))
 
@@ -197,6 +207,8 @@ def _log_beta(alpha: np.ndarray) -> float:
 
 def categorical(z: Variable, theta: Variable) -> DensityFactor:
     """The probability theta_z of a state of `z` under a simplex variable with as many coordinates."""
+    _variable("categorical", z)
+    _variable("categorical", theta)
     if not isinstance(theta.domain, Simplex) or theta.domain.width != z.size:
         raise ModelError(
             f"categorical: '{theta.name}' must be a Simplex with {z.size} coordinates, one per state of "
@@ -216,9 +228,11 @@ def _log_categorical(z: Any, theta: Any) -> Any:
 
 def emission(x: Variable, s: Variable, means: Any, variances: Any) -> DensityFactor:
     """The density N(x; means[s], variances[s]) of a real variable given a discrete one."""
+    _variable("emission", s)
     if not isinstance(s.domain, Discrete):
         raise ModelError(f"emission: variable '{s.name}' must be discrete, it is {s.domain!r}")
-    means, variances = (np.broadcast_to(np.asarray(v, float), (s.size,)) for v in (means, variances))
+    means = _each("emission: means", means, s.size)
+    variances = _each("emission: variances", variances, s.size)
     _positive("variances", variances)
     return DensityFactor([_real(x), s], _log_emission, means, variances)
 
@@ -241,6 +255,18 @@ def _log_sum(xp: Any, terms: Any) -> Any:
         return xp.log(xp.exp(terms - safe).sum(axis=-1)) + safe[..., 0]
 
 
+def _variable(what: str, given: Any) -> None:
+    if not isinstance(given, Variable):
+        raise ModelError(
+            f"{what}: expected a Variable, got {given!r:.80}; make it with Variable(name, domain)"
+        )
+
+
+def _each(what: str, values: Any, count: int) -> np.ndarray:
+    """One number for each of `count` things, or one for all."""
+    return finite_array(what, values, (count,), spread=True)
+
+
 def _real(x: Variable) -> Variable:
     if not isinstance(x, Variable) or not isinstance(x.domain, Real):
         raise ModelError(f"expected a real variable, Variable(name, Real()), got {x!r:.80}")
@@ -254,7 +280,7 @@ def _one_or_two(scope: tuple[Variable, ...]) -> tuple[Variable, ...]:
 
 
 def _positive(name: str, value: Any) -> None:
-    if not (np.asarray(value, float) > 0).all():
+    if not (check.finite_numbers(name, value) > 0).all():
         raise ModelError(f"{name} must be positive, got {value!r:.80}")
 
 
@@ -262,10 +288,10 @@ def _parzen(scope: tuple[Variable, ...], data: Any, bandwidth: Any) -> tuple[np.
     k = len(scope)
     if k not in (1, 2):
         raise ModelError(f"a kernel density takes one variable or two, got {k}")
-    rows = np.asarray(data, dtype=np.float64)
+    rows = check.finite_numbers("data", data)
     rows = rows[:, None] if rows.ndim == 1 else rows
-    if rows.ndim != 2 or rows.shape[1] != k or not len(rows) or not np.isfinite(rows).all():
+    if rows.ndim != 2 or rows.shape[1] != k or not len(rows):
         raise ModelError(f"data: expected finite rows of {k} numbers, got shape {np.shape(data)}")
-    width = np.broadcast_to(np.asarray(bandwidth, float), (k,))
+    width = _each("bandwidth", bandwidth, k)
     _positive("bandwidth", width)
     return rows, width

@@ -25,7 +25,7 @@ from ..kernels.semi_markov import SegmentSums, best_segments, smooth_segments
 from .hidden_chain import Domain, HiddenChain
 from .hmm import HMM
 from .hmm_parameters import HMMPrior, probability_rows, random_rows, renewed
-from .sequences import Sequences
+from .sequences import Sequences, step_counts
 
 __all__ = ["SegmentPosterior", "SemiMarkov", "SemiMarkovStatistics"]
 
@@ -167,9 +167,9 @@ class SemiMarkov(HiddenChain):
         """Rows and hidden states of new sequences; their last segments are cut at these lengths."""
         if not self.cut:
             raise DataError("sample: expected cut=True, got a model whose last segment ends with the data")
-        rng = np.random.default_rng(seed)
-        states = [self._walk(int(size), rng) for size in np.atleast_1d(lengths)]
-        flat = np.concatenate(states).astype(np.int64)
+        rng = check.generator(seed)
+        states = [self._walk(int(size), rng) for size in step_counts(lengths)]
+        flat = np.concatenate(states)
         return self._emission.sample(flat, rng), flat
 
     def _walk(self, size: int, rng: np.random.Generator) -> np.ndarray:
@@ -211,7 +211,7 @@ class SemiMarkov(HiddenChain):
 
     def perturbed(self, x: Any, lengths: Any = None, *, seed: Any = None) -> SemiMarkov:
         """A random model of the same shape, at the scale of the data; zeros stay zeros."""
-        rng = np.random.default_rng(seed)
+        rng = check.generator(seed)
         data = self.sequences(x, lengths)
         rows = [random_rows(a, rng) for a in (self._start[None], self._transition, self._durations)]
         emission = self._emission.perturbed(data.rows, rng)

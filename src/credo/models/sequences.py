@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core.errors import DataError
 
-__all__ = ["Sequences", "as_sequences"]
+__all__ = ["Sequences", "as_sequences", "step_counts"]
 
 
 class Sequences(NamedTuple):
@@ -88,6 +88,14 @@ def as_sequences(
                 f"got {seen.dtype} of shape {seen.shape}"
             )
         found = Sequences(hide(found.rows, ~seen), found.start)
+    return found
+
+
+def step_counts(lengths: Any) -> np.ndarray:
+    """Lengths of sequences to be drawn, from one number or one each."""
+    found = np.atleast_1d(np.asarray(lengths))
+    if found.ndim != 1 or found.dtype.kind not in "iu" or not len(found) or (found < 0).any():
+        raise DataError(f"lengths: expected counts of steps, got {lengths!r:.60}")
     return found
 
 

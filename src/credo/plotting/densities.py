@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.belief import Density, PointMass
+from ..core.belief import Density, PointMass, curve_points, values_at
 from ..core.errors import QueryError
+from ..core.result import Marginals, Result
 from .beliefs import marginals_of
 from .style import COLOURS, INK, new_figure, tidy
 
@@ -17,16 +18,16 @@ __all__ = ["plot_densities"]
 MOST_PANELS = 24
 PANELS_PER_ROW = 4
 REACH = 5.0  # standard deviations shown around the means
-POINTS = 401
+POINTS = 801  # of one density, those beyond REACH included
 
 
-def plot_densities(answers: Mapping[str, Any], names: Iterable[str] | None = None) -> Any:
+def plot_densities(answers: Mapping[str, Any] | Result, names: Iterable[str] | None = None) -> Any:
     """Curves of the densities of real variables.
 
     Parameters
     ----------
     answers
-        Label -> result, or its marginals.
+        A result, its marginals, or a mapping label -> result or marginals, drawn over each other.
     names
         Which variables, in this order; by default all real ones, at most 24.
 
@@ -42,11 +43,15 @@ def plot_densities(answers: Mapping[str, Any], names: Iterable[str] | None = Non
     >>> [panel.get_title(loc="left") for panel in figure.axes]
     ['x0', 'x1']
     """
+    if isinstance(answers, Marginals) or not isinstance(answers, Mapping):
+        answers = {"": answers}
     found = {label: marginals_of(answer) for label, answer in answers.items()}
     if not found:
         raise QueryError("plot_densities: expected at least one answer, got none")
     first = next(iter(found.values()))
     chosen = [n for n in first if _is_curve(first[n])] if names is None else list(names)
+    if not chosen and names is None:
+        raise QueryError("plot_densities: the answer has no densities of real variables; use plot_beliefs")
     if not 1 <= len(chosen) <= MOST_PANELS:
         raise QueryError(
             f"plot_densities: expected 1 to {MOST_PANELS} real variables, got {len(chosen)}; "
@@ -78,9 +83,11 @@ def _curves(panel: Any, name: str, densities: Mapping[str, Any]) -> None:
             raise QueryError(f"plot_densities: '{name}' has no density of a real variable in '{label}'")
     low = min(d.mean - REACH * d.sd for d in densities.values())
     high = max(d.mean + REACH * d.sd for d in densities.values())
-    x = np.linspace(low, high, POINTS)
+    x = curve_points(densities.values(), POINTS)
     for k, density in enumerate(densities.values()):
-        panel.plot(x, density.density(x), color=COLOURS[k % len(COLOURS)], linewidth=1.4)
+        panel.plot(x, values_at(density, x), color=COLOURS[k % len(COLOURS)], linewidth=1.4)
+    if low < high:
+        panel.set_xlim(low, high)
     panel.set_ylim(bottom=0)
     panel.set_yticks([])
     panel.set_title(name, fontsize=9, color=INK, loc="left")

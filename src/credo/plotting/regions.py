@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import UnsupportedError
+from ..core.errors import QueryError, UnsupportedError
+from ..core.factor_graph import FactorGraph, Model
+from ..structures.region_builders import region_graph
 from ..structures.regions import RegionGraph
 from .layout import layered
 from .style import COLOURS, FAINT, INK, new_figure, require
@@ -20,7 +22,7 @@ LONGEST_SIDE = 40.0  # inches; larger drawings are scaled down
 FACES = {1: "#DCEBF7", 0: "#F2F2F2", -1: "#FBE9D0"}  # by the sign of the counting number
 
 
-def plot_regions(regions: RegionGraph) -> Any:
+def plot_regions(regions: RegionGraph | Model) -> Any:
     """Draw a region graph.
 
     Every box names the variables of a region, with its counting number below; blue boxes count
@@ -29,7 +31,8 @@ def plot_regions(regions: RegionGraph) -> Any:
     Parameters
     ----------
     regions
-        The region graph, as made by `credo.structures.region_graph`.
+        The region graph, as made by `credo.structures.region_graph`; or a model, whose default regions are
+        drawn.
 
     Returns
     -------
@@ -39,11 +42,12 @@ def plot_regions(regions: RegionGraph) -> Any:
     --------
     >>> import credo
     >>> from credo.plotting import plot_regions
-    >>> from credo.structures import region_graph
-    >>> figure = plot_regions(region_graph(credo.datasets.ising_grid(3).to_factor_graph()))
+    >>> figure = plot_regions(credo.datasets.ising_grid(3))
     >>> len(figure.axes[0].patches)
     9
     """
+    if not isinstance(regions, RegionGraph):
+        regions = _default(regions)
     if len(regions) > MOST_REGIONS:
         raise UnsupportedError(
             f"plot_regions: expected at most {MOST_REGIONS} regions, got {len(regions)}; draw a smaller model"
@@ -66,6 +70,16 @@ def plot_regions(regions: RegionGraph) -> Any:
     axes.add_collection(lines)
     _boxes(axes, regions, labels, found.positions, widths, scale)
     return figure
+
+
+def _default(model: Any) -> RegionGraph:
+    graph = model.to_factor_graph() if isinstance(model, Model) else None
+    if not isinstance(graph, FactorGraph):
+        raise QueryError(
+            "plot_regions: expected a region graph or a model of discrete variables, "
+            f"got {type(model).__name__}; make one with credo.structures.region_graph(graph)"
+        )
+    return region_graph(graph)
 
 
 def _boxes(

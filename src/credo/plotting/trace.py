@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,10 +11,13 @@ from ..core.errors import QueryError
 from ..core.result import Result
 from .style import COLOURS, FAINT, new_figure, require, tidy
 
+if TYPE_CHECKING:
+    from ..learning.base import Fit
+
 __all__ = ["plot_trace"]
 
 
-def plot_trace(result: Result, names: Iterable[str] | None = None) -> Any:
+def plot_trace(result: Result | Fit, names: Iterable[str] | None = None) -> Any:
     """One panel per recorded quantity of an iterative run, over its steps.
 
     Quantities that are positive and span more than two decades (such as `change`) get a
@@ -23,21 +26,22 @@ def plot_trace(result: Result, names: Iterable[str] | None = None) -> Any:
     Parameters
     ----------
     result
-        The result of an iterative method.
+        The result of an iterative method, or what `fit` found.
     names
-        Which quantities of `result.trace`; by default all.
+        Which quantities of `result.trace`; by default all. A `Fit` has its "objective" too.
     """
-    if not result.trace:
-        raise QueryError(f"plot_trace: {result.algorithm} recorded no trace; only iterative methods have one")
-    chosen = list(result.trace) if names is None else list(names)
-    unknown = [n for n in chosen if n not in result.trace]
+    title, trace, last = _recorded(result)
+    if not trace:
+        raise QueryError(f"plot_trace: {title} recorded no trace; only iterative methods have one")
+    chosen = list(trace) if names is None else list(names)
+    unknown = [n for n in chosen if n not in trace]
     if unknown:
-        raise QueryError(f"plot_trace: no quantity named {unknown[0]!r}; there are {sorted(result.trace)}")
+        raise QueryError(f"plot_trace: no quantity named {unknown[0]!r}; there are {sorted(trace)}")
     figure = new_figure(6.0, 1.2 + 1.7 * len(chosen))
     panels = figure.subplots(len(chosen), 1, sharex=True, squeeze=False)[:, 0]
     for k, (panel, name) in enumerate(zip(panels, chosen, strict=True)):
-        values = np.asarray(result.trace[name], dtype=np.float64)
-        steps = np.arange(1, len(values) + 1)
+        values = np.asarray(trace[name], dtype=np.float64)
+        steps = np.arange(len(values)) + (1 if last is None else last - len(values) + 1)
         panel.plot(steps, values, color=COLOURS[k % len(COLOURS)], marker="o", markersize=3, linewidth=1.4)
         if _wide(values):
             panel.set_yscale("log")
@@ -46,8 +50,20 @@ def plot_trace(result: Result, names: Iterable[str] | None = None) -> Any:
         tidy(panel)
     panels[-1].set_xlabel("iteration", fontsize=9)
     panels[-1].xaxis.set_major_locator(require("matplotlib.ticker").MaxNLocator(integer=True))
-    panels[0].set_title(f"{result.algorithm}: {result.status.value}", fontsize=10, loc="left")
+    panels[0].set_title(f"{title}: {result.status.value}", fontsize=10, loc="left")
     return figure
+
+
+def _recorded(result: Any) -> tuple[str, dict[str, np.ndarray], int | None]:
+    """What ran, its quantities and, for learning, which records the start too, the last step's number."""
+    from ..learning.base import Fit
+
+    if isinstance(result, Result):
+        return result.algorithm, result.trace, None
+    if isinstance(result, Fit):
+        curves = {"objective": result.objective, **result.trace}
+        return result.learner, {n: v for n, v in curves.items() if len(v)}, len(result.objective) - 1
+    raise QueryError(f"plot_trace: expected a Result or a Fit, got {type(result).__name__}")
 
 
 def _wide(values: np.ndarray) -> bool:

@@ -228,7 +228,7 @@ def to_clique_factors(graph: FactorGraph, *, max_entries: int = 2**26) -> Factor
     >>> to_clique_factors(FactorGraph({"a": 2, "b": 2, "c": 2}, pairs))
     FactorGraph(3 variables, 1 factors, 3 edges)
     """
-    check.at_least("max_entries", max_entries, 1)
+    check.whole("max_entries", max_entries, 1)
     cliques = clique_positions(primal_graph(graph))
     sizes = graph.variables.sizes
     entries = sum(float(np.prod(sizes[clique], dtype=np.float64)) for clique in cliques)

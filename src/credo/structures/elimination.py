@@ -107,7 +107,7 @@ def elimination_order(
     adjacency = free_primal_graph(graph)
     start, neighbour = adjacency.start, adjacency.neighbour
     level = np.zeros(n, dtype=np.int64) if levels is None else np.asarray(levels, dtype=np.int64)
-    rng = np.random.default_rng(seed)
+    rng = check.generator(seed)
     if heuristic == "maximum-cardinality":
         if len(np.unique(level)) > 1:
             raise QueryError("maximum-cardinality: expected one level, got several; use min-fill")

@@ -95,7 +95,7 @@ def join_graph(
     >>> join_graph(asia, elimination_order(asia), ibound=2)
     JoinGraph(6 clusters of up to 3 variables, 11 separators)
     """
-    check.at_least("ibound", ibound, 0)
+    check.whole("ibound", ibound, 0)
     if ibound == 0:
         return _of_factors(graph, order)
     made = _Joins(graph, order, mini_buckets(graph, order.order, ibound=ibound, max_table=max_table)).finish()

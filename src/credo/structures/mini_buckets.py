@@ -181,7 +181,7 @@ def mini_buckets(
     >>> mini_buckets(grid, order, ibound=2).is_exact, mini_buckets(grid, order, ibound=4).is_exact
     (False, True)
     """
-    check.at_least("ibound", ibound, 0)
+    check.whole("ibound", ibound, 0)
     check.at_least("max_table", max_table, 1)
     order = np.ascontiguousarray(order, dtype=np.int64)
     if not np.array_equal(np.sort(order), np.arange(len(graph.variables))):

@@ -90,6 +90,7 @@ def region_graph(
     >>> region_graph(credo.datasets.complete_ising(9).to_factor_graph())
     RegionGraph(37 regions, 64 edges, levels 28/8/1, counting numbers 1/-6/21)
     """
+    check.whole("max_states", max_states, 1)
     if not isinstance(regions, str):
         return _from_names(graph, regions)
     check.one_of("regions", regions, REGIONS)

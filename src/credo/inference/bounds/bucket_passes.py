@@ -219,7 +219,7 @@ def finish(problem: Problem, passes: BucketPasses, tables: Tables, result: Resul
     """Add the decoded assignment with its score, and say what is proven."""
     wanted = problem.temperatures == 0
     assert result.log_z is not None  # every bound has a value
-    bound = result.log_z.value
+    bound, kind = result.log_z.value, result.log_z.kind
     if passes.is_exact:
         result = replace(result, status=Status.EXACT, log_z=Estimate(bound, "exact"))
     if not wanted.any() or not problem.maximises_last:
@@ -231,7 +231,8 @@ def finish(problem: Problem, passes: BucketPasses, tables: Tables, result: Resul
         repaired = possible_state(problem, states, passes.buckets.order[::-1])
         if repaired is not None:
             states, score = repaired, value_of(problem, repaired)
-    if score.value >= bound - _MET * max(1.0, abs(bound)) and not passes.is_exact:
+    met = kind == "upper" and score.value >= bound - _MET * max(1.0, abs(bound))
+    if met and not passes.is_exact:
         result = replace(result, status=Status.OPTIMAL, log_z=Estimate(bound, "exact"))
     shown = np.where(wanted, states, -1)
     return replace(result, assignment=Assignment(problem.graph.variables, shown), score=score)

@@ -96,12 +96,12 @@ class GDD(IterativeAlgorithm[GDDState | Passing]):
     def __post_init__(self) -> None:
         """Check the options."""
         if self.ibound is not None:
-            check.at_least("ibound", self.ibound, 0)
+            check.whole("ibound", self.ibound, 0)
         check.one_of("updates", self.updates, ["passes", "blocks", "joint"])
         check.one_of("weights", self.weights, ["auto", "matched", "uniform"])
         check.in_range("floor", self.floor, 0, 0.5)
-        check.at_least("inner", self.inner, 1)
-        check.at_least("max_table", self.max_table, 1)
+        check.whole("inner", self.inner, 1)
+        check.whole("max_table", self.max_table, 1)
 
     def why_not(self, problem: Problem) -> str | None:
         """Any temperatures, but no joints or samples."""

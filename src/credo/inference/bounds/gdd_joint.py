@@ -13,7 +13,7 @@ import numpy as np
 
 from ...kernels.gdd import bound_of, gradient, shift_tables
 from ..base import Problem
-from ..curvature import curved, last_scale
+from ..curvature import curved, is_curved, last_scale
 
 if TYPE_CHECKING:
     from .gdd import GDDState
@@ -154,7 +154,6 @@ def _remember(now: Descent, point: np.ndarray, value: float, slope: np.ndarray) 
     """The new point, with its curvature pair if that is safely positive."""
     steps, moves = now.steps, now.moves
     step, move = point - now.point, slope - now.slope
-    # Both factors are bounded away from zero: products of tiny ones underflow.
-    if float(step @ move) > max(1e-200, 1e-10 * float(np.sqrt((step @ step) * (move @ move)))):
+    if is_curved(step, move):
         steps, moves = (*steps, step)[-_MEMORY:], (*moves, move)[-_MEMORY:]
     return now._replace(point=point, value=value, slope=slope, steps=steps, moves=moves)

@@ -29,7 +29,7 @@ import numpy as np
 from ...kernels.gdd_passes import common_beliefs, first_entries, shifted
 from ...kernels.mini_bucket_tables import COLD
 from ..base import Problem
-from ..curvature import curved, dot
+from ..curvature import curved, dot, is_curved
 from .bucket_passes import BucketPasses, Tables, bucket_passes
 from .bucket_weights import reweigh
 
@@ -277,7 +277,7 @@ def _arrive(state: Passing, new: Tables, share: np.ndarray, move: np.ndarray | N
             part = np.log(np.maximum(share - least, 1e-12) / np.maximum(state.share - least, 1e-12))
             move = np.concatenate([np.where(np.isfinite(shift), shift, 0.0), np.clip(part, -2.0, 2.0)])
         turn = slopes.slope - old.slope
-        if dot(move, turn) > max(1e-200, 1e-10 * float(np.sqrt(dot(move, move) * dot(turn, turn)))):
+        if is_curved(move, turn):
             moves, turns = (*moves, move)[-_MEMORY:], (*turns, turn)[-_MEMORY:]
     return state._replace(tables=new, share=share, slopes=slopes, moves=moves, turns=turns)
 

@@ -47,7 +47,7 @@ class LP(Algorithm):
     def __post_init__(self) -> None:
         """Check the options."""
         check.one_of("solver", self.solver, list(_METHOD))
-        check.at_least("max_entries", self.max_entries, 0)
+        check.whole("max_entries", self.max_entries, 0)
 
     def why_not(self, problem: Problem) -> str | None:
         """All variables maximised, and not too many entries."""

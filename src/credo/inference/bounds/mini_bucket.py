@@ -46,8 +46,8 @@ class MiniBucket(Algorithm):
     def __post_init__(self) -> None:
         """Check the options."""
         if self.ibound is not None:
-            check.at_least("ibound", self.ibound, 0)
-        check.at_least("max_table", self.max_table, 1)
+            check.whole("ibound", self.ibound, 0)
+        check.whole("max_table", self.max_table, 1)
         check.one_of("bound", self.bound, ["upper", "lower"])
 
     def why_not(self, problem: Problem) -> str | None:
@@ -75,7 +75,7 @@ def eliminate(options: MiniBucket, problem: Problem, *, free: bool) -> Result:
     step = 1.0 if options.matching else 0.0
     tables, _ = passes.forward(passes.theta, weight, None, None, step, options.bound, gradient=False)
     value = tables.value
-    if value == -np.inf and options.bound == "upper":
+    if not value > -np.inf and options.bound == "upper":
         raise problem.contradiction()
     if options.bound == "lower":
         value = max(value, one_state(problem, passes, tables))

@@ -37,8 +37,8 @@ class Reordering(Algorithm):
     def __post_init__(self) -> None:
         """Check the options."""
         if self.ibound is not None:
-            check.at_least("ibound", self.ibound, 0)
-        check.at_least("max_table", self.max_table, 1)
+            check.whole("ibound", self.ibound, 0)
+        check.whole("max_table", self.max_table, 1)
 
     def why_not(self, problem: Problem) -> str | None:
         """Temperatures must not rise along the problem's order."""

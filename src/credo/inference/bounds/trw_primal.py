@@ -33,7 +33,7 @@ from ...core.result import Assignment, Estimate, FactorMarginals, Marginals, Res
 from ...kernels.tables import best_states
 from ...structures.spanning_trees import Forests, covering_forests, random_forests
 from ..base import IterativeAlgorithm, Problem, register
-from ..curvature import curved, last_scale
+from ..curvature import curved, is_curved, last_scale
 from ..forest import ForestPasses
 from ..value import value_of
 
@@ -96,7 +96,7 @@ class TRWPrimal(IterativeAlgorithm[PrimalState]):
 
     def __post_init__(self) -> None:
         """Check the options."""
-        check.at_least("trees", self.trees, 0)
+        check.whole("trees", self.trees, 0)
         check.one_of("weights", self.weights, ["optimised", "equal"])
 
     def why_not(self, problem: Problem) -> str | None:
@@ -171,7 +171,7 @@ class TRWPrimal(IterativeAlgorithm[PrimalState]):
         """The bound at a point; gradient and marginals are those of the given temperature."""
         count, size = work.shape
         shifts, logits = point[: count * size].reshape(count, size), point[count * size :]
-        share = np.exp(logits - logits.max(initial=0.0))
+        share = np.exp(logits - logits.max())
         share /= share.sum()
         w = (1 - _FLOOR) * share + _FLOOR / count
         rho = np.minimum(w @ work.members, 1.0)
@@ -239,6 +239,6 @@ def _remember(
 ) -> PrimalState:
     """The new point, with its curvature pair if that is safely positive."""
     step, move = point - state.point, value.gradient - state.value.gradient
-    if float(step @ move) > 1e-10 * float(np.sqrt((step @ step) * (move @ move))):
+    if is_curved(step, move):
         steps, moves = (*steps, step)[-_MEMORY:], (*moves, move)[-_MEMORY:]
     return state._replace(point=point, value=value, steps=steps, moves=moves)

@@ -82,8 +82,8 @@ class WMB(IterativeAlgorithm[WMBState]):
     def __post_init__(self) -> None:
         """Check the options."""
         if self.ibound is not None:
-            check.at_least("ibound", self.ibound, 0)
-        check.at_least("max_table", self.max_table, 1)
+            check.whole("ibound", self.ibound, 0)
+        check.whole("max_table", self.max_table, 1)
         check.one_of("bound", self.bound, ["upper", "lower"])
         check.one_of("update", self.update, ["fixed-point", "gradient"])
         check.in_range("damping", self.damping, 0, 1 + 1e-12)

@@ -41,7 +41,7 @@ class Enumerate(Algorithm):
 
     def __post_init__(self) -> None:
         """Check the options."""
-        check.at_least("max_states", self.max_states, 1)
+        check.whole("max_states", self.max_states, 1)
 
     def why_not(self, problem: Problem) -> str | None:
         """Refuse joint tables larger than `max_states`."""

@@ -10,7 +10,7 @@ Samples are independent: x = mean + L'^-1 D^-1/2 z with J = L D L' and standard 
 Small or densely coupled models cost n^3 / 3 multiplications; large sparse ones are factorised along an
 elimination order of few fill-ins, and the variances come from the entries of the inverse in the pattern of
 the factor alone. A product of factors that cannot be normalised is refused with the direction along which it
-does not fall.
+does not fall. Where log Z is a small difference of large numbers, it is an estimate, and its doubt is told.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...core.result import Assignment, Estimate, Marginals, Result, Samples, Status
+from ...core.result import Assignment, Marginals, Result, Samples, Status
 from ..base import Algorithm, Budget, register
-from ..gaussian_system import GaussianSystem, gaussian_densities, why_not_gaussian
+from ..gaussian_system import GaussianSystem, claimed, gaussian_densities, rounding, why_not_gaussian
 from ..hybrid import HybridProblem
 
 __all__ = ["GaussianElimination"]
@@ -65,12 +65,15 @@ class GaussianElimination(Algorithm):
             columns = {name: draws[:, i] for i, name in enumerate(variables.names)}
             samples = Samples(variables, indices, columns)
         densities = gaussian_densities(variables.names, mean, factorisation.variances())
+        value = system.log_integral(factorisation, mean)
+        log_z, notes = claimed(value, "exact", rounding(problem.graph, np.abs(mean)))
         return Result(
             self.name,
             Status.EXACT,
-            log_z=Estimate(system.log_integral(factorisation, mean), "exact"),
+            log_z=log_z,
             marginals=Marginals(variables, np.empty(0), densities),
             samples=samples,
+            notes=notes,
         )
 
     def _maximum(self, problem: HybridProblem, system: GaussianSystem, mean: np.ndarray) -> Result:
@@ -81,11 +84,12 @@ class GaussianElimination(Algorithm):
             log_determinant = system.part(summed).factorise().log_determinant
             value += 0.5 * (len(summed) * float(np.log(2 * np.pi)) - log_determinant)
         best = {variables.names[i]: float(mean[i]) for i in problem.maximise}
-        found = Estimate(value, "exact")
+        found, notes = claimed(value, "exact", rounding(problem.graph, np.abs(mean)))
         return Result(
             self.name,
             Status.EXACT,
             log_z=found,
             assignment=Assignment(variables, np.full(len(mean), -1), best),
             score=found,
+            notes=notes,
         )

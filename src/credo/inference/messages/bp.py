@@ -26,6 +26,7 @@ from ...core import check
 from ...core.factor_graph import FactorGraph
 from ...core.result import Assignment, Estimate, Result, Status
 from ...kernels.message_beliefs import decode_states, factor_depths
+from ...kernels.support import supported_states
 from ..base import Budget, IterativeAlgorithm, Problem, register
 from ..value import value_of
 from . import engine
@@ -94,6 +95,8 @@ class BP(IterativeAlgorithm[MessageState]):
             )
         states = _decode(problem, found)
         score = value_of(problem, states)
+        if score.value == -np.inf and not _is_possible(problem.graph):
+            raise problem.contradiction()
         return Result(
             self.name,
             status,
@@ -102,13 +105,25 @@ class BP(IterativeAlgorithm[MessageState]):
             score=score,
         )
 
+    @property
+    def takes_rows(self) -> bool:
+        """Whether many rows go through one kernel, which has fixed orders and first messages."""
+        return self.schedule not in ("residual", "random") and not self.random_start
+
     def run_many(
         self, graph: FactorGraph, clamps: np.ndarray, budget: Budget
     ) -> tuple[np.ndarray, np.ndarray, tuple[Status, ...]]:
         """Marginals, log Z and status for many rows of log likelihoods at once."""
-        schedule = "sequential" if self.schedule in ("auto", "residual", "random") else self.schedule
+        schedule = "sequential" if self.schedule == "auto" else self.schedule
         weights = partial(Weighted.plain, step=1 - self.damping, linear=self.damping_domain == "linear")
         return engine.run_many(graph, clamps, weights, schedule, budget)
+
+
+def _is_possible(graph: FactorGraph) -> bool:
+    """Whether every variable has a state that no factor around it excludes."""
+    start = graph.variables.state_start
+    keep = supported_states(graph.log_tables, graph.table_start, graph.scope_start, graph.scope, start)
+    return not len(graph.variables) or bool(np.logical_or.reduceat(keep, start[:-1]).all())
 
 
 def _decode(problem: Problem, found: Readout) -> np.ndarray:

@@ -40,6 +40,8 @@ _TINY = 1e-280  # below, doubles lose digits
 _CHUNK = 16  # sweeps between two looks at the clock, on large models;
 _ENTRIES = 1 << 21  # on small ones, table entries passed between two looks
 _FAINT = -30.0  # log of what stands for zero in a warm start
+_SURE = 1e-2  # probability in a message below which changes of its logarithm do not show
+_REST = 20  # sweeps in which no belief may move while such logarithms do
 
 
 class MessageState(NamedTuple):
@@ -92,7 +94,55 @@ def _warm_messages(problem: Problem) -> np.ndarray:
 def advance(
     problem: Problem, state: MessageState, weights: Weighted, schedule: Schedule, count: int, tol: float
 ) -> tuple[MessageState, np.ndarray]:
-    """Up to `count` sweeps (a few at most at a time); the new state and the change of each."""
+    """Up to `count` sweeps (a few at most at a time); the new state and the change of each.
+
+    A message that is nearly certain may still be on its way where its probability does not show it, and
+    tip a belief once it meets an opposite one. So a change below `tol` is the last only if the logarithms
+    rest too, or, since on loops they may grow for ever, no belief moves for some sweeps more.
+    """
+    state, changes = _swept(problem, state, weights, schedule, count, tol)
+    if not len(changes) or not changes[-1] < tol:
+        return state, changes
+    enough, least = 10 * tol * float(weights.step.min(initial=1.0)), state.form.least(state.values)
+    if least >= _SURE or changes[-1] <= enough * least:
+        return state, changes
+    plain: Schedule = "sequential" if schedule == "residual" else schedule  # which asks what shows
+    rest = np.inf if is_forest(problem.graph) else _REST
+    still, left = 0, max(1, count - len(changes))
+    while still < min(rest, left):
+        before = state
+        state, more = _swept(problem, state, weights, plain, 1, 0.0)
+        changes = np.append(changes, more)
+        if state.form is before.form and state.form.log_gap(before.values, state.values) <= enough:
+            return state, changes
+        changes[-1] = max(changes[-1], _belief_gap(problem.graph, log_messages(before), log_messages(state)))
+        if not changes[-1] < tol:
+            return state._replace(due=None), changes
+        still += 1
+    if still < rest:
+        changes[-1] = np.inf  # sweeps ran out on the way
+    return state._replace(due=None), changes
+
+
+def _belief_gap(graph: FactorGraph, before: np.ndarray, after: np.ndarray) -> float:
+    """Largest change of the probability of a state between two sets of log messages."""
+    w = graph.wiring
+    edge = np.repeat(np.arange(len(w.scope)), w.sizes[w.scope])
+    state = w.state_start[w.scope[edge]] + np.arange(len(edge)) - w.edge_state_start[edge]
+    owner = np.repeat(np.arange(len(w.sizes)), w.sizes)
+    found = []
+    for messages in (before, after):
+        log = np.bincount(state, messages, minlength=len(owner))
+        top = np.maximum.reduceat(log, w.state_start[:-1])
+        weight = np.exp(log - np.where(np.isfinite(top), top, 0.0)[owner])
+        found.append(weight / np.maximum(np.bincount(owner, weight), 1e-300)[owner])
+    return float(np.abs(found[1] - found[0]).max(initial=0.0))
+
+
+def _swept(
+    problem: Problem, state: MessageState, weights: Weighted, schedule: Schedule, count: int, tol: float
+) -> tuple[MessageState, np.ndarray]:
+    """Sweeps until the change in probability is below `tol`."""
     count = min(count, max(_CHUNK, _ENTRIES // (1 + len(problem.graph.log_tables))))
     values, due = state.values.copy(), None
     if schedule == "residual":
@@ -162,6 +212,7 @@ def run_many(
         clamps,
         budget.max_iter,
         budget.tol,
+        budget.max_iter + 1 if is_forest(graph) else _REST,
     )
     if (changes < 0).any():
         raise ContradictoryRowError(int(np.flatnonzero(changes < 0)[0]))

@@ -67,6 +67,15 @@ class _Log:
         """Messages of this form as normalised logarithms."""
         return values
 
+    def least(self, values: np.ndarray) -> float:
+        """The smallest positive probability in a message."""
+        return float(np.exp(values.min(initial=0.0, where=values > -np.inf)))
+
+    def log_gap(self, before: np.ndarray, after: np.ndarray) -> float:
+        """The largest change of a logarithm."""
+        known = (before > -np.inf) & (after > -np.inf)
+        return float(np.abs(after[known] - before[known]).max(initial=0.0))
+
     def read(self, problem: Problem, values: np.ndarray, weights: Weighted) -> Readout:
         """Beliefs and the Bethe value."""
         return read_logs(problem, values, weights.power)

@@ -32,9 +32,16 @@ import numpy as np
 
 from ...core import check
 from ...core.errors import QueryError
-from ...core.result import Assignment, Estimate, Marginals, Result, Status
+from ...core.result import Assignment, Kind, Marginals, Result, Status
 from ..base import IterativeAlgorithm, register
-from ..gaussian_system import GaussianSystem, gaussian_densities, no_integral, why_not_gaussian
+from ..gaussian_system import (
+    GaussianSystem,
+    claimed,
+    gaussian_densities,
+    no_integral,
+    rounding,
+    why_not_gaussian,
+)
 from ..hybrid import HybridProblem
 from .gaussian_couplings import Couplings
 from .walk_sums import WalkSums, walk_sums
@@ -152,21 +159,20 @@ class GaussianBP(IterativeAlgorithm[GaussianMessages]):
         mean = shift / precision
         if problem.is_max:
             best = {name: float(mean[i]) for i, name in enumerate(variables.names)}
-            score = c.constant + c.log_value(mean)
+            value, doubt = c.constant + c.log_value(mean), rounding(problem.graph, np.abs(mean))
+            score, told = claimed(value, "exact", doubt)
             return Result(
                 self.name,
                 status,
-                log_z=Estimate(score, "lower"),
+                log_z=claimed(value, "lower", doubt)[0],
                 assignment=Assignment(variables, np.full(len(mean), -1), best),
-                score=Estimate(score, "exact"),
-                notes=notes,
+                score=score,
+                notes=(*notes, *told),
             )
         log_z = c.bethe(state.precision, state.shift)
-        exact = c.is_forest and status is Status.CONVERGED
         found = Result(
             self.name,
             status,
-            log_z=None if log_z is None else Estimate(log_z, "exact" if exact else "estimate"),
             marginals=Marginals(
                 variables, np.empty(0), gaussian_densities(variables.names, mean, 1 / precision)
             ),
@@ -175,7 +181,9 @@ class GaussianBP(IterativeAlgorithm[GaussianMessages]):
         if log_z is None:
             sentence = "the belief of a factor has no integral, so there is no log Z; use gaussian"
             return replace(found, notes=(*notes, sentence))
-        return found
+        kind: Kind = "exact" if c.is_forest and status is Status.CONVERGED else "estimate"
+        given, told = claimed(log_z, kind, rounding(problem.graph, np.abs(mean)))
+        return replace(found, log_z=given, notes=(*notes, *told))
 
     def _trouble(
         self, problem: HybridProblem, state: GaussianMessages, precision: np.ndarray, status: Status

@@ -101,7 +101,7 @@ class GBP(Algorithm):
             check.in_range("damping", self.damping, 0, 1)
         check.one_of("damping_domain", self.damping_domain, ["log", "linear"])
         check.one_of("schedule", self.schedule, ["bottom-up", "top-down", "random"])
-        check.at_least("max_states", self.max_states, 8)
+        check.whole("max_states", self.max_states, 8)
 
     def why_not(self, problem: Problem) -> str | None:
         """Sums only, and no queries or samples."""

@@ -11,7 +11,8 @@ Exact on trees up to the grid; on graphs with loops log Z is the Bethe approxima
 variables the best points are returned, whose value is a lower bound on the maximum.
 
 Ranges that are not given are found from the factors of single variables, a sketch by `ep` where these do not
-confine a variable, and beliefs on coarse grids.
+confine a variable, and beliefs on coarse grids. If they still move after `rounds` of these, or cut a belief
+off, the run has stalled.
 A table over k real variables has n^k entries; equal factors on equal grids share theirs.
 """
 
@@ -25,7 +26,7 @@ import numpy as np
 from ...core import check
 from ...core.domain import Simplex
 from ...core.errors import OptionError, ZeroProbabilityError
-from ...core.result import Assignment, Estimate, Marginals, Result
+from ...core.result import Assignment, Estimate, Marginals, Result, Status
 from ...core.variable import Variables
 from ...families.densities import GridDensity
 from ..base import Algorithm, Budget, Problem, register
@@ -93,8 +94,11 @@ class GridBP(Algorithm):
 
     def run(self, problem: HybridProblem, budget: Budget, rng: np.random.Generator) -> Result:
         """Find the ranges, run `bp` on the tables, and read densities off its beliefs."""
-        grids = self._grids(problem, budget, rng)
+        grids, moving = self._grids(problem, budget, rng)
         result = self._ask(problem, grids, problem.maximise, budget, rng)
+        if moving:
+            note = f"the ranges of {moving[:5]} still moved after {self.rounds} rounds; give low and high"
+            result = _stalled(result, note)
         real = [i for i, v in enumerate(problem.graph.variables) if not v.is_discrete]
         if not real:
             return replace(result, algorithm=self.name)
@@ -102,26 +106,30 @@ class GridBP(Algorithm):
             return self._beliefs(problem, grids, result)
         return self._maximum(problem, grids, result)
 
-    def _grids(self, problem: HybridProblem, budget: Budget, rng: np.random.Generator) -> Grids:
+    def _grids(
+        self, problem: HybridProblem, budget: Budget, rng: np.random.Generator
+    ) -> tuple[Grids, list[str]]:
+        """Grids, and the variables whose ranges were not found."""
         graph = problem.graph
         n = len(graph.variables)
         if self.low is not None and self.high is not None:
-            return Grids(np.full(n, self.low), np.full(n, self.high), self.points, self.rule)
+            return Grids(np.full(n, self.low), np.full(n, self.high), self.points, self.rule), []
         low, high = first_ranges(problem)
         real = [i for i, v in enumerate(graph.variables) if not v.is_discrete]
         coarse = replace(budget, max_iter=min(budget.max_iter, _SWEEPS))
+        moving: list[str] = []
         for _ in range(self.rounds if real else 0):
             grids = Grids(low.copy(), high.copy(), min(self.points, _COARSE), "trapezoid")
             found = self._ask(problem, grids, (), coarse, rng).marginals
             assert found is not None
-            moving = False
+            moving = []
             for i in real:
                 name = graph.variables.names[i]
                 low[i], high[i], moved = next_ranges(name, grids.points(i), found[name], grids.weights(i))
-                moving |= moved
+                moving += [name] if moved else []
             if not moving:
                 break
-        return Grids(low, high, self.points, self.rule)
+        return Grids(low, high, self.points, self.rule), moving
 
     def _ask(
         self,
@@ -160,16 +168,17 @@ class GridBP(Algorithm):
             densities[v.name] = GridDensity.of(grids.points(i), logs)
             if max(logs[0], logs[-1]) > logs.max() + np.log(_CUT):
                 cut.append(v.name)
-        notes = [_told(grids, variables)]
-        if cut:
-            notes.append(f"the beliefs about {cut[:5]} are cut off by their grids; give low and high")
-        return replace(
+        result = replace(
             result,
             algorithm=self.name,
             marginals=Marginals(variables, flat, densities),
             factor_marginals=None,
-            notes=(*result.notes, *notes),
+            notes=(*result.notes, _told(grids, variables)),
         )
+        if not cut:
+            return result
+        note = f"the beliefs about {cut[:5]} are cut off by their grids; give low and high"
+        return _stalled(result, note) if self.low is None else replace(result, notes=(*result.notes, note))
 
     def _maximum(self, problem: HybridProblem, grids: Grids, result: Result) -> Result:
         variables, found = problem.graph.variables, result.assignment
@@ -190,6 +199,12 @@ class GridBP(Algorithm):
             score=Estimate(value, "exact" if problem.is_max else "estimate"),
             notes=(*result.notes, _told(grids, variables)),
         )
+
+
+def _stalled(result: Result, note: str) -> Result:
+    """A run whose grids are not where the beliefs are has not succeeded."""
+    status = Status.STALLED if result.status.is_success else result.status
+    return replace(result, status=status, notes=(*result.notes, note))
 
 
 def _told(grids: Grids, variables: Variables) -> str:

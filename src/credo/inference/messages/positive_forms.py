@@ -65,6 +65,12 @@ class _Positive(abc.ABC):
     def all_due(self) -> np.ndarray:
         """What the residual schedule has pending at first: everything."""
 
+    def log_gap(self, before: np.ndarray, after: np.ndarray) -> float:
+        """The largest change of a logarithm."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            gap = np.abs(np.log(after / before))
+        return float(gap[np.isfinite(gap)].max(initial=0.0))
+
 
 @dataclass(frozen=True, eq=False)
 class _Linear(_Positive):
@@ -111,6 +117,10 @@ class _Linear(_Positive):
     def from_log(self, messages: np.ndarray) -> np.ndarray:
         """Log messages in this form."""
         return np.exp(self._with_constants(messages) + self._log_size)
+
+    def least(self, values: np.ndarray) -> float:
+        """About the smallest probability in a message."""
+        return float(values.min(initial=1.0, where=values > 0)) / 2
 
     def to_log(self, values: np.ndarray) -> np.ndarray:
         """Messages of this form as normalised logarithms."""
@@ -219,6 +229,10 @@ class _Binary(_Positive):
         """Log messages in this form."""
         at = self.problem.graph.wiring.edge_state_start[self._arrays[4]]
         return np.exp(messages[at + 1] - messages[at])
+
+    def least(self, values: np.ndarray) -> float:
+        """About the smallest probability in a message."""
+        return float(min(values.min(initial=1.0), 1.0 / values.max(initial=1.0))) / 2
 
     def to_log(self, values: np.ndarray) -> np.ndarray:
         """Messages of this form as normalised logarithms."""

@@ -79,7 +79,7 @@ class TRP(IterativeAlgorithm[TRPState]):
 
     def __post_init__(self) -> None:
         """Check the options."""
-        check.at_least("trees", self.trees, 0)
+        check.whole("trees", self.trees, 0)
         check.in_range("damping", self.damping, 0, 1)
 
     def why_not(self, problem: Problem) -> str | None:

@@ -102,8 +102,8 @@ class TRW(IterativeAlgorithm[TRWState]):
         check.one_of("schedule", self.schedule, engine.SCHEDULES)
         if self.damping is not None:
             check.in_range("damping", self.damping, 0, 1)
-        check.at_least("trees", self.trees, 1)
-        check.at_least("rounds", self.rounds, 0)
+        check.whole("trees", self.trees, 1)
+        check.whole("rounds", self.rounds, 0)
         if self.fixed_rho is not None:
             check.at_least("fixed_rho", self.fixed_rho, 1e-3)
 

@@ -70,7 +70,7 @@ class RegionDirect(FreeEnergyMinimiser):
     def __post_init__(self) -> None:
         """Check the options."""
         check_regions(self.regions)
-        check.at_least("max_states", self.max_states, 8)
+        check.whole("max_states", self.max_states, 8)
         _check(self)
 
     def _where(self) -> tuple[Any, int]:
@@ -81,8 +81,8 @@ class RegionDirect(FreeEnergyMinimiser):
 
 
 def _check(options: BetheDirect | RegionDirect) -> None:
-    check.at_least("steps", options.steps, 1)
-    check.at_least("rounds", options.rounds, 2)
+    check.whole("steps", options.steps, 1)
+    check.whole("rounds", options.rounds, 2)
     check.at_least("rate", options.rate, 0)
     check.at_least("penalty", options.penalty, 0)
     check.at_least("stop", options.stop, 0)

@@ -76,6 +76,11 @@ class FreeEnergyMinimiser(Algorithm):
             results.append(reader.result(t, posed[k][1], own))
         return results, sum(f.compile_seconds for f in found)
 
+    @property
+    def takes_rows(self) -> bool:
+        """Whether many rows go through one call."""
+        return True
+
     def run_many(
         self, graph: FactorGraph, clamps: np.ndarray, budget: Budget
     ) -> tuple[np.ndarray, np.ndarray, tuple[Status, ...]]:
@@ -120,13 +125,13 @@ class FreeEnergyMinimiser(Algorithm):
                 plan.width,
                 plan.layers,
                 plan.penalty,
-                -(-steps // plan.rounds) if plan.rounds > 1 else steps,
+                steps,
                 plan.rate,
                 max(plan.stop, budget.tol**2),  # both as mean squares
                 plan.double,
                 budget.seconds,
                 lambda done, row: bar.update(done, f"free energy {float(np.mean(row['free_energy'])):.6g}"),
-                plan.rounds,
+                max(1, min(plan.rounds, steps)),
             )
             first = [
                 solve.starts_of(system, len(problems[0].graph.variables), settings, rng)

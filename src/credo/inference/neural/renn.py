@@ -77,7 +77,7 @@ class RENN(FreeEnergyMinimiser):
     def __post_init__(self) -> None:
         """Check the options."""
         check_regions(self.regions)
-        check.at_least("max_states", self.max_states, 8)
+        check.whole("max_states", self.max_states, 8)
         check.one_of("polish", self.polish, ["none", "gbp", "bp"])
         check.one_of("precision", self.precision, ["single", "double"])
         _check(self)
@@ -121,13 +121,13 @@ class InferenceNet(FreeEnergyMinimiser):
 
 def _check(options: RENN | InferenceNet) -> None:
     check.at_least("penalty", options.penalty, 0)
-    check.at_least("width", options.width, 1)
-    check.at_least("attention", options.attention, 0)
-    check.at_least("residual", options.residual, 0)
-    check.at_least("steps", options.steps, 1)
+    check.whole("width", options.width, 1)
+    check.whole("attention", options.attention, 0)
+    check.whole("residual", options.residual, 0)
+    check.whole("steps", options.steps, 1)
     check.at_least("rate", options.rate, 0)
     check.at_least("stop", options.stop, 0)
-    check.at_least("restarts", options.restarts, 1)
+    check.whole("restarts", options.restarts, 1)
 
 
 def _plan(options: RENN | InferenceNet, polish: str = "none", double: bool = False) -> Plan:

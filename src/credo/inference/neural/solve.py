@@ -28,7 +28,7 @@ class Settings:
     width: int  # numbers per variable
     layers: tuple[int, int]  # attention, residual; (0, 0): free logits
     penalty: float  # weight of the squared disagreement
-    steps: int  # most steps, of one round
+    steps: int  # most steps, of all rounds together
     rate: float  # of Adam
     stop: float  # mean squared change that ends the steps
     double: bool  # precision
@@ -86,6 +86,7 @@ def solve_constrained(
     system: RegionSystem, problems: Problems, starts: Sequence[Any], settings: Settings
 ) -> list[Found]:
     """The method of multipliers: rounds of steps, after each y <- y + 2 penalty r."""
+    each, more = divmod(settings.steps, settings.rounds)
     with precision(settings.double) as kind:
         shared = Shared.of(system, settings.penalty, kind)
         data = _data(system, problems, kind)
@@ -95,9 +96,11 @@ def solve_constrained(
             # Large steps first, small ones at the end, where Adam would otherwise keep jumping about.
             rate = settings.rate * _LAST_RATE ** (k / max(settings.rounds - 1, 1))
             before = sum(len(part.history.get("change", ())) for part in parts)
-            fit = _fit(
-                stacked, data, shared, replace(settings, rate=rate, report=_from(before, settings)), carry
+            left = None if settings.seconds is None else settings.seconds - sum(p.seconds for p in parts)
+            own = replace(
+                settings, steps=each + (k < more), rate=rate, seconds=left, report=_from(before, settings)
             )
+            fit = _fit(stacked, data, shared, own, carry)
             parts.append(fit)
             carry = fit.carry
             r = np.stack([system.disagreement @ b for b in fit.watched.astype(np.float64)])

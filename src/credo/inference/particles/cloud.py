@@ -20,6 +20,7 @@ import numpy as np
 from ...core.errors import UnsupportedError, ZeroProbabilityError
 from ...core.result import Estimate, Marginals, Result, Status
 from ..base import Budget, IterativeAlgorithm
+from ..gaussian_system import refuse_improper
 from ..gradients import needs
 from ..hybrid import HybridProblem
 from .pairs import Pairs, log_sum, why_not_pairs
@@ -174,6 +175,7 @@ class ParticleMethod(IterativeAlgorithm[ParticleState]):
         needs(self.name, "jax", "equinox")
         from .edges import unary_values
 
+        refuse_improper(problem.graph)
         pairs = Pairs(problem.graph)
         if problem.warm is not None:
             return _resumed(problem.warm, pairs, self._width(pairs))

@@ -40,6 +40,7 @@ from ...core.errors import ZeroProbabilityError
 from ...core.result import Estimate, Result, Status
 from ...families.densities import MixtureDensity
 from ..base import Budget, IterativeAlgorithm, register
+from ..gaussian_system import refuse_improper
 from ..gradients import needs
 from ..hybrid import HybridProblem
 from .cloud import Step, judged, without_variables
@@ -119,6 +120,7 @@ class NonparametricBP(IterativeAlgorithm[MixtureState]):
         from .mixtures import Bank, bandwidths
         from .start import locate
 
+        refuse_improper(problem.graph)
         pairs, count = Pairs(problem.graph), self.components
         points, values, known = locate(pairs, _PLACES, self.spread)
         means = at_equal_masses(points, values * _share(pairs), count)

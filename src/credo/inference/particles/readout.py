@@ -181,6 +181,10 @@ class MessageDensity(Density):
         """Independent draws from the table."""
         return GridDensity(self.points, self.values).sample(count, rng)
 
+    def curve_points(self, count: int) -> np.ndarray:
+        """Those around the mean, and the points of the table."""
+        return np.concatenate([super().curve_points(count), self.points])
+
     def __repr__(self) -> str:
         return f"MessageDensity({len(self.messages)} messages, {self.mean:.4g} +- {self.sd:.4g})"
 

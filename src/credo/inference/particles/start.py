@@ -1,24 +1,24 @@
 """Where variables lie before any message is known: tables that first particles are drawn from.
 
-A variable is looked for over all magnitudes, first by its own factors, then, where these have no finite
-integral, by them and the largest values of its pair factors with known neighbours, or with any where no
-variable of its part of the graph is known. What is still unknown is taken to lie where the nearest known
+A variable is looked for over all magnitudes (`located`), first by its own factors, then, where these have no
+finite integral, by them and the largest values of its pair factors with known neighbours, or with any where
+no variable of its part of the graph is known. What is still unknown is taken to lie where the nearest known
 variable does, or around zero.
 """
 
 from __future__ import annotations
 
-from collections import deque
-
 import numpy as np
 
+from ..located import first_points, nearest, search
 from .edges import send_largest, unary_values
 from .pairs import Pairs
-from .tables import improper, refine, wide_points
+from .tables import refine
 
 __all__ = ["locate", "state_points"]
 
-_ROUNDS = 6  # each narrows the window by up to a hundred times
+_ROUNDS = 2  # of moving points to equal masses
+_TOGETHER = 3  # searches of variables that only say where the others are
 
 
 def state_points(pairs: Pairs, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -35,62 +35,78 @@ def state_points(pairs: Pairs, count: int) -> tuple[np.ndarray, np.ndarray]:
 
 def locate(pairs: Pairs, count: int, spread: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Points (n, count) that cover where real variables may lie, log densities there, and who was found."""
-    points, log_states = state_points(pairs, count)
-    wide = wide_points(count)
-    points[pairs.is_real] = wide
-    nobody = np.zeros(pairs.n, dtype=bool)
-    values, unknown = _zoom(pairs, points, log_states, pairs.is_real, nobody)
+    look = _Look(pairs, count)
+    look.find(pairs.is_real, np.zeros(pairs.n, dtype=bool))
+    unknown = pairs.is_real & ~look.known
     near = pairs.collect((~unknown[pairs.sender]).astype(np.float64)) > 0  # who has a known neighbour
-    alone = np.isin(np.arange(pairs.n), list(_nearest(pairs, pairs.is_real & ~unknown)), invert=True)
-    for asked, senders in ((unknown & near, ~unknown), (unknown & alone & (pairs.degrees > 0), ~nobody)):
-        if asked.any():
-            points[asked] = wide
-            found, still = _zoom(pairs, points, log_states, asked, senders)
-            values[asked], unknown = found[asked], (unknown & ~asked) | still
-    _borrow(pairs, points, values, unknown, spread)
-    return points, values, pairs.is_real & ~unknown
+    links = _links(pairs)
+    alone = unknown & (pairs.degrees > 0)
+    alone[list(nearest(links, look.known & pairs.is_real))] = False
+    look.find(unknown & near, ~unknown)
+    for _ in range(_TOGETHER if alone.any() else 0):
+        look.find(alone, np.ones(pairs.n, dtype=bool))
+    unknown = pairs.is_real & ~look.known
+    _borrow(pairs, look.points, look.values, unknown, links, spread)
+    return look.points, look.values, look.known & pairs.is_real
 
 
-def _zoom(
-    pairs: Pairs, points: np.ndarray, log_states: np.ndarray, asked: np.ndarray, senders: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Move the points of the variables asked for to where these are; log densities, and who has no place.
+class _Look:
+    """Points of all variables, moved to where the variables are."""
 
-    Pair factors are heard where their other variable is among the senders.
-    """
-    heard = senders[pairs.sender][:, None]
-    for turn in range(_ROUNDS):
-        values = unary_values(pairs, points, strict=False) + log_states
-        if senders.any():
-            most = send_largest(pairs, points[pairs.sender], values[pairs.sender], points[pairs.receiver])
-            values = values + pairs.collect(np.where(heard, np.maximum(most, -1e300), 0.0))
-        if turn == 0:
-            unknown = asked & improper(values)
-            asked = asked & ~unknown
-        if turn < _ROUNDS - 1:
-            points[asked] = refine(points[asked], values[asked], widen=False)
-    return values, unknown
+    def __init__(self, pairs: Pairs, count: int) -> None:
+        self.pairs = pairs
+        self.points, self._log_states = state_points(pairs, count)
+        self.points[pairs.is_real] = first_points(count)
+        self.values = np.zeros(self.points.shape)
+        self.known = ~pairs.is_real
+
+    def find(self, asked: np.ndarray, senders: np.ndarray) -> None:
+        """Look for the variables asked for; pair factors are heard where their other variable sends."""
+        if not asked.any():
+            return
+        pairs, count = self.pairs, self.points.shape[1]
+        heard = senders[pairs.sender][:, None]
+        told = self._told()
+
+        def height(x: np.ndarray) -> np.ndarray:
+            at = np.where(pairs.is_real[:, None], x, 0.0)
+            values = unary_values(pairs, at, strict=False)
+            if not senders.any():
+                return values
+            most = send_largest(pairs, self.points[pairs.sender], told[pairs.sender], at[pairs.receiver])
+            return values + pairs.collect(np.where(heard, np.maximum(most, -1e300), 0.0))
+
+        seen = search(height, asked)
+        points = refine(seen.points, seen.values, widen=False, count=count)
+        for _ in range(_ROUNDS):
+            points = refine(points, height(points), widen=False)
+        found = seen.known
+        self.points[found], self.values[found] = points[found], height(points)[found]
+        self.known |= found
+
+    def _told(self) -> np.ndarray:
+        """Log weights of the points of all senders."""
+        return unary_values(self.pairs, self.points, strict=False) + self._log_states
 
 
-def _borrow(pairs: Pairs, points: np.ndarray, values: np.ndarray, unknown: np.ndarray, spread: float) -> None:
+def _borrow(
+    pairs: Pairs,
+    points: np.ndarray,
+    values: np.ndarray,
+    unknown: np.ndarray,
+    links: dict[int, list[int]],
+    spread: float,
+) -> None:
     """Give the unknown the table of the nearest known variable, or a normal density around zero."""
     grid = np.linspace(-6, 6, points.shape[1])
     points[unknown], values[unknown] = spread * grid, -0.5 * grid**2
-    for i, known in _nearest(pairs, pairs.is_real & ~unknown).items():
-        points[i], values[i] = points[known], values[known]
+    for i, known in nearest(links, pairs.is_real & ~unknown).items():
+        if unknown[i]:
+            points[i], values[i] = points[known], values[known]
 
 
-def _nearest(pairs: Pairs, known: np.ndarray) -> dict[int, int]:
-    """Real variable -> the nearest known one, for those that have one in their part of the graph."""
-    neighbours: dict[int, list[int]] = {}
+def _links(pairs: Pairs) -> dict[int, list[int]]:
+    links: dict[int, list[int]] = {}
     for i, j in zip(pairs.sender.tolist(), pairs.receiver.tolist(), strict=True):
-        neighbours.setdefault(i, []).append(j)
-    found = {i: i for i in np.flatnonzero(known).tolist()}
-    queue = deque(found)
-    while queue:
-        i = queue.popleft()
-        for j in neighbours.get(i, ()):
-            if j not in found:
-                found[j] = found[i]
-                queue.append(j)
-    return {i: source for i, source in found.items() if pairs.is_real[i]}
+        links.setdefault(i, []).append(j)
+    return links

@@ -21,18 +21,11 @@ __all__ = [
     "refine",
     "shuffled",
     "stratified",
-    "wide_points",
 ]
 
 NEGLIGIBLE = 30.0  # nats below the maximum
 _BELOW_ONE = 1 - 1e-9  # a quantile beyond the last mass would have no density
 _FLAT = 12.0  # an end less than this below the maximum is not the end of the function
-
-
-def wide_points(count: int) -> np.ndarray:
-    """Points over all magnitudes from 1e-2 to 1e5, of both signs, and zero."""
-    reach = np.arcsinh(1e7)
-    return np.asarray(1e-2 * np.sinh(np.linspace(-reach, reach, count)))
 
 
 def log_widths(points: np.ndarray) -> np.ndarray:

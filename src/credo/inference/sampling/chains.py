@@ -25,6 +25,7 @@ from ...core.result import Marginals, Result, Samples, Status
 from ...core.variable import Variables
 from ...families.densities import ParticleDensity, SimplexParticleDensity
 from ..base import Algorithm, Budget
+from ..gaussian_system import refuse_improper
 from ..hybrid import HybridProblem
 from .diagnostics import Diagnosis, diagnose
 
@@ -110,6 +111,7 @@ class Sampler(Algorithm):
         """Warm up, draw, and judge the draws."""
         each = max(self.draws or budget.max_iter, -(-problem.samples // self.chains), 1)
         self._refuse_large(problem, each)
+        refuse_improper(problem.graph)
         engine = self._engine(problem, rng)
         draws, status = self._collect(engine, each, budget)
         return read(self.name, problem, draws, status, engine.notes())

@@ -12,14 +12,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...core.density import quadratic
 from ...core.domain import Discrete, Real, Simplex
-from ...core.errors import ModelError, UnsupportedError
+from ...core.errors import ModelError
 from ...core.hybrid_graph import HybridGraph
 from ...nn.arrays import precision
 from ...nn.compiled import Compiled
 from ...nn.hashed_random import fold, key_of
 from ..colour_blocks import Blocks, colour_blocks
+from ..gaussian_system import gaussian_only, no_integral
 from ..potentials import group_function
 from .chains import Draws
 from .site_moves import MOVES, Site, State, Structure
@@ -75,6 +75,10 @@ class SiteEngine:
         return []
 
     def _refuse_bad(self) -> None:
+        reals = np.asarray(self._state.reals)
+        if not np.isfinite(reals).all():
+            name = self._graph.variables.names[int((~np.isfinite(reals)).any(axis=1).argmax())]
+            raise no_integral(f"the draws of '{name}' leave the range of numbers")
         bad = np.flatnonzero(np.asarray(self._state.bad))
         if len(bad):
             factor = self._graph.factors[int(self._graph.groups[bad[0]].factors[0])]
@@ -150,13 +154,7 @@ def _arrays(blocks: Blocks) -> dict[str, Any]:
 def _kinds(graph: HybridGraph, moves: tuple[str, str, str]) -> list[str]:
     """The move of every variable: the one asked for, told apart by the kind of variable it moves."""
     discrete, real, simplex = moves
-    gaussian = np.ones(len(graph.variables), dtype=bool)
-    total = np.zeros(len(graph.variables))
-    for group in graph.groups:
-        if group.function is not quadratic:
-            gaussian[group.scopes] = False
-        elif group.scopes.shape[1]:
-            np.add.at(total, group.scopes, np.diagonal(group.parameters[0], axis1=1, axis2=2))
+    gaussian = gaussian_only(graph)
     found = []
     for i, v in enumerate(graph.variables):
         if v.is_discrete:
@@ -164,11 +162,6 @@ def _kinds(graph: HybridGraph, moves: tuple[str, str, str]) -> list[str]:
         elif isinstance(v.domain, Simplex):
             found.append(f"{simplex} logits")
         elif gaussian[i]:
-            if total[i] <= 0:
-                raise UnsupportedError(
-                    f"the factors around '{v.name}' have no integral over it (precision {total[i]:g}); "
-                    "give it a factor that falls off"
-                )
             found.append("gauss" if real == "slice" else real)
         else:
             found.append(real)

@@ -64,7 +64,7 @@ class AlphaExpansion(IterativeAlgorithm[ExpansionState]):
 
     def __post_init__(self) -> None:
         """Check the options."""
-        check.at_least("sweeps", self.sweeps, 0)
+        check.whole("sweeps", self.sweeps, 0)
 
     def why_not(self, problem: Problem) -> str | None:
         """Pairs with equal state counts whose expansions are cuts; all maximised."""

@@ -69,8 +69,8 @@ class BranchAndBound(Algorithm):
     def __post_init__(self) -> None:
         """Check the options."""
         check.one_of("search", self.search, ["depth-first", "best-first"])
-        check.in_range("log2_table", self.log2_table, 0, 40)
-        check.at_least("max_nodes", self.max_nodes, 0)
+        check.whole("log2_table", self.log2_table, 0, 40)
+        check.whole("max_nodes", self.max_nodes, 0)
 
     def why_not(self, problem: Problem) -> str | None:
         """Something must be maximised, after all else."""

@@ -49,7 +49,7 @@ class Decimation(Algorithm):
     def __post_init__(self) -> None:
         """Check the options."""
         check.in_range("share", self.share, 0, 1.0 + 1e-9)
-        check.at_least("sweeps", self.sweeps, 1)
+        check.whole("sweeps", self.sweeps, 1)
         check.in_range("damping", self.damping, 0, 1)
 
     def why_not(self, problem: Problem) -> str | None:

@@ -79,7 +79,7 @@ class LocalSearch(Algorithm):
         """Check the options."""
         check.one_of("start", self.start, ["messages", "entries"])
         check.in_range("block", self.block, 0, 40)
-        check.at_least("patience", self.patience, 1)
+        check.whole("patience", self.patience, 1)
 
     def why_not(self, problem: Problem) -> str | None:
         """Something must be maximised, after all else."""

@@ -66,8 +66,8 @@ class SoftConsistency(ResumableAlgorithm["_Run"]):
 
     def __post_init__(self) -> None:
         """Check the options."""
-        check.at_least("eliminate", self.eliminate, 0)
-        check.at_least("nodes", self.nodes, 0)
+        check.whole("eliminate", self.eliminate, 0)
+        check.whole("nodes", self.nodes, 0)
 
     def why_not(self, problem: Problem) -> str | None:
         """All variables are maximised."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...core.errors import UnsupportedError
 from ...core.result import Estimate
+from ..gaussian_system import rounding
 from ..potentials import evaluate, terms_of
 from .bethe_ascent import Carry, evaluate_at
 from .bethe_expectations import trapezoid
@@ -63,11 +64,21 @@ def judge(run: Any, parameters: Parameters, carry: Carry, r: int) -> Verdict:
         notes.append(f"log Z is a mean over samples, with a standard error of {error:.2g}")
         return Verdict(r, parameters, value, Estimate(value), tuple(notes))
     value, error = float(values[0]), abs(float(values[0] - values[1]))
+    error += rounding(run.graph, _sizes(run.layout, parameters))
     if bounded and not notes and error <= _LOOSE * max(1.0, 0.01 * abs(value)):
         return Verdict(r, parameters, value, Estimate(value - error, "lower"), ())
     if error > _LOOSE / 10:
-        notes.append(f"half as many points in the last evaluation would have changed log Z by {error:.2g}")
+        notes.append(f"the last evaluation is certain up to {error:.2g}, by half its points and by rounding")
     return Verdict(r, parameters, value, Estimate(value), tuple(notes))
+
+
+def _sizes(layout: Layout, parameters: Parameters) -> np.ndarray:
+    """How large the values of every real variable are, (n,)."""
+    sizes = np.zeros(len(layout.graph.variables))
+    for kind, own, part in zip(layout.kinds, layout.members, parameters.parts, strict=True):
+        if kind.family == "real":
+            sizes[own] = (np.abs(part[..., 0]) + np.exp(part[..., 1])).max(axis=1)
+    return sizes
 
 
 def _in_passing(

@@ -19,7 +19,7 @@ from .bethe_ascent import Carry, Numbers, Settings, advance
 from .bethe_expectations import gauss_hermite
 from .bethe_final import Verdict, judge, mixture_of, refuse_values
 from .bethe_plan import Layout, Plan, layout_of
-from .bethe_start import Places, places_of
+from .bethe_start import Places, starting_places
 from .bethe_system import Parameters
 from .bethe_zeros import boxes, without_zeros
 from .surrogate import Surrogate
@@ -87,7 +87,7 @@ class Run:
             random=options.sampled or any(kind.paired for kind in self.layout.kinds),
             chunk=_CHUNK,
         )
-        self.places = places_of(self.graph)
+        self.places = starting_places(self.graph)
         self.carry = self._first(rng)
         self.numbers = Numbers(
             np.float64(options.rate),

@@ -16,8 +16,10 @@ from ...core.result import Estimate, Marginals, Result, Status
 from ...core.wiring import starts_of
 from ...families.densities import MixtureDensity
 from ..base import Budget, Problem
+from ..gaussian_system import claimed, gaussian_only, refuse_improper, rounding
 from ..gradients import needs
 from ..hybrid import HybridProblem
+from ..located import places_of
 from ..sampling.starts import is_table_graph, table_graph
 from .descent import Run, best_of, descend, starting_beliefs
 
@@ -67,22 +69,25 @@ def run(
     needs("mean-field with continuous variables", "jax", "equinox")
     from .hybrid_mean_field import HybridBeliefs, Sweeper
 
+    refuse_improper(problem.graph)
     sweeper, streams = Sweeper.of(problem.graph, nodes), rng.spawn(restarts)
     if sweeper.constant == -np.inf:
         raise problem.contradiction()
     counts = [len(members) for members in sweeper.plan["members"]]
+    centre, scale = _places(problem)
 
     def one(restart: int, deadline: float) -> Run[Any]:
         mine = streams[restart]
 
         def sweep(state: Any) -> tuple[Any, float]:
             orders = [mine.permutation(c) if order == "random" else np.arange(c) for c in counts]
-            return sweeper.sweep(state, (orders[0], orders[1]))
+            return sweeper.sweep(state, tuple(orders))
 
         if restart == 0 and problem.warm is not None:
             start = _warm(problem, HybridBeliefs)
         else:
-            start = sweeper.start(*_start(problem, restart, mine))
+            probabilities, noise = _start(problem, restart, mine)
+            start = sweeper.start(probabilities, centre + scale * noise, scale**2)
         return descend(start, sweep, budget, deadline, "mean-field")
 
     return _read(problem, sweeper, best_of(restarts, one, budget), nodes)
@@ -98,8 +103,20 @@ def _warm(problem: HybridProblem, kind: Any) -> Any:
     return warm
 
 
-def _start(problem: HybridProblem, restart: int, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
-    """Feasible beliefs of discrete variables; means near zero at first, scattered at later starts."""
+def _places(problem: HybridProblem) -> tuple[np.ndarray, np.ndarray]:
+    """Where real variables begin: at zero, or where their factors are if these exclude it."""
+    n = len(problem.graph.variables)
+    centre, scale = np.zeros(n + 1), np.ones(n + 1)
+    if (gaussian_only(problem.graph) | (problem.graph.variables.sizes > 0)).all():
+        return centre, scale  # closed forms start anywhere
+    found = places_of(problem.graph)
+    away = np.flatnonzero((found.low > 0) | (found.high < 0))
+    centre[away], scale[away] = found.centre[away], found.scale[away]
+    return centre, scale
+
+
+def _start(problem: HybridProblem, restart: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Feasible beliefs of discrete variables; noise for the means, small at first, large at later starts."""
     variables = problem.graph.variables
     n, sizes = len(variables), variables.sizes
     probabilities = np.zeros((n + 1, max(1, int(sizes.max(initial=0)))))
@@ -113,8 +130,7 @@ def _start(problem: HybridProblem, restart: int, rng: np.random.Generator) -> tu
     for i in np.flatnonzero(sizes):
         probabilities[i, : sizes[i]] = flat[first[i] : first[i + 1]]
     probabilities[n, 0] = 1.0
-    means = (0.1 if restart == 0 else 3.0) * rng.standard_normal(n + 1)
-    return probabilities, means, np.ones(n + 1)
+    return probabilities, (0.1 if restart == 0 else 3.0) * rng.standard_normal(n + 1)
 
 
 def _read(problem: HybridProblem, sweeper: Any, best: Run[Any], nodes: int) -> Result:
@@ -146,7 +162,9 @@ def _read(problem: HybridProblem, sweeper: Any, best: Run[Any], nodes: int) -> R
         )
         return replace(result, status=Status.DIVERGED, notes=(*notes, note))
     if sweeper.is_exact:
-        return replace(result, log_z=Estimate(-state.free_energy, "lower"))
+        size = (np.abs(state.means) + np.sqrt(state.variances))[:-1]
+        log_z, told = claimed(0.0 - state.free_energy, "lower", rounding(problem.graph, size))
+        return replace(result, log_z=log_z, notes=(*notes, *told))
     finer = 2 * nodes + 1
     note = f"log Z was evaluated with {finer} points per real variable, {nodes} were used on the way"
     return replace(

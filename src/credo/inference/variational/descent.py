@@ -13,8 +13,7 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
-from ...core import check
-from ...core.errors import OptionError, QueryError, TooLargeError, UnsupportedError
+from ...core.errors import QueryError, TooLargeError, UnsupportedError
 from ...core.progress import Progress
 from ...core.result import Estimate, FactorMarginals, Marginals, Result, Status
 from ..base import Budget, Problem
@@ -25,7 +24,6 @@ from ..free_energy import mean_field
 __all__ = [
     "Run",
     "best_of",
-    "check_restarts",
     "descend",
     "feasible_states",
     "only_sums",
@@ -36,13 +34,6 @@ _SEARCHES = 10  # orders tried before exact inference has to find a possible joi
 _DEAD_ENDS = 1000  # per search
 _SMALL = Limits(1.0, 30.0)  # what exact inference may cost when it only looks for a start
 _NOISE = 0.1  # relative; a symmetric model has a saddle point at uniform beliefs
-
-
-def check_restarts(restarts: int) -> None:
-    """Refuse what is no positive whole number."""
-    check.at_least("restarts", restarts, 1)
-    if not isinstance(restarts, int):
-        raise OptionError(f"restarts must be a whole number, got {restarts!r}")
 
 
 def only_sums(problem: Problem) -> str | None:

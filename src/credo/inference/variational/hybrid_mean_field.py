@@ -4,16 +4,21 @@ The belief of variable i depends on the expectation of the factors around it und
 
     f_i(x_i) = sum_{a at i} E_{b_-i}[ log f_a(x_a) ].
 
-A discrete variable gets b_i proportional to exp f_i. A real variable has b_i = N(m, v); with E over b_i,
+A discrete variable gets b_i proportional to exp f_i. A real variable has b_i = N(m, v). If all its factors
+are Gaussian, exp(g + h'x - x'Jx / 2) each, f_i is quadratic, and with sums over these factors
+
+    1/v'  =  sum_a J_ii,                      m'  =  v' sum_a ( h_i - sum_{j != i} J_ij m_j ).
+
+Otherwise, with E over b_i,
 
     1/v'  =  (1 - r) / v - r E[f_i''],        m'  =  m + r v' E[f_i'],
     E[f_i'] = E[f_i (x - m)] / v,             E[f_i''] = E[f_i ((x - m)^2 / v - 1)] / v,
 
-a step of natural gradient ascent that needs no derivative of the potentials. With r = 1 it is the closed
-form if all factors are Gaussian; r is halved until the bound does not fall (by more than a thousandth of a
-nat where expectations are not exact: there the zero of the gradient is sought, not the top of a sum over
-points). Variables that share no factor are updated at once. Expectations are sums over states and
-Gauss-Hermite points, exact for polynomials of degree 2 nodes - 1.
+a step of natural gradient ascent that needs no derivative of the potentials; r is halved from one until the
+bound does not fall (by more than a thousandth of a nat where expectations are not exact: there the zero of
+the gradient is sought, not the top of a sum over points). Variables that share no factor are updated at once.
+Expectations of Gaussian factors need means and variances only; others are sums over states and Gauss-Hermite
+points, exact for polynomials of degree 2 nodes - 1.
 
 Source: Khan and Lin (2017) for the natural gradient; Bonnet's and Price's identities for the derivatives.
 """
@@ -34,6 +39,7 @@ from ...core.hybrid_graph import HybridGraph
 from ...nn.arrays import precision
 from ...nn.compiled import Compiled
 from ..colour_blocks import colour_blocks
+from ..gaussian_system import gaussian_only
 from ..potentials import group_function
 
 __all__ = ["HybridBeliefs", "Sweeper"]
@@ -42,6 +48,7 @@ _HALVINGS = 30  # of a step before a belief stays
 _WIDEST = 1e30  # variance beyond which a belief does not go
 _GROWTH = 1e3  # by which a variance may grow in one step
 _ROUNDING = 1e-12  # relative; by which the bound may fall in one step
+_ULPS = 8 * np.finfo(float).eps  # relative; by which a mean may change by rounding alone
 _QUADRATURE = 1e-3  # nats by which it may fall where expectations are not exact
 
 
@@ -61,6 +68,8 @@ class Structure(NamedTuple):
     domains: tuple[tuple[Any, ...], ...]  # of their scopes
     discrete: tuple[tuple[int, int], ...]  # (group, axis) around discrete variables
     real: tuple[tuple[int, int], ...]  # (group, axis) around real ones
+    gaussian: tuple[tuple[int, int], ...]  # (group, axis) around those among Gaussian factors only
+    forms: tuple[bool, ...]  # which groups are of Gaussian factors
 
 
 @dataclass(frozen=True)
@@ -75,11 +84,17 @@ class Sweeper:
     @classmethod
     def of(cls, graph: HybridGraph, nodes: int) -> Sweeper:
         """Colour the graph and lay it out."""
-        is_discrete = graph.variables.sizes > 0
-        blocks = [colour_blocks(graph, is_discrete), colour_blocks(graph, ~is_discrete)]
+        is_discrete, is_gaussian = graph.variables.sizes > 0, gaussian_only(graph)
+        kinds = (is_discrete, ~is_discrete & ~is_gaussian, is_gaussian)
+        blocks = [colour_blocks(graph, kind) for kind in kinds]
         met = [tuple((m.group, m.axis) for m in b.meetings) for b in blocks]
         structure = Structure(
-            tuple(group_function(g) for g in graph.groups), tuple(g.domains for g in graph.groups), *met
+            tuple(group_function(g) for g in graph.groups),
+            tuple(g.domains for g in graph.groups),
+            met[0],
+            met[1],
+            met[2],
+            tuple(g.function is quadratic for g in graph.groups),
         )
         plan = {
             "scopes": tuple(g.scopes for g in graph.groups),
@@ -131,10 +146,8 @@ class Sweeper:
             f"factor over {list(factor.names)}: a log-potential is NaN or +inf where beliefs lie"
         )
 
-    def sweep(
-        self, beliefs: HybridBeliefs, orders: tuple[np.ndarray, np.ndarray]
-    ) -> tuple[HybridBeliefs, float]:
-        """Update the blocks of discrete, then of real variables, in these orders."""
+    def sweep(self, beliefs: HybridBeliefs, orders: tuple[np.ndarray, ...]) -> tuple[HybridBeliefs, float]:
+        """Update the blocks of discrete variables, of real ones, and of those among Gaussian factors only."""
         with precision(double=True):
             new, change = _SWEEP(beliefs[:3], self.plan, orders, structure=self.structure)
             found = self.start(*(np.asarray(x) for x in new))
@@ -162,6 +175,10 @@ def _expected(
     g: int, row: Any, beliefs: Any, plan: Any, structure: Structure, axis: int | None, own: Any
 ) -> Any:
     """Expected log-potentials of factors; (rows,), or (rows, values) by the values of one axis."""
+    if structure.forms[g]:
+        return _expected_form(
+            plan["scopes"][g][row], [p[row] for p in plan["parameters"][g]], beliefs, axis, own
+        )
     domains = structure.domains[g]
     shape = [1] * len(domains)
     columns, weight = [], jnp.ones((len(row), *shape))
@@ -180,6 +197,21 @@ def _expected(
     return terms.sum(axis=others)
 
 
+def _expected_form(at: Any, parameters: Any, beliefs: Any, axis: int | None, own: Any) -> Any:
+    """The same for Gaussian factors over the variables `at`, (rows, k)."""
+    J, h, g = parameters
+    _, means, variances = beliefs
+    x = [own if k == axis else means[at[:, k]][:, None] for k in range(at.shape[1])]
+    total = g[:, None]
+    for i, xi in enumerate(x):
+        total = total + xi * (h[:, i, None] - 0.5 * J[:, i, i, None] * xi)
+        if i != axis:
+            total = total - 0.5 * (J[:, i, i] * variances[at[:, i]])[:, None]
+        for j in range(i + 1, len(x)):
+            total = total - J[:, i, j, None] * xi * x[j]
+    return total[:, 0] if axis is None else total
+
+
 def _around(kind: int, b: Any, own: Any, beliefs: Any, plan: Any, structure: Structure) -> Any:
     """The functions f_i of a block at `own` (length, values)."""
     length = len(own)
@@ -189,6 +221,21 @@ def _around(kind: int, b: Any, own: Any, beliefs: Any, plan: Any, structure: Str
         row, slot = plan["rows"][kind][m][b], plan["slots"][kind][m][b]
         total = total.at[slot].add(_expected(g, row, beliefs, plan, structure, axis, own[slot]))
     return total[:length]
+
+
+def _natural(b: Any, beliefs: Any, plan: Any, structure: Structure) -> Any:
+    """Precisions and shifts of the quadratic functions f_i of a block."""
+    length, means = plan["members"][2].shape[1], beliefs[1]
+    precision, shift = jnp.zeros(length + 1), jnp.zeros(length + 1)
+    for m, (g, axis) in enumerate(structure.gaussian):
+        row, slot = plan["rows"][2][m][b], plan["slots"][2][m][b]
+        J, h = (plan["parameters"][g][k][row] for k in (0, 1))
+        pull = h[:, axis]
+        for k in range(J.shape[1]):
+            if k != axis:
+                pull = pull - J[:, axis, k] * means[plan["scopes"][g][row, k]]
+        precision, shift = precision.at[slot].add(J[:, axis, axis]), shift.at[slot].add(pull)
+    return precision[:length], shift[:length]
 
 
 def _energy(beliefs: Any, plan: Any, *, structure: Structure) -> Any:
@@ -210,7 +257,7 @@ def _energy(beliefs: Any, plan: Any, *, structure: Structure) -> Any:
 def _sweep(beliefs: Any, plan: Any, orders: Any, *, structure: Structure) -> Any:
     """Beliefs after updating every block, and the largest change."""
     change = jnp.zeros(())
-    for kind, update in enumerate((_update_discrete, _update_real)):
+    for kind, update in enumerate((_update_discrete, _update_real, _update_gaussian)):
         if plan["members"][kind].shape[0]:
             beliefs, moved = _updated(kind, update, beliefs, plan, orders[kind], structure)
             change = jnp.maximum(change, moved)
@@ -224,7 +271,9 @@ def _updated(kind: int, update: Any, beliefs: Any, plan: Any, order: Any, struct
         beliefs, change = carry
         b = order[k]
 
-        def around(own: Any) -> Any:
+        def around(own: Any = None) -> Any:
+            if kind == 2:
+                return _natural(b, beliefs, plan, structure)
             return _around(kind, b, own, beliefs, plan, structure)
 
         beliefs, moved = update(members[b], beliefs, plan, around)
@@ -279,6 +328,18 @@ def _update_real(members: Any, beliefs: Any, plan: Any, around: Any) -> tuple[An
     first = (jnp.zeros((), jnp.int64), jnp.ones(len(m)), m, v, members == len(means) - 1)
     _, _, new_m, new_v, _ = jax.lax.while_loop(is_searching, halve, first)
     change = jnp.maximum(jnp.abs(new_m - m) / jnp.sqrt(v), jnp.abs(jnp.log(new_v / v)))
+    return (probabilities, means.at[members].set(new_m), variances.at[members].set(new_v)), change
+
+
+def _update_gaussian(members: Any, beliefs: Any, plan: Any, around: Any) -> tuple[Any, Any]:
+    probabilities, means, variances = beliefs
+    m, v = means[members], variances[members]
+    precision, shift = around()
+    is_meant = members < len(means) - 1
+    new_v = jnp.where(is_meant, 1 / jnp.where(is_meant, precision, 1.0), v)
+    new_m = jnp.where(is_meant, shift * new_v, m)
+    moved = jnp.maximum(jnp.abs(new_m - m) - _ULPS * jnp.abs(m), 0.0)  # what is left of it is rounding
+    change = jnp.maximum(moved / jnp.sqrt(v), jnp.abs(jnp.log(new_v / v)))
     return (probabilities, means.at[members].set(new_m), variances.at[members].set(new_v)), change
 
 

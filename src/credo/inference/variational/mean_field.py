@@ -33,7 +33,7 @@ from ...core.result import FactorMarginals, Marginals, Result
 from .. import free_energy
 from ..base import Algorithm, Budget, Problem, register
 from ..hybrid import HybridProblem
-from .descent import Run, best_of, check_restarts, descend, only_sums, starting_beliefs
+from .descent import Run, best_of, descend, only_sums, starting_beliefs
 
 __all__ = ["MeanField", "MeanFieldState", "descend_naive", "product_tables"]
 
@@ -60,7 +60,7 @@ class MeanField(Algorithm):
 
     def __post_init__(self) -> None:
         """Check the options."""
-        check_restarts(self.restarts)
+        check.whole("restarts", self.restarts, 1)
         check.one_of("order", self.order, ["random", "sequential"])
         check.whole("nodes", self.nodes, 2)
 

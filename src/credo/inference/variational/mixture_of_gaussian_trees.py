@@ -33,8 +33,9 @@ from ...core.hybrid_graph import HybridGraph
 from ...core.progress import Progress
 from ...core.result import Estimate, Kind, Marginals, Result, Samples, Status
 from ..base import Algorithm, Budget, register
+from ..gaussian_system import claimed, refuse_improper, rounding
 from ..hybrid import HybridProblem
-from .descent import check_restarts
+from ..located import places_of
 from .discrete_trees import PairModel, Tree
 from .gaussian_tree_mixture import GaussianTree, GaussianTreeMixture
 
@@ -64,9 +65,9 @@ class GaussianTreeBeliefs(Algorithm):
     compiles: ClassVar[bool] = True
     components: int = 2  # trees in the mixture
     trees: Literal["random", "maximum", "covering"] = "random"  # uniform, strongest pairs, all pairs in turn
-    start: Literal["potentials", "normal"] = "potentials"  # the Gaussian factors on each tree, or independent
-    centre: float = 0.0  # where the means begin, for start=normal and variables without Gaussian factors
-    spread: float = 1.0  # standard deviation at the start, and of the noise that makes components differ
+    start: Literal["potentials", "normal"] = "potentials"  # where the factors are, or independent
+    centre: float = 0.0  # where the means begin, for start=normal and variables that are not found
+    spread: float = 1.0  # standard deviation of these at the start
     gradient: Literal["quadrature", "samples"] = "quadrature"  # how expectations are taken
     nodes: int = 8  # per dimension of the quadrature
     samples: int = 100  # per step, for gradient=samples
@@ -76,16 +77,16 @@ class GaussianTreeBeliefs(Algorithm):
 
     def __post_init__(self) -> None:
         """Check the options."""
-        check.at_least("components", self.components, 1)
+        check.whole("components", self.components, 1)
         check.one_of("trees", self.trees, ["random", "maximum", "covering"])
         check.one_of("start", self.start, ["potentials", "normal"])
         check.one_of("gradient", self.gradient, ["quadrature", "samples"])
         check.at_least("spread", self.spread, 1e-6)
-        check.at_least("nodes", self.nodes, 2)
-        check.at_least("samples", self.samples, 2)
+        check.whole("nodes", self.nodes, 2)
+        check.whole("samples", self.samples, 2)
         check.at_least("rate", self.rate, 0)
         check.one_of("learn_weights", self.learn_weights, [True, False])
-        check_restarts(self.restarts)
+        check.whole("restarts", self.restarts, 1)
 
     def why_not(self, problem: HybridProblem) -> str | None:
         """Sums and samples on real variables with factors of at most two of them."""
@@ -110,14 +111,17 @@ class GaussianTreeBeliefs(Algorithm):
         if not len(graph.variables):
             return _constant(self.name, problem)
         ascent = _ascent()
+        refuse_improper(graph)
         model = _skeleton(graph, self.spread)
+        places = self._places(graph)
         deadline = np.inf if budget.seconds is None else time.perf_counter() + budget.seconds
         best: tuple[Any, ...] | None = None
         values = []
         for _ in range(self.restarts):
             trees = Tree.several(model, self.components, self.trees, rng)
             system = ascent.GaussianSystem.of(graph, model.ends, np.array([t.up for t in trees]))
-            found = self._climb(ascent, system, self._start(ascent, graph, trees, rng), budget, deadline, rng)
+            start = self._start(ascent, graph, places, trees, rng)
+            found = self._climb(ascent, system, start, budget, deadline, rng)
             value = ascent.value_and_slopes(system, found.parameters, nodes=self.nodes)[0]
             values.append(value)
             if best is None or value > best[0]:
@@ -126,7 +130,17 @@ class GaussianTreeBeliefs(Algorithm):
                 best = (best[0], replace(best[1], status=found.status), *best[2:])
                 break
         assert best is not None
+        _refuse_endless(graph, best[1].parameters, places[1])
         return self._result(problem, ascent, model, best, values, rng)
+
+    def _places(self, graph: HybridGraph) -> tuple[np.ndarray, np.ndarray]:
+        """Where the variables begin, and how wide."""
+        n = len(graph.variables)
+        if self.start == "normal":
+            return np.full(n, self.centre), np.full(n, self.spread)
+        found = places_of(graph)
+        near = found.low < found.high  # found itself, or a neighbour of it
+        return np.where(near, found.centre, self.centre), np.where(near, found.scale, self.spread)
 
     def _climb(
         self, ascent: Any, system: Any, start: Any, budget: Budget, deadline: float, rng: np.random.Generator
@@ -146,10 +160,17 @@ class GaussianTreeBeliefs(Algorithm):
                 report=lambda done, value: bar.update(done, f"value {value:.8g}"),
             )
 
-    def _start(self, ascent: Any, graph: HybridGraph, trees: list[Tree], rng: np.random.Generator) -> Any:
+    def _start(
+        self,
+        ascent: Any,
+        graph: HybridGraph,
+        places: tuple[np.ndarray, np.ndarray],
+        trees: list[Tree],
+        rng: np.random.Generator,
+    ) -> Any:
         n = len(graph.variables)
         J, h = _gaussian_part(graph) if self.start == "potentials" else (np.zeros((n, n)), np.zeros(n))
-        first = [_on_tree(tree, J, h, self.centre, self.spread) for tree in trees]
+        first = [_on_tree(tree, J, h, *places) for tree in trees]
         several = self.components > 1 or self.restarts > 1
         noise = rng.standard_normal((self.components, n)) * several
         means = np.array([t.mean for t in first]) + noise * np.sqrt([t.variance for t in first])
@@ -167,7 +188,6 @@ class GaussianTreeBeliefs(Algorithm):
         value, found, system, trees = best
         p = found.parameters
         names = tuple(problem.graph.variables.names)
-        _refuse_endless(names, p, self.spread)
         weights = np.exp(p.logits - p.logits.max())
         parts = [
             GaussianTree(
@@ -179,7 +199,9 @@ class GaussianTreeBeliefs(Algorithm):
         finer = ascent.value_and_slopes(system, p, nodes=2 * self.nodes)[0]
         is_exact = abs(finer - value) <= 1e-7 * max(1.0, abs(finer))
         kind: Kind = "lower" if is_exact and (model.is_forest or self.components == 1) else "estimate"
-        notes = [f"{mixture.effective:.3g} of {self.components} components in effect"]
+        size = np.abs(p.means).max(axis=0) + np.exp(p.log_sds).max(axis=0)
+        log_z, told = claimed(float(finer), kind, rounding(problem.graph, size))
+        notes = [*told, f"{mixture.effective:.3g} of {self.components} components in effect"]
         if not is_exact:
             notes.append(f"{self.nodes} nodes gave {value:.8g}, {2 * self.nodes} nodes give {finer:.8g}")
         if self.restarts > 1:
@@ -194,7 +216,7 @@ class GaussianTreeBeliefs(Algorithm):
         return Result(
             self.name,
             found.status if finite else Status.DIVERGED,
-            log_z=Estimate(float(finer), kind) if finite else None,
+            log_z=log_z if finite else None,
             marginals=Marginals(problem.graph.variables, np.zeros(0), mixture.densities()),
             samples=samples,
             trace={"value": found.values, "change": found.changes},
@@ -256,7 +278,9 @@ def _outward(tree: Tree) -> np.ndarray:
     return np.concatenate([np.flatnonzero(tree.up < 0), tree.outward])
 
 
-def _on_tree(tree: Tree, J: np.ndarray, h: np.ndarray, centre: float, spread: float) -> GaussianTree:
+def _on_tree(
+    tree: Tree, J: np.ndarray, h: np.ndarray, centre: np.ndarray, spread: np.ndarray
+) -> GaussianTree:
     """The tree part of a Gaussian, with as much of N(centre, spread^2) multiplied in as makes it proper."""
     bare = np.diagonal(J) <= 0
     extra = np.where(bare, spread**-2, 0.0)
@@ -267,11 +291,12 @@ def _on_tree(tree: Tree, J: np.ndarray, h: np.ndarray, centre: float, spread: fl
             extra = 2 * extra + spread**-2
 
 
-def _refuse_endless(names: tuple[str, ...], p: Any, spread: float) -> None:
+def _refuse_endless(graph: HybridGraph, p: Any, spread: np.ndarray) -> None:
     wide = p.log_sds.max(axis=0) - np.log(spread)
     if wide.max() > _ENDLESS:
+        name = graph.variables.names[int(wide.argmax())]
         raise UnsupportedError(
             "mixture-of-gaussian-trees cannot treat this problem: the belief of "
-            f"'{names[int(wide.argmax())]}' widens without end, as if the product of its factors had no "
+            f"'{name}' widens without end, as if the product of its factors had no "
             "integral; add a factor that bounds it"
         )

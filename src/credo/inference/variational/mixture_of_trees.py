@@ -33,7 +33,6 @@ from ...core.hybrid_graph import HybridGraph
 from ...core.result import Estimate, Kind, Marginals, Result, Samples, Status
 from ..base import Algorithm, Budget, register
 from ..hybrid import HybridProblem
-from .descent import check_restarts
 from .discrete_tree_ascent import Climb, ascend, frank_wolfe, starting_logs
 from .discrete_trees import PairModel, Tree, TreeMixture, hard_edges_close_a_cycle
 
@@ -69,13 +68,13 @@ class TreeBeliefs(Algorithm):
 
     def __post_init__(self) -> None:
         """Check the options."""
-        check.at_least("components", self.components, 1)
+        check.whole("components", self.components, 1)
         check.one_of("trees", self.trees, ["random", "maximum", "covering"])
         check.one_of("optimiser", self.optimiser, ["gradient", "frank-wolfe"])
         check.one_of("start", self.start, ["potentials", "uniform"])
         check.at_least("spread", self.spread, 0)
         check.one_of("learn_weights", self.learn_weights, [True, False])
-        check_restarts(self.restarts)
+        check.whole("restarts", self.restarts, 1)
 
     def why_not(self, problem: HybridProblem) -> str | None:
         """Sums and samples on discrete variables with factors of at most two of them."""

@@ -36,6 +36,7 @@ from ...core.progress import Progress
 from ...core.result import Estimate, Marginals, Result, Samples, Status
 from ...families.densities import MixtureDensity
 from ..base import Algorithm, Budget, register
+from ..gaussian_system import claimed, refuse_improper, rounding
 from ..gradients import needs, why_no_gradients
 from ..hybrid import HybridProblem
 from ..sampling.starts import starting_points
@@ -44,7 +45,7 @@ from .entropy_bound import entropy_bound
 __all__ = ["MixtureState", "NonparametricVI"]
 
 _WIDEST = 25.0  # log of a variance at which it is said to have no limit
-_NARROWEST = -35.0
+_NARROWEST = -100.0
 _STEPS = 200  # of L-BFGS per round and block
 
 
@@ -88,6 +89,7 @@ class NonparametricVI(Algorithm):
         constant = _constant(problem)
         if not density.dimension:
             return _certain(self.name, problem, constant)
+        refuse_improper(problem.graph)
         shape = LocalShape(density)
         state = self._start(problem, rng)
         run = _climb(shape, state, budget, self.name)
@@ -220,8 +222,10 @@ def _read(
         )
         return replace(result, notes=(note,))
     if run.objectives:
-        kind: Any = "lower" if is_exact else "estimate"
-        result = replace(result, log_z=Estimate(constant + run.objectives[-1], kind))
+        size = np.abs(means).max(axis=0) + sds.max()
+        value, doubt = constant + run.objectives[-1], rounding(problem.graph, size)
+        log_z, notes = claimed(value, "lower" if is_exact else "estimate", doubt)
+        result = replace(result, log_z=log_z, notes=notes)
     if problem.samples:
         part = rng.integers(count, size=problem.samples)
         drawn = means[part] + sds[part, None] * rng.standard_normal((problem.samples, len(variables)))

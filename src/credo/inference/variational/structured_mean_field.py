@@ -37,7 +37,7 @@ from ..base import Algorithm, Budget, Problem, register
 from ..exact.junction_tree import solve
 from ..exact.tree import Limits
 from ..free_energy import average_energy, entropy
-from .descent import Run, best_of, check_restarts, descend, only_sums, starting_beliefs
+from .descent import Run, best_of, descend, only_sums, starting_beliefs
 from .mean_field import descend_naive, product_tables
 
 __all__ = ["StructuredMeanField", "StructuredState"]
@@ -78,7 +78,7 @@ class StructuredMeanField(Algorithm):
             check.one_of("clusters", self.clusters, ["trees", "singletons"])
         else:
             _check_clusters(self.clusters)
-        check_restarts(self.restarts)
+        check.whole("restarts", self.restarts, 1)
         check.one_of("start", self.start, ["mean-field", "random"])
         check.one_of("order", self.order, ["random", "sequential"])
         if self.memory_gb is not None:

@@ -26,8 +26,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ...core import check
 from ...core.belief import Density
-from ...core.domain import Real
+from ...core.domain import Real, Simplex
 from ...core.errors import QueryError, ZeroProbabilityError
 from ...core.result import Assignment, Estimate, Marginals, Samples
 from ...core.variable import Variable, Variables
@@ -194,7 +195,12 @@ class Surrogate:
         read = {
             name: _indices(self.variables[self.variables.position(name)], columns[name]) for name in columns
         }
-        return _log_sum(self._log_components(read) + self.log_weights, -1)
+        try:
+            logs = self._log_components(read)
+        except ValueError:
+            shapes = {name: column.shape for name, column in read.items()}
+            raise QueryError(f"log_density: expected shapes that can be broadcast, got {shapes}") from None
+        return _log_sum(logs + self.log_weights, -1)
 
     @property
     def table(self) -> np.ndarray:
@@ -211,7 +217,8 @@ class Surrogate:
 
     def sample(self, count: int, rng: np.random.Generator | int | None = None) -> Samples:
         """Joint draws; `rng` is a generator or a seed."""
-        rng = np.random.default_rng(rng)
+        check.whole("count", count, 0)
+        rng = check.generator(rng)
         part = rng.choice(len(self.log_weights), size=count, p=_normalised(self.weights))
         indices = np.full((count, len(self.variables)), -1, np.int64)
         continuous: dict[str, np.ndarray] = {}
@@ -370,8 +377,24 @@ def _normalised(p: np.ndarray) -> np.ndarray:
 
 def _indices(variable: Variable, column: Any) -> np.ndarray:
     """What arrays hold for a column of values."""
+    if not variable.is_discrete:
+        return _values(variable, column)
     column = np.asarray(column)
-    if not variable.is_discrete or column.dtype.kind in "iu":
+    if column.dtype.kind in "iu" and ((column >= 0) & (column < variable.size)).all():
         return column
     flat = [variable.index(value) for value in column.ravel().tolist()]
     return np.array(flat, np.int64).reshape(column.shape)
+
+
+def _values(variable: Variable, column: Any) -> np.ndarray:
+    """Numbers, or vectors on the last axis."""
+    try:
+        found = np.asarray(column, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise QueryError(f"values of '{variable.name}': expected numbers, got {column!r:.80}") from None
+    if isinstance(variable.domain, Simplex) and found.shape[-1:] != (variable.domain.width,):
+        raise QueryError(
+            f"values of '{variable.name}': expected {variable.domain.width} numbers on the last axis, got "
+            f"shape {found.shape}"
+        )
+    return found
