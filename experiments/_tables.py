@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from _common import bar, parser, save, show
 
-__all__ = ["Cell", "Published", "Table"]
+__all__ = ["Cell", "Published", "Table", "record_of", "remembered"]
 
 Measured = Mapping[str, Mapping[str, float]]  # method -> metric -> number
 CHUNK = 20  # repetitions measured in one call at most
@@ -92,7 +92,7 @@ class Table:
 
     def run(self, cells: Sequence[Cell], seeds: Sequence[int], file: Path) -> dict[str, dict[int, Measured]]:
         """Measure what is not on disk yet; Ctrl-C keeps what is."""
-        found = _remembered(file)
+        found = remembered(file)
         missing = [(c, [s for s in seeds if s not in found.get(c.key, {})]) for c in cells]
         with bar(sum(len(m) for _, m in missing)) as progress:
             for cell, wanted in missing:
@@ -114,8 +114,8 @@ class Table:
             pairs = dict.fromkeys((m, k) for run in runs for m in run for k in run[m])
             for method, metric in pairs:
                 values = np.array([run[method][metric] for run in runs if metric in run.get(method, {})])
-                said = cell.published.get((method, metric))
-                records.append(_record(cell, method, metric, values, said))
+                measured = float(values.mean()), float(values.std()), len(values)
+                records.append(record_of(cell, method, metric, *measured))
         return records
 
     def report(self, records: Sequence[dict]) -> None:
@@ -174,15 +174,17 @@ class Table:
         return figure
 
 
-def _record(cell: Cell, method: str, metric: str, values: np.ndarray, said: Published | None) -> dict:
+def record_of(cell: Cell, method: str, metric: str, mean: float, sd: float, repeats: int) -> dict:
+    """A measured number beside what the source printed for it."""
+    said = cell.published.get((method, metric))
     return {
         "cell": cell.label,
         **cell.settings,
         "method": method,
         "metric": metric,
-        "mean": float(values.mean()),
-        "sd": float(values.std()),
-        "repeats": len(values),
+        "mean": mean,
+        "sd": sd,
+        "repeats": repeats,
         "published": None if said is None else said.mean,
         "published_sd": None if said is None else said.sd,
         "doubt": "" if said is None else said.doubt,
@@ -208,7 +210,8 @@ def _remember(file: Path, cell: Cell, seed: int, values: Measured) -> None:
         out.write(json.dumps({"cell": cell.key, "seed": seed, "values": clean}) + "\n")
 
 
-def _remembered(file: Path) -> dict[str, dict[int, Measured]]:
+def remembered(file: Path) -> dict[str, dict[int, Measured]]:
+    """What earlier runs have written down, by cell and seed."""
     found: dict[str, dict[int, Measured]] = {}
     if file.is_file():
         for line in file.read_text().splitlines():

@@ -157,6 +157,23 @@ def test_the_page_shows_what_was_measured_and_what_was_not(load, tmp_path):
     assert "<!-- table renn-grid -->\n\nNot measured yet.\n\n<!-- end -->\nafter" in shown
 
 
+def test_rows_of_the_page_stay_where_the_folder_knows_nothing(load, tmp_path):
+    page, cells = load("_page"), load("renn_penalty").TABLE.cells
+    file, text = tmp_path / "renn-penalty.jsonl", tmp_path / "page.md"
+    text.write_text("<!-- table renn-penalty -->\n<!-- end -->\n")
+    for cell, error in ((cells[1], 0.125), (cells[0], 0.25)):
+        values = {"RENN, no penalty": {"l1 error": error, "log Z error": 2 * error}}
+        file.write_text(json.dumps({"cell": cell.key, "seed": 0, "values": values}) + "\n")
+        page.main(["--out", str(tmp_path), "--page", str(text)])
+    rows = [line for line in text.read_text().split("\n") if "± 0.000" in line]
+    assert [row.split(" | ")[0] for row in rows] == 2 * [
+        "| grid, gamma = 0.1, N = 25",
+        "| grid, gamma = 1, N = 25",
+    ]
+    assert rows[1].endswith("/ 0.125 ± 0.000 |") and rows[3].endswith("/ 0.250 ± 0.000 |")
+    assert "RENN, no penalty: 3 of 4 means" in text.read_text()
+
+
 @pytest.mark.parametrize(
     ("name", "extra", "methods"),
     [
