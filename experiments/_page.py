@@ -4,8 +4,8 @@
 
 Between the lines `<!-- table NAME -->` and `<!-- end -->` of the page stands what a run of NAME has left in
 the folder: published and measured numbers, and how many rows are within two published deviations. Rows that
-the folder knows nothing of stay as the page has them, so a table can be measured in parts. Nothing is measured
-here; a row that was never measured says so.
+the folder knows nothing of stay as the page has them, so a table can be measured in parts. Nothing is
+measured here; a row that was never measured says so.
 """
 
 from __future__ import annotations
