@@ -12,7 +12,8 @@ import credo
 from credo.core.errors import ConvergenceWarning, CredoError, QueryError
 from credo.core.result import Status
 from credo.learning import ChainCRF, GraphCRF
-from credo.learning.crf_inputs import Graphs, Labels, Sequences
+from credo.learning.crf_features import Features, Labels
+from credo.learning.crf_inputs import Graphs, Sequences, chain_parts, graph_parts
 from credo.learning.crf_objectives import ChainLikelihood, GraphLikelihood, Layout
 from credo.learning.expectations import Oracle
 from credo.models.crf import CRF
@@ -64,7 +65,7 @@ def differences(function, weights, step=1e-5):
 def test_the_gradient_of_the_chain_likelihood_equals_finite_differences(missing, edge_features):
     X, y = numbers(8, edge_features=edge_features, missing=missing)
     known = Labels.of(y)
-    data = Sequences.of(X, y, known, None, (None, None))
+    data = Sequences.of(X, Features.of(*chain_parts(X)), y, known)
     mask = np.random.default_rng(1).random((edge_features or 1, 3, 3)) < 0.8
     layout = Layout.of(np.ones((3, 3), bool), mask)
     objective = ChainLikelihood(layout)
@@ -79,9 +80,9 @@ def test_the_gradient_of_the_chain_likelihood_equals_finite_differences(missing,
 def test_chains_as_graphs_have_the_same_likelihood_and_gradient(missing, symmetric):
     X, y = numbers(6, edge_features=2, missing=missing)
     known = Labels.of(y)
-    chains = Sequences.of(X, y, known, None, (None, None))
+    chains = Sequences.of(X, Features.of(*chain_parts(X)), y, known)
     as_graphs = [(x, [(t, t + 1) for t in range(len(x) - 1)], z) for x, z in X]
-    graphs = Graphs.of(as_graphs, y, known, None, (None, None), 3)
+    graphs = Graphs.of(as_graphs, Features.of(*graph_parts(as_graphs)[::2]), 3, y, known)
     layout = Layout.of(np.ones((3, 3), bool), np.ones((2, 3, 3), bool), symmetric=symmetric)
     assert layout.count == 9 + 2 * (6 if symmetric else 9)
     weights = np.random.default_rng(2).standard_normal(layout.count)
@@ -97,7 +98,7 @@ def test_the_gradient_on_graphs_with_loops_equals_finite_differences():
     X = [(rng.standard_normal((4, 2)), square) for _ in range(4)] + [(rng.standard_normal((1, 2)), [])]
     y = [rng.integers(0, 2, len(x[0])).tolist() for x in X]
     y[1][2] = None
-    data = Graphs.of(X, y, Labels.of(y), None, (None, None), 2)
+    data = Graphs.of(X, Features.of(*graph_parts(X)[::2]), 2, y, Labels.of(y))
     layout = Layout.of(np.ones((2, 2), bool), np.ones((1, 2, 2), bool), symmetric=True)
     objective = GraphLikelihood(layout, Oracle("junction-tree", warm=False))
     weights = rng.standard_normal(layout.count)
@@ -274,6 +275,29 @@ def test_a_field_is_saved_loaded_and_predicts_the_same(tmp_path):
     assert [p.tolist() for p in graph.predict(X[:5])] == [p.tolist() for p in crf.predict(X[:5])]
 
 
+def test_empty_items_and_labels_of_any_kind_are_read():
+    rows = np.eye(2)
+    chain = ChainCRF().fit([[], rows, rows[:1]], [[], [("a", 1), ("b", 2)], [("a", 1)]])
+    assert [p.tolist() for p in chain.predict([[], rows])] == [[], [("a", 1), ("b", 2)]]
+    graph = GraphCRF().fit([rows, ([], [])], [["a", "b"], []])
+    assert [p.tolist() for p in graph.predict([([], []), rows])] == [[], ["a", "b"]]
+    missing = type("NAType", (), {})()  # as in pandas
+    assert ChainCRF().fit([rows, rows], [["a", missing], ["a", "b"]]).classes_.tolist() == ["a", "b"]
+    assert ChainCRF().fit(np.stack([rows, rows]), [[0, 1], [0, 1]]).score([rows], [[0, 1]]) == 1.0
+
+
+@pytest.mark.parametrize("form", [ChainCRF, GraphCRF])
+def test_edge_features_may_be_dictionaries(form):
+    pairs, y = numbers(12, edge_features=2, seed=3)
+    named = [(x, [{"a": r[0], "b": r[1]} for r in z]) for x, z in pairs]
+    if form is GraphCRF:
+        pairs, named = ([(x, None, z) for x, z in items] for items in (pairs, named))
+    one, other = form().fit(pairs, y), form().fit(named, y)
+    assert other.crf_.edge_features == ("a", "b")
+    assert np.allclose(one.crf_.edge_weights, other.crf_.edge_weights)
+    assert [p.tolist() for p in one.predict(pairs)] == [p.tolist() for p in other.predict(named)]
+
+
 def test_ctrl_c_keeps_the_field_learned_so_far(monkeypatch):
     real, calls = ChainLikelihood.evaluate, []
 
@@ -344,7 +368,24 @@ REFUSALS = [
     ),
     (
         lambda: GraphCRF().fit([(np.ones((2, 1)), [(0, 1)], np.ones((2, 1)))], [[0, 1]]),
-        "edge features of item 0: expected shape (1, features), got (2, 1)",
+        "edge features of item 0: expected 1 rows, one per edge, got 2",
+    ),
+    (
+        lambda: (
+            GraphCRF().fit([([[1.0], [2.0]], None, [{"far": 1}])], [[0, 1]]).predict([([[1.0], [2.0]], None)])
+        ),
+        "edge features of item 0: expected 1 per edge, got none",
+    ),
+    (lambda: GraphCRF(symmetric="yes").fit(X2, Y2), "symmetric must be one of [False, True], got 'yes'"),
+    (lambda: ChainCRF().fit(X2, [None, *Y2[1:]]), "labels of item 0: expected a list, got None"),
+    (lambda: ChainCRF().fit(X2, [[[]] * len(v) for v in Y2]), "labels: expected texts, numbers or other"),
+    (
+        lambda: ChainCRF().fit([np.ones((2, 1))], [[1, "1"]]),
+        "labels: expected values that differ when written",
+    ),
+    (
+        lambda: ChainCRF().fit([[{"a": 1.0}], [{"a": np.nan}]], [[0], [1]]),
+        "node features of item 1: expected finite numbers",
     ),
     (
         lambda: GraphCRF().fit([(np.ones((2, 1)), [(0, 1)], 3, 4)], [[0, 1]]),

@@ -29,7 +29,8 @@ from ..inference.question import infer
 from ..models.crf import CRF
 from .ascent import Ascent
 from .base import Fit
-from .crf_inputs import MISSING, Graphs, Labels, Sequences, names_of, parts_of
+from .crf_features import MISSING, Features, Labels
+from .crf_inputs import Graphs, Sequences, chain_parts, graph_parts
 from .crf_objectives import ChainLikelihood, GraphLikelihood, Layout, chain_layout, graph_at, graph_layout
 from .estimator import Estimator
 from .expectations import Oracle
@@ -77,8 +78,11 @@ class _Estimator(Estimator):
         self.crf_, self.classes_ = crf, np.array(crf.labels)
         return self
 
-    def _counts(self) -> tuple[int, int]:
-        return len(self.crf_.node_weights), len(self.crf_.edge_weights)
+    def _keep(self, known: Labels, features: Features, weights: tuple[np.ndarray, np.ndarray]) -> None:
+        self.classes_ = known.classes
+        names = {"node_features": features.node_names, "edge_features": features.edge_names}
+        self.crf_ = CRF([str(c) for c in known.classes], *weights, **names)
+        self.fit_ = replace(self.fit_, model=self.crf_)
 
     def _climb(
         self, objective: Any, data: Any, count: int, options: dict[str, Any]
@@ -182,15 +186,12 @@ class ChainCRF(_Estimator):
         self._check()
         _check_items(X, y)
         known = Labels.of(y)
-        names = names_of([x[0] if isinstance(x, tuple) else x for x in X])
-        data = Sequences.of(X, y, known, names, (None if names is None else len(names), None))
+        features = Features.of(*chain_parts(X))
+        data = Sequences.of(X, features, y, known)
         layout = chain_layout(data, len(known.classes), self.support)
         objective = ChainLikelihood(layout)
         weights, self.fit_ = self._climb(objective, data, layout.count, self.get_params())
-        node, edge = layout.spread(weights)
-        self.classes_ = known.classes
-        self.crf_ = CRF([str(c) for c in known.classes], node, edge, node_features=names)
-        self.fit_ = replace(self.fit_, model=self.crf_)
+        self._keep(known, features, layout.spread(weights))
         return self
 
     def predict(self, X: Sequence[Any]) -> list[np.ndarray]:
@@ -215,7 +216,7 @@ class ChainCRF(_Estimator):
     def _ready(self, X: Sequence[Any], y: Any = None) -> tuple[ChainLikelihood, np.ndarray, Sequences]:
         crf = self._fitted()
         _check_items(X, y)
-        data = Sequences.of(X, y, self._known(), crf.node_features, self._counts())
+        data = Sequences.of(X, Features.of_field(crf), y, self._known())
         if data.edges is None and len(crf.edge_weights) > 1:
             raise DataError(f"edge features: expected {len(crf.edge_weights)} per step, got none")
         layout = Layout.of(np.ones(crf.node_weights.shape, bool), np.ones(crf.edge_weights.shape, bool))
@@ -281,31 +282,28 @@ class GraphCRF(_Estimator):
         """Learn from graphs `X` and the labels `y` of their nodes; see `learning.crf_inputs`."""
         self._check()
         check.one_of("decode", self.decode, ["map", "marginals"])
+        check.one_of("symmetric", self.symmetric, [False, True])
         _check_items(X, y)
         known = Labels.of(y)
-        names = names_of([parts_of(item, number)[0] for number, item in enumerate(X)])
+        nodes, _, edge_features = graph_parts(X)
+        features = Features.of(nodes, edge_features)
         size = len(known.classes)
-        counts = (None if names is None else len(names), None)
-        data = Graphs.of(X, y, known, names, counts, size)
+        data = Graphs.of(X, features, size, y, known)
         layout = graph_layout(data, size, self.support, self.symmetric)
         objective = GraphLikelihood(layout, Oracle(self.inference, Budget(), self.seed, warm=False))
         if self.decode == "map":
             self._check_maximises(graph_at(*layout.spread(np.zeros(layout.count)), data, 0))
         weights, self.fit_ = self._climb(objective, data, layout.count, self.get_params())
-        node, edge = layout.spread(weights)
-        self.classes_ = known.classes
-        self.crf_ = CRF([str(c) for c in known.classes], node, edge, node_features=names)
-        self.fit_ = replace(self.fit_, model=self.crf_)
+        self._keep(known, features, layout.spread(weights))
         return self
 
     def predict(self, X: Sequence[Any]) -> list[np.ndarray]:
         """Labels of the nodes of each graph."""
         if self.decode == "marginals":
             return [self.classes_[p.argmax(axis=1)] for p in self.predict_marginals(X)]
-        found = []
-        for result in self._answers(X, maximise="all"):
-            found.append(self.classes_[result.assignment.indices])
-        return found
+        answers = [result.assignment for result in self._answers(X, maximise="all")]
+        # Without nodes there is nothing to maximise, and no assignment.
+        return [self.classes_[:0] if x is None else self.classes_[x.indices] for x in answers]
 
     def predict_marginals(self, X: Sequence[Any]) -> list[np.ndarray]:
         """Label probabilities (nodes, labels) of each graph, columns as in `classes_`."""
@@ -320,7 +318,7 @@ class GraphCRF(_Estimator):
         """Sum over graphs of log p(y | x), as the inference algorithm sees it."""
         crf = self._fitted()
         _check_items(X, y)
-        data = Graphs.of(X, y, self._known(), crf.node_features, self._counts(), len(crf.labels))
+        data = Graphs.of(X, Features.of_field(crf), len(crf.labels), y, self._known())
         layout = Layout.of(np.ones(crf.node_weights.shape, bool), np.ones(crf.edge_weights.shape, bool))
         objective = GraphLikelihood(layout, Oracle(self.inference, Budget(), self.seed, warm=False))
         return objective.value(layout.gather(crf.node_weights, crf.edge_weights), data) * data.total
@@ -328,7 +326,7 @@ class GraphCRF(_Estimator):
     def _answers(self, X: Sequence[Any], maximise: Any) -> list[Any]:
         crf = self._fitted()
         _check_items(X, None)
-        data = Graphs.of(X, None, None, crf.node_features, self._counts(), len(crf.labels))
+        data = Graphs.of(X, Features.of_field(crf), len(crf.labels))
         found = []
         with Progress("GraphCRF", len(data)) as bar:
             for n in range(len(data)):
@@ -354,9 +352,9 @@ class GraphCRF(_Estimator):
 
 
 def _check_items(X: Any, y: Any) -> None:
-    if not isinstance(X, Sequence) or isinstance(X, (str, tuple)):
-        if not (isinstance(X, np.ndarray) and X.dtype == object):
-            raise DataError(f"X: expected a list of sequences or graphs, got {type(X).__name__}")
+    listed = isinstance(X, Sequence) and not isinstance(X, (str, tuple))
+    if not listed and not (isinstance(X, np.ndarray) and (X.dtype == object or X.ndim == 3)):
+        raise DataError(f"X: expected a list of sequences or graphs, got {type(X).__name__}")
     if not len(X):
         raise DataError("X: expected at least one sequence or graph, got none")
     if y is not None and (not hasattr(y, "__len__") or len(y) != len(X)):

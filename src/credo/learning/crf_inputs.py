@@ -1,14 +1,14 @@
-"""Inputs and labels of conditional random fields: many sequences, or many graphs, as learners read them.
+"""Many sequences, or many graphs, as the learners of conditional random fields read them.
 
 A sequence is its node features: an array (positions, features), dense or sparse, or a list of dictionaries;
 or a pair (node features, edge features), where edge t joins positions t and t + 1. A graph is a tuple
-(node features, edges) or (node features, edges, edge features). Labels are one list per sequence or
-graph; None (or NaN) is a label that was not observed.
+(node features, edges) or (node features, edges, edge features). Edge features have the forms of node
+features. Labels are one list per sequence or graph; None (or NaN) is a label that was not observed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -18,99 +18,40 @@ import numpy as np
 from ..core.domain import Discrete
 from ..core.errors import DataError
 from ..core.factor_graph import FactorGraph
-from ..models.crf import expanded_features, feature_rows, label_graph
+from ..models.crf import label_graph
+from .crf_features import MISSING, Features, Labels
 
-__all__ = ["Graphs", "Labels", "Sequences", "names_of", "parts_of"]
-
-MISSING = -1
-
-
-@dataclass(frozen=True)
-class Labels:
-    """The label set of an estimator: what users write, and its positions."""
-
-    classes: np.ndarray  # as given, sorted
-    position: dict[Any, int]  # label -> place in `classes`
-
-    @classmethod
-    def of(cls, labels: Sequence[Sequence[Any]]) -> Labels:
-        """All labels that occur."""
-        seen = {label for part in labels for label in part if not _is_missing(label)}
-        if not seen:
-            raise DataError("labels: expected at least one, got none")
-        try:
-            ordered = sorted(seen)
-        except TypeError:
-            ordered = sorted(seen, key=str)
-        classes = np.array(ordered) if len({type(x) for x in ordered}) == 1 else np.array(ordered, object)
-        return cls(classes, {label: k for k, label in enumerate(ordered)})
-
-    def codes(self, labels: Any, number: int, length: int) -> np.ndarray:
-        """Positions of the labels of one sequence or graph, -1 where missing."""
-        if isinstance(labels, str) or not hasattr(labels, "__len__"):
-            raise DataError(f"labels of item {number}: expected a list, got {labels!r:.80}")
-        if len(labels) != length:
-            raise DataError(f"labels of item {number}: expected {length}, one per node, got {len(labels)}")
-        found = np.empty(length, dtype=np.int64)
-        for t, label in enumerate(labels):
-            if _is_missing(label):
-                found[t] = MISSING
-            elif label in self.position:
-                found[t] = self.position[label]
-            else:
-                known = [str(c) for c in self.classes[:12]]
-                raise DataError(
-                    f"labels of item {number}: {label!r} at node {t} was not seen in training; "
-                    f"the labels are {known}"
-                )
-        return found
+__all__ = ["Graphs", "Sequences", "chain_parts", "graph_parts"]
 
 
-def _is_missing(label: Any) -> bool:
-    return label is None or (isinstance(label, (float, np.floating)) and bool(np.isnan(label)))
+def chain_parts(items: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Node and edge features of sequences; None for a sequence without edge features."""
+    nodes, steps = [], []
+    for number, item in enumerate(items):
+        if isinstance(item, tuple) and (len(item) != 2 or item[1] is None):
+            raise DataError(f"item {number}: expected node features, or a pair with edge features")
+        part, step = item if isinstance(item, tuple) else (item, None)
+        nodes.append(part)
+        steps.append(step)
+    if any(step is None for step in steps) and any(step is not None for step in steps):
+        raise DataError("edge features: expected them for all sequences or for none")
+    return nodes, steps
 
 
-def parts_of(item: Any, number: int) -> tuple[Any, Any, Any]:
-    """Node features, edges and edge features of one graph; edges are None for a plain sequence."""
-    if not isinstance(item, tuple):
-        return item, None, None
-    if len(item) not in (2, 3):
-        raise DataError(
-            f"item {number}: expected (node features, edges) or (node features, edges, edge features), "
-            f"got {len(item)} parts"
-        )
-    return item[0], item[1], item[2] if len(item) == 3 else None
-
-
-def names_of(features: Sequence[Any]) -> tuple[str, ...] | None:
-    """Names of all features that occur in dictionaries, sorted; None if the features are numbers."""
-    if not any(_has_dictionaries(part) for part in features):
-        return None
-    names: set[str] = set()
-    for part in features:
-        for row in part:
-            if not isinstance(row, Mapping):
-                raise DataError(f"features: expected dictionaries throughout, got {row!r:.80}")
-            names.update(expanded_features(row))
-    return tuple(sorted(names))
-
-
-def _has_dictionaries(part: Any) -> bool:
-    return isinstance(part, Sequence) and len(part) > 0 and isinstance(part[0], Mapping)
-
-
-def _stacked(parts: list[Any]) -> Any:
-    from scipy import sparse
-
-    if any(sparse.issparse(p) for p in parts):
-        return sparse.csr_array(sparse.vstack([sparse.csr_array(p) for p in parts]))
-    return np.concatenate(parts) if parts else np.empty((0, 0))
-
-
-def _rows(what: str, part: Any, names: tuple[str, ...] | None, count: int | None) -> Any:
-    if isinstance(part, Sequence) and not len(part) and count is not None:
-        return np.empty((0, count))
-    return feature_rows(what, part, names, count)
+def graph_parts(items: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+    """Node features, edges and edge features of graphs; edges are None for a plain sequence."""
+    nodes, edges, features = [], [], []
+    for number, item in enumerate(items):
+        parts = item if isinstance(item, tuple) else (item, None)
+        if len(parts) not in (2, 3):
+            raise DataError(
+                f"item {number}: expected (node features, edges) or (node features, edges, edge features), "
+                f"got {len(parts)} parts"
+            )
+        nodes.append(parts[0])
+        edges.append(parts[1])
+        features.append(parts[2] if len(parts) == 3 else None)
+    return nodes, edges, features
 
 
 @dataclass(frozen=True)
@@ -125,37 +66,18 @@ class Sequences:
 
     @classmethod
     def of(
-        cls,
-        items: Sequence[Any],
-        labels: Any,
-        known: Labels | None,
-        names: tuple[str, ...] | None,
-        counts: tuple[int | None, int | None],
+        cls, items: Sequence[Any], features: Features, labels: Any = None, known: Labels | None = None
     ) -> Sequences:
-        """Check and stack; `counts` are the numbers of node and edge features where they are known."""
-        nodes, edges, codes, lengths = [], [], [], []
-        width, edge_width = counts
-        for number, item in enumerate(items):
-            part, steps = item if isinstance(item, tuple) and len(item) == 2 else (item, None)
-            rows = _rows(f"node features of item {number}", part, names, width)
-            width, length = rows.shape[1], rows.shape[0]
-            nodes.append(rows)
-            lengths.append(length)
-            if (steps is None) != (item is part):
-                raise DataError(f"item {number}: expected node features, or a pair with edge features")
-            if steps is not None:
-                edges.append(_steps(number, steps, length, edge_width))
-                edge_width = edges[-1].shape[1]
-            if labels is not None and known is not None:
-                codes.append(known.codes(labels[number], number, length))
-        if edges and len(edges) < len(nodes):
-            raise DataError("edge features: expected them for all sequences or for none")
-        return cls(
-            _stacked(nodes),
-            _stacked(edges) if edges else None,
-            np.concatenate([np.empty(0, np.int64), *codes]) if labels is not None else None,
-            np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        )
+        """Check and stack."""
+        nodes, steps = chain_parts(items)
+        rows, start = features.node_rows(nodes)
+        edges = None if steps[0] is None else _spaced(*features.edge_rows(steps), start)
+        codes = None
+        if labels is not None and known is not None:
+            lengths = np.diff(start).tolist()
+            parts = [known.codes(part, k, lengths[k]) for k, part in enumerate(labels)]
+            codes = np.concatenate([np.empty(0, np.int64), *parts])
+        return cls(rows, edges, codes, start)
 
     def __len__(self) -> int:
         return len(self.start) - 1
@@ -209,26 +131,34 @@ class Sequences:
     @cached_property
     def inside(self) -> np.ndarray:
         """Positions that have a predecessor in their sequence."""
-        found = np.ones(int(self.start[-1]), dtype=bool)
-        found[self.start[:-1][np.diff(self.start) > 0]] = False
-        return np.flatnonzero(found)
+        return _inside(self.start)
 
 
-def _steps(number: int, steps: Any, length: int, width: int | None) -> Any:
-    """Edge features with a row of zeros before the first position."""
+def _inside(start: np.ndarray) -> np.ndarray:
+    found = np.ones(int(start[-1]), dtype=bool)
+    found[start[:-1][np.diff(start) > 0]] = False
+    return np.flatnonzero(found)
+
+
+def _spaced(rows: Any, row_start: np.ndarray, start: np.ndarray) -> Any:
+    """Edge features with a row of zeros for the first position of every sequence."""
     from scipy import sparse
 
-    rows = feature_rows(f"edge features of item {number}", steps, None, width)
-    if rows.shape[0] != max(length - 1, 0):
+    wanted, got = np.maximum(np.diff(start) - 1, 0), np.diff(row_start)
+    if (wanted != got).any():
+        number = int(np.flatnonzero(wanted != got)[0])
         raise DataError(
-            f"edge features of item {number}: expected {max(length - 1, 0)} rows, one between every two "
-            f"positions, got {rows.shape[0]}"
+            f"edge features of item {number}: expected {wanted[number]} rows, one between every two "
+            f"positions, got {got[number]}"
         )
-    if not length:
-        return rows
-    if sparse.issparse(rows):
-        return sparse.vstack([sparse.csr_array((1, rows.shape[1])), rows])
-    return np.concatenate([np.zeros((1, rows.shape[1])), rows])
+    inside, shape = _inside(start), (int(start[-1]), rows.shape[1])
+    if not sparse.issparse(rows):
+        found = np.zeros(shape)
+        found[inside] = rows
+        return found
+    counts = np.zeros(shape[0] + 1, dtype=np.int64)
+    counts[inside + 1] = np.diff(rows.indptr)
+    return sparse.csr_array((rows.data, rows.indices, np.cumsum(counts)), shape=shape)
 
 
 @dataclass(frozen=True)
@@ -244,40 +174,27 @@ class Graphs:
     def of(
         cls,
         items: Sequence[Any],
-        labels: Any,
-        known: Labels | None,
-        names: tuple[str, ...] | None,
-        counts: tuple[int | None, int | None],
+        features: Features,
         size: int,
+        labels: Any = None,
+        known: Labels | None = None,
     ) -> Graphs:
-        """Check and compile the structures."""
+        """Check and compile the structures; `size` is the number of labels."""
         domain = Discrete(size)
-        width, edge_width = counts
-        graphs, nodes, features, codes = [], [], [], []
-        for number, item in enumerate(items):
-            part, edges, edge_part = parts_of(item, number)
-            rows = _rows(f"node features of item {number}", part, names, width)
+        nodes, edges, extra = graph_parts(items)
+        rows, start = features.node_rows(nodes)
+        graphs = []
+        for number, ends in enumerate(edges):
             try:
-                graph = label_graph(domain, rows.shape[0], edges)
+                graphs.append(label_graph(domain, int(start[number + 1] - start[number]), ends))
             except DataError as error:
                 raise DataError(f"item {number}: {error}") from None
-            count = graph.n_factors - rows.shape[0]
-            if edge_part is None:
-                extra: Any = np.ones((count, 1))
-            else:
-                extra = feature_rows(f"edge features of item {number}", edge_part, None, edge_width)
-            if extra.shape[0] != count or (edge_width is not None and extra.shape[1] != edge_width):
-                raise DataError(
-                    f"edge features of item {number}: expected shape ({count}, "
-                    f"{edge_width or 'features'}), got {extra.shape}"
-                )
-            width, edge_width = rows.shape[1], extra.shape[1]
-            graphs.append(graph)
-            nodes.append(rows)
-            features.append(extra)
-            if labels is not None and known is not None:
-                codes.append(known.codes(labels[number], number, rows.shape[0]))
-        return cls(graphs, nodes, features, codes if labels is not None else None)
+        counts = np.array([g.n_factors for g in graphs]) - np.diff(start)
+        codes = None
+        if labels is not None and known is not None:
+            lengths = np.diff(start).tolist()
+            codes = [known.codes(part, k, lengths[k]) for k, part in enumerate(labels)]
+        return cls(graphs, _split(rows, start), _edge_parts(extra, counts, features), codes)
 
     def __len__(self) -> int:
         return len(self.graphs)
@@ -305,3 +222,26 @@ class Graphs:
         order = rng.permutation(len(self))
         for first in range(0, len(order), size):
             yield self.take(order[first : first + size])
+
+
+def _split(rows: Any, start: np.ndarray) -> list[Any]:
+    return [rows[start[k] : start[k + 1]] for k in range(len(start) - 1)]
+
+
+def _edge_parts(parts: list[Any], counts: np.ndarray, features: Features) -> list[Any]:
+    """Edge features of all graphs; where there are none, every edge has the one feature 1."""
+    width = features.edges if features.edges is not None else 1
+    for number, part in enumerate(parts):
+        if part is None and (width != 1 or features.edge_names is not None) and counts[number]:
+            raise DataError(f"edge features of item {number}: expected {width} per edge, got none")
+    given = [
+        np.ones((int(n), width)) if part is None else part for n, part in zip(counts, parts, strict=True)
+    ]
+    found, start = features.edge_rows(given)
+    if (np.diff(start) != counts).any():
+        number = int(np.flatnonzero(np.diff(start) != counts)[0])
+        raise DataError(
+            f"edge features of item {number}: expected {counts[number]} rows, one per edge, "
+            f"got {start[number + 1] - start[number]}"
+        )
+    return _split(found, start)

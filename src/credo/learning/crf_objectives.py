@@ -16,7 +16,8 @@ import numpy as np
 
 from ..kernels.chains import best_paths, chain_sums, score_chains
 from ..kernels.scaled_chains import smooth_chains
-from .crf_inputs import MISSING, Graphs, Sequences
+from .crf_features import MISSING
+from .crf_inputs import Graphs, Sequences
 from .expectations import Oracle
 
 __all__ = [
