@@ -9,11 +9,12 @@ import numpy as np
 __all__ = ["curved", "dot", "is_curved", "last_scale"]
 
 _LEAST = 1e-200  # products of numbers that are smaller underflow
+_SHORT = 8192  # numbers up to which a product by BLAS stays in this thread
 
 
 def dot(a: np.ndarray, b: np.ndarray) -> float:
     """Inner product in this thread: vectors are too short for several to be worth their start."""
-    return float(np.einsum("i,i->", a, b))
+    return float(a.dot(b)) if len(a) <= _SHORT else float(np.einsum("i,i->", a, b))
 
 
 def is_curved(move: np.ndarray, turn: np.ndarray) -> bool:
