@@ -191,7 +191,7 @@ def test_a_method_that_refuses_leaves_a_note_and_the_race(monkeypatch):
 
     monkeypatch.setattr(GDD, "run", refuse)
     _, asked = pose(credo.datasets.ising_grid(4, seed=2), None, ["x0", "x1"])
-    found = _tightened(asked, seconds=0.1)
+    found = _tightened(asked, seconds=0)  # local search could prove its states, given time
     assert any("gdd" in note and "too large for this machine" in note for note in found.notes)
     assert sum("gdd" in note for note in found.notes) == 1
 
