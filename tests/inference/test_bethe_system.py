@@ -21,9 +21,9 @@ from credo.inference.variational.bethe_expectations import (
     stein_direction,
     trapezoid,
 )
-from credo.inference.variational.bethe_plan import Kind, Plan
+from credo.inference.variational.bethe_plan import Kind, Plan, _row_lists
 from credo.inference.variational.bethe_run import Run
-from credo.inference.variational.bethe_system import Draws, Parameters, beliefs, gradient
+from credo.inference.variational.bethe_system import Draws, Parameters, _gathered, beliefs, gradient
 from credo.nn.arrays import precision
 from credo.nn.compiled import Compiled
 
@@ -127,7 +127,7 @@ def test_discrete_gradients_are_the_printed_ones_and_finite_differences():
     found, numeric = differences(call, parameters)
     np.testing.assert_allclose(found, numeric, atol=2e-8)
     lam = softmax(parameters.weights[0])
-    logits = dict(zip(graph.variables.names, parameters.parts[0][0], strict=True))
+    logits = dict(zip(graph.variables.names, np.moveaxis(parameters.parts[0][0], -1, 0), strict=True))
     pi = {n: softmax(x[:, : graph.variables[i].size]) for i, (n, x) in enumerate(logits.items())}
     first, second, slope_pi, slope_lam = textbook(graph, lam, pi)
     values, slopes = call(parameters)
@@ -137,8 +137,8 @@ def test_discrete_gradients_are_the_printed_ones_and_finite_differences():
     for i, n in enumerate(graph.variables.names):
         centred = slope_pi[n] - (pi[n] * slope_pi[n]).sum(axis=1, keepdims=True)
         size = graph.variables[i].size
-        np.testing.assert_allclose(slopes.parts[0][0, i, :, :size], pi[n] * centred, atol=1e-10)
-        assert not slopes.parts[0][0, i, :, size:].any()  # padding
+        np.testing.assert_allclose(slopes.parts[0][0, :, :size, i], pi[n] * centred, atol=1e-10)
+        assert not slopes.parts[0][0, :, size:, i].any()  # padding
 
 
 def test_a_factor_inside_another_one_is_part_of_it():
@@ -147,7 +147,7 @@ def test_a_factor_inside_another_one_is_part_of_it():
     run = run_of(twice, components=2)
     assert run.layout.is_tree and run.layout.mutual.tolist() == [1, 0]
     parameters = random_parameters(run, 1)
-    pi = dict(zip("ab", softmax(parameters.parts[0][0]), strict=True))
+    pi = dict(zip("ab", softmax(np.moveaxis(parameters.parts[0][0], -1, 0)), strict=True))
     once = credo.FactorGraph({"a": 2, "b": 2}, {("a", "b"): table**2})
     expected = textbook(once, softmax(parameters.weights[0]), pi)[0]
     assert slopes_of(run)(parameters)[0] == pytest.approx(expected, abs=1e-12)
@@ -184,10 +184,23 @@ def test_theorem_two_caps_the_free_energy_of_gaussian_models():
         assert net.log_z <= cap
         parameters = random_parameters(run, 40, seed=seed)
         own = parameters.parts[0]
-        own[..., 0] = net.mean[:, None] + 0.7 * own[..., 0]  # near the answer, where F is high
-        own[..., 1] -= 0.5 * np.log(np.diag(net.precision))[:, None]
+        own[:, :, 0] = net.mean + 0.7 * own[:, :, 0]  # near the answer, where F is high
+        own[:, :, 1] -= 0.5 * np.log(np.diag(net.precision))
         values = call(parameters, run_of(net, components=2, nodes=12).data)[0]
         assert cap - 20 < values.max() <= cap
+
+
+@pytest.mark.parametrize(
+    ("owner", "buckets"),
+    [([0, 1, 2, 3, 4], 0), ([0, 0, 1, 2, 2, 4, 3], 1), ([1, 3, 0, 2, 4], 1), ([2] * 9 + [0, 4, 4], 3)],
+)
+def test_what_factors_say_is_summed_for_each_variable(owner: list[int], buckets: int):
+    lists = _row_lists(np.array(owner), 5)
+    assert len(lists.rows) == buckets and (lists.order is not None) == (buckets > 1)
+    row = np.random.default_rng(0).normal(size=(2, 3, len(owner)))
+    expected = np.stack([row[..., np.equal(owner, i)].sum(axis=-1) for i in range(5)], axis=-1)
+    with precision(double=True):
+        np.testing.assert_allclose(_gathered(lists, jax.numpy.asarray(row)), expected, atol=1e-14)
 
 
 # Real and mixed
@@ -274,22 +287,23 @@ def test_dirichlet_scores_are_finite_differences():
     each, _ = densities(log_alpha)
     weights = np.exp(each + logs.sum(axis=1)) * (u[1] - u[0])
     np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-12)
-    draws = (Draws(np.broadcast_to(logs, (1, 2, *logs.shape)), weights[None]), Draws(None, None))
+    points = np.broadcast_to(logs, (2, *logs.shape))[..., None]
+    draws = (Draws(points, weights[..., None]), Draws(None, None))
 
     def slope(parameters, data, draws):
         parts = beliefs(plan, data[0], parameters, draws, None)
         return gradient(plan, *data, parameters, draws, parts, 30.0, None)
 
     with precision(double=True):
-        parameters = Parameters(np.array(t), (log_alpha[None], logits[None]))
+        parameters = Parameters(np.array(t), (log_alpha[..., None], logits[..., None]))
         totals, slopes = jax.tree.map(np.asarray, Compiled(slope)(parameters, run.data, draws))
     lam = softmax(t)
     assert lam @ totals == pytest.approx(free_energy(t, log_alpha, logits), abs=1e-10)
     step = 1e-5
     for array, found in (
         (t, lam * (totals - lam @ totals)),
-        (log_alpha, lam[:, None] * slopes[0][0]),
-        (logits, lam[:, None] * slopes[1][0]),
+        (log_alpha, lam[:, None] * slopes[0][..., 0]),
+        (logits, lam[:, None] * slopes[1][..., 0]),
     ):
         for at in np.ndindex(array.shape):
             kept = array[at]

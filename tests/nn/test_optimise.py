@@ -115,10 +115,12 @@ def test_programs_are_filed_by_shape_and_static_arguments():
     assert power.seconds > 0
 
 
-def test_a_compiler_without_the_quick_option_goes_without_it(monkeypatch):
+def test_a_compiler_without_an_option_goes_without_it(monkeypatch):
     x = np.linspace(-1, 1, 7, dtype=np.float32)
-    monkeypatch.setattr("credo.nn.compiled._QUICK", {"no_such_option": True})
-    compiled._has_quick.cache_clear()
-    assert not compiled._has_quick()
-    np.testing.assert_allclose(Compiled(lambda x: (2 * x).sum())(x), 0, atol=1e-6)
-    compiled._has_quick.cache_clear()
+    monkeypatch.setattr(
+        "credo.nn.compiled._EXTRA", {name: {"no_such_option": True} for name in ("quick", "loops")}
+    )
+    compiled._known.cache_clear()
+    assert compiled._known("quick") == compiled._known("loops") == {}
+    np.testing.assert_allclose(Compiled(lambda x: (2 * x).sum(), loops=True)(x), 0, atol=1e-6)
+    compiled._known.cache_clear()

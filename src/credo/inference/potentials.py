@@ -26,16 +26,27 @@ __all__ = ["evaluate", "group_function", "is_traceable", "refuse_bad_values", "t
 _PROBES = 3  # evaluations in a trial call
 
 
-def group_function(group: FactorGroup) -> Callable[[Any, Any], Any]:
+def group_function(group: FactorGroup, *, last: bool = False) -> Callable[[Any, Any], Any]:
     """The log-potentials of all factors of a group, `f(columns, parameters)`, for use inside JAX programs.
 
     `columns` is a tuple with one array per variable of the scope, (count, ...), a simplex variable with its
-    coordinates on the last axis; `parameters` is `group.parameters`. The result has the common shape. The
-    same group gives the same function object, so that programs can be filed under it.
+    coordinates on the last axis; `parameters` is `group.parameters`. The result has the common shape. With
+    `last` the columns and the result have the factors on the last axis instead of the first. The same group
+    gives the same function object, so that programs can be filed under it.
     """
     widths = tuple(isinstance(d, Simplex) for d in group.domains)
     make = _traced if is_traceable(group) else _called_back
-    return make(group.function, widths)
+    values = make(group.function, widths)
+    return _with_factors_last(values) if last else values
+
+
+@lru_cache(maxsize=1024)
+def _with_factors_last(values: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def turned(columns: Any, parameters: Any) -> Any:
+        found = values(tuple(jnp.moveaxis(c, -1, 0) for c in columns), parameters)
+        return jnp.moveaxis(found, 0, -1)
+
+    return turned
 
 
 def is_traceable(group: FactorGroup) -> bool:

@@ -18,38 +18,48 @@ import numpy as np
 __all__ = ["Compiled"]
 
 _CAPACITY = 256  # programs kept per function
-_SMALL = 2**17  # bytes of arguments that are dealt with quickly in any case
+_SMALL = 2**17  # bytes of arguments that most programs deal with quickly in any case
 
 
-def _options(leaves: list[Any]) -> dict[str, Any] | None:
-    """How hard to optimise on a CPU: not at all for small arrays, and never more than the first level.
+def _options(small: bool, loops: bool) -> dict[str, Any] | None:
+    """How hard to optimise on a CPU: not at all if arrays are small, and never more than the first level.
 
     The second level takes a third longer to compile than the first and its programs are no faster here.
     """
     if jax.default_backend() != "cpu":
         return None
-    small = sum(leaf.nbytes for leaf in leaves) < _SMALL
     options: dict[str, Any] = {"xla_backend_optimization_level": 0 if small else 1}
-    return options | _QUICK if _has_quick() else options
+    return options | _known("quick") | (_known("loops") if loops else {})
 
 
-_QUICK: dict[str, Any] = {
-    "xla_cpu_use_fusion_emitters": False
-}  # compiles in half the time; programs run as fast
+_EXTRA: dict[str, dict[str, Any]] = {
+    "quick": {"xla_cpu_use_fusion_emitters": False},  # compiles in half the time; programs run as fast
+    "loops": {"xla_cpu_experimental_ynn_fusion_type": ""},  # no kernels of a library
+}
 
 
-@lru_cache(maxsize=1)
-def _has_quick() -> bool:
-    """Whether this version of the compiler knows the option."""
+@lru_cache(maxsize=len(_EXTRA))
+def _known(name: str) -> dict[str, Any]:
+    """Options of that name; nothing if this version of the compiler does not know them."""
     try:
-        jax.jit(lambda x: x + 1).lower(np.float32(0)).compile(_QUICK)
+        jax.jit(lambda x: x + 1).lower(np.float32(0)).compile(_EXTRA[name])
     except (RuntimeError, ValueError):
-        return False
-    return True
+        return {}
+    return _EXTRA[name]
 
 
 class Compiled:
     """`function(*arguments, **static)`; the keyword arguments are constants of the program.
+
+    Parameters
+    ----------
+    function
+        What is compiled.
+    loops
+        Whether the program consists of short sums over long arrays rather than of matrix products: plain
+        loops are then several times as fast as the library that otherwise does reductions on a CPU.
+    small
+        Bytes of arguments below which a program is not optimised, because compiling takes longer.
 
     Examples
     --------
@@ -60,8 +70,8 @@ class Compiled:
     (9.0, 1)
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
+    def __init__(self, function: Callable[..., Any], *, loops: bool = False, small: int = _SMALL) -> None:
+        self._function, self._loops, self._small = function, loops, small
         self._programs: OrderedDict[Hashable, Any] = OrderedDict()
         self.seconds = 0.0  # spent compiling so far
 
@@ -80,7 +90,8 @@ class Compiled:
         if program is None:
             clock = time.perf_counter()
             jitted = jax.jit(self._function, static_argnames=tuple(static))
-            program = jitted.lower(*arguments, **static).compile(_options(leaves))
+            small = sum(leaf.nbytes for leaf in leaves) < self._small
+            program = jitted.lower(*arguments, **static).compile(_options(small, self._loops))
             self.seconds += time.perf_counter() - clock
             self._programs[key] = program
             while len(self._programs) > _CAPACITY:

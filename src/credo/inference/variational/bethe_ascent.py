@@ -24,9 +24,9 @@ import jax.numpy as jnp
 from ...nn.compiled import Compiled
 from .bethe_expectations import log_dirichlet_samples, stein_direction
 from .bethe_plan import Plan
-from .bethe_system import Draws, Parameters, beliefs, gradient, total
+from .bethe_system import Draws, Parameters, beliefs, gradient, picked, total
 
-__all__ = ["Carry", "Numbers", "Settings", "advance", "draws_of", "evaluate_at", "slope_at"]
+__all__ = ["Carry", "Numbers", "Settings", "advance", "draws_of", "evaluate_at", "evaluate_much", "slope_at"]
 
 _FIRST, _SECOND = 0.9, 0.999  # memory of the means of Adam
 _LONGEST = 1.0  # step: a standard deviation of a mean, a factor e of a width
@@ -93,15 +93,16 @@ def draws_of(
         if kind.family == "discrete":
             found.append(Draws(None, None))
         elif kind.family == "real" and kind.paired:
-            found.append(Draws(jax.random.normal(here, (len(own), m, count)), even))
+            drawn = jax.random.normal(here, (own.shape[-1], m, count))
+            found.append(Draws(jnp.moveaxis(drawn, 0, -1), even))
         elif kind.family == "real":
             found.append(Draws(points[c], weights[c]))
         elif kind.paired:
-            alpha = jnp.exp(own if chosen is None else jnp.take(own, chosen, axis=1))
-            found.append(Draws(log_dirichlet_samples(here, alpha, count), even))
+            alpha = jnp.moveaxis(jnp.exp(picked(own, chosen)), -1, 0)
+            found.append(Draws(jnp.moveaxis(log_dirichlet_samples(here, alpha, count), 0, -1), even))
         else:
-            logs = jax.nn.log_softmax(points[c], axis=-1)
-            found.append(Draws(logs if chosen is None else jnp.take(logs, chosen, axis=1), weights[c]))
+            logs = jnp.moveaxis(jax.nn.log_softmax(points[c], axis=-1), 0, -1)
+            found.append(Draws(picked(logs, chosen), weights[c]))
     return tuple(found)
 
 
@@ -124,13 +125,13 @@ def slope_at(
     scale = jnp.ones_like(share) if settings.guarded else share
     if chosen is None:
         value = share @ totals
-        own = Parameters(share * (totals - value), tuple(s * scale[:, None] for s in slopes))
+        own = Parameters(share * (totals - value), tuple(s * scale[:, None, None] for s in slopes))
         return value, own
     at = jax.nn.one_hot(chosen[0], plan.components)
     value = (at @ (share / odds)) * totals[0]
     gain = (at @ (share / odds)) * (totals[0] - baseline) * (at - share)
     spread = at * scale / odds
-    return value, Parameters(gain, tuple(s * spread[:, None] for s in slopes))
+    return value, Parameters(gain, tuple(s * spread[:, None, None] for s in slopes))
 
 
 def _automatic(
@@ -146,7 +147,7 @@ def _automatic(
     found, slope = jax.value_and_grad(value)(parameters)
     if settings.guarded:
         share = jnp.maximum(jax.nn.softmax(parameters.weights), 1e-12)
-        slope = slope._replace(parts=tuple(s / share[:, None] for s in slope.parts))
+        slope = slope._replace(parts=tuple(s / share[:, None, None] for s in slope.parts))
     return found, slope
 
 
@@ -160,7 +161,8 @@ def _moved(plan: Plan, settings: Settings, parameters: Parameters, points: tuple
         if kind.family == "real":
             x = x + _STEIN * stein_direction(x[:, None], -x[:, None], False)[:, 0]
         elif kind.family == "simplex":
-            score = jnp.exp(parameters.parts[c])[:, :, None] - jnp.exp(x)
+            alpha = jnp.moveaxis(jnp.exp(parameters.parts[c]), -1, 0)
+            score = alpha[:, :, None] - jnp.exp(x)
             # A long way out e^u is huge; the direction then counts, not the length.
             step = stein_direction(x, score, settings.coordinate)
             x = x + _STEIN * jnp.clip(step, -1.0, 1.0)
@@ -173,8 +175,8 @@ def _speeds(plan: Plan, parameters: Parameters) -> Parameters:
     parts = []
     for kind, own in zip(plan.kinds, parameters.parts, strict=True):
         if kind.family == "real":
-            sd = jnp.exp(own[..., 1])
-            parts.append(jnp.stack([sd, jnp.ones_like(sd)], axis=-1))
+            sd = jnp.exp(own[:, 1])
+            parts.append(jnp.stack([sd, jnp.ones_like(sd)], axis=1))
         else:
             parts.append(jnp.ones_like(own))
     return Parameters(jnp.ones_like(parameters.weights), tuple(parts))
@@ -185,12 +187,12 @@ def _kept(plan: Plan, numbers: Numbers, parameters: Parameters) -> Parameters:
     parts = []
     for c, (kind, own) in enumerate(zip(plan.kinds, parameters.parts, strict=True)):
         if kind.family == "real":
-            log_sd = jnp.clip(own[..., 1], numbers.floor[c][:, None], _LOG_SD)
-            parts.append(jnp.stack([own[..., 0], log_sd], axis=-1))
+            log_sd = jnp.clip(own[:, 1], numbers.floor[c], _LOG_SD)
+            parts.append(jnp.stack([own[:, 0], log_sd], axis=1))
         elif kind.family == "simplex":
             parts.append(jnp.clip(own, *_LOG_ALPHA))
         else:
-            parts.append(own - own.max(axis=-1, keepdims=True))
+            parts.append(own - own.max(axis=1, keepdims=True))
     return Parameters(parameters.weights - parameters.weights.max(), tuple(parts))
 
 
@@ -252,7 +254,7 @@ def _direction(settings: Settings, slope: Any, first: Any, second: Any, step: An
     return direction, first, second
 
 
-advance = Compiled(_advance)
+advance = Compiled(_advance, loops=True)
 
 
 def _evaluate(
@@ -270,4 +272,4 @@ def _evaluate(
     return jax.vmap(one)(weights)
 
 
-evaluate_at = Compiled(_evaluate)
+evaluate_at, evaluate_much = Compiled(_evaluate, loops=True), Compiled(_evaluate, loops=True, small=0)

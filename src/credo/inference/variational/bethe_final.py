@@ -12,7 +12,7 @@ from ...core.errors import UnsupportedError
 from ...core.result import Estimate
 from ..gaussian_system import rounding
 from ..potentials import evaluate, terms_of
-from .bethe_ascent import Carry, evaluate_at
+from .bethe_ascent import Carry, evaluate_at, evaluate_much
 from .bethe_expectations import trapezoid
 from .bethe_plan import Kind, Layout, Plan
 from .bethe_system import Parameters
@@ -23,6 +23,7 @@ __all__ = ["Verdict", "judge", "mixture_of", "refuse_values"]
 _WORK = 2**24  # evaluations of all factors in the last evaluation, unless final_nodes says otherwise
 _TERMS = 2**28  # numbers computed for them
 _AT_ONCE = 2**21  # of these held in memory
+_MUCH = 2**25  # beyond, optimising the program takes less time than it saves
 _NODES = (161, 81, 41, 21, 11)
 _BATCHES, _DRAWS = 16, 64  # of samples
 _STEPS = 200  # whose values are averaged where steps take samples
@@ -77,7 +78,7 @@ def _sizes(layout: Layout, parameters: Parameters) -> np.ndarray:
     sizes = np.zeros(len(layout.graph.variables))
     for kind, own, part in zip(layout.kinds, layout.members, parameters.parts, strict=True):
         if kind.family == "real":
-            sizes[own] = (np.abs(part[..., 0]) + np.exp(part[..., 1])).max(axis=1)
+            sizes[own] = (np.abs(part[:, 0]) + np.exp(part[:, 1])).max(axis=0)
     return sizes
 
 
@@ -151,6 +152,12 @@ class _Last:
         sizes = [self._size(g, _NODES[-1]) for g in groups]
         return _NODES[-1] if float(np.max(np.multiply(sizes, self.terms))) <= _AT_ONCE else 0
 
+    def _work(self) -> float:
+        """Numbers computed in one evaluation."""
+        counts = [len(data.scopes) for data in self.run.layout.groups]
+        sizes = [self._size(g, self.nodes) for g in self.run.plan.groups]
+        return float(self.run.plan.components * np.dot(np.multiply(sizes, self.terms), counts))
+
     def _batch(self, g: int) -> int:
         """Factors of a group evaluated at a time; 0 for all."""
         size = self._size(self.run.plan.groups[g], self.nodes) * self.terms[g]
@@ -161,9 +168,9 @@ class _Last:
         """By all and by half of the points, or one per batch of samples; the wall raised by `wall`."""
         run = self.run
         numbers = run.numbers._replace(wall=run.numbers.wall + wall)
-        found = []
+        program, found = evaluate_much if self._work() > _MUCH else evaluate_at, []
         for b in range(_BATCHES if self.is_random else 1):
-            values = evaluate_at(
+            values = program(
                 parameters, run.data, self.points, self.weights, numbers, jax.random.PRNGKey(b),
                 plan=self.plan, settings=self.settings, batch=self.batch,
             )  # fmt: skip
@@ -190,7 +197,7 @@ def refuse_values(run: Any, parameters: Parameters, zeros: bool) -> None:
 def _column(run: Any, plan: Any, data: Any, parameters: Parameters, m: int, j: int) -> np.ndarray:
     """Values of variable j of all factors of a group under component m, on an axis of their own."""
     c, states = plan.axes[j]
-    family, part = run.plan.kinds[c].family, parameters.parts[c][data.scopes[:, j], m]
+    family, part = run.plan.kinds[c].family, parameters.parts[c][m][:, data.scopes[:, j]].T
     shape = [len(part), *[1] * len(plan.axes)]
     if family == "simplex":
         alpha = np.exp(part)
@@ -212,12 +219,12 @@ def mixture_of(layout: Layout, verdict: Verdict) -> Surrogate:
     concentrations: dict[str, np.ndarray] = {}
     for kind, own, part in zip(layout.kinds, layout.members, parameters.parts, strict=True):
         if kind.family == "real":
-            means, sds = part[..., 0], np.exp(part[..., 1])
+            means, sds = part[:, 0].T, np.exp(part[:, 1]).T
         elif kind.family == "simplex":
-            for i, alpha in zip(own, np.exp(part), strict=True):
+            for i, alpha in zip(own, np.exp(np.moveaxis(part, -1, 0)), strict=True):
                 concentrations[variables.names[int(i)]] = alpha
         else:
-            for i, logits in zip(own, part, strict=True):
+            for i, logits in zip(own, np.moveaxis(part, -1, 0), strict=True):
                 logs = logits[:, : variables.sizes[i]]
                 logs = logs - np.logaddexp.reduce(logs, axis=1, keepdims=True)
                 at = slice(*variables.state_start[i : i + 2])

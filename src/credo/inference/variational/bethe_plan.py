@@ -29,6 +29,7 @@ __all__ = ["GroupData", "GroupPlan", "Kind", "KindData", "Layout", "Plan", "RowL
 
 _PADDING = 2**16  # entries that padded tables may have in any case
 _WASTE = 8  # beyond, how many times as many as the tables themselves
+_SLACK = 2  # times the number of factors that lists of them may be long without buckets
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class GroupPlan:
     function: Any  # of columns and parameters; None for tables
     axes: tuple[tuple[int, int], ...]  # per variable of the scope its kind, and its number of states
     mutual: bool  # whether mutual informations are subtracted
+    aligned: tuple[bool, ...]  # per variable of the scope whether the factors have those of its kind in order
 
 
 @dataclass(frozen=True)
@@ -67,17 +69,18 @@ class GroupData(NamedTuple):
 
 
 class RowLists(NamedTuple):
-    """Which rows of the stacked contributions belong to each variable."""
+    """Which factors of a group have a variable at one place of their scope."""
 
-    rows: Any  # per bucket (variables, longest); the number of rows is padding
-    order: Any  # (n,) position of each variable among the bucketed ones
+    rows: Any  # per bucket (longest, variables); nothing if the factors have the variables in order
+    masks: Any  # likewise; what is not padding
+    order: Any  # (n,) position of each variable among the bucketed ones; None if they are in order
 
 
 class KindData(NamedTuple):
-    """The arrays of a kind; its variables on the first axis."""
+    """The arrays of a kind; its variables on the last axis."""
 
-    lists: RowLists
-    mask: Any  # (n, size) states that exist; (0,) if the kind has none
+    lists: tuple[RowLists, ...]  # one for every place in the scope of a group where the kind is found
+    mask: Any  # (size, n) states that exist; (0,) if the kind has none
 
 
 @dataclass(frozen=True)
@@ -105,14 +108,14 @@ class Layout:
                 for j, (at, _) in enumerate(plan.axes)
                 if at == c
             ]
-            owner = np.concatenate(owners) if owners else np.zeros(0, np.int64)
-            found.append(KindData(_row_lists(owner, len(members)), self._mask(kind, members)))
+            lists = tuple(_row_lists(owner, len(members)) for owner in owners)
+            found.append(KindData(lists, self._mask(kind, members)))
         return tuple(found)
 
     def _mask(self, kind: Kind, members: np.ndarray) -> np.ndarray:
         if kind.family != "discrete":
             return np.zeros(0, bool)
-        return np.arange(kind.size) < self.graph.variables.sizes[members][:, None]
+        return np.arange(kind.size)[:, None] < self.graph.variables.sizes[members]
 
     @property
     def is_tree(self) -> bool:
@@ -180,18 +183,22 @@ def _counted(scopes: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _row_lists(owner: np.ndarray, count: int) -> RowLists:
+    if np.array_equal(owner, np.arange(count)):
+        return RowLists((), (), None)
     order = np.argsort(owner, kind="stable")
     lengths = np.bincount(owner, minlength=count)
     first = np.concatenate([[0], np.cumsum(lengths)])
-    place, done, rows = np.full(count, -1, np.int64), 0, []
-    for own in row_buckets(lengths):
-        at = first[own][:, None] + np.arange(int(lengths[own].max()))
-        mask = np.arange(at.shape[1]) < lengths[own][:, None]
-        rows.append(np.where(mask, order[np.where(mask, at, 0)], len(owner)))
+    whole = count * int(lengths.max()) <= _SLACK * len(owner)
+    place, done, rows, masks = np.full(count, -1, np.int64), 0, [], []
+    for own in [np.arange(count)] if whole else row_buckets(lengths):
+        steps = np.arange(int(lengths[own].max()))[:, None]
+        mask = steps < lengths[own]
+        rows.append(order[np.where(mask, first[own] + steps, 0)])
+        masks.append(mask)
         place[own] = done + np.arange(len(own))
         done += len(own)
-    place[place < 0] = done  # variables without factors: the row of zeros after the last
-    return RowLists(tuple(rows), place)
+    place[place < 0] = done  # variables without factors: the zero after the last
+    return RowLists(tuple(rows), tuple(masks), None if whole else place)
 
 
 class _Builder:
@@ -218,7 +225,7 @@ class _Builder:
         else:
             kinds = self._at[group.scopes[0], 0]
             axes = tuple((int(c), _states(d)) for c, d in zip(kinds, group.domains, strict=True))
-            self._append(group_function(group), axes, group.factors, group.parameters, group, None)
+            self._append(group_function(group, last=True), axes, group.factors, group.parameters, group, None)
 
     def _values(self, group: FactorGroup) -> np.ndarray:
         """The tables of a group of discrete variables, (count, states, ...)."""
@@ -231,9 +238,13 @@ class _Builder:
         self, function: Any, axes: Any, factors: np.ndarray, parameters: Any, source: Any, zeros: Any
     ) -> None:
         scopes = np.stack([self._graph.scopes[int(a)] for a in factors])
-        mutual = self._mutual[factors]
-        self._plans.append(GroupPlan(function, axes, bool(mutual.any())))
-        self._data.append(GroupData(self._at[scopes, 1], tuple(parameters), mutual))
+        mutual, places = self._mutual[factors], self._at[scopes, 1]
+        members = np.bincount(self._at[:, 0])
+        aligned = tuple(
+            np.array_equal(own, np.arange(members[c])) for own, (c, _) in zip(places.T, axes, strict=True)
+        )
+        self._plans.append(GroupPlan(function, axes, bool(mutual.any()), aligned))
+        self._data.append(GroupData(places, tuple(parameters), mutual))
         self._sources.append(source)
         self._zeros.append(zeros)
 

@@ -264,16 +264,16 @@ class Run:
         for c, kind in enumerate(self.plan.kinds):
             if kind.family != "real":
                 continue
-            own, members = parameters.parts[c][:, share > _ODD], self.layout.members[c]
+            own, members = parameters.parts[c][share > _ODD], self.layout.members[c]
             scale, centre = self.places.scale[members], self.places.centre[members]
-            wide = np.exp(own[..., 1]).max(axis=1) > _WIDE * scale
-            away = np.abs(own[..., 0] - centre[:, None]).max(axis=1) > _WIDE * scale
+            wide = np.exp(own[:, 1]).max(axis=0) > _WIDE * scale
+            away = np.abs(own[:, 0] - centre).max(axis=0) > _WIDE * scale
             if (wide | away).any():
                 i = int(np.flatnonzero(wide | away)[0])
                 name = self.graph.variables.names[int(members[i])]
                 raise ModelError(
-                    f"variable '{name}': its belief widens without end (mean {own[i, 0, 0]:.2g}, "
-                    f"sd {np.exp(own[i, 0, 1]):.2g}), so the product of the factors has no finite integral; "
+                    f"variable '{name}': its belief widens without end (mean {own[0, 0, i]:.2g}, "
+                    f"sd {np.exp(own[0, 1, i]):.2g}), so the product of the factors has no finite integral; "
                     "add a factor that falls off, such as potentials.gaussian"
                 )
 
@@ -300,7 +300,7 @@ class _Start:
                 parts.append(logits if favoured is None else logits + _FAVOUR * favoured)
             else:
                 parts.append(0.5 + 0.5 * self.rng.standard_normal((len(own), m, kind.size)))
-        return Parameters(np.zeros(m), tuple(parts))
+        return Parameters(np.zeros(m), tuple(np.moveaxis(part, 0, -1) for part in parts))
 
     def _real(self, own: np.ndarray, m: int) -> np.ndarray:
         scale = self.places.scale[own][:, None]
@@ -335,4 +335,5 @@ def warm_parameters(state: Any, layout: Layout, components: int) -> Parameters:
                 table = state.log_tables[variables.state_start[i] : variables.state_start[i + 1]]
                 logits[row, :, : len(table)] = np.maximum(table.T, -60.0)
             parts.append(logits)
+    parts = [np.moveaxis(part, 0, -1) for part in parts]
     return Parameters(np.maximum(state.log_weights, -60.0), tuple(parts))

@@ -42,26 +42,26 @@ _FAINT = -60.0  # log probability below which a state is treated as equally impo
 
 
 class Parameters(NamedTuple):
-    """What is optimised; variables on the first axis."""
+    """What is optimised; variables on the last axis, where loops over them are fast."""
 
     weights: Any  # (components,) logits of lambda
-    parts: Any  # per kind: real (n, components, 2), discrete (n, components, states), simplex likewise
+    parts: Any  # per kind (components, k, n): mean and log sd, logits of states, logs of concentrations
 
 
 class Draws(NamedTuple):
     """Points of one kind."""
 
-    points: Any  # real: standardised, (points,) or (n, components, points); simplex: logs, (..., width)
-    weights: Any  # (points,) or (n, m, points), sum to 1; None where beliefs give the weights
+    points: Any  # real: standardised, (points,) or (m, points, n); simplex: logs, (m, points, width, n)
+    weights: Any  # (points,) or (m, points, n), sum to 1; None where beliefs give the weights
 
 
 class Part(NamedTuple):
     """What is known about the variables of one kind at their points."""
 
-    values: Any  # (n, m, points), with coordinates last for a simplex
-    weights: Any  # (n, m, points), or broadcast to it
-    log_belief: Any  # (n, m, points)
-    ratio: Any  # (n, m, points, components) b_i^l / b_i; None for one component
+    values: Any  # (m, points, n), with coordinates before the variables for a simplex
+    weights: Any  # (m, points, n), or broadcast to it
+    log_belief: Any  # (m, points, n)
+    ratio: Any  # (components, m, points, n) b_i^l / b_i; None for one component
 
 
 def beliefs(
@@ -79,36 +79,35 @@ def beliefs(
 
 
 def _real(kind: Kind, data: KindData, own: Any, draw: Draws, log_weights: Any, chosen: Any) -> Part:
-    mean, log_sd = own[..., 0], own[..., 1]
-    here, spread = _picked(mean, chosen)[..., None], jnp.exp(_picked(log_sd, chosen))[..., None]
-    z = jnp.broadcast_to(draw.points, (*here.shape[:2], draw.points.shape[-1]))
+    mean, log_sd = own[:, :1], own[:, 1:]
+    here, spread = picked(mean, chosen), jnp.exp(picked(log_sd, chosen))
+    z = draw.points[:, None] if draw.points.ndim == 1 else draw.points
     x = here + spread * z
     weights = _broadcast(draw.weights)
     if len(log_weights) == 1:
-        return Part(x, weights, -0.5 * z**2 - jnp.log(spread) - 0.5 * _LOG_2PI, None)
-    precision = jnp.exp(-log_sd)
-    gap = (x[..., None] - mean[:, None, None]) * precision[:, None, None]
-    return Part(x, weights, *_mixed(-0.5 * gap**2 - log_sd[:, None, None] - 0.5 * _LOG_2PI, log_weights))
+        return Part(x, weights, -0.5 * z**2 - picked(log_sd, chosen) - 0.5 * _LOG_2PI, None)
+    gap = (x - mean[:, None]) * jnp.exp(-log_sd)[:, None]
+    return Part(x, weights, *_mixed(-0.5 * gap**2 - log_sd[:, None] - 0.5 * _LOG_2PI, log_weights))
 
 
 def _discrete(kind: Kind, data: KindData, own: Any, draw: Draws, log_weights: Any, chosen: Any) -> Part:
-    logs = jax.nn.log_softmax(jnp.where(data.mask[:, None], own, -jnp.inf), axis=-1)
-    states = jnp.arange(kind.size)[None, None]
+    logs = jax.nn.log_softmax(jnp.where(data.mask, own, -jnp.inf), axis=1)
+    states = jnp.arange(kind.size)[None, :, None]
     faint = jnp.maximum(logs, _FAINT)
-    weights = jnp.exp(_picked(logs, chosen))
+    weights = jnp.exp(picked(logs, chosen))
     if len(log_weights) == 1:
         return Part(states, weights, faint, None)
-    return Part(states, weights, *_mixed(jnp.moveaxis(faint, 1, 2)[:, None], log_weights))
+    return Part(states, weights, *_mixed(faint[:, None], log_weights))
 
 
 def _simplex(kind: Kind, data: KindData, own: Any, draw: Draws, log_weights: Any, chosen: Any) -> Part:
     alpha = jnp.exp(own)
-    norm = jax.lax.lgamma(alpha.sum(axis=-1)) - jax.lax.lgamma(alpha).sum(axis=-1)
-    each = jnp.einsum("nmsv,nlv->nmsl", draw.points, alpha - 1) + norm[:, None, None]
+    norm = jax.lax.lgamma(alpha.sum(axis=1)) - jax.lax.lgamma(alpha).sum(axis=1)
+    each = (draw.points * (alpha - 1)[:, None, None]).sum(axis=-2) + norm[:, None, None]
     x = jnp.maximum(jnp.exp(draw.points), _TINY)
     weights = _broadcast(draw.weights)
     if len(log_weights) == 1:
-        return Part(x, weights, each[..., 0], None)
+        return Part(x, weights, each[0], None)
     return Part(x, weights, *_mixed(each, log_weights))
 
 
@@ -117,25 +116,26 @@ _PARTS = {"real": _real, "discrete": _discrete, "simplex": _simplex}
 
 def _broadcast(weights: Any) -> Any:
     weights = jnp.asarray(weights)
-    return weights[None, None] if weights.ndim == 1 else weights
+    return weights[None, :, None] if weights.ndim == 1 else weights
 
 
-def _picked(values: Any, chosen: Any) -> Any:
-    return values if chosen is None else jnp.take(values, chosen, axis=1)
+def picked(values: Any, chosen: Any) -> Any:
+    """The chosen components, on the first axis."""
+    return values if chosen is None else jnp.take(values, chosen, axis=0)
 
 
 def _mixed(each: Any, log_weights: Any) -> tuple[Any, Any]:
-    """Log density of the mixture and the ratio of each component to it, from logs on the last axis."""
-    terms = each + log_weights
-    top = jax.lax.stop_gradient(terms.max(axis=-1))
-    log_belief = top + jnp.log(jnp.exp(terms - top[..., None]).sum(axis=-1))
-    return log_belief, jnp.exp(each - log_belief[..., None])
+    """Log density of the mixture and the ratio of each component to it, from logs on the first axis."""
+    terms = each + log_weights.reshape(-1, *[1] * (each.ndim - 1))
+    top = jax.lax.stop_gradient(terms.max(axis=0))
+    log_belief = top + jnp.log(jnp.exp(terms - top).sum(axis=0))
+    return log_belief, jnp.exp(each - log_belief)
 
 
 class _Grid(NamedTuple):
     """How the points of the variables of a factor are combined."""
 
-    where: tuple[int, ...]  # axis of each variable behind factors and components
+    where: tuple[int, ...]  # axis of each variable between components and factors
     axes: int  # number of such axes
 
     @classmethod
@@ -145,11 +145,11 @@ class _Grid(NamedTuple):
         where = tuple(0 if pair else next(after) for pair in paired)
         return cls(where, max(where) + 1)
 
-    def place(self, values: Any, j: int, tail: int = 0) -> Any:
-        """Put the points of variable j on their axis; `tail` axes stay last."""
+    def place(self, values: Any, j: int, lead: int = 1, tail: int = 1) -> Any:
+        """Put the points of variable j on their axis, behind `lead` axes and before `tail`."""
         before, after = self.where[j], self.axes - 1 - self.where[j]
         shape = values.shape
-        return values.reshape(*shape[:2], *[1] * before, shape[2], *[1] * after, *shape[3 : 3 + tail])
+        return values.reshape(*shape[:lead], *[1] * before, shape[lead], *[1] * after, *shape[-tail:])
 
 
 def _group(
@@ -160,62 +160,72 @@ def _group(
     weights: Any,
     wall: Any,
 ) -> tuple[Any, list[Any]]:
-    """G_a of all factors of a group, (count, m, points ...), and the weights of each of those axes."""
+    """G_a of all factors of a group, (m, points ..., count), and the weights of each axis of points."""
     grid = _Grid.of(plan, kinds)
     if plan.function is None:
         (table,) = data.parameters
-        value = table[:, None]
+        value = jnp.moveaxis(table, 0, -1)[None]
     else:
         columns = [_column(plan, grid, kinds, parts, data, j) for j in range(len(plan.axes))]
         value = _walled(plan.function(tuple(columns), data.parameters), wall)
     if plan.mutual and len(weights) > 1:
-        shared = _information(plan, grid, kinds, parts, data, weights)
-        value = value - data.mutual.reshape(-1, *[1] * (value.ndim - 1)) * shared
+        value = value - data.mutual * _information(plan, grid, kinds, parts, data, weights)
     measure: list[Any] = [None] * grid.axes
     for j, (c, size) in enumerate(plan.axes):
         own = parts[c].weights
-        own = own if own.shape[0] == 1 else own[data.scopes[:, j]]
-        measure[grid.where[j]] = own[..., :size] if kinds[c].family == "discrete" else own
+        own = own if own.shape[-1] == 1 else _at(own, plan, data, j)
+        measure[grid.where[j]] = own[:, :size] if kinds[c].family == "discrete" else own
     return value, measure
+
+
+def _at(values: Any, plan: GroupPlan, data: GroupData, j: int) -> Any:
+    """What belongs to variable j of every factor."""
+    return (
+        values
+        if plan.aligned[j] and len(data.scopes) == values.shape[-1]
+        else _taken(values, data.scopes[:, j])
+    )
+
+
+def _taken(values: Any, where: Any) -> Any:
+    return values.at[..., where].get(mode="promise_in_bounds")
 
 
 def _column(plan: GroupPlan, grid: _Grid, kinds: Any, parts: Any, data: GroupData, j: int) -> Any:
     c, size = plan.axes[j]
     if kinds[c].family == "discrete":
-        states = jnp.broadcast_to(jnp.arange(size)[None, None], (len(data.scopes), 1, size))
+        states = jnp.broadcast_to(jnp.arange(size)[None, :, None], (1, size, len(data.scopes)))
         return grid.place(states, j)
-    return grid.place(parts[c].values[data.scopes[:, j]], j, tail=int(kinds[c].family == "simplex"))
+    return grid.place(_at(parts[c].values, plan, data, j), j, tail=1 + int(kinds[c].family == "simplex"))
 
 
 def _walled(value: Any, wall: Any) -> Any:
     """Zero weights as exp(-wall) times the smallest positive one of the factor."""
-    inner = tuple(range(1, value.ndim))
+    inner = tuple(range(value.ndim - 1))
     zero = value == -jnp.inf
-    lowest = jnp.where(zero, jnp.inf, value).min(axis=inner, keepdims=True)
+    lowest = jnp.where(zero, jnp.inf, value).min(axis=inner)
     return jnp.where(zero, jnp.where(jnp.isfinite(lowest), lowest, 0.0) - wall, value)
 
 
 def _information(plan: GroupPlan, grid: _Grid, kinds: Any, parts: Any, data: GroupData, weights: Any) -> Any:
     """The logarithm of b_a / prod b_i at the points."""
-    product: Any = weights
+    product: Any = weights.reshape(-1, *[1] * (grid.axes + 2))
     for j, (c, size) in enumerate(plan.axes):
-        ratio = parts[c].ratio[data.scopes[:, j]]
-        ratio = ratio[:, :, :size] if kinds[c].family == "discrete" else ratio
-        product = product * grid.place(ratio, j, tail=1)
-    return jnp.log(product.sum(axis=-1))
+        ratio = parts[c].ratio[:, :, :size] if kinds[c].family == "discrete" else parts[c].ratio
+        product = product * grid.place(_at(ratio, plan, data, j), j, lead=2)
+    return jnp.log(product.sum(axis=0))
 
 
 def _averaged(value: Any, measure: list[Any], keep: int | None) -> Any:
-    """Mean over all point axes but one, (count, m, points), or over all, (count, m)."""
+    """Mean over all point axes but one, (m, points, count), or over all, (m, count)."""
     for axis in reversed(range(len(measure))):
         if axis != keep:
             shape = measure[axis].shape
             after = value.ndim - 3 - axis
-            value = (value * measure[axis].reshape(*shape[:2], *[1] * axis, shape[2], *[1] * after)).sum(
-                axis=2 + axis, keepdims=True
-            )
-    found = value.reshape(*value.shape[:2], -1)
-    return found if keep is not None else found[..., 0]
+            weights = measure[axis].reshape(shape[0], *[1] * axis, shape[1], *[1] * after, shape[2])
+            value = (value * weights).sum(axis=1 + axis, keepdims=True)
+    found = value.reshape(value.shape[0], -1, value.shape[-1])
+    return found if keep is not None else found[:, 0]
 
 
 def total(
@@ -232,11 +242,11 @@ def total(
     """
     found: Any = 0.0
     for part in parts:
-        found = found - (part.weights * part.log_belief).sum(axis=(0, 2))
+        found = found - (part.weights * part.log_belief).sum(axis=(1, 2))
     for own, data, size in zip(plan.groups, groups, batch, strict=True):
 
         def one(data: GroupData, own: GroupPlan = own) -> Any:
-            return _averaged(*_group(own, data, plan.kinds, parts, weights, wall), None).sum(axis=0)
+            return _averaged(*_group(own, data, plan.kinds, parts, weights, wall), None).sum(axis=-1)
 
         if size:
             single = jax.lax.map(lambda d: one(jax.tree.map(lambda x: x[None], d)), data, batch_size=size)
@@ -263,7 +273,9 @@ def gradient(
     for own, data in zip(plan.groups, groups, strict=True):
         value, measure = _group(own, data, plan.kinds, parts, weights, wall)
         means = [_averaged(value, measure, axis) for axis in range(len(measure))]
-        totals = totals + (means[0] * measure[0]).sum(axis=(0, 2))
+        # Any of the means would do. A mean that is used twice is stored, and not computed within the gather.
+        sums = [(mean * own_).sum(axis=(1, 2)) for mean, own_ in zip(means, measure, strict=True)]
+        totals = totals + sum(sums) / len(sums)
         where = _Grid.of(own, plan.kinds).where
         for j, (c, _) in enumerate(own.axes):
             rows[c].append(means[where[j]])
@@ -271,31 +283,40 @@ def gradient(
     for c, (kind, part) in enumerate(zip(plan.kinds, parts, strict=True)):
         shape = np.broadcast_shapes(part.weights.shape, part.log_belief.shape)
         mean = _row_sums(kinds[c].lists, rows[c], shape) - part.log_belief
-        expected = (mean * part.weights).sum(axis=-1, keepdims=True)
-        totals = totals - (part.weights * part.log_belief).sum(axis=(0, 2))
+        expected = (mean * part.weights).sum(axis=1, keepdims=True)
+        totals = totals - (part.weights * part.log_belief).sum(axis=(1, 2))
         # The mean of samples contains each of them: without the factor the gradient would be biased.
-        unbiased = shape[2] / (shape[2] - 1) if kind.paired else 1.0
+        unbiased = shape[1] / (shape[1] - 1) if kind.paired else 1.0
         weighted = jnp.broadcast_to(part.weights * (mean - expected) * unbiased, shape)
         slopes.append(_SLOPES[kind.family](weighted, parameters.parts[c], draws[c], chosen))
     return totals, tuple(slopes)
 
 
-def _row_sums(lists: RowLists, rows: list[Any], shape: tuple[int, ...]) -> Any:
-    """Sums of the contributions to each variable, by gathers; padded to (n, m, points)."""
-    if not rows:
-        return jnp.zeros(shape)
-    padded = [jnp.pad(r, [(0, 0), (0, 0), (0, shape[2] - r.shape[2])]) for r in rows]
-    padded = [jnp.broadcast_to(r, (len(r), *shape[1:])) for r in padded]
-    stacked = jnp.concatenate([*padded, jnp.zeros((1, *shape[1:]))])
-    parts = [stacked.at[at].get(mode="promise_in_bounds").sum(axis=1) for at in lists.rows]
-    found = jnp.concatenate([*parts, jnp.zeros((1, *shape[1:]))])
-    return found.at[lists.order].get(mode="promise_in_bounds")
+def _row_sums(lists: tuple[RowLists, ...], rows: list[Any], shape: tuple[int, ...]) -> Any:
+    """Sums of the contributions to each variable, by gathers; padded to (m, points, n)."""
+    found: Any = jnp.zeros(shape)
+    for own, row in zip(lists, rows, strict=True):
+        found = found + jnp.pad(_gathered(own, row), [(0, 0), (0, shape[1] - row.shape[1]), (0, 0)])
+    return found
+
+
+def _gathered(lists: RowLists, row: Any) -> Any:
+    """What the factors say, (m, points, count), summed for each variable, (m, points, n)."""
+    if not lists.rows:
+        return row
+    pairs = zip(lists.rows, lists.masks, strict=True)
+    parts = [jnp.where(mask, _taken(row, at), 0.0).sum(axis=-2) for at, mask in pairs]
+    if lists.order is None:
+        return parts[0]
+    return _taken(jnp.concatenate([*parts, jnp.zeros((*row.shape[:2], 1))], axis=-1), lists.order)
 
 
 def _real_slope(weighted: Any, own: Any, draw: Draws, chosen: Any) -> Any:
-    z = draw.points
-    sd = jnp.exp(_picked(own[..., 1], chosen))
-    return jnp.stack([(weighted * z).sum(axis=-1) / sd, (weighted * (z**2 - 1)).sum(axis=-1)], axis=-1)
+    z = draw.points[:, None] if draw.points.ndim == 1 else draw.points
+    scores = jnp.stack([z, z**2 - 1], axis=-2)
+    is_mean = jnp.array([[True], [False]])
+    unit = jnp.where(is_mean, jnp.exp(picked(own[:, 1:], chosen)), 1.0)
+    return (weighted[:, :, None] * scores).sum(axis=1) / unit
 
 
 def _discrete_slope(weighted: Any, own: Any, draw: Draws, chosen: Any) -> Any:
@@ -303,10 +324,10 @@ def _discrete_slope(weighted: Any, own: Any, draw: Draws, chosen: Any) -> Any:
 
 
 def _simplex_slope(weighted: Any, own: Any, draw: Draws, chosen: Any) -> Any:
-    alpha = jnp.exp(_picked(own, chosen))
-    constant = jax.lax.digamma(alpha.sum(axis=-1, keepdims=True)) - jax.lax.digamma(alpha)
-    mass = weighted.sum(axis=-1)[..., None]
-    return alpha * (constant * mass + jnp.einsum("nms,nmsv->nmv", weighted, draw.points))
+    alpha = jnp.exp(picked(own, chosen))
+    constant = jax.lax.digamma(alpha.sum(axis=1, keepdims=True)) - jax.lax.digamma(alpha)
+    mass = weighted.sum(axis=1)[:, None]
+    return alpha * (constant * mass + (weighted[:, :, None] * draw.points).sum(axis=1))
 
 
 _SLOPES = {"real": _real_slope, "discrete": _discrete_slope, "simplex": _simplex_slope}

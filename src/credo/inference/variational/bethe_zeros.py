@@ -74,8 +74,8 @@ def without_zeros(layout: Layout, parameters: Parameters) -> Parameters | None:
     A component in which a variable would lose its last state gets no weight; None if that is every one.
     """
     c = next(c for c, kind in enumerate(layout.kinds) if kind.family == "discrete")
-    logits = np.array(parameters.parts[c])
-    logs = np.where(layout.kind_data[c].mask[:, None], logits, -np.inf)
+    logits = np.moveaxis(parameters.parts[c], -1, 0)  # (n, components, states)
+    logs = np.where(layout.kind_data[c].mask.T[:, None], logits, -np.inf)
     p = np.exp(logs - logs.max(axis=-1, keepdims=True))
     p /= p.sum(axis=-1, keepdims=True)
     kept = p > _REACHED
@@ -92,7 +92,7 @@ def without_zeros(layout: Layout, parameters: Parameters) -> Parameters | None:
     if stuck.all():
         return None
     parts = list(parameters.parts)
-    parts[c] = np.where(kept, logits, _GONE)
+    parts[c] = np.moveaxis(np.where(kept, logits, _GONE), 0, -1)
     return Parameters(np.where(stuck, _GONE, parameters.weights), tuple(parts))
 
 
