@@ -236,6 +236,23 @@ def test_a_runner_goes_on_climbs_and_leaves():
     assert runner.is_out
 
 
+def test_sizes_that_waste_the_time_of_a_turn_are_passed_over():
+    _, asked = pose(credo.datasets.ising_grid(10, seed=0), None)
+    wide = next(e for e in entrants(asked) if e.sizes)
+    for seconds, level in ((0.0, 0), (0.05, 2), (1e9, len(wide.sizes) - 1)):
+        runner = Runner(wide, seconds)
+        assert f"ibound={wide.sizes[level]}," in runner.begin(asked, 1000.0)
+    runner.learn(Status.CONVERGED, gain=1.0, seconds=1.0, gap=1.0)
+    assert runner.is_out
+
+
+def test_local_search_that_found_nothing_has_a_second_turn():
+    runner = Runner(Entrant(("local-search",), is_random=True), 1.0, spec="local-search")
+    for turn in range(3):
+        assert (runner.expected(1.0) > 0) == (turn < 2)
+        runner.learn(Status.OUT_OF_TIME, gain=0.0, seconds=1.0, gap=1.0)
+
+
 def test_a_search_that_starts_anew_gets_longer_turns_or_none():
     runner = Runner(Entrant(("branch-and-bound",), is_search=True), 1.0, spec="branch-and-bound", rate=0.0)
     runner.learn(Status.OUT_OF_TIME, gain=0.0, seconds=1.0, gap=2.0)

@@ -34,11 +34,11 @@ from .exact.tree import climb, machine_gigabytes
 from .question import pose
 from .race import Runner, as_maximum, choose, entrants, fitting, gain_of
 from .search.local_search import first_states
+from .value import meets
 
 __all__ = ["Bracket", "Step", "bracket", "tighten"]
 
-_CLOSED = 1e-9  # relative gap at which rounding, not the methods, separates the bounds
-_FIRST = 0.04  # share of the time that goes to the first turn of each method
+_FIRST, _BRIEF = 0.04, 0.2  # first turn of each method: share of the time, and seconds at most
 _CHEAP = 2  # the first entrants have a turn even without any time, so that both sides are bounded
 
 
@@ -74,7 +74,7 @@ class Bracket:
     @property
     def is_exact(self) -> bool:
         """Whether the two bounds are one number, up to rounding."""
-        return _is_closed(self.lower.value, self.upper.value)
+        return meets(self.lower.value, self.upper.value)
 
     @property
     def middle(self) -> float:
@@ -184,7 +184,7 @@ class _Race:
 
     @property
     def is_done(self) -> bool:
-        return self.apart <= self.gap or _is_closed(self.lower.value, self.upper.value)
+        return self.apart <= self.gap or meets(self.lower.value, self.upper.value)
 
     def first(self) -> None:
         """The bounds that need no method."""
@@ -207,7 +207,9 @@ class _Race:
 
     def run(self, bar: Progress) -> None:
         """Give turns until the bounds are close enough, the time is up, or nothing more is gained."""
-        runners = [Runner(entrant, _FIRST * self.seconds) for entrant in entrants(self.problem)]
+        # Turns double: a brief first one costs little, and easy models need not wait for a large budget.
+        brief = min(_FIRST * self.seconds, _BRIEF)
+        runners = [Runner(entrant, brief) for entrant in entrants(self.problem)]
         cheap = runners[:_CHEAP]
         while not self.is_done and (able := [r for r in runners if not r.is_out]):
             left = self.left
@@ -264,7 +266,7 @@ class _Race:
     def result(self) -> Bracket:
         """The bounds; exact ones are marked so, and rounding cannot turn them around."""
         lower, upper, status = self.lower, self.upper, self.status
-        if _is_closed(lower.value, upper.value):
+        if meets(lower.value, upper.value):
             status = Status.OPTIMAL if self.assignment is not None else Status.EXACT
             upper = Estimate(max(lower.value, upper.value), "exact")
             lower = replace(lower, kind="exact")
@@ -279,10 +281,6 @@ class _Race:
             time.perf_counter() - self.clock,
             tuple(dict.fromkeys(self.notes)),
         )
-
-
-def _is_closed(lower: float, upper: float) -> bool:
-    return bool(np.isfinite(upper - lower) and upper - lower <= _CLOSED * max(1.0, abs(upper)))
 
 
 def _largest_entries(problem: Problem) -> Result:

@@ -30,11 +30,11 @@ _GLANCE = 0.05  # effort of a first look at the width
 _HOPE = 4.0  # log2 of what a thorough search for an elimination order may gain over a glance
 _SEARCH = 0.2  # share of the gap a complete search is expected to close in its next turn
 _LEVEL = 0.05  # the same for a new level
-_LITTLE = 0.01  # share of the gap below which a turn was not worth its level
+_LITTLE = 0.03  # share of the gap below which a turn was not worth its level
 _IDLE = 2  # turns in a row without a gain after which repeating with other random numbers ends
 _MOST_TABLE = 20  # log2 of the largest joined table
 _COPIES = 4  # arrays of the size of all tables that a bound keeps
-_ENTRIES = 2e7  # of joined tables that a turn of one second is for
+_ENTRIES = 4e7  # of joined tables that a turn of one second is for
 _TOL = 1e-9  # relative change at which a bound has converged
 _BOUNDLESS = 1e6  # what a gap, or a gain, counts for that is not finite
 
@@ -87,7 +87,8 @@ class Runner:
 
     def expected(self, gap: float) -> float:
         """Gain per second to hope for."""
-        hope = _SEARCH if self.entrant.is_search else 0.0 if self.spec else _LEVEL
+        is_open = not self.spec or (self.entrant.is_random and self.idle < _IDLE)
+        hope = _SEARCH if self.entrant.is_search else _LEVEL if is_open else 0.0
         return max(self.rate, hope * min(gap, _BOUNDLESS) / max(self.slice, _LEAST))
 
     def has_use_for(self, seconds: float) -> bool:
@@ -105,6 +106,9 @@ class Runner:
             pieces = max(1, problem.graph.n_factors)
             self.most = min(2.0**_MOST_TABLE, memory_gb * 2**27 / _COPIES / pieces)
             table = int(max(1.0, min(self.most, _ENTRIES * max(self.slice, _LEAST) / pieces)))
+            # Sizes far below what the time allows are passed over: larger tables do more with it.
+            affordable = [k for k, size in enumerate(self.entrant.sizes) if 2**size <= table]
+            self.level = max([self.level, *affordable])
             self.spec = self.entrant.levels[self.level].format(table=table)
         return self.spec
 

@@ -20,9 +20,15 @@ from ..core.result import Estimate
 from ..kernels.tables import best_states
 from .base import Budget, Problem
 
-__all__ = ["value_of"]
+__all__ = ["meets", "value_of"]
 
+_MET = 1e-9  # relative gap that the rounding of sums of many logarithms explains
 _SWEEPS = 50  # of mean field, where the exact value is out of reach
+
+
+def meets(lower: float, upper: float) -> bool:
+    """Whether two bounds on one value are the same number, up to rounding: then both are exact."""
+    return bool(lower > -np.inf and lower >= upper - _MET * max(1.0, abs(upper)))
 
 
 def value_of(problem: Problem, states: np.ndarray, *, log2_operations: float = 30.0) -> Estimate:

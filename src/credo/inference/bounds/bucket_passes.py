@@ -15,15 +15,14 @@ from ...kernels import mini_buckets as kernel
 from ...structures.mini_buckets import MiniBuckets, mini_bucket_order, mini_buckets
 from ..base import Problem
 from ..exact.tree import machine_gigabytes
-from ..value import value_of
-from .possible import possible_state
+from ..value import meets
+from .possible import possible_state, valued
 
 __all__ = ["Bound", "BucketPasses", "Tables", "bucket_passes", "finish", "first_weights", "one_state"]
 
 Bound = Literal["upper", "lower"]
 
 _LEAST = 16  # entries below which a table is not shrunk to save room
-_MET = 1e-9  # relative gap at which a bound counts as met: rounding of sums of many logs
 _NEVER = -1e-300  # a weight whose powered sum is the minimum
 _NEGATIVE = 0.5  # first size of each negative weight, as a share of the temperature
 
@@ -224,15 +223,8 @@ def finish(problem: Problem, passes: BucketPasses, tables: Tables, result: Resul
         result = replace(result, status=Status.EXACT, log_z=Estimate(bound, "exact"))
     if not wanted.any() or not problem.maximises_last:
         return result
-    states = passes.decode(tables.psi)
-    score = value_of(problem, states)
-    if score.value == -np.inf:
-        # Greedy choices ran into a zero: look for a possible state that keeps as many of them as it can.
-        repaired = possible_state(problem, states, passes.buckets.order[::-1])
-        if repaired is not None:
-            states, score = repaired, value_of(problem, repaired)
-    met = kind == "upper" and score.value >= bound - _MET * max(1.0, abs(bound))
-    if met and not passes.is_exact:
+    states, score = valued(problem, passes.decode(tables.psi), passes.buckets.order[::-1])
+    if kind == "upper" and meets(score.value, bound) and not passes.is_exact:
         result = replace(result, status=Status.OPTIMAL, log_z=Estimate(bound, "exact"))
     shown = np.where(wanted, states, -1)
     return replace(result, assignment=Assignment(problem.graph.variables, shown), score=score)

@@ -26,18 +26,12 @@ from ...kernels.support import supported_states
 from ...kernels.tables import best_states
 from ...structures.recognise import is_forest
 from ..base import Problem
-from ..value import value_of
+from ..value import meets, value_of
 
-__all__ = ["PROVEN", "Decomposition", "Plan", "answer", "folded", "is_proven", "terms_of"]
+__all__ = ["Decomposition", "Plan", "answer", "folded", "terms_of"]
 
-PROVEN = 1e-9  # relative gap between bound and score that rounding explains
 _CLIMBS = 20  # sweeps of single changes after decoding
 _FAILURES = 2000  # dead ends after which the search for a possible state gives up
-
-
-def is_proven(upper: float, score: float) -> bool:
-    """Whether a score meets an upper bound, up to rounding."""
-    return bool(np.isfinite(score) and upper - score <= PROVEN * max(1.0, abs(score)))
 
 
 @dataclass(frozen=True)
@@ -278,7 +272,7 @@ def answer(
     """A bound and an assignment; proven optimal, and then exact, where they meet."""
     score = value_of(problem, states)
     log_z = Estimate(upper, "upper")
-    if is_proven(upper, score.value):
+    if meets(score.value, upper):
         status, log_z = Status.OPTIMAL, Estimate(score.value, "exact")
     return Result(
         name,

@@ -32,7 +32,8 @@ from ...core import check
 from ...core.result import Result, Status
 from ...kernels import dual_decomposition as kernel
 from ..base import IterativeAlgorithm, Problem, register
-from .decomposition import Decomposition, answer, is_proven
+from ..value import meets
+from .decomposition import Decomposition, answer
 
 __all__ = ["DualDecomposition", "DualState"]
 
@@ -111,7 +112,7 @@ class DualDecomposition(IterativeAlgorithm[DualState]):
             if change < tol:
                 break
         state = _decoded(state)
-        if is_proven(state.bound, state.score):
+        if meets(state.score, state.bound):
             changes[-1] = 0.0
         elif self.updates == "auto" and state.heat == 0.0:
             state, changes[-1] = _unstalled(state, changes[-1], tol)

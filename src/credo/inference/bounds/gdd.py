@@ -45,16 +45,15 @@ from ...core.result import Assignment, Estimate, Marginals, Result, Status
 from ...kernels.gdd import bound_of, project_zeros, shift_tables
 from ...kernels.gdd_decode import decode_states
 from ..base import IterativeAlgorithm, Problem, register
-from ..value import value_of
+from ..value import meets, value_of
 from .gdd_blocks import sweep_blocks
 from .gdd_joint import Descent, joint_start, joint_step
 from .gdd_passes import Passing, pass_start, pass_step
 from .gdd_plan import Plan, make_plan
-from .possible import possible_state
+from .possible import valued
 
 __all__ = ["GDD", "GDDState"]
 
-MET = 1e-9  # relative gap at which a bound meets a score
 _EVEN = 0.2  # part of every temperature that weights=auto spreads evenly after its first sweep
 _COOLING, _COLDEST = 0.8, 1e-3  # of smoothed maxima: factor per sweep, and where it ends
 _LOOK = 10  # sweeps between two looks at the score, where all variables are maximised
@@ -161,7 +160,7 @@ class GDD(IterativeAlgorithm[GDDState | Passing]):
             if problem.is_max and (len(passed.bounds) % _LOOK == 0 or change < 1e-8):
                 passed = _look_again(problem, passed)
                 assert passed.states is not None  # looking finds some
-                if _meets(_score(problem, passed.states), passed.best.value):
+                if meets(_score(problem, passed.states), passed.best.value):
                     change = 0.0
             return passed, change
         return self._block_step(problem, state)
@@ -185,7 +184,7 @@ class GDD(IterativeAlgorithm[GDDState | Passing]):
         if problem.is_max and (len(state.bounds) % _LOOK == 0 or change < 1e-8):
             state = self._look(problem, state)
             assert state.states is not None  # looking finds some
-            if _meets(_score(problem, state.states), state.best):
+            if meets(_score(problem, state.states), state.best):
                 change = 0.0
         return state, change
 
@@ -248,7 +247,7 @@ class GDD(IterativeAlgorithm[GDDState | Passing]):
         if state.states is not None:
             found.append(state.states)
         states, score = _best_value(problem, found, order[::-1])
-        if _meets(score.value, best) and result.status is not Status.EXACT:
+        if meets(score.value, best) and result.status is not Status.EXACT:
             result = replace(result, status=Status.OPTIMAL, log_z=Estimate(best, "exact"))
         shown = Assignment(problem.graph.variables, np.where(wanted, states, -1))
         return replace(result, assignment=shown, score=score)
@@ -275,10 +274,6 @@ def _look_again(problem: Problem, state: Passing) -> Passing:
     found = [s for s in (state.states, *_pass_decodings(state)) if s is not None]
     scores = [_score(problem, s) for s in found]
     return state._replace(states=found[int(np.argmax(scores))])
-
-
-def _meets(score: float, bound: float) -> bool:
-    return score >= bound - MET * max(1.0, abs(bound))
 
 
 def _bound(state: GDDState) -> float:
@@ -322,8 +317,4 @@ def _best_value(problem: Problem, found: list[np.ndarray], late: np.ndarray) -> 
     distinct = {np.where(cold, s, 0).tobytes(): s for s in found}.values()
     scored = [(s, value_of(problem, s)) for s in distinct]
     states, score = max(scored, key=lambda pair: pair[1].value)
-    if score.value == -np.inf:
-        repaired = possible_state(problem, states, late)
-        if repaired is not None:
-            states, score = repaired, value_of(problem, repaired)
-    return states, score
+    return valued(problem, states, late) if score.value == -np.inf else (states, score)

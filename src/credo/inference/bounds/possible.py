@@ -1,14 +1,16 @@
-"""A joint state that no zero forbids, near a given one."""
+"""A joint state that no zero forbids, near a given one, and its value."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from ...core.result import Estimate
 from ...kernels import feasible
 from ...kernels.tables import best_states
 from ..base import Problem
+from ..value import value_of
 
-__all__ = ["possible_state"]
+__all__ = ["possible_state", "valued"]
 
 _DEAD_ENDS = 10_000  # after which the search gives up
 _WISH = 1e6  # by which the wanted states are preferred to all others
@@ -39,3 +41,13 @@ def possible_state(problem: Problem, states: np.ndarray, order: np.ndarray) -> n
     # Every combination of the kept states is possible: take the wished one of each.
     wish[~keep] = -np.inf
     return best_states(wiring.state_start, wish)
+
+
+def valued(problem: Problem, states: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, Estimate]:
+    """States and what they are worth; where that is nothing, possible ones near them if they are found."""
+    score = value_of(problem, states)
+    if score.value == -np.inf:
+        found = possible_state(problem, states, order)
+        if found is not None:
+            return found, value_of(problem, found)
+    return states, score

@@ -29,13 +29,14 @@ import numpy as np
 
 from ...core import check
 from ...core.factor_graph import FactorGraph
-from ...core.result import Assignment, Estimate, FactorMarginals, Marginals, Result, Status
+from ...core.result import Estimate, FactorMarginals, Marginals, Result, Status
 from ...kernels.tables import best_states
 from ...structures.spanning_trees import Forests, covering_forests, random_forests
 from ..base import IterativeAlgorithm, Problem, register
 from ..curvature import curved, is_curved, last_scale
 from ..forest import ForestPasses
-from ..value import value_of
+from .decomposition import answer
+from .possible import valued
 
 __all__ = ["TRWPrimal"]
 
@@ -207,27 +208,20 @@ class TRWPrimal(IterativeAlgorithm[PrimalState]):
 
     def read(self, problem: Problem, state: PrimalState, status: Status) -> Result:
         """The bound, and average marginals or the states they favour."""
-        graph, value = problem.graph, state.value
-        found = Result(self.name, status, log_z=Estimate(state.best, "upper"), trace={"bound": state.bounds})
+        graph, value, trace = problem.graph, state.value, {"bound": state.bounds}
         if problem.is_sum:
             tables = state.work.passes.fill(value.tables, value.states)
             return Result(
                 self.name,
                 status,
-                log_z=found.log_z,
+                log_z=Estimate(state.best, "upper"),
                 marginals=Marginals(graph.variables, value.states),
                 factor_marginals=FactorMarginals(graph, tables),
-                trace=found.trace,
+                trace=trace,
             )
-        best = best_states(graph.variables.state_start, value.states)
-        return Result(
-            self.name,
-            status,
-            log_z=found.log_z,
-            assignment=Assignment(graph.variables, best),
-            score=value_of(problem, best),
-            trace=found.trace,
-        )
+        favoured = best_states(graph.variables.state_start, value.states)
+        states, _ = valued(problem, favoured, np.arange(len(favoured)))
+        return answer(self.name, problem, status, state.best, states, trace)
 
 
 def _remember(

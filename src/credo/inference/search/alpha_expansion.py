@@ -22,7 +22,8 @@ from ...core.result import Result, Status
 from ...kernels import graph_cut as kernel
 from ...kernels.max_flow import arcs_by_tail
 from ..base import IterativeAlgorithm, Problem, register
-from ..bounds.decomposition import Decomposition, answer, folded, is_proven
+from ..bounds.decomposition import Decomposition, answer, folded
+from ..value import meets
 
 __all__ = ["AlphaExpansion", "ExpansionState"]
 
@@ -133,7 +134,7 @@ class AlphaExpansion(IterativeAlgorithm[ExpansionState]):
         state = state._replace(
             states=states, score=score, turn=state.turn + 1, idle=idle, scores=(*state.scores, score)
         )
-        done = idle >= labels or is_proven(state.bound, score)
+        done = idle >= labels or meets(score, state.bound)
         return state, 0.0 if done else 1.0
 
     def read(self, problem: Problem, state: ExpansionState, status: Status) -> Result:

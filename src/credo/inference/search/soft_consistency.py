@@ -35,7 +35,7 @@ from ...kernels.soft_consistency_nodes import NODES, OPEN, SEEN, OpenNodes, comp
 from ...kernels.soft_consistency_root import assignment_cost, decode, descend, sweep
 from ...kernels.soft_consistency_search import fresh_stack, search
 from ..base import Budget, Problem, ResumableAlgorithm, register
-from ..value import value_of
+from ..bounds.possible import valued
 from .local_search import improve
 from .soft_network import Part, Reduced, reduce_graph
 
@@ -186,8 +186,7 @@ class _Run:
 
     def read(self, name: str, status: Status, trace: dict[str, np.ndarray]) -> Result:
         """The answer so far."""
-        states = self.states()
-        score = value_of(self._problem, states)
+        states, score = valued(self._problem, self.states(), np.arange(len(self._problem.graph.variables)))
         slack = _CLOSE * max(1.0, abs(score.value)) if np.isfinite(score.value) else 0.0
         bound = Estimate(max(self.upper, score.value) + slack, "upper")
         if self.is_done or self.upper - score.value <= slack:
