@@ -261,13 +261,25 @@ def box(x):
     return namespace(x).where((x > 0) & (x < 1), 0.0, -np.inf)
 
 
-X, Y = zoo.real("x"), zoo.real("y")
+X, Y, SIMPLEX = zoo.real("x"), zoo.real("y"), credo.Variable("theta", credo.Simplex(3))
+
+
+def saddle(x, y):
+    return -3 * x * y
+
+
+def corner(theta):
+    return -2.5 * namespace(theta).log(theta[..., 0] + theta[..., 1])
+
+
+def imaginary(x):
+    return -1j * x * x
 
 
 @pytest.mark.parametrize(
     ("variables", "factors", "says"),
     [
-        ([X], [], "variable 'x': the product of its factors does not fall"),
+        ([X], [], "does not fall off along 'x'|variable 'x': the product of its factors does not fall"),
         ([X], [potentials.clamped_laplace(X)], "variable 'x': the product of its factors does not fall"),
         ([Y, X], [potentials.gaussian(Y), potentials.clamped_laplace(X, Y)], "variable 'x': the product"),
         (
@@ -275,9 +287,29 @@ X, Y = zoo.real("x"), zoo.real("y")
             [potentials.laplace(X, Y)],
             r"variables \['x', 'y'\]: the product of all factors does not fall",
         ),
+        (
+            [X, Y],
+            [potentials.gaussian(X), potentials.gaussian(Y), credo.DensityFactor([X, Y], saddle)],
+            r"variables \['x', 'y'\]: the product of all factors does not fall",
+        ),
+        (
+            [SIMPLEX],
+            [potentials.dirichlet(SIMPLEX, [1.0, 0.4, 1.0]), credo.DensityFactor([SIMPLEX], corner)],
+            "variable 'theta': the product of its factors grows towards an edge of the simplex",
+        ),
         ([X], [credo.DensityFactor([X], steep)], r"factor over \['x'\]: log-potentials must be numbers"),
+        ([X], [credo.DensityFactor([X], imaginary)], r"factor over \['x'\]: .* real numbers, got complex"),
     ],
-    ids=["no factor", "flat", "flat beside another", "flat together", "no number"],
+    ids=[
+        "no factor",
+        "flat",
+        "flat beside another",
+        "flat together",
+        "rises between axes",
+        "rises to a corner",
+        "no number",
+        "complex",
+    ],
 )
 def test_what_is_no_density_is_refused_by_name(variables, factors, says: str):
     with np.errstate(all="ignore"), pytest.raises(ModelError, match=says):
@@ -323,7 +355,7 @@ def test_a_function_of_numpy_is_called_back_and_has_no_derivative():
         ("components=2.5", "components must be a whole number"),
         ("nodes=1", "nodes must be at least 2"),
         ("samples=1", "samples must be at least 2"),
-        ("final_nodes=2", "final_nodes must be at least 3"),
+        ("final_nodes=9", "final_nodes must be at least 11"),
         ("expectation=guess", "expectation must be one of"),
         ("gradient=both", "gradient must be one of"),
         ("optimiser=sgd", "optimiser must be one of"),

@@ -232,7 +232,10 @@ class DensityFactor(Factor):
         """What the function returns, as numbers; what it raises names the factor."""
         try:
             with double_precision():
-                return np.asarray(self._function(*columns, *self._parameters), dtype=np.float64)
+                values = np.asarray(self._function(*columns, *self._parameters))
+                if values.dtype.kind == "c":
+                    raise ModelError(f"{where}: log-potentials must be real numbers, got complex ones")
+                return values.astype(np.float64, copy=False)
         except (CredoError, MemoryError, Warning):
             raise
         except Exception as error:  # a function of the user may raise anything

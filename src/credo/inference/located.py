@@ -314,7 +314,8 @@ def together(
             at = moved.get(j, found.centre[group.scopes[:, j]][:, None])
             own = np.broadcast_to(at[:, :, None], (count, points, len(states)))
         else:
-            own = np.full((count, points, len(states), domain.width), 1 / domain.width)
+            at = moved.get(j, np.full((count, points, domain.width), 1 / domain.width))
+            own = np.broadcast_to(at[:, :, None], (count, points, len(states), domain.width))
         columns.append(own)
     values = _values(graph, group, columns)
     # A function may fail a long way out; there it says nothing, as a zero weight does.

@@ -15,11 +15,11 @@ from ...core.result import Status
 from ...nn.arrays import precision
 from ..base import Budget
 from ..hybrid import HybridProblem
+from ..starting_places import Places, refuse_flat_along, starting_places
 from .bethe_ascent import Carry, Numbers, Settings, advance
 from .bethe_expectations import gauss_hermite
 from .bethe_final import Verdict, judge, mixture_of, refuse_values
 from .bethe_plan import Layout, Plan, layout_of
-from .bethe_start import Places, starting_places
 from .bethe_system import Parameters
 from .bethe_zeros import boxes, without_zeros
 from .surrogate import Surrogate
@@ -33,6 +33,7 @@ _QUIET = 10  # steps in a row whose change must be small
 _WINDOW = 100  # steps whose means are compared; twice as many if they are random
 _FAVOUR = 6.0  # logit of the states in which a component starts where a model has zeros
 _WIDE = 1e5  # scales of a variable at which a belief counts as unbounded
+_FAR = 20.0  # scales from its place at which the way that a component went is looked at
 _ODD = 1e-3  # weight below which a component is not looked at
 
 
@@ -266,6 +267,12 @@ class Run:
                 continue
             own, members = parameters.parts[c][share > _ODD], self.layout.members[c]
             scale, centre = self.places.scale[members], self.places.centre[members]
+            for way in own[:, 0] - centre:
+                length = float(np.abs(way / scale).max())
+                if length > _FAR:
+                    direction = np.zeros(len(self.graph.variables))
+                    direction[members] = way / length
+                    refuse_flat_along(self.graph, self.places, direction)
             wide = np.exp(own[:, 1]).max(axis=0) > _WIDE * scale
             away = np.abs(own[:, 0] - centre).max(axis=0) > _WIDE * scale
             if (wide | away).any():

@@ -1,0 +1,118 @@
+"""Where methods start that move through the values of variables: places and scales (`located`), and refusals.
+
+A profile that does not fall, or a product that does not fall when all variables of a connected part move
+together, has no finite integral, and neither has a product of Gaussian factors whose precision matrix is not
+positive definite, nor one that does not fall, per unit of the logarithm, towards a face or a corner of a
+simplex: such models are refused, the variable named. Other directions are looked at by methods that have gone
+a long way along them (`refuse_flat_along`).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..core.domain import Real, Simplex
+from ..core.errors import ModelError
+from ..core.hybrid_graph import HybridGraph
+from .gaussian_system import refuse_improper
+from .located import Places, places_of, profiles, real_axes, together
+
+__all__ = ["Places", "refuse_flat_along", "starting_places"]
+
+_NEAR, _FAR = 1e3, 1e6  # scales out at which a density must have fallen
+_MOVED = 0.5  # scales: connected parts that move less are not looked at
+_EDGES = np.array([1e-8, 1e-12])  # coordinates of a simplex between which it must fall
+_WIDEST = 64  # coordinates of a simplex whose edges are looked at
+_FALL = 1e-6  # concentration that counts as falling
+
+
+def starting_places(graph: HybridGraph) -> Places:
+    """Look at the profiles of all real variables; refuse a model that has no integral."""
+    refuse_improper(graph)
+    found = places_of(graph)
+    real = np.array([isinstance(d, Real) for d in graph.variables.domains], bool)
+    if real.any():
+        pieces = [(g, j) for g in graph.groups for j in real_axes(g)]
+        for i in np.flatnonzero(real & _is_flat(profiles(graph, pieces, found, _line(found, found.scale)))):
+            name = graph.variables.names[int(i)]
+            raise _no_integral(f"variable '{name}': the product of its factors does not fall")
+        refuse_flat_along(graph, found, found.scale)
+    for k, domain in enumerate(graph.variables.domains):
+        if isinstance(domain, Simplex) and 1 < domain.width <= _WIDEST:
+            _refuse_edges(graph, found, k, domain.width)
+    return found
+
+
+def _line(found: Places, direction: np.ndarray) -> np.ndarray:
+    """Four values of every variable, (n, 4): far out, near, near on the other side, far."""
+    return found.centre[:, None] + direction[:, None] * np.array([-_FAR, -_NEAR, _NEAR, _FAR])
+
+
+def refuse_flat_along(graph: HybridGraph, found: Places, direction: np.ndarray) -> None:
+    """Refuse a model whose density does not fall when all real variables move along a direction, (n,)."""
+    x, label = _line(found, direction), _parts(graph)
+    real = np.array([isinstance(d, Real) for d in graph.variables.domains], bool)
+    real &= np.isin(label, label[real & (np.abs(direction) > _MOVED * found.scale)])
+    whole = np.zeros((label.max(initial=0) + 1, x.shape[1]))
+    for group in graph.groups:
+        axes = real_axes(group)
+        if axes:
+            values = together(graph, group, {j: x[group.scopes[:, j]] for j in axes}, found)
+            np.add.at(whole, label[group.scopes[:, axes[0]]], values)
+    for i in np.flatnonzero(real & _is_flat(whole)[label]):
+        names = [graph.variables.names[int(j)] for j in np.flatnonzero(real & (label == label[i]))[:3]]
+        what = f"variables {names}: the product of all factors does not fall when they move together"
+        raise _no_integral(what)
+
+
+def _refuse_edges(graph: HybridGraph, found: Places, i: int, width: int) -> None:
+    """Refuse a product that falls no faster than 1/t where coordinates of a simplex go to zero like t."""
+    going = np.concatenate([np.eye(width, dtype=bool), ~np.eye(width, dtype=bool)])  # faces, then corners
+    small = np.where(going[:, None], _EDGES[:, None], 0.0)  # (cases, edges, width)
+    rest = (1 - small.sum(axis=-1, keepdims=True)) / (~going).sum(axis=-1)[:, None, None]
+    x = np.where(going[:, None], small, rest).reshape(-1, width)
+    height = np.log(_EDGES) * going.sum(axis=-1, keepdims=True)  # volume per unit of the logarithm
+    for group in graph.groups:
+        for j in np.flatnonzero([isinstance(d, Simplex) for d in group.domains]).tolist():
+            rows = np.flatnonzero(group.scopes[:, j] == i)
+            if len(rows):
+                at = np.broadcast_to(x, (len(group.scopes), *x.shape))
+                height = height + together(graph, group, {j: at}, found)[rows].sum(axis=0).reshape(
+                    height.shape
+                )
+    with np.errstate(invalid="ignore"):
+        drops = height[:, 0] - height[:, 1]
+    if (drops < _FALL * np.log(_EDGES[0] / _EDGES[1])).any():
+        raise ModelError(
+            f"variable '{graph.variables.names[i]}': the product of its factors grows towards an edge of the "
+            "simplex so fast that it has no finite integral; add a factor that falls there, such as "
+            "potentials.dirichlet"
+        )
+
+
+def _is_flat(height: np.ndarray) -> np.ndarray:
+    """Whether rows of log values at -far, -near, near and far fall no faster than 1/|x| on one side."""
+    with np.errstate(invalid="ignore"):
+        drops = height[:, [1, 2]] - height[:, [0, 3]]
+    return np.asarray((drops < math.log(_FAR / _NEAR)).any(axis=1))
+
+
+def _no_integral(what: str) -> ModelError:
+    return ModelError(
+        f"{what} towards infinity, so that it has no finite integral; "
+        "add a factor that falls off, such as potentials.gaussian"
+    )
+
+
+def _parts(graph: HybridGraph) -> np.ndarray:
+    """A number per variable, the same within connected parts."""
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    n = len(graph.variables)
+    pairs = [(scope[0], j) for scope in graph.scopes for j in scope[1:]]
+    row, column = np.array(pairs, np.int64).reshape(-1, 2).T
+    matrix = coo_matrix((np.ones(len(row)), (row, column)), shape=(n, n))
+    return np.asarray(connected_components(matrix, directed=False)[1])
