@@ -377,13 +377,22 @@ def test_the_result_of_large_sweeps_does_not_depend_on_the_number_of_threads(mon
                 )
                 for backwards in (False, True):
                     gdd_blocks.sweep_blocks(plan, changing, 5, 0.002, backwards=backwards, threads=threads)
-                found.append(changing)
+                weight, tables, shifts = changing[:3]
+                np.testing.assert_allclose(tables, _tables_after(plan, state.base, shifts), atol=1e-12)
+                bound = gdd_blocks.bound_after(plan, state.base, shifts, weight, tables, threads)
+                assert bound == pytest.approx(
+                    bound_of(plan.regions, plan.axis_size, weight, tables, np.empty(len(plan.regions)))
+                )
+                found.append((*changing, bound))
             for one, three in zip(*found, strict=True):
                 np.testing.assert_array_equal(one, three)
-            bound = bound_of(
-                plan.regions, plan.axis_size, found[0][0], found[0][1], np.empty(len(plan.regions))
-            )
-            assert bound + state.constant < state.best - 1
+            assert found[0][-1] + state.constant < state.best - 1
+
+
+def _tables_after(plan, base, shifts):
+    tables = np.empty_like(base)
+    shift_tables(plan.separators, plan.edges, plan.maps, base, shifts, tables)
+    return tables
 
 
 def test_weights_always_sum_to_the_temperatures():

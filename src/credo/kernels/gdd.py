@@ -23,7 +23,15 @@ import numpy as np
 from .jit import jit
 from .powered import eliminate_first, powered_beliefs, powered_levels, powered_value
 
-__all__ = ["bound_of", "gradient", "project_zeros", "region_term", "shift_tables", "subtract_shift"]
+__all__ = [
+    "add_shifts",
+    "bound_of",
+    "gradient",
+    "project_zeros",
+    "region_term",
+    "shift_tables",
+    "subtract_shift",
+]
 
 TABLE, SIZE, AXIS, AXIS_END = 0, 1, 2, 3  # columns of regions and, for its own region, of separators
 EDGE, EDGE_END = 4, 5  # further columns of separators
@@ -92,7 +100,13 @@ def gradient(regions, separators, edges, maps, axis_size, weight, tables, by_shi
 def shift_tables(separators, edges, maps, base, shifts, tables):
     """The tables of all regions after their shifts, from the original ones."""
     tables[:] = base
-    for s in range(len(separators)):
+    add_shifts(np.arange(len(separators)), separators, edges, maps, shifts, tables)
+
+
+@jit
+def add_shifts(some, separators, edges, maps, shifts, tables):
+    """Move the shifts of some separators into the tables of their regions."""
+    for s in some:
         node, count = separators[s, TABLE], separators[s, SIZE]
         for e in range(separators[s, EDGE], separators[s, EDGE_END]):
             at = edges[e, SHIFT]

@@ -42,11 +42,11 @@ import numpy as np
 
 from ...core import check
 from ...core.result import Assignment, Estimate, Marginals, Result, Status
-from ...kernels.gdd import bound_of, project_zeros, shift_tables
+from ...kernels.gdd import bound_of, project_zeros
 from ...kernels.gdd_decode import decode_states
 from ..base import IterativeAlgorithm, Problem, register
 from ..value import meets, value_of
-from .gdd_blocks import sweep_blocks
+from .gdd_blocks import bound_after, sweep_blocks
 from .gdd_joint import Descent, joint_start, joint_step
 from .gdd_passes import Passing, pass_start, pass_step
 from .gdd_plan import Plan, make_plan
@@ -218,10 +218,8 @@ class GDD(IterativeAlgorithm[GDDState | Passing]):
             backwards=len(state.bounds) % 2 == 1,
         )
         weight[cold] = 0.0
-        # From the original tables: rounding does not add up over the sweeps.
-        shift_tables(plan.separators, plan.edges, plan.maps, state.base, shifts, tables)
-        moved = state._replace(tables=tables, shifts=shifts, weight=weight)
-        return moved, _bound(moved)
+        bound = state.constant + bound_after(plan, state.base, shifts, weight, tables)
+        return state._replace(tables=tables, shifts=shifts, weight=weight), bound
 
     def _look(self, problem: Problem, state: GDDState) -> GDDState:
         """Decode, and keep the best states met."""

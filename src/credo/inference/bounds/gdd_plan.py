@@ -62,6 +62,21 @@ class Plan:
         owner = np.repeat(np.arange(n), np.diff(self.entry_start))
         return independent_sets(owner, self.entry_region, n)
 
+    @cached_property
+    def shift_work(self) -> np.ndarray:
+        """Per separator the entries of the clusters around it."""
+        count = self.separators[:, EDGE_END] - self.separators[:, EDGE]
+        return np.bincount(
+            np.repeat(np.arange(len(count)), count), self.edges[:, SIZE], minlength=len(count)
+        ).astype(np.int64)
+
+    @cached_property
+    def weight_work(self) -> np.ndarray:
+        """Per variable the entries of the regions that hold it."""
+        owner = np.repeat(np.arange(len(self.single)), np.diff(self.entry_start))
+        entries = self.regions[self.entry_region, SIZE]
+        return np.bincount(owner, entries, minlength=len(self.single)).astype(np.int64)
+
     @property
     def n_shifts(self) -> int:
         """Entries of all shifts."""
