@@ -11,9 +11,17 @@ from scipy.stats import multivariate_normal
 
 import credo
 from credo import potentials
-from credo.core.errors import ConvergenceWarning, OptionError, UnsupportedError, ZeroProbabilityError
+from credo.core.density import namespace
+from credo.core.errors import (
+    ConvergenceWarning,
+    ModelError,
+    OptionError,
+    UnsupportedError,
+    ZeroProbabilityError,
+)
 from credo.core.result import Status
 from credo.inference.variational import discrete_tree_ascent as ascent
+from credo.inference.variational import mixture_of_gaussian_trees
 from credo.inference.variational.discrete_trees import PairModel, Tree
 from credo.inference.variational.gaussian_tree_mixture import GaussianTree, precision_score
 from hybrid_zoo import gaussian_loop, gaussian_tree, laplace_chain, real, truth
@@ -131,7 +139,8 @@ def test_frank_wolfe_rises_to_log_z_on_a_tree_from_below():
     # Concave: the value before a step plus the gap of that step is an upper bound.
     assert (values[:-1] + gaps[1:] >= exact.log_z.value - 1e-9).all()
     np.testing.assert_allclose(found.marginals.flat, exact.marginals.flat, atol=0.02)
-    assert any("log Z <=" in note for note in found.notes)
+    (said,) = [float(note.split("<=")[1]) for note in found.notes if "log Z <=" in note]
+    assert said == pytest.approx((values[:-1] + gaps[1:]).min(), abs=1e-8)  # not that after the last step
 
 
 @pytest.mark.parametrize("trees", ["random", "maximum", "covering"])
@@ -369,11 +378,21 @@ def test_more_components_fit_a_chain_of_mixtures_better_and_stay_below_log_z():
     assert samples.column("x0").mean() == pytest.approx(found[1].marginals["x0"].mean, abs=0.15)
 
 
-def test_gaussian_trees_refuse_what_they_cannot_treat():
+def test_gaussian_trees_refuse_what_they_cannot_treat(monkeypatch):
     x, y = real("x"), real("y")
     loose = credo.HybridNet([x, y], [potentials.laplace(x, scale=3.0), potentials.clamped_laplace(y)])
-    with pytest.raises(UnsupportedError, match="belief of 'y' widens without end"):
+    with pytest.raises(ModelError, match="variable 'y': the product of its factors does not fall"):
         _run(loose, "mixture-of-gaussian-trees(components=1, nodes=3)")
+    normal = [potentials.gaussian(x), potentials.gaussian(y)]
+    saddle = credo.HybridNet([x, y], [*normal, credo.DensityFactor([x, y], lambda a, b: -3 * a * b)])
+    with pytest.raises(ModelError, match="the product of all factors does not fall when they move together"):
+        _run(saddle, "mixture-of-gaussian-trees(components=1, nodes=3)")
+    half = credo.DensityFactor([y], lambda b: namespace(b).where(b > 0, 0.0, -np.inf))
+    with pytest.raises(UnsupportedError, match=r"factor over \['y'\] is zero on part of its domain"):
+        _run(credo.HybridNet([x, y], [*normal, half]), "mixture-of-gaussian-trees(components=1, nodes=3)")
+    monkeypatch.setattr(mixture_of_gaussian_trees, "_ENDLESS", -1.0)
+    with pytest.raises(UnsupportedError, match=r"belief of '.' widens without end"):
+        _run(credo.HybridNet([x, y], normal), "mixture-of-gaussian-trees(components=1, nodes=3)")
     for graph, question, says in [
         (_graph(CHAIN), {}, "is not real; use mixture-of-trees"),
         (gaussian_tree(3), {"maximise": "all"}, "not maxima"),

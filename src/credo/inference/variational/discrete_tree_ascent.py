@@ -6,7 +6,7 @@ frank_wolfe  mu <- (1 - gamma) mu + gamma mu', gamma = 2 / (t + 2) from t = 1, w
              same size
 
 The gap sum_m lambda_m <slopes_m, mu'_m - mu_m> of Frank-Wolfe is zero at a stationary point; on a model
-without cycles the value is concave, so that value + gap is an upper bound on log Z.
+without cycles the value is concave, so that value + gap, both before a step, is an upper bound on log Z.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Climb:
     status: Status  # why it ended
     values: np.ndarray  # after each step
     changes: np.ndarray  # largest slope (L-BFGS), or gap (Frank-Wolfe), after each step
-    gap: float | None = None  # of Frank-Wolfe
+    ceiling: float | None = None  # the least value + gap of Frank-Wolfe
 
 
 def starting_logs(
@@ -181,6 +181,7 @@ def frank_wolfe(
     parts = [t.moments(n, e) for t, n, e in zip(trees, start.nodes, start.edges, strict=True)]
     values: list[float] = []
     gaps: list[float] = []
+    ceiling, before = np.inf, model.value(TreeMixture(weights, tuple(trees), tuple(parts)).beliefs())
     status = Status.OUT_OF_ITERATIONS
     with Progress(label, budget.max_iter) as bar:
         try:
@@ -190,6 +191,7 @@ def frank_wolfe(
                 own = [tree.tree_slopes(p, slopes) for tree, p in zip(trees, parts, strict=True)]
                 found = [_linear(tree, p, s) for tree, p, s in zip(trees, parts, own, strict=True)]
                 gaps.append(float(weights @ np.array([gap for _, gap in found])))
+                ceiling = min(ceiling, before + gaps[-1])
                 by_weight = _by_weight(parts, slopes)
                 parts = [
                     tree.completed(_mixed(p, vertex, step))
@@ -198,7 +200,8 @@ def frank_wolfe(
                 if learn_weights:
                     weights = _softmax(np.log(weights) + step * (by_weight - by_weight.max()))
                 values.append(model.value(TreeMixture(weights, tuple(trees), tuple(parts)).beliefs()))
-                bar.update(t, f"value {values[-1]:.8g}, gap {gaps[-1]:.1e}")
+                before = values[-1]
+                bar.update(t, f"value {before:.8g}, gap {gaps[-1]:.1e}")
                 if gaps[-1] < budget.tol:
                     status = Status.CONVERGED
                     break
@@ -209,7 +212,7 @@ def frank_wolfe(
             status = Status.INTERRUPTED
     mixture = TreeMixture(weights, tuple(trees), tuple(parts))
     value = model.value(mixture.beliefs())
-    return Climb(mixture, value, status, np.array(values), np.array(gaps), gaps[-1] if gaps else None)
+    return Climb(mixture, value, status, np.array(values), np.array(gaps), ceiling if gaps else None)
 
 
 def _linear(tree: Tree, p: Moments, own: Slopes) -> tuple[Moments, float]:

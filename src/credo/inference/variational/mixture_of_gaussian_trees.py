@@ -19,6 +19,7 @@ responsibilities).
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -33,15 +34,17 @@ from ...core.hybrid_graph import HybridGraph
 from ...core.progress import Progress
 from ...core.result import Estimate, Kind, Marginals, Result, Samples, Status
 from ..base import Algorithm, Budget, register
-from ..gaussian_system import claimed, refuse_improper, rounding
+from ..gaussian_system import claimed, rounding
 from ..hybrid import HybridProblem
-from ..located import places_of
+from ..starting_places import Places, refuse_flat_along, starting_places
 from .discrete_trees import PairModel, Tree
 from .gaussian_tree_mixture import GaussianTree, GaussianTreeMixture
 
 __all__ = ["GaussianTreeBeliefs"]
 
 _LARGEST = 2000  # variables: covariances are dense
+_AWAY = 5.0  # scales of a variable at which the way that a component went is looked at
+_LOOKS = 1000  # samples at which a zero of a factor is looked for
 _ENDLESS = 25.0  # log of the ratio of standard deviations at which the density has no end
 _PROBES = np.array([-1.5, -0.5, 0.5, 1.5])  # in units of `spread`, where the strength of a pair is measured
 
@@ -111,9 +114,9 @@ class GaussianTreeBeliefs(Algorithm):
         if not len(graph.variables):
             return _constant(self.name, problem)
         ascent = _ascent()
-        refuse_improper(graph)
+        found_places = starting_places(graph)
         model = _skeleton(graph, self.spread)
-        places = self._places(graph)
+        places = self._places(found_places)
         deadline = np.inf if budget.seconds is None else time.perf_counter() + budget.seconds
         best: tuple[Any, ...] | None = None
         values = []
@@ -130,15 +133,13 @@ class GaussianTreeBeliefs(Algorithm):
                 best = (best[0], replace(best[1], status=found.status), *best[2:])
                 break
         assert best is not None
-        _refuse_endless(graph, best[1].parameters, places[1])
-        return self._result(problem, ascent, model, best, values, rng)
+        return self._result(problem, ascent, model, found_places, best, values, rng)
 
-    def _places(self, graph: HybridGraph) -> tuple[np.ndarray, np.ndarray]:
+    def _places(self, found: Places) -> tuple[np.ndarray, np.ndarray]:
         """Where the variables begin, and how wide."""
-        n = len(graph.variables)
+        n = len(found.centre)
         if self.start == "normal":
             return np.full(n, self.centre), np.full(n, self.spread)
-        found = places_of(graph)
         near = found.low < found.high  # found itself, or a neighbour of it
         return np.where(near, found.centre, self.centre), np.where(near, found.scale, self.spread)
 
@@ -182,8 +183,8 @@ class GaussianTreeBeliefs(Algorithm):
         )
 
     def _result(
-        self, problem: HybridProblem, ascent: Any, model: PairModel, best: tuple[Any, ...],
-        values: list[float], rng: np.random.Generator,
+        self, problem: HybridProblem, ascent: Any, model: PairModel, places: Places,
+        best: tuple[Any, ...], values: list[float], rng: np.random.Generator,
     ) -> Result:  # fmt: skip
         value, found, system, trees = best
         p = found.parameters
@@ -195,6 +196,7 @@ class GaussianTreeBeliefs(Algorithm):
             )
             for m, t in enumerate(trees)
         ]
+        _refuse_endless(problem.graph, parts, places)
         mixture = GaussianTreeMixture(names, weights / weights.sum(), tuple(parts))
         finer = ascent.value_and_slopes(system, p, nodes=2 * self.nodes)[0]
         is_exact = abs(finer - value) <= 1e-7 * max(1.0, abs(finer))
@@ -213,6 +215,8 @@ class GaussianTreeBeliefs(Algorithm):
             columns = {name: rows[:, i] for i, name in enumerate(names)}
             samples = Samples(problem.graph.variables, indices, columns)
         finite = np.isfinite(finer)
+        if finer == -np.inf:
+            _refuse_zeros(problem.graph, mixture)
         return Result(
             self.name,
             found.status if finite else Status.DIVERGED,
@@ -291,8 +295,26 @@ def _on_tree(
             extra = 2 * extra + spread**-2
 
 
-def _refuse_endless(graph: HybridGraph, p: Any, spread: np.ndarray) -> None:
-    wide = p.log_sds.max(axis=0) - np.log(spread)
+def _refuse_zeros(graph: HybridGraph, mixture: GaussianTreeMixture) -> None:
+    """Name the factor that is zero where the beliefs are."""
+    rows = mixture.sample(_LOOKS, np.random.default_rng(0))
+    for factor, scope in zip(graph.factors, graph.scopes, strict=True):
+        if np.isneginf(factor.log_values(*rows[:, scope].T)).any():
+            raise UnsupportedError(
+                f"mixture-of-gaussian-trees cannot treat this problem: the factor over {list(factor.names)} "
+                "is zero on part of its domain, where a Gaussian belief is not: the free energy is -inf; "
+                "give it a small positive weight there, or substitute the variable (its logarithm)"
+            )
+
+
+def _refuse_endless(graph: HybridGraph, trees: Sequence[GaussianTree], found: Places) -> None:
+    """Look at the ways along which components went far or are wide; refuse a density that does not fall."""
+    for tree in trees:
+        for way in (tree.mean - found.centre, _widest(tree, found.scale)):
+            length = float(np.abs(way / found.scale).max())
+            if length > _AWAY:
+                refuse_flat_along(graph, found, way / length)
+    wide = np.log([tree.sd for tree in trees]).max(axis=0) - np.log(found.scale)
     if wide.max() > _ENDLESS:
         name = graph.variables.names[int(wide.argmax())]
         raise UnsupportedError(
@@ -300,3 +322,11 @@ def _refuse_endless(graph: HybridGraph, p: Any, spread: np.ndarray) -> None:
             f"'{name}' widens without end, as if the product of its factors had no "
             "integral; add a factor that bounds it"
         )
+
+
+def _widest(tree: GaussianTree, scale: np.ndarray) -> np.ndarray:
+    """The direction in which a tree is widest, one standard deviation long; nothing if it is nowhere wide."""
+    if np.sqrt(tree.variance / scale**2).max() <= _AWAY:
+        return np.zeros(len(scale))
+    values, vectors = np.linalg.eigh(tree.covariance() / np.outer(scale, scale))
+    return np.asarray(np.sqrt(values[-1]) * vectors[:, -1] * scale)

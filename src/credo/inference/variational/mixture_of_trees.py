@@ -123,8 +123,8 @@ class TreeBeliefs(Algorithm):
         notes = [f"{best.mixture.effective:.3g} of {self.components} components in effect"]
         if not is_bound:
             notes.append(f"the components together prove log Z >= {bound:.10g}")
-        if best.gap is not None and model.is_forest:
-            notes.append(f"Frank-Wolfe's gap proves log Z <= {best.value + best.gap:.10g}")
+        if best.ceiling is not None and model.is_forest:
+            notes.append(f"Frank-Wolfe's gap proves log Z <= {best.ceiling:.10g}")
         if self.restarts > 1:
             notes.append(f"{len(values)} starts gave values from {min(values):.8g} to {max(values):.8g}")
         return Result(
