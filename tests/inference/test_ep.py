@@ -323,7 +323,7 @@ def test_contradictions_are_named():
 
 def test_a_product_without_an_integral_is_refused_or_diverges_with_a_name():
     x, y = zoo.real("x"), zoo.real("y")
-    with pytest.raises(ModelError, match="no integral: nothing confines 'y'"):
+    with pytest.raises(ModelError, match="no integral: it does not fall off along 'y'"):
         credo.infer(credo.HybridNet([x, y], [potentials.gaussian(x)]), "ep")
     adrift = credo.HybridNet([x, y], [potentials.laplace(x, y)])
     found = quietly(adrift, "ep")

@@ -274,7 +274,21 @@ def reweighted_optimum(graph, rho):
     return value
 
 
-def test_matched_weights_approach_weighted_mini_buckets():
+@pytest.mark.parametrize("ibound", [1, 2])
+def test_matched_weights_end_at_the_fixed_point_of_weighted_mini_buckets(ibound):
+    for seed in range(4):
+        graph = ring_and_grid(np.random.default_rng(seed))
+        found, buckets = (
+            credo.infer(graph, spec, max_iter=1000, tol=1e-13).log_z.value
+            for spec in (
+                f"gdd(ibound={ibound}, fixed_weights=true, floor=0)",
+                f"wmb(ibound={ibound}, weights=even)",
+            )
+        )
+        assert found == pytest.approx(buckets, abs=1e-6)
+
+
+def test_blocks_come_near_the_fixed_point_of_weighted_mini_buckets_from_above():
     graph = ring_and_grid(np.random.default_rng(9))
     found = credo.infer(graph, "gdd(updates=blocks, weights=matched, ibound=1)", max_iter=300).log_z.value
     buckets = credo.infer(graph, "wmb(ibound=1)", max_iter=300).log_z.value

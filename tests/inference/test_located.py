@@ -100,6 +100,26 @@ def test_every_method_finds_a_chain_far_out(method, mean, sd):
         assert found.marginals[name].sd == pytest.approx(width, rel=0.06)
 
 
+@pytest.mark.parametrize(("centre", "scale"), [(1e4, 1.0), (1.0, 1e-6)])
+@pytest.mark.parametrize("method", ["hmc", "gibbs", "metropolis", "svgd", "nonparametric-vi", "ep"])
+def test_methods_that_move_start_where_a_model_lies_and_step_as_wide(method, centre, scale):
+    model = HybridNet(
+        [X, Y],
+        [
+            potentials.gaussian_mixture(X, [0.4, 0.6], centre + np.array([-2.0, 1.0]) * scale, scale**2),
+            potentials.student(X, Y, freedom=9.0, scale=scale),
+            potentials.student(Y, freedom=4.0, centre=centre, scale=scale),
+        ],
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = credo.infer(model, method, seed=0, max_iter=400)
+    assert found.status is not Status.DIVERGED
+    for name, mean, sd in (("x", 0.01, 1.33), ("y", 0.0, 1.05)):
+        assert (found.marginals[name].mean - centre) / scale == pytest.approx(mean, abs=0.3)
+        assert found.marginals[name].sd / scale == pytest.approx(sd, rel=0.25)
+
+
 def test_a_wide_density_around_zero_is_a_density():
     assert credo.infer(chain(0.0, 1e6), "bethe", seed=0).log_z.value == pytest.approx(0, abs=0.02)
 
@@ -116,7 +136,8 @@ def test_gaussian_trees_and_mean_field_start_where_a_heavy_tailed_factor_is(cent
 
 
 METHODS = (
-    "mean-field nonparametric-vi mixture-of-gaussian-trees grid-bp gibbs metropolis nuts bethe particle-bp"
+    "mean-field nonparametric-vi mixture-of-gaussian-trees grid-bp gibbs metropolis nuts bethe particle-bp "
+    "ep svgd kernel-bp"
 )
 
 
@@ -126,6 +147,23 @@ def test_gaussian_factors_without_an_integral_are_refused_alike(method):
     says = r"has no integral: it grows along \(x: 1, y: -0.5\), where the precision is -0.6"
     with pytest.raises(ModelError, match=says):
         credo.infer(saddle, method, seed=0)
+
+
+@pytest.mark.parametrize("method", ["gibbs", "nonparametric-bp", "grid-bp", "mean-field", "svgd"])
+def test_a_factor_that_outgrows_the_others_is_refused(method):
+    model = HybridNet([X], [potentials.gaussian(X), credo.DensityFactor([X], lambda x: 0.6 * x**2)])
+    with pytest.raises(ModelError, match="'x': the product of its factors does not fall towards infinity"):
+        credo.infer(model, method, seed=0)
+
+
+def test_an_error_of_a_function_far_out_names_its_factor():
+    def short(x):
+        if np.any(np.abs(x) > 1e3):
+            raise ValueError("too far")
+        return -(np.asarray(x) ** 2)
+
+    with pytest.raises(ModelError, match=r"over \['x'\]: its function failed with ValueError: too far"):
+        credo.infer(HybridNet([X], [credo.DensityFactor([X], short)]), "gibbs", seed=0)
 
 
 def test_no_integral_is_noticed_beside_other_factors():

@@ -111,6 +111,21 @@ def test_matching_tightens_on_the_whole():
 
 @pytest.mark.parametrize("iterations", [0, 3])
 @pytest.mark.parametrize("kind", ["max", "mixed"])
+def test_limits_that_split_worse_give_way_to_lower_ones():
+    """Sums and maxima of this 5x5 grid: 5 variables joined bound worse than 4 do."""
+    graph = credo.datasets.ising_grid(5, seed=202).to_factor_graph()
+    rng = np.random.default_rng(1)
+    names = [n for n in graph.variables.names if rng.random() < 0.5]
+    _, asked = pose(graph, None, names)
+    plain = [_first_value(bucket_passes(asked, k, 2**20), "upper", matching=True) for k in (3, 4)]
+    assert plain[1] > plain[0] + 0.5
+    assert tightest_passes(asked, 4, 2**20).limits == (3, 2**20)
+    found = [credo.infer(graph, f"gdd(ibound={k})", maximise=names, max_iter=50).log_z.value for k in (3, 4)]
+    assert found[1] == pytest.approx(found[0])
+    entries = tightest_passes(asked, None, 32).limits[1]
+    assert entries in (32, 16, 8)
+
+
 def test_the_heuristic_bounds_every_partial_assignment(kind: str, iterations: int):
     for seed in range(30):
         asked = problem(random_graph(seed), kind, seed)

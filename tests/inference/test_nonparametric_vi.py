@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -166,5 +167,9 @@ def test_refusals():
         credo.infer(hybrid_zoo.switching(), "nonparametric-vi")
     with pytest.raises(UnsupportedError, match=r"it takes real variables, and \['theta'\] live on a simplex"):
         credo.infer(hybrid_zoo.topics(), "nonparametric-vi", evidence={f"z{i}": 0 for i in range(4)})
-    with pytest.raises(UnsupportedError, match="it knows no maxima"):
+    with pytest.raises(UnsupportedError, match="it knows no maxima; use bethe or grid-bp"):
         credo.infer(net, "nonparametric-vi", maximise="all")
+    x = hybrid_zoo.real("x")
+    half = credo.DensityFactor([x], lambda v: jnp.where(v > 0, -(v**2), -jnp.inf))
+    with pytest.raises(UnsupportedError, match="a factor is zero where components have weight"):
+        credo.infer(credo.HybridNet([x], [half]), "nonparametric-vi", seed=0)

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import importlib.util
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import credo
 import hybrid_zoo
 from credo import potentials
-from credo.core.errors import MissingExtraError, OptionError, UnsupportedError
+from credo.core.errors import MissingExtraError, ModelError, OptionError, UnsupportedError
 from credo.core.result import Status
 from credo.inference import gradients
+
+
+@pytest.mark.parametrize("method", ["nuts", "hmc"])
+def test_a_potential_that_turns_nan_is_refused_by_name(method):
+    x = hybrid_zoo.real("x")
+    factor = credo.DensityFactor([x], lambda v: jnp.where(abs(v) < 1.5, -(v**2), jnp.nan))
+    with pytest.raises(ModelError, match=r"factor over \['x'\]: log-potentials must be numbers below inf"):
+        credo.infer(credo.HybridNet([x], [factor]), f"{method}(spread=0.5)", seed=0, max_iter=300)
 
 
 def model() -> credo.HybridNet:

@@ -100,6 +100,11 @@ def test_states_of_discrete_variables_are_particles_that_stay(method):
     close(found, exact, 0.02)
     assert found.log_z.value == pytest.approx(exact.log_z, abs=0.01)
     assert found.marginals["t"].sum() == pytest.approx(1)
+    at = np.linspace(-8, 8, 161)  # messages of discrete neighbours can be evaluated anywhere
+    assert found.marginals["x"].density(at).sum() * 0.1 == pytest.approx(1, abs=0.02)
+    nothing = credo.HybridNet(model.variables, [*model.factors, credo.TableFactor([], 0.0)])
+    with pytest.raises(ZeroProbabilityError, match="every configuration has weight zero"):
+        ask(nothing, method)
 
 
 def test_a_message_from_a_discrete_variable_is_never_thinned():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -149,7 +150,17 @@ def test_refusals():
 
 def test_particles_that_run_away_are_reported():
     x = hybrid_zoo.real("x")
-    explosive = credo.HybridNet([x], [credo.GaussianFactor([x], [[-1.0]])])
+    explosive = credo.HybridNet([x], [credo.GaussianFactor([x], [[1.0]])])
     with pytest.warns(ConvergenceWarning, match="svgd"):
         result = credo.infer(explosive, "svgd(rate=1e300)", seed=0, max_iter=50)
     assert result.status is Status.DIVERGED and np.isfinite(result.marginals["x"].mean)
+
+
+def test_particles_where_a_factor_is_zero_are_no_success():
+    def half(values):
+        return jnp.where(values > 0, -(values**2), -jnp.inf)
+
+    x = hybrid_zoo.real("x")
+    with pytest.warns(ConvergenceWarning, match="svgd"):
+        result = credo.infer(credo.HybridNet([x], [credo.DensityFactor([x], half)]), "svgd", seed=0)
+    assert not result.converged and "particles lie where a factor is zero" in result.notes[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,10 @@ import credo
 from credo import potentials
 from credo.core.errors import ModelError
 from credo.core.hybrid_graph import _probes
+from credo.inference.flat_density import FlatDensity
+from credo.inference.located import Places
 from credo.inference.potentials import evaluate, is_traceable, terms_of
+from credo.inference.variational.curvature import LocalShape
 from hybrid_zoo import real
 
 X, Y, S = real("x"), real("y"), credo.Variable("s", ["off", "on"])
@@ -81,6 +86,22 @@ def test_compiled_values_are_those_of_numpy():
         ]
         np.testing.assert_allclose(evaluate(graph, group, columns), expected, rtol=1e-12)
     assert black_boxes == 1
+
+
+def test_compiled_gradients_of_mixtures_are_finite_differences():
+    """Everywhere: a maximum among the terms must leave no trace in the derivative."""
+    factors = [
+        potentials.gaussian_mixture(X, [0.4, 0.6], [-2.0, 1.0], [1.0, 0.5]),
+        potentials.kernel_density([X, Y], ROWS, 0.3),
+    ]
+    graph = credo.HybridNet([X, Y], factors).to_factor_graph()
+    places = replace(Places.none(2), centre=np.array([-0.2, 0.1]), scale=np.array([1.69, 0.7]))
+    shape = LocalShape(FlatDensity.of(graph, places))
+    points = np.random.default_rng(0).normal(size=(200, 2))
+    slopes = shape.slopes(points)[1]
+    for k, step in enumerate(np.eye(2) * 1e-6):
+        expected = (shape.slopes(points + step)[0] - shape.slopes(points - step)[0]) / 2e-6
+        np.testing.assert_allclose(slopes[:, k], expected, rtol=1e-4, atol=1e-4)
 
 
 def test_an_evaluation_of_a_parzen_density_holds_a_term_per_row():

@@ -34,6 +34,7 @@ __all__ = [
     "symmetric",
 ]
 
+_NO_NUMBERS = {"c": "complex ones", "O": "None or other objects", "U": "text", "S": "text"}  # by kind
 _SYMMETRIC = 1e-8  # largest difference of two mirrored entries, relative to the largest entry
 
 
@@ -231,11 +232,16 @@ class DensityFactor(Factor):
     def _call(self, where: str, columns: tuple[np.ndarray, ...]) -> np.ndarray:
         """What the function returns, as numbers; what it raises names the factor."""
         try:
-            with double_precision():
+            # -inf is legal, and what is no number is refused by the caller: NumPy need not warn of either.
+            with double_precision(), np.errstate(all="ignore"):
                 values = np.asarray(self._function(*columns, *self._parameters))
-                if values.dtype.kind == "c":
-                    raise ModelError(f"{where}: log-potentials must be real numbers, got complex ones")
-                return values.astype(np.float64, copy=False)
+            if values.dtype.kind in _NO_NUMBERS:
+                got = _NO_NUMBERS[values.dtype.kind]
+                raise ModelError(
+                    f"{where}: log-potentials must be real numbers, got {got}; its function has to return an "
+                    "array of them"
+                )
+            return values.astype(np.float64, copy=False)
         except (CredoError, MemoryError, Warning):
             raise
         except Exception as error:  # a function of the user may raise anything

@@ -85,7 +85,7 @@ class Real:
         """One value, or an error that says what was expected."""
         try:
             number = float(given)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ModelError(f"expected a number, got {given!r:.80}") from None
         if not np.isfinite(number):
             raise ModelError(f"expected a finite number, got {number}")

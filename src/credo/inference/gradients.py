@@ -8,7 +8,9 @@ from typing import Any
 from ..core.domain import Simplex
 from ..core.errors import MissingExtraError
 
-__all__ = ["needs", "why_no_gradients"]
+__all__ = ["NO_MAXIMA", "needs", "why_no_gradients"]
+
+NO_MAXIMA = "it knows no maxima; use bethe or grid-bp, or gaussian if all factors are Gaussian"
 
 
 def why_no_gradients(problem: Any, *, simplex: bool) -> str | None:

@@ -60,6 +60,14 @@ class HybridProblem:
         """Whether everything is maximised."""
         return bool(self.maximise) and len(self.maximise) == len(self.graph.variables)
 
+    @property
+    def constant(self) -> float:
+        """The log of the product of the factors without variables; an error if it is zero."""
+        total = float(sum(float(f.log_values()) for f in self.graph.factors if not f.scope))
+        if total == -np.inf:
+            raise self.contradiction()
+        return total
+
     def contradiction(self) -> ZeroProbabilityError:
         """The error to raise when no configuration has positive weight."""
         subject = "the evidence has" if self.has_evidence else "every configuration has"

@@ -328,14 +328,19 @@ def _values(graph: HybridGraph, group: FactorGroup, columns: list[np.ndarray]) -
     if compiled is not None:
         return np.asarray(compiled(graph, group, columns, strict=False))
     with double_precision(), np.errstate(all="ignore"):
-        rows = [
-            np.broadcast_to(
-                np.asarray(group.function(*(c[a] for c in columns), *(p[a] for p in group.parameters))),
-                columns[0].shape[1:3],
-            )
-            for a in range(len(group.factors))
-        ]
-    return np.stack(rows).astype(np.float64)
+        rows = [_row(graph, group, a, [c[a] for c in columns]) for a in range(len(group.factors))]
+    return np.stack([np.broadcast_to(np.asarray(row), columns[0].shape[1:3]) for row in rows]).astype(
+        np.float64
+    )
+
+
+def _row(graph: HybridGraph, group: FactorGroup, a: int, columns: list[np.ndarray]) -> Any:
+    """What the function of one factor returns; what it raises is told in words, with the factor's name."""
+    try:
+        return group.function(*columns, *(p[a] for p in group.parameters))
+    except Exception:  # a function of the user may raise anything
+        graph.factors[int(group.factors[a])].log_values(*columns)
+        raise
 
 
 def _compiled() -> Any:

@@ -2,7 +2,8 @@
 
 A group of factors is evaluated in one call: every column and every parameter has the factors on its first
 axis, and `log_values(columns, parameters)` has them too. A function that JAX cannot trace (one written
-with NumPy) is called back from the compiled program; it then needs no derivative, and has none.
+with NumPy) is called back from the compiled program; it then needs no derivative, and has none. Where it
+raises an error its values are NaN: a program cannot be left by an exception.
 """
 
 from __future__ import annotations
@@ -120,9 +121,14 @@ def _traced(function: Callable[..., Any], widths: tuple[bool, ...]) -> Callable[
 def _called_back(function: Callable[..., Any], widths: tuple[bool, ...]) -> Callable[[Any, Any], Any]:
     def host(columns: Any, parameters: Any) -> np.ndarray:
         count = len(jax.tree.leaves((columns, parameters))[0])
-        rows = [function(*(c[a] for c in columns), *(p[a] for p in parameters)) for a in range(count)]
         shape = (count, *_common([c[0] for c in columns], widths))
-        return np.broadcast_to(np.stack(rows).reshape(count, *np.shape(rows[0])), shape)
+        found = np.empty(shape)
+        for a in range(count):
+            try:
+                found[a] = function(*(c[a] for c in columns), *(p[a] for p in parameters))
+            except Exception:  # a function of the user may raise anything
+                found[a] = np.nan
+        return found
 
     struct: Any = jax.ShapeDtypeStruct
 
@@ -179,7 +185,10 @@ def evaluate(graph: HybridGraph, group: FactorGroup, columns: Any, *, strict: bo
     """
     with precision(double=True):
         values = np.asarray(_PROGRAM(tuple(columns), group.parameters, function=group_function(group)))
-    if strict:
+    if strict and not (values < np.inf).all():
+        row = int(np.flatnonzero(~(values < np.inf).reshape(len(values), -1).all(axis=1))[0])
+        own = (np.broadcast_to(c, (len(values), *np.shape(c)[1:]))[row] for c in columns)
+        graph.factors[int(group.factors[row])].log_values(*own)  # tells what its function raises, if it does
         refuse_bad_values(graph, group, values)
     return values
 

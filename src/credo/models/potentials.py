@@ -249,6 +249,12 @@ def network(scope: Iterable[Variable], function: Callable[..., Any], *weights: A
 
 
 def _log_sum(xp: Any, terms: Any) -> Any:
+    if xp is not np:
+        # The derivative of a maximum looks for the entry that equals it, and finds none where a compiled
+        # program computes the entry twice and rounds it differently; this one has no such derivative.
+        from jax.scipy.special import logsumexp
+
+        return logsumexp(terms, axis=-1)
     largest = terms.max(axis=-1, keepdims=True)
     safe = xp.where(xp.isfinite(largest), largest, 0.0)
     with np.errstate(divide="ignore"):

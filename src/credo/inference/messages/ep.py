@@ -45,6 +45,7 @@ from ...core.errors import OptionError, QueryError
 from ...core.result import Estimate, Marginals, Result, Status
 from ...families.densities import DirichletMixtureDensity, MixtureDensity
 from ..base import IterativeAlgorithm, register
+from ..gaussian_system import refuse_improper
 from ..hybrid import HybridProblem
 from .ep_sites import Layout, Parameters, SiteGroup
 from .ep_tilted import Proposal
@@ -95,7 +96,7 @@ class EP(IterativeAlgorithm[EPState]):
     schedule: Literal["auto", "flooding", "sequential", "tree"] = "auto"  # the order of the updates
     nodes: int = 20  # Gauss-Hermite points per real variable of a factor
     points: int = 512  # points on the simplex of a factor
-    spread: float = 10.0  # first standard deviation of variables that no exact factor confines
+    spread: float = 10.0  # first width of variables that no exact factor confines, in those of their profiles
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -119,6 +120,7 @@ class EP(IterativeAlgorithm[EPState]):
     def start(self, problem: HybridProblem, rng: np.random.Generator) -> EPState:
         """Sites that say nothing, or next to nothing where a belief needs it, or those of an earlier run."""
         graph = problem.graph
+        refuse_improper(graph)
         layout = Layout.of(graph, nodes=self.nodes, points=self.points, spread=self.spread)
         if layout.constant == -np.inf:
             raise problem.contradiction()
@@ -156,7 +158,7 @@ class EP(IterativeAlgorithm[EPState]):
         for g, rows in state.order[:: -1 if state.turn % 2 else 1]:
             group = state.layout.groups[g]
             new = self._update(problem, state, g, rows, beliefs, state.sites)
-            endless = self._endless(group, rows, new)
+            endless = _endless(state.layout, group, rows, new)
             if endless >= 0:
                 return change, skipped, endless
             keep = np.flatnonzero(new.exists)
@@ -173,7 +175,7 @@ class EP(IterativeAlgorithm[EPState]):
         for g, rows in state.order:
             group = layout.groups[g]
             new = self._update(problem, state, g, rows, beliefs, before)
-            endless = self._endless(group, rows, new)
+            endless = _endless(state.layout, group, rows, new)
             if endless >= 0:
                 return change, skipped, endless
             keep = np.flatnonzero(new.exists)
@@ -196,11 +198,6 @@ class EP(IterativeAlgorithm[EPState]):
         if not new.possible:
             raise problem.contradiction()
         return new
-
-    def _endless(self, group: SiteGroup, rows: np.ndarray, new: Update) -> int:
-        """A real variable whose tilted variance is beyond all bounds, or -1."""
-        wide = np.argwhere(new.variance > (_ENDLESS * self.spread) ** 2)
-        return int(group.real[0][rows[wide[0, 0]], wide[0, 1]]) if len(wide) else -1
 
     def read(self, problem: HybridProblem, state: EPState, status: Status) -> Result:
         """Beliefs and the value of the approximation."""
@@ -245,6 +242,13 @@ class EP(IterativeAlgorithm[EPState]):
                 return None
             total += part
         return total
+
+
+def _endless(layout: Layout, group: SiteGroup, rows: np.ndarray, new: Update) -> int:
+    """A real variable whose tilted variance is beyond all bounds, or -1."""
+    variables = group.real[0][rows]
+    wide = np.argwhere(new.variance > (_ENDLESS * layout.sd[variables]) ** 2)
+    return int(variables[wide[0, 0], wide[0, 1]]) if len(wide) else -1
 
 
 def _shapes(state: EPState) -> list[tuple[int, ...]]:

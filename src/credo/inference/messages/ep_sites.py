@@ -20,7 +20,7 @@ from ...core.errors import UnsupportedError
 from ...core.factor import look_up
 from ...core.hybrid_graph import FactorGroup, HybridGraph
 from ...core.wiring import starts_of
-from ..gaussian_system import no_integral
+from ..located import places_of
 from .ep_tilted import GaussianTilt, PointsTilt, Proposal, TableTilt, Tilt
 from .gaussian_couplings import merged
 from .moments import group_log_values
@@ -72,6 +72,7 @@ class Layout:
     groups: tuple[SiteGroup, ...]  # of the factors that are approximated
     base: Parameters  # of the variables
     first: Parameters  # the first sites
+    sd: np.ndarray  # (reals,) standard deviations of the first beliefs
     constant: float  # log of factors without variables, and of constants taken out
 
     @cached_property
@@ -87,7 +88,7 @@ class Layout:
 
     @classmethod
     def of(cls, graph: HybridGraph, *, nodes: int, points: int, spread: float) -> Layout:
-        """Read a graph; variables that no exact factor confines begin with this standard deviation."""
+        """Read a graph; variables that no exact factor confines begin this much wider than their profiles."""
         return _Builder(graph, nodes, points).build(spread)
 
     def proposals(self) -> tuple[Proposal, ...]:
@@ -127,8 +128,10 @@ class _Builder:
             if made is not None and len(made):
                 found.append(made)
         sites = Parameters(*(np.zeros(self._used[kind]) for kind in "rrds"))
-        self._confine(found, sites, spread)
-        return Layout(self._kinds, self._start, self._width, tuple(found), self._base, sites, self._constant)
+        sd = self._confine(found, sites, spread)
+        return Layout(
+            self._kinds, self._start, self._width, tuple(found), self._base, sites, sd, self._constant
+        )
 
     def _group(self, group: FactorGroup) -> SiteGroup | None:
         """Add what is exact to the base; the sites of the rest."""
@@ -196,20 +199,27 @@ class _Builder:
         width = int(self._width[variables[0]]) if len(variables) else 1
         return self._start[variables][:, None] + np.arange(width)
 
-    def _confine(self, groups: list[SiteGroup], sites: Parameters, spread: float) -> None:
-        """First sites for real variables that nothing exact confines; an error where nothing does at all."""
-        touched = np.zeros(len(self._base.precision), dtype=np.int64)
-        for group in groups:
-            np.add.at(touched, group.real[0], 1)
-        open_ = self._base.precision <= 0
-        alone = np.flatnonzero(open_ & (touched == 0))
-        if len(alone):
-            i = int(np.flatnonzero(self._kinds == "r")[alone[0]])
-            raise no_integral(f"nothing confines '{self._graph.variables.names[i]}'")
-        lacking = np.where(open_, 1 / spread**2 - self._base.precision, 0.0) / np.maximum(touched, 1)
-        for group in groups:
-            variables, places = group.real
-            sites.precision[places] = lacking[variables]
+    def _confine(self, groups: list[SiteGroup], sites: Parameters, spread: float) -> np.ndarray:
+        """First sites for real variables that nothing exact confines, around the places of their profiles.
+
+        Returns the standard deviations of the first beliefs.
+        """
+        precision, shift = self._base.precision.copy(), self._base.shift.copy()
+        open_ = precision <= 0
+        if open_.any():
+            touched = np.zeros(len(precision), dtype=np.int64)
+            for group in groups:
+                np.add.at(touched, group.real[0], 1)
+            real = np.flatnonzero(self._kinds == "r")
+            found = places_of(self._graph)
+            precision[open_] = (spread * found.scale[real[open_]]) ** -2.0
+            shift[open_] = precision[open_] * found.centre[real[open_]]
+            each = np.maximum(touched, 1)
+            lacking, pull = (precision - self._base.precision) / each, (shift - self._base.shift) / each
+            for group in groups:
+                variables, places = group.real
+                sites.precision[places], sites.shift[places] = lacking[variables], pull[variables]
+        return np.asarray(1 / np.sqrt(precision))
 
 
 def _kind(domain: Discrete | Real | Simplex) -> str:

@@ -201,7 +201,9 @@ def _checked(new: Update, group: SiteGroup, rows: np.ndarray, beliefs: Beliefs, 
     proper = (own + gap > 0).all(axis=1) & (alpha + turn > 0).all(axis=1)
     proper &= np.isfinite(gap).all(axis=1) & np.isfinite(drift).all(axis=1) & np.isfinite(turn).all(axis=1)
     change = np.abs(gap / own).max(axis=1, initial=0.0)
-    change = np.maximum(change, np.abs(drift / np.sqrt(own)).max(axis=1, initial=0.0))
+    # Of the mean, in standard deviations: far from zero the shift itself is a large number.
+    move = (drift - gap * beliefs.shift[variable] / own) / np.sqrt(own)
+    change = np.maximum(change, np.abs(move).max(axis=1, initial=0.0))
     change = np.maximum(change, np.abs(turn / alpha).max(axis=1, initial=0.0))
     for logs, (_, at) in zip(new.logs, group.discrete, strict=True):
         change = np.maximum(change, np.abs(np.exp(logs) - np.exp(sites.logs[at[rows]])).max(axis=1))

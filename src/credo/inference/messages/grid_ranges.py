@@ -16,9 +16,9 @@ import numpy as np
 
 from ...core.errors import UnsupportedError
 from ..base import Budget
-from ..gaussian_system import no_integral, refuse_improper
+from ..gaussian_system import no_integral
 from ..hybrid import HybridProblem
-from ..located import places_of
+from ..starting_places import starting_places
 from .ep import EP
 
 __all__ = ["first_ranges", "next_ranges"]
@@ -35,15 +35,8 @@ _SETTLED = 0.15  # relative change of a range that ends the search
 def first_ranges(problem: HybridProblem) -> tuple[np.ndarray, np.ndarray]:
     """Ranges of the real variables, a first guess; zeros for discrete ones."""
     graph = problem.graph
-    n = len(graph.variables)
     real = np.array([not v.is_discrete for v in graph.variables], dtype=bool)
-    touched = np.zeros(n, dtype=bool)
-    for scope in graph.scopes:
-        touched[scope] = True
-    if (real & ~touched).any():
-        raise no_integral(f"nothing confines '{graph.variables.names[int((real & ~touched).argmax())]}'")
-    refuse_improper(graph)
-    found = places_of(graph)
+    found = starting_places(graph)
     low, high = found.low.copy(), found.high.copy()
     strange = real & (low >= high)  # where not even a neighbour has a place
     low[strange], high[strange] = -_GUESS, _GUESS

@@ -224,11 +224,9 @@ class ParticleMethod(IterativeAlgorithm[ParticleState]):
 
 def without_variables(name: str, problem: HybridProblem) -> Result | None:
     """The answer where nothing is left to infer; None otherwise."""
+    constant = problem.constant
     if len(problem.graph.variables):
         return None
-    constant = Pairs(problem.graph).constant
-    if np.isneginf(constant):
-        raise problem.contradiction()
     return Result(
         name,
         Status.EXACT,

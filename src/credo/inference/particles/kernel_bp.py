@@ -32,13 +32,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...core import check
-from ...core.density import DensityFactor, GaussianFactor
+from ...core.density import DensityFactor, GaussianFactor, namespace
 from ...core.errors import ModelError, UnsupportedError
 from ...core.factor import Factor, TableFactor
 from ...core.hybrid_graph import HybridGraph
 from ...core.result import Result, Samples
 from ..base import Algorithm, Budget, algorithms, register
 from ..hybrid import HybridProblem
+from ..starting_places import starting_places
 from .cloud import without_variables
 from .pairs import Pairs, why_not_pairs
 
@@ -53,8 +54,9 @@ class Tempered:
     power: float  # the number
 
     def __call__(self, *arguments: Any) -> Any:
-        """The log-potential of a power of the factor."""
-        return self.power * self.function(*arguments)
+        """The log-potential of a power of the factor; where that is zero, so are its powers."""
+        values = self.function(*arguments)
+        return namespace(values).where(values == -np.inf, -np.inf, self.power * values)
 
 
 @register
@@ -108,6 +110,7 @@ class DrawnKernelBP(Algorithm):
 
         from .kernel_messages import Column, KernelField, Likelihood, infer_field
 
+        starting_places(problem.graph)  # refuses a model that has no integral
         pairs = Pairs(problem.graph)
         samples, told = self._draws(problem, rng)
         columns = [

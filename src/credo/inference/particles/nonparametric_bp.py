@@ -40,9 +40,9 @@ from ...core.errors import ZeroProbabilityError
 from ...core.result import Estimate, Result, Status
 from ...families.densities import MixtureDensity
 from ..base import Budget, IterativeAlgorithm, register
-from ..gaussian_system import refuse_improper
 from ..gradients import needs
 from ..hybrid import HybridProblem
+from ..starting_places import starting_places
 from .cloud import Step, judged, without_variables
 from .pairs import Pairs, log_sum, why_not_pairs
 from .tables import at_equal_masses, log_widths, moments, refine
@@ -120,7 +120,7 @@ class NonparametricBP(IterativeAlgorithm[MixtureState]):
         from .mixtures import Bank, bandwidths
         from .start import locate
 
-        refuse_improper(problem.graph)
+        starting_places(problem.graph)  # refuses a model that has no integral
         pairs, count = Pairs(problem.graph), self.components
         points, values, known = locate(pairs, _PLACES, self.spread)
         means = at_equal_masses(points, values * _share(pairs), count)

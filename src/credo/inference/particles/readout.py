@@ -135,7 +135,9 @@ class ParticleMessage:
         """The log message at points."""
         total: Any = self.log_weights[:, None]
         for factor, receiver_first in self.factors:
-            columns = (x[None, :], self.particles[:, None])
+            sender = factor.scope[1 if receiver_first else 0]
+            kind = np.int64 if sender.is_discrete else np.float64  # states are indices
+            columns = (x[None, :], self.particles[:, None].astype(kind))
             total = total + factor.log_values(*(columns if receiver_first else columns[::-1]))
         return log_sum(total, axis=0)
 

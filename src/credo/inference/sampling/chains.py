@@ -25,8 +25,9 @@ from ...core.result import Marginals, Result, Samples, Status
 from ...core.variable import Variables
 from ...families.densities import ParticleDensity, SimplexParticleDensity
 from ..base import Algorithm, Budget
-from ..gaussian_system import refuse_improper
 from ..hybrid import HybridProblem
+from ..located import Places
+from ..starting_places import starting_places
 from .diagnostics import Diagnosis, diagnose
 
 __all__ = ["Draws", "Engine", "Sampler", "Still", "read"]
@@ -93,7 +94,7 @@ class Sampler(Algorithm):
     chains: int = 4  # run side by side, from different starts
     warmup: int = 500  # sweeps that tune the sampler and are thrown away
     draws: int | None = None  # kept per chain; None: max_iter, or more if more samples are asked for
-    spread: float = 2.0  # standard deviation of the random starts of continuous variables
+    spread: float = 2.0  # of the random starts of continuous variables, in the widths of their profiles
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -104,15 +105,14 @@ class Sampler(Algorithm):
         check.at_least("spread", self.spread, 0)
 
     @abc.abstractmethod
-    def _engine(self, problem: HybridProblem, rng: np.random.Generator) -> Engine:
-        """Chains at their starts."""
+    def _engine(self, problem: HybridProblem, places: Places, rng: np.random.Generator) -> Engine:
+        """Chains at their starts, around these places."""
 
     def run(self, problem: HybridProblem, budget: Budget, rng: np.random.Generator) -> Result:
         """Warm up, draw, and judge the draws."""
         each = max(self.draws or budget.max_iter, -(-problem.samples // self.chains), 1)
         self._refuse_large(problem, each)
-        refuse_improper(problem.graph)
-        engine = self._engine(problem, rng)
+        engine = self._engine(problem, starting_places(problem.graph), rng)
         draws, status = self._collect(engine, each, budget)
         return read(self.name, problem, draws, status, engine.notes())
 

@@ -25,7 +25,9 @@ import numpy as np
 
 from ...core.errors import MissingExtraError
 from ..base import register
+from ..gradients import NO_MAXIMA
 from ..hybrid import HybridProblem
+from ..located import Places
 from .chains import Engine, Sampler
 from .starts import is_table_graph, starting_points, table_graph
 from .table_chains import TableEngine
@@ -42,13 +44,13 @@ class Gibbs(Sampler):
 
     def why_not(self, problem: HybridProblem) -> str | None:
         """Sums only."""
-        return None if problem.is_sum else "it knows no maxima"
+        return None if problem.is_sum else NO_MAXIMA
 
-    def _engine(self, problem: HybridProblem, rng: np.random.Generator) -> Engine:
-        starts = starting_points(problem, self.chains, self.spread, rng, self.name)
+    def _engine(self, problem: HybridProblem, places: Places, rng: np.random.Generator) -> Engine:
+        starts = starting_points(problem, self.chains, self.spread, rng, self.name, places)
         if is_table_graph(problem.graph):
             return TableEngine(table_graph(problem.graph), _gibbs_sweeps, (), starts, rng)
-        return site_engine(problem, ("choose", "slice", "slice"), starts, self.warmup, rng)
+        return site_engine(problem, ("choose", "slice", "slice"), starts, places, self.warmup, rng)
 
 
 def _gibbs_sweeps(*arguments: Any) -> None:
@@ -62,6 +64,7 @@ def site_engine(
     problem: HybridProblem,
     moves: tuple[str, str, str],
     starts: Any,
+    places: Places,
     warmup: int,
     rng: np.random.Generator,
 ) -> Engine:
@@ -73,4 +76,4 @@ def site_engine(
             f"sampling continuous variables needs the package '{error.name}', which is not installed; "
             'install it with: pip install "credo[neural]"'
         ) from None
-    return SiteEngine(problem.graph, moves, starts, warmup, int(rng.integers(2**32)))
+    return SiteEngine(problem.graph, moves, starts, places.scale, warmup, int(rng.integers(2**32)))

@@ -46,6 +46,7 @@ class _Carry(NamedTuple):
     step: Any  # size in use
     mass: Any  # inverse mass matrix in use
     divergences: Any  # after the warm-up
+    bad: Any  # a point tried after the warm-up where the log density is NaN or +inf; NaN if there is none
 
 
 class HamiltonianEngine:
@@ -90,6 +91,10 @@ class HamiltonianEngine:
                 np.int64(count),
                 settings=self._settings,
             )
+            bad = np.asarray(self._carry.bad)
+            bad = bad[np.isfinite(bad).all(axis=1)]
+            if len(bad):
+                self._density.log_values(bad)  # names the factor
             return self._draws(np.asarray(kept)[:count].swapaxes(0, 1))
 
     def current(self) -> Draws:
@@ -101,8 +106,9 @@ class HamiltonianEngine:
         count = int(np.asarray(self._carry.divergences).sum())
         if not count:
             return []
+        several = "1 trajectory" if count == 1 else f"{count} trajectories"
         return [
-            f"{count} trajectories diverged after the warm-up: the density is steep somewhere, and draws may "
+            f"{several} diverged after the warm-up: the density is steep somewhere, and draws may "
             "be missing there; raise target or warmup"
         ]
 
@@ -116,7 +122,8 @@ def _start(keys: Any, points: Any, arrays: Any, *, settings: Settings) -> _Carry
         state = blackjax.hmc.init(point, lambda u: log_density(u, arrays, settings.shape))
         size = mass_matrix_adaptation(settings.is_diagonal)[0](len(point))
         tuning = (dual_averaging_adaptation(settings.target)[0](1.0), size)
-        return _Carry(key, state, tuning, jnp.ones(()), size.inverse_mass_matrix, jnp.zeros((), jnp.int64))
+        none = (jnp.zeros((), jnp.int64), jnp.full_like(point, jnp.nan))
+        return _Carry(key, state, tuning, jnp.ones(()), size.inverse_mass_matrix, *none)
 
     return jax.vmap(one)(keys, points)
 
@@ -136,8 +143,13 @@ def _advance(carry: _Carry, arrays: Any, stages: Any, limit: Any, *, settings: S
             length = 1 + (carry.key[0] % np.uint32(length)).astype(jnp.int32)
         state, info = kernel(own, carry.state, density, carry.step, carry.mass, length)
         tuned = _tuned(carry, state.position, info.acceptance_rate, stage, settings)
-        is_wrong = info.is_divergent & (stage[0] < 0)
-        return tuned._replace(key=key, state=state, divergences=carry.divergences + is_wrong)
+        is_drawing = stage[0] < 0
+        divergences = carry.divergences + (info.is_divergent & is_drawing)
+        bad = carry.bad
+        for end in _ends(info, settings.is_nuts):
+            is_bad = jnp.isfinite(end.position).all() & ~(end.logdensity < jnp.inf) & is_drawing
+            bad = jnp.where(is_bad, end.position, bad)
+        return tuned._replace(key=key, state=state, divergences=divergences, bad=bad)
 
     def step(k: Any, both: Any) -> Any:
         carry, kept = both
@@ -146,6 +158,11 @@ def _advance(carry: _Carry, arrays: Any, stages: Any, limit: Any, *, settings: S
 
     kept = jnp.zeros((len(stages), *carry.state.position.shape))
     return jax.lax.fori_loop(0, limit, step, (carry, kept))
+
+
+def _ends(info: Any, is_nuts: bool) -> tuple[Any, ...]:
+    """Where a trajectory stopped; one that meets a wrong value stops there."""
+    return (info.trajectory_leftmost_state, info.trajectory_rightmost_state) if is_nuts else (info.proposal,)
 
 
 def _tuned(carry: _Carry, position: Any, accepted: Any, stage: Any, settings: Settings) -> _Carry:

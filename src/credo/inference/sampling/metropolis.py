@@ -25,7 +25,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..base import register
+from ..gradients import NO_MAXIMA
 from ..hybrid import HybridProblem
+from ..located import Places
 from .chains import Engine, Sampler
 from .gibbs import site_engine
 from .starts import is_table_graph, starting_points, table_graph
@@ -43,13 +45,13 @@ class Metropolis(Sampler):
 
     def why_not(self, problem: HybridProblem) -> str | None:
         """Sums only."""
-        return None if problem.is_sum else "it knows no maxima"
+        return None if problem.is_sum else NO_MAXIMA
 
-    def _engine(self, problem: HybridProblem, rng: np.random.Generator) -> Engine:
-        starts = starting_points(problem, self.chains, self.spread, rng, self.name)
+    def _engine(self, problem: HybridProblem, places: Places, rng: np.random.Generator) -> Engine:
+        starts = starting_points(problem, self.chains, self.spread, rng, self.name, places)
         if is_table_graph(problem.graph):
             return TableEngine(table_graph(problem.graph), _metropolis_sweeps, (2,), starts, rng)
-        return site_engine(problem, ("swap", "walk", "walk"), starts, self.warmup, rng)
+        return site_engine(problem, ("swap", "walk", "walk"), starts, places, self.warmup, rng)
 
 
 def _metropolis_sweeps(*arguments: Any) -> None:

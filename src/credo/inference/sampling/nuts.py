@@ -27,8 +27,9 @@ import numpy as np
 
 from ...core import check
 from ..base import register
-from ..gradients import needs, why_no_gradients
+from ..gradients import NO_MAXIMA, needs, why_no_gradients
 from ..hybrid import HybridProblem
+from ..located import Places
 from .chains import Engine, Sampler, Still
 from .starts import starting_points
 
@@ -57,16 +58,16 @@ class _Hamiltonian(Sampler):
     def why_not(self, problem: HybridProblem) -> str | None:
         """Sums over real and simplex variables whose factors can be differentiated."""
         if not problem.is_sum:
-            return "it knows no maxima"
+            return NO_MAXIMA
         return why_no_gradients(problem, simplex=True)
 
-    def _engine(self, problem: HybridProblem, rng: np.random.Generator) -> Engine:
+    def _engine(self, problem: HybridProblem, places: Places, rng: np.random.Generator) -> Engine:
         needs(self.name, "jax", "equinox", "blackjax")
         from ..flat_density import FlatDensity
         from .hamiltonian import HamiltonianEngine, Settings
 
-        starts = starting_points(problem, self.chains, self.spread, rng, self.name)
-        density = FlatDensity.of(problem.graph)
+        starts = starting_points(problem, self.chains, self.spread, rng, self.name, places)
+        density = FlatDensity.of(problem.graph, places)
         if not density.dimension:
             return Still(starts)
         is_nuts, is_diagonal = self.name == "nuts", self.metric == "diagonal"

@@ -40,6 +40,8 @@ class SiteEngine:
         The move for discrete, real and simplex variables.
     starts
         One draw per chain.
+    scale
+        First sizes of the moves, one per variable.
     warmup
         Sweeps during which moves are tuned.
     seed
@@ -49,11 +51,17 @@ class SiteEngine:
     chunk = _CHUNK
 
     def __init__(
-        self, graph: HybridGraph, moves: tuple[str, str, str], starts: Draws, warmup: int, seed: int
+        self,
+        graph: HybridGraph,
+        moves: tuple[str, str, str],
+        starts: Draws,
+        scale: np.ndarray,
+        warmup: int,
+        seed: int,
     ) -> None:
         self._graph, self._warmup, self._seed = graph, warmup, seed
         self._structure, self._plan = _planned(graph, moves)
-        self._state = _stated(graph, starts, self._structure.width)
+        self._state = _stated(graph, starts, scale, self._structure.width)
 
     def advance(self, first: int, count: int) -> Draws:
         """Do sweeps number first, first + 1, ... and return the state after each."""
@@ -84,7 +92,7 @@ class SiteEngine:
             factor = self._graph.factors[int(self._graph.groups[bad[0]].factors[0])]
             raise ModelError(
                 f"factor over {list(factor.names)}, or another of the same function: log-potentials must be "
-                "numbers below inf, got NaN or inf at a point the sampler tried"
+                "numbers below inf, got NaN, inf or an error at a point the sampler tried"
             )
 
     def _draws(self, states: np.ndarray, reals: np.ndarray, logits: np.ndarray) -> Draws:
@@ -106,7 +114,7 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
     return weight / weight.sum(axis=-1, keepdims=True)
 
 
-def _stated(graph: HybridGraph, starts: Draws, width: int) -> State:
+def _stated(graph: HybridGraph, starts: Draws, scale: np.ndarray, width: int) -> State:
     n, chains = len(graph.variables), len(starts.states)
     states, reals = np.zeros((n + 1, chains), dtype=np.int64), np.zeros((n + 1, chains))
     logits = np.zeros((n + 1, chains, width))
@@ -117,7 +125,7 @@ def _stated(graph: HybridGraph, starts: Draws, width: int) -> State:
         elif isinstance(v.domain, Simplex):
             logs = np.log(starts.values[v.name][:, 0])
             logits[i, :, : v.domain.width] = logs - logs[:, -1:]
-    return State(states, reals, logits, np.ones(n + 1), np.zeros(len(graph.groups), dtype=bool))
+    return State(states, reals, logits, np.append(scale, 1.0), np.zeros(len(graph.groups), dtype=bool))
 
 
 def _planned(graph: HybridGraph, moves: tuple[str, str, str]) -> tuple[Structure, dict[str, Any]]:

@@ -133,7 +133,7 @@ def _tune_width(site: Site, state: State, move: Any) -> State:
     """The width follows the mean move over chains and sweeps of the warm-up."""
     old = state.scale[site.members]
     new = old + (_WIDTH * jnp.abs(move).mean(axis=1) - old) / (site.sweep + 2.0)
-    new = jnp.where(site.is_warming, jnp.maximum(new, 1e-12), old)
+    new = jnp.where(site.is_warming, jnp.maximum(new, 1e-300), old)
     return state._replace(scale=state.scale.at[site.members].set(new))
 
 

@@ -13,6 +13,7 @@ from ...core.wiring import starts_of
 from ...kernels.tables import best_states
 from ..base import Problem
 from ..hybrid import HybridProblem
+from ..located import Places
 from .chains import Draws
 
 __all__ = ["is_table_graph", "starting_points", "table_graph"]
@@ -32,24 +33,30 @@ def table_graph(graph: HybridGraph) -> FactorGraph:
 
 
 def starting_points(
-    problem: HybridProblem, count: int, spread: float, rng: np.random.Generator, name: str
+    problem: HybridProblem,
+    count: int,
+    spread: float,
+    rng: np.random.Generator,
+    name: str,
+    places: Places | None = None,
 ) -> Draws:
-    """One point per chain, (count, 1, ...): states that no zero forbids, values scattered around zero.
+    """One point per chain, (count, 1, ...): states that no zero forbids, values around where variables lie.
 
-    Coordinates of a simplex variable are a softmax of normal numbers. Points of weight zero are drawn anew,
-    wider and narrower.
+    Without places real variables begin around zero. Coordinates of a simplex variable are a softmax of normal
+    numbers. Points of weight zero are drawn anew, wider and narrower.
     """
     graph = problem.graph
+    places = Places.none(len(graph.variables)) if places is None else places
     tables = table_graph(graph)
     boxes = _boxes(tables, problem, count, rng, name)
-    found = _points(graph, boxes, np.full(count, spread), rng)
+    found = _points(graph, boxes, places, np.full(count, spread), rng)
     if is_table_graph(graph):
         return found
     bad = _impossible(graph, found)
     for _ in range(_TRIES):
         if not bad.any():
             return found
-        fresh = _points(graph, boxes, spread * 10 ** rng.uniform(-2, 1, count), rng)
+        fresh = _points(graph, boxes, places, spread * 10 ** rng.uniform(-2, 1, count), rng)
         found = _mixed(bad, fresh, found)
         bad = _impossible(graph, found)
     if not bad.any():
@@ -81,7 +88,11 @@ def _boxes(
 
 
 def _points(
-    graph: HybridGraph, boxes: list[np.ndarray], spread: np.ndarray, rng: np.random.Generator
+    graph: HybridGraph,
+    boxes: list[np.ndarray],
+    places: Places,
+    spread: np.ndarray,
+    rng: np.random.Generator,
 ) -> Draws:
     count = len(boxes)
     states = np.full((count, 1, len(graph.variables)), -1, dtype=np.int64)
@@ -90,9 +101,10 @@ def _points(
         sizes = graph.variables.sizes
         states[chain, 0, sizes > 0] = best_states(starts_of(sizes[sizes > 0]), wish)
     values = {}
-    for name, domain in zip(graph.variables.names, graph.variables.domains, strict=True):
+    for i, (name, domain) in enumerate(zip(graph.variables.names, graph.variables.domains, strict=True)):
         if isinstance(domain, Real):
-            values[name] = (spread * rng.standard_normal(count))[:, None]
+            noise = spread * rng.standard_normal(count)
+            values[name] = (places.centre[i] + places.scale[i] * noise)[:, None]
         elif isinstance(domain, Simplex):
             logits = np.minimum(spread, 1.0)[:, None] * rng.standard_normal((count, domain.width))
             weight = np.exp(logits - logits.max(axis=1, keepdims=True))

@@ -16,11 +16,11 @@ from ...core.result import Estimate, Marginals, Result, Status
 from ...core.wiring import starts_of
 from ...families.densities import MixtureDensity
 from ..base import Budget, Problem
-from ..gaussian_system import claimed, gaussian_only, refuse_improper, rounding
+from ..gaussian_system import claimed, gaussian_only, rounding
 from ..gradients import needs
 from ..hybrid import HybridProblem
-from ..located import places_of
 from ..sampling.starts import is_table_graph, table_graph
+from ..starting_places import Places, starting_places
 from .descent import Run, best_of, descend, starting_beliefs
 
 __all__ = ["discrete_problem", "run", "why_not"]
@@ -69,12 +69,12 @@ def run(
     needs("mean-field with continuous variables", "jax", "equinox")
     from .hybrid_mean_field import HybridBeliefs, Sweeper
 
-    refuse_improper(problem.graph)
+    places = starting_places(problem.graph)
     sweeper, streams = Sweeper.of(problem.graph, nodes), rng.spawn(restarts)
     if sweeper.constant == -np.inf:
         raise problem.contradiction()
     counts = [len(members) for members in sweeper.plan["members"]]
-    centre, scale = _places(problem)
+    centre, scale = _away(problem, places)
 
     def one(restart: int, deadline: float) -> Run[Any]:
         mine = streams[restart]
@@ -103,13 +103,12 @@ def _warm(problem: HybridProblem, kind: Any) -> Any:
     return warm
 
 
-def _places(problem: HybridProblem) -> tuple[np.ndarray, np.ndarray]:
+def _away(problem: HybridProblem, found: Places) -> tuple[np.ndarray, np.ndarray]:
     """Where real variables begin: at zero, or where their factors are if these exclude it."""
     n = len(problem.graph.variables)
     centre, scale = np.zeros(n + 1), np.ones(n + 1)
     if (gaussian_only(problem.graph) | (problem.graph.variables.sizes > 0)).all():
         return centre, scale  # closed forms start anywhere
-    found = places_of(problem.graph)
     away = np.flatnonzero((found.low > 0) | (found.high < 0))
     centre[away], scale[away] = found.centre[away], found.scale[away]
     return centre, scale
@@ -158,7 +157,8 @@ def _read(problem: HybridProblem, sweeper: Any, best: Run[Any], nodes: int) -> R
     ]
     if endless:
         note = (
-            f"the variance of {endless[:3]} grows without limit: the product of the factors has no integral"
+            f"the variance of {endless[:3]} grows without limit: the product of the factors has no integral, "
+            "or tails too heavy for a Gaussian; use gibbs or grid-bp"
         )
         return replace(result, status=Status.DIVERGED, notes=(*notes, note))
     if sweeper.is_exact:

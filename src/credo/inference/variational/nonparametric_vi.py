@@ -31,15 +31,17 @@ import numpy as np
 
 from ...core import check
 from ...core.density import quadratic
-from ...core.errors import QueryError
+from ...core.errors import QueryError, UnsupportedError
 from ...core.progress import Progress
 from ...core.result import Estimate, Marginals, Result, Samples, Status
 from ...families.densities import MixtureDensity
 from ..base import Algorithm, Budget, register
-from ..gaussian_system import claimed, refuse_improper, rounding
-from ..gradients import needs, why_no_gradients
+from ..gaussian_system import claimed, rounding
+from ..gradients import NO_MAXIMA, needs, why_no_gradients
 from ..hybrid import HybridProblem
+from ..located import Places
 from ..sampling.starts import starting_points
+from ..starting_places import starting_places
 from .entropy_bound import entropy_bound
 
 __all__ = ["MixtureState", "NonparametricVI"]
@@ -47,6 +49,7 @@ __all__ = ["MixtureState", "NonparametricVI"]
 _WIDEST = 25.0  # log of a variance at which it is said to have no limit
 _NARROWEST = -100.0
 _STEPS = 200  # of L-BFGS per round and block
+_LOOKS = 16  # points per component where factors are looked at in the end
 
 
 class MixtureState(NamedTuple):
@@ -54,6 +57,16 @@ class MixtureState(NamedTuple):
 
     means: np.ndarray  # (components, n)
     log_variances: np.ndarray  # (components,)
+
+    def inside(self, places: Places) -> MixtureState:
+        """The same in the coordinates (x - centre) / scale; all scales are equal."""
+        unit = places.scale[0]
+        return MixtureState((self.means - places.centre) / unit, self.log_variances - 2 * np.log(unit))
+
+    def outside(self, places: Places) -> MixtureState:
+        """The way back."""
+        unit = places.scale[0]
+        return MixtureState(places.centre + unit * self.means, self.log_variances + 2 * np.log(unit))
 
 
 @register
@@ -66,7 +79,7 @@ class NonparametricVI(Algorithm):
     compiles: ClassVar[bool] = True
     warm_starts: ClassVar[bool] = True
     components: int = 5  # of the mixture
-    spread: float = 2.0  # standard deviation of the random means at the start
+    spread: float = 2.0  # of the random means at the start, in the mean width of the profiles of variables
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -76,7 +89,7 @@ class NonparametricVI(Algorithm):
     def why_not(self, problem: HybridProblem) -> str | None:
         """Sums over real variables whose factors can be differentiated."""
         if not problem.is_sum:
-            return "it knows no maxima"
+            return NO_MAXIMA
         return why_no_gradients(problem, simplex=False)
 
     def run(self, problem: HybridProblem, budget: Budget, rng: np.random.Generator) -> Result:
@@ -85,18 +98,24 @@ class NonparametricVI(Algorithm):
         from ..flat_density import FlatDensity
         from .curvature import LocalShape
 
-        density = FlatDensity.of(problem.graph)
-        constant = _constant(problem)
-        if not density.dimension:
+        constant = problem.constant
+        if not len(problem.graph.variables):
             return _certain(self.name, problem, constant)
-        refuse_improper(problem.graph)
-        shape = LocalShape(density)
-        state = self._start(problem, rng)
-        run = _climb(shape, state, budget, self.name)
+        places = starting_places(problem.graph)
+        # One unit for all variables keeps components isotropic, and models of any size near one.
+        unit = float(np.exp(np.log(places.scale).mean()))
+        places = replace(places, scale=np.full(len(places.scale), unit))
+        density = FlatDensity.of(problem.graph, places)
+        state = self._start(problem, places, rng)
+        run = _climb(LocalShape(density), state.inside(places), budget, self.name)
+        if run.status is not Status.DIVERGED:
+            _refuse_zeros(density, run.state)
+        run = replace(run, state=run.state.outside(places))
         is_exact = all(g.function is quadratic for g in problem.graph.groups if g.scopes.shape[1])
+        constant += len(problem.graph.variables) * float(np.log(unit))
         return _read(self.name, problem, run, constant, is_exact, rng)
 
-    def _start(self, problem: HybridProblem, rng: np.random.Generator) -> MixtureState:
+    def _start(self, problem: HybridProblem, places: Places, rng: np.random.Generator) -> MixtureState:
         n = len(problem.graph.variables)
         if problem.warm is not None:
             if not isinstance(problem.warm, MixtureState) or problem.warm.means.shape != (self.components, n):
@@ -105,9 +124,9 @@ class NonparametricVI(Algorithm):
                     "the same variables observed"
                 )
             return problem.warm
-        starts = starting_points(problem, self.components, self.spread, rng, self.name)
+        starts = starting_points(problem, self.components, self.spread, rng, self.name, places)
         means = np.stack([starts.values[name][:, 0] for name in problem.graph.variables.names], axis=1)
-        return MixtureState(means, np.zeros(self.components))
+        return MixtureState(means, np.full(self.components, 2 * float(np.log(places.scale[0]))))
 
 
 @dataclass(frozen=True)
@@ -181,12 +200,15 @@ def _best_variances(shape: Any, means: np.ndarray, start: np.ndarray) -> tuple[n
     return found.x, -float(found.fun)
 
 
-def _constant(problem: HybridProblem) -> float:
-    """The factors of no variable."""
-    total = sum(float(f.log_values()) for f in problem.graph.factors if not f.scope)
-    if total == -np.inf:
-        raise problem.contradiction()
-    return total
+def _refuse_zeros(density: Any, state: MixtureState) -> None:
+    """A factor that is zero, or no number, where components have weight is not seen at their means."""
+    noise = np.random.default_rng(0).standard_normal((_LOOKS, *state.means.shape))
+    points = state.means + np.exp(0.5 * state.log_variances)[:, None] * noise
+    if np.isneginf(density.log_values(points.reshape(-1, points.shape[-1]))).any():
+        raise UnsupportedError(
+            "nonparametric-vi cannot treat this problem: a factor is zero where components have weight, so "
+            "that E[log f] is -inf; use gibbs, metropolis or nuts"
+        )
 
 
 def _certain(name: str, problem: HybridProblem, constant: float) -> Result:

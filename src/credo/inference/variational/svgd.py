@@ -38,12 +38,13 @@ import numpy as np
 
 from ...core import check
 from ...core.errors import OptionError, QueryError
-from ...core.result import Marginals, Result, Samples
+from ...core.result import Marginals, Result, Samples, Status
 from ...families.densities import ParticleDensity, SimplexParticleDensity
 from ..base import Algorithm, Budget, register
-from ..gradients import needs, why_no_gradients
+from ..gradients import NO_MAXIMA, needs, why_no_gradients
 from ..hybrid import HybridProblem
 from ..sampling.starts import starting_points
+from ..starting_places import starting_places
 
 __all__ = ["SVGD", "SteinState"]
 
@@ -51,7 +52,7 @@ __all__ = ["SVGD", "SteinState"]
 class SteinState(NamedTuple):
     """What a warm start needs."""
 
-    particles: np.ndarray  # (count, dimension) numbers of all variables
+    particles: np.ndarray  # (count, dimension) numbers of all variables, in widths of profiles
 
 
 @register
@@ -66,10 +67,10 @@ class SVGD(Algorithm):
     particles: int = 100  # how many, unless samples are asked for
     form: Literal["joint", "messages"] = "joint"  # whether a kernel sees all variables or a Markov blanket
     kernel: Literal["scalar", "coordinate"] = "scalar"  # one for a point, or one for each of its coordinates
-    bandwidth: float | None = None  # h of the kernel; None: from the median distance
+    bandwidth: float | None = None  # h of the kernel, in the same; None: from the median distance
     rate: float = 0.1  # of Adam at first
     stop: float = 0.05  # size of the direction that ends the run; tol may raise it
-    spread: float = 2.0  # standard deviation of the random starts
+    spread: float = 2.0  # of the random starts, in the widths of the profiles of variables
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -90,7 +91,7 @@ class SVGD(Algorithm):
     def why_not(self, problem: HybridProblem) -> str | None:
         """Sums over real and simplex variables whose factors can be differentiated."""
         if not problem.is_sum:
-            return "it knows no maxima"
+            return NO_MAXIMA
         return why_no_gradients(problem, simplex=True)
 
     def run(self, problem: HybridProblem, budget: Budget, rng: np.random.Generator) -> Result:
@@ -99,9 +100,10 @@ class SVGD(Algorithm):
         from ..flat_density import FlatDensity
         from .stein import Plan, descend
 
-        density = FlatDensity.of(problem.graph)
+        places = starting_places(problem.graph)
+        density = FlatDensity.of(problem.graph, places)
         count = problem.samples or self.particles
-        starts = starting_points(problem, count, self.spread, rng, self.name)
+        starts = starting_points(problem, count, self.spread, rng, self.name, places)
         first = np.zeros((count, 0))
         if starts.values:
             first = density.flatten({name: v[:, 0] for name, v in starts.values.items()})
@@ -111,15 +113,26 @@ class SVGD(Algorithm):
         plan = Plan(seen, self.bandwidth, self.rate, max(self.stop, budget.tol))
         found = descend(density, first, plan, budget, self.name)
         values = density.values(found.particles)
+        status, notes = _judged(density, found)
         return Result(
             self.name,
-            found.status,
+            status,
             marginals=_marginals(problem, values),
             samples=Samples(problem.graph.variables, starts.states[:, 0], values),
             trace={"change": np.array(found.sizes)},
             state=SteinState(found.particles),
-            notes=found.notes,
+            notes=notes,
         )
+
+
+def _judged(density: Any, found: Any) -> tuple[Status, tuple[str, ...]]:
+    """Particles where the weight is zero have no gradient to lead them back: that is no success."""
+    lost = int(np.isneginf(density.log_values(found.particles)).sum())
+    if not lost:
+        return found.status, found.notes
+    status = Status.STALLED if found.status is Status.CONVERGED else found.status
+    note = f"{lost} of {len(found.particles)} particles lie where a factor is zero; use gibbs or metropolis"
+    return status, (*found.notes, note)
 
 
 def _warm(warm: Any, shape: tuple[int, ...]) -> np.ndarray:
