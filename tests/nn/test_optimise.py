@@ -3,6 +3,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 import optax
+import pytest
 
 from credo.nn import compiled, optimise
 from credo.nn.arrays import precision
@@ -60,6 +61,18 @@ def test_a_batch_finds_what_single_runs_find():
             np.testing.assert_allclose(alone.parameters["x"][0], fit.parameters["x"][k], rtol=1e-12)
             assert alone.steps[0] == fit.steps[k]
     assert len(set(fit.steps.tolist())) > 1  # they stopped at different times
+
+
+@pytest.mark.parametrize("large", [0, 1])
+def test_leaves_of_any_size_take_the_same_steps(large, monkeypatch):
+    parameters, data = start()
+    arguments = bowl, moved, parameters, data, np.float32(2.0)
+    joined = minimise(*arguments, steps=5, rate=0.1).parameters
+    monkeypatch.setattr(optimise, "_LARGE", large)
+    apart = minimise(*arguments, steps=5, rate=0.1).parameters
+    for name, values in parameters.items():
+        np.testing.assert_allclose(apart[name], joined[name], rtol=1e-6)
+        assert apart[name].shape == values.shape
 
 
 def test_a_run_can_be_continued():

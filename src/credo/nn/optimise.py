@@ -29,13 +29,18 @@ from .compiled import Compiled
 __all__ = ["Fit", "minimise"]
 
 _WARM_UP = 10  # steps a problem takes in any case
+_LARGE = 2**15  # numbers of a leaf that is a row of its own
 
 Loss = Callable[[Any, Any, Any], tuple[jax.Array, dict[str, jax.Array], jax.Array]]
 Change = Callable[[jax.Array, Any], jax.Array]
 
 
 class _Layout(NamedTuple):
-    """How a row of numbers is read as the parameters of one problem."""
+    """How the parameters of one problem lie in a few rows of numbers.
+
+    All small leaves are one row, because a step on one array compiles faster than one on many; each large
+    leaf is a row of its own, because joining and cutting it would be copies of most of what there is.
+    """
 
     tree: Any
     shapes: tuple[tuple[int, ...], ...]
@@ -45,24 +50,30 @@ class _Layout(NamedTuple):
         leaves, tree = jax.tree.flatten(parameters)
         return cls(tree, tuple(tuple(leaf.shape[1:]) for leaf in leaves))
 
-    def flat(self, parameters: Any, join: Any) -> Any:
-        """(problems, numbers): a step on one array compiles faster than one on many."""
-        leaves = jax.tree.leaves(parameters)
-        return join([leaf.reshape(len(leaf), -1) for leaf in leaves], axis=1)
+    def rows(self, parameters: Any, join: Any) -> tuple[Any, ...]:
+        """(problems, numbers) each: the small leaves, then every large one."""
+        flat = [leaf.reshape(len(leaf), -1) for leaf in jax.tree.leaves(parameters)]
+        small = [leaf for leaf in flat if leaf.shape[1] <= _LARGE]
+        joined = [join(small, axis=1)] if small else []
+        return (*joined, *(leaf for leaf in flat if leaf.shape[1] > _LARGE))
 
-    def read(self, flat: Any) -> Any:
+    def read(self, rows: tuple[Any, ...]) -> Any:
         """The parameters, with the leading axis."""
+        sizes = [math.prod(shape) for shape in self.shapes]
+        own = iter(rows[1:] if min(sizes) <= _LARGE else rows)
         leaves, first = [], 0
-        for shape in self.shapes:
-            size = math.prod(shape)
-            leaves.append(flat[:, first : first + size].reshape(len(flat), *shape))
-            first += size
+        for shape, size in zip(self.shapes, sizes, strict=True):
+            if size > _LARGE:
+                part = next(own)
+            else:
+                part, first = rows[0][:, first : first + size], first + size
+            leaves.append(part.reshape(len(part), *shape))
         return jax.tree.unflatten(self.tree, leaves)
 
 
 class _Carry(NamedTuple):
-    parameters: Any  # (problems, numbers)
-    moments: Any  # of Adam
+    parameters: tuple[Any, ...]  # rows, see _Layout
+    moments: tuple[Any, Any]  # of Adam, in the same rows
     watched: Any  # (problems, entries) at the step before
     active: Any  # (problems,)
     steps: Any  # (problems,) done so far
@@ -168,7 +179,7 @@ def minimise(
     compiling = program.seconds - before
     names = parts[0] if parts else {}
     return Fit(
-        parameters=layout.read(np.asarray(carry.parameters)),
+        parameters=layout.read(tuple(map(np.asarray, carry.parameters))),
         watched=np.asarray(carry.watched),
         history={name: np.concatenate([part[name] for part in parts]) for name in names},
         steps=np.asarray(carry.steps),
@@ -202,10 +213,10 @@ def _first(loss: Loss, layout: _Layout, parameters: Any, data: Any, shared: Any)
     shape: Any = jax.ShapeDtypeStruct
     one = jax.tree.map(lambda x: shape(x.shape[1:], x.dtype), (parameters, data))
     watched = jax.eval_shape(loss, *one, shared)[2]
-    flat = layout.flat(parameters, np.concatenate)
-    count, zeros = len(flat), np.zeros_like(flat)
+    rows = layout.rows(parameters, np.concatenate)
+    count, zeros = len(rows[0]), tuple(map(np.zeros_like, rows))
     return _Carry(
-        flat,
+        rows,
         (zeros, zeros),
         np.zeros((count, *watched.shape), watched.dtype),
         np.ones(count, bool),
@@ -229,15 +240,16 @@ def _advance(
 
     def step(k: Any, carry: _Carry, history: Any) -> tuple[_Carry, Any]:
         (_, (metrics, watched)), tree = slope(layout.read(carry.parameters), data)
-        gradient = layout.flat(tree, jnp.concatenate)
+        gradient = layout.rows(tree, jnp.concatenate)
         count = carry.steps.max()  # problems start together, so one count serves all
         state = optax.ScaleByAdamState(count, *carry.moments)
         direction, state = adam.update(gradient, state)
         moved = changes(watched - carry.watched)
         still = carry.active & ~((moved < stop) & (carry.steps >= warm_up))
         seen = jnp.where(carry.active[:, None], watched, carry.watched)
+        pairs = zip(carry.parameters, direction, strict=True)
         new = _Carry(
-            carry.parameters - rate * jnp.where(still[:, None], direction, 0),
+            tuple(p - rate * jnp.where(still[:, None], d, 0) for p, d in pairs),
             (state.mu, state.nu),
             seen,
             still,
