@@ -11,10 +11,12 @@ import credo
 from credo.core.errors import OptionError, TooLargeError, UnsupportedError, ZeroProbabilityError
 from credo.core.result import Status
 from credo.inference.base import Budget, Problem
+from credo.inference.bounds.bucket_choice import _first_value, tightest_passes
 from credo.inference.bounds.bucket_heuristic import bucket_heuristic
 from credo.inference.bounds.bucket_passes import bucket_passes, first_weights
 from credo.inference.bounds.mini_bucket import MiniBucket
 from credo.inference.bounds.reordering import Reordering
+from credo.inference.question import pose
 from inference.bucket_models import HEATS, powered, problem, random_graph
 
 SLACK = 1e-9
@@ -109,8 +111,7 @@ def test_matching_tightens_on_the_whole():
     assert np.mean(matched) < np.mean(plain)
 
 
-@pytest.mark.parametrize("iterations", [0, 3])
-@pytest.mark.parametrize("kind", ["max", "mixed"])
+@pytest.mark.filterwarnings("ignore::credo.core.errors.ConvergenceWarning")
 def test_limits_that_split_worse_give_way_to_lower_ones():
     """Sums and maxima of this 5x5 grid: 5 variables joined bound worse than 4 do."""
     graph = credo.datasets.ising_grid(5, seed=202).to_factor_graph()
@@ -126,6 +127,8 @@ def test_limits_that_split_worse_give_way_to_lower_ones():
     assert entries in (32, 16, 8)
 
 
+@pytest.mark.parametrize("iterations", [0, 3])
+@pytest.mark.parametrize("kind", ["max", "mixed"])
 def test_the_heuristic_bounds_every_partial_assignment(kind: str, iterations: int):
     for seed in range(30):
         asked = problem(random_graph(seed), kind, seed)

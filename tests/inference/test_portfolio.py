@@ -11,6 +11,7 @@ import credo
 from credo.core.errors import OptionError, QueryError, UnsupportedError, ZeroProbabilityError
 from credo.core.result import Estimate, Status
 from credo.inference import portfolio
+from credo.inference.base import Budget
 from credo.inference.bracket import Bracket
 from credo.inference.messages.bp import BP
 from credo.inference.messages.gbp import GBP

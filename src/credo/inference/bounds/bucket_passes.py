@@ -47,6 +47,7 @@ class BucketPasses:
     constant: float  # of factors with empty scopes
     temperatures: np.ndarray  # (n,) of the problem
     is_exact: bool  # whether no bucket is split, along an order that is the problem's
+    limits: tuple[int, int]  # variables beside its own, and entries, that a mini-bucket may have
 
     def evaluate(self, theta: np.ndarray, weight: np.ndarray) -> Tables:
         """One forward pass without shifts."""
@@ -149,7 +150,7 @@ def bucket_passes(
     )
     heat = problem.temperatures
     exact = buckets.is_exact and (not free or bool((heat == heat[:1]).all()))
-    return BucketPasses(buckets, layout, theta, float(constant), heat, exact)
+    return BucketPasses(buckets, layout, theta, float(constant), heat, exact, (joined, max_table))
 
 
 def _layout(

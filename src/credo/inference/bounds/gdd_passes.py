@@ -30,6 +30,7 @@ from ...kernels.gdd_passes import common_beliefs, first_entries, shifted
 from ...kernels.mini_bucket_tables import COLD
 from ..base import Problem
 from ..curvature import curved, dot, is_curved
+from .bucket_choice import tightest_passes
 from .bucket_passes import BucketPasses, Tables, bucket_passes
 from .bucket_weights import reweigh
 
@@ -127,12 +128,12 @@ def pass_start(
     """Even weights, no shifts."""
     if ibound is not None:
         ibound = max(1, ibound)
-    hard = bucket_passes(problem, ibound, max_table)
+    hard = tightest_passes(problem, ibound, max_table)
     cold = problem.temperatures == 0
     soft = hard
     if cold.any():
         warm = replace(problem, temperatures=np.where(cold, 1.0, problem.temperatures))
-        soft = bucket_passes(warm, ibound, max_table)
+        soft = bucket_passes(warm, *hard.limits)
     plan = _plan(hard, soft, cold, free=free, floor=floor)
     share = 1.0 / plan.fellows
     tables = hard.evaluate(hard.theta, plan.weights(share, 0.0))

@@ -24,7 +24,8 @@ import numpy as np
 from ...core import check
 from ...core.result import Estimate, Result, Status
 from ..base import Algorithm, Budget, Problem, register
-from .bucket_passes import Bound, bucket_passes, finish, first_weights, one_state
+from .bucket_choice import tightest_passes
+from .bucket_passes import Bound, finish, first_weights, one_state
 
 __all__ = ["MiniBucket"]
 
@@ -70,7 +71,10 @@ def why_not_buckets(problem: Problem, bound: Bound) -> str | None:
 
 def eliminate(options: MiniBucket, problem: Problem, *, free: bool) -> Result:
     """Mini-bucket elimination along a constrained or a free order."""
-    passes = bucket_passes(problem, options.ibound, options.max_table, most=_ENTRIES, free=free)
+    limits = (options.ibound, options.max_table)
+    passes = tightest_passes(
+        problem, *limits, options.bound, most=_ENTRIES, free=free, matching=options.matching
+    )
     weight = first_weights(passes, options.bound, split=options.matching)
     step = 1.0 if options.matching else 0.0
     tables, _ = passes.forward(passes.theta, weight, None, None, step, options.bound, gradient=False)

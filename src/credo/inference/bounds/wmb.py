@@ -34,7 +34,8 @@ import numpy as np
 from ...core import check
 from ...core.result import Estimate, Marginals, Result, Status
 from ..base import IterativeAlgorithm, Problem, register
-from .bucket_passes import Bound, BucketPasses, Tables, bucket_passes, finish, first_weights, one_state
+from .bucket_choice import tightest_passes
+from .bucket_passes import Bound, BucketPasses, Tables, finish, first_weights, one_state
 from .bucket_weights import reweigh
 from .mini_bucket import why_not_buckets
 
@@ -97,7 +98,7 @@ class WMB(IterativeAlgorithm[WMBState]):
 
     def start(self, problem: Problem, rng: np.random.Generator) -> WMBState:
         """Even weights, no shifts."""
-        passes = bucket_passes(problem, self.ibound, self.max_table)
+        passes = tightest_passes(problem, self.ibound, self.max_table, self.bound)
         tables = passes.evaluate(passes.theta, first_weights(passes, self.bound, split=True))
         if tables.value == -np.inf and self.bound == "upper":
             raise problem.contradiction()
