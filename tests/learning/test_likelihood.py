@@ -168,6 +168,16 @@ def test_batches_and_stochastic_optimisers_come_near_the_optimum(optimiser):
     assert log_likelihood(found.model, data).value > best - 25
 
 
+@pytest.mark.parametrize("learner", ["likelihood", "pseudolikelihood"])
+def test_batches_count_by_the_weight_of_their_rows(learner):
+    model = credo.MarkovNet({"a": 3}, {("a",): [1, 1, 1]})
+    spec = f"{learner}(optimiser=sgd(rate=0.3, decay=0.1), batch=1)"
+    with pytest.warns(ConvergenceWarning):
+        found = fit(model, {"a": [0, 1, 2]}, spec, weights=[6, 3, 0], max_iter=300, tol=0, seed=0)
+    shares = credo.infer(found.model, "junction-tree").marginals["a"]
+    assert shares == pytest.approx([2 / 3, 1 / 3, 0], abs=0.05)
+
+
 @pytest.mark.parametrize("optimiser", ["adam(rate=0.02)", "sgd(rate=0.1)"])
 def test_proximal_steps_give_the_zeros_of_the_laplace_prior(optimiser):
     start, truth = ising_features(2)
@@ -189,6 +199,12 @@ def test_early_stopping_returns_the_weights_with_the_best_validation_value():
     assert log_likelihood(found.model, held).value / 2000 == pytest.approx(best)
     assert found.trace["validation"][-1] < best
     assert found.log_likelihood.value == pytest.approx(log_likelihood(found.model, train).value)
+
+
+def test_early_stopping_needs_validation_rows_that_are_possible():
+    start = credo.MarkovNet({"a": 2, "b": 2}, {("a", "b"): [[1, 0], [1, 1]]})
+    with pytest.raises(DataError, match="validation data: row 0 has probability zero"):
+        fit(start, {"a": [0, 1], "b": [0, 1]}, "likelihood(patience=2)", validation={"a": [0], "b": [1]})
 
 
 def test_tied_tables_stay_equal_and_fixed_ones_stay_put():

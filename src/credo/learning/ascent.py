@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import ImpossibleRowError, OptionError
+from ..core.errors import DataError, ImpossibleRowError, OptionError
 from ..core.factor_graph import FactorGraph
 from ..core.progress import Progress
 from ..core.result import Status
@@ -31,7 +31,7 @@ class Ascent:
     objective: Any  # what is maximised: an Objective, on whatever rows
     prior: Prior  # added to the sum over rows
     optimiser: Optimiser  # what moves the weights
-    data: Any  # rows to learn from: anything with `total` and `batches`, as Observations
+    data: Any  # rows to learn from: anything with `total`, a length and `batches`, as Observations
     validation: Any = None  # rows to watch only
     watched: Any = None  # what the curves show, if not the objective itself
     batch: int | None = None  # rows per step of a stochastic optimiser
@@ -65,13 +65,18 @@ class Ascent:
             )
 
     def _loss(self, rng: np.random.Generator) -> Loss:
-        total = self.data.total
+        total, mean = self.data.total, self.data.total / len(self.data)
 
         def on(rows: Any) -> Step:
+            # Rows may weigh more or less than others: what a batch says counts by its weight per row.
+            share = 1.0 if rows is self.data else rows.total / len(rows) / mean
+
             def step(weights: np.ndarray) -> tuple[float, np.ndarray]:
-                value, gradient = self.objective.evaluate(weights, rows)
                 extra, slope = self.prior.smooth(weights)
-                return -value - extra / total, -gradient - slope / total
+                if not share:
+                    return -extra / total, -slope / total
+                value, gradient = self.objective.evaluate(weights, rows)
+                return -share * value - extra / total, -share * gradient - slope / total
 
             return step
 
@@ -102,9 +107,9 @@ class Ascent:
             return
         try:
             held = (self.watched or self.objective).value(weights, self.validation)
-        except ImpossibleRowError:
-            if self.patience is not None:
-                raise  # there would be nothing to choose by
+        except ImpossibleRowError as error:
+            if self.patience is not None:  # there would be nothing to choose by
+                raise DataError(f"validation {error}") from None
             held = -np.inf
         self.trace["validation"].append(held)
         if self.patience is None:
