@@ -26,8 +26,9 @@ from .moments import (
     group_log_values,
     match_dirichlet,
     normalised,
+    relative_logs,
     simplex_points,
-    spread_points,
+    weighted_moments,
     whitened_step,
 )
 
@@ -232,19 +233,16 @@ class PointsTilt(Tilt):
     ) -> tuple[Tilted, np.ndarray]:
         """Integrals and moments under given proposals, and full covariances of the real variables."""
         z, log_rule = gauss_hermite(self.nodes, self.kinds.count("r"))
-        x, log_density = spread_points(proposal.mean, proposal.root, z)
-        logs = log_rule - log_density
-        pull = cavity.shift[:, None, None, :] - 0.5 * cavity.precision[:, None, None, :] * x
-        logs = logs + (x * pull).sum(axis=3)
+        x = proposal.mean[..., None] + np.matmul(proposal.root, z.T)  # (rows, states, reals, points)
+        logs = log_rule + relative_logs(proposal.mean, proposal.root, cavity.precision, cavity.shift, z)
         log_theta = np.zeros((*logs.shape, 0))
         if cavity.natural.shape[1]:
             x, logs, log_theta = self._with_simplex(x, logs, cavity, proposal)
         values = group_log_values(self.graph, self.group, rows, self._columns(x, log_theta))
         logs = logs + power * values
         share, log_weight = normalised(logs, axis=2)
-        mean = np.matmul(share[:, :, None, :], x)[:, :, 0, :]
-        gap = x - mean[:, :, None, :]
-        covariance = np.matmul(np.swapaxes(gap * share[..., None], 2, 3), gap)
+        at_points = share.reshape(*share.shape[:2], len(z), -1).sum(axis=3)  # over the simplex
+        mean, covariance = weighted_moments(at_points, proposal.mean, proposal.root, z)
         expected_log = self._expected_log(share, log_theta, proposal)
         variance = np.einsum("rcii->rci", covariance)
         exists = (log_weight < np.inf).all(axis=1) & np.isfinite(variance).all(axis=(1, 2))
@@ -261,7 +259,7 @@ class PointsTilt(Tilt):
         rows, states, count = logs.shape
         logs = (logs[..., None] + weight[:, :, None, :]).reshape(rows, states, -1)
         log_theta = np.tile(log_theta, (1, 1, count, 1))
-        return np.repeat(x, self.points, axis=2), logs, log_theta
+        return np.repeat(x, self.points, axis=3), logs, log_theta
 
     def _expected_log(self, share: np.ndarray, log_theta: np.ndarray, proposal: Proposal) -> np.ndarray:
         """E[log theta]: that of the proposal, which is known, and what the weights add to it."""
@@ -278,7 +276,7 @@ class PointsTilt(Tilt):
         rows = len(x)
         for kind in self.kinds:
             if kind == "r":
-                columns.append(x[:, :, :, real])
+                columns.append(x[:, :, real])
                 real += 1
             elif kind == "d":
                 index = self.states[:, discrete][:, None]

@@ -29,8 +29,9 @@ __all__ = [
     "log_sum",
     "match_dirichlet",
     "normalised",
+    "relative_logs",
     "simplex_points",
-    "spread_points",
+    "weighted_moments",
     "whitened_step",
 ]
 
@@ -65,12 +66,39 @@ def gauss_hermite(nodes: int, dimension: int) -> tuple[np.ndarray, np.ndarray]:
     return points, total
 
 
-def spread_points(mean: np.ndarray, root: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Points mean + root z (..., points, d) and the log density of N(mean, root root') there."""
-    x = mean[..., None, :] + np.matmul(z, np.swapaxes(root, -1, -2))
-    log_det = np.log(np.abs(np.einsum("...ii->...i", root))).sum(axis=-1)
-    norm = log_det + 0.5 * z.shape[1] * LOG_2PI
-    return x, -0.5 * (z**2).sum(axis=1) - norm[..., None]
+def relative_logs(
+    mean: np.ndarray, root: np.ndarray, precision: np.ndarray, shift: np.ndarray, z: np.ndarray
+) -> np.ndarray:
+    """Logs of prod_i exp(shift_i x_i - precision_i x_i^2 / 2) / N(x; mean, root root') at x = mean + root z.
+
+    One row of `precision` and `shift` (rows, d) serves all states of `mean` (rows, states, d) and `root`. The
+    answer is a quadratic form in z, (rows, states, points), whose coefficients take no sum over points.
+    """
+    d = z.shape[1]
+    pull = shift[:, None] - precision[:, None] * mean
+    start = (mean * (shift[:, None] - 0.5 * precision[:, None] * mean)).sum(axis=-1)
+    norm = np.log(np.abs(np.einsum("...ii->...i", root))).sum(axis=-1) + 0.5 * d * LOG_2PI
+    linear = np.einsum("rcij,rci->rcj", root, pull)
+    bent = 0.5 * (np.eye(d) - np.einsum("rcij,ri,rcik->rcjk", root, precision, root))
+    terms = np.concatenate([linear, bent.reshape(*bent.shape[:2], d * d)], axis=-1)
+    return np.asarray((start + norm)[..., None] + np.matmul(terms, _powers(z).T))
+
+
+def weighted_moments(
+    share: np.ndarray, mean: np.ndarray, root: np.ndarray, z: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Means and covariances of the points mean + root z under weights (..., points) that sum to one."""
+    d = z.shape[1]
+    found = np.matmul(share, _powers(z))
+    first, second = found[..., :d], found[..., d:].reshape(*share.shape[:-1], d, d)
+    inner = second - first[..., :, None] * first[..., None, :]
+    moved = mean + np.einsum("...ij,...j->...i", root, first)
+    return moved, root @ inner @ np.swapaxes(root, -1, -2)
+
+
+def _powers(z: np.ndarray) -> np.ndarray:
+    """First and second powers of points (points, d): (points, d + d^2)."""
+    return np.concatenate([z, (z[:, :, None] * z[:, None, :]).reshape(len(z), -1)], axis=1)
 
 
 @lru_cache(maxsize=64)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import abc
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -34,7 +34,8 @@ __all__ = ["Draws", "Engine", "Sampler", "Still", "read"]
 
 AGREED = 1.05  # R-hat below which chains agree
 _MEMORY = 2**32  # bytes of draws that are kept
-_BATCH = 2**23  # numbers diagnosed at once
+_BATCH = 2**23  # flags diagnosed at once
+_TOGETHER = 2**17  # numbers diagnosed at once
 
 
 class Draws(NamedTuple):
@@ -214,9 +215,8 @@ def _diagnosed(variables: Variables, draws: Draws) -> Diagnosis:
     n = len(variables)
     chains, each, _ = draws.states.shape
     found = Diagnosis(np.ones(n), np.full(n, float(chains * each)), np.zeros(n))
-    for i, name in enumerate(variables.names):
-        if not variables.sizes[i]:
-            _keep_worst(found, np.array([i]), diagnose(draws.values[name]))
+    for owner, columns in _columns(variables, draws):
+        _keep_worst(found, owner, diagnose(columns))
     owner, state = _indicators(variables)
     step = max(1, _BATCH // max(chains * each, 1))
     for first in range(0, len(owner), step):
@@ -224,6 +224,17 @@ def _diagnosed(variables: Variables, draws: Draws) -> Diagnosis:
         flags = draws.states[:, :, owner[part]] == state[part]
         _keep_worst(found, owner[part], diagnose(flags, is_flag=True))
     return found
+
+
+def _columns(variables: Variables, draws: Draws) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Numbers of continuous variables (chains, draws, some), and the variables that they belong to."""
+    chains, each, _ = draws.states.shape
+    names = np.array([i for i, size in enumerate(variables.sizes) if not size], dtype=np.int64)
+    step = max(1, _TOGETHER // max(chains * each, 1))
+    for first in range(0, len(names), step):
+        part = names[first : first + step]
+        columns = [draws.values[variables.names[int(i)]].reshape(chains, each, -1) for i in part]
+        yield np.repeat(part, [c.shape[2] for c in columns]), np.concatenate(columns, axis=2)
 
 
 def _indicators(variables: Variables) -> tuple[np.ndarray, np.ndarray]:

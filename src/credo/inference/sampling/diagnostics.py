@@ -111,11 +111,21 @@ def _scale_reduction(halves: np.ndarray) -> np.ndarray:
 def _scores(halves: np.ndarray) -> np.ndarray:
     """Normal scores of the ranks among all draws; ties share the mean of their ranks."""
     from scipy.special import ndtri
-    from scipy.stats import rankdata
 
-    flat = halves.reshape(-1, halves.shape[2])
-    rank = rankdata(flat, axis=0)
-    return ndtri((rank - 0.375) / (len(flat) + 0.25)).reshape(halves.shape)
+    rows = np.ascontiguousarray(halves.reshape(-1, halves.shape[2]).T)
+    count = rows.shape[1]
+    order = np.argsort(rows, axis=1)
+    rising = np.take_along_axis(rows, order, axis=1)
+    is_new = np.ones((len(rows), count + 1), dtype=bool)
+    is_new[:, 1:-1] = rising[:, 1:] != rising[:, :-1]
+    place = np.arange(count)
+    first = np.maximum.accumulate(np.where(is_new[:, :-1], place, 0), axis=1)
+    last = np.minimum.accumulate(np.where(is_new[:, 1:], place, count)[:, ::-1], axis=1)[:, ::-1]
+    # Ranks are halves of whole numbers, so that a table holds all scores there are.
+    table = ndtri((np.arange(2 * count - 1) / 2 + 0.625) / (count + 0.25))
+    scores = np.empty_like(rows)
+    np.put_along_axis(scores, order, table[first + last], axis=1)
+    return scores.T.reshape(halves.shape)
 
 
 def _ess(halves: np.ndarray) -> np.ndarray:
