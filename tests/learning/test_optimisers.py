@@ -52,7 +52,13 @@ def test_lbfgs_survives_scales_of_six_orders():
 
 
 @pytest.mark.parametrize(
-    ("optimiser", "tol"), [(LBFGS(), 1e-9), (Adam(rate=0.05, decay=0.01), 1e-9), (SGD(rate=0.3), 1e-13)]
+    ("optimiser", "tol"),
+    [
+        (LBFGS(), 1e-9),
+        (Adam(rate=0.05, decay=0.01), 1e-9),
+        (SGD(rate=0.3), 1e-13),
+        (SGD(rate=0.05, momentum=0.9), 1e-13),
+    ],
 )
 def test_absolute_values_shrink_and_give_exact_zeros(optimiser, tol):
     """The minimum of s/2 (w - c)^2 + l |w| is the soft threshold of c by l / s."""

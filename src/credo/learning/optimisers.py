@@ -4,8 +4,8 @@ r"""Optimisers of a loss  f(w) + sum_k l1_k |w_k|,  f differentiable.
     sgd     w <- prox( w - rate_t m_t ),   m_t = momentum m_{t-1} + gradient of one batch
     adam    the same with each coordinate scaled by its running root mean square
 
-prox shrinks each weight towards zero by (step size) l1_k, so that zeros are exact. The rate of the two
-stochastic ones falls as rate / (1 + decay epoch).
+prox shrinks each weight towards zero as far as a constant gradient l1_k would have moved it, so that zeros
+are exact. The rate of the two stochastic ones falls as rate / (1 + decay epoch).
 """
 
 from __future__ import annotations
@@ -110,9 +110,9 @@ class _Stochastic(Optimiser):
     def direction(self, gradient: np.ndarray, memory: dict[str, np.ndarray]) -> np.ndarray:
         """The step for unit rate; `memory` is this run's own."""
 
+    @abc.abstractmethod
     def scale(self, memory: dict[str, np.ndarray]) -> np.ndarray | float:
-        """What each coordinate's step is multiplied with, for the shrinking of absolute values."""
-        return 1.0
+        """How far a constant gradient of one would go by now, for the shrinking of absolute values."""
 
     def minimise(self, loss: Loss, start: np.ndarray, budget: Budget, watch: Watch) -> Status:
         """Walk the batches of each epoch once."""
@@ -161,7 +161,12 @@ class SGD(_Stochastic):
     def direction(self, gradient: np.ndarray, memory: dict[str, np.ndarray]) -> np.ndarray:
         """The gradient and what is left of earlier ones."""
         memory["momentum"] = self.momentum * memory.get("momentum", 0.0) + gradient
+        memory["scale"] = self.momentum * memory.get("scale", np.zeros(())) + 1.0
         return memory["momentum"]
+
+    def scale(self, memory: dict[str, np.ndarray]) -> np.ndarray | float:
+        """What earlier gradients still add: the pull towards zero must not be weaker than theirs."""
+        return memory["scale"]
 
 
 @optimisers.register
