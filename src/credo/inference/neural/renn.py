@@ -25,6 +25,9 @@ family, on graphs of their own. With `stop=1e-5` a run ends after 50 to 110 step
 in the source. `polish=gbp` is the better setting: on grids its errors are those of a converged `gbp`, seven
 to a hundred times smaller. On complete graphs a lower free energy is not always a better answer.
 
+A run that starts warm on a model that changed little takes small steps from the beginning, and the default
+`stop` would end it at once: learn with `stop=1e-8`, so that beliefs keep up with the parameters.
+
 A step costs (roots) x (width x variables of a root)^2 x (residual layers), times the models.
 
 Sources: Liu, Thobaben and Rasmussen (2019) for the network; Wiseman and Kim (2019) for the Bethe one.
