@@ -9,7 +9,7 @@ from scipy.sparse import csr_matrix
 from scipy.special import digamma
 
 from credo.core.errors import ConvergenceWarning, DataError, OptionError, QueryError
-from credo.learning import BetheLDA, lda_objective
+from credo.learning import BetheLDA, lda_objective, lda_training
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +117,20 @@ def test_batches_mixtures_and_samples_reach_a_similar_value(corpus, fitted):
     few = {"mixtures": 2, "max_iter": 3, "samples": 4, "tol": 0, "seed": 3}
     one, other = (BetheLDA(3, **few).fit(X).components_ for _ in range(2))
     np.testing.assert_array_equal(one, other)
+
+
+def test_the_noise_of_few_samples_has_bounds():
+    """Few points, always the same: without bounds concentrations grow until they are no numbers."""
+    rng = np.random.default_rng(10)
+    settings = lda_training.Settings(samples=3, closed=True, joint=False, weights=True, prior=True)
+    counts = rng.poisson(1.0, (8, 8)).astype(float)
+    documents = lda_training.Documents(np.tile(np.arange(8), (8, 1)), counts, np.ones(8))
+    topics = rng.gamma(1.0, 3.0, (1, 2, 8)) * rng.gamma(100.0, 0.01, (2, 2, 8))
+    shared = lda_training.Global(np.log([0.5, 0.5]), topics, np.array([0.1, 0.6]))
+    found = lda_training.fit_documents(shared, documents, (200, 0.0), settings, rng)
+    assert np.isfinite(found.values).all()
+    assert (found.local.theta.sum(axis=2) <= counts.sum(axis=1)[:, None] + 0.7 + 1e-9).all()
+    assert not np.asarray(lda_training.natural(np.ones((2, 1)), np.ones((2, 1)))).any()  # one topic
 
 
 def test_refusals(corpus, fitted):

@@ -213,6 +213,8 @@ class BetheLDA(Estimator):
             check.whole("batch_size", self.batch_size, 1)
         check.one_of("entropy", self.entropy, ["per-topic", "joint"])
         check.one_of("expectations", self.expectations, ["closed", "samples"])
+        for name in ("learn_prior", "learn_weights"):
+            check.one_of(name, getattr(self, name), [True, False])
         for name in ("tol", "doc_tol", "learning_offset"):
             check.at_least(name, getattr(self, name), 0)
         if not 0.5 < self.learning_decay <= 1:

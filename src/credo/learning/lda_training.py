@@ -9,8 +9,8 @@ The slopes of `lda_objective.py` are turned into steps that do not depend on how
 
 where I is the Fisher information of a Dirichlet distribution. With one component and step 1 the first two are
 the updates of mean field, and the step of the topics with a falling rate is stochastic variational inference.
-A step shrinks a concentration to a tenth at most, so that
-it stays positive. Documents of a batch stand for all: their terms are scaled by D / batch.
+A step shrinks a concentration to a tenth at most, and no further than to a millionth, so that it stays
+positive. Documents of a batch stand for all: their terms are scaled by D / batch.
 
 The beliefs of documents (theta and pi) are climbed to the top for every batch before the topics take a step.
 """
@@ -32,6 +32,7 @@ from .lda_objective import Documents, Global, Local, Points, document_values, to
 __all__ = ["Settings", "Trained", "fit_documents", "free_energy", "log_gammas", "natural", "topic_step"]
 
 _SHRINK = 0.1  # of a concentration, at most, in one step
+_LEAST = 1e-6  # concentration: logarithms of samples stay below a few millions
 _DAMPED = 0.5  # step of documents with several components, where full steps oscillate
 _FALL = 0.7  # power with which steps of documents shrink where all expectations are sampled
 
@@ -48,6 +49,8 @@ class Settings(NamedTuple):
 
 def natural(a: Any, slope: Any) -> Any:
     """I(a)^-1 slope, with the Fisher information diag(psi'(a)) - psi'(sum a) of Dirichlets (last axis)."""
+    if a.shape[-1] == 1:  # one point: nothing to learn
+        return jnp.zeros_like(a)
     each, whole = polygamma(1, a), polygamma(1, a.sum(axis=-1, keepdims=True))
     scaled = slope / each
     left = 1.0 - whole * (1.0 / each).sum(axis=-1, keepdims=True)
@@ -59,7 +62,7 @@ def _expected_log(a: Any) -> Any:
 
 
 def _moved(a: Any, step: Any) -> Any:
-    return jnp.maximum(a + step, _SHRINK * a)
+    return jnp.maximum(jnp.maximum(a + step, _SHRINK * a), _LEAST)
 
 
 def _first_local(shared: Global, documents: Documents, theta: Any) -> Local:
@@ -129,13 +132,16 @@ def _fit_documents(
         words = jax.nn.softmax(log_words + size * slope.words / scale, axis=-1)
         by_theta = slopes(Local(local.theta, words), k).theta if drawn is None else slope.theta
         theta = _moved(local.theta, size * natural(local.theta, by_theta) / share[:, None])
+        if not single:  # no narrower than the posterior given the topics of the words: noise has no bound
+            theta = theta * jnp.minimum(1.0, most / theta.sum(axis=-1, keepdims=True))
         change = jnp.abs(theta - local.theta).mean(axis=(1, 2)) * documents.real
         return Local(theta, words), k + 1, change.max()
 
     def go_on(carry: Any) -> Any:
         return (carry[1] < limits[0]) & (carry[2] > limits[1])
 
-    even = documents.counts.sum(axis=1)[:, None, None] / len(shared.prior)
+    length = documents.counts.sum(axis=1)[:, None, None]
+    even, most = length / len(shared.prior), length + shared.prior.sum()
     theta = jnp.broadcast_to(shared.prior + even, (len(even), len(share), len(shared.prior)))
     first = _first_local(shared, documents, theta)
     local, k, _ = jax.lax.while_loop(go_on, step, (first, 0, jnp.inf))
