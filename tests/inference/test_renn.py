@@ -303,8 +303,11 @@ def test_a_batch_that_is_too_large_runs_in_groups(monkeypatch):
         whole = credo.infer_models(grids, method, seed=5)
         size = sum(leaf.nbytes for leaf in jax.tree.leaves(whole[0].state.parameters))
         monkeypatch.setattr(solve, "_MEMORY", 2 * 5 * size)
-        parts = credo.infer_models(grids, method, seed=5)
+        limits, real = [], solve._fit
+        monkeypatch.setattr(solve, "_fit", lambda *given: limits.append(given[3].seconds) or real(*given))
+        parts = credo.infer_models(grids, method, seed=5, seconds=6000)
     np.testing.assert_allclose(parts.marginals, whole.marginals, atol=1e-9)
+    assert len(limits) == 3 and limits[0] == 2000 < limits[1] < limits[2] < 6000  # what is left is shared
 
 
 def test_one_structure_is_compiled_once():

@@ -24,7 +24,8 @@ from typing import Any, ClassVar
 from ...core import check
 from ...structures.region_builders import MAX_STATES
 from ..base import register
-from .minimiser import FreeEnergyMinimiser, Plan, check_regions
+from .minimiser import FreeEnergyMinimiser, check_regions
+from .plan import Plan
 
 __all__ = ["BetheDirect", "RegionDirect"]
 

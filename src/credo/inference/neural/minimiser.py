@@ -17,6 +17,7 @@ from ...structures.region_builders import REGIONS
 from ..base import Algorithm, Budget, ContradictoryRowError, Problem
 from ..messages.gbp import GBP
 from ..messages.region_plan import RegionTables
+from .plan import Plan
 from .readout import Answer, logs_of, polish_bp, polish_gbp, project
 from .region_system import RegionSystem, system_of
 
@@ -121,43 +122,20 @@ class FreeEnergyMinimiser(Algorithm):
         plan = self._plan()
         steps = min(plan.steps, budget.max_iter)
         with Progress(self.name, steps) as bar:
-            settings = solve.Settings(
-                plan.width,
-                plan.layers,
-                plan.penalty,
-                steps,
-                plan.rate,
-                max(plan.stop, budget.tol**2),  # both as mean squares
-                plan.double,
-                budget.seconds,
-                lambda done, row: bar.update(done, f"free energy {float(np.mean(row['free_energy'])):.6g}"),
-                max(1, min(plan.rounds, steps)),
+            own = replace(
+                plan,
+                steps=steps,
+                stop=max(plan.stop, budget.tol**2),  # both as mean squares
+                rounds=max(1, min(plan.rounds, steps)),
+                seconds=budget.seconds,
+                report=lambda done, row: bar.update(done, f"free energy {np.mean(row['free_energy']):.6g}"),
             )
-            first = [
-                solve.starts_of(system, len(problems[0].graph.variables), settings, rng)
-                for _ in range(plan.restarts)
-            ]
+            variables = len(problems[0].graph.variables)
+            first = [solve.starts_of(system, variables, own, rng) for _ in range(plan.restarts)]
             starts = [s for problem in problems for s in _warmed(problem, first)]
             repeated = [p for p in posed for _ in first]
             run = solve.solve if plan.rounds == 1 else solve.solve_constrained
-            return run(system, repeated, starts, settings)  # type: ignore[no-any-return]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The options of an algorithm in the words of the solver."""
-
-    width: int  # numbers per variable
-    layers: tuple[int, int]  # attention, residual; (0, 0): free logits
-    penalty: float  # weight of the squared disagreement
-    steps: int  # most steps, of all rounds together
-    rate: float  # of Adam
-    stop: float  # mean squared change that ends the steps
-    double: bool  # precision
-    restarts: int = 1  # starts per problem
-    polish: str = "none"  # none, gbp or bp
-    project: bool = True  # whether beliefs are made consistent
-    rounds: int = 1  # of multipliers; one: none
+            return run(system, repeated, starts, own)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)

@@ -12,29 +12,14 @@ import numpy as np
 from ...nn.arrays import precision
 from ...nn.optimise import Fit, minimise
 from .network import Logits, Network, Shared, change, objective
+from .plan import Plan
 from .region_system import RegionSystem
 
-__all__ = ["Found", "Settings", "solve", "solve_constrained"]
+__all__ = ["Found", "solve", "solve_constrained"]
 
 _MEMORY = 2**30  # bytes of parameters, gradients and moments held at once
 _AGREED = 1e-5  # largest disagreement of regions at which multipliers have done their work
 _LAST_RATE = 0.1  # of the last round, relative to the first
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a run needs to know, apart from the problems."""
-
-    width: int  # numbers per variable
-    layers: tuple[int, int]  # attention, residual; (0, 0): free logits
-    penalty: float  # weight of the squared disagreement
-    steps: int  # most steps, of all rounds together
-    rate: float  # of Adam
-    stop: float  # mean squared change that ends the steps
-    double: bool  # precision
-    seconds: float | None  # most wall time of the steps
-    report: Callable[[int, dict[str, np.ndarray]], None]  # told after each chunk of steps
-    rounds: int = 1  # of multipliers
 
 
 @dataclass(frozen=True)
@@ -54,57 +39,58 @@ class Found:
 Problems = Sequence[tuple[np.ndarray, np.ndarray]]  # energies and possible entries
 
 
-def starts_of(system: RegionSystem, variables: int, settings: Settings, rng: np.random.Generator) -> Any:
+def starts_of(system: RegionSystem, variables: int, plan: Plan, rng: np.random.Generator) -> Any:
     """Parameters to start from."""
-    kind = np.float64 if settings.double else np.float32
-    if settings.layers == (0, 0):
+    kind = np.float64 if plan.double else np.float32
+    if plan.layers == (0, 0):
         return Logits(system.buckets, rng, kind)
-    return Network(system.buckets, variables, settings.width, settings.layers, rng, kind)
+    return Network(system.buckets, variables, plan.width, plan.layers, rng, kind)
 
 
-def solve(system: RegionSystem, problems: Problems, starts: Sequence[Any], settings: Settings) -> list[Found]:
+def solve(system: RegionSystem, problems: Problems, starts: Sequence[Any], plan: Plan) -> list[Found]:
     """Minimise the objective of each problem from the start of the same number."""
     size = sum(x.nbytes for x in jax.tree.leaves(starts[0]))
     groups = -(-len(problems) * 5 * size // _MEMORY)
     each = -(-len(problems) // max(1, min(groups, len(problems))))
     found: list[Found] = []
-    with precision(settings.double) as kind:
-        shared = Shared.of(system, settings.penalty, kind)
-        for first in range(0, len(problems), each):
+    with precision(plan.double) as kind:
+        shared = Shared.of(system, plan.penalty, kind)
+        begins, spent = range(0, len(problems), each), 0.0
+        for turn, first in enumerate(begins):
             # The last group is filled up: one program serves all groups.
             members = [min(k, len(problems) - 1) for k in range(first, first + each)]
             data = _data(system, [problems[k] for k in members], kind)
             stacked = _stack([starts[k] for k in members], kind)
-            fit = _fit(stacked, data, shared, settings)
+            left = None if plan.seconds is None else (plan.seconds - spent) / (len(begins) - turn)
+            fit = _fit(stacked, data, shared, replace(plan, seconds=left))
             found += _split(fit, min(each, len(problems) - first))
+            spent += fit.seconds
             if fit.interrupted:
                 break
     return _completed(found, system, problems, starts)
 
 
 def solve_constrained(
-    system: RegionSystem, problems: Problems, starts: Sequence[Any], settings: Settings
+    system: RegionSystem, problems: Problems, starts: Sequence[Any], plan: Plan
 ) -> list[Found]:
     """The method of multipliers: rounds of steps, after each y <- y + 2 penalty r."""
-    each, more = divmod(settings.steps, settings.rounds)
-    with precision(settings.double) as kind:
-        shared = Shared.of(system, settings.penalty, kind)
+    each, more = divmod(plan.steps, plan.rounds)
+    with precision(plan.double) as kind:
+        shared = Shared.of(system, plan.penalty, kind)
         data = _data(system, problems, kind)
         parts: list[Fit] = []
         stacked, carry = _stack(starts, kind), None
-        for k in range(settings.rounds):
+        for k in range(plan.rounds):
             # Large steps first, small ones at the end, where Adam would otherwise keep jumping about.
-            rate = settings.rate * _LAST_RATE ** (k / max(settings.rounds - 1, 1))
+            rate = plan.rate * _LAST_RATE ** (k / max(plan.rounds - 1, 1))
             before = sum(len(part.history.get("change", ())) for part in parts)
-            left = None if settings.seconds is None else settings.seconds - sum(p.seconds for p in parts)
-            own = replace(
-                settings, steps=each + (k < more), rate=rate, seconds=left, report=_from(before, settings)
-            )
+            left = None if plan.seconds is None else plan.seconds - sum(p.seconds for p in parts)
+            own = replace(plan, steps=each + (k < more), rate=rate, seconds=left, report=_from(before, plan))
             fit = _fit(stacked, data, shared, own, carry)
             parts.append(fit)
             carry = fit.carry
             r = np.stack([system.disagreement @ b for b in fit.watched.astype(np.float64)])
-            data["multiplier"] = (data["multiplier"] + 2 * settings.penalty * r).astype(kind)
+            data["multiplier"] = (data["multiplier"] + 2 * plan.penalty * r).astype(kind)
             agreed = np.abs(r).max(axis=1, initial=0) < _AGREED
             if fit.interrupted or fit.out_of_time or (agreed & fit.stopped).all():
                 break
@@ -129,23 +115,23 @@ def solve_constrained(
     return _split(whole, len(problems))
 
 
-def _from(before: int, settings: Settings) -> Callable[[int, dict[str, np.ndarray]], None]:
+def _from(before: int, plan: Plan) -> Callable[[int, dict[str, np.ndarray]], None]:
     """The report of a later round, which counts the steps of the earlier ones."""
-    return lambda done, row: settings.report(before + done, row)
+    return lambda done, row: plan.report(before + done, row)
 
 
-def _fit(parameters: Any, data: Any, shared: Any, settings: Settings, carry: Any = None) -> Fit:
+def _fit(parameters: Any, data: Any, shared: Any, plan: Plan, carry: Any = None) -> Fit:
     return minimise(
         objective,
         change,
         parameters,
         data,
         shared,
-        steps=settings.steps,
-        rate=settings.rate,
-        stop=settings.stop,
-        seconds=settings.seconds,
-        report=settings.report,
+        steps=plan.steps,
+        rate=plan.rate,
+        stop=plan.stop,
+        seconds=plan.seconds,
+        report=plan.report,
         carry=carry,
     )
 

@@ -1,0 +1,32 @@
+"""The options of an algorithm of this folder in the words of the solver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Plan"]
+
+
+def _quiet(done: int, row: dict[str, Any]) -> None:
+    """Tell nobody."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to minimise a free energy and how to read what was found."""
+
+    width: int  # numbers per variable
+    layers: tuple[int, int]  # attention, residual; (0, 0): free logits
+    penalty: float  # weight of the squared disagreement
+    steps: int  # most steps, of all rounds together
+    rate: float  # of Adam
+    stop: float  # mean squared change that ends the steps
+    double: bool  # precision
+    rounds: int = 1  # of multipliers; one: none
+    seconds: float | None = None  # most wall time of the steps
+    report: Callable[[int, dict[str, Any]], None] = _quiet  # told after each chunk of steps
+    restarts: int = 1  # starts per problem
+    polish: str = "none"  # none, gbp or bp
+    project: bool = True  # whether beliefs are made consistent
