@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from credo.nn import arrays
-from credo.nn.arrays import LinearMap, pad_rows, precision, row_buckets, segment_sum
+from credo.nn.arrays import LinearMap, pad_rows, precision, row_buckets
 
 
 def sparse_entries(rng, rows, columns):
@@ -60,11 +60,6 @@ def test_buckets_hold_every_row_that_is_not_empty_and_waste_less_than_half():
     assert sorted(np.concatenate(buckets).tolist()) == [0, 2, 3, 4, 5, 6, 7, 8]
     for rows in buckets:
         assert lengths[rows].max() < 2 * lengths[rows].min() or lengths[rows].max() == lengths[rows].min()
-
-
-def test_segment_sums_are_those_of_numpy():
-    values, segments = np.array([1.0, 2.0, 3.0, 4.0]), np.array([2, 0, 2, 0])
-    np.testing.assert_allclose(segment_sum(values, segments, 4), np.bincount(segments, values, minlength=4))
 
 
 def test_double_precision_ends_with_its_block():

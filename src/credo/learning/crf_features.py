@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import DataError
+from ..core.wiring import starts_of
 from ..models.crf import CRF, expanded_features, feature_rows
 
 __all__ = ["MISSING", "Features", "Labels"]
@@ -149,7 +150,7 @@ def _stacked(
         together = [row for part in parts for row in part]
         try:
             rows = feature_rows(what, together, names, count) if together else np.empty((0, len(names)))
-            return rows, _starts([len(part) for part in parts])
+            return rows, starts_of([len(part) for part in parts])
         except DataError:
             pass  # read one by one, the item at fault is named
     found = [
@@ -157,11 +158,7 @@ def _stacked(
         else feature_rows(f"{what} of item {number}", part, names, count)
         for number, part in enumerate(parts)
     ]  # fmt: skip
-    start = _starts([part.shape[0] for part in found])
+    start = starts_of([part.shape[0] for part in found])
     if any(sparse.issparse(part) for part in found):
         return sparse.csr_array(sparse.vstack([sparse.csr_array(part) for part in found])), start
     return np.concatenate(found), start
-
-
-def _starts(lengths: Sequence[int]) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)

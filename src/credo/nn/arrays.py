@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["LinearMap", "pad_rows", "precision", "row_buckets", "segment_sum"]
+__all__ = ["LinearMap", "pad_rows", "precision", "row_buckets"]
 
 _DENSE = 2**18  # entries of a matrix that is stored in full
 
@@ -64,11 +64,6 @@ def row_buckets(lengths: np.ndarray) -> list[np.ndarray]:
     lengths = np.asarray(lengths)
     scale = np.where(lengths > 0, np.ceil(np.log2(np.maximum(lengths, 1))), -1).astype(np.int64)
     return [np.flatnonzero(scale == k) for k in np.unique(scale[scale >= 0])]
-
-
-def segment_sum(values: Any, segments: Any, count: int) -> jax.Array:
-    """Sums of the values of equal segment number; `count` segments."""
-    return jax.ops.segment_sum(values, segments, num_segments=count)
 
 
 class _Lists(eqx.Module):
