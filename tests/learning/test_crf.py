@@ -282,7 +282,8 @@ def test_empty_items_and_labels_of_any_kind_are_read():
     graph = GraphCRF().fit([rows, ([], [])], [["a", "b"], []])
     assert [p.tolist() for p in graph.predict([([], []), rows])] == [[], ["a", "b"]]
     missing = type("NAType", (), {})()  # as in pandas
-    assert ChainCRF().fit([rows, rows], [["a", missing], ["a", "b"]]).classes_.tolist() == ["a", "b"]
+    part = ChainCRF().fit([rows, rows], [["a", missing], ["a", "b"]])
+    assert part.classes_.tolist() == ["a", "b"] and part.score([rows], [["a", missing]]) == 1.0
     assert ChainCRF().fit(np.stack([rows, rows]), [[0, 1], [0, 1]]).score([rows], [[0, 1]]) == 1.0
 
 
@@ -375,6 +376,18 @@ REFUSALS = [
             GraphCRF().fit([([[1.0], [2.0]], None, [{"far": 1}])], [[0, 1]]).predict([([[1.0], [2.0]], None)])
         ),
         "edge features of item 0: expected 1 per edge, got none",
+    ),
+    (
+        lambda: ChainCRF().fit([([[1.0], [2.0]], [{"far": 1}])], [[0, 1]]).predict([[[1.0], [2.0]]]),
+        "edge features: expected 1 per step, got none",
+    ),
+    (
+        lambda: ChainCRF().fit(X2, Y2).score(X2, [None, *Y2[1:]]),
+        "labels of item 0: expected a list, got None",
+    ),
+    (
+        lambda: ChainCRF().fit(X2, Y2).score(X2, 3),
+        "y: expected 3 lists of labels, one per item of X, got int",
     ),
     (lambda: GraphCRF(symmetric="yes").fit(X2, Y2), "symmetric must be one of [False, True], got 'yes'"),
     (lambda: ChainCRF().fit(X2, [None, *Y2[1:]]), "labels of item 0: expected a list, got None"),

@@ -29,7 +29,7 @@ from ..inference.question import infer
 from ..models.crf import CRF
 from .ascent import Ascent
 from .base import Fit
-from .crf_features import MISSING, Features, Labels
+from .crf_features import MISSING, Features, Labels, is_missing, label_list
 from .crf_inputs import Graphs, Sequences, chain_parts, graph_parts
 from .crf_objectives import ChainLikelihood, GraphLikelihood, Layout, chain_layout, graph_at, graph_layout
 from .estimator import Estimator
@@ -217,7 +217,7 @@ class ChainCRF(_Estimator):
         crf = self._fitted()
         _check_items(X, y)
         data = Sequences.of(X, Features.of_field(crf), y, self._known())
-        if data.edges is None and len(crf.edge_weights) > 1:
+        if data.edges is None and (len(crf.edge_weights) > 1 or crf.edge_features is not None):
             raise DataError(f"edge features: expected {len(crf.edge_weights)} per step, got none")
         layout = Layout.of(np.ones(crf.node_weights.shape, bool), np.ones(crf.edge_weights.shape, bool))
         return ChainLikelihood(layout), layout.gather(crf.node_weights, crf.edge_weights), data
@@ -368,14 +368,13 @@ def _any_missing(labels: Any) -> bool:
 
 
 def _accuracy(found: list[np.ndarray], wanted: Sequence[Sequence[Any]]) -> float:
-    if len(found) != len(wanted):
-        raise DataError(f"y: expected {len(found)} lists of labels, one per item of X, got {len(wanted)}")
+    _check_items(found, wanted)
     right = total = 0
     for number, (guess, truth) in enumerate(zip(found, wanted, strict=True)):
-        if len(guess) != len(truth):
+        if len(guess) != len(label_list(truth, number)):
             raise DataError(f"labels of item {number}: expected {len(guess)}, got {len(truth)}")
         for a, b in zip(guess.tolist(), truth, strict=True):
-            if b is not None and b == b:  # noqa: PLR0124, NaN is a missing label
+            if not is_missing(b):
                 total += 1
                 right += a == b
     if not total:

@@ -12,7 +12,7 @@ from ..core.errors import DataError
 from ..core.wiring import starts_of
 from ..models.crf import CRF, expanded_features, feature_rows
 
-__all__ = ["MISSING", "Features", "Labels"]
+__all__ = ["MISSING", "Features", "Labels", "is_missing", "label_list"]
 
 MISSING = -1  # the code of a label that was not observed
 
@@ -28,7 +28,7 @@ class Labels:
     def of(cls, labels: Sequence[Sequence[Any]]) -> Labels:
         """All labels that occur."""
         try:
-            seen = {x for k, part in enumerate(labels) for x in _listed(part, k) if not _is_missing(x)}
+            seen = {x for k, part in enumerate(labels) for x in label_list(part, k) if not is_missing(x)}
         except TypeError as error:
             raise DataError(
                 f"labels: expected texts, numbers or other fixed values, got an {error}"
@@ -49,11 +49,11 @@ class Labels:
 
     def codes(self, labels: Any, number: int, length: int) -> np.ndarray:
         """Positions of the labels of one sequence or graph, -1 where missing."""
-        if len(_listed(labels, number)) != length:
+        if len(label_list(labels, number)) != length:
             raise DataError(f"labels of item {number}: expected {length}, one per node, got {len(labels)}")
         found = np.empty(length, dtype=np.int64)
         for t, label in enumerate(labels):
-            if _is_missing(label):
+            if is_missing(label):
                 found[t] = MISSING
             elif label in self.position:
                 found[t] = self.position[label]
@@ -66,13 +66,15 @@ class Labels:
         return found
 
 
-def _listed(labels: Any, number: int) -> Any:
+def label_list(labels: Any, number: int) -> Any:
+    """The labels of one sequence or graph, if they are a list."""
     if isinstance(labels, (str, Mapping)) or not hasattr(labels, "__len__"):
         raise DataError(f"labels of item {number}: expected a list, got {labels!r:.80}")
     return labels
 
 
-def _is_missing(label: Any) -> bool:
+def is_missing(label: Any) -> bool:
+    """Whether a label was not observed."""
     if isinstance(label, (float, np.floating)):
         return bool(np.isnan(label))
     return label is None or type(label).__name__ == "NAType"  # that of pandas, which need not be there
