@@ -10,12 +10,14 @@ a long way along them (`refuse_flat_along`).
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
-from ..core.domain import Real, Simplex
+from ..core.domain import Discrete, Real, Simplex
 from ..core.errors import ModelError
-from ..core.hybrid_graph import HybridGraph
+from ..core.hybrid_graph import FactorGroup, HybridGraph
 from .gaussian_system import refuse_improper
 from .located import Places, places_of, profiles, real_axes, together
 
@@ -26,6 +28,7 @@ _MOVED = 0.5  # scales: connected parts that move less are not looked at
 _EDGES = np.array([1e-8, 1e-12])  # coordinates of a simplex between which it must fall
 _WIDEST = 64  # coordinates of a simplex whose edges are looked at
 _FALL = 1e-6  # concentration that counts as falling
+_AT_ONCE = 1 << 22  # numbers held together
 
 
 def starting_places(graph: HybridGraph) -> Places:
@@ -39,9 +42,9 @@ def starting_places(graph: HybridGraph) -> Places:
             name = graph.variables.names[int(i)]
             raise _no_integral(f"variable '{name}': the product of its factors does not fall")
         refuse_flat_along(graph, found, found.scale)
-    for k, domain in enumerate(graph.variables.domains):
-        if isinstance(domain, Simplex) and 1 < domain.width <= _WIDEST:
-            _refuse_edges(graph, found, k, domain.width)
+    widths = {d.width for d in graph.variables.domains if isinstance(d, Simplex)}
+    for width in sorted(w for w in widths if 1 < w <= _WIDEST):
+        _refuse_edges(graph, found, width)
     return found
 
 
@@ -67,29 +70,38 @@ def refuse_flat_along(graph: HybridGraph, found: Places, direction: np.ndarray) 
         raise _no_integral(what)
 
 
-def _refuse_edges(graph: HybridGraph, found: Places, i: int, width: int) -> None:
+def _refuse_edges(graph: HybridGraph, found: Places, width: int) -> None:
     """Refuse a product that falls no faster than 1/t where coordinates of a simplex go to zero like t."""
     going = np.concatenate([np.eye(width, dtype=bool), ~np.eye(width, dtype=bool)])  # faces, then corners
     small = np.where(going[:, None], _EDGES[:, None], 0.0)  # (cases, edges, width)
     rest = (1 - small.sum(axis=-1, keepdims=True)) / (~going).sum(axis=-1)[:, None, None]
     x = np.where(going[:, None], small, rest).reshape(-1, width)
-    height = np.log(_EDGES) * going.sum(axis=-1, keepdims=True)  # volume per unit of the logarithm
+    volume = np.log(_EDGES) * going.sum(axis=-1, keepdims=True)  # per unit of the logarithm
+    height = np.tile(volume.ravel(), (len(graph.variables), 1))
     for group in graph.groups:
-        for j in np.flatnonzero([isinstance(d, Simplex) for d in group.domains]).tolist():
-            rows = np.flatnonzero(group.scopes[:, j] == i)
-            if len(rows):
-                at = np.broadcast_to(x, (len(group.scopes), *x.shape))
-                height = height + together(graph, group, {j: at}, found)[rows].sum(axis=0).reshape(
-                    height.shape
-                )
+        for j in (j for j, d in enumerate(group.domains) if isinstance(d, Simplex) and d.width == width):
+            for some in _parts_of(group, x.size):
+                at = np.broadcast_to(x, (len(some.scopes), *x.shape))
+                np.add.at(height, some.scopes[:, j], together(graph, some, {j: at}, found))
     with np.errstate(invalid="ignore"):
-        drops = height[:, 0] - height[:, 1]
-    if (drops < _FALL * np.log(_EDGES[0] / _EDGES[1])).any():
+        drops = height[:, 0::2] - height[:, 1::2]
+    mine = np.array([isinstance(d, Simplex) and d.width == width for d in graph.variables.domains], bool)
+    for i in np.flatnonzero(mine & (drops < _FALL * np.log(_EDGES[0] / _EDGES[1])).any(axis=1)):
+        name = graph.variables.names[int(i)]
         raise ModelError(
-            f"variable '{graph.variables.names[i]}': the product of its factors grows towards an edge of the "
-            "simplex so fast that it has no finite integral; add a factor that falls there, such as "
-            "potentials.dirichlet"
+            f"variable '{name}': the product of its factors grows towards an edge of the simplex so fast "
+            "that it has no finite integral; add a factor that falls there, such as potentials.dirichlet"
         )
+
+
+def _parts_of(group: FactorGroup, size: int) -> Iterator[FactorGroup]:
+    """Factors of a group a few at a time, where each holds `size` numbers per joint state of its others."""
+    states = math.prod(d.size for d in group.domains if isinstance(d, Discrete))
+    step = max(1, _AT_ONCE // (size * states))
+    for first in range(0, len(group.factors), step):
+        rows = slice(first, first + step)
+        parameters = tuple(p[rows] for p in group.parameters)
+        yield replace(group, factors=group.factors[rows], scopes=group.scopes[rows], parameters=parameters)
 
 
 def _is_flat(height: np.ndarray) -> np.ndarray:
