@@ -408,6 +408,14 @@ def test_lower_bounds_on_trees_hold_for_any_components(model):
     assert exact - best < 0.06
 
 
+def test_a_simplex_has_more_particles_than_coordinates():
+    theta = credo.Variable("theta", credo.Simplex(6))
+    model = credo.HybridNet([theta], [potentials.dirichlet(theta, np.ones(6))])
+    found = credo.infer(model, "bethe(components=1, nodes=2, expectation=particles)", seed=0, max_iter=300)
+    assert found.log_z.value == pytest.approx(0, abs=0.01)  # with two particles -0.48
+    assert Bethe(nodes=2).particles(6) == 12 and Bethe(nodes=20).particles(6) == 20
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("expectation", ["auto", "particles"])
 def test_simplex_and_discrete_variables_together(expectation: str):

@@ -80,7 +80,8 @@ class Bethe(Algorithm):
     compiles: ClassVar[bool] = True
     warm_starts: ClassVar[bool] = True
     components: int = 5  # of the mixture
-    nodes: int = 5  # Gauss-Hermite points, or particles, per real variable
+    # Gauss-Hermite points, or particles, per real variable; a simplex has two particles per coordinate or more
+    nodes: int = 5
     # expectations under real and simplex beliefs; discrete ones are always summed
     expectation: Literal["auto", "quadrature", "samples", "particles"] = "auto"
     samples: int = 10  # per variable and step, where expectations are means over samples
@@ -147,8 +148,12 @@ class Bethe(Algorithm):
             elif paired if isinstance(domain, Real) else self.expectation != "particles":
                 samples = self.samples
             else:
-                work *= self.nodes
+                work *= self.nodes if isinstance(domain, Real) else self.particles(domain.width)
         return work * samples
+
+    def particles(self, width: int) -> int:
+        """Particles of a simplex variable: fewer than coordinates say nothing about a Dirichlet belief."""
+        return max(self.nodes, 2 * width)
 
     def takes_samples(self, graph: HybridGraph) -> bool:
         """Whether real variables are sampled: on request, or if there would be too many points."""

@@ -111,7 +111,9 @@ class Run:
             if kind.family == "discrete" or kind.paired:
                 found.append(np.zeros(0))
             elif self.settings.particles:
-                found.append(np.full(self.options.nodes, 1 / self.options.nodes))
+                simplex = kind.family == "simplex"
+                count = self.options.particles(kind.size) if simplex else self.options.nodes
+                found.append(np.full(count, 1 / count))
             else:
                 found.append(gauss_hermite(self.options.nodes)[1])
         return tuple(found)
@@ -139,7 +141,8 @@ class Run:
         if kind.family == "discrete" or kind.paired:
             return np.zeros(0)
         if kind.family == "simplex":
-            shape = (len(self.layout.members[c]), self.options.components, count, kind.size)
+            most = self.options.particles(kind.size)
+            shape = (len(self.layout.members[c]), self.options.components, most, kind.size)
             return np.log(rng.standard_gamma(1.0, shape))
         return np.sort(rng.standard_normal(count)) if self.settings.particles else gauss_hermite(count)[0]
 
