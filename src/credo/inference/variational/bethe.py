@@ -80,7 +80,7 @@ class Bethe(Algorithm):
     compiles: ClassVar[bool] = True
     warm_starts: ClassVar[bool] = True
     components: int = 5  # of the mixture
-    # Gauss-Hermite points, or particles, per real variable; a simplex has two particles per coordinate or more
+    # Gauss-Hermite points, or particles, per real variable; of a simplex at least two per coordinate
     nodes: int = 5
     # expectations under real and simplex beliefs; discrete ones are always summed
     expectation: Literal["auto", "quadrature", "samples", "particles"] = "auto"
