@@ -175,6 +175,7 @@ REFUSALS = [
     (tables(), ROW, "contrastive-divergence(particles=0)", "particles must be at least 1, got 0"),
     (tables(), ROW, "contrastive-divergence(optimiser=lbfgs)", "gradients are noisy; use adam"),
     (tables(), ROW, "ipf(smoothing=-1)", "smoothing must be at least 0, got -1"),
+    (MarkovNet({"a": 2}, {("a",): [0, 1]}), [[1]], "ipf(smoothing=1)", "zero entries of the model stay zero"),
 ]  # fmt: skip
 
 

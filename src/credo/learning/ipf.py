@@ -59,9 +59,17 @@ class IPF(Learner):
         if isinstance(task.model, LogLinear):
             return "it fits whole tables, and a log-linear model has shared weights; use likelihood"
         reason = why_not_linear(task.model) or incomplete(task, "use likelihood")
-        if reason is None and _shares_tables(task.model.to_factor_graph()):
+        if reason is not None:
+            return reason
+        graph = task.model.to_factor_graph()
+        if _shares_tables(graph):
             return "it fits tables one by one, and here factors share one; use likelihood"
-        return reason
+        if self.smoothing and (graph.log_tables == -np.inf).any():
+            return (
+                "smoothing gives every entry a pseudo-count, and zero entries of the model stay zero; "
+                "use likelihood(prior=gaussian(...))"
+            )
+        return None
 
     def run(self, task: Task, rng: np.random.Generator) -> Fit:
         """Sweep until all marginals match within tol."""
