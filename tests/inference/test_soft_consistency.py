@@ -15,6 +15,7 @@ from credo.core.factor import TableFactor
 from credo.core.factor_graph import FactorGraph
 from credo.core.result import Status
 from credo.core.variable import Variable
+from credo.inference.search import soft_consistency
 from credo.inference.search.soft_network import reduce_graph
 from random_models import joint
 
@@ -117,6 +118,27 @@ def test_bounds_are_true_when_stopped_at_once(seed: int, arguments: dict):
         assert found.log_z.value >= truth - 1e-9 * max(1, abs(truth))
         assert found.score.value <= truth + 1e-9 * max(1, abs(truth)) or truth == -np.inf
         assert found.score.value > -np.inf or truth == -np.inf
+
+
+def test_probes_below_a_ceiling_keep_the_bound_true_and_lead_to_the_proof(monkeypatch):
+    """With little work per step, half of the steps are probes; some must have raised the floor."""
+    monkeypatch.setattr(soft_consistency, "_OPERATIONS", 2000)
+    monkeypatch.setattr(soft_consistency, "_SWEEPS", 2)
+    floors = []
+    real = soft_consistency._PartSearch._probe
+    monkeypatch.setattr(
+        soft_consistency._PartSearch, "_probe", lambda part: floors.append((real(part), part._floor)[1])
+    )
+    for seed in range(6):
+        graph = dense_graph(seed, 12) if seed % 2 else dense_graph(seed, 8, states=3)
+        states = np.array(list(itertools.product(*map(range, graph.variables.sizes))))
+        truth = graph.log_scores(states).max()
+        found = solve(graph, "soft-consistency(eliminate=0, cycles=false)")
+        assert found.status is Status.OPTIMAL
+        assert found.score.value == pytest.approx(truth, rel=1e-9)
+        assert found.trace["bound"].min() >= truth - 1e-8
+        assert (np.diff(found.trace["bound"]) <= 1e-9).all()
+    assert np.isfinite(floors).any()
 
 
 def test_the_bound_falls_and_the_score_rises_while_it_runs():

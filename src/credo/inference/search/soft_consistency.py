@@ -10,6 +10,10 @@ existential consistency are kept up by small moves around each decision and undo
 left open wait in a heap by their bounds. The upper bound on the maximum is therefore true whenever the
 run is stopped, and falls until it meets the score: then the assignment is proven optimal.
 
+Half of the time goes to probes: searches that pretend to know an assignment of a cost between the bounds.
+The lower that ceiling, the more is pruned, so a probe often ends soon. It has found a better assignment,
+or shown that none lies below the ceiling, which then bounds all costs.
+
 Before all that, factors over the same variables are merged, variables with few neighbours are
 eliminated, pairs along short cycles become one factor (the sweeps then reach a tighter relaxation), and
 unconnected parts are searched apart. Zero entries are infinite costs and prune.
@@ -33,7 +37,7 @@ from ...core.result import Assignment, Estimate, Result, Status
 from ...kernels import soft_consistency as kernel
 from ...kernels.soft_consistency_nodes import NODES, OPEN, SEEN, OpenNodes, compact, fresh_tree
 from ...kernels.soft_consistency_root import assignment_cost, decode, descend, sweep
-from ...kernels.soft_consistency_search import fresh_stack, search
+from ...kernels.soft_consistency_search import Stack, fresh_stack, search
 from ..base import Budget, Problem, ResumableAlgorithm, register
 from ..bounds.possible import valued
 from .local_search import improve
@@ -47,6 +51,7 @@ _PATIENCE = 1e-3  # share of the gap that ten sweeps must gain
 _SWEEPS = 2000  # of the preparation at most
 _MOVE = 3e-4  # share of the gap below which a move of costs is not worth its time
 _DESCENTS = 20  # rounds of one-state changes after each decoding
+_SHARE, _LEAST = 1 / 8, 1 / 1024  # of the gap, below the ceiling of a probe: first, and least
 _LOCAL = 4  # iterations of the first local search, before the branching; later ones have more
 
 
@@ -212,11 +217,14 @@ class _PartSearch:
         net = self._net
         moved = int(net.state_start[-1] + net.edge_start[-1])
         self._work = kernel.fresh_work(net, trail=(1 << 20) + 8 * moved)
-        self._tree = fresh_tree(max(1 << 16, 8 * int(net.state_start[-1])))
+        self._room = max(1 << 16, 8 * int(net.state_start[-1]))
+        self._tree = fresh_tree(self._room)
         self._stack = fresh_stack(net)
         self._limit = nodes if nodes else 1 << 62
         self._guess = np.zeros(len(self.variables), dtype=np.int64)
         self._sweeps, self._before = 0, -np.inf
+        self._floor, self._share, self._effort = -np.inf, _SHARE, _OPERATIONS  # of the probes
+        self._searched, self._probed, self._probe_nodes = 0, 0, 0  # operations of both, nodes of probes
         self.is_swept = False
         self.is_done = self._forbid()
 
@@ -240,7 +248,7 @@ class _PartSearch:
         if self.is_done:
             return self.cost
         waiting = self._tree.bound[self._tree.heap[0]] if self._tree.tally[OPEN] else -np.inf
-        return min(self.cost, max(float(self._work.number[kernel.C0]), float(waiting)))
+        return min(self.cost, max(float(self._work.number[kernel.C0]), float(waiting), self._floor))
 
     @property
     def gap(self) -> float:
@@ -250,7 +258,7 @@ class _PartSearch:
     @property
     def seen(self) -> int:
         """Search nodes so far."""
-        return int(self._tree.tally[SEEN])
+        return int(self._tree.tally[SEEN]) + self._probe_nodes
 
     @property
     def open_nodes(self) -> int:
@@ -281,7 +289,10 @@ class _PartSearch:
     def advance(self) -> None:
         """A fraction of a second of sweeps or of search."""
         if self.is_swept:
-            self._search()
+            if self._probed < self._searched and np.isfinite(self.gap):
+                self._probe()
+            else:
+                self._search()
             return
         end = self._work.tally[kernel.OPERATIONS] + _OPERATIONS
         while not self.is_swept and self._work.tally[kernel.OPERATIONS] < end:
@@ -307,14 +318,43 @@ class _PartSearch:
 
     def _search(self) -> None:
         """Branch for a while."""
-        net, work, tree = self._net, self._work, self._tree
+        work, tree = self._work, self._tree
         if tree.tally[NODES] > len(tree.parent) - 2 * len(self._stack.variable) - 2:
             compact(tree)
             if tree.tally[NODES] > len(tree.parent) // 2:
                 grown = [np.concatenate([array, np.zeros_like(array)]) for array in tree[:-1]]
                 tree = self._tree = OpenNodes(*grown, tally=tree.tally)  # type: ignore[misc]
+        before = int(work.tally[kernel.OPERATIONS])
+        self.is_done = self._branch(work, tree, self._stack, _OPERATIONS, self.gap)
+        self._searched += int(work.tally[kernel.OPERATIONS]) - before
+
+    def _probe(self) -> None:
+        """Branch below a ceiling, on a copy: to a better assignment, or a better bound, or neither."""
+        work = kernel.Work(*(array.copy() for array in self._work))
+        work.stamp[:] = -1  # levels are counted anew
+        tree, stack = fresh_tree(self._room), fresh_stack(self._net)
+        room = self._share * self.gap
+        ceiling = self.lower + room
+        work.number[kernel.UPPER], work.tally[kernel.OPERATIONS] = ceiling, 0
+        is_done = self._branch(work, tree, stack, self._effort, room)
+        self._probed += int(work.tally[kernel.OPERATIONS])
+        self._probe_nodes += int(tree.tally[SEEN])
+        slack = float(work.number[kernel.SLACK])
+        if work.number[kernel.UPPER] < ceiling:
+            self.offer(work.best)
+        elif is_done:
+            self._floor = ceiling - slack
+            self._share = min(2 * self._share, 1.0)
+            self.is_done = self._floor >= self.cost - slack
+        elif self._share > _LEAST:
+            self._share /= 2
+        else:
+            self._share, self._effort = _SHARE, 2 * self._effort
+
+    def _branch(self, work: kernel.Work, tree: OpenNodes, stack: Stack, operations: int, gap: float) -> bool:
+        """Search for a while; True if nothing is left open."""
         slack = work.number[kernel.SLACK]
-        tiny = max(1e-13, slack / (len(net.table_start) + len(self.variables)))
-        work.number[kernel.GAIN] = max(tiny, _MOVE * min(self.gap, max(1.0, abs(self.lower))))
+        tiny = max(1e-13, slack / (len(self._net.table_start) + len(self.variables)))
+        work.number[kernel.GAIN] = max(tiny, _MOVE * min(gap, max(1.0, abs(self.lower))))
         nodes = max(self._limit - self.seen, 0)
-        self.is_done = search(net, work, tree, self._stack, self._unary, _OPERATIONS, nodes, tiny)
+        return bool(search(self._net, work, tree, stack, self._unary, operations, nodes, tiny))
