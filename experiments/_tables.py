@@ -28,7 +28,7 @@ from _common import bar, parser, save, show
 __all__ = ["Cell", "Published", "Table", "record_of", "remembered"]
 
 Measured = Mapping[str, Mapping[str, float]]  # method -> metric -> number
-CHUNK = 20  # repetitions measured in one call at most
+CHUNK = 20  # repetitions measured in one call
 
 
 class Published(NamedTuple):
@@ -68,6 +68,7 @@ class Table:
     quick_repeats: int = 2
     metrics: Sequence[str] = ()  # order of the metrics; empty: as they come
     form: str = ".3f"
+    chunk: int = CHUNK  # repetitions measured in one call at most; what a call measures is written after it
 
     def main(self, arguments: list[str] | None = None) -> None:
         """Run from the command line."""
@@ -96,7 +97,7 @@ class Table:
         missing = [(c, [s for s in seeds if s not in found.get(c.key, {})]) for c in cells]
         with bar(sum(len(m) for _, m in missing)) as progress:
             for cell, wanted in missing:
-                for part in _parts(wanted, CHUNK):
+                for part in _parts(wanted, self.chunk):
                     for seed, values in zip(part, self.measure(cell, part), strict=True):
                         found.setdefault(cell.key, {})[seed] = values
                         _remember(file, cell, seed, values)
