@@ -84,8 +84,8 @@ def is_missing(label: Any) -> bool:
 class Features:
     """What is known of the features of nodes and edges before the rows of an item are read."""
 
-    node_names: tuple[str, ...] | None  # of dictionaries; None: numbers
-    edge_names: tuple[str, ...] | None
+    node_names: tuple[str, ...] | None  # of node features in dictionaries; None: numbers
+    edge_names: tuple[str, ...] | None  # of edge features in dictionaries; None: numbers, or no features
     nodes: int | None  # how many a node has, if that is known
     edges: int | None  # how many an edge has
 
