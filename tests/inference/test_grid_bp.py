@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from credo.core.errors import (
     ZeroProbabilityError,
 )
 from credo.core.result import Status
+from credo.inference.messages.bp import BP
 from credo.inference.messages.grid_tables import Grids, discretised
 
 
@@ -183,6 +185,25 @@ def test_ranges_that_do_not_come_to_rest_are_no_success():
     wide = credo.HybridNet([x], [potentials.gaussian(x, -1e11, 1e20)])
     found = credo.infer(wide, "grid-bp")
     assert found.status is Status.CONVERGED and found.log_z.value == pytest.approx(0, abs=1e-6)
+
+
+def test_a_search_for_ranges_that_is_cut_ends_with_its_coarse_answer(monkeypatch):
+    exact = zoo.truth(zoo.laplace_chain(), count=181)
+    for maximise, kind in (((), "estimate"), ("all", "lower")):
+        with pytest.warns(ConvergenceWarning, match="grid-bp"):
+            found = credo.infer(zoo.laplace_chain(), "grid-bp", seconds=0, maximise=maximise)
+        assert found.status is Status.OUT_OF_TIME and found.log_z.kind == kind
+    calls, run = [], BP.run
+
+    def interrupted(*arguments):
+        calls.append(arguments)
+        return replace(run(*arguments), status=Status.INTERRUPTED)
+
+    monkeypatch.setattr(BP, "run", interrupted)
+    with pytest.warns(ConvergenceWarning, match="grid-bp"):
+        found = credo.infer(zoo.laplace_chain(), "grid-bp")
+    assert found.status is Status.INTERRUPTED and len(calls) == 1
+    zoo.close(found, exact, 0.05)
 
 
 def test_equal_factors_share_one_table():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,6 +19,9 @@ from credo.core.errors import (
     UnsupportedError,
     ZeroProbabilityError,
 )
+from credo.core.result import Status
+from credo.inference.exact.gaussian import GaussianElimination
+from credo.inference.particles.kernel_bp import Tempered
 from credo.inference.particles.kernel_messages import Column, KernelField
 from credo.learning import KernelBP
 from hybrid_zoo import gaussian_tree, gaussian_truth, laplace_chain, real, switching, truth
@@ -218,3 +223,21 @@ def test_any_sampler_will_do_and_zeros_stay_zeros_when_tempered():
     assert found.marginals["s"][1] == 0
     np.testing.assert_allclose(found.marginals["s"], [0.6, 0, 0.4], atol=0.1)
     assert found.marginals["x"].mean == pytest.approx(-0.4, abs=0.3)
+
+
+def test_a_sampler_that_is_cut_leaves_an_answer_that_says_so(monkeypatch):
+    run = GaussianElimination.run
+    monkeypatch.setattr(
+        GaussianElimination, "run", lambda *given: replace(run(*given), status=Status.INTERRUPTED)
+    )
+    with pytest.warns(ConvergenceWarning, match="kernel-bp"):
+        found = credo.infer(CHAIN, "kernel-bp", seed=0, max_iter=10**9, tol=0.0)
+    assert found.status is Status.INTERRUPTED and len(found.trace["change"]) <= 10
+
+
+def test_zeros_stay_zeros_whatever_the_power():
+    x = real("x")
+    half = credo.DensityFactor([x], lambda v: np.where(np.asarray(v) > 0, -np.asarray(v), -np.inf))
+    found = credo.infer(credo.HybridNet([x], [half]), "kernel-bp(temper=1)", seed=0)
+    assert found.marginals["x"].mean == pytest.approx(1, abs=0.15)
+    assert np.isneginf(Tempered(half.function, 0.0)(np.array([-1.0]))).all()

@@ -18,6 +18,7 @@ A table over k real variables has n^k entries; equal factors on equal grids shar
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -94,9 +95,16 @@ class GridBP(Algorithm):
 
     def run(self, problem: HybridProblem, budget: Budget, rng: np.random.Generator) -> Result:
         """Find the ranges, run `bp` on the tables, and read densities off its beliefs."""
-        grids, moving = self._grids(problem, budget, rng)
-        result = self._ask(problem, grids, problem.maximise, budget, rng)
-        if moving:
+        deadline = np.inf if budget.seconds is None else time.perf_counter() + budget.seconds
+        grids, moving, cut = self._grids(problem, budget, deadline, rng)
+        if cut is None:
+            result = self._ask(problem, grids, problem.maximise, _left(budget, deadline), rng)
+        elif problem.is_sum:
+            result = cut
+        else:  # the maximum on the coarse grids, in a moment
+            last = replace(budget, max_iter=min(budget.max_iter, _SWEEPS), seconds=None)
+            result = replace(self._ask(problem, grids, problem.maximise, last, rng), status=cut.status)
+        if moving and cut is None:
             note = f"the ranges of {moving[:5]} still moved after {self.rounds} rounds; give low and high"
             result = _stalled(result, note)
         real = [i for i, v in enumerate(problem.graph.variables) if not v.is_discrete]
@@ -107,21 +115,25 @@ class GridBP(Algorithm):
         return self._maximum(problem, grids, result)
 
     def _grids(
-        self, problem: HybridProblem, budget: Budget, rng: np.random.Generator
-    ) -> tuple[Grids, list[str]]:
-        """Grids, and the variables whose ranges were not found."""
+        self, problem: HybridProblem, budget: Budget, deadline: float, rng: np.random.Generator
+    ) -> tuple[Grids, list[str], Result | None]:
+        """Grids, variables whose ranges were not found, and the coarse answer of a search that was cut."""
         graph = problem.graph
         n = len(graph.variables)
         if self.low is not None and self.high is not None:
-            return Grids(np.full(n, self.low), np.full(n, self.high), self.points, self.rule), []
+            return Grids(np.full(n, self.low), np.full(n, self.high), self.points, self.rule), [], None
         low, high = first_ranges(problem)
         real = [i for i, v in enumerate(graph.variables) if not v.is_discrete]
         coarse = replace(budget, max_iter=min(budget.max_iter, _SWEEPS))
         moving: list[str] = []
         for _ in range(self.rounds if real else 0):
             grids = Grids(low.copy(), high.copy(), min(self.points, _COARSE), "trapezoid")
-            found = self._ask(problem, grids, (), coarse, rng).marginals
+            result = self._ask(problem, grids, (), _left(coarse, deadline), rng)
+            found = result.marginals
             assert found is not None
+            if result.status is Status.INTERRUPTED or time.perf_counter() > deadline:
+                status = Status.INTERRUPTED if result.status is Status.INTERRUPTED else Status.OUT_OF_TIME
+                return grids, [], replace(result, status=status)
             moving = []
             for i in real:
                 name = graph.variables.names[i]
@@ -129,7 +141,7 @@ class GridBP(Algorithm):
                 moving += [name] if moved else []
             if not moving:
                 break
-        return Grids(low, high, self.points, self.rule), moving
+        return Grids(low, high, self.points, self.rule), moving, None
 
     def _ask(
         self,
@@ -199,6 +211,11 @@ class GridBP(Algorithm):
             score=Estimate(value, "exact" if problem.is_max else "estimate"),
             notes=(*result.notes, _told(grids, variables)),
         )
+
+
+def _left(budget: Budget, deadline: float) -> Budget:
+    """The budget with the time that is left of it."""
+    return replace(budget, seconds=None if deadline == np.inf else max(0.0, deadline - time.perf_counter()))
 
 
 def _stalled(result: Result, note: str) -> Result:

@@ -24,8 +24,9 @@ Source: Song, Gretton, Bickson, Low and Guestrin (2011).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -36,7 +37,7 @@ from ...core.density import DensityFactor, GaussianFactor, namespace
 from ...core.errors import ModelError, UnsupportedError
 from ...core.factor import Factor, TableFactor
 from ...core.hybrid_graph import HybridGraph
-from ...core.result import Result, Samples
+from ...core.result import Result, Samples, Status
 from ..base import Algorithm, Budget, algorithms, register
 from ..hybrid import HybridProblem
 from ..starting_places import starting_places
@@ -44,6 +45,8 @@ from .cloud import without_variables
 from .pairs import Pairs, why_not_pairs
 
 __all__ = ["DrawnKernelBP", "Tempered"]
+
+_LAST = 10  # sweeps after a drawing that was cut short
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,8 @@ class Tempered:
     def __call__(self, *arguments: Any) -> Any:
         """The log-potential of a power of the factor; where that is zero, so are its powers."""
         values = self.function(*arguments)
-        return namespace(values).where(values == -np.inf, -np.inf, self.power * values)
+        xp, is_zero = namespace(values), values == -np.inf
+        return xp.where(is_zero, -np.inf, self.power * xp.where(is_zero, 0.0, values))
 
 
 @register
@@ -106,13 +110,16 @@ class DrawnKernelBP(Algorithm):
         nothing = without_variables(self.name, problem)
         if nothing is not None:
             return nothing
-        from dataclasses import replace
-
         from .kernel_messages import Column, KernelField, Likelihood, infer_field
 
         starting_places(problem.graph)  # refuses a model that has no integral
         pairs = Pairs(problem.graph)
-        samples, told = self._draws(problem, rng)
+        clock = time.perf_counter()
+        samples, told, cut = self._draws(problem, budget, rng)
+        if cut is not None:  # what was drawn so far is worth a few sweeps
+            budget = replace(budget, max_iter=min(budget.max_iter, _LAST), seconds=None)
+        elif budget.seconds is not None:
+            budget = replace(budget, seconds=max(0.0, budget.seconds - (time.perf_counter() - clock)))
         columns = [
             Column.of(
                 v.name,
@@ -129,10 +136,13 @@ class DrawnKernelBP(Algorithm):
         }
         field = KernelField(columns, pairs.ends)
         result = infer_field(self.name, problem.graph.variables, field, {}, known, budget)
-        return replace(result, notes=(*told, *result.notes))
+        status = result.status if cut is None else cut
+        return replace(result, status=status, notes=(*told, *result.notes))
 
-    def _draws(self, problem: HybridProblem, rng: np.random.Generator) -> tuple[Samples, tuple[str, ...]]:
-        """Rows of the tempered model, and a sentence about how they were made."""
+    def _draws(
+        self, problem: HybridProblem, budget: Budget, rng: np.random.Generator
+    ) -> tuple[Samples, tuple[str, ...], Status | None]:
+        """Rows of the tempered model, a sentence about how they were made, and what cut the drawing short."""
         from ..choose import choose_hybrid
 
         graph = problem.graph
@@ -143,7 +153,7 @@ class DrawnKernelBP(Algorithm):
         if reason is not None:
             raise UnsupportedError(f"{self.name}: {algorithm.name} cannot draw from this model: {reason}")
         try:
-            found = algorithm.run(posed, Budget(), rng)
+            found = algorithm.run(posed, Budget(seconds=budget.seconds), rng)
         except ModelError as error:
             raise ModelError(
                 f"{self.name} draws from the model with its unary factors to the power {self.temper:g}: "
@@ -151,9 +161,9 @@ class DrawnKernelBP(Algorithm):
             ) from None
         if found.samples is None:
             raise UnsupportedError(f"{self.name}: {algorithm.name} draws no samples; use gibbs or nuts")
-        return found.samples, (
-            f"learned from {self.samples} draws by {algorithm.name}: {found.status.value}",
-        )
+        told = f"learned from {len(found.samples)} draws by {algorithm.name}: {found.status.value}"
+        cut = found.status if found.status in (Status.INTERRUPTED, Status.OUT_OF_TIME) else None
+        return found.samples, (told,), cut
 
 
 def _tempered(factor: Factor, power: float) -> Factor:
