@@ -126,14 +126,21 @@ def _fit_documents(
 
     def step(carry: Any) -> Any:
         local, k, _ = carry
-        size = (1.0 if single else _DAMPED) if settings.closed else (1.0 + k) ** -_FALL
+        size = _DAMPED if settings.closed else (1.0 + k) ** -_FALL
         slope = slopes(local, k)
         log_words = jnp.log(jnp.maximum(local.words, np.finfo(slope.words.dtype).tiny))
         words = jax.nn.softmax(log_words + size * slope.words / scale, axis=-1)
-        by_theta = slopes(Local(local.theta, words), k).theta if drawn is None else slope.theta
-        theta = _moved(local.theta, size * natural(local.theta, by_theta) / share[:, None])
+        theta = _moved(local.theta, size * natural(local.theta, slope.theta) / share[:, None])
         if not single:  # no narrower than the posterior given the topics of the words: noise has no bound
             theta = theta * jnp.minimum(1.0, most / theta.sum(axis=-1, keepdims=True))
+        change = jnp.abs(theta - local.theta).mean(axis=(1, 2)) * documents.real
+        return Local(theta, words), k + 1, change.max()
+
+    def mean_field(carry: Any) -> Any:
+        """A full step with one component in closed form: words first, then what suits them."""
+        local, k, _ = carry
+        words = _first_local(shared, documents, local.theta).words
+        theta = shared.prior + (documents.counts[:, None, :, None] * words).sum(axis=2)
         change = jnp.abs(theta - local.theta).mean(axis=(1, 2)) * documents.real
         return Local(theta, words), k + 1, change.max()
 
@@ -144,7 +151,8 @@ def _fit_documents(
     even, most = length / len(shared.prior), length + shared.prior.sum()
     theta = jnp.broadcast_to(shared.prior + even, (len(even), len(share), len(shared.prior)))
     first = _first_local(shared, documents, theta)
-    local, k, _ = jax.lax.while_loop(go_on, step, (first, 0, jnp.inf))
+    plain = single and settings.closed
+    local, k, _ = jax.lax.while_loop(go_on, mean_field if plain else step, (first, 0, jnp.inf))
     by_shared, values = jax.grad(total, has_aux=True)(shared, local, k)
     return local, values, by_shared
 
