@@ -78,7 +78,7 @@ _ADVICE = {
     Status.OUT_OF_ITERATIONS: "max_iter was reached; raise it, loosen tol, or add damping where there is any",
     Status.OUT_OF_TIME: "the time given was used up; raise seconds, or loosen tol",
     Status.DIVERGED: "a value left the finite range; add damping where there is any, or use another method",
-    Status.STALLED: "no step improves any more, or can be made, though this is no solution; use another method or its options",
+    Status.STALLED: "no step improves any more, or can be made, short of a solution; use another method",
     Status.INTERRUPTED: "the run was stopped by hand; this is what was found so far",
 }
 
