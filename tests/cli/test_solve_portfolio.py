@@ -88,6 +88,12 @@ def test_contradictory_evidence_ends_with_a_sentence(run, write):
         assert "the evidence has probability zero under this model" in answer.err
 
 
+def test_a_query_of_nothing_is_refused_with_a_way_out(run, square, write):
+    answer = run("solve", square, "MMAP", "--query", write("none.query", "0"))
+    assert (answer.status, answer.out) == (1, "")
+    assert "names no variable to maximise; name some, or solve PR" in answer.err
+
+
 def test_a_method_by_name_keeps_away_from_the_portfolio(run, square, monkeypatch):
     monkeypatch.setattr(portfolio, "solve", None)
     answer = run("solve", square, "PR", "--method", "bp", "--verbose")

@@ -49,7 +49,7 @@ def run(
     ] = None,
 ) -> None:
     """Solve a UAI problem and write the answer in the competition's format."""
-    from ..core.errors import ConvergenceWarning
+    from ..core.errors import ConvergenceWarning, QueryError
     from ..inference.portfolio import solve
     from ..inference.question import infer
     from ..io.uai_results import read_evidence, read_query
@@ -61,6 +61,8 @@ def run(
     loaded = load_model(model)
     variables = loaded.to_factor_graph().variables
     asked = read_query(query, variables) if query is not None else []
+    if query is not None and not asked:
+        raise QueryError(f"{query} names no variable to maximise; name some, or solve PR for log10 Z")
     evidence = read_evidence(evidence_file, variables) if evidence_file is not None else None
     maximise: Any = {"MAP": "all", "MMAP": asked}.get(task, ())
     if method is None:
