@@ -316,6 +316,15 @@ def test_what_is_no_density_is_refused_by_name(variables, factors, says: str):
         credo.infer(credo.HybridNet(variables, factors), "bethe(components=1)", seed=0)
 
 
+def test_what_is_no_number_far_out_is_refused_by_name():
+    def far(x):
+        return namespace(x).where(abs(x) > 3, np.nan, 0.0)
+
+    model = credo.HybridNet([X], [potentials.gaussian(X), credo.DensityFactor([X], far)])
+    with pytest.raises(ModelError, match=r"factor over \['x'\]: log-potentials must be numbers below inf"):
+        credo.infer(model, "bethe(components=2)", seed=0)
+
+
 def test_a_zero_on_part_of_the_line_is_refused_by_name():
     with pytest.raises(UnsupportedError, match=r"the factor over \['x'\] is zero on part of its domain"):
         credo.infer(credo.HybridNet([X], [credo.DensityFactor([X], box)]), "bethe(components=1)", seed=0)

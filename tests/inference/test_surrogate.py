@@ -242,3 +242,13 @@ def test_a_number_of_draws_is_a_whole_number(count):
     with pytest.raises(OptionError, match="count must be"):
         hybrid().sample(count)
     assert len(hybrid().sample(0, 0)) == 0
+
+
+@pytest.mark.parametrize("shortfall", [0.0, 0.02])
+def test_a_maximum_hardly_depends_on_whether_a_belief_is_just_flat_at_an_edge(shortfall):
+    theta, none = credo.Variable("theta", credo.Simplex(3)), np.zeros((0, 1))
+    alpha = np.array([[2.0, 1.0 - shortfall, 3.0]])
+    flat = Surrogate(Variables.of([theta]), np.zeros(1), none, none, none, {"theta": alpha})
+    best = flat.maximum(["theta"])["theta"]
+    np.testing.assert_allclose(best, [1 / 3, 0, 2 / 3], atol=1e-5)
+    assert flat.log_density({"theta": best}) == pytest.approx(np.log(60 * 4 / 27), abs=20 * shortfall + 1e-5)

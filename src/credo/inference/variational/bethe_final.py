@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ...core.errors import UnsupportedError
+from ...core.errors import ModelError, UnsupportedError
 from ...core.result import Estimate
 from ..gaussian_system import rounding
 from ..potentials import evaluate, terms_of
@@ -55,6 +55,8 @@ def judge(run: Any, parameters: Parameters, carry: Carry, r: int) -> Verdict:
         values, higher = (_in_passing(run, parameters, carry, r, _STEPS, wall) for wall in (0.0, 1.0))
     else:
         values, higher = (last.values(parameters, wall) for wall in (0.0, 1.0))
+    if not np.isfinite(values).all():
+        _refuse_tails(run, parameters, last.nodes)
     notes = []
     mass = float(values[0] - higher[0])  # a wall higher by one costs the probability of standing on it
     if mass > _MASS:
@@ -178,11 +180,21 @@ class _Last:
         return np.array([values[0] for values in found]) if self.is_random else found[0]
 
 
-def refuse_values(run: Any, parameters: Parameters, zeros: bool) -> None:
+def _refuse_tails(run: Any, parameters: Parameters, nodes: int) -> None:
+    """Refuse what is no number at the points of the last evaluation, which reach further than the steps'."""
+    refuse_values(run, parameters, zeros=False, nodes=nodes)
+    raise ModelError(
+        "the free energy of the beliefs found is no number: some log-potential is NaN or +inf where they have "
+        "little mass; write it so that it is a number or -inf everywhere"
+    )
+
+
+def refuse_values(run: Any, parameters: Parameters, zeros: bool, nodes: int = 0) -> None:
     """Refuse a potential that is no number (or zero, if `zeros`) near the beliefs, if there is one."""
     for plan, source, data in zip(run.plan.groups, run.layout.sources, run.layout.groups, strict=True):
+        points = trapezoid(nodes or (21 if len(plan.axes) < 3 else 5))[0]
         for m in range(run.plan.components if source is not None else 0):
-            columns = [_column(run, plan, data, parameters, m, j) for j in range(len(plan.axes))]
+            columns = [_column(run, plan, data, parameters, m, j, points) for j in range(len(plan.axes))]
             values = evaluate(run.graph, source, columns)  # refuses what is no number
             zero = np.isneginf(values).reshape(len(values), -1).any(axis=1)
             if zeros and zero.any():
@@ -194,7 +206,9 @@ def refuse_values(run: Any, parameters: Parameters, zeros: bool) -> None:
                 )
 
 
-def _column(run: Any, plan: Any, data: Any, parameters: Parameters, m: int, j: int) -> np.ndarray:
+def _column(
+    run: Any, plan: Any, data: Any, parameters: Parameters, m: int, j: int, points: np.ndarray
+) -> np.ndarray:
     """Values of variable j of all factors of a group under component m, on an axis of their own."""
     c, states = plan.axes[j]
     family, part = run.plan.kinds[c].family, parameters.parts[c][m][:, data.scopes[:, j]].T
@@ -202,7 +216,6 @@ def _column(run: Any, plan: Any, data: Any, parameters: Parameters, m: int, j: i
     if family == "simplex":
         alpha = np.exp(part)
         return np.asarray(alpha / alpha.sum(axis=1, keepdims=True)).reshape(*shape, -1)
-    points = trapezoid(21 if len(plan.axes) < 3 else 5)[0]
     column = np.tile(np.arange(states), (len(part), 1)) if family == "discrete" else (
         part[:, :1] + np.exp(part[:, 1:]) * points
     )  # fmt: skip

@@ -13,7 +13,8 @@ From one optimised mixture, without optimising again:
 The ascent never lowers the density. All continuous values move to the maximum of the Jensen bound
 sum_m r_m log b^m(x), r_m the responsibilities: a precision-weighted mean of means for real variables, the
 weighted concentrations less one for simplex ones. Then every discrete variable takes its best state given
-the rest.
+the rest. A Dirichlet with a concentration below one has no highest point: it is followed to within 1e-6 of the
+edge, so that a concentration a little below one, which a flat belief may get, changes little.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ _EXHAUSTIVE = 2**16  # joint states that are all tried
 _CLIMBS = 500  # most sweeps of an ascent
 _STILL = 1e-12  # rise of the log density at which it ends
 _EDGE = 1e-300  # smallest coordinate of a simplex value
+_RIM = 1e-6  # smallest coordinate of a maximum
 
 
 @dataclass(frozen=True, repr=False)
@@ -356,7 +358,8 @@ def _mode_of(excess: np.ndarray) -> np.ndarray:
     positive = np.maximum(excess, 0.0)
     corner = np.eye(excess.shape[-1])[excess.argmax(axis=-1)]
     none = positive.sum(axis=-1, keepdims=True) == 0
-    point = np.maximum(np.where(none, corner, positive), _EDGE)
+    point = np.where(none, corner, positive)
+    point = np.maximum(point / point.sum(axis=-1, keepdims=True), _RIM)
     return point / point.sum(axis=-1, keepdims=True)
 
 
