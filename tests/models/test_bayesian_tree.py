@@ -131,6 +131,8 @@ def test_refusals():
         BayesianTree(STATES, [("a", "a")])
     with pytest.raises(ModelError, match="different pairs"):
         BayesianTree(STATES, [("a", "b"), ("b", "a")])
+    with pytest.raises(ModelError, match="edges that close a cycle"):
+        BayesianTree(STATES, [("a", "b"), ("b", "c"), ("c", "a")])
     with pytest.raises(ModelError, match="expected a table for the edge"):
         BayesianTree(STATES, EDGES, concentration={("a", "b"): 1.0})
     with pytest.raises(ModelError, match="positive numbers of shape"):

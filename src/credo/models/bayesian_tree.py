@@ -31,6 +31,7 @@ from ..core.errors import ModelError, QueryError
 from ..core.hybrid_graph import HybridGraph
 from ..core.variable import Variable, Variables
 from ..families.dirichlet_rows import DirichletRows
+from ..structures.graph import component_labels
 from .potentials import _log_categorical, dirichlet
 
 __all__ = ["BayesianTree"]
@@ -85,6 +86,12 @@ class BayesianTree:
                 self.variables.position(name)
         if len({frozenset(e) for e in self.edges}) < len(self.edges):
             raise ModelError(f"edges: expected different pairs, got {list(self.edges)}")
+        ends = np.array([self.variables.positions(e) for e in self.edges], np.int64).reshape(-1, 2)
+        trees = len(set(component_labels(len(self.variables), ends[:, 0], ends[:, 1]).tolist()))
+        if len(self.edges) > len(self.variables) - trees:
+            raise ModelError(
+                f"edges: expected a tree or several, got edges that close a cycle: {list(self.edges)}"
+            )
         self.concentrations = tuple(self._prior(edge, concentration) for edge in self.edges)
 
     def _prior(self, edge: tuple[str, str], given: Any) -> np.ndarray:

@@ -184,8 +184,8 @@ def _refuse_tails(run: Any, parameters: Parameters, nodes: int) -> None:
     """Refuse what is no number at the points of the last evaluation, which reach further than the steps'."""
     refuse_values(run, parameters, zeros=False, nodes=nodes)
     raise ModelError(
-        "the free energy of the beliefs found is no number: some log-potential is NaN or +inf where they have "
-        "little mass; write it so that it is a number or -inf everywhere"
+        "the free energy of the beliefs found is no number: some log-potential is NaN or +inf where they "
+        "have little mass; write it so that it is a number or -inf everywhere"
     )
 
 

@@ -13,8 +13,8 @@ From one optimised mixture, without optimising again:
 The ascent never lowers the density. All continuous values move to the maximum of the Jensen bound
 sum_m r_m log b^m(x), r_m the responsibilities: a precision-weighted mean of means for real variables, the
 weighted concentrations less one for simplex ones. Then every discrete variable takes its best state given
-the rest. A Dirichlet with a concentration below one has no highest point: it is followed to within 1e-6 of the
-edge, so that a concentration a little below one, which a flat belief may get, changes little.
+the rest. A Dirichlet with a concentration below one has no highest point: it is followed to within 1e-6 of
+the edge, so that a concentration a little below one, which a flat belief may get, changes little.
 """
 
 from __future__ import annotations
