@@ -1,18 +1,25 @@
 """Which limits to split buckets by: the ones asked for, or somewhat lower ones that bound better.
 
 Buckets are split greedily, so larger mini-buckets need not contain the smaller ones, and their bound may be
-looser, before and after all costs are shifted. One pass that shifts costs on its way tells nearly always
-which will end tighter, and lower limits cost a fraction.
+looser, before and after all costs are shifted. A pass that shifts costs on its way mostly tells which will
+end tighter, and a few passes to and fro nearly always; these are for tables so small that nobody waits.
+Lower limits cost a fraction.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..base import Problem
 from .bucket_passes import Bound, BucketPasses, bucket_passes, first_weights
+from .bucket_weights import reweigh
 
 __all__ = ["tightest_passes"]
 
 _LOWER = 2  # limits below the one asked for that are tried
+_ROUNDS, _SMALL = 10, 2**16  # passes to and fro after the first, where tables have fewer entries
+_SHARE, _RATE, _FLOOR = 0.5, 2.5, 0.002  # of the way to agreement, of weight updates, of a temperature
+_HEATS = (3.0, 0.05)  # at which sums see maxima: first, and in the end
 
 
 def tightest_passes(
@@ -24,8 +31,9 @@ def tightest_passes(
     most: float = 2.0**21,
     free: bool = False,
     matching: bool = True,
+    once: bool = False,
 ) -> BucketPasses:
-    """The mini-buckets whose first pass bounds best; `matching` if that pass shifts costs.
+    """The mini-buckets that bound best: by `once` one pass, or by a few; `matching` if they shift costs.
 
     The other arguments are those of `bucket_passes`.
     """
@@ -39,11 +47,24 @@ def tightest_passes(
         tried.append(bucket_passes(problem, *lower, free=free))
     if len(tried) == 1:
         return found
+    rounds = 0 if once or len(found.theta) >= _SMALL else _ROUNDS
     sign = 1.0 if bound == "upper" else -1.0
-    return min(tried, key=lambda passes: sign * _first_value(passes, bound, matching=matching))
+    return min(tried, key=lambda passes: sign * _early_value(passes, bound, rounds, matching=matching))
 
 
-def _first_value(passes: BucketPasses, bound: Bound, *, matching: bool) -> float:
+def _early_value(passes: BucketPasses, bound: Bound, rounds: int, *, matching: bool) -> float:
+    """The best bound of the first pass and of some rounds after it."""
     weight = first_weights(passes, bound, split=matching)
     step = 1.0 if matching else 0.0
-    return passes.forward(passes.theta, weight, None, None, step, bound, gradient=False)[0].value
+    tables, _ = passes.forward(passes.theta, weight, None, None, step, bound, gradient=False)
+    values = [tables.value]
+    for k in range(rounds):
+        if not np.isfinite(tables.value):
+            break
+        warm, cold = _HEATS
+        context, entropy, _ = passes.backward(tables, max(cold, warm / (1 + k)))
+        weight = reweigh(passes, tables.weight, entropy, _RATE, _FLOOR, lower=bound == "lower")
+        theta, message = tables.theta, tables.message
+        tables, _ = passes.forward(theta, weight, message, context, _SHARE, bound, gradient=False)
+        values.append(tables.value)
+    return min(values) if bound == "upper" else max(values)

@@ -73,7 +73,7 @@ def eliminate(options: MiniBucket, problem: Problem, *, free: bool) -> Result:
     """Mini-bucket elimination along a constrained or a free order."""
     limits = (options.ibound, options.max_table)
     passes = tightest_passes(
-        problem, *limits, options.bound, most=_ENTRIES, free=free, matching=options.matching
+        problem, *limits, options.bound, most=_ENTRIES, free=free, matching=options.matching, once=True
     )
     weight = first_weights(passes, options.bound, split=options.matching)
     step = 1.0 if options.matching else 0.0
