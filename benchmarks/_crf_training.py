@@ -1,6 +1,6 @@
 """Training linear-chain random fields, side by side with CRFsuite, in one run.
 
-    python benchmarks/crf_training.py [--quick] [--seconds 300]
+    python benchmarks/_crf_training.py [--quick] [--seconds 300]
 
 A made-up language: labels follow a Markov chain and emit words, each position has four features. Both
 libraries maximise  sum log p(y | x) - c2 ||w||^2  over all pairs of feature and label, and stop when their
@@ -10,7 +10,6 @@ a worse optimum. CPU seconds of one training, data in the form of dictionaries i
 
 from __future__ import annotations
 
-import argparse
 import sys
 import warnings
 from typing import Any
@@ -73,25 +72,11 @@ def work(task: dict[str, Any]) -> dict[str, Any]:
     return {**best, "loss": loss}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="only the small case")
-    parser.add_argument("--seconds", type=float, default=300.0, help="CPU seconds per process")
-    options = parser.parse_args()
-    about = common.machine()
-    print(f"{about['cpus']} CPUs, load {about['load']:.1f}, {about['versions']}", file=sys.stderr)
-    records = []
-    for case in list(CASES)[: 1 if options.quick else None]:
-        for library in LIBRARIES:
-            task = {"case": case, "library": library}
-            answer = common.in_subprocess(__file__, task, common.Limits(options.seconds))
-            records.append({**task, **answer, "machine": about})
-            shown = answer.get("none") or f"{common.number(answer['cpu'])} CPU s, loss {answer['loss']:.4f}"
-            print(f"{case:8} {library:18} {shown}", flush=True)
-            common.write_lines(common.OUT / "crf_training.jsonl", records)
+def shown(answer: dict[str, Any]) -> str:
+    return f"{common.number(answer['cpu'])} CPU s, loss {answer['loss']:.4f}"
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--child"]:
         common.child(work)
-    main()
+    common.side_by_side(__file__, __doc__.splitlines()[0], list(CASES), LIBRARIES, shown, 300.0)

@@ -11,7 +11,6 @@ credo ends when its value stands still. CPU seconds are for all three.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import warnings
 from typing import Any
@@ -78,28 +77,14 @@ def work(task: dict[str, Any]) -> dict[str, Any]:
     return {**best, **judged(model, true, seen, unseen), "passes": int(model.n_iter_)}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="only the small case")
-    parser.add_argument("--seconds", type=float, default=600.0, help="CPU seconds per process")
-    options = parser.parse_args()
-    about = common.machine()
-    print(f"{about['cpus']} CPUs, load {about['load']:.1f}, {about['versions']}", file=sys.stderr)
-    records = []
-    for case in list(CASES)[: 1 if options.quick else None]:
-        for library in LIBRARIES:
-            task = {"case": case, "library": library}
-            answer = common.in_subprocess(__file__, task, common.Limits(options.seconds))
-            records.append({**task, **answer, "machine": about})
-            shown = answer.get("none") or (
-                f"{common.number(answer['cpu'])} CPU s, {answer['passes']} passes, perplexity of unseen "
-                f"words {answer['perplexity']:.1f}, topics apart by {answer['apart']:.3f}"
-            )
-            print(f"{case:8} {library:14} {shown}", flush=True)
-            common.write_lines(common.OUT / "lda.jsonl", records)
+def shown(answer: dict[str, Any]) -> str:
+    return (
+        f"{common.number(answer['cpu'])} CPU s, {answer['passes']} passes, perplexity of unseen words "
+        f"{answer['perplexity']:.1f}, topics apart by {answer['apart']:.3f}"
+    )
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--child"]:
         common.child(work)
-    main()
+    common.side_by_side(__file__, __doc__.splitlines()[0], list(CASES), LIBRARIES, shown, 600.0)

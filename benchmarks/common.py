@@ -7,6 +7,7 @@ there is none.
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
 import os
@@ -16,7 +17,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -199,3 +200,28 @@ def ratio(answer: dict[str, Any] | None, base: dict[str, Any] | None, key: str =
         return ""
     times = answer[key] / base[key]
     return f"{times:.0f}x" if times >= 10 else f"{times:.1f}x" if times >= 0.1 else f"{times:.2f}x"
+
+
+def side_by_side(
+    script: str,
+    description: str,
+    cases: Sequence[str],
+    libraries: Sequence[str],
+    shown: Callable[[dict[str, Any]], str],
+    seconds: float,
+) -> None:
+    """Every library on every case, each in a process of its own; a line and a record for each."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--quick", action="store_true", help="only the first case")
+    parser.add_argument("--seconds", type=float, default=seconds, help="CPU seconds per process")
+    options = parser.parse_args()
+    about = machine()
+    print(f"{about['cpus']} CPUs, load {about['load']:.1f}, {about['versions']}", file=sys.stderr)
+    records = []
+    for case in cases[: 1 if options.quick else None]:
+        for library in libraries:
+            task = {"case": case, "library": library}
+            answer = in_subprocess(script, task, Limits(options.seconds))
+            records.append({**task, **answer, "machine": about})
+            print(f"{case:8} {library:18} {answer.get('none') or shown(answer)}", flush=True)
+            write_lines(OUT / f"{Path(script).stem.strip('_')}.jsonl", records)
