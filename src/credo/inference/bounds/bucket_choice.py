@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..base import Problem
-from .bucket_passes import Bound, BucketPasses, bucket_passes, first_weights
+from .bucket_passes import Bound, BucketPasses, bucket_passes, first_weights, heat_after
 from .bucket_weights import reweigh
 
 __all__ = ["tightest_passes"]
@@ -19,7 +19,6 @@ __all__ = ["tightest_passes"]
 _LOWER = 2  # limits below the one asked for that are tried
 _ROUNDS, _SMALL = 10, 2**16  # passes to and fro after the first, where tables have fewer entries
 _SHARE, _RATE, _FLOOR = 0.5, 2.5, 0.002  # of the way to agreement, of weight updates, of a temperature
-_HEATS = (3.0, 0.05)  # at which sums see maxima: first, and in the end
 
 
 def tightest_passes(
@@ -61,8 +60,7 @@ def _early_value(passes: BucketPasses, bound: Bound, rounds: int, *, matching: b
     for k in range(rounds):
         if not np.isfinite(tables.value):
             break
-        warm, cold = _HEATS
-        context, entropy, _ = passes.backward(tables, max(cold, warm / (1 + k)))
+        context, entropy, _ = passes.backward(tables, heat_after(k))
         weight = reweigh(passes, tables.weight, entropy, _RATE, _FLOOR, lower=bound == "lower")
         theta, message = tables.theta, tables.message
         tables, _ = passes.forward(theta, weight, message, context, _SHARE, bound, gradient=False)

@@ -18,13 +18,23 @@ from ..exact.tree import machine_gigabytes
 from ..value import meets
 from .possible import possible_state, valued
 
-__all__ = ["Bound", "BucketPasses", "Tables", "bucket_passes", "finish", "first_weights", "one_state"]
+__all__ = [
+    "Bound",
+    "BucketPasses",
+    "Tables",
+    "bucket_passes",
+    "finish",
+    "first_weights",
+    "heat_after",
+    "one_state",
+]
 
 Bound = Literal["upper", "lower"]
 
 _LEAST = 16  # entries below which a table is not shrunk to save room
 _NEVER = -1e-300  # a weight whose powered sum is the minimum
 _NEGATIVE = 0.5  # first size of each negative weight, as a share of the temperature
+_HEATS = (3.0, 0.05)  # at which beliefs see maxima: first, and in the end
 
 
 class Tables(NamedTuple):
@@ -181,6 +191,12 @@ def _layout(
         link,
     )
     return made, home_start, home
+
+
+def heat_after(iterations: int) -> float:
+    """At which temperature beliefs see maxima after some iterations: ever more sharply."""
+    first, last = _HEATS
+    return max(last, first / (1 + iterations))
 
 
 def first_weights(passes: BucketPasses, bound: Bound, *, split: bool) -> np.ndarray:

@@ -35,7 +35,7 @@ from ...core import check
 from ...core.result import Estimate, Marginals, Result, Status
 from ..base import IterativeAlgorithm, Problem, register
 from .bucket_choice import tightest_passes
-from .bucket_passes import Bound, BucketPasses, Tables, finish, first_weights, one_state
+from .bucket_passes import Bound, BucketPasses, Tables, finish, first_weights, heat_after, one_state
 from .bucket_weights import reweigh
 from .mini_bucket import why_not_buckets
 
@@ -45,7 +45,6 @@ _SMALLEST = 1e-3  # share of the damping below which an adapted step has nothing
 _ROUNDING = 1e-13  # relative rise of the bound that is no rise
 _KICKS, _KICK = 4, 0.3  # forced steps out of the dead ends of maxima, and their share of the damping
 _GROWTH = 1.5  # of the step after one that helped
-_HEATS = (3.0, 0.05)  # at which sums see maxima: first, and in the end
 
 
 class WMBState(NamedTuple):
@@ -132,7 +131,7 @@ class WMB(IterativeAlgorithm[WMBState]):
         """Stay, and try half the step next; with nowhere to go, force a step a few times."""
         if state.context is None:
             # Matching before the first beliefs may loosen the bound; with them it cannot if steps are small.
-            context, entropy, _ = state.passes.backward(state.tables, _HEATS[0])
+            context, entropy, _ = state.passes.backward(state.tables, heat_after(0))
             return state._replace(context=context, entropy=entropy), 1.0
         step = state.step / 2
         if step >= _SMALLEST * self.damping:
@@ -142,10 +141,8 @@ class WMB(IterativeAlgorithm[WMBState]):
         return state._replace(step=step), 0.0
 
     def _accept(self, state: WMBState, new: Tables, change: float) -> tuple[WMBState, float]:
-        """Go on from the new tables; beliefs see maxima ever more sharply."""
-        warm, cold = _HEATS
-        heat = max(cold, warm / (1 + len(state.bounds)))
-        context, entropy, _ = state.passes.backward(new, heat)
+        """Go on from the new tables."""
+        context, entropy, _ = state.passes.backward(new, heat_after(len(state.bounds)))
         sign = 1.0 if self.bound == "upper" else -1.0
         best = new if sign * new.value < sign * state.best.value else state.best
         step = min(self.damping, state.step * _GROWTH) if self.adapt else state.step
