@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from .errors import OptionError
 
-__all__ = ["Registry", "describe"]
+__all__ = ["Registry", "describe", "read_spec", "read_value"]
 
 T = TypeVar("T")
 _SPEC = re.compile(r"\s*([A-Za-z][\w-]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
@@ -55,12 +55,9 @@ class Registry(Generic[T]):
         """Make an object from `"name(option=value)"`; an object passes through."""
         if not isinstance(spec, str):
             return spec
-        match = _SPEC.fullmatch(spec)
-        if not match:
-            raise OptionError(f"{self._kind}: expected 'name' or 'name(option=value)', got {spec!r}")
-        name, inner = match.group(1), match.group(2) or ""
+        name, parts = read_spec(self._kind, spec)
         cls = self.get(name)
-        options = dict(_option(name, part) for part in _split(inner))
+        options = dict(_option(name, part) for part in parts)
         known = [f.name for f in dataclasses.fields(cls) if f.init]  # type: ignore[arg-type]
         for option in options:
             if option not in known:
@@ -76,6 +73,25 @@ def describe(item: Any) -> str:
         if f.init and getattr(item, f.name) != f.default
     ]
     return f"{item.name}({', '.join(parts)})" if parts else str(item.name)
+
+
+def read_spec(kind: str, spec: str) -> tuple[str, list[str]]:
+    """The name in `"name(option=value)"`, and what stands between the commas of its brackets."""
+    match = _SPEC.fullmatch(spec)
+    if not match:
+        raise OptionError(f"{kind}: expected 'name' or 'name(option=value)', got {spec!r}")
+    return match.group(1), _split(match.group(2) or "")
+
+
+def read_value(text: str) -> Any:
+    """A Python literal, or the text itself if it is none."""
+    literal = {"true": True, "false": False, "none": None}
+    if text.lower() in literal:
+        return literal[text.lower()]
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return text
 
 
 def _split(text: str) -> list[str]:
@@ -103,11 +119,4 @@ def _option(name: str, part: str) -> tuple[str, Any]:
     key, sep, value = part.partition("=")
     if not sep or not key.strip().isidentifier() or not value.strip():
         raise OptionError(f"{name}: expected option=value, got {part!r}")
-    value = value.strip()
-    literal = {"true": True, "false": False, "none": None}
-    if value.lower() in literal:
-        return key.strip(), literal[value.lower()]
-    try:
-        return key.strip(), ast.literal_eval(value)
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return key.strip(), value
+    return key.strip(), read_value(value.strip())
