@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 
 from credo.core import check
 from credo.core.errors import OptionError
-from credo.core.registry import Registry, describe
+from credo.core.registry import Entry, Registry, describe, near_misses, or_else
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +61,9 @@ def test_an_object_passes_through():
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("popup", "no toaster named 'popup'; there are ['pop-up']; did you mean 'pop-up'?"),
+        ("popup", "no toaster named 'popup'; did you mean 'pop-up'?"),
+        ("Pop Up(heat=1)", "no toaster named 'Pop Up'; did you mean 'pop-up'?"),
+        ("pop_up", "no toaster named 'pop_up'; did you mean 'pop-up'?"),
         ("kettle", "no toaster named 'kettle'; there are ['pop-up']"),
         ("", "toaster: expected 'name' or 'name(option=value)', got ''"),
         ("pop-up(", "toaster: expected 'name' or 'name(option=value)', got 'pop-up('"),
@@ -69,6 +73,10 @@ def test_an_object_passes_through():
         ("pop-up(=3)", "pop-up: expected option=value, got '=3'"),
         ("pop-up(a b=3)", "pop-up: expected option=value, got 'a b=3'"),
         ("pop-up(colour=red)", "pop-up has no option 'colour'; its options are ['heat', 'mode', 'slots']"),
+        (
+            "pop-up(heet=1)",
+            "pop-up has no option 'heet'; did you mean 'heat'? its options are ['heat', 'mode', 'slots']",
+        ),
     ],
 )
 def test_a_bad_specification_is_refused(spec, message):
@@ -99,14 +107,71 @@ def test_two_classes_cannot_share_a_name():
         registry.register(Oven)
 
 
-def test_names_are_sorted_and_loaded_on_demand():
-    calls = []
-    registry: Registry[Any] = Registry("thing", lambda: calls.append(1))
-    registry.register(type("B", (), {"name": "b"}))
-    registry.register(type("A", (), {"name": "a"}))
-    assert not calls
-    assert registry.names() == ["a", "b"]
-    assert calls
+@pytest.fixture
+def shop(tmp_path, monkeypatch):
+    """A registry with one class in a module that is not imported yet."""
+    registry: Registry[Any] = Registry(
+        "thing", lambda: {"kettle": Entry("kettles", "Boils water.")}, "shop list"
+    )
+    source = "from counter import register\n\n@register\nclass Kettle:\n    name = 'kettle'\n"
+    (tmp_path / "kettles.py").write_text(source)
+    counter = ModuleType("counter")
+    counter.__dict__["register"] = registry.register
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setitem(sys.modules, "counter", counter)
+    yield registry
+    sys.modules.pop("kettles", None)
+
+
+def test_names_and_entries_import_nothing_and_asking_for_one_imports_it(shop):
+    shop.register(type("Bowl", (), {"name": "bowl", "__doc__": "Holds soup.\n\nAnd more."}))
+    assert shop.names() == ["bowl", "kettle"]
+    assert shop.entries() == {
+        "kettle": Entry("kettles", "Boils water."),
+        "bowl": Entry(__name__, "Holds soup."),
+    }
+    assert "kettles" not in sys.modules
+    assert shop.get("kettle").__name__ == "Kettle"
+    assert "kettles" in sys.modules
+
+
+def test_a_name_in_the_table_of_contents_is_taken_before_its_module_is_imported(shop):
+    with pytest.raises(OptionError, match="thing 'kettle' is registered twice; names must differ"):
+        shop.register(type("Mine", (), {"name": "kettle"}))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("ketle", "no thing named 'ketle'; did you mean 'kettle'? `shop list` lists all 1"),
+        ("spoon", "no thing named 'spoon'; `shop list` lists all 1"),
+    ],
+)
+def test_a_long_registry_says_how_to_list_its_names(shop, name, message):
+    with pytest.raises(OptionError, match=f"^{re.escape(message)}$"):
+        shop.get(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("Junction Tree", ["junction-tree"]),
+        ("JUNCTION_TREE", ["junction-tree"]),
+        ("junction", ["junction-tree"]),
+        ("loopy-bp", ["bp"]),
+        ("mean", ["mean-field", "structured-mean-field"]),
+        ("gibs", ["gibbs"]),
+        ("zzz", []),
+    ],
+)
+def test_near_misses_are_spelt_alike_or_share_words(name, found):
+    known = ["bp", "gibbs", "junction-tree", "mean-field", "structured-mean-field"]
+    assert near_misses(name, known) == found
+
+
+def test_names_are_quoted_and_joined_for_a_sentence():
+    assert or_else(["a"]) == "'a'"
+    assert or_else(["a", "b", "c"]) == "'a', 'b' or 'c'"
 
 
 @pytest.mark.parametrize(

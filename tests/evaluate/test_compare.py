@@ -124,14 +124,14 @@ def test_the_rows_go_to_json_and_pandas(model):
     assert [row["method"] for row in rows] == ["enumerate", "enumerate(max_states=4)"]
     assert rows[1]["reason"].startswith("the joint table")
     assert "score" not in rows[0]
-    frame = table.to_pandas()
+    frame = table.to_frame()
     assert frame.loc["enumerate", "max_tv"] == 0.0
     assert frame.loc["enumerate(max_states=4)", "status"] == "refused"
 
 
 def test_without_methods_every_registered_one_runs_exact_ones_first(model):
     table = credo.compare(model)
-    wanted = {n for n, c in algorithms._classes.items() if not c.compiles and not c.hybrid}
+    wanted = {n for n, c in algorithms.entries().items() if not c.compiles and not c.hybrid}
     assert {row.method for row in table} == wanted
     assert table.rows[0].kind == "exact"
     exact = [row for row in table if row.kind == "exact"]

@@ -63,7 +63,7 @@ def test_a_model_that_is_too_wide_goes_to_bp_and_the_result_says_so():
 def test_a_question_bp_cannot_answer_is_refused_with_the_forecast():
     says = (
         r"exact inference needs width \d+, 2\^\d+ GB, 2\^[\d.]+ operations: "
-        r"more than the limit of [\d.]+ GB \(option memory_gb\); use an approximate method: "
+        r"more than the limit of [\d.]+ GB \(option memory_gb\); use an approximate method such as 'wmb'"
     )
     with pytest.raises(TooLargeError, match=says):
         credo.infer(grid(60), temperatures={"x0": 0.5})

@@ -10,7 +10,7 @@ import pytest
 import credo
 from credo import FactorGraph, datasets
 from credo.core.errors import CredoError, OptionError, QueryError, TooLargeError, UnsupportedError
-from credo.inference.base import Algorithm, algorithms
+from credo.inference.base import algorithms
 from credo.inference.exact import tree as tree_module
 from credo.inference.exact.junction_tree import forecast
 from credo.inference.exact.tree import Forecast, Limits
@@ -115,20 +115,31 @@ def test_marginal_map_may_be_too_wide_where_the_sum_is_not():
         credo.infer(star, "junction-tree(effort=0)", maximise=[f"x{i}" for i in range(1, n + 1)])
 
 
-def test_the_way_out_names_the_approximate_methods(monkeypatch):
-    class Guess(Algorithm):
-        name = "guess"
-        promises = frozenset()
+@pytest.mark.parametrize(
+    ("task", "ask"),
+    [
+        ("sum", lambda method: credo.infer(grid(8), method)),
+        ("max", lambda method: credo.infer(grid(8), method, maximise="all")),
+        ("mixed", lambda method: credo.infer(grid(8), method, maximise=["x0", "x9"])),
+        ("powered", lambda method: credo.infer(grid(8), method, temperatures={"x0": 0.5})),
+        ("samples", lambda method: credo.sample(grid(8), 3, method=method, seed=0)),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::credo.core.errors.ConvergenceWarning")
+def test_the_way_out_names_a_few_methods_and_each_answers_the_question(task, ask):
+    with pytest.raises(TooLargeError) as refusal:
+        ask("junction-tree(memory_gb=0)")
+    names = re.findall(r"'([\w-]+)'", str(refusal.value).partition("an approximate method such as ")[2])
+    assert 1 <= len(names) <= 6
+    for name in names:
+        assert "exact" not in algorithms.get(name).promises
+        assert ask(name) is not None
 
-    known = algorithms.names()
-    monkeypatch.setattr(tree_module.algorithms, "names", lambda: [*known, "guess"])
-    original = algorithms.get
-    monkeypatch.setattr(tree_module.algorithms, "get", lambda n: Guess if n == "guess" else original(n))
-    with pytest.raises(TooLargeError, match=r"; use an approximate method: .*guess"):
-        credo.infer(grid(8), "junction-tree(memory_gb=0)")
-    monkeypatch.setattr(tree_module.algorithms, "names", lambda: ["junction-tree"])
-    with pytest.raises(TooLargeError, match="; raise the limit, add evidence, or split the model"):
-        credo.infer(grid(8), "junction-tree(memory_gb=0)")
+
+def test_where_nothing_approximate_answers_the_way_out_says_so():
+    says = r"no approximate method answers this \(joint tables\): raise the limit, or add evidence"
+    with pytest.raises(TooLargeError, match=says):
+        credo.query(grid(8), ["x0", "x63"], method="elimination(memory_gb=0)")
 
 
 @pytest.mark.parametrize(
@@ -140,13 +151,13 @@ def test_sizes_are_written_for_people(log2_entries, text):
 
 
 def test_a_forecast_within_the_limits_is_not_refused():
-    Limits(1.0, 40.0).refuse(Forecast(10, 10, 26.9, 39.9))
+    Limits(1.0, 40.0).refuse(Forecast(10, 10, 26.9, 39.9), "sum")
     with pytest.raises(TooLargeError):
-        Limits(1.0, 40.0).refuse(Forecast(10, 10, 27.1, 39.9))
+        Limits(1.0, 40.0).refuse(Forecast(10, 10, 27.1, 39.9), "sum")
     with pytest.raises(TooLargeError):
-        Limits(1.0, 40.0).refuse(Forecast(10, 10, 26.9, 40.1))
+        Limits(1.0, 40.0).refuse(Forecast(10, 10, 26.9, 40.1), "sum")
     with pytest.raises(TooLargeError):
-        Limits(1e30, 1e9).refuse(Forecast(70, 63, 63, 64))  # no address reaches that far
+        Limits(1e30, 1e9).refuse(Forecast(70, 63, 63, 64), "sum")  # no address reaches that far
 
 
 def test_the_forecast_of_a_model_can_be_asked_for():

@@ -1,7 +1,8 @@
 """Names for algorithms, learners and formats, and the text form `"name(option=value)"`.
 
 The text means the same in Python and in the shell. Values are Python literals; a bare word
-is a string: `"junction-tree(propagation=hugin)"`.
+is a string: `"junction-tree(propagation=hugin)"`. What is known of a name before the module that
+defines it is imported is its `Entry`: a registry lists entries, and imports the one module asked for.
 """
 
 from __future__ import annotations
@@ -9,47 +10,97 @@ from __future__ import annotations
 import ast
 import dataclasses
 import difflib
+import importlib
+import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from .errors import OptionError
 
-__all__ = ["Registry", "describe", "read_spec", "read_value"]
+__all__ = [
+    "Entry",
+    "Registry",
+    "describe",
+    "near_misses",
+    "options_of",
+    "or_else",
+    "read_spec",
+    "read_value",
+    "summary_of",
+]
 
 T = TypeVar("T")
-_SPEC = re.compile(r"\s*([A-Za-z][\w-]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
+_SPEC = re.compile(r"\s*([A-Za-z][\w -]*?)\s*(?:\((.*)\))?\s*", re.DOTALL)
+_SUGGESTED = 3  # most names a hint offers
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is known of a registered class before its module is imported."""
+
+    module: str  # dotted name of the module that defines it
+    summary: str  # the first line of its docstring
 
 
 class Registry(Generic[T]):
-    """A table of final classes by name. `kind` is the word used in messages."""
+    """A table of final classes by name.
 
-    def __init__(self, kind: str, load: Callable[[], Any] = lambda: None) -> None:
+    Parameters
+    ----------
+    kind
+        The word used in messages.
+    contents
+        Returns name -> entry of the classes whose modules are imported when they are asked for.
+    listing
+        A command that shows all names, for registries too long for a message.
+    """
+
+    def __init__(
+        self, kind: str, contents: Callable[[], Mapping[str, Entry]] = dict, listing: str = ""
+    ) -> None:
         self._kind = kind
-        self._load = load  # imports the modules that register themselves
-        self._classes: dict[str, type[T]] = {}
+        self._contents = contents
+        self._listing = listing
+        self._classes: dict[str, type[T]] = {}  # those whose modules have been imported
 
     def register(self, cls: type[T]) -> type[T]:
         """Class decorator: make `cls` known under `cls.name`."""
         name: str = cls.name  # type: ignore[attr-defined]
-        if name in self._classes and self._classes[name].__qualname__ != cls.__qualname__:
+        entry, known = self._contents().get(name), self._classes.get(name)
+        same_module = entry is None or entry.module == cls.__module__
+        if not same_module or (known is not None and known.__qualname__ != cls.__qualname__):
             raise OptionError(f"{self._kind} '{name}' is registered twice; names must differ")
         self._classes[name] = cls
         return cls
 
     def names(self) -> list[str]:
-        """All names, sorted."""
-        self._load()
-        return sorted(self._classes)
+        """All names, sorted; imports nothing."""
+        return sorted({*self._contents(), *self._classes})
+
+    def entries(self) -> Mapping[str, Entry]:
+        """Name -> what is known of each class; imports nothing."""
+        known = self._contents()
+        others = {n: cls for n, cls in self._classes.items() if n not in known}
+        return {**known, **{n: Entry(cls.__module__, summary_of(cls)) for n, cls in others.items()}}
 
     def get(self, name: str) -> type[T]:
-        """The class of this name."""
-        self._load()
+        """The class of this name; its module is imported if it was not yet."""
+        entry = self._contents().get(name)
+        if name not in self._classes and entry is not None:
+            importlib.import_module(entry.module)
         if name not in self._classes:
-            near = difflib.get_close_matches(name, self._classes, n=1)
-            hint = f"; did you mean '{near[0]}'?" if near else ""
-            raise OptionError(f"no {self._kind} named '{name}'; there are {self.names()}{hint}")
+            raise OptionError(f"no {self._kind} named '{name}'{self._hint(name)}")
         return self._classes[name]
+
+    def _hint(self, name: str) -> str:
+        known = self.names()
+        near = near_misses(name, known)
+        hint = f"; did you mean {or_else(near)}?" if near else ""
+        if self._listing:
+            return f"{hint or ';'} `{self._listing}` lists all {len(known)}"
+        return hint or f"; there are {known}"
 
     def resolve(self, spec: str | T) -> T:
         """Make an object from `"name(option=value)"`; an object passes through."""
@@ -58,11 +109,43 @@ class Registry(Generic[T]):
         name, parts = read_spec(self._kind, spec)
         cls = self.get(name)
         options = dict(_option(name, part) for part in parts)
-        known = [f.name for f in dataclasses.fields(cls) if f.init]  # type: ignore[arg-type]
+        known = options_of(cls)
         for option in options:
             if option not in known:
-                raise OptionError(f"{name} has no option '{option}'; its options are {known}")
+                near = near_misses(option, known)
+                hint = f"did you mean {or_else(near)}? " if near else ""
+                raise OptionError(f"{name} has no option '{option}'; {hint}its options are {known}")
         return cls(**options)
+
+
+def options_of(cls: type) -> list[str]:
+    """The names of the options of a registered class."""
+    return [f.name for f in dataclasses.fields(cls) if f.init]
+
+
+def summary_of(item: object) -> str:
+    """The first line of a docstring."""
+    return (inspect.getdoc(item) or "").partition("\n")[0]
+
+
+def near_misses(name: str, known: Iterable[str]) -> list[str]:
+    """Names that may have been meant: spelt alike, or sharing all the words of the shorter one."""
+    known = list(known)
+    plain = re.sub(r"[\s_-]+", "-", name.strip().lower())
+    spelt = {re.sub(r"[\s_-]+", "-", k.lower()): k for k in known}
+    if plain in spelt:
+        return [spelt[plain]]
+    words = set(plain.split("-"))
+    alike = difflib.get_close_matches(plain, spelt, n=_SUGGESTED)
+    sharing = [k for k in spelt if words <= set(k.split("-")) or set(k.split("-")) <= words]
+    found = dict.fromkeys([*alike, *sorted(sharing, key=len)])
+    return [spelt[k] for k in found][:_SUGGESTED]
+
+
+def or_else(names: Iterable[str]) -> str:
+    """Names in quotes, for a sentence: 'a', 'b' or 'c'."""
+    *others, last = [f"'{name}'" for name in names]
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def describe(item: Any) -> str:

@@ -1,16 +1,23 @@
 """Numbers about answers: distances between beliefs, tables of several methods, competition scores."""
 
-from .compare import Comparison, Row, compare
-from .errors import (
-    MarginalErrors,
-    hamming,
-    hellinger,
-    kl_divergence,
-    log_z_error,
-    marginal_errors,
-    total_variation,
-)
-from .scoring import Score, score_assignment, score_marginals, score_partition
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..core.lazy import furnish
+
+if TYPE_CHECKING:
+    from .compare import Comparison, Row, compare
+    from .errors import (
+        MarginalErrors,
+        hamming,
+        hellinger,
+        kl_divergence,
+        log_z_error,
+        marginal_errors,
+        total_variation,
+    )
+    from .scoring import Score, score_assignment, score_marginals, score_partition
 
 __all__ = [
     "Comparison",
@@ -28,3 +35,21 @@ __all__ = [
     "score_partition",
     "total_variation",
 ]
+
+
+furnish(
+    __name__,
+    {
+        "compare": ("Comparison", "Row", "compare"),
+        "errors": (
+            "MarginalErrors",
+            "hamming",
+            "hellinger",
+            "kl_divergence",
+            "log_z_error",
+            "marginal_errors",
+            "total_variation",
+        ),
+        "scoring": ("Score", "score_assignment", "score_marginals", "score_partition"),
+    },
+)

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ..core.display import Listing, Shown, data_frame, finite
 from ..core.errors import ConvergenceWarning, OptionError, UnsupportedError, ZeroProbabilityError
 from ..core.factor_graph import Model
 from ..core.hybrid_graph import HybridGraph
@@ -23,7 +24,6 @@ from ..inference.base import Algorithm, algorithms
 from ..inference.question import graph_of, infer
 from .errors import hamming, log_z_error, marginal_errors
 from .scoring import value_of
-from .table import align, finite
 
 __all__ = ["Comparison", "Row", "compare"]
 
@@ -82,7 +82,7 @@ _MAXIMA = (
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison:
+class Comparison(Shown):
     """The table made by `compare`; print it, or read `rows`."""
 
     rows: tuple[Row, ...]
@@ -116,12 +116,10 @@ class Comparison:
         """The rows as a JSON list."""
         return json.dumps(self.to_dicts(), indent=2)
 
-    def to_pandas(self) -> Any:
-        """A data frame with the method as index."""
-        import pandas as pd
-
-        rows = [_fields(row) for row in self.rows]
-        return pd.DataFrame(rows, columns=list(_fields(Row("")))).set_index("method")
+    def to_frame(self) -> Any:
+        """A pandas data frame with the method as index."""
+        columns = {key: [getattr(row, key) for row in self.rows] for key in _fields(Row(""))}
+        return data_frame(columns).set_index("method")
 
     def __getitem__(self, method: str) -> Row:
         for row in self.rows:
@@ -135,11 +133,10 @@ class Comparison:
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
 
-    def __repr__(self) -> str:
-        text = align(self.columns, self.cells(), self.flush_right)
+    def _shown(self) -> Iterable[str | Listing]:
+        yield Listing(self.cells(), self.flush_right, self.columns)
         if self.reference is not None and self.rows[0].method != self.reference:
-            text += f"\nerrors are relative to {self.reference}, the first method that answered"
-        return text
+            yield f"errors are relative to {self.reference}, the first method that answered"
 
 
 def compare(
@@ -172,7 +169,7 @@ def compare(
     Returns
     -------
     Comparison
-        Printing it gives an aligned table; `rows`, `to_pandas()` and `to_json()` give the numbers.
+        Printing it gives an aligned table; `rows`, `to_frame()` and `to_json()` give the numbers.
 
     Examples
     --------
@@ -202,9 +199,9 @@ def compare(
 def _chosen(methods: Any, *, hybrid: bool) -> list[Algorithm]:
     """Algorithm objects, made before anything runs so that a misspelt name costs no time."""
     if methods is None:
-        classes = {n: algorithms.get(n) for n in algorithms.names()}
-        names = [n for n, cls in classes.items() if not cls.compiles and cls.hybrid == hybrid]
-        methods = sorted(names, key=lambda n: ("exact" not in algorithms.get(n).promises, n))
+        known = algorithms.entries()
+        names = [n for n, entry in known.items() if not entry.compiles and entry.hybrid == hybrid]
+        methods = sorted(names, key=lambda n: ("exact" not in known[n].promises, n))
     if isinstance(methods, (str, Algorithm)):
         methods = [methods]
     made = [algorithms.resolve(m) for m in methods]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from .base import Conjugate, Emission, Family, Statistics
-from .categorical import Categorical
-from .dirichlet import Dirichlet
-from .gamma import Gamma, Poisson
-from .gaussian import Gaussian, TiedGaussian
-from .gaussian_diagonal import DiagonalGaussian, SphericalGaussian
-from .gaussian_wishart import GaussianWishart
-from .mixture import Mixture
-from .normal_gamma import NormalGamma
+from typing import TYPE_CHECKING
+
+from ..core.lazy import furnish
+
+if TYPE_CHECKING:
+    from .base import Conjugate, Emission, Family, Statistics
+    from .categorical import Categorical
+    from .dirichlet import Dirichlet
+    from .gamma import Gamma, Poisson
+    from .gaussian import Gaussian, TiedGaussian
+    from .gaussian_diagonal import DiagonalGaussian, SphericalGaussian
+    from .gaussian_wishart import GaussianWishart
+    from .mixture import Mixture
+    from .normal_gamma import NormalGamma
 
 __all__ = [
     "Categorical",
@@ -29,3 +34,19 @@ __all__ = [
     "Statistics",
     "TiedGaussian",
 ]
+
+
+furnish(
+    __name__,
+    {
+        "base": ("Conjugate", "Emission", "Family", "Statistics"),
+        "categorical": ("Categorical",),
+        "dirichlet": ("Dirichlet",),
+        "gamma": ("Gamma", "Poisson"),
+        "gaussian": ("Gaussian", "TiedGaussian"),
+        "gaussian_diagonal": ("DiagonalGaussian", "SphericalGaussian"),
+        "gaussian_wishart": ("GaussianWishart",),
+        "mixture": ("Mixture",),
+        "normal_gamma": ("NormalGamma",),
+    },
+)

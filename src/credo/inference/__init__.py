@@ -1,6 +1,8 @@
-"""What answers questions. Importing this folder registers every algorithm."""
+"""What answers questions.
 
-from . import bounds, exact, messages, neural, particles, sampling, search, variational
+Each folder holds a family of algorithms; importing it imports none of them (see `contents.py`).
+"""
+
 from .base import Algorithm, Budget, IterativeAlgorithm, Problem, algorithms, register
 from .question import infer, query, sample
 
@@ -10,16 +12,8 @@ __all__ = [
     "IterativeAlgorithm",
     "Problem",
     "algorithms",
-    "bounds",
-    "exact",
     "infer",
-    "messages",
-    "neural",
-    "particles",
     "query",
     "register",
     "sample",
-    "sampling",
-    "search",
-    "variational",
 ]

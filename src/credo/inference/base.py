@@ -14,7 +14,6 @@ commute: variables are eliminated by falling temperature, sums before maxima, un
 from __future__ import annotations
 
 import abc
-import importlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -29,9 +28,11 @@ from ..core.factor_graph import FactorGraph
 from ..core.progress import Progress
 from ..core.registry import Registry
 from ..core.result import Result, Status
+from .contents import Method, methods
 
 __all__ = [
     "Algorithm",
+    "Algorithms",
     "Budget",
     "ContradictoryRowError",
     "IterativeAlgorithm",
@@ -40,10 +41,6 @@ __all__ = [
     "algorithms",
     "register",
 ]
-
-
-def _load_all() -> None:
-    importlib.import_module("credo.inference")
 
 
 @dataclass(frozen=True)
@@ -82,6 +79,15 @@ class Problem:
     def is_max(self) -> bool:
         """Whether all variables are maximised."""
         return bool((self.temperatures == 0).all())
+
+    @property
+    def task(self) -> str:
+        """The kind of question, a word of `contents.TASKS`."""
+        if self.query or self.samples:
+            return "query" if self.query else "samples"
+        if self.is_sum or self.is_max:
+            return "sum" if self.is_sum else "max"
+        return "mixed" if np.isin(self.temperatures, (0.0, 1.0)).all() else "powered"
 
     @property
     def maximised(self) -> np.ndarray:
@@ -221,5 +227,22 @@ class IterativeAlgorithm(ResumableAlgorithm[S]):
         return replace(result, trace={**result.trace, "change": np.array(changes)}, state=state)
 
 
-algorithms: Registry[Algorithm] = Registry("algorithm", _load_all)
+class Algorithms(Registry[Algorithm]):
+    """All algorithms by name: those of this package, imported one by one, and those of users."""
+
+    def __init__(self) -> None:
+        super().__init__("algorithm", methods, "credo methods")
+
+    def entries(self) -> dict[str, Method]:
+        """Name -> what is known, family by family, the best known first; imports no algorithm."""
+        known = dict(methods())
+        others = [(name, cls) for name, cls in self._classes.items() if name not in known]
+        if others:
+            from .simplest import method_of
+
+            known |= {name: method_of(cls) for name, cls in others}
+        return known
+
+
+algorithms = Algorithms()
 register = algorithms.register

@@ -13,7 +13,6 @@ from .base import Algorithm, Problem, algorithms
 from .exact.junction_tree import JunctionTree
 from .exact.tree import Limits, prepare
 from .hybrid import HybridProblem
-from .messages.bp import BP
 
 __all__ = ["choose", "choose_hybrid"]
 
@@ -34,11 +33,12 @@ def choose(problem: Problem) -> tuple[Algorithm, str]:
     chosen = JunctionTree()
     predicted = prepare(problem, chosen.effort).forecast
     try:
-        Limits(None, _MINUTE).refuse(predicted)
+        Limits(None, _MINUTE).refuse(predicted, problem.task)
     except TooLargeError:
-        if BP().why_not(problem) is not None:
+        bp = algorithms.resolve("bp")
+        if bp.why_not(problem) is not None:
             raise
-        return BP(), f"chosen: bp, an approximation (junction-tree would need {predicted})"
+        return bp, f"chosen: bp, an approximation (junction-tree would need {predicted})"
     return chosen, f"chosen: junction-tree ({predicted})"
 
 

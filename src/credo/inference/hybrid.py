@@ -127,8 +127,7 @@ class HybridQuestion:
         if getattr(algorithm, "hybrid", False) or getattr(algorithm, "continuous", False):
             return
         names = [v.name for v in self.original.variables if not v.is_discrete]
-        known = [(name, algorithms.get(name)) for name in algorithms.names()]
-        able = [name for name, cls in known if cls.hybrid or cls.continuous]
+        able = [name for name, known in algorithms.entries().items() if known.hybrid or known.continuous]
         raise UnsupportedError(
             f"{getattr(algorithm, 'name', algorithm)} cannot treat this problem: it works on discrete "
             f"variables, and {names[:3]} {'are' if len(names) > 1 else 'is'} continuous; use one of {able}"

@@ -48,7 +48,7 @@ def fitting(problem: Problem, seconds: float, memory_gb: float) -> Prepared | No
     for effort, hope in ((_GLANCE, _HOPE), (1.0, 0.0)):
         try:
             ready = prepare(problem, effort)
-            Limits(memory_gb * 2**hope, affordable + hope).refuse(ready.forecast)
+            Limits(memory_gb * 2**hope, affordable + hope).refuse(ready.forecast, problem.task)
         except TooLargeError:
             return None
     return ready

@@ -56,7 +56,7 @@ def value_of(problem: Problem, states: np.ndarray, *, log2_operations: float = 3
         return _from_below(rest)
     try:
         ready = prepare(rest, 1.0)
-        Limits(None, log2_operations).refuse(ready.forecast)
+        Limits(None, log2_operations).refuse(ready.forecast, rest.task)
         assert ready.tree is not None  # a hopeless plan is refused above
         return Estimate(climb(ready.problem, ready.tree).log_z, "exact")
     except ZeroProbabilityError:

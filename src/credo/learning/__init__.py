@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
-from .base import Fit, Learner, fit, learners
-from .bayesian_mixture import BayesianMixture
-from .block_learner import Blocks
-from .block_training import train_blocks
-from .continuous_structure import kernel_bandwidth, kernel_chow_liu, kernel_information
-from .contrastive import ContrastiveDivergence
-from .counts import CountTables
-from .crf import ChainCRF, GraphCRF
-from .data import Observations
-from .em import EM
-from .hmm import baum_welch
-from .hmm_estimators import CategoricalHMM, GaussianHMM, PoissonHMM
-from .ipf import IPF
-from .kernel_bp import KernelBP
-from .lda import BetheLDA
-from .likelihood import MaximumLikelihood, log_likelihood
-from .mixture_of_trees import MixtureOfTreesEM, mixture_of_trees
-from .priors import Elastic, Gaussian, Laplace
-from .pseudolikelihood import MaximumPseudolikelihood
-from .structure import chow_liu, mutual_information
-from .table_priors import BDeu, PerTable, Towards, Uniform
-from .vb import VariationalFit
-from .vb_factor_analysis import vb_factor_analysis
-from .vb_hmm import vb_hmm
-from .vb_mixture import vb_mixture
-from .vb_tables import VariationalBayes
+from typing import TYPE_CHECKING
+
+from ..core.lazy import furnish
+from ..core.registry import Entry
+
+if TYPE_CHECKING:
+    from .base import Fit, Learner, fit, learners
+    from .bayesian_mixture import BayesianMixture
+    from .block_learner import Blocks
+    from .block_training import train_blocks
+    from .continuous_structure import kernel_bandwidth, kernel_chow_liu, kernel_information
+    from .contrastive import ContrastiveDivergence
+    from .counts import CountTables
+    from .crf import ChainCRF, GraphCRF
+    from .data import Observations
+    from .em import EM
+    from .hmm import baum_welch
+    from .hmm_estimators import CategoricalHMM, GaussianHMM, PoissonHMM
+    from .ipf import IPF
+    from .kernel_bp import KernelBP
+    from .lda import BetheLDA
+    from .likelihood import MaximumLikelihood, log_likelihood
+    from .mixture_of_trees import MixtureOfTreesEM, mixture_of_trees
+    from .priors import Elastic, Gaussian, Laplace
+    from .pseudolikelihood import MaximumPseudolikelihood
+    from .structure import chow_liu, mutual_information
+    from .table_priors import BDeu, PerTable, Towards, Uniform
+    from .vb import VariationalFit
+    from .vb_factor_analysis import vb_factor_analysis
+    from .vb_hmm import vb_hmm
+    from .vb_mixture import vb_mixture
+    from .vb_tables import VariationalBayes
 
 __all__ = [
     "EM",
     "IPF",
+    "LEARNERS",
     "BDeu",
     "BayesianMixture",
     "BetheLDA",
@@ -73,3 +80,61 @@ __all__ = [
     "vb_hmm",
     "vb_mixture",
 ]
+
+LEARNERS = {
+    "likelihood": Entry(
+        "credo.learning.likelihood",
+        "Gradient ascent on the log-likelihood, or with a prior on the posterior, of the weights.",
+    ),
+    "em": Entry("credo.learning.em", "Expectation maximisation."),
+    "counts": Entry(
+        "credo.learning.counts", "Tables of a Bayesian network from complete data, in closed form."
+    ),
+    "vb": Entry("credo.learning.vb_tables", "Dirichlet distributions over the tables of a Bayesian network."),
+    "pseudolikelihood": Entry(
+        "credo.learning.pseudolikelihood", "Gradient ascent on the pseudolikelihood; for complete data."
+    ),
+    "contrastive-divergence": Entry(
+        "credo.learning.contrastive", "Stochastic ascent with Gibbs samples in place of inference."
+    ),
+    "ipf": Entry("credo.learning.ipf", "Match the marginals of all factors in turn; for complete data."),
+    "mixture-of-trees": Entry(
+        "credo.learning.mixture_of_trees",
+        "Mixture of Chow-Liu trees by EM; the structures are learned, from complete rows.",
+    ),
+    "blocks": Entry(
+        "credo.learning.block_learner", "Every block of a normal-form graph learns from its own two messages."
+    ),
+}
+
+furnish(
+    __name__,
+    {
+        "base": ("Fit", "Learner", "fit", "learners"),
+        "bayesian_mixture": ("BayesianMixture",),
+        "block_learner": ("Blocks",),
+        "block_training": ("train_blocks",),
+        "continuous_structure": ("kernel_bandwidth", "kernel_chow_liu", "kernel_information"),
+        "contrastive": ("ContrastiveDivergence",),
+        "counts": ("CountTables",),
+        "crf": ("ChainCRF", "GraphCRF"),
+        "data": ("Observations",),
+        "em": ("EM",),
+        "hmm": ("baum_welch",),
+        "hmm_estimators": ("CategoricalHMM", "GaussianHMM", "PoissonHMM"),
+        "ipf": ("IPF",),
+        "kernel_bp": ("KernelBP",),
+        "lda": ("BetheLDA",),
+        "likelihood": ("MaximumLikelihood", "log_likelihood"),
+        "mixture_of_trees": ("MixtureOfTreesEM", "mixture_of_trees"),
+        "priors": ("Elastic", "Gaussian", "Laplace"),
+        "pseudolikelihood": ("MaximumPseudolikelihood",),
+        "structure": ("chow_liu", "mutual_information"),
+        "table_priors": ("BDeu", "PerTable", "Towards", "Uniform"),
+        "vb": ("VariationalFit",),
+        "vb_factor_analysis": ("vb_factor_analysis",),
+        "vb_hmm": ("vb_hmm",),
+        "vb_mixture": ("vb_mixture",),
+        "vb_tables": ("VariationalBayes",),
+    },
+)

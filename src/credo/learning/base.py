@@ -10,9 +10,9 @@ seed and data are arguments of the call:
 from __future__ import annotations
 
 import abc
-import importlib
 import time
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -21,7 +21,7 @@ import numpy as np
 from ..core import check
 from ..core.errors import ConvergenceError, ConvergenceWarning, DataError, OptionError, UnsupportedError
 from ..core.factor_graph import Model
-from ..core.registry import Registry, describe
+from ..core.registry import Entry, Registry, describe
 from ..core.result import Estimate, Status
 from ..inference.base import Algorithm, Budget
 from ..inference.question import graph_of
@@ -122,11 +122,13 @@ class Learner(abc.ABC):
         """Learn; never modifies its arguments."""
 
 
-def _load_all() -> None:
-    importlib.import_module("credo.learning")
+def _contents() -> Mapping[str, Entry]:
+    from . import LEARNERS
+
+    return LEARNERS
 
 
-learners: Registry[Learner] = Registry("learner", _load_all)
+learners: Registry[Learner] = Registry("learner", _contents)
 register_learner = learners.register
 
 

@@ -197,7 +197,7 @@ class EStep:
         problem = Problem(local, np.ones(n), np.zeros(n, dtype=np.int64))
         forecast, tree = plan(problem, (), chosen.effort)
         try:
-            Limits(chosen.memory_gb, chosen.max_log2_operations).refuse(forecast)
+            Limits(chosen.memory_gb, chosen.max_log2_operations).refuse(forecast, problem.task)
         except TooLargeError:
             if method is not None:
                 raise

@@ -1,9 +1,52 @@
 """Bounds that hold whenever a run is stopped."""
 
-from . import dual_decomposition as dual_decomposition
-from . import gdd as gdd
-from . import lp as lp
-from . import mini_bucket as mini_bucket
-from . import reordering as reordering
-from . import trw_primal as trw_primal
-from . import wmb as wmb
+from __future__ import annotations
+
+from ..contents import Method
+
+__all__ = ["METHODS"]
+
+METHODS = {
+    "wmb": Method(
+        "credo.inference.bounds.wmb",
+        "Forward passes bound, backward passes tell how to shift costs and weights.",
+        answers=("sum", "max", "mixed", "powered"),
+        promises=("exact on trees", "upper"),
+    ),
+    "gdd": Method(
+        "credo.inference.bounds.gdd",
+        "Lower a bound on any powered sum by shifting costs and sharing out temperatures.",
+        answers=("sum", "max", "mixed", "powered"),
+        promises=("monotone", "upper"),
+    ),
+    "mini-bucket": Method(
+        "credo.inference.bounds.mini_bucket",
+        "Elimination with split buckets.",
+        answers=("sum", "max", "mixed", "powered"),
+        promises=("exact on trees", "upper"),
+    ),
+    "trw-primal": Method(
+        "credo.inference.bounds.trw_primal",
+        "Minimise an explicit convex combination of forest log partition functions.",
+        answers=("sum", "max"),
+        promises=("exact on trees", "monotone", "upper"),
+    ),
+    "dual-decomposition": Method(
+        "credo.inference.bounds.dual_decomposition",
+        "Lower the bound on the best score by shifts between factors and variables.",
+        answers=("max",),
+        promises=("monotone", "upper"),
+    ),
+    "lp": Method(
+        "credo.inference.bounds.lp",
+        "The local-polytope relaxation through a linear programming solver.",
+        answers=("max",),
+        promises=("upper",),
+    ),
+    "reordering": Method(
+        "credo.inference.bounds.reordering",
+        "Mini-bucket elimination along the best order found, whatever the temperatures.",
+        answers=("sum", "max", "mixed", "powered"),
+        promises=("upper",),
+    ),
+}

@@ -1,5 +1,36 @@
 """Exact inference."""
 
-from . import elimination, enumerate, gaussian, junction_tree
+from __future__ import annotations
 
-__all__ = ["elimination", "enumerate", "gaussian", "junction_tree"]
+from ..contents import Method
+
+__all__ = ["METHODS"]
+
+METHODS = {
+    "junction-tree": Method(
+        "credo.inference.exact.junction_tree",
+        "All marginals and factor marginals, MAP, marginal MAP, powered sums and samples at once.",
+        answers=("sum", "max", "mixed", "powered", "query", "samples"),
+        promises=("exact",),
+    ),
+    "elimination": Method(
+        "credo.inference.exact.elimination",
+        "Eliminate every variable that is not asked for.",
+        answers=("sum", "max", "mixed", "powered", "query"),
+        promises=("exact",),
+    ),
+    "enumerate": Method(
+        "credo.inference.exact.enumerate",
+        "Sum or maximise over the whole joint table.",
+        answers=("sum", "max", "mixed", "powered", "query", "samples"),
+        promises=("exact",),
+    ),
+    "gaussian": Method(
+        "credo.inference.exact.gaussian",
+        "Means, variances, log Z, maxima and samples of a Gaussian model, all exact.",
+        answers=("sum", "max", "mixed", "samples"),
+        reads=("real",),
+        promises=("exact",),
+        hybrid=True,
+    ),
+}

@@ -38,8 +38,6 @@ from ...core.result import (
 from ...kernels import join_tree as kernel
 from ...structures.join_tree import JoinTree
 from ..base import Algorithm, Budget, Problem, register
-from ..messages import engine
-from . import hugin
 from .tree import Climb, Forecast, Limits, climb, forecast, prepare, trace_back
 
 __all__ = ["Forecast", "JunctionTree", "forecast", "solve"]
@@ -76,6 +74,8 @@ class JunctionTree(Algorithm):
         """Plan, forecast, and pass messages up and down."""
         limits = Limits(self.memory_gb, self.max_log2_operations)
         if self.propagation == "hugin":
+            from . import hugin
+
             return replace(hugin.run(problem, limits, self.effort), algorithm=self.name)
         if _is_large_forest(problem):
             return replace(_forest_marginals(problem, rng), algorithm=self.name)
@@ -84,13 +84,18 @@ class JunctionTree(Algorithm):
 
 def _is_large_forest(problem: Problem) -> bool:
     """Whether two sweeps of messages answer everything, and planning a join tree would take longer."""
-    if not problem.is_sum or problem.query or problem.samples:
+    few = len(problem.graph.variables) < _LARGE_FOREST
+    if few or not problem.is_sum or problem.query or problem.samples:
         return False
-    return len(problem.graph.variables) >= _LARGE_FOREST and engine.is_forest(problem.graph)
+    from ..messages.engine import is_forest
+
+    return is_forest(problem.graph)
 
 
 def _forest_marginals(problem: Problem, rng: np.random.Generator) -> Result:
     """Messages from the leaves to the roots and back: exact on a forest."""
+    from ..messages import engine
+
     weights = engine.Weighted.plain(problem.graph)
     state, _ = engine.advance(problem, engine.start(problem, weights, rng), weights, "tree", 2, 0.0)
     found = engine.read(problem, state, weights)
@@ -106,7 +111,7 @@ def _forest_marginals(problem: Problem, rng: np.random.Generator) -> Result:
 def solve(problem: Problem, limits: Limits, effort: float, rng: np.random.Generator) -> Result:
     """Answer on the join tree, after dropping impossible states where that pays."""
     ready = prepare(problem, effort)
-    limits.refuse(ready.forecast)
+    limits.refuse(ready.forecast, problem.task)
     assert ready.tree is not None  # a hopeless plan is refused above
     found = _answer(ready.problem, ready.tree, rng)
     return found if ready.restriction is None else unrestrict(found, ready.restriction, problem.graph)

@@ -16,11 +16,13 @@ import numpy as np
 from ...core.errors import TooLargeError
 from ...core.evidence import Restriction
 from ...core.factor_graph import FactorGraph
+from ...core.registry import or_else
 from ...kernels import join_tree as kernel
 from ...kernels.support import supported_states
 from ...structures.elimination import EliminationOrder, elimination_order, is_narrow
 from ...structures.join_tree import JoinTree, join_tree
 from ..base import Problem, algorithms
+from ..contents import TASKS
 
 __all__ = [
     "Climb",
@@ -76,8 +78,8 @@ class Limits:
     memory_gb: float | None  # None: half of the machine's memory
     log2_operations: float  # most operations, as a power of two
 
-    def refuse(self, forecast: Forecast) -> None:
-        """Raise `TooLargeError` if the forecast exceeds a limit."""
+    def refuse(self, forecast: Forecast, task: str) -> None:
+        """Raise `TooLargeError` if the forecast for a kind of question exceeds a limit."""
         allowed = machine_gigabytes() / 2 if self.memory_gb is None else self.memory_gb
         if forecast.log2_entries > 62 or forecast.gigabytes > allowed:
             limit = f"the limit of {allowed:.3g} GB (option memory_gb)"
@@ -85,14 +87,19 @@ class Limits:
             limit = f"the limit of 2^{self.log2_operations:g} operations (option max_log2_operations)"
         else:
             return
-        raise TooLargeError(f"exact inference needs {forecast}: more than {limit}; {_way_out()}")
+        raise TooLargeError(f"exact inference needs {forecast}: more than {limit}; {_way_out(task)}")
 
 
-def _way_out() -> str:
-    names = [n for n in algorithms.names() if "exact" not in algorithms.get(n).promises]
-    if names:
-        return f"use an approximate method: {', '.join(names)}"
-    return "raise the limit, add evidence, or split the model (this version has no approximate method)"
+def _way_out(task: str) -> str:
+    """The best known method of each family that answers this kind of question without being exact."""
+    found: dict[str, str] = {}
+    for name, method in algorithms.entries().items():
+        able = task in method.answers and "discrete" in method.reads
+        if able and "exact" not in method.promises and not method.compiles:
+            found.setdefault(method.family, name)
+    if found:
+        return f"use an approximate method such as {or_else(found.values())}, or add evidence"
+    return f"no approximate method answers this ({TASKS[task]}): raise the limit, or add evidence"
 
 
 def machine_gigabytes() -> float:

@@ -1,11 +1,66 @@
 """Message passing."""
 
-from . import alpha_bp as alpha_bp
-from . import bp as bp
-from . import ep as ep
-from . import fractional_bp as fractional_bp
-from . import gaussian_bp as gaussian_bp
-from . import gbp as gbp
-from . import grid_bp as grid_bp
-from . import trp as trp
-from . import trw as trw
+from __future__ import annotations
+
+from ..contents import Method
+
+__all__ = ["METHODS"]
+
+METHODS = {
+    "bp": Method(
+        "credo.inference.messages.bp",
+        "Loopy belief propagation with a choice of schedule and damping.",
+        answers=("sum", "max", "mixed"),
+        promises=("exact on trees",),
+    ),
+    "trw": Method(
+        "credo.inference.messages.trw",
+        "Reweighted message passing with a choice of appearance probabilities.",
+        answers=("sum", "max"),
+        promises=("exact on trees",),
+    ),
+    "gbp": Method(
+        "credo.inference.messages.gbp",
+        "Messages between regions of a region graph, with a convergent double loop to fall back on.",
+        answers=("sum",),
+        promises=("exact on trees",),
+    ),
+    "ep": Method(
+        "credo.inference.messages.ep",
+        "Expectation propagation and power EP, with fully factorised approximations.",
+        answers=("sum",),
+        reads=("discrete", "real", "simplex"),
+        hybrid=True,
+    ),
+    "fractional-bp": Method(
+        "credo.inference.messages.fractional_bp",
+        "Fractional BP (power EP on discrete models); power 1 is BP, 1 / rho is tree-reweighted BP.",
+        answers=("sum",),
+    ),
+    "alpha-bp": Method(
+        "credo.inference.messages.alpha_bp",
+        "Alpha belief propagation; alpha = 1 is BP, smaller values are calmer on loops.",
+        answers=("sum",),
+    ),
+    "trp": Method(
+        "credo.inference.messages.trp",
+        "Cycle through spanning forests, rewriting the joint by its forests' marginals.",
+        answers=("sum",),
+        promises=("exact on trees",),
+    ),
+    "gaussian-bp": Method(
+        "credo.inference.messages.gaussian_bp",
+        "Gaussian belief propagation: exact on trees, exact means where it converges.",
+        answers=("sum", "max"),
+        reads=("real",),
+        promises=("exact on trees",),
+        hybrid=True,
+    ),
+    "grid-bp": Method(
+        "credo.inference.messages.grid_bp",
+        "Discretise real variables and run belief propagation on the tables.",
+        answers=("sum", "max", "mixed"),
+        reads=("discrete", "real"),
+        hybrid=True,
+    ),
+}

@@ -1,6 +1,38 @@
 """Message passing between real variables with particles and mixtures."""
 
-from . import ep_particle_bp as ep_particle_bp
-from . import kernel_bp as kernel_bp
-from . import nonparametric_bp as nonparametric_bp
-from . import particle_bp as particle_bp
+from __future__ import annotations
+
+from ..contents import Method
+
+__all__ = ["METHODS"]
+
+METHODS = {
+    "particle-bp": Method(
+        "credo.inference.particles.particle_bp",
+        "Belief propagation with particles drawn from the beliefs.",
+        answers=("sum",),
+        reads=("discrete", "real"),
+        hybrid=True,
+    ),
+    "nonparametric-bp": Method(
+        "credo.inference.particles.nonparametric_bp",
+        "Belief propagation with Gaussian mixtures as messages.",
+        answers=("sum",),
+        reads=("real",),
+        hybrid=True,
+    ),
+    "ep-particle-bp": Method(
+        "credo.inference.particles.ep_particle_bp",
+        "Particle belief propagation with proposals by expectation propagation.",
+        answers=("sum",),
+        reads=("discrete", "real"),
+        hybrid=True,
+    ),
+    "kernel-bp": Method(
+        "credo.inference.particles.kernel_bp",
+        "Belief propagation in reproducing kernel Hilbert spaces, learned from draws.",
+        answers=("sum",),
+        reads=("real",),
+        hybrid=True,
+    ),
+}

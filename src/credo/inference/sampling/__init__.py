@@ -1,5 +1,40 @@
 """Markov chains."""
 
-from . import gibbs, metropolis, nuts
+from __future__ import annotations
 
-__all__ = ["gibbs", "metropolis", "nuts"]
+from ..contents import Method
+
+__all__ = ["METHODS"]
+
+METHODS = {
+    "gibbs": Method(
+        "credo.inference.sampling.gibbs",
+        "Draws one variable after another given the others; for discrete, real and simplex variables.",
+        answers=("sum", "samples"),
+        reads=("discrete", "real", "simplex"),
+        hybrid=True,
+    ),
+    "nuts": Method(
+        "credo.inference.sampling.nuts",
+        "Hamiltonian Monte Carlo whose trajectories end where they turn back; for real and simplex variables.",
+        answers=("sum", "samples"),
+        reads=("real", "simplex"),
+        hybrid=True,
+        compiles=True,
+    ),
+    "hmc": Method(
+        "credo.inference.sampling.nuts",
+        "Hamiltonian Monte Carlo with trajectories of random length; for real and simplex variables.",
+        answers=("sum", "samples"),
+        reads=("real", "simplex"),
+        hybrid=True,
+        compiles=True,
+    ),
+    "metropolis": Method(
+        "credo.inference.sampling.metropolis",
+        "Random steps of one variable after another, accepted or not; for variables of any domain.",
+        answers=("sum", "samples"),
+        reads=("discrete", "real", "simplex"),
+        hybrid=True,
+    ),
+}

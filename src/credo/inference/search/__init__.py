@@ -1,8 +1,46 @@
 """Search for the best states."""
 
-from . import alpha_expansion as alpha_expansion
-from . import branch_and_bound as branch_and_bound
-from . import decimation as decimation
-from . import graph_cut as graph_cut
-from . import local_search as local_search
-from . import soft_consistency as soft_consistency
+from __future__ import annotations
+
+from ..contents import Method
+
+__all__ = ["METHODS"]
+
+METHODS = {
+    "local-search": Method(
+        "credo.inference.search.local_search",
+        "Iterated local search with exact moves of whole blocks; for large models, MAP and marginal MAP.",
+        answers=("max", "mixed"),
+        promises=("lower",),
+    ),
+    "branch-and-bound": Method(
+        "credo.inference.search.branch_and_bound",
+        "AND/OR search guided by weighted mini-buckets: proves optima, and brackets them when stopped.",
+        answers=("max", "mixed"),
+        promises=("upper",),
+    ),
+    "soft-consistency": Method(
+        "credo.inference.search.soft_consistency",
+        "Branch and bound with soft local consistency: exact MAP for wide models with structure in their tables.",
+        answers=("max",),
+        promises=("upper",),
+    ),
+    "decimation": Method(
+        "credo.inference.search.decimation",
+        "Fix the most decided variables, round by round.",
+        answers=("max", "mixed"),
+        promises=("lower",),
+    ),
+    "graph-cut": Method(
+        "credo.inference.search.graph_cut",
+        "The best state of an attractive binary pairwise model, by a smallest cut.",
+        answers=("max",),
+        promises=("upper",),
+    ),
+    "alpha-expansion": Method(
+        "credo.inference.search.alpha_expansion",
+        "Expansion moves by smallest cuts, for pairs that are metrics such as Potts models.",
+        answers=("max",),
+        promises=("upper",),
+    ),
+}

@@ -1,0 +1,83 @@
+"""What an algorithm is for, found out by asking it: the simplest question of each kind, per domain.
+
+This tells users' own algorithms from each other as the tables of contents do for those of this package, and
+is what the tables are tested against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..core.density import DensityFactor, GaussianFactor
+from ..core.domain import Real, Simplex
+from ..core.factor_graph import FactorGraph
+from ..core.hybrid_graph import HybridGraph
+from ..core.registry import summary_of
+from ..core.variable import Variable
+from .base import Algorithm
+from .contents import TASKS, Method
+from .hybrid import HybridQuestion
+from .question import Question
+
+__all__ = ["accepts", "method_of"]
+
+_DOMAINS = ("discrete", "real", "simplex")
+
+
+def method_of(cls: type[Algorithm]) -> Method:
+    """What an algorithm declares, and what it accepts with its options at default."""
+    accepted = {domain: accepts(cls(), domain) for domain in _DOMAINS}
+    return Method(
+        cls.__module__,
+        summary_of(cls),
+        answers=tuple(task for task in TASKS if any(task in tasks for tasks in accepted.values())),
+        reads=tuple(domain for domain, tasks in accepted.items() if tasks),
+        promises=tuple(sorted(cls.promises)),
+        hybrid=cls.hybrid,
+        continuous=cls.continuous,
+        compiles=cls.compiles,
+    )
+
+
+def accepts(algorithm: Algorithm, domain: str = "discrete") -> list[str]:
+    """The kinds of questions an algorithm takes on about two variables of a domain."""
+    if domain != "discrete" and not (algorithm.hybrid or algorithm.continuous):
+        return []
+    asked = _hybrid(_graph(domain)) if algorithm.hybrid or domain != "discrete" else _discrete()
+    return [task for task, problem in asked if algorithm.why_not(problem) is None]
+
+
+def _discrete() -> Iterator[tuple[str, Any]]:
+    question = Question.of(_graph("discrete"), None)
+    yield "sum", question.problem((), None, None)
+    yield "max", question.problem("all", None, None)
+    yield "mixed", question.problem(["a"], None, None)
+    yield "powered", question.problem((), {"a": 0.5}, None)
+    yield "query", question.problem((), None, None, query=["a"])
+    yield "samples", question.problem((), None, None, samples=1)
+
+
+def _hybrid(graph: Any) -> Iterator[tuple[str, Any]]:
+    question = HybridQuestion.of(graph, None)
+    yield "sum", question.problem()
+    yield "max", question.problem("all")
+    yield "mixed", question.problem(["a"])
+    yield "samples", question.problem(samples=1)
+
+
+def _graph(domain: str) -> Any:
+    """Two variables that attract each other a little; on simplices two uniform ones."""
+    if domain == "discrete":
+        return FactorGraph({"a": 2, "b": 2}, {("a", "b"): [[2, 1], [1, 2]]})
+    if domain == "real":
+        scope = [Variable(name, Real()) for name in "ab"]
+        return HybridGraph(scope, [GaussianFactor(scope, np.array([[2.0, -0.5], [-0.5, 2.0]]), np.zeros(2))])
+    scope = [Variable(name, Simplex(2)) for name in "ab"]
+    return HybridGraph(scope, [DensityFactor([v], _flat) for v in scope])
+
+
+def _flat(point: Any) -> Any:
+    return point[..., 0] * 0.0
