@@ -8,10 +8,9 @@ the fraction is expanded by the own ratio, so that the cavity c_i needs none.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
-from .jit import inlined, jit
+from .jit import inlined, jit, parallel, prange, threads
 
 __all__ = [
     "binary_beliefs",
@@ -105,10 +104,10 @@ def binary_ordered(order, first, second, p, prior, ratio, sweeps, tol):
 
 def cores():
     """Threads to use, at most 16; asked outside the kernels, which could not be cached otherwise."""
-    return min(numba.get_num_threads(), 16)
+    return min(threads(), 16)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", parallel=True)
+@parallel
 def binary_sweeps_parallel(first, second, p, prior, ratio, sweeps, tol, blocks):
     """Flooding as in `binary_sweeps`, over as many cores as there are blocks of factors.
 
@@ -122,7 +121,7 @@ def binary_sweeps_parallel(first, second, p, prior, ratio, sweeps, tol, blocks):
     changes = np.zeros(sweeps)
     worst = np.zeros(blocks)
     for turn in range(sweeps):
-        for block in numba.prange(blocks):
+        for block in prange(blocks):
             change = 0.0
             for a in range(block * m // blocks, (block + 1) * m // blocks):
                 i, j = first[a], second[a]
@@ -133,7 +132,7 @@ def binary_sweeps_parallel(first, second, p, prior, ratio, sweeps, tol, blocks):
                 parts[block, i] *= to_i
                 parts[block, j] *= to_j
             worst[block] = change
-        for i in numba.prange(n):
+        for i in prange(n):
             value = prior[i]
             for block in range(blocks):
                 value *= parts[block, i]

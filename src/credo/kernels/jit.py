@@ -1,59 +1,248 @@
-"""The one way kernels are compiled.
+"""Kernels in two tiers: interpreted until work pays for compiling, then compiled.
 
-Cached on disk, without the interpreter lock, and with those fast-math flags that keep
-infinities and zeros meaningful (`nnan` and `ninf` are never set). Compiling for a machine happens once
-and takes a while; somebody waiting at a terminal is told so.
+A kernel is written as a plain Python function on arrays. Compiling one takes seconds, loading it from the
+disk tens of milliseconds and Numba itself a few tenths of a second, while a small question needs a few
+milliseconds of interpreted work. So a call runs the Python source as long as
+
+    spent + forecast <= allowance,
+
+where `spent` is the time this kernel has run interpreted, the forecast is what its rate so far (seconds per
+array entry it was given) says about this call, and the allowance is a small share of what compiling would
+cost, or all of what loading costs where the compiled form lies on disk. The first interpreted moments of a process
+are free. So a process that compiles in the end is later by a few per cent than one that compiles at once,
+and most processes never do.
+
+The interpreted world is interpreted throughout: there a kernel's calls of other kernels go to their plain
+functions. What a warning, a division by zero or a wrapped integer means is the same in both
+tiers: nothing is said, IEEE and two's complement decide.
+
+The environment variable `CREDO_KERNELS` (`compiled` or `interpreted`) forces one tier.
 """
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import Any
+import threading
+import time
+from collections.abc import Callable
+from functools import cached_property
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
 
-import numba
-from numba.core import event
+import numpy as np
 
-__all__ = ["inlined", "inner", "jit"]
+from . import disk_cache
 
-_FLAGS = {"contract", "reassoc", "arcp", "nsz"}
+if TYPE_CHECKING:
+    from .compiled import Compiled
 
+__all__ = [
+    "Kernel",
+    "compile_seconds",
+    "count_compiling",
+    "inlined",
+    "inner",
+    "jit",
+    "parallel",
+    "prange",
+    "threads",
+]
 
-def jit(function: Any) -> Any:
-    """Compile a kernel; its source stays callable as `function.py_func`."""
-    return numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_FLAGS)(function)
+FREE = 0.4  # interpreted seconds of a process that are not weighed against compiling
+SHARE = 0.05  # of the price of compiling that may be spent interpreting
+FIRST_RATE = 1e-6  # seconds per array entry, before a kernel has run
+_PER_BYTE = 7e-4  # seconds of compiling per byte of byte code
+_NUMBA = 0.3  # seconds to import Numba
+_LOADING = 0.025  # seconds to load one compiled kernel
 
-
-class _Notice(event.Listener):  # type: ignore[misc]
-    """Says once, on a terminal, that kernels are being compiled; loading them from disk is silent."""
-
-    told = False
-
-    def on_start(self, event: Any) -> None:
-        """A compilation begins."""
-        module = event.data["dispatcher"].py_func.__module__
-        if not _Notice.told and module.startswith("credo.") and sys.stderr.isatty():
-            _Notice.told = True
-            print("credo: compiling for this machine, once; the next start is quick ...", file=sys.stderr)
-
-    def on_end(self, event: Any) -> None:
-        """A compilation is over."""
-
-
-event.register("numba:compile", _Notice())
+prange = range  # replaced by Numba's in compiled kernels
 
 
-def inlined(function: Any) -> Any:
-    """Compile a small part of kernels, to be put in place of its calls in inner loops.
+def _forced_tier() -> str:
+    tier = os.environ.get("CREDO_KERNELS", "tiered")
+    if tier not in ("tiered", "compiled", "interpreted"):
+        raise ValueError(f"CREDO_KERNELS: expected 'compiled', 'interpreted' or 'tiered', got {tier!r}")
+    return tier
+
+
+class _Process:
+    """What all kernels of this process share."""
+
+    tier = _forced_tier()
+    spent = 0.0  # interpreted seconds
+    compiling = 0.0  # seconds of compiling and loading
+    lock = threading.RLock()
+
+
+def _after_fork() -> None:
+    _Process.lock = threading.RLock()  # whoever held it does not exist here
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+class Kernel:
+    """A function on arrays that compiles itself when that pays; `py_func` is its source."""
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        self.py_func = function
+        self.options = options
+        self.spent = 0.0  # seconds run interpreted
+        self.entries = 0  # array entries given to interpreted runs
+        self._run: Any = None  # the compiled form, once it is what calls take
+        self.__name__, self.__doc__ = function.__name__, function.__doc__
+        self.__module__, self.__qualname__ = function.__module__, function.__qualname__
+        self.__wrapped__ = function  # for signatures and doctests
+
+    def __call__(self, *args: Any) -> Any:
+        """Run in whichever tier is due."""
+        run = self._run
+        if run is not None:
+            return run(*args)
+        if self.pays(entries_of(args)):
+            return self.compiled(*args)
+        return self._interpret(args)
+
+    def _interpret(self, args: tuple[Any, ...]) -> Any:
+        clock = time.perf_counter()
+        with np.errstate(all="ignore"):
+            answer = self.plain(*args)
+        seconds = time.perf_counter() - clock
+        self.spent += seconds
+        self.entries += entries_of(args)
+        _Process.spent += seconds
+        return answer
+
+    def pays(self, entries: float) -> bool:
+        """Whether to compile before a call, or several, that will be given so many array entries in all."""
+        if self._run is not None or _Process.tier != "tiered":
+            return _Process.tier != "interpreted"
+        rate = self.spent / self.entries if self.entries else FIRST_RATE
+        forecast = rate * entries
+        if self.spent + forecast <= SHARE * _LOADING:
+            return False
+        if disk_cache.holds(self):
+            return self.spent + forecast > self._loading_price()
+        if _Process.spent + forecast <= FREE:
+            return False
+        return self.spent + forecast > SHARE * self.price
+
+    def _loading_price(self) -> float:
+        return _LOADING if "numba" in sys.modules else _LOADING + _NUMBA
+
+    @property
+    def price(self) -> float:
+        """Seconds that compiling would take, by the size of what is not compiled yet."""
+        return _PER_BYTE * sum(len(k.py_func.__code__.co_code) for k in self.reach if k._run is None)
+
+    @cached_property
+    def reach(self) -> frozenset[Kernel]:
+        """This kernel and all it calls."""
+        found, open_ = {self}, [self]
+        while open_:
+            new = set(called_by(open_.pop())) - found
+            found |= new
+            open_ += new
+        return frozenset(found)
+
+    @cached_property
+    def plain(self) -> FunctionType:
+        """The Python source, calling the Python source of other kernels."""
+        f = self.py_func
+        return FunctionType(
+            f.__code__, _plain_world(f.__globals__), f.__name__, f.__defaults__, f.__closure__
+        )
+
+    @property
+    def compiled(self) -> Compiled:
+        """The compiled form; its signatures are compiled, or loaded, as calls need them."""
+        if self._run is None:
+            with _Process.lock:
+                if self._run is None:
+                    from .compiled import Compiled
+
+                    self._run = Compiled.of(self)
+        return self._run
+
+    @property
+    def _numba_type_(self) -> Any:
+        """How compiled kernels see this one."""
+        return self.compiled._numba_type_
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.__module__}.{self.__name__}, {'interpreted' if self._run is None else 'compiled'}>"
+
+
+def called_by(kernel: Kernel) -> list[Kernel]:
+    """The kernels that the source of one names."""
+    world = kernel.py_func.__globals__
+    named = (world.get(name) for name in kernel.py_func.__code__.co_names)
+    return [k for k in named if isinstance(k, Kernel)]
+
+
+def entries_of(args: Any) -> int:
+    """How many array entries a call is given."""
+    total = 0
+    for a in args:
+        if isinstance(a, np.ndarray):
+            total += a.size
+        elif isinstance(a, tuple):
+            total += entries_of(a)
+    return total
+
+
+_WORLDS: dict[str, dict[str, Any]] = {}  # module -> its globals with plain functions for kernels
+
+
+def _plain_world(world: dict[str, Any]) -> dict[str, Any]:
+    name = world["__name__"]
+    if name not in _WORLDS:
+        plain = _WORLDS[name] = dict(world)
+        plain.update({k: v.plain for k, v in world.items() if isinstance(v, Kernel)})
+    return _WORLDS[name]
+
+
+def jit(function: Callable[..., Any]) -> Kernel:
+    """Make a kernel of a function."""
+    return Kernel(function, {})
+
+
+def parallel(function: Callable[..., Any]) -> Kernel:
+    """Make a kernel that spreads its loops over `prange` on all cores."""
+    return Kernel(function, {"parallel": True, "fastmath": False})
+
+
+def inlined(function: Callable[..., Any]) -> Kernel:
+    """Make a small part of kernels, to be put in place of its calls in inner loops.
 
     It may read and write arrays but make none: a call of an ordinary compiled function passes seven words
     per array and counts references, which costs more than the work on a few numbers.
     """
-    options: dict[str, Any] = {"forceinline": True, "_nrt": False}
-    return numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_FLAGS, **options)(function)
+    return Kernel(function, {"forceinline": True, "_nrt": False})
 
 
-def inner(function: Any) -> Any:
+def inner(function: Callable[..., Any]) -> Kernel:
     """`inlined`, and never called from Python: without the entry points for that, compiling is quicker."""
-    options: dict[str, Any] = {"forceinline": True, "_nrt": False}
-    options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=_FLAGS, **options)(function)
+    options = {"forceinline": True, "_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return Kernel(function, options)
+
+
+def compile_seconds() -> float:
+    """Seconds this process has spent on compiling and loading kernels."""
+    return _Process.compiling
+
+
+def count_compiling(seconds: float) -> None:
+    """Add to `compile_seconds`."""
+    _Process.compiling += seconds
+
+
+def threads() -> int:
+    """How many threads a parallel kernel will use."""
+    if _Process.tier == "interpreted":
+        return 1
+    import numba
+
+    return int(numba.get_num_threads())

@@ -19,10 +19,9 @@ plain BP on positive tables are in `positive_messages.py` and `binary_messages.p
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
-from .jit import inlined, jit
+from .jit import inlined, jit, parallel, prange
 from .message_beliefs import cavity, log_beliefs, log_factor_beliefs, reweighted_log_z
 
 __all__ = ["log_batch", "log_residual", "log_sweeps", "sift"]
@@ -391,7 +390,7 @@ def _gap(old, new, zeros, first, last):
     return gap
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", parallel=True)
+@parallel
 def log_batch(
     order, at_once, power, step, linear, scope_start, scope, sizes, state_start, edge_state_start, tables,
     table_start, heat, slots, clamps, sweeps, tol, rest,
@@ -407,7 +406,7 @@ def log_batch(
     marginals = np.empty((rows, state_start[-1]))
     values = np.empty(rows)
     changes = np.empty(rows)
-    for row in numba.prange(rows):
+    for row in prange(rows):
         mine = tables.copy()
         mine[slots:] = clamps[row]
         messages = np.empty(edge_state_start[-1])
