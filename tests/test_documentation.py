@@ -137,12 +137,11 @@ def _run_commands(block: Block, page: str) -> None:
 @pytest.fixture
 def clean_registries():
     """A page that shows how to register something must not leave it behind."""
-    kept, formats = dict(algorithms._classes), dict(FORMATS)
     yield
-    algorithms._classes.clear()
-    algorithms._classes.update(kept)
-    FORMATS.clear()
-    FORMATS.update(formats)
+    for name in [n for n, cls in algorithms._classes.items() if not cls.__module__.startswith("credo.")]:
+        del algorithms._classes[name]
+    for name in [n for n, made in FORMATS.items() if not made.read.__module__.startswith("credo.")]:
+        del FORMATS[name]
 
 
 @pytest.mark.usefixtures("clean_registries")

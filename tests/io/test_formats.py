@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import importlib
 import lzma
+import pkgutil
 import random
 
 import numpy as np
@@ -13,7 +15,8 @@ from hypothesis import strategies as st
 
 import credo
 from credo.core.errors import CredoError, FormatError
-from credo.io.formats import formats, load, save
+from credo.io.base import FORMATS, Format, FormatEntry, register_format
+from credo.io.formats import _CONTENTS, formats, load, save
 from credo.io.scan import SMALL, read_numbers
 from credo.models.bayes_net import BayesNet
 from random_models import joint
@@ -24,7 +27,7 @@ NETWORK = BayesNet(
     tables={"rain": [0.8, 0.2], "grass": [[0.7, 0.2, 0.1], [0.05, 0.15, 0.8]]},
 )
 EXTENSIONS = sorted(e for f in formats() for e in f.extensions)
-WRITABLE = sorted(e for f in formats() if f.write is not None for e in f.extensions)
+WRITABLE = sorted(e for f in formats() if f.writes for e in f.extensions)
 READ_ONLY = {
     ".wcsp": b"t 2 2 2 9\n2 3\n2 0 1 0 2\n0 1 4\n1 2 9\n1 1 0 1 2 3\n",
     ".cfn": b'{ problem: {name: t, mustbe: "<9"}, variables: {a: [x y], b: 3},\n'
@@ -36,7 +39,34 @@ def sample(extension):
     if extension in READ_ONLY:
         return READ_ONLY[extension]
     entry = next(f for f in formats() if extension in f.extensions)
-    return entry.write(NETWORK).encode()
+    importlib.import_module(entry.module)
+    return FORMATS[entry.name].write(NETWORK).encode()
+
+
+@pytest.mark.parametrize("entry", formats(), ids=lambda entry: entry.name)
+def test_what_is_known_of_a_format_is_what_its_module_registers(entry):
+    importlib.import_module(entry.module)
+    made = FORMATS[entry.name]
+    assert (made.extensions, made.write is not None) == (entry.extensions, entry.writes)
+    assert made.read.__module__ == entry.module
+
+
+def test_every_format_of_this_package_is_in_the_table():
+    for module in pkgutil.iter_modules(credo.io.__path__, "credo.io."):
+        importlib.import_module(module.name)
+    assert set(FORMATS) == {entry.name for entry in formats()}
+    own = {made.read.__module__ for made in FORMATS.values() if made.read.__module__.startswith("credo.")}
+    assert own == {entry.module for entry in _CONTENTS}
+
+
+def test_a_format_registered_later_is_known_at_once(tmp_path):
+    register_format(Format("coin", (".coin",), lambda content, file: NETWORK))
+    try:
+        (tmp_path / "my.coin").write_text("heads")
+        assert load(tmp_path / "my.coin") is NETWORK
+        assert FormatEntry("coin", (".coin",), __name__, writes=False) in formats()
+    finally:
+        FORMATS.pop("coin")
 
 
 def test_every_format_has_a_sample():

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..core.errors import FormatError
 
-__all__ = ["FORMATS", "Format", "register_format", "wrong"]
+__all__ = ["FORMATS", "Format", "FormatEntry", "register_format", "wrong"]
 
 
 @dataclass(frozen=True)
@@ -26,13 +26,23 @@ class Format:
     write: Callable[[Any], str] | None = None  # model -> content
 
 
-FORMATS: dict[str, Format] = {}
+@dataclass(frozen=True)
+class FormatEntry:
+    """What is known of a format before its module is imported."""
+
+    name: str  # as in `credo convert --to NAME`
+    extensions: tuple[str, ...]  # with the dot, lower case
+    module: str  # dotted name of the module that registers it
+    writes: bool = True  # whether models can be saved in it
 
 
-def register_format(entry: Format) -> Format:
+FORMATS: dict[str, Format] = {}  # those whose modules have been imported
+
+
+def register_format(made: Format) -> Format:
     """Make a format known under its name."""
-    FORMATS[entry.name] = entry
-    return entry
+    FORMATS[made.name] = made
+    return made
 
 
 def wrong(file: str, line: int, message: str) -> FormatError:

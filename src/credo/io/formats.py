@@ -7,18 +7,28 @@ from __future__ import annotations
 
 import importlib
 import os
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from ..core.errors import FormatError, ModelError
 from ..core.hybrid_graph import HybridGraph
-from .base import FORMATS, Format
+from .base import FORMATS, Format, FormatEntry
 from .content import bare_name, read_content, write_content
 
 __all__ = ["formats", "load", "save"]
 
-_MODULES = ("bif", "cfn", "erg", "fg", "json_form", "net", "uai", "wcsp", "xdsl", "xmlbif")
+_CONTENTS = (
+    FormatEntry("bif", (".bif",), "credo.io.bif"),
+    FormatEntry("cfn", (".cfn",), "credo.io.cfn", writes=False),
+    FormatEntry("erg", (".erg",), "credo.io.erg"),
+    FormatEntry("fg", (".fg",), "credo.io.fg"),
+    FormatEntry("json", (".json",), "credo.io.json_form"),
+    FormatEntry("net", (".net",), "credo.io.net"),
+    FormatEntry("uai", (".uai",), "credo.io.uai"),
+    FormatEntry("wcsp", (".wcsp",), "credo.io.wcsp", writes=False),
+    FormatEntry("xdsl", (".xdsl",), "credo.io.xdsl"),
+    FormatEntry("xmlbif", (".xmlbif", ".bifxml", ".xml"), "credo.io.xmlbif"),
+)
 
 
 def load(path: str | os.PathLike[str], format: str | None = None) -> Any:
@@ -66,7 +76,7 @@ def save(model: Any, path: str | os.PathLike[str], format: str | None = None) ->
     """
     chosen = _choose(path, format)
     if chosen.write is None:
-        able = sorted(e for f in formats() if f.write is not None for e in f.extensions)
+        able = sorted(e for f in formats() if f.writes for e in f.extensions)
         raise FormatError(f"{path}: {chosen.name} files can be read but not written; use one of {able}")
     _refuse_continuous(model, path)
     write_content(path, chosen.write(model))
@@ -84,12 +94,19 @@ def _refuse_continuous(model: Any, path: str | os.PathLike[str]) -> None:
         )
 
 
-@cache
-def formats() -> tuple[Format, ...]:
-    """All formats, by name."""
-    for module in _MODULES:
-        importlib.import_module(f"{__package__}.{module}")
-    return tuple(FORMATS[name] for name in sorted(FORMATS))
+def formats() -> tuple[FormatEntry, ...]:
+    """All formats, by name; imports none of them."""
+    known = {entry.name: entry for entry in _CONTENTS}
+    for name, made in FORMATS.items():
+        writes = made.write is not None
+        known.setdefault(name, FormatEntry(name, made.extensions, made.read.__module__, writes))
+    return tuple(known[name] for name in sorted(known))
+
+
+def _import(entry: FormatEntry) -> Format:
+    if entry.name not in FORMATS:
+        importlib.import_module(entry.module)
+    return FORMATS[entry.name]
 
 
 def _choose(path: str | os.PathLike[str], name: str | None) -> Format:
@@ -98,12 +115,12 @@ def _choose(path: str | os.PathLike[str], name: str | None) -> Format:
     if name is not None:
         for entry in formats():
             if entry.name == name:
-                return entry
+                return _import(entry)
         raise FormatError(f"no format named {name!r}; there are {[f.name for f in formats()]}")
     extension = Path(bare_name(path)).suffix.lower()
     for entry in formats():
         if extension in entry.extensions:
-            return entry
+            return _import(entry)
     known = sorted(e for f in formats() for e in f.extensions)
     raise FormatError(
         f"{path}: expected one of the extensions {known} (or these with .gz or .xz), got "
