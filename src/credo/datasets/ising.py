@@ -28,7 +28,7 @@ def ising_grid(
     field: Source | None = Normal(0.1),  # noqa: B008, frozen
     seed: int = 0,
 ) -> MarkovNet:
-    """Make an Ising model on a grid with four neighbours and free boundaries.
+    """Ising model on a grid with four neighbours and free boundaries.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def potts_grid(
     field: Source | None = Normal(0.1),  # noqa: B008, frozen
     seed: int = 0,
 ) -> MarkovNet:
-    """Make a Potts model on a grid: weight exp(J) for equal neighbours, exp(h) per state.
+    """Potts model on a grid: weight exp(J) for equal neighbours, exp(h) per state.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def complete_ising(
     field: Source | None = Normal(0.1),  # noqa: B008, frozen
     seed: int = 0,
 ) -> MarkovNet:
-    """Make an Ising model with an edge between every two of `n` variables.
+    """Ising model with an edge between every two of `n` variables.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def erdos_renyi_ising(
     field: Source | None = Normal(0.1),  # noqa: B008, frozen
     seed: int = 0,
 ) -> MarkovNet:
-    """Make an Ising model where each pair of `n` variables has an edge with probability `p`.
+    """Ising model where each pair of `n` variables has an edge with probability `p`.
 
     Examples
     --------

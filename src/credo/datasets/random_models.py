@@ -29,7 +29,7 @@ def random_tree(
     *,
     potential: Distribution | str | float = Normal(1.0),  # noqa: B008, frozen
 ) -> MarkovNet:
-    """Make a pairwise model on a random tree.
+    """Pairwise model on a random tree.
 
     Variable i > 0 is joined to one of its predecessors, each equally likely (a random
     recursive tree, of depth about e log n).
@@ -72,7 +72,7 @@ def random_factor_graph(
     zeros: float = 0.0,
     potential: Distribution | str | float = Normal(1.0),  # noqa: B008, frozen
 ) -> MarkovNet:
-    """Make a model with factors over random sets of variables.
+    """Model with factors over random sets of variables.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def random_factor_graph(
 def random_bayes_net(
     n: int, max_parents: int = 3, states: Any = 2, seed: int = 0, *, concentration: float = 1.0
 ) -> BayesNet:
-    """Make a Bayesian network whose variables are in topological order.
+    """Bayesian network with random parents and tables, in topological order.
 
     Parameters
     ----------
