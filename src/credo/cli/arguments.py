@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ..core.errors import EvidenceError
+from ..core.errors import EvidenceError, FormatError, UnsupportedError
+from ..core.registry import near_misses, or_else
+from .completion import complete_evidence, complete_model, complete_variable
 
 if TYPE_CHECKING:
     from ..core.variable import Variable, Variables
 
 __all__ = [
+    "MODEL_HELP",
     "EvidenceOption",
     "JsonOption",
     "MaxIterOption",
@@ -23,12 +27,16 @@ __all__ = [
     "SecondsOption",
     "SeedOption",
     "TolOption",
+    "load_discrete",
     "load_model",
     "read_evidence",
     "read_maximise",
 ]
 
-ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="A model file, such as alarm.bif.")]
+MODEL_HELP = "A model file, such as alarm.bif, or a sample model, such as asia or 'ising-grid(20)'."
+ModelArgument = Annotated[
+    str, typer.Argument(metavar="MODEL", help=MODEL_HELP, autocompletion=complete_model)
+]
 EvidenceOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -36,6 +44,7 @@ EvidenceOption = Annotated[
         "-e",
         metavar="NAME=STATE",
         help="What was observed; repeat it. NAME=0.2,0.8 gives likelihoods; a file name a UAI evidence file.",
+        autocompletion=complete_evidence,
     ),
 ]
 MaximiseOption = Annotated[
@@ -45,6 +54,7 @@ MaximiseOption = Annotated[
         "--maximize",
         metavar="NAME",
         help="Maximise this variable; repeat it, or say 'all' for MAP.",
+        autocompletion=complete_variable,
     ),
 ]
 MethodOption = Annotated[
@@ -59,11 +69,43 @@ SeedOption = Annotated[int, typer.Option("--seed", help="Seed of the random numb
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def load_model(path: str) -> Any:
-    """The model in a file."""
-    from ..io.formats import load
+def load_model(given: str) -> Any:
+    """The model in a file, or the sample model of this name if there is no such file."""
+    from ..datasets import catalogue
 
-    return load(path)
+    if Path(given).is_file() or (Path(given).exists() and not catalogue.is_name(given)):
+        from ..io.formats import load
+
+        return load(given)
+    if catalogue.is_name(given):
+        return catalogue.load(given)
+    near = _near_files(Path(given)) + near_misses(given.partition("(")[0], catalogue.CONTENTS)
+    hint = f"did you mean {or_else(near)}? " if near else ""
+    raise FormatError(
+        f"{given}: there is no such file, and no sample model of this name; {hint}"
+        f"`credo datasets` lists all {len(catalogue.CONTENTS)} sample models"
+    )
+
+
+def load_discrete(given: str) -> Any:
+    """The same for commands that read tables."""
+    model = load_model(given)
+    variables = model.to_factor_graph().variables
+    if not variables.is_discrete:
+        names = [v.name for v in variables if not v.is_discrete]
+        raise UnsupportedError(
+            f"{given}: expected a model of discrete variables, got the continuous {names[:3]}; "
+            "`credo infer`, `credo compare` and `credo sample` take such models"
+        )
+    return model
+
+
+def _near_files(path: Path) -> list[str]:
+    """Files of the same folder whose names are spelt alike."""
+    if not path.parent.is_dir():
+        return []
+    names = [entry.name for entry in path.parent.iterdir() if entry.is_file()]
+    return [str(path.parent / name) for name in difflib.get_close_matches(path.name, names, n=2)]
 
 
 def read_evidence(variables: Variables, items: Sequence[str] | None) -> dict[str, Any]:
@@ -109,12 +151,15 @@ def _pair(variables: Variables, item: str) -> tuple[str, Any]:
 
 
 def _value(variable: Variable, text: str) -> Any:
-    """A label if there is one of this name, else a list of likelihoods or a state index."""
-    if text in variable.states:
+    """A label if there is one of this name, else a state index or numbers: likelihoods, or a vector.
+
+    What is none of them is refused where all evidence is checked. A real value is read there too.
+    """
+    if variable.is_discrete and text in variable.states:
         return text
     if "," in text:
         try:
             return [float(part) for part in text.split(",")]
         except ValueError:
             return text
-    return int(text) if text.isdecimal() else text
+    return int(text) if variable.is_discrete and text.isdecimal() else text

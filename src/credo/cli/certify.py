@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .arguments import EvidenceOption, JsonOption, ModelArgument, load_model, read_evidence
+from .arguments import EvidenceOption, JsonOption, ModelArgument, load_discrete, read_evidence
 from .output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def run(
     """Test the known conditions under which message passing converges on a model."""
     from ..inference.messages.certificates import certify
 
-    loaded = load_model(model)
+    loaded = load_discrete(model)
     observed = read_evidence(loaded.to_factor_graph().variables, evidence)
     found = certify(loaded, method, evidence=observed)
     if as_json:

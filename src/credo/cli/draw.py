@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from .arguments import EvidenceOption, ModelArgument, load_model, read_evidence
+from .arguments import EvidenceOption, ModelArgument, load_discrete, read_evidence
 from .output import note
 
 __all__ = ["run"]
@@ -28,7 +28,7 @@ def run(
     from ..core.errors import OptionError
     from ..plotting import plot_model
 
-    loaded = load_model(model)
+    loaded = load_discrete(model)
     observed = read_evidence(loaded.to_factor_graph().variables, evidence)
     figure = plot_model(loaded, style=style, evidence=observed)
     kinds = figure.canvas.get_supported_filetypes()

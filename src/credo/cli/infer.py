@@ -20,13 +20,16 @@ from .arguments import (
     read_evidence,
     read_maximise,
 )
+from .completion import complete_variable
 from .output import bar, is_terminal, note, print_json, print_pairs, print_table
 
 if TYPE_CHECKING:
-    from ..core.result import Joint, Result
+    from ..core.result import Joint, Marginals, Result
     from ..core.variable import Variables
 
 __all__ = ["run"]
+
+_SHOWN = 50  # variables a terminal shows without being asked for one
 
 
 def run(
@@ -42,6 +45,7 @@ def run(
             "-q",
             metavar="NAME",
             help="Show only this variable; repeat it. A,B shows their joint table.",
+            autocompletion=complete_variable,
         ),
     ] = None,
     maximise: MaximiseOption = None,
@@ -76,7 +80,7 @@ def run(
     if as_json:
         print_json(_as_dict(result, names, tables))
     else:
-        _show(result, names, tables)
+        _show(result, names, tables, evidence or [])
     if not result.converged:
         note(f"{result.algorithm}: {result.status.value}: {result.status.advice}")
 
@@ -102,32 +106,55 @@ def _joint(model: Any, names: list[str], evidence: dict[str, Any], method: str |
     return query(model, names, evidence=evidence, **given)
 
 
-def _show(result: Result, names: list[str], tables: list[Joint]) -> None:
-    head = [("method", result.algorithm), ("status", f"{result.status.value}, {result.seconds:.3g} s")]
+def _show(result: Result, names: list[str], tables: list[Joint], evidence: list[str]) -> None:
+    from ..core.display import told
+
+    head = [("evidence", ", ".join(evidence))] if evidence else []
+    head += [("method", result.algorithm), ("status", f"{result.status.value}, {result.seconds:.3g} s")]
     if result.log_z is not None:
         head.append(("value" if result.assignment is not None else "log Z", str(result.log_z)))
     print_pairs([*head, *(("note", sentence) for sentence in result.notes)])
     if result.assignment is not None:
-        chosen = [[name, state] for name, state in result.assignment.items() if name in set(names)]
+        wanted = set(names)
+        chosen = [[name, told(state)] for name, state in result.assignment.items() if name in wanted]
         typer.echo("")
         print_table(["variable", "state"], chosen, [False, False])
     if result.marginals is not None and names:
-        typer.echo("")
-        _show_marginals(result, names)
+        shown = names[:_SHOWN] if is_terminal() else names
+        _show_marginals(result.marginals, [name for name in shown if name not in result.marginals.densities])
+        _show_densities(result.marginals, [name for name in shown if name in result.marginals.densities])
+        if len(shown) < len(names):
+            typer.echo(f"{len(names) - len(shown)} more variables: --query NAME shows one, --json all")
     for joint in tables:
         typer.echo("")
         _show_joint(joint)
 
 
-def _show_marginals(result: Result, names: list[str]) -> None:
+def _show_marginals(marginals: Marginals, names: list[str]) -> None:
     """One line per state; on a terminal the name is not repeated and a bar is drawn."""
     rows = []
     for name in names:
-        for k, (state, p) in enumerate(result.marginal(name).items()):
+        for k, (state, p) in enumerate(marginals[name].to_dict().items()):
             row = [name if k == 0 or not is_terminal() else "", state, f"{p:.6f}"]
             rows.append([*row, bar(p)] if is_terminal() else row)
-    header = ["variable", "state", "probability", ""][: 4 if is_terminal() else 3]
-    print_table(header, rows, [False, False, True, False][: len(header)])
+    if rows:
+        header = ["variable", "state", "probability", ""][: 4 if is_terminal() else 3]
+        typer.echo("")
+        print_table(header, rows, [False, False, True, False][: len(header)])
+
+
+def _show_densities(marginals: Marginals, names: list[str]) -> None:
+    """One line per continuous variable, or per coordinate of one on a simplex."""
+    import numpy as np
+
+    rows = []
+    for name in names:
+        mean, sd = np.atleast_1d(marginals[name].mean), np.atleast_1d(marginals[name].sd)
+        labels = [name] if len(mean) == 1 else [f"{name}[{k}]" for k in range(len(mean))]
+        rows += [[label, f"{m:.6g}", f"{s:.6g}"] for label, m, s in zip(labels, mean, sd, strict=True)]
+    if rows:
+        typer.echo("")
+        print_table(["variable", "mean", "sd"], rows, [False, True, True])
 
 
 def _show_joint(joint: Joint) -> None:
@@ -151,10 +178,12 @@ def _as_dict(result: Result, names: list[str], tables: list[Joint]) -> dict[str,
     if result.log_z is not None:
         found["log_z"] = {"value": result.log_z.value, "kind": result.log_z.kind}
     if result.marginals is not None:
-        found["marginals"] = {name: result.marginal(name) for name in names}
+        found["marginals"] = {name: _belief(result.marginals, name) for name in names}
     if result.assignment is not None:
         wanted = set(names)
-        found["assignment"] = {n: s for n, s in result.assignment.items() if n in wanted}
+        found["assignment"] = {
+            n: s if isinstance(s, str) else _listed(s) for n, s in result.assignment.items() if n in wanted
+        }
     if tables:
         found["joints"] = [
             {
@@ -165,3 +194,17 @@ def _as_dict(result: Result, names: list[str], tables: list[Joint]) -> dict[str,
             for joint in tables
         ]
     return found
+
+
+def _belief(marginals: Marginals, name: str) -> dict[str, Any]:
+    """State -> probability, or the moments of a continuous variable."""
+    if name not in marginals.densities:
+        return dict(marginals[name].to_dict())
+    return {moment: _listed(getattr(marginals[name], moment)) for moment in ("mean", "sd")}
+
+
+def _listed(value: Any) -> Any:
+    """A number, or a list of numbers."""
+    import numpy as np
+
+    return np.asarray(value, dtype=float).tolist()

@@ -9,6 +9,7 @@ from .output import print_json, print_pairs
 
 if TYPE_CHECKING:
     from ..core.factor_graph import FactorGraph
+    from ..core.hybrid_graph import HybridGraph
 
 __all__ = ["run"]
 
@@ -16,15 +17,50 @@ __all__ = ["run"]
 def run(model: ModelArgument, evidence: EvidenceOption = None, as_json: JsonOption = False) -> None:
     """Describe a model: variables, states, factors, structure, and the cost of exact answers."""
     loaded = load_model(model)
-    graph = loaded.to_factor_graph()
-    observed = read_evidence(graph.variables, evidence)
-    if observed:
-        graph = graph.condition(observed)
-    facts = {"model": type(loaded).__name__, "observed": len(observed), **_facts(graph), **_forecast(graph)}
+    whole = loaded.to_factor_graph()
+    observed = read_evidence(whole.variables, evidence)
+    graph = whole.condition(observed) if observed else whole
+    facts: dict[str, Any] = {
+        "model": type(loaded).__name__,
+        "observed": len(observed),
+        "variables": len(whole.variables),
+    }
+    is_discrete = whole.variables.is_discrete
+    facts |= {**_facts(graph), **_forecast(graph)} if is_discrete else _hybrid_facts(graph)
     if as_json:
         print_json(facts)
     else:
-        print_pairs(_lines(facts))
+        print_pairs(_lines(facts) if is_discrete else _hybrid_lines(facts))
+
+
+def _hybrid_facts(graph: HybridGraph) -> dict[str, Any]:
+    """What a graph with continuous variables is made of; observed ones are not in it."""
+    from collections import Counter
+
+    return {
+        "domains": dict(Counter(type(v.domain).__name__.lower() for v in graph.variables)),
+        "factors": graph.n_factors,
+        "kinds": dict(Counter(type(f).__name__ for f in graph.factors)),
+        "largest_scope": max((len(f.scope) for f in graph.factors), default=0),
+        "shape": "forest" if graph.is_tree else "loopy",
+    }
+
+
+def _hybrid_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    told = {
+        part: ", ".join(f"{count:,} {kind}" for kind, count in facts[part].items())
+        for part in ("domains", "kinds")
+    }
+    return [
+        ("model", facts["model"]),
+        ("variables", f"{_variables(facts)}: {told['domains'] or 'none left'}"),
+        ("factors", f"{facts['factors']:,} over at most {facts['largest_scope']} variables: {told['kinds']}"),
+        ("structure", facts["shape"]),
+    ]
+
+
+def _variables(facts: dict[str, Any]) -> str:
+    return f"{facts['variables']:,}" + (f" ({facts['observed']} observed)" if facts["observed"] else "")
 
 
 def _facts(graph: FactorGraph) -> dict[str, Any]:
@@ -33,7 +69,6 @@ def _facts(graph: FactorGraph) -> dict[str, Any]:
     sizes, arity = graph.variables.sizes, graph.scope_start[1:] - graph.scope_start[:-1]
     primal = primal_graph(without_constants(graph))  # observed variables join nothing
     return {
-        "variables": len(sizes),
         "states": {
             "min": int(sizes.min()) if len(sizes) else 0,
             "max": int(sizes.max(initial=0)),
@@ -77,10 +112,7 @@ def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     span = f"{low}" if low == high else f"{low} to {high}"
     return [
         ("model", facts["model"]),
-        (
-            "variables",
-            f"{facts['variables']:,}" + (f" ({facts['observed']} observed)" if facts["observed"] else ""),
-        ),
+        ("variables", _variables(facts)),
         ("states", f"{span} per variable, {states['total']:,} in all"),
         (
             "factors",

@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 
 from .. import __version__
 from ..core.errors import CredoError
-from . import certify, compare, convert, draw, infer, info, methods, reproduce, sample, score, solve
+from . import certify, compare, convert, datasets, draw, infer, info, methods, reproduce, sample, score, solve
 
 __all__ = ["app", "main"]
 
@@ -63,7 +63,20 @@ def _credo(
     """Probabilistic graphical models: load one, ask it anything."""
 
 
-for _command in (info, infer, compare, solve, certify, sample, convert, draw, methods, score, reproduce):
+for _command in (
+    info,
+    infer,
+    compare,
+    solve,
+    certify,
+    sample,
+    convert,
+    draw,
+    methods,
+    datasets,
+    score,
+    reproduce,
+):
     app.command(_command.__name__.rpartition(".")[2])(_command.run)
 
 

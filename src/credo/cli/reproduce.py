@@ -1,13 +1,12 @@
 """`credo reproduce`: a published table or figure, measured again.
 
 The experiments are scripts of the source distribution, in the folder `experiments`; they use the library
-and are not part of it.
+and are not part of it. Numbers and pictures go to the folder the command is given in.
 """
 
 from __future__ import annotations
 
 import ast
-import difflib
 import runpy
 import sys
 from pathlib import Path
@@ -15,6 +14,8 @@ from typing import Annotated
 
 import typer
 
+from ..core.errors import OptionError, UnsupportedError
+from ..core.registry import near_misses, or_else
 from .output import print_table
 
 __all__ = ["run"]
@@ -29,8 +30,8 @@ def run(
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget what an earlier run measured.")] = False,
     seed: Annotated[int | None, typer.Option("--seed", help="First seed.")] = None,
     out: Annotated[
-        str | None, typer.Option("--out", metavar="FOLDER", help="Where numbers and pictures go.")
-    ] = None,
+        str, typer.Option("--out", metavar="FOLDER", help="Where numbers and pictures go.")
+    ] = "out/experiments",
 ) -> None:
     """Measure a published table or figure again, and print both side by side."""
     scripts = _scripts()
@@ -39,9 +40,9 @@ def run(
         print_table(["experiment", "what it shows"], rows, [False, False])
         return
     if name not in scripts:
-        near = difflib.get_close_matches(name, scripts, n=1)
-        hint = f"; did you mean '{near[0]}'?" if near else ""
-        raise typer.BadParameter(f"no experiment named '{name}'; there are {', '.join(scripts)}{hint}")
+        near = near_misses(name, scripts)
+        hint = f"did you mean {or_else(near)}? " if near else ""
+        raise OptionError(f"no experiment named '{name}'; {hint}`credo reproduce` lists all {len(scripts)}")
     given = {"--repeats": repeats, "--seed": seed, "--out": out}
     flags = {"--quick": quick, "--fresh": fresh}
     arguments = [part for key, value in given.items() if value is not None for part in (key, str(value))]
@@ -64,7 +65,10 @@ def _scripts() -> dict[str, Path]:
     for folder in (Path("experiments"), Path(__file__).resolve().parents[3] / "experiments"):
         if (folder / "_common.py").is_file():
             return {p.stem.replace("_", "-"): p for p in sorted(folder.glob("[a-z]*.py"))}
-    raise typer.BadParameter("no folder 'experiments' here; run this in a checkout of the sources")
+    raise UnsupportedError(
+        "the experiments are part of the sources, not of the installed package, and there is no folder "
+        "'experiments' here; run `credo reproduce` in a checkout of the sources"
+    )
 
 
 def _first_line(path: Path) -> str:

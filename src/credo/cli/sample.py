@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -41,11 +41,14 @@ def run(
 
 
 def _write(samples: Samples, file: TextIO) -> None:
-    import numpy as np
-
+    """Labels of discrete variables, numbers of real ones, one column per coordinate of a simplex."""
+    columns: dict[str, Any] = {}
+    for name in samples.variables.names:
+        values = samples[name]
+        if values.ndim == 1:
+            columns[name] = values.tolist()
+        else:
+            columns |= {f"{name}[{k}]": part.tolist() for k, part in enumerate(values.T)}
     rows = csv.writer(file, lineterminator="\n")
-    rows.writerow(samples.variables.names)
-    columns = [
-        np.array(v.states, dtype=object)[samples.indices[:, i]] for i, v in enumerate(samples.variables)
-    ]
-    rows.writerows(zip(*columns, strict=True) if columns else [])
+    rows.writerow(columns)
+    rows.writerows(zip(*columns.values(), strict=True))

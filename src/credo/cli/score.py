@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .arguments import JsonOption, MethodOption, load_model
+from .arguments import JsonOption, MethodOption, load_discrete
 from .output import print_json, print_pairs
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def run(
     result: Annotated[str, typer.Argument(metavar="RESULT", help="The result file to judge.")],
     reference: Annotated[str, typer.Argument(metavar="REFERENCE", help="The result file to trust.")],
     model: Annotated[
-        str | None, typer.Option("--model", metavar="FILE", help="The model; needed for MAP and MMAP.")
+        str | None, typer.Option("--model", metavar="MODEL", help="The model; needed for MAP and MMAP.")
     ] = None,
     evidence: Annotated[
         str | None, typer.Option("--evidence", "-e", metavar="FILE", help="The UAI evidence file.")
@@ -38,8 +38,8 @@ def run(
     from ..io.uai_results import read_answer, read_evidence, read_query
 
     if model is None and (evidence is not None or query is not None):
-        raise typer.BadParameter("--evidence and --query need --model FILE")
-    graph = None if model is None else load_model(model).to_factor_graph()
+        raise typer.BadParameter("--evidence and --query need --model MODEL")
+    graph = None if model is None else load_discrete(model).to_factor_graph()
     variables = None if graph is None else graph.variables
     observed = read_evidence(evidence, variables) if evidence is not None and variables is not None else {}
     asked = None
@@ -85,7 +85,7 @@ def _assignments(
     from ..evaluate.scoring import score_assignment, trivial_assignment, value_of
 
     if graph is None:
-        raise QueryError(f"{found.task}: the value of an assignment depends on the model; give --model FILE")
+        raise QueryError(f"{found.task}: the value of an assignment depends on the model; give --model MODEL")
     ours, theirs = (_named(answer, graph) for answer in (found, truth))
     if set(ours) != set(theirs):
         raise QueryError(

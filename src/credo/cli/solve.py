@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .arguments import MethodOption, SecondsOption, SeedOption, load_model
+from .arguments import MethodOption, ModelArgument, SecondsOption, SeedOption, load_discrete
 from .output import note
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ TASKS = ("PR", "MAR", "MAP", "MMAP")
 
 
 def run(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model file, such as grid.uai.")],
+    model: ModelArgument,
     rest: Annotated[
         list[str],
         typer.Argument(
@@ -58,7 +58,7 @@ def run(
     if (task == "MMAP") != (query is not None):
         wanted = "needs" if task == "MMAP" else "takes no"
         raise typer.BadParameter(f"{task} {wanted} --query FILE")
-    loaded = load_model(model)
+    loaded = load_discrete(model)
     variables = loaded.to_factor_graph().variables
     asked = read_query(query, variables) if query is not None else []
     if query is not None and not asked:
