@@ -48,3 +48,13 @@ def test_draw_writes_a_picture(run, asia, tmp_path):
     assert (tmp_path / "asia.png").read_bytes().startswith(b"\x89PNG")
     assert run("draw", asia, "--out", tmp_path / "asia.svg", "--style", "factors").status == 0
     assert "<svg" in (tmp_path / "asia.svg").read_text()
+
+
+def test_draw_shows_beliefs_when_asked(run, tmp_path):
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "sprinkler.svg"
+    rain = "<!-- 70.8 -->"  # per cent given wet grass; an SVG keeps its texts as comments beside the outlines
+    assert run("draw", "sprinkler", "-o", out, "-e", "wet=yes").status == 0
+    assert rain not in out.read_text()
+    assert run("draw", "sprinkler", "-o", out, "-e", "wet=yes", "--beliefs").status == 0
+    assert rain in out.read_text()

@@ -60,7 +60,7 @@ def test_what_is_neither_is_refused_with_near_misses_of_both(run, folder, given,
     assert sentence in answer.err
 
 
-@pytest.mark.parametrize("command", [["certify"], ["solve", "PR"], ["draw"]])
+@pytest.mark.parametrize("command", [["certify"], ["solve", "PR"]])
 def test_commands_that_read_tables_refuse_continuous_variables(run, command):
     answer = run(command[0], "fish", *command[1:])
     assert answer.status == 1

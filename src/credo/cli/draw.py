@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from .arguments import EvidenceOption, ModelArgument, load_discrete, read_evidence
+from .arguments import EvidenceOption, ModelArgument, load_model, read_evidence
 from .output import note
 
 __all__ = ["run"]
@@ -19,18 +19,23 @@ def run(
         str, typer.Option("--out", "-o", metavar="FILE", help="Picture to write: .png, .svg or .pdf.")
     ] = "model.png",
     evidence: EvidenceOption = None,
+    beliefs: Annotated[
+        bool, typer.Option("--beliefs", help="Show the marginals of all variables given the evidence.")
+    ] = False,
     style: Annotated[
         Literal["auto", "directed", "factors", "pairwise"],
         typer.Option("--style", help="Arrows, factor squares, or lines between variables."),
     ] = "auto",
 ) -> None:
-    """Draw the structure of a model; observed variables are dark."""
+    """Draw the structure of a model, or what is believed about it; observed variables are dark."""
     from ..core.errors import OptionError
+    from ..inference.question import infer
     from ..plotting import plot_model
 
-    loaded = load_discrete(model)
+    loaded = load_model(model)
     observed = read_evidence(loaded.to_factor_graph().variables, evidence)
-    figure = plot_model(loaded, style=style, evidence=observed)
+    answer = infer(loaded, evidence=observed) if beliefs else None
+    figure = plot_model(loaded, style=style, evidence=observed, beliefs=answer)
     kinds = figure.canvas.get_supported_filetypes()
     ending = Path(out).suffix[1:].lower()
     if ending not in kinds:
