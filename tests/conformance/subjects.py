@@ -14,14 +14,14 @@ import typing
 import warnings
 from typing import Any
 
-import numpy as np
 import pytest
 
 import credo
 from credo.core.errors import ConvergenceWarning, UnsupportedError
 from credo.core.result import Result
-from credo.inference.base import Algorithm, Problem, algorithms
-from credo.inference.hybrid import HybridProblem, HybridQuestion
+from credo.inference.base import algorithms
+from credo.inference.contents import Method
+from credo.inference.simplest import accepts
 from zoo import ZOO, Case
 
 __all__ = ["SUBJECTS", "ask", "compiles", "is_sentence", "on_zoo", "promises", "promising", "takes", "trials"]
@@ -32,12 +32,16 @@ _FEW_KINDS = ("several",)  # of evidence
 _FEW_STEPS = 20
 
 
+def _known(spec: str) -> Method:
+    return algorithms.entries()[spec.partition("(")[0]]
+
+
 def _variants(name: str) -> list[str]:
+    found = [name]
+    if _known(name).compiles or _known(name).hybrid:
+        return found
     cls = algorithms.get(name)
     hints = typing.get_type_hints(cls)
-    found = [name]
-    if cls.compiles or cls.hybrid:
-        return found
     for option in dataclasses.fields(cls):  # type: ignore[arg-type]
         choices: tuple[Any, ...] = ()
         if typing.get_origin(hints[option.name]) is typing.Literal:
@@ -53,12 +57,12 @@ SUBJECTS = [spec for name in credo.algorithms() for spec in _variants(name)]
 
 def promises(spec: str) -> frozenset[str]:
     """The words an algorithm's class declares."""
-    return _class(spec).promises
+    return frozenset(_known(spec).promises)
 
 
 def compiles(spec: str) -> bool:
     """Whether every new structure is compiled first."""
-    return _class(spec).compiles
+    return _known(spec).compiles
 
 
 def promising(*words: str, task: str = "sum") -> list[str]:
@@ -67,32 +71,14 @@ def promising(*words: str, task: str = "sum") -> list[str]:
 
 
 def takes(spec: str, task: str) -> bool:
-    """Whether the algorithm accepts the simplest problem of a kind: sum, max, powered, query or samples."""
-    graph = credo.FactorGraph({"a": 2, "b": 2}, {("a", "b"): [[1, 2], [3, 4]]})
-    if _class(spec).hybrid:
-        return task in ("sum", "max", "samples") and _takes_hybrid(spec, graph, task)
-    problem = Problem(
-        graph,
-        np.full(2, {"max": 0.0, "powered": 0.5}.get(task, 1.0)),
-        np.zeros(2, dtype=np.int64),
-        query=(0,) if task == "query" else (),
-        samples=1 if task == "samples" else 0,
-    )
-    return algorithms.resolve(spec).why_not(problem) is None
-
-
-def _takes_hybrid(spec: str, graph: credo.FactorGraph, task: str) -> bool:
-    question = HybridQuestion.of(graph, None)
-    problem: HybridProblem = question.problem(
-        "all" if task == "max" else (), samples=1 if task == "samples" else 0
-    )
-    return algorithms.resolve(spec).why_not(problem) is None
+    """Whether the algorithm accepts the simplest problem of a kind about tables."""
+    return task in accepts(algorithms.resolve(spec))
 
 
 def _cases(spec: str, cases: list[Case]) -> list[Case]:
     if compiles(spec):
         return [case for case in cases if case.id in _FEW_CASES]
-    return [case for case in cases if not _class(spec).hybrid or case.id in _FEW_CASES | _UGLY_CASES]
+    return [case for case in cases if not _known(spec).hybrid or case.id in _FEW_CASES | _UGLY_CASES]
 
 
 def on_zoo(specs: list[str], cases: list[Case] = ZOO) -> list[Any]:
@@ -112,10 +98,6 @@ def trials(specs: list[str], cases: list[Case] = ZOO) -> list[Any]:
         kinds = ["several"] if compiles(spec) else kinds
         found += [pytest.param(spec, case, kind, id=f"{spec}-{case.id}-{kind}") for kind in kinds]
     return found
-
-
-def _class(spec: str) -> type[Algorithm]:
-    return algorithms.get(spec.partition("(")[0])
 
 
 def is_sentence(text: str) -> bool:

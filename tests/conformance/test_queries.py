@@ -111,7 +111,7 @@ def test_the_exact_methods_take_on_what_the_documentation_says():
 @pytest.mark.parametrize("task", ["query", "samples"])
 @pytest.mark.parametrize("spec", SUBJECTS)
 def test_what_is_not_computed_is_refused_in_a_sentence(spec: str, task: str):
-    is_hybrid = algorithms.get(spec.partition("(")[0]).hybrid  # its refusals are not left to the result
+    is_hybrid = algorithms.entries()[spec.partition("(")[0]].hybrid  # its refusals are not left to the result
     if takes(spec, task) and (is_hybrid or promises(spec) & {"exact"}):
         return
     graph = case("pair").graph
