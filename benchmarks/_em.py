@@ -40,7 +40,7 @@ def network() -> Any:
 def frame_of(case: str, rows: int) -> Any:
     """Labels in a data frame; NaN where missing."""
     truth = network()
-    frame = truth.sample(rows, seed=0).to_pandas().astype(object)
+    frame = truth.sample(rows, seed=0).to_frame().astype(object)
     if case == "hidden":
         frame[list(HIDDEN)] = np.nan
     else:

@@ -351,7 +351,7 @@ def _milli(seconds: float) -> str:
 
 
 def show(title: str, header: list[str], rows: list[list[Any]]) -> None:
-    from credo.evaluate.table import align
+    from credo.core.display import align
 
     print(f"\n{title}\n" + align(header, rows, [False, *[True] * (len(header) - 1)]), flush=True)
 

@@ -295,7 +295,7 @@ def quoted(name: str) -> dict[str, Any] | None:
 
 
 def warm_table(records: list[dict[str, Any]]) -> str:
-    from credo.evaluate.table import align
+    from credo.core.display import align
 
     header = ["model", "credo", "wall", "again"]
     for peer in ("pyAgrum SS", "pyAgrum Lazy", "pgmpy VE"):
@@ -313,7 +313,7 @@ def warm_table(records: list[dict[str, Any]]) -> str:
 
 
 def fresh_table(records: list[dict[str, Any]]) -> str:
-    from credo.evaluate.table import align
+    from credo.core.display import align
 
     header = ["model"]
     for library in ("credo", "pyAgrum SS", "pgmpy VE"):

@@ -136,7 +136,7 @@ def run_case(name: str, file: Path, limits: common.Limits) -> dict[str, Any]:
 
 
 def report(records: list[dict[str, Any]]) -> None:
-    from credo.evaluate.table import align
+    from credo.core.display import align
 
     header = ["file", "kB", "credo", "wall"]
     for library in LIBRARIES[1:]:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from credo.evaluate.table import align
+from credo.core.display import align
 
 OUT = Path(__file__).resolve().parents[1] / "out" / "experiments"
 

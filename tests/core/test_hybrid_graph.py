@@ -205,7 +205,7 @@ class TestAnswers:
         assert credo.infer(net).notes[0].startswith("chosen: gaussian")
         drawn = credo.sample(net, 5, seed=0)
         assert drawn.column("x0").shape == (5,)
-        assert list(drawn.to_pandas().columns) == ["x0", "x1"]
+        assert list(drawn.to_frame().columns) == ["x0", "x1"]
         assert set(drawn[0]) == {"x0", "x1"}
 
     def test_discrete_methods_and_options_are_refused_in_a_sentence(self):

@@ -146,7 +146,7 @@ def test_the_table_prints_aligned_and_travels():
     rows = json.loads(table.to_json())
     assert rows[1]["model"] == "edge" and rows[1]["exact"] == table["edge"].exact
     pytest.importorskip("pandas")
-    assert table.to_pandas().loc["edge", "vb"] == table["edge"].vb
+    assert table.to_frame().loc["edge", "vb"] == table["edge"].vb
     assert len(table) == 2
 
 

@@ -144,7 +144,7 @@ def test_tables_of_data_come_in_every_form(tmp_path):
     pd = pytest.importorskip("pandas")
     truth = credo.datasets.asia()
     samples = credo.sample(truth, 200, seed=0)
-    frame = samples.to_pandas()
+    frame = samples.to_frame()
     frame.to_csv(tmp_path / "data.csv", index=False)
     forms = [frame, samples.indices, frame.astype(str), tmp_path / "data.csv", frame.to_dict("list")]
     try:

@@ -467,7 +467,7 @@ def test_a_falling_objective_is_noted(monkeypatch):
 def test_tables_with_missing_cells_come_in_every_form(tmp_path):
     pd = pytest.importorskip("pandas")
     truth = credo.datasets.asia()
-    frame = credo.sample(truth, 200, seed=0).to_pandas().astype(object)
+    frame = credo.sample(truth, 200, seed=0).to_frame().astype(object)
     holes = np.random.default_rng(0).random(frame.shape) < 0.2
     frame = frame.mask(holes)
     frame.to_csv(tmp_path / "data.csv", index=False)

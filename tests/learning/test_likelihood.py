@@ -272,7 +272,7 @@ def test_autodiff_agrees_with_marginals_where_messages_settle():
 @QUIET
 def test_autodiff_through_few_sweeps_climbs_its_own_objective():
     start, truth = ising_features(3)
-    data = credo.sample(truth, 60, seed=0).to_pandas()
+    data = credo.sample(truth, 60, seed=0).to_frame()
     data.iloc[::3, 2] = None
     found = fit(start, data, "likelihood(gradient=autodiff, sweeps=2)", max_iter=8)
     assert found.objective[-1] > found.objective[0] and (np.diff(found.objective) >= -1e-12).all()

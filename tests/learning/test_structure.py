@@ -181,7 +181,7 @@ def test_states_are_read_off_the_data(tmp_path):
     assert chow_liu(frame).edges == chow_liu(tmp_path / "data.csv").edges
     assert variables_of(rows()) is not None
     samples = rows()
-    assert chow_liu(samples.to_pandas()).flat_tables == pytest.approx(chow_liu(samples).flat_tables)
+    assert chow_liu(samples.to_frame()).flat_tables == pytest.approx(chow_liu(samples).flat_tables)
 
 
 @pytest.mark.parametrize(

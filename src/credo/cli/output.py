@@ -56,7 +56,7 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]], right: Seq
 
 
 def _print_aligned(header: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[bool]) -> None:
-    from ..evaluate.table import align
+    from ..core.display import align
 
     typer.echo(align(header, rows, right))
 
@@ -87,6 +87,6 @@ def _plain(value: Any) -> Any:
         return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(v) for v in value]
-    from ..evaluate.table import finite
+    from ..core.display import finite
 
     return finite(value)

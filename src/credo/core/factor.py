@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from .display import Axis, Listing, data_frame, grid, html_of, text_of, told
 from .errors import ModelError
+from .joint import label_columns
 from .variable import Variable
 
 __all__ = ["Factor", "TableFactor", "check_log_table", "check_scope", "look_up", "to_log"]
@@ -56,6 +58,14 @@ class Factor(abc.ABC):
     def condition(self, evidence: Mapping[str, Any]) -> Factor:
         """The factor with the observed variables of its scope fixed and removed."""
 
+    def _shown(self) -> Iterable[str | Listing]:
+        """What notebooks show: the factor and the domains of its scope."""
+        yield repr(self)
+        yield Listing([[v.name, repr(v.domain)] for v in self.scope], [False, False], ["variable", "domain"])
+
+    def _repr_html_(self) -> str:
+        return html_of(self._shown())
+
 
 def look_up(*arguments: Any) -> Any:
     """The entries of a table, the last argument, at the indices before it."""
@@ -77,8 +87,14 @@ class TableFactor(Factor):
     --------
     >>> from credo import TableFactor, Variable
     >>> a, b = Variable("a", 2), Variable("b", ["lo", "hi"])
-    >>> TableFactor([a, b], [[1, 2], [3, 0]]).log_value({"a": 1, "b": "lo"})
+    >>> factor = TableFactor([a, b], [[1, 2], [3, 0]])
+    >>> factor.log_value({"a": 1, "b": "lo"})
     1.0986122886681098
+    >>> print(factor)
+    TableFactor(['a', 'b'], shape=(2, 2))
+    a  b=lo  b=hi
+    0     1     2
+    1     3     0
     """
 
     __slots__ = ("log_table", "scope")
@@ -118,6 +134,10 @@ class TableFactor(Factor):
         free = [v for v in self.scope if v.name not in evidence]
         return TableFactor.from_log(free, self.log_table[where])
 
+    def to_frame(self) -> Any:
+        """A pandas data frame with a row per entry: a column of states per variable, and `weight`."""
+        return data_frame({**label_columns(self.scope), "weight": self.table.ravel()})
+
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, TableFactor)
@@ -129,6 +149,13 @@ class TableFactor(Factor):
 
     def __repr__(self) -> str:
         return f"TableFactor({list(self.names)}, shape={self.log_table.shape})"
+
+    def _shown(self) -> Iterable[str | Listing]:
+        axes = [Axis(v.name, v.states) for v in self.scope]
+        return [repr(self), grid(axes, self.table, lambda weights: [told(w) for w in weights.flat], "weight")]
+
+    def __str__(self) -> str:
+        return text_of(self._shown())
 
 
 def to_log(table: Any, where: str) -> np.ndarray:

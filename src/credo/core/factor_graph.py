@@ -16,7 +16,7 @@ object per factor, and many factors may share one table (equal `table_start`).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
@@ -25,6 +25,7 @@ import numpy as np
 
 from .errors import ModelError, QueryError
 from .factor import TableFactor, check_log_table, to_log
+from .naming import NamedModel
 from .variable import Variables
 from .wiring import Memo, ShapeGroup, Wiring, products_of, starts_of
 
@@ -43,7 +44,7 @@ class Model(Protocol):
         ...
 
 
-class FactorGraph:
+class FactorGraph(NamedModel):
     """Variables and factors.
 
     Parameters
@@ -352,6 +353,10 @@ class FactorGraph:
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+    def _columns(self) -> Mapping[str, Callable[[int], str]]:
+        degree = np.bincount(self.scope, minlength=len(self.variables))
+        return {"factors": lambda i: str(degree[i])}
 
     def __repr__(self) -> str:
         return (

@@ -19,6 +19,7 @@ from .domain import Discrete, Real, Simplex
 from .errors import ModelError
 from .factor import Factor, TableFactor
 from .factor_graph import FactorGraph
+from .naming import NamedModel
 from .variable import Variables
 
 __all__ = ["FactorGroup", "HybridGraph"]
@@ -38,7 +39,7 @@ class FactorGroup:
     parameters: tuple[np.ndarray, ...]  # each (count, ...)
 
 
-class HybridGraph:
+class HybridGraph(NamedModel):
     """Variables of any domain and factors; immutable.
 
     Parameters
@@ -186,6 +187,10 @@ class HybridGraph:
     def to_factor_graph(self) -> HybridGraph:
         """A graph is its own model."""
         return self
+
+    def _columns(self) -> Mapping[str, Callable[[int], str]]:
+        degree = np.bincount(np.concatenate([*self.scopes, np.empty(0, np.int64)]), minlength=len(self))
+        return {"factors": lambda i: str(degree[i])}
 
     def __repr__(self) -> str:
         return f"HybridGraph({len(self.variables)} variables, {self.n_factors} factors)"

@@ -80,7 +80,15 @@ class Variable:
             return self.states.index(str(state))
         raise EvidenceError(
             f"variable '{self.name}' has no state {str(state)!r}; its states are {_shorten(self.states)}"
+            f"{_near(str(state), self.states)}"
         )
+
+    def find(self, state: Any) -> int:
+        """As `index`, for reading an answer: a state that does not exist is a `QueryError`."""
+        try:
+            return self.index(state)
+        except EvidenceError as error:
+            raise QueryError(str(error)) from None
 
     def _label_of_bool(self, state: bool) -> Any:
         """True finds a label such as 'true' or 'yes'; without one it is the index 1."""
@@ -110,6 +118,13 @@ class Variable:
 def _shorten(items: Sequence[str], limit: int = 12) -> str:
     shown = list(items[:limit])
     return repr(shown) if len(items) <= limit else f"{repr(shown)[:-1]}, ...] ({len(items)} in all)"
+
+
+def _near(wanted: str, known: Sequence[str]) -> str:
+    """The end of a sentence about a name that is not known, empty if nothing is like it."""
+    by_case = {name.casefold(): name for name in known[:5000]}
+    near = difflib.get_close_matches(wanted.casefold(), by_case, n=3)
+    return f"; did you mean {' or '.join(repr(by_case[name]) for name in near)}?" if near else ""
 
 
 class _NumberedNames(Sequence[str]):
@@ -251,10 +266,7 @@ class Variables(Sequence[Variable]):
         return np.array([self.position(n) for n in names], dtype=np.int64)
 
     def _hint(self, name: str) -> str:
-        near = difflib.get_close_matches(name, self.names[:5000], n=3)
-        if near:
-            return f"; did you mean {' or '.join(map(repr, near))}?"
-        return f"; there are {_shorten(self.names)}"
+        return _near(name, self.names) or f"; there are {_shorten(self.names)}"
 
     def restrict(self, keep: np.ndarray, sizes: np.ndarray) -> Variables:
         """The same variables with only the states marked in `keep` (one flag per flat state)."""

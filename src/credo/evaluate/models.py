@@ -24,11 +24,11 @@ from typing import Any
 import numpy as np
 
 from ..core import check
+from ..core.display import Listing, Shown, data_frame, finite
 from ..core.errors import OptionError, UnsupportedError
 from ..core.progress import Progress
 from ..learning.evidence import NestedTest, bic, model_posterior, nested_test
 from .candidates import Candidate, candidate
-from .table import align, finite
 
 __all__ = ["ModelComparison", "ModelRow", "compare_models"]
 
@@ -55,7 +55,7 @@ class ModelRow:
 
 
 @dataclass(frozen=True, repr=False)
-class ModelComparison:
+class ModelComparison(Shown):
     """The table made by `compare_models`; print it, or read `rows`."""
 
     rows: tuple[ModelRow, ...]
@@ -134,23 +134,22 @@ class ModelComparison:
         """The rows as a JSON list."""
         return json.dumps(self.to_dicts(), indent=2)
 
-    def to_pandas(self) -> Any:
-        """A data frame with the model as index."""
-        import pandas as pd
+    def to_frame(self) -> Any:
+        """A pandas data frame with the model as index."""
+        rows = self.to_dicts()
+        columns = {key: [row[key] for row in rows] for key in rows[0] if key != "reasons"}
+        return data_frame(columns).set_index("model")
 
-        return pd.DataFrame(self.to_dicts()).set_index("model").drop(columns="reasons")
-
-    def __repr__(self) -> str:
-        lines = [align(self.columns, self.cells(), [title != "model" for title in self.columns])]
+    def _shown(self) -> Iterable[str | Listing]:
+        yield Listing(self.cells(), [title != "model" for title in self.columns], self.columns)
         if self.basis is not None:
-            lines.append(f"p(model) is made from the column {dict(_TITLES)[self.basis]}")
+            yield f"p(model) is made from the column {dict(_TITLES)[self.basis]}"
         for criterion in _CRITERIA:
             said: dict[str, list[str]] = {}
             for row in self.rows:
                 if criterion in row.reasons:
                     said.setdefault(row.reasons[criterion], []).append(row.model)
-            lines += [f"no {dict(_TITLES)[criterion]} for {', '.join(m)}: {why}" for why, m in said.items()]
-        return "\n".join(lines)
+            yield from (f"no {dict(_TITLES)[criterion]} for {', '.join(m)}: {why}" for why, m in said.items())
 
 
 _TITLES = (("bic", "BIC"), ("laplace", "Laplace"), ("exact", "exact"), ("vb", "VB"), ("cv", "CV"))

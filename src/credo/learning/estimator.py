@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
 from typing import Any, Self
 
+import numpy as np
+
+from ..core.display import Listing, Shown, told
 from ..core.errors import OptionError
 
 __all__ = ["Estimator"]
 
 
-class Estimator:
+class Estimator(Shown):
     """Options are the arguments of the constructor, stored under their names; `fit` sets names with _."""
 
     _kind = "density_estimator"
@@ -44,3 +48,18 @@ class Estimator:
         defaults = inspect.signature(type(self).__init__).parameters
         shown = [f"{k}={v!r}" for k, v in self.get_params().items() if v is not defaults[k].default]
         return f"{type(self).__name__}({', '.join(shown)})"
+
+    def _shown(self) -> Iterable[str | Listing]:
+        learned = {k: v for k, v in vars(self).items() if k.endswith("_") and not k.startswith("_")}
+        yield repr(self)
+        for title, values in (("option", self.get_params()), ("learned", learned)):
+            if values:
+                rows = [[name, _brief(value)] for name, value in values.items()]
+                yield Listing(rows, [False, False], [title, "value"])
+
+
+def _brief(value: Any) -> str:
+    """A value on one line; of a large array the shape."""
+    if isinstance(value, np.ndarray):
+        return told(value) if value.ndim < 2 and value.size <= 8 else f"array of shape {value.shape}"
+    return f"{value!r:.80}"

@@ -9,15 +9,17 @@ the order of the variables, so a network of 10^5 variables is a few arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from ..core import check
 from ..core.factor_graph import FactorGraph
-from ..core.result import Samples
+from ..core.joint import Joint
+from ..core.naming import Lookup, NamedModel
+from ..core.samples import Samples
 from ..core.variable import Variables
 from .conditional_tables import (
     ROW_TOLERANCE,
@@ -37,10 +39,8 @@ from .state_rows import state_rows
 
 __all__ = ["ROW_TOLERANCE", "BayesNet"]
 
-V = TypeVar("V")
 
-
-class BayesNet:
+class BayesNet(NamedModel):
     """A directed model; immutable.
 
     Parameters
@@ -237,21 +237,35 @@ class BayesNet:
     def parents(self) -> Mapping[str, tuple[str, ...]]:
         """Child name -> parent names, in axis order."""
         names, scope_of = self._variables.names, self._graph.scope_of
-        return _ByName(self._variables, lambda i: tuple(names[int(j)] for j in scope_of(i)[:-1]))
+        return Lookup(self._variables, lambda i: tuple(names[int(j)] for j in scope_of(i)[:-1]))
 
     @property
     def children(self) -> Mapping[str, tuple[str, ...]]:
         """Parent name -> names of its children, in variable order."""
         start, child = self._child_lists
         names = self._variables.names
-        return _ByName(
-            self._variables, lambda i: tuple(names[int(j)] for j in child[start[i] : start[i + 1]])
-        )
+        return Lookup(self._variables, lambda i: tuple(names[int(j)] for j in child[start[i] : start[i + 1]]))
 
     @property
     def tables(self) -> Mapping[str, np.ndarray]:
         """Child name -> probabilities of shape (parent sizes..., child size), read-only."""
-        return _ByName(self._variables, self._table)
+        return Lookup(self._variables, self._table)
+
+    def cpt(self, name: str) -> Joint:
+        """The conditional probability table p(name | parents), with the names of its states.
+
+        Examples
+        --------
+        >>> import credo
+        >>> credo.datasets.sprinkler().cpt("rain")
+        p(rain | cloudy)
+        cloudy  rain=no  rain=yes
+        no          0.8       0.2
+        yes         0.2       0.8
+        """
+        i = self._variables.position(name)
+        *parents, child = (self._variables[int(j)] for j in self._graph.scope_of(i))
+        return Joint((child, *parents), np.moveaxis(self._table(i), -1, 0), given=len(parents))
 
     @property
     def edges(self) -> list[tuple[str, str]]:
@@ -335,34 +349,15 @@ class BayesNet:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def _columns(self) -> Mapping[str, Callable[[int], str]]:
+        names, size = self._variables.names, self._graph.table_size
+        return {
+            "parents": lambda i: ", ".join(self.parents[names[i]]),
+            "table entries": lambda i: str(size[i]),
+        }
+
     def __repr__(self) -> str:
         n, count = len(self._variables), len(self._graph.scope) - len(self._variables)
         if n > 12 or not count:
             return f"BayesNet({n} variables, {count} edges, {len(self._flat_tables)} table entries)"
         return f"BayesNet({n} variables, {count} edges: {', '.join(f'{a} -> {b}' for a, b in self.edges)})"
-
-
-class _ByName(Mapping[str, V]):
-    """Name -> value, made from the position when asked for."""
-
-    def __init__(self, variables: Variables, at: Callable[[int], V]) -> None:
-        self._variables, self._at = variables, at
-
-    def __getitem__(self, name: str) -> V:
-        return self._at(self._variables.position(name))
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._variables
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """Return the value of a variable, or `default` if there is no such variable."""
-        return self[name] if name in self else default
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._variables.names)
-
-    def __len__(self) -> int:
-        return len(self._variables)
-
-    def __repr__(self) -> str:
-        return repr(dict(self))

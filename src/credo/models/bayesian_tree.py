@@ -29,6 +29,7 @@ from ..core.density import DensityFactor
 from ..core.domain import Simplex
 from ..core.errors import ModelError, QueryError
 from ..core.hybrid_graph import HybridGraph
+from ..core.naming import NamedModel
 from ..core.variable import Variable, Variables
 from ..families.dirichlet_rows import DirichletRows
 from ..structures.graph import component_labels
@@ -37,7 +38,7 @@ from .potentials import _log_categorical, dirichlet
 __all__ = ["BayesianTree"]
 
 
-class BayesianTree:
+class BayesianTree(NamedModel):
     """Data on a tree with Dirichlet pair probabilities; immutable.
 
     Parameters

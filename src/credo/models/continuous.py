@@ -9,7 +9,7 @@ not there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,16 +22,18 @@ from ..core.density import (
     is_positive_definite,
     symmetric,
 )
+from ..core.display import told
 from ..core.domain import Real
 from ..core.errors import ModelError
 from ..core.factor import Factor
 from ..core.hybrid_graph import HybridGraph
+from ..core.naming import NamedModel
 from ..core.variable import Variable, Variables
 
 __all__ = ["GaussianNet", "HybridNet"]
 
 
-class HybridNet:
+class HybridNet(NamedModel):
     """A model of variables of any domain; immutable.
 
     Parameters
@@ -94,11 +96,14 @@ class HybridNet:
         """The one form every algorithm reads."""
         return self._graph
 
+    def _columns(self) -> Mapping[str, Callable[[int], str]]:
+        return self._graph._columns()
+
     def __repr__(self) -> str:
         return f"HybridNet({len(self.variables)} variables, {len(self.factors)} factors)"
 
 
-class GaussianNet:
+class GaussianNet(NamedModel):
     """A Gaussian Markov random field; immutable.
 
     Parameters
@@ -176,6 +181,10 @@ class GaussianNet:
     def to_factor_graph(self) -> HybridGraph:
         """The one form every algorithm reads."""
         return self._graph
+
+    def _columns(self) -> Mapping[str, Callable[[int], str]]:
+        mean, sd = self.mean, np.sqrt(np.diag(self.covariance))
+        return {"mean": lambda i: told(mean[i]), "sd": lambda i: told(sd[i])}
 
     def __repr__(self) -> str:
         return f"GaussianNet({len(self.names)} variables)"

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..core import check
+from ..core.display import Axis, Listing, Shown, grid, told
 from ..core.domain import Discrete
 from ..core.errors import DataError, ModelError
 from ..core.factor_graph import FactorGraph
@@ -26,7 +27,7 @@ from .mrf import MarkovNet
 __all__ = ["CRF", "expanded_features", "feature_rows", "label_graph"]
 
 
-class CRF:
+class CRF(Shown):
     """A conditional random field; immutable.
 
     Parameters
@@ -137,6 +138,16 @@ class CRF:
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+    def _shown(self) -> Iterable[str | Listing]:
+        yield repr(self)
+        for what, names, weights in (
+            ("node feature", self.node_features, self._node),
+            ("edge feature", self.edge_features, self._edge),
+        ):
+            features = Axis(what, names or [str(k) for k in range(len(weights))])
+            labels = [Axis(f"label {k}", self.labels) for k in range(1, weights.ndim)]
+            yield grid([features, *labels], weights, lambda shown: [told(w) for w in shown.flat], "weight")
 
     def __repr__(self) -> str:
         return (

@@ -15,19 +15,21 @@ never falls; the structured one is the tighter of the two at their best.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any, Literal
 
 import numpy as np
 
 from ..core import check
+from ..core.display import Listing, Shown
 from ..core.errors import ModelError, UnsupportedError
 from ..core.result import Estimate, Status
 from ..families.base import Emission
 from ..families.gaussian import TiedGaussian
 from ..kernels.scaled_chains import smooth_chains
+from .hidden_chain import moves
 from .hmm import HMM
 from .hmm_parameters import probability_rows
 from .sequences import Sequences, as_sequences
@@ -47,7 +49,7 @@ class FactorialPosterior:
     trace: np.ndarray = field(default_factory=lambda: np.zeros(0))  # the bound after each sweep
 
 
-class FactorialHMM:
+class FactorialHMM(Shown):
     """Several hidden chains with one emission; immutable.
 
     Parameters
@@ -127,8 +129,8 @@ class FactorialHMM:
     def to_hmm(self) -> HMM:
         """The hidden Markov model over the product of all states."""
         start, step = np.ones(1), np.ones((1, 1))
-        for first, moves in zip(self._starts, self._transitions, strict=True):
-            start, step = np.kron(start, first), np.kron(step, moves)
+        for first, move in zip(self._starts, self._transitions, strict=True):
+            start, step = np.kron(start, first), np.kron(step, move)
         return HMM(start, step, self._emission)
 
     def sequences(self, x: Any, lengths: Any = None, mask: Any = None) -> Sequences:
@@ -198,6 +200,11 @@ class FactorialHMM:
                 "factored mean field cannot treat this model: a start or transition has probability zero; "
                 "use the structured or the exact method"
             )
+
+    def _shown(self) -> Iterable[str | Listing]:
+        yield repr(self)
+        for m, (start, step) in enumerate(zip(self._starts, self._transitions, strict=True)):
+            yield replace(moves(start, step), title=f"chain {m}")
 
     def __repr__(self) -> str:
         return f"FactorialHMM(chains of {self.shape} states, {self._emission!r})"

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
 
 from ..core import check
+from ..core.display import Axis, Listing, Shown, grid, shares
 from ..core.errors import ModelError
 from ..families.base import Emission
 from .hmm_parameters import HMMPrior, probability_rows, renewed
 from .sequences import Sequences, as_sequences
 
-__all__ = ["Domain", "HiddenChain"]
+__all__ = ["Domain", "HiddenChain", "moves"]
 
 Domain = Literal["scaled", "log"]
 
 
-class HiddenChain(abc.ABC):
+class HiddenChain(Shown):
     """First states, moves between states, and a family with one member per state; immutable."""
 
     def __init__(self, start: Any, transition: Any, emission: Emission) -> None:
@@ -69,6 +71,9 @@ class HiddenChain(abc.ABC):
         """Total log-likelihood of all sequences."""
         return float(self.log_likelihoods(x, lengths, mask=mask, domain=domain).sum())
 
+    def _shown(self) -> Iterable[str | Listing]:
+        return [repr(self), moves(self._start, self._transition)]
+
     def _maximised(
         self, statistics: Any, prior: HMMPrior | None, fixed: tuple[str, ...], floor: float
     ) -> tuple[np.ndarray, np.ndarray, Any]:
@@ -88,3 +93,10 @@ class HiddenChain(abc.ABC):
             own = None if prior is None else prior.emission
             emission = emission.maximise(statistics.emission, own, floor=floor)
         return start, transition, emission
+
+
+def moves(start: np.ndarray, transition: np.ndarray) -> Listing:
+    """The probabilities of the first state and of the moves between states, as they are shown."""
+    labels = [str(k) for k in range(len(start))]
+    axes = [Axis("from", ["start", *labels]), Axis("to", labels)]
+    return grid(axes, np.concatenate([start[None], transition]), shares, "probability")

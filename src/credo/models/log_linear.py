@@ -22,6 +22,7 @@ import numpy as np
 
 from ..core.errors import ModelError
 from ..core.factor_graph import FactorGraph
+from ..core.naming import NamedModel
 from ..core.result import FactorMarginals, Samples
 from ..core.variable import Variables
 from ..core.wiring import starts_of
@@ -39,7 +40,7 @@ class Feature:
     parameter: Any = None  # index of the weight, one or one per scope; None: fixed weight 1, -inf allowed
 
 
-class LogLinear:
+class LogLinear(NamedModel):
     """A Markov network with shared parameters; immutable.
 
     Parameters

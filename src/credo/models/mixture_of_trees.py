@@ -10,7 +10,7 @@ Source: Meila and Jordan 2000.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -20,15 +20,18 @@ from ..core import check
 from ..core.errors import ModelError
 from ..core.factor import TableFactor
 from ..core.factor_graph import FactorGraph
-from ..core.result import Samples
+from ..core.naming import NamedModel
+from ..core.samples import Samples
 from ..core.variable import Variable, Variables
 from .bayes_net import BayesNet
 from .state_rows import state_rows
 
 __all__ = ["MixtureOfTrees"]
 
+_TREES = 12  # trees of which notebooks show the parents
 
-class MixtureOfTrees:
+
+class MixtureOfTrees(NamedModel):
     """A mixture of tree-shaped Bayesian networks over the same variables; immutable.
 
     Parameters
@@ -144,6 +147,12 @@ class MixtureOfTrees:
     def to_factor_graph(self) -> FactorGraph:
         """The trees' variables and the choice among the trees."""
         return self._graph
+
+    def _columns(self) -> Mapping[str, Callable[[int], str]]:
+        names, few = self.variables.names, self.trees[:_TREES]
+        parents = [tree.parents for tree in few]
+        more = ", ..." if len(few) < len(self.trees) else ""
+        return {"parent in each tree": lambda i: ", ".join((*p[names[i]], "-")[0] for p in parents) + more}
 
     def __repr__(self) -> str:
         return f"MixtureOfTrees({len(self.trees)} trees, {len(self.variables)} variables)"

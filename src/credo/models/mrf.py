@@ -10,7 +10,7 @@ Every edge counts once. Grids of a million variables are built as whole arrays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +18,9 @@ import numpy as np
 from ..core import check
 from ..core.domain import Discrete
 from ..core.errors import ModelError
+from ..core.factor import TableFactor
 from ..core.factor_graph import FactorGraph
+from ..core.naming import NamedModel
 from ..core.variable import Variables
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ __all__ = ["MarkovNet"]
 _SPIN = Discrete.of(["-1", "+1"])
 
 
-class MarkovNet:
+class MarkovNet(NamedModel):
     """An undirected model; immutable.
 
     Parameters
@@ -194,6 +196,11 @@ class MarkovNet:
         """The ordered set of variables."""
         return self._graph.variables
 
+    @property
+    def factors(self) -> Sequence[TableFactor]:
+        """The factors, made one by one when looked at."""
+        return self._graph.factors
+
     def to_factor_graph(self) -> FactorGraph:
         """Return the factor graph; the same object at every call."""
         return self._graph
@@ -202,6 +209,9 @@ class MarkovNet:
         return isinstance(other, MarkovNet) and self._graph == other._graph
 
     __hash__ = None  # type: ignore[assignment]
+
+    def _columns(self) -> Mapping[str, Callable[[int], str]]:
+        return self._graph._columns()
 
     def __repr__(self) -> str:
         return f"MarkovNet({len(self.variables)} variables, {self._graph.n_factors} factors)"

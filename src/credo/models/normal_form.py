@@ -17,7 +17,7 @@ on the matrices where several learned blocks meet in a diverter (the separable f
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal
@@ -25,8 +25,10 @@ from typing import Any, Literal
 import numpy as np
 
 from ..core import check
+from ..core.display import LIMIT
 from ..core.errors import ModelError, QueryError, ZeroProbabilityError
 from ..core.factor_graph import FactorGraph
+from ..core.naming import NamedModel
 from ..core.result import Samples
 from ..core.variable import Variables
 from ..kernels.normal_form import flood, sample_states, two_pass
@@ -38,7 +40,7 @@ from .normal_form_wiring import NormalFormWiring, check_parts, joined
 __all__ = ["Block", "Diverter", "NormalForm", "Source"]
 
 
-class NormalForm:
+class NormalForm(NamedModel):
     """A normal-form graph; immutable.
 
     Parameters
@@ -296,6 +298,11 @@ class NormalForm:
         scope = self.variables.positions([name for s in scopes for name in s])
         with np.errstate(divide="ignore"):
             return FactorGraph.from_flat(self.variables, scope_start, scope, np.log(self._theta[0]))
+
+    def _columns(self) -> Mapping[str, Callable[[int], str]]:
+        names = self.variables.names
+        branches = {name: [b for b, v in self.variable_of.items() if v == name] for name in names[:LIMIT]}
+        return {"branches": lambda i: ", ".join(branches[names[i]])}
 
     def __repr__(self) -> str:
         counts = [sum(isinstance(p, kind) for p in self._parts) for kind in (Block, Source, Diverter)]
