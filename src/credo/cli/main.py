@@ -6,7 +6,9 @@ usage, 130 after Ctrl-C.
 
 from __future__ import annotations
 
+import importlib
 import sys
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -14,13 +16,52 @@ from typer.core import TyperGroup
 
 from .. import __version__
 from ..core.errors import CredoError
-from . import certify, compare, convert, datasets, draw, infer, info, methods, reproduce, sample, score, solve
 
 __all__ = ["app", "main"]
+
+COMMANDS = (
+    "info",
+    "infer",
+    "compare",
+    "solve",
+    "certify",
+    "sample",
+    "convert",
+    "draw",
+    "methods",
+    "datasets",
+    "score",
+    "reproduce",
+)
+
+
+class _OneByOne(Mapping[str, Any]):
+    """Name -> command; its module is imported when it is asked for."""
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in COMMANDS:
+            raise KeyError(name)
+        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        alone.command(name)(importlib.import_module(f".{name}", __package__).run)
+        return typer.main.get_command(alone)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
 
 
 class _Commands(TyperGroup):
     """Runs a command and turns what went wrong into one sentence and an exit status."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = _OneByOne()  # type: ignore[assignment]
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names, in the order of the help page."""
+        return list(self.commands)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -61,23 +102,6 @@ def _credo(
     ] = False,
 ) -> None:
     """Probabilistic graphical models: load one, ask it anything."""
-
-
-for _command in (
-    info,
-    infer,
-    compare,
-    solve,
-    certify,
-    sample,
-    convert,
-    draw,
-    methods,
-    datasets,
-    score,
-    reproduce,
-):
-    app.command(_command.__name__.rpartition(".")[2])(_command.run)
 
 
 def main() -> None:
