@@ -23,7 +23,7 @@ $(VENV)/.stamp-%: pyproject.toml | $(BIN)/python
 	$(PIP) --editable ".[$*]"
 	@touch $@
 
-demo: $(VENV)/.stamp-all  ## a small story from a network to a picture
+demo: $(VENV)/.stamp-plot  ## a small story from a network to a picture
 	$(BIN)/python examples/demo.py
 
 test: lint types unit  ## everything that must be green: lint, types, tests
