@@ -141,7 +141,7 @@ def picture(first: dict[str, BlockRun]) -> Any:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the experiment from the command line."""
-    from credo.plotting.normal_form import plot_normal_form, plot_trajectories
+    from credo.plotting import plot_normal_form, plot_trajectories
 
     options = parser(__doc__ or "")
     options.add_argument("--sets", type=int, default=None, help="data sets (3; 1 with --quick)")

@@ -198,7 +198,7 @@ def picture_curves(runs: dict[tuple[str, int, str, int], tuple[BlockRun, ...]]) 
 
 def picture_coefficients(runs: dict[tuple[str, int, str, int], tuple[BlockRun, ...]], inner: int) -> Any:
     """Figure 12: every coefficient against the epoch, and the generator's."""
-    from credo.plotting.normal_form import plot_trajectories
+    from credo.plotting import plot_trajectories
 
     truth = from_bayes_net(GENERATOR, hidden=["S"]).parameters
     shown = {}

@@ -137,7 +137,7 @@ def picture_curves(seed: int, settings: list[Setting]) -> Any:
 
 def picture_coefficients(seed: int, settings: list[Setting]) -> Any:
     """Figure 10: coefficients of ML and KL against the iteration."""
-    from credo.plotting.normal_form import plot_trajectories
+    from credo.plotting import plot_trajectories
 
     runs: dict[str, dict[str, np.ndarray]] = {"ML": {}, "KL": {}}
     for k, setting in enumerate(settings):

@@ -9,10 +9,9 @@ import credo
 from credo.core.errors import QueryError, UnsupportedError
 from credo.models.normal_form import NormalForm, Source
 from credo.models.normal_form_build import embedding, from_bayes_net, hidden_chain
-from credo.plotting import plot_normal_form, plot_trajectories
+from credo.plotting import plot_normal_form
 
 pytest.importorskip("matplotlib")
-pytest.importorskip("networkx")
 from matplotlib.patches import Circle, FancyArrowPatch, Polygon, Rectangle
 
 
@@ -75,14 +74,6 @@ def test_parts_do_not_overlap():
             assert x + w <= u or u + s <= x or y + h <= v or v + t <= y
 
 
-def test_trajectories_have_a_panel_per_matrix_and_run_and_one_for_the_generator():
-    values = {"p(X|S)": np.full((5, 2, 3), 1 / 3), "p(S)": np.full((5, 1, 2), 0.5)}
-    figure = plot_trajectories({"ML": values, "KL": values}, truth={"p(S)": np.array([[0.4, 0.6]])})
-    assert len(figure.axes) == 6
-    assert [len(axes.lines) for axes in figure.axes] == [6, 6, 0, 2, 2, 2]
-    assert len(plot_trajectories({"ML": values}, parameters=["p(S)"]).axes) == 1
-
-
 def big():
     names = [f"x{i}" for i in range(301)]
     return NormalForm(dict.fromkeys(names, 2), [Source(name, [0.5, 0.5]) for name in names])
@@ -93,12 +84,6 @@ def big():
     [
         (lambda: plot_normal_form(big()), UnsupportedError, "expected at most 300 parts, got 301"),
         (lambda: plot_normal_form(product(), evidence={"a": 0}), QueryError, "'a' is no terminal; there are"),
-        (lambda: plot_trajectories({}), QueryError, "at least one run that recorded its matrices"),
-        (
-            lambda: plot_trajectories({"ML": {"p": np.ones((2, 1, 1))}}, parameters=["q"]),
-            QueryError,
-            "trajectories of ML: no parameter named 'q'",
-        ),
     ],
 )
 def test_refusals_say_what_was_expected(call, error, message):

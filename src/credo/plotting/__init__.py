@@ -1,17 +1,20 @@
 """Pictures of models, beliefs, runs and comparisons.
 
-Every function returns a Matplotlib `Figure` made without pyplot: nothing is shown, no global
-state changes, and `figure.savefig("picture.png")` works without a display. Matplotlib and
-NetworkX come with `pip install credo[plot]` and are imported at the first picture.
+Every function returns a Matplotlib `Figure` made without pyplot: no global state changes,
+`figure.savefig("picture.png")` works without a display, and a notebook shows the figure that
+is the value of a cell. With `ax=` the picture is drawn into axes of yours and their figure is
+returned (end such a line with `;` in a notebook whose pyplot shows that figure anyway).
+Matplotlib comes with `pip install credo[plot]` and is imported at the first picture.
 """
 
 from .beliefs import plot_beliefs, plot_grid
 from .comparison import plot_comparison
 from .densities import plot_densities
 from .graph import plot_model
-from .normal_form import plot_normal_form, plot_trajectories
+from .normal_form import plot_normal_form
 from .regions import plot_regions
 from .trace import plot_trace
+from .trajectories import plot_trajectories
 
 __all__ = [
     "plot_beliefs",

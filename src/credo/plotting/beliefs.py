@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.errors import QueryError
 from ..core.result import Marginals, Result
-from .style import COLOURS, INK, new_figure, require, tidy
+from .style import COLOURS, INK, Size, add_legend, panels, require, tidy
 
 __all__ = ["marginals_of", "plot_beliefs", "plot_grid"]
 
@@ -23,6 +23,8 @@ def plot_beliefs(
     compare: Result | Marginals | None = None,
     *,
     labels: tuple[str, str] | None = None,
+    ax: Any = None,
+    figsize: Size | None = None,
 ) -> Any:
     """Bars of the marginals, one panel per variable.
 
@@ -36,41 +38,48 @@ def plot_beliefs(
         A second answer about the same variables, drawn beside the first.
     labels
         What to call the two answers; by default their algorithms.
+    ax
+        Matplotlib axes to draw one variable into; by default a new figure is made.
+    figsize
+        Width and height of the new figure in inches; by default what the panels need.
 
     Returns
     -------
     matplotlib.figure.Figure
     """
     first = marginals_of(result)
-    second = None if compare is None else marginals_of(compare)
+    answers = [first] if compare is None else [first, marginals_of(compare)]
     chosen = list(first) if names is None else list(names)
     if not 1 <= len(chosen) <= MOST_PANELS:
         raise QueryError(
             f"plot_beliefs: expected 1 to {MOST_PANELS} variables, got {len(chosen)}; "
             "choose some with names=[...]"
         )
-    answers = [first] if second is None else [first, second]
-    captions = labels or (_caption(result, "first"), _caption(compare, "second"))
-    if captions[0] == captions[1]:
-        captions = (f"{captions[0]} (1)", f"{captions[1]} (2)")
-    columns = min(PANELS_PER_ROW, len(chosen))
-    rows = -(-len(chosen) // columns)
     states = [_states(first, name) for name in chosen]
     deepest = max(len(s) for s in states)
-    figure = new_figure(2.7 * columns, (0.75 + 0.26 * deepest * max(1, 0.7 * len(answers))) * rows + 0.5)
-    panels = figure.subplots(rows, columns, squeeze=False)
-    for panel, name, of_name in zip(panels.flat, chosen, states, strict=False):
-        _bars(panel, name, of_name, [answer[name] for answer in answers])
-    for panel in list(panels.flat)[len(chosen) :]:
+    columns = min(PANELS_PER_ROW, len(chosen))
+    rows = -(-len(chosen) // columns)
+    size = 2.7 * columns, (0.75 + 0.26 * deepest * max(1, 0.7 * len(answers))) * rows + 0.5
+    figure, drawn = panels("plot_beliefs", (rows, columns), size, ax=ax, figsize=figsize)
+    for panel, name, of_name in zip(drawn.flat, chosen, states, strict=False):
+        _bars(panel, name, of_name, [np.asarray(answer[name]) for answer in answers])
+    for panel in list(drawn.flat)[len(chosen) :]:
         panel.set_axis_off()
-    if second is not None:
-        handles = panels.flat[0].containers
-        figure.legend(handles, captions, loc="outside upper center", ncols=2, frameon=False, fontsize=9)
+    if compare is not None:
+        bars = drawn[0, 0].containers[-2:]
+        add_legend(figure, ax, bars, labels or _captions(result, compare))
     return figure
 
 
 def plot_grid(
-    result: Result | Marginals, rows: int, columns: int, *, state: int = 1, names: Iterable[str] | None = None
+    result: Result | Marginals,
+    rows: int,
+    columns: int,
+    *,
+    state: int = 1,
+    names: Iterable[str] | None = None,
+    ax: Any = None,
+    figsize: Size | None = None,
 ) -> Any:
     """Map of the probability of one state for variables that lie on a grid, row by row.
 
@@ -84,20 +93,19 @@ def plot_grid(
         Index of the state whose probability gives the colour.
     names
         The variables of the grid in that order; by default all variables.
+    ax
+        Matplotlib axes to draw into; by default a new figure is made.
+    figsize
+        Width and height of the new figure in inches; by default what the grid needs.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
     """
-    beliefs = marginals_of(result)
-    chosen = list(beliefs) if names is None else list(names)
-    if len(chosen) != rows * columns:
-        raise QueryError(
-            f"plot_grid: expected {rows} x {columns} = {rows * columns} variables, got {len(chosen)}"
-        )
-    small = next((n for n in chosen if not 0 <= state < len(beliefs[n])), None)
-    if small is not None:
-        raise QueryError(f"plot_grid: variable '{small}' has no state number {state}")
-    values = np.array([beliefs[n][state] for n in chosen]).reshape(rows, columns)
+    values = _on_grid(marginals_of(result), (rows, columns), state, names)
     scale = min(0.5, 8 / max(rows, columns))
-    figure = new_figure(max(3.2, scale * columns + 1.4), max(2.4, scale * rows + 0.7))
-    axes = figure.subplots()
+    size = max(3.2, scale * columns + 1.4), max(2.4, scale * rows + 0.7)
+    figure, ((axes,),) = panels("plot_grid", (1, 1), size, ax=ax, figsize=figsize)
     image = axes.imshow(values, vmin=0, vmax=1, cmap="cividis")
     if max(rows, columns) <= 12:
         for (r, c), p in np.ndenumerate(values):
@@ -112,6 +120,22 @@ def plot_grid(
     bar.set_label(f"probability of state {state}", fontsize=9)
     bar.ax.tick_params(labelsize=8)
     return figure
+
+
+def _on_grid(
+    beliefs: Marginals, shape: tuple[int, int], state: int, names: Iterable[str] | None
+) -> np.ndarray:
+    """The probability of the state in every cell."""
+    chosen = list(beliefs) if names is None else list(names)
+    rows, columns = shape
+    if len(chosen) != rows * columns:
+        raise QueryError(
+            f"plot_grid: expected {rows} x {columns} = {rows * columns} variables, got {len(chosen)}"
+        )
+    small = next((n for n in chosen if not 0 <= state < len(beliefs[n])), None)
+    if small is not None:
+        raise QueryError(f"plot_grid: variable '{small}' has no state number {state}")
+    return np.array([beliefs[n][state] for n in chosen]).reshape(shape)
 
 
 def _bars(panel: Any, name: str, states: list[str], answers: list[np.ndarray]) -> None:
@@ -147,5 +171,10 @@ def _states(beliefs: Marginals, name: str) -> list[str]:
     return list(variables[variables.position(name)].states)
 
 
-def _caption(result: Any, otherwise: str) -> str:
-    return result.algorithm if isinstance(result, Result) else otherwise
+def _captions(first: Any, second: Any) -> tuple[str, str]:
+    """The algorithms of two answers, numbered if they are one."""
+    pair = [
+        answer.algorithm if isinstance(answer, Result) else otherwise
+        for answer, otherwise in ((first, "first"), (second, "second"))
+    ]
+    return (f"{pair[0]} (1)", f"{pair[1]} (2)") if pair[0] == pair[1] else (pair[0], pair[1])

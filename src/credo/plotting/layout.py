@@ -1,9 +1,9 @@
-"""Where to put the variables and factors of a drawing. Positions are in inches.
+"""Where to put the nodes of a directed drawing, and which graphs are grids. Positions are in inches.
 
 Directed models are drawn in layers (parents above children): long edges get a helper point in
 each layer they cross, layers are ordered by the means of their neighbours, and each layer is
 then moved as close to its neighbours as the widths allow (a least-squares problem with minimal
-gaps, solved exactly by pooling). Undirected models use the distances in the graph.
+gaps, solved exactly by pooling).
 """
 
 from __future__ import annotations
@@ -11,17 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
-from .style import require
-
-__all__ = ["LayeredLayout", "lattice_columns", "layered", "spread"]
+__all__ = ["LayeredLayout", "lattice_columns", "layered"]
 
 GAP = 0.28  # between neighbours in a layer
 SWEEPS = 24  # passes up and down; orders settle within a few
-DISTANCE_LIMIT = 150  # nodes up to which placing by graph distances takes well under a second
 
 
 @dataclass(frozen=True)
@@ -33,24 +29,27 @@ class LayeredLayout:
 
 
 def layered(
-    widths: Sequence[float], edges: Sequence[tuple[int, int]], spacing: float = 0.95
+    widths: Sequence[float],
+    edges: Sequence[tuple[int, int]],
+    spacing: float = 0.95,
+    gap: float = GAP,
 ) -> LayeredLayout:
     """Layers from top to bottom for the edges (parent, child) of an acyclic graph."""
     rank = _ranks(len(widths), edges)
-    all_widths, ranks = list(widths), list(rank)
+    rooms, ranks = [width + gap for width in widths], list(rank)
     chains: list[list[int]] = []
     links: list[tuple[int, int]] = []
     for parent, child in edges:
         chain = [parent]
         for between in range(rank[parent] + 1, rank[child]):
-            chain.append(len(all_widths))
-            all_widths.append(0.05)
+            chain.append(len(rooms))
+            rooms.append(min(0.33, 1.2 * gap))
             ranks.append(between)
         chain.append(child)
         chains.append(chain)
         links += pairwise(chain)
     layers = [[i for i in range(len(ranks)) if ranks[i] == r] for r in range(max(ranks, default=-1) + 1)]
-    x = _across(layers, links, np.array(all_widths))
+    x = _across(layers, links, np.array(rooms))
     points = np.stack([x, -spacing * np.array(ranks, dtype=np.float64)], axis=1)
     return LayeredLayout(points[: len(widths)], [points[chain] for chain in chains])
 
@@ -77,15 +76,15 @@ def _ranks(n: int, edges: Sequence[tuple[int, int]]) -> list[int]:
     return rank
 
 
-def _across(layers: list[list[int]], links: list[tuple[int, int]], widths: np.ndarray) -> np.ndarray:
-    above: list[list[int]] = [[] for _ in widths]
-    below: list[list[int]] = [[] for _ in widths]
+def _across(layers: list[list[int]], links: list[tuple[int, int]], rooms: np.ndarray) -> np.ndarray:
+    above: list[list[int]] = [[] for _ in rooms]
+    below: list[list[int]] = [[] for _ in rooms]
     for i, j in links:
         above[j].append(i)
         below[i].append(j)
-    x = np.zeros(len(widths))
+    x = np.zeros(len(rooms))
     for layer in layers:
-        x[layer] = _separate(np.zeros(len(layer)), widths[layer])
+        x[layer] = _separate(np.zeros(len(layer)), rooms[layer])
     for sweep in range(SWEEPS):
         down = sweep % 2 == 0
         ordering = sweep < SWEEPS // 2  # first find the orders, then only move
@@ -99,14 +98,14 @@ def _across(layers: list[list[int]], links: list[tuple[int, int]], widths: np.nd
                 order = np.argsort(wanted, kind="stable")
                 layers[r] = layer = [layer[k] for k in order]
                 wanted = wanted[order]
-            x[layer] = _separate(wanted, widths[layer])
+            x[layer] = _separate(wanted, rooms[layer])
     return x
 
 
-def _separate(wanted: np.ndarray, widths: np.ndarray) -> np.ndarray:
+def _separate(wanted: np.ndarray, rooms: np.ndarray) -> np.ndarray:
     """The places closest to the wanted ones, in this order, without overlap."""
-    steps = (widths[1:] + widths[:-1]) / 2 + GAP
-    offset = np.concatenate([[0.0], np.cumsum(steps)]) if len(widths) else np.empty(0)
+    steps = (rooms[1:] + rooms[:-1]) / 2
+    offset = np.concatenate([[0.0], np.cumsum(steps)]) if len(rooms) else np.empty(0)
     blocks: list[tuple[float, int]] = []  # (mean, count), means rising
     for value in wanted - offset:
         mean, count = float(value), 1
@@ -126,47 +125,3 @@ def lattice_columns(n: int, edges: set[tuple[int, int]]) -> int | None:
         if edges == beside | {(i, i + columns) for i in range(n - columns)}:
             return columns
     return None
-
-
-def spread(n: int, edges: Sequence[tuple[int, int]], edge_length: float) -> np.ndarray:
-    """Positions of an undirected graph: each connected part on its own, side by side."""
-    networkx = require("networkx")
-    graph = networkx.Graph()
-    graph.add_nodes_from(range(n))
-    graph.add_edges_from(edges)
-    positions, left = np.zeros((n, 2)), 0.0
-    parts = sorted(networkx.connected_components(graph), key=lambda part: (-len(part), min(part)))
-    singles = [next(iter(part)) for part in parts if len(part) == 1]
-    bottom = 0.0
-    for part in parts:
-        if len(part) == 1:
-            continue
-        order = sorted(part)
-        placed = _place(networkx, graph.subgraph(part), order, edge_length)
-        placed -= placed.min(axis=0)
-        positions[order] = placed + np.array([left, 0.0])
-        left += float(placed[:, 0].max()) + 1.1
-    for k, i in enumerate(singles):
-        row, column = divmod(k, 10)
-        positions[i] = (1.0 * column, bottom - 0.9 * (row + 1))
-    return positions
-
-
-def _place(networkx: Any, part: Any, order: list[int], edge_length: float) -> np.ndarray:
-    if len(order) <= DISTANCE_LIMIT:
-        places = networkx.kamada_kawai_layout(part)
-    else:
-        places = networkx.spring_layout(part, seed=0, iterations=100)
-    points = np.array([places[i] for i in order])
-    points = _level(points)
-    spot = {i: k for k, i in enumerate(order)}
-    lengths = [np.linalg.norm(points[spot[i]] - points[spot[j]]) for i, j in part.edges]
-    typical = float(np.median(lengths))
-    return np.asarray(points * (edge_length / typical if typical > 0 else 1.0))
-
-
-def _level(points: np.ndarray) -> np.ndarray:
-    """Turned so that the longest direction is horizontal: pages are wider than high."""
-    centred = points - points.mean(axis=0)
-    _, stretch, turn = np.linalg.svd(centred, full_matrices=False)
-    return np.asarray(centred @ turn.T) if len(stretch) == 2 else centred

@@ -1,4 +1,4 @@
-"""Pictures of normal-form graphs, and of how their matrices change while they learn.
+"""Pictures of normal-form graphs.
 
 Branches are arrows with names, blocks are boxes (grey where nothing is learned), sources are boxes without a
 branch that enters, diverters are diamonds, open ends are dots (dark where there is evidence).
@@ -6,17 +6,17 @@ branch that enters, diverters are diamonds, open ends are dots (dark where there
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from ..core.errors import QueryError, UnsupportedError
 from ..models.normal_form import Diverter, NormalForm
-from .layout import layered
-from .style import COLOURS, FAINT, INK, new_figure, require, tidy
+from .layout import LayeredLayout, layered
+from .style import COLOURS, INK, Size, require, sheet
 
-__all__ = ["plot_normal_form", "plot_trajectories"]
+__all__ = ["plot_normal_form"]
 
 MOST_PARTS = 300
 CHARACTER = 0.075  # inches per character of the labels
@@ -27,7 +27,13 @@ SPACING = 0.95  # between layers
 _SUPERSCRIPTS = str.maketrans("0123456789", "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
 
 
-def plot_normal_form(graph: NormalForm, *, evidence: Mapping[str, Any] | None = None) -> Any:
+def plot_normal_form(
+    graph: NormalForm,
+    *,
+    evidence: Mapping[str, Any] | None = None,
+    ax: Any = None,
+    figsize: Size | None = None,
+) -> Any:
     """Draw a normal-form graph as a block diagram, sources at the top.
 
     Parameters
@@ -36,6 +42,10 @@ def plot_normal_form(graph: NormalForm, *, evidence: Mapping[str, Any] | None = 
         The graph.
     evidence
         Terminal -> state; these ends are drawn dark, with their state.
+    ax
+        Matplotlib axes to draw into; by default a new figure is made.
+    figsize
+        Width and height of the new figure in inches; by default what the parts need.
 
     Returns
     -------
@@ -64,46 +74,52 @@ def plot_normal_form(graph: NormalForm, *, evidence: Mapping[str, Any] | None = 
                 widths.append(max(0.3, 2 * CHARACTER * len(graph.branches.names[i])))
         edges.append((pair[0], pair[1]))
     found = layered(widths, edges, SPACING)
-    return _paint(graph, seen, found.positions, found.routes, widths, ends)
+    low, high = _corners(graph, found.positions, widths)
+    axes, scale = sheet("plot_normal_form", low, high, ax=ax, figsize=figsize)
+    _paint(axes, graph, seen, found, widths, ends, scale)
+    return axes.figure.figure
 
 
-def _paint(
-    graph: NormalForm,
-    seen: Mapping[str, Any],
-    places: np.ndarray,
-    routes: list[np.ndarray],
-    widths: list[float],
-    ends: list[tuple[int, int]],
-) -> Any:
+def _corners(graph: NormalForm, places: np.ndarray, widths: list[float]) -> tuple[np.ndarray, np.ndarray]:
+    """The rectangle around everything, with a margin."""
     half = np.stack([np.array(widths) / 2, np.full(len(widths), HEIGHT / 2)], axis=1)
     low, high = (places - half).min(axis=0) - 0.25, (places + half).max(axis=0) + 0.25
     # Names of branches stand to the right of their arrows.
     high[0] += CHARACTER * max((len(name) for name in graph.branches.names), default=0)
-    figure = new_figure(*(float(x) for x in high - low), arranged=False)
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
-    axes.set_axis_off()
-    for i, route in enumerate(routes):
+    return low, high
+
+
+def _paint(
+    axes: Any,
+    graph: NormalForm,
+    seen: Mapping[str, Any],
+    found: LayeredLayout,
+    widths: list[float],
+    ends: list[tuple[int, int]],
+    scale: float,
+) -> None:
+    for i, route in enumerate(found.routes):
         reach = [
             DOT / 2 if u < 0 else _reach(graph.parts[u]) for u in (graph.wiring.tail[i], graph.wiring.head[i])
         ]
-        _arrow(axes, route, reach, graph.branches.names[i], seen)
-    for part, place, width in zip(graph.parts, places, widths, strict=False):
-        _part(axes, part, place, width)
+        _arrow(axes, route, reach, graph.branches.names[i], seen, scale)
+    for part, place, width in zip(graph.parts, found.positions, widths, strict=False):
+        _part(axes, part, place, width, scale)
     for u, i in ends:
-        dark = graph.branches.names[i] in seen
+        face = INK if graph.branches.names[i] in seen else "white"
         circle = require("matplotlib.patches").Circle(
-            places[u], DOT / 2, facecolor=INK if dark else "white", edgecolor=INK, linewidth=1.0, zorder=3
+            found.positions[u], DOT / 2, facecolor=face, edgecolor=INK, linewidth=scale, zorder=3
         )
         axes.add_patch(circle)
-    return figure
 
 
 def _reach(part: Any) -> float:
     return DIAMOND / 2 if isinstance(part, Diverter) else HEIGHT / 2
 
 
-def _arrow(axes: Any, route: np.ndarray, reach: list[float], name: str, seen: Mapping[str, Any]) -> None:
+def _arrow(
+    axes: Any, route: np.ndarray, reach: list[float], name: str, seen: Mapping[str, Any], scale: float
+) -> None:
     """Leave at the bottom of a part, enter at the top of the next; bends where the layout says."""
     patches, path = require("matplotlib.patches"), require("matplotlib.path").Path
     points = route.copy()
@@ -112,9 +128,9 @@ def _arrow(axes: Any, route: np.ndarray, reach: list[float], name: str, seen: Ma
     arrow = patches.FancyArrowPatch(
         path=path(points),
         arrowstyle="-|>",
-        mutation_scale=8,
+        mutation_scale=8 * scale,
         color="#555555",
-        linewidth=1.0,
+        linewidth=scale,
         zorder=1,
         shrinkA=0,
         shrinkB=0,
@@ -131,7 +147,7 @@ def _arrow(axes: Any, route: np.ndarray, reach: list[float], name: str, seen: Ma
         text,
         ha="left",
         va="center",
-        fontsize=7.5,
+        fontsize=7.5 * scale,
         color=COLOURS[0],
         zorder=4,
         bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.8},
@@ -146,77 +162,17 @@ def _raised(name: str) -> str:
     return f"{stem}\u207d{number.translate(_SUPERSCRIPTS)}\u207e"
 
 
-def _part(axes: Any, part: Any, place: np.ndarray, width: float) -> None:
+def _part(axes: Any, part: Any, place: np.ndarray, width: float, scale: float) -> None:
     patches = require("matplotlib.patches")
     if isinstance(part, Diverter):
         corners = place + np.array([(0, 1), (1, 0), (0, -1), (-1, 0)]) * DIAMOND / 2
-        axes.add_patch(patches.Polygon(corners, facecolor="white", edgecolor=INK, linewidth=1.0, zorder=3))
-        axes.text(*place, "=", ha="center", va="center_baseline", fontsize=8, color=INK, zorder=4)
+        axes.add_patch(patches.Polygon(corners, facecolor="white", edgecolor=INK, linewidth=scale, zorder=3))
+        axes.text(*place, "=", ha="center", va="center_baseline", fontsize=8 * scale, color=INK, zorder=4)
         return
     corner = place - np.array([width, HEIGHT]) / 2
     face = "#D0D0D0" if part.fixed else "#DCEBF7"
     rim = INK if part.fixed else COLOURS[0]
     axes.add_patch(
-        patches.Rectangle(corner, width, HEIGHT, facecolor=face, edgecolor=rim, linewidth=1.0, zorder=3)
+        patches.Rectangle(corner, width, HEIGHT, facecolor=face, edgecolor=rim, linewidth=scale, zorder=3)
     )
-    axes.text(*place, part.name, ha="center", va="center_baseline", fontsize=8, color=INK, zorder=4)
-
-
-def plot_trajectories(
-    runs: Mapping[str, Mapping[str, np.ndarray]],
-    *,
-    parameters: Sequence[str] | None = None,
-    truth: Mapping[str, np.ndarray] | None = None,
-) -> Any:
-    """Every coefficient of every matrix against the epoch: a row per matrix, a column per run.
-
-    Parameters
-    ----------
-    runs
-        Title -> trajectories, as `BlockRun.trajectories`: parameter -> (epochs + 1, rows, columns).
-    parameters
-        Which matrices; all of the first run by default.
-    truth
-        Parameter -> generating matrix, drawn as level lines in a last column. Hidden states have no order, so
-        learned coefficients need not equal these.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-    """
-    if not runs or not any(runs.values()):
-        raise QueryError("trajectories: expected at least one run that recorded its matrices, got none")
-    names = list(next(iter(runs.values()))) if parameters is None else list(parameters)
-    for title, found in runs.items():
-        absent = [name for name in names if name not in found]
-        if absent:
-            raise QueryError(
-                f"trajectories of {title}: no parameter named {absent[0]!r}; there are {list(found)}"
-            )
-    columns = len(runs) + (truth is not None)
-    figure = new_figure(1.9 * columns + 0.6, 1.35 * len(names) + 0.5)
-    grid = figure.subplots(len(names), columns, sharex=True, sharey=True, squeeze=False)
-    for k, name in enumerate(names):
-        for c, (title, found) in enumerate(runs.items()):
-            _curves(grid[k, c], found[name])
-            if k == 0:
-                grid[k, c].set_title(title, fontsize=9)
-        if truth is not None:
-            length = len(next(iter(runs.values()))[name])
-            if name in truth:
-                _curves(grid[k, -1], np.repeat(np.atleast_2d(truth[name])[None], length, axis=0))
-            if k == 0:
-                grid[k, -1].set_title("generator", fontsize=9)
-        grid[k, 0].set_ylabel(name, fontsize=8)
-    for axes in grid[-1]:
-        axes.set_xlabel("epoch", fontsize=8)
-    return figure
-
-
-def _curves(axes: Any, values: np.ndarray) -> None:
-    """One colour per row of the matrix."""
-    for row in range(values.shape[1]):
-        axes.plot(values[:, row], color=COLOURS[row % (len(COLOURS) - 1)], linewidth=0.8)
-    axes.set_ylim(-0.03, 1.03)
-    axes.grid(color=FAINT, linewidth=0.3)
-    tidy(axes)
+    axes.text(*place, part.name, ha="center", va="center_baseline", fontsize=8 * scale, color=INK, zorder=4)

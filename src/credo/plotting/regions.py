@@ -11,18 +11,17 @@ from ..core.factor_graph import FactorGraph, Model
 from ..structures.region_builders import region_graph
 from ..structures.regions import RegionGraph
 from .layout import layered
-from .style import COLOURS, FAINT, INK, new_figure, require
+from .style import COLOURS, FAINT, INK, Size, require, sheet
 
 __all__ = ["plot_regions"]
 
 MOST_REGIONS = 400
 CHARACTER = 0.072  # inches per character of the labels
 HEIGHT = 0.42  # of a box
-LONGEST_SIDE = 40.0  # inches; larger drawings are scaled down
 FACES = {1: "#DCEBF7", 0: "#F2F2F2", -1: "#FBE9D0"}  # by the sign of the counting number
 
 
-def plot_regions(regions: RegionGraph | Model) -> Any:
+def plot_regions(regions: RegionGraph | Model, *, ax: Any = None, figsize: Size | None = None) -> Any:
     """Draw a region graph.
 
     Every box names the variables of a region, with its counting number below; blue boxes count
@@ -33,6 +32,10 @@ def plot_regions(regions: RegionGraph | Model) -> Any:
     regions
         The region graph, as made by `credo.structures.region_graph`; or a model, whose default regions are
         drawn.
+    ax
+        Matplotlib axes to draw into; by default a new figure is made.
+    figsize
+        Width and height of the new figure in inches; by default what the boxes need.
 
     Returns
     -------
@@ -59,17 +62,13 @@ def plot_regions(regions: RegionGraph | Model) -> Any:
     corners = np.concatenate([found.positions - half, found.positions + half])
     corners = corners if len(corners) else np.zeros((1, 2))
     low, high = corners.min(axis=0) - 0.2, corners.max(axis=0) + 0.2
-    scale = min(1.0, LONGEST_SIDE / float((high - low).max()))
-    figure = new_figure(*((high - low) * scale).tolist(), arranged=False)
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), aspect="equal")
-    axes.set_axis_off()
+    axes, scale = sheet("plot_regions", low, high, ax=ax, figsize=figsize)
     lines = require("matplotlib.collections").LineCollection(
-        found.routes, colors=FAINT, linewidths=1, zorder=1
+        found.routes, colors=FAINT, linewidths=scale, zorder=1
     )
     axes.add_collection(lines)
     _boxes(axes, regions, labels, found.positions, widths, scale)
-    return figure
+    return axes.figure.figure
 
 
 def _default(model: Any) -> RegionGraph:
@@ -102,7 +101,7 @@ def _boxes(
                 boxstyle="round,pad=0.05",
                 facecolor=face,
                 edgecolor=rim,
-                linewidth=1.0,
+                linewidth=scale,
                 zorder=2,
             )
         )

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.errors import QueryError
 from ..core.result import Result
-from .style import COLOURS, FAINT, new_figure, require, tidy
+from .style import COLOURS, FAINT, Size, panels, require, tidy
 
 if TYPE_CHECKING:
     from ..learning.base import Fit
@@ -17,11 +17,18 @@ if TYPE_CHECKING:
 __all__ = ["plot_trace"]
 
 
-def plot_trace(result: Result | Fit, names: Iterable[str] | None = None) -> Any:
+def plot_trace(
+    result: Result | Fit,
+    names: Iterable[str] | None = None,
+    *,
+    ax: Any = None,
+    figsize: Size | None = None,
+) -> Any:
     """One panel per recorded quantity of an iterative run, over its steps.
 
     Quantities that are positive and span more than two decades (such as `change`) get a
-    logarithmic axis.
+    logarithmic axis. Drawn into the same axes one after the other, runs get their own colours
+    and, with `ax.legend()`, their names.
 
     Parameters
     ----------
@@ -29,6 +36,14 @@ def plot_trace(result: Result | Fit, names: Iterable[str] | None = None) -> Any:
         The result of an iterative method, or what `fit` found.
     names
         Which quantities of `result.trace`; by default all. A `Fit` has its "objective" too.
+    ax
+        Matplotlib axes to draw one quantity into; by default a new figure is made.
+    figsize
+        Width and height of the new figure in inches; by default what the panels need.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
     """
     title, trace, last = _recorded(result)
     if not trace:
@@ -37,21 +52,33 @@ def plot_trace(result: Result | Fit, names: Iterable[str] | None = None) -> Any:
     unknown = [n for n in chosen if n not in trace]
     if unknown:
         raise QueryError(f"plot_trace: no quantity named {unknown[0]!r}; there are {sorted(trace)}")
-    figure = new_figure(6.0, 1.2 + 1.7 * len(chosen))
-    panels = figure.subplots(len(chosen), 1, sharex=True, squeeze=False)[:, 0]
-    for k, (panel, name) in enumerate(zip(panels, chosen, strict=True)):
+    figure, drawn = panels(
+        "plot_trace",
+        (len(chosen), 1),
+        (6.0, 1.2 + 1.7 * len(chosen)),
+        ax=ax,
+        figsize=figsize,
+        sharex=True,
+    )
+    for k, (panel, name) in enumerate(zip(drawn[:, 0], chosen, strict=True)):
         values = np.asarray(trace[name], dtype=np.float64)
         steps = np.arange(len(values)) + (1 if last is None else last - len(values) + 1)
-        panel.plot(steps, values, color=COLOURS[k % len(COLOURS)], marker="o", markersize=3, linewidth=1.4)
-        if _wide(values):
-            panel.set_yscale("log")
-        panel.set_ylabel(name, fontsize=9)
-        panel.grid(color=FAINT, linewidth=0.4)
-        tidy(panel)
-    panels[-1].set_xlabel("iteration", fontsize=9)
-    panels[-1].xaxis.set_major_locator(require("matplotlib.ticker").MaxNLocator(integer=True))
-    panels[0].set_title(f"{title}: {result.status.value}", fontsize=10, loc="left")
+        _line(panel, name, steps, values, k + len(panel.lines), title)
+    lowest = drawn[-1, 0]
+    lowest.set_xlabel("iteration", fontsize=9)
+    lowest.xaxis.set_major_locator(require("matplotlib.ticker").MaxNLocator(integer=True))
+    drawn[0, 0].set_title(f"{title}: {result.status.value}", fontsize=10, loc="left")
     return figure
+
+
+def _line(panel: Any, name: str, steps: np.ndarray, values: np.ndarray, number: int, title: str) -> None:
+    colour = COLOURS[number % len(COLOURS)]
+    panel.plot(steps, values, color=colour, marker="o", markersize=3, linewidth=1.4, label=title)
+    together = np.concatenate([line.get_ydata() for line in panel.lines])
+    panel.set_yscale("log" if _wide(together) else "linear")
+    panel.set_ylabel(name, fontsize=9)
+    panel.grid(color=FAINT, linewidth=0.4)
+    tidy(panel)
 
 
 def _recorded(result: Any) -> tuple[str, dict[str, np.ndarray], int | None]:
