@@ -6,17 +6,19 @@ not kept under version control: the source of each is the file it describes.
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import importlib
 import inspect
 import pkgutil
 import sys
 import textwrap
+from itertools import groupby
 from pathlib import Path
 
 import credo
+from credo.core.option_notes import option_notes
 from credo.inference.base import algorithms
+from credo.inference.contents import TASKS, family_title
 
 HERE = Path(__file__).resolve().parent
 
@@ -40,6 +42,10 @@ credo infer model.uai "{call}"
 ## Options
 
 {options}
+
+## What it answers
+
+{answers}
 
 ## What it promises
 
@@ -77,36 +83,6 @@ PROMISES = {
 }
 
 
-def option_notes(cls: type) -> dict[str, str]:
-    """Field -> the comment on its line, for a dataclass and its bases."""
-    notes: dict[str, str] = {}
-    for base in reversed(cls.__mro__):
-        if not dataclasses.is_dataclass(base):
-            continue
-        try:
-            source = textwrap.dedent(inspect.getsource(base))
-        except (OSError, TypeError):
-            continue
-        lines = source.splitlines()
-        for node in ast.parse(source).body[0].body:  # type: ignore[attr-defined]
-            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-                notes[node.target.id] = _comment(lines, node.lineno, node.end_lineno or node.lineno)
-    return notes
-
-
-def _comment(lines: list[str], first: int, last: int) -> str:
-    """Find the comment after a statement, or the comment lines right above it."""
-    _, mark, after = lines[last - 1].partition("  # ")
-    if mark:
-        return after.strip()
-    above = []
-    for line in reversed(lines[: first - 1]):
-        if not line.strip().startswith("#"):
-            break
-        above.insert(0, line.strip().lstrip("# "))
-    return " ".join(above)
-
-
 def models() -> dict[str, type]:
     """Name -> class, for every public class of `credo.models` that has `to_factor_graph`."""
     package = importlib.import_module("credo.models")
@@ -134,13 +110,15 @@ def algorithm_page(name: str) -> str:
         if rows
         else "It has no options."
     )
-    words = [f"- **{w}**: {PROMISES.get(w, w)}" for w in sorted(cls.promises)]
+    known = algorithms.entries()[name]
+    words = [f"- **{w}**: {PROMISES.get(w, w)}" for w in known.promises]
     return ALGORITHM.format(
         name=name,
         call=name,
         summary=_first(cls),
         theory=_prose(inspect.getmodule(cls)),
         options=table,
+        answers=f"{', '.join(map(TASKS.get, known.answers))}; {', '.join(known.reads)} variables.",
         promises="\n".join(words) or "Nothing that the tests could check.",
         module=cls.__module__,
     )
@@ -188,11 +166,17 @@ def pages() -> dict[str, str]:
     """Path below `docs/` -> content."""
     found = {f"algorithms/{name}.md": algorithm_page(name) for name in credo.algorithms()}
     found |= {f"models/{name}.md": model_page(name) for name in models()}
-    for folder, title in (("algorithms", "Algorithms"), ("models", "Models")):
-        mine = [path for path in found if path.startswith(f"{folder}/")]
-        listed = "\n".join(path.removeprefix(f"{folder}/").removesuffix(".md") for path in mine)
-        found[f"{folder}/index.md"] = f"# {title}\n\n```{{toctree}}\n:maxdepth: 1\n\n{listed}\n```\n"
+    found["models/index.md"] = f"# Models\n\n{_contents(list(models()))}"
+    parts = []
+    for family, group in groupby(algorithms.entries().items(), key=lambda item: item[1].family):
+        parts.append(f"## {family_title(family)}\n\n{_contents([name for name, _ in group])}")
+    found["algorithms/index.md"] = "\n".join(["# Algorithms\n", *parts])
     return found
+
+
+def _contents(names: list[str]) -> str:
+    listed = "\n".join(names)
+    return f"```{{toctree}}\n:maxdepth: 1\n\n{listed}\n```\n"
 
 
 def main(target: Path = HERE) -> None:

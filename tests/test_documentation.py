@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 
 import credo
 from credo.cli.main import app
+from credo.core.option_notes import option_notes
 from credo.inference.base import algorithms
 from credo.io.base import FORMATS
 
@@ -85,7 +86,7 @@ def _dataclasses() -> list[type]:
 
 @pytest.mark.parametrize("cls", _dataclasses(), ids=lambda c: f"{c.__module__}.{c.__qualname__}")
 def test_every_field_is_documented(cls: type):
-    notes, text = _generator().option_notes(cls), inspect.getdoc(cls) or ""
+    notes, text = option_notes(cls), inspect.getdoc(cls) or ""
     silent = [
         f.name
         for f in dataclasses.fields(cls)

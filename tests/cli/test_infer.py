@@ -1,4 +1,4 @@
-"""`credo infer`, `credo compare`, `credo methods`, `credo info`."""
+"""`credo infer`, `credo compare`, `credo info`."""
 
 import math
 
@@ -99,17 +99,6 @@ def test_compare_where_nobody_answers_is_an_error(run, asia):
         "credo: no method could treat this problem: enumerate(max_states=4): "
         "the joint table has 2^8.0 entries, more than max_states=4\n"
     )
-
-
-def test_methods_lists_every_algorithm_with_its_options(run):
-    listed = {entry["name"]: entry for entry in run("methods", "--json").json}
-    assert set(listed) == set(credo.algorithms())
-    assert listed["enumerate"]["promises"] == ["exact"]
-    assert listed["enumerate"]["options"] == [{"name": "max_states", "default": 2**22, "type": "int"}]
-    assert all(entry["description"] for entry in listed.values())
-    text = run("methods").out
-    assert all(name in text for name in credo.algorithms())
-    assert "max_states=4194304" in text
 
 
 def test_info_counts_what_is_there(run, asia):

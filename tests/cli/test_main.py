@@ -5,10 +5,12 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 import credo
+from credo.cli import main
 
 
 def credo_process(*arguments):
@@ -66,6 +68,7 @@ def test_bad_input_gets_one_sentence_and_status_1(run, asia, write, tmp_path, ar
     [
         ["infer"],
         ["nonsense"],
+        ["inferr"],
         ["info", "x", "--nonsense"],
         ["sample", "x", "-n", "-5"],
         ["infer", "x", "--tol", "a"],
@@ -78,8 +81,11 @@ def test_wrong_usage_ends_with_status_2(run, arguments):
 
 
 def test_help_and_version(run):
-    for command in "info infer compare solve sample convert draw methods score".split():
-        assert command in run("--help").out
+    shown = run("--help").out
+    files = {path.stem for path in Path(main.__file__).parent.glob("*.py") if "def run(" in path.read_text()}
+    assert files == set(main.COMMANDS)
+    for command in main.COMMANDS:
+        assert f" {command} " in shown
         assert "Usage" in run(command, "--help").out
     assert run("--version").out == f"credo {credo.__version__}\n"
 
@@ -168,6 +174,22 @@ def test_ctrl_c_ends_with_status_130_and_no_traceback():
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert err == "credo: stopped by hand\n"
+
+
+def test_a_misspelt_command_gets_its_near_miss(run):
+    assert "No such command 'inferr'. Did you mean 'infer'" in run("inferr").err
+
+
+def test_only_the_command_that_runs_is_imported(asia):
+    code = (
+        "import sys; from credo.cli.main import app; app(['info', sys.argv[1]], standalone_mode=False); "
+        "print(sorted(m for m in sys.modules if m in sys.argv[2:]))"
+    )
+    others = [f"credo.cli.{name}" for name in main.COMMANDS if name != "info"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, asia, *others], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_start_up_imports_nothing_heavy():

@@ -11,7 +11,7 @@ import typer
 
 from ..core.errors import EvidenceError, FormatError, UnsupportedError
 from ..core.registry import near_misses, or_else
-from .completion import complete_evidence, complete_model, complete_variable
+from .completion import complete_evidence, complete_method, complete_model, complete_variable
 
 if TYPE_CHECKING:
     from ..core.variable import Variable, Variables
@@ -58,7 +58,14 @@ MaximiseOption = Annotated[
     ),
 ]
 MethodOption = Annotated[
-    str | None, typer.Option("--method", "-m", metavar="METHOD", help="As listed by `credo methods`.")
+    str | None,
+    typer.Option(
+        "--method",
+        "-m",
+        metavar="METHOD",
+        help="As listed by `credo methods`.",
+        autocompletion=complete_method,
+    ),
 ]
 MaxIterOption = Annotated[int, typer.Option("--max-iter", help="Most steps of an iterative method.")]
 TolOption = Annotated[float, typer.Option("--tol", help="Largest change that counts as converged.")]

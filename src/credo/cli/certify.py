@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .arguments import EvidenceOption, JsonOption, ModelArgument, load_discrete, read_evidence
+from .completion import complete_method
 from .output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -18,7 +19,14 @@ __all__ = ["run"]
 def run(
     model: ModelArgument,
     method: Annotated[
-        str, typer.Option("--method", "-m", metavar="METHOD", help="Such as bp, or 'alpha-bp(alpha=0.5)'.")
+        str,
+        typer.Option(
+            "--method",
+            "-m",
+            metavar="METHOD",
+            help="Such as bp, or 'alpha-bp(alpha=0.5)'.",
+            autocompletion=complete_method,
+        ),
     ] = "bp",
     evidence: EvidenceOption = None,
     as_json: JsonOption = False,

@@ -19,6 +19,7 @@ from .arguments import (
     read_evidence,
     read_maximise,
 )
+from .completion import complete_method
 from .output import is_terminal, print_table
 
 __all__ = ["run"]
@@ -28,7 +29,11 @@ def run(
     model: ModelArgument,
     methods: Annotated[
         list[str] | None,
-        typer.Argument(metavar="METHOD...", help="The first is the reference; all quick ones if absent."),
+        typer.Argument(
+            metavar="METHOD...",
+            help="The first is the reference; all quick ones if absent.",
+            autocompletion=complete_method,
+        ),
     ] = None,
     evidence: EvidenceOption = None,
     maximise: MaximiseOption = None,

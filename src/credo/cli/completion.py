@@ -1,4 +1,4 @@
-"""What the Tab key offers after a command: sample models, variables and states."""
+"""What the Tab key offers after a command: methods, sample models, variables and states."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from typing import Any
 
 import typer
 
-__all__ = ["complete_evidence", "complete_model", "complete_variable"]
+__all__ = ["complete_evidence", "complete_method", "complete_model", "complete_variable"]
+
+
+def complete_method(incomplete: str) -> list[tuple[str, str]]:
+    """Methods that begin like this, each with what it does."""
+    from ..inference.contents import methods
+
+    return [(name, known.summary) for name, known in methods().items() if name.startswith(incomplete)]
 
 
 def complete_model(incomplete: str) -> list[tuple[str, str]]:

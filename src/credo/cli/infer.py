@@ -20,7 +20,7 @@ from .arguments import (
     read_evidence,
     read_maximise,
 )
-from .completion import complete_variable
+from .completion import complete_method, complete_variable
 from .output import bar, is_terminal, note, print_json, print_pairs, print_table
 
 if TYPE_CHECKING:
@@ -35,7 +35,12 @@ _SHOWN = 50  # variables a terminal shows without being asked for one
 def run(
     model: ModelArgument,
     method: Annotated[
-        str | None, typer.Argument(metavar="METHOD", help="As listed by `credo methods`; chosen if absent.")
+        str | None,
+        typer.Argument(
+            metavar="METHOD",
+            help="As listed by `credo methods`; chosen if absent.",
+            autocompletion=complete_method,
+        ),
     ] = None,
     evidence: EvidenceOption = None,
     query: Annotated[

@@ -1,50 +1,101 @@
-"""`credo methods`: every algorithm with its options and promises."""
+"""`credo methods`: what the algorithms answer and promise, and the options of each."""
 
 from __future__ import annotations
 
 import dataclasses
-import inspect
-from typing import Any
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from .arguments import JsonOption
-from .output import print_json, print_table
+from .completion import complete_method
+from .output import print_json, print_pairs, print_table
+
+if TYPE_CHECKING:
+    from ..inference.contents import Method
 
 __all__ = ["run"]
 
 
-def run(as_json: JsonOption = False) -> None:
-    """List the inference methods, their options and what they promise."""
+def run(
+    method: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="METHOD", help="Show the options of this one.", autocompletion=complete_method
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the inference methods with what they answer and promise, or the options of one."""
+    from ..inference.contents import methods
+
+    if as_json:
+        names = list(methods()) if method is None else [method]
+        print_json([_details(name) for name in names])
+    elif method is None:
+        _show_all(methods())
+    else:
+        _show_one(method)
+
+
+def _show_all(known: dict[str, Method]) -> None:
+    from ..inference.contents import TASKS, family_title
+
+    for family, group in groupby(known.items(), key=lambda item: item[1].family):
+        rows = [[name, *map(_list, (m.answers, m.promises)), m.summary] for name, m in group]
+        typer.echo(f"{family_title(family)}:")
+        print_table(["method", "answers", "promises", "what it does"], rows, [False] * 4)
+        typer.echo("")
+    typer.echo(f"Answers: {'; '.join(f'{word}: {meaning}' for word, meaning in TASKS.items())}.")
+    typer.echo("`credo methods METHOD` shows the options of one.")
+
+
+def _show_one(name: str) -> None:
+    from ..inference.contents import TASKS, family_title
+
+    found = _details(name)
+    head = [
+        ("method", name),
+        ("family", family_title(found["family"])),
+        ("what it does", found["description"]),
+        ("answers", _list(TASKS[task] for task in found["answers"])),
+        ("variables", _list(found["reads"])),
+        ("promises", _list(found["promises"])),
+    ]
+    print_pairs(head)
+    if not found["options"]:
+        return
+    typer.echo("")
+    rows = [[o["name"], str(o["default"]), o["meaning"]] for o in found["options"]]
+    print_table(["option", "default", "meaning"], rows, [False] * 3)
+
+
+def _details(name: str) -> dict[str, Any]:
+    """What is known of a method, with its options; imports its module."""
+    from ..core.option_notes import option_notes
     from ..inference.base import algorithms
 
-    entries = [_entry(name, algorithms.get(name)) for name in algorithms.names()]
-    if as_json:
-        print_json(entries)
-        return
-    rows = [
-        [
-            entry["name"],
-            ", ".join(entry["promises"]) or "-",
-            ", ".join(f"{o['name']}={o['default']}" for o in entry["options"]) or "-",
-            entry["description"],
-        ]
-        for entry in entries
-    ]
-    print_table(["method", "promises", "options", "what it does"], rows, [False] * 4)
-
-
-def _entry(name: str, cls: Any) -> dict[str, Any]:
-    options = [
-        {"name": f.name, "default": _default(f), "type": str(f.type)}
-        for f in dataclasses.fields(cls)
-        if f.init
-    ]
-    words = (inspect.getdoc(cls) or "").strip().splitlines()
+    cls = algorithms.get(name)
+    known = algorithms.entries()[name]
+    notes = option_notes(cls)
+    fields = [f for f in dataclasses.fields(cls) if f.init]  # type: ignore[arg-type]
     return {
         "name": name,
-        "description": words[0] if words else "",
-        "promises": sorted(cls.promises),
-        "options": options,
+        "family": known.family,
+        "description": known.summary,
+        "answers": known.answers,
+        "reads": known.reads,
+        "promises": known.promises,
+        "options": [
+            {"name": f.name, "default": _default(f), "type": str(f.type), "meaning": notes.get(f.name, "")}
+            for f in fields
+        ],
     }
+
+
+def _list(words: Any) -> str:
+    return ", ".join(words) or "-"
 
 
 def _default(option: Any) -> Any:

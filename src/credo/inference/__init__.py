@@ -3,8 +3,16 @@
 Each folder holds a family of algorithms; importing it imports none of them (see `contents.py`).
 """
 
-from .base import Algorithm, Budget, IterativeAlgorithm, Problem, algorithms, register
-from .question import infer, query, sample
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..core.lazy import furnish
+
+if TYPE_CHECKING:
+    from . import bounds, exact, messages, neural, particles, sampling, search, variational
+    from .base import Algorithm, Budget, IterativeAlgorithm, Problem, algorithms, register
+    from .question import infer, query, sample
 
 __all__ = [
     "Algorithm",
@@ -12,8 +20,25 @@ __all__ = [
     "IterativeAlgorithm",
     "Problem",
     "algorithms",
+    "bounds",
+    "exact",
     "infer",
+    "messages",
+    "neural",
+    "particles",
     "query",
     "register",
     "sample",
+    "sampling",
+    "search",
+    "variational",
 ]
+
+furnish(
+    __name__,
+    {
+        "base": ("Algorithm", "Budget", "IterativeAlgorithm", "Problem", "algorithms", "register"),
+        "question": ("infer", "query", "sample"),
+    },
+    modules=("bounds", "exact", "messages", "neural", "particles", "sampling", "search", "variational"),
+)

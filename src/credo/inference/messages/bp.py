@@ -43,7 +43,7 @@ class BP(IterativeAlgorithm[MessageState]):
     name: ClassVar[str] = "bp"
     promises: ClassVar[frozenset[str]] = frozenset({"exact on trees"})
     warm_starts: ClassVar[bool] = True
-    schedule: Schedule = "auto"
+    schedule: Schedule = "auto"  # order of the updates: flooding, sequential, random, residual or tree
     damping: float = 0.0  # weight of the old message
     damping_domain: Literal["log", "linear"] = "log"  # mix logarithms or probabilities
     random_start: bool = False  # random first messages instead of uniform ones
