@@ -34,6 +34,7 @@ __all__ = [
 T = TypeVar("T")
 _SPEC = re.compile(r"\s*([A-Za-z][\w -]*?)\s*(?:\((.*)\))?\s*", re.DOTALL)
 _SUGGESTED = 3  # most names a hint offers
+_NEARLY = 0.15  # by how much less alike than the best a suggestion may be
 
 
 @dataclass(frozen=True)
@@ -136,10 +137,17 @@ def near_misses(name: str, known: Iterable[str]) -> list[str]:
     if plain in spelt:
         return [spelt[plain]]
     words = set(plain.split("-"))
-    alike = difflib.get_close_matches(plain, spelt, n=_SUGGESTED)
+    alike = _alike(plain, spelt)
     sharing = [k for k in spelt if words <= set(k.split("-")) or set(k.split("-")) <= words]
     found = dict.fromkeys([*alike, *sorted(sharing, key=len)])
     return [spelt[k] for k in found][:_SUGGESTED]
+
+
+def _alike(word: str, known: Iterable[str]) -> list[str]:
+    """The words most like this one, and those nearly as much like it."""
+    found = difflib.get_close_matches(word, known, n=_SUGGESTED)
+    likeness = [difflib.SequenceMatcher(a=k, b=word).ratio() for k in found]
+    return [k for k, ratio in zip(found, likeness, strict=True) if ratio > likeness[0] - _NEARLY]
 
 
 def or_else(names: Iterable[str]) -> str:

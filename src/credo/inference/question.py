@@ -20,12 +20,14 @@ from ..core.factor_graph import FactorGraph, Model
 from ..core.hybrid_graph import HybridGraph
 from ..core.result import Joint, Result, Samples, unrestrict
 from .base import Algorithm, Budget, Problem, algorithms
+from .hints import hinted
 from .hybrid import HybridQuestion, names_to_maximise
 from .running import chosen, run_algorithm
 
 __all__ = ["Question", "graph_of", "infer", "pose", "query", "sample"]
 
 
+@hinted
 def infer(
     model: Model,
     method: str | Algorithm | None = None,
@@ -121,6 +123,7 @@ def pose(
     return question, question.problem(maximise, temperatures, order)
 
 
+@hinted
 def query(
     model: Model,
     variables: str | Iterable[str],
@@ -158,6 +161,7 @@ def query(
     return replace(joint, table=table, given=len(given))
 
 
+@hinted
 def sample(
     model: Model,
     count: int,

@@ -52,5 +52,5 @@ def run_algorithm(
         sentence = f"{algorithm.name}: {result.status.advice}"
         if strict:
             raise ConvergenceError(sentence)
-        warnings.warn(sentence, ConvergenceWarning, stacklevel=4)
+        warnings.warn(sentence, ConvergenceWarning, stacklevel=5)
     return replace(result, algorithm=describe(algorithm), seconds=seconds, notes=(*notes, *result.notes))
