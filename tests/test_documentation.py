@@ -12,6 +12,7 @@ import io
 import pkgutil
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,6 +31,9 @@ DOCS = ROOT / "docs"
 GENERATED = ("algorithms", "models", "_build")
 WRITTEN = sorted(p for p in DOCS.rglob("*.md") if p.relative_to(DOCS).parts[0] not in GENERATED)
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *WRITTEN]
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+    "optional-dependencies"
+]
 MODULES = sorted(
     m.name for m in pkgutil.walk_packages(credo.__path__, "credo.") if not m.name.endswith("__main__")
 )
@@ -121,6 +125,25 @@ def run_page(text: str, page: str) -> None:
                 assert out.getvalue() == after.text, f"{page}, line {after.line}"
         elif block.language == "console":
             _run_commands(block, page)
+        elif block.language == "sh":
+            _run_lines(block, page)
+
+
+def _run_lines(block: Block, page: str) -> None:
+    """Lines as they are typed: `credo` is run; what `make` and `pip install` are asked for must exist."""
+    for line in block.text.splitlines():
+        program, *words = shlex.split(line, comments=True)
+        if program == "credo":
+            ran = CliRunner().invoke(app, words)
+            assert ran.exit_code == 0, f"{page}: {line}\n{ran.stderr}"
+        elif program == "make":
+            targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+            assert words and set(words) <= set(targets), f"{page}: {line}"
+        else:
+            assert [program, *words[:1]] == ["pip", "install"], f"{page}: {line} is not run by this test"
+            extras = re.fullmatch(r"\.(?:\[(.*)\])?", words[1])
+            assert extras is not None, f"{page}: {line}"
+            assert set((extras.group(1) or "all").split(",")) <= set(EXTRAS), f"{page}: {line}"
 
 
 def _run_commands(block: Block, page: str) -> None:
@@ -156,6 +179,19 @@ def test_a_wrong_output_is_noticed():
     run_page("```python\nprint(1 + 1)\n```\n\ngives\n\n```text\n2\n```\n", "good.md")
     with pytest.raises(AssertionError, match=r"bad\.md, line 5"):
         run_page("```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n", "bad.md")
+
+
+@pytest.mark.parametrize(
+    "line", ["credo infer asja", "make coffee", "make", "pip install .[nonsense]", "pip install else", "ls"]
+)
+def test_a_shell_line_that_does_not_run_is_noticed(line: str):
+    with pytest.raises(AssertionError, match="page"):
+        run_page(f"```sh\n{line}\n```\n", "page.md")
+
+
+def test_every_block_of_the_first_page_is_run_or_compared():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert {block.language for block in blocks(text)} == {"python", "text", "sh"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
