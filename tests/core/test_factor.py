@@ -7,9 +7,11 @@ import re
 import numpy as np
 import pytest
 
+import credo
 from credo.core.errors import EvidenceError, ModelError
 from credo.core.factor import TableFactor
 from credo.core.variable import Variable
+from markup import cells
 
 A, B = Variable("a", 2), Variable("b", ["lo", "mid", "hi"])
 TABLE = np.arange(1.0, 7.0).reshape(2, 3)
@@ -101,3 +103,25 @@ def test_factors_print_and_compare():
 def test_bad_tables_are_refused(make, message):
     with pytest.raises(ModelError, match=re.escape(message)):
         make()
+
+
+def test_a_table_prints_and_shows_its_weights_with_names():
+    factor = TableFactor([Variable("a<b", ["lo", "hi"]), Variable("c", 2)], [[1, 2.5], [0, 1e9]])
+    assert repr(factor) == "TableFactor(['a<b', 'c'], shape=(2, 2))"
+    assert str(factor).splitlines()[1:] == ["a<b  c=0    c=1", "lo     1    2.5", "hi     0  1e+09"]
+    assert cells(factor._repr_html_())[:6] == ["a<b", "c=0", "c=1", "lo", "1", "2.5"]
+
+
+def test_the_factors_of_a_net_survive_as_frames():
+    pytest.importorskip("pandas")
+    net = credo.MarkovNet({"a": ["p", "q"], "b": 3}, {("b", "a"): np.arange(6.0).reshape(3, 2), "a": [1, 2]})
+    again = credo.MarkovNet.from_pandas([f.to_frame() for f in net.factors], states=net.states)
+    assert [f.names for f in again.factors] == [("b", "a"), ("a",)]
+    for one, other in zip(net.factors, again.factors, strict=True):
+        np.testing.assert_allclose(one.table, other.table)
+
+
+def test_a_factor_without_a_table_shows_its_scope():
+    x = Variable("x", credo.Real())
+    shown = cells(credo.GaussianFactor([x], [[1.0]], [0.0])._repr_html_())
+    assert shown == ["variable", "domain", "x", "Real()"]

@@ -11,6 +11,7 @@ import credo
 from credo.core.errors import OptionError, QueryError, UnsupportedError, ZeroProbabilityError
 from credo.core.result import Assignment, Estimate, Marginals, Result, Status
 from credo.inference.base import Algorithm, IterativeAlgorithm, algorithms
+from markup import cells
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,3 +219,12 @@ def test_maxima_of_continuous_models_have_values_and_scores():
 def test_a_comparison_refuses_what_names_nothing():
     with pytest.raises(QueryError, match="maximise: expected 'all' or a list of names, got 3"):
         credo.compare(credo.datasets.sprinkler(), ["enumerate"], maximise=3)
+
+
+def test_notebooks_show_the_table_of_a_comparison():
+    table = credo.compare(credo.datasets.sprinkler(), ["enumerate", "bp"], evidence={"wet": "yes"})
+    shown = cells(table._repr_html_())
+    assert shown[: len(table.columns)] == table.columns
+    assert shown[len(table.columns) :] == [cell for row in table.cells() for cell in row]
+    pytest.importorskip("pandas")
+    assert table.to_frame().loc["enumerate", "log_z"] == table["enumerate"].log_z

@@ -16,6 +16,7 @@ from credo.families import Categorical, DiagonalGaussian, Gaussian, Mixture
 from credo.learning import BayesianMixture
 from credo.learning.evidence import laplace_tables, table_evidence
 from credo.models.hmm import HMM
+from markup import cells, read
 
 STATES = {"a": 2, "b": 3}
 TRUTH = BayesNet(STATES, {"b": ["a"]}, {"a": [0.4, 0.6], "b": [[0.7, 0.2, 0.1], [0.1, 0.2, 0.7]]})
@@ -148,6 +149,14 @@ def test_the_table_prints_aligned_and_travels():
     pytest.importorskip("pandas")
     assert table.to_frame().loc["edge", "vb"] == table["edge"].vb
     assert len(table) == 2
+
+
+def test_notebooks_show_the_table_of_models_and_what_is_missing():
+    mixture = Mixture(np.full((1, 2), 0.5), DiagonalGaussian([[1.0], [6.0]], np.ones((2, 1))))
+    table = compare_models({"<two>": mixture}, np.arange(8.0)[:, None], criteria=["bic", "exact"])
+    shown = table._repr_html_()
+    assert cells(shown) == [*table.columns, *table.cells()[0]] and "<two>" in cells(shown)
+    assert [text for tag, _, text in read(shown) if tag == "div"] == repr(table).splitlines()[2:]
 
 
 @pytest.mark.parametrize(

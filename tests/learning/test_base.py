@@ -7,11 +7,13 @@ import pkgutil
 
 import pytest
 
+import credo
 import credo.learning
 from credo.core.errors import OptionError
 from credo.core.registry import Entry, summary_of
 from credo.learning import LEARNERS
 from credo.learning.base import learners
+from markup import cells, read
 
 
 @pytest.mark.parametrize("name", list(LEARNERS))
@@ -31,3 +33,15 @@ def test_every_registered_learner_of_this_package_has_an_entry():
 def test_a_misspelt_learner_gets_its_near_miss():
     with pytest.raises(OptionError, match=r"^no learner named 'Contrastive'; did you mean 'contrastive-"):
         learners.resolve("Contrastive")
+
+
+def test_a_fit_shows_the_run_and_the_model_with_its_variables():
+    start = credo.MarkovNet({"a<b": ["lo", "hi"], "c": 2}, {("a<b", "c"): [[1, 1], [1, 1]]})
+    fit = credo.fit(start, {"a<b": [0, 0, 0, 1], "c": [0, 0, 1, 1]}, validation=0.25, seed=0)
+    lines = repr(fit).splitlines()
+    assert lines[0].startswith("likelihood: converged (") and lines[4] == "MarkovNet(2 variables, 1 factors)"
+    assert lines[1].startswith("objective ") and lines[2].startswith("log-likelihood -")
+    assert lines[3].startswith("validation -")
+    html = fit._repr_html_()
+    assert [text for tag, _, text in read(html) if tag == "div"] == lines
+    assert cells(html)[3:6] == ["a<b", "lo, hi", "1"]

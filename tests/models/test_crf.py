@@ -12,6 +12,7 @@ from scipy import sparse
 import credo
 from credo.core.errors import CredoError
 from credo.models.crf import CRF, expanded_features
+from markup import cells
 
 RNG = np.random.default_rng(0)
 LABELS = ["a", "b", "c"]
@@ -128,3 +129,11 @@ def test_damaged_log_linear_files_are_refused(tmp_path, change, message):
     (tmp_path / "model.json").write_text(json.dumps(parts))
     with pytest.raises(CredoError, match=re.escape(message)):
         credo.load(tmp_path / "model.json")
+
+
+def test_notebooks_show_the_weights_by_feature_and_label():
+    crf = CRF(["<n>", "v"], [[1.0, 0.0], [0.0, 2.0]], [[0.0, 1.5], [1.0, 0.0]], node_features=["cap", "end"])
+    assert cells(crf._repr_html_()) == [
+        *("node feature", "label 1=<n>", "label 1=v", "cap", "1", "0", "end", "0", "2"),
+        *("edge feature", "label 1", "label 2=<n>", "label 2=v", "0", "<n>", "0", "1.5", "0", "v", "1", "0"),
+    ]

@@ -12,6 +12,7 @@ from credo.core.errors import DataError, ModelError, OptionError, UnsupportedErr
 from credo.families import Categorical, DiagonalGaussian, Gaussian, Mixture, Poisson
 from credo.kernels.scaled_chains import smooth_chains
 from credo.models.hmm import HMM
+from markup import cells
 
 CASES = ["categorical", "gaussian", "diagonal", "mixture", "poisson", "zeros", "one state"]
 
@@ -334,3 +335,13 @@ def test_a_model_without_a_length_is_no_factor_graph(tmp_path):
     for call in (lambda: credo.infer(hmm), lambda: credo.save(hmm, tmp_path / "h.json"), hmm.to_factor_graph):
         with pytest.raises(UnsupportedError, match="no length of its own"):
             call()
+
+
+def test_notebooks_show_the_moves_between_states():
+    hmm = HMM([0.6, 0.4], [[0.7, 0.3], [0.4, 0.6]], Categorical([[0.1, 0.9], [0.6, 0.4]]))
+    assert cells(hmm._repr_html_()) == [
+        *("from", "to=0", "to=1"),
+        *("start", "0.6", "0.4"),
+        *("0", "0.7", "0.3"),
+        *("1", "0.4", "0.6"),
+    ]

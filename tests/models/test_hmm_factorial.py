@@ -11,6 +11,7 @@ from credo.core.errors import ModelError, OptionError, UnsupportedError
 from credo.core.result import Status
 from credo.families import Categorical
 from credo.models.factorial_hmm import FactorialHMM
+from markup import read
 
 
 def make(seed=0, shape=(2, 3), symbols=4):
@@ -167,3 +168,11 @@ def test_iterations_can_run_out():
 def test_bad_input_gets_a_sentence(call, kind, message):
     with pytest.raises(kind, match=message):
         call()
+
+
+def test_notebooks_show_the_moves_of_every_chain():
+    half, sticky = [0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]]
+    model = FactorialHMM.additive([half, half], [sticky, sticky], [[[0.0], [1.0]], [[0.0], [3.0]]], [[0.1]])
+    texts = [text for _, _, text in read(model._repr_html_())]
+    assert texts[0] == repr(model) and texts.count("start") == 2
+    assert texts[1] == "chain 0" and "chain 1" in texts

@@ -24,6 +24,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..core import check
+from ..core.display import Listing, Shown
 from ..core.errors import TooLargeError, UnsupportedError
 from ..core.factor_graph import Model
 from ..core.progress import Progress
@@ -53,7 +54,7 @@ class Step:
 
 
 @dataclass(frozen=True, repr=False)
-class Bracket:
+class Bracket(Shown):
     """Two bounds on one number, who proved them, and how they came together."""
 
     lower: Estimate  # never above the value
@@ -81,16 +82,13 @@ class Bracket:
         """The middle of the bracket; the lower bound where there is no finite upper one."""
         return self.lower.value + self.gap / 2 if np.isfinite(self.gap) else self.lower.value
 
-    def __repr__(self) -> str:
+    def _shown(self) -> Iterable[str | Listing]:
         how = "exact" if self.is_exact else f"gap {self.gap:.4g}"
-        lines = [
-            f"{self.lower.value:.10g} <= value <= {self.upper.value:.10g} ({how}), "
-            f"{self.status.value}, {self.seconds:.3g} s",
-            f"lower by {self.lower_by}, upper by {self.upper_by}",
-        ]
+        between = f"{self.lower.value:.10g} <= value <= {self.upper.value:.10g}"
+        yield f"{between} ({how}), {self.status.value}, {self.seconds:.3g} s"
+        yield f"lower by {self.lower_by}, upper by {self.upper_by}"
         if self.assignment is not None:
-            lines.append(repr(self.assignment))
-        return "\n".join(lines)
+            yield from self.assignment._shown()
 
 
 def bracket(

@@ -12,13 +12,14 @@ from __future__ import annotations
 import abc
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..core import check
+from ..core.display import Listing, Shown, text_of
 from ..core.errors import ConvergenceError, ConvergenceWarning, DataError, OptionError, UnsupportedError
 from ..core.factor_graph import Model
 from ..core.registry import Entry, Registry, describe
@@ -44,7 +45,7 @@ class Task:
 
 
 @dataclass(frozen=True, repr=False)
-class Fit:
+class Fit(Shown):
     """What learning found. The trace holds one number per iteration in each of its arrays."""
 
     model: Any  # the new model
@@ -74,17 +75,23 @@ class Fit:
         return self.status.advice
 
     def __repr__(self) -> str:
-        lines = [f"{self.learner}: {self.status.value} ({self.advice}), {self.seconds:.3g} s"]
+        return text_of([*self._run(), repr(self.model), *self.notes])
+
+    def _run(self) -> Iterable[str]:
+        """Sentences about the run."""
+        yield f"{self.learner}: {self.status.value} ({self.advice}), {self.seconds:.3g} s"
         if len(self.objective):
             first, last = self.objective[0], self.objective[-1]
-            lines.append(
-                f"objective {first:.6g} -> {last:.6g} per row in {len(self.objective) - 1} iterations"
-            )
+            yield f"objective {first:.6g} -> {last:.6g} per row in {len(self.objective) - 1} iterations"
         if self.log_likelihood is not None:
-            lines.append(f"log-likelihood {self.log_likelihood}")
+            yield f"log-likelihood {self.log_likelihood}"
         if "validation" in self.trace and len(self.trace["validation"]):
-            lines.append(f"validation {self.trace['validation'][-1]:.6g} per row")
-        return "\n".join([*lines, repr(self.model), *self.notes])
+            yield f"validation {self.trace['validation'][-1]:.6g} per row"
+
+    def _shown(self) -> Iterable[str | Listing]:
+        """What notebooks show: the run, and the model with its variables."""
+        model = self.model._shown() if isinstance(self.model, Shown) else [repr(self.model)]
+        return [*self._run(), *model, *self.notes]
 
 
 class Learner(abc.ABC):

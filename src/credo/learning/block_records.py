@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from ..core.display import Listing, Shown
 from ..core.errors import DataError
 from ..core.result import Status
 from ..models.normal_form import NormalForm
@@ -41,7 +42,7 @@ class BlockRun:
 
 
 @dataclass(frozen=True, repr=False)
-class BlockFit:
+class BlockFit(Shown):
     """All runs of a training; `best` has the largest final log-likelihood."""
 
     runs: tuple[BlockRun, ...]  # one per start, in order
@@ -59,8 +60,13 @@ class BlockFit:
         return self.best.model
 
     def __repr__(self) -> str:
-        shown = f"{self.rule}: {len(self.runs)} runs, {self.seconds:.3g} s; best {self.best!r}"
-        return f"{shown}\n{self.model!r}"
+        return f"{self._run()}\n{self.model!r}"
+
+    def _run(self) -> str:
+        return f"{self.rule}: {len(self.runs)} runs, {self.seconds:.3g} s; best {self.best!r}"
+
+    def _shown(self) -> Iterable[str | Listing]:
+        return [self._run(), *self.model._shown()]
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ def conjugate_evidence(prior: Conjugate, x: Any) -> Estimate:
     >>> from credo.families import Dirichlet
     >>> from credo.learning.evidence import conjugate_evidence
     >>> print(conjugate_evidence(Dirichlet([[1.0, 1.0]]), [0, 0, 1]))  # log of 2! 1! / 4!
-    = -2.48490665 (exact)
+    -2.48490665 (exact)
     """
     prior = prior.repeat(1)
     member = prior.mean()

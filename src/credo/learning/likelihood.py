@@ -166,7 +166,7 @@ def log_likelihood(
     >>> from credo.learning import log_likelihood
     >>> model = credo.MarkovNet({"a": 2}, {("a",): [1, 3]})
     >>> print(log_likelihood(model, {"a": [0, 1, 1]}))
-    = -1.961658506 (exact)
+    -1.961658506 (exact)
     """
     graph = graph_of(model)
     observed = Observations.of(graph.variables, data, weights=weights)

@@ -22,7 +22,7 @@ from __future__ import annotations
 import abc
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -98,9 +98,10 @@ class VariationalFit(Fit):
     evidence: Estimate | None = None  # the free energy: below the log evidence of the data
     free_energy: np.ndarray = field(default_factory=lambda: np.empty(0))  # total, at every step
 
-    def __repr__(self) -> str:
-        lines = super().__repr__()
-        return f"{lines}\nlog evidence {self.evidence}" if self.evidence is not None else lines
+    def _run(self) -> Iterable[str]:
+        yield from super()._run()
+        if self.evidence is not None:
+            yield f"log evidence {self.evidence}"
 
 
 @dataclass

@@ -156,7 +156,7 @@ class VariationalBayes(Learner):
     array([[0.75, 0.25],
            [0.5 , 0.5 ]])
     >>> print(found.evidence)
-    = -6.29156914 (exact)
+    -6.29156914 (exact)
     """
 
     name: ClassVar[str] = "vb"
