@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import abc
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
@@ -23,11 +23,12 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from ..core import check
-from ..core.errors import ZeroProbabilityError
+from ..core.errors import QueryError, ZeroProbabilityError
 from ..core.factor_graph import FactorGraph
 from ..core.progress import Progress
 from ..core.registry import Registry
 from ..core.result import Result, Status
+from ..core.variable import Variable
 from .contents import Method, methods
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "Problem",
     "ResumableAlgorithm",
     "algorithms",
+    "names_to_maximise",
     "register",
 ]
 
@@ -110,6 +112,19 @@ class Problem:
         return ZeroProbabilityError(
             "the model gives every configuration weight zero: its factors contradict each other"
         )
+
+
+def names_to_maximise(maximise: Any, names: Iterable[str]) -> tuple[Any, ...]:
+    """The names a question maximises; `names` are those of all variables."""
+    if isinstance(maximise, str) or not isinstance(maximise, Iterable):
+        if maximise != "all":
+            raise QueryError(f"maximise: expected 'all' or a list of names, got {maximise!r:.80}")
+        return tuple(names)
+    found = tuple(maximise)
+    for name in found:
+        if not isinstance(name, (str, Variable)):
+            raise QueryError(f"maximise: expected 'all' or a list of names, got {name!r:.80} in it")
+    return found
 
 
 class ContradictoryRowError(ZeroProbabilityError):

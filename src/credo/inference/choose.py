@@ -8,11 +8,15 @@ variables are real, otherwise by Gibbs sampling. What was chosen, and why, is in
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..core.errors import TooLargeError, UnsupportedError
 from .base import Algorithm, Problem, algorithms
 from .exact.junction_tree import JunctionTree
 from .exact.tree import Limits, prepare
-from .hybrid import HybridProblem
+
+if TYPE_CHECKING:
+    from .hybrid import HybridProblem
 
 __all__ = ["choose", "choose_hybrid"]
 

@@ -1,8 +1,8 @@
 """What is known of every algorithm before its module is imported.
 
-Each folder of algorithms is a table of contents: `METHODS`, a name and a `Method` per algorithm, the best known
-first. Lists of methods, hints and the completion of a shell read these; only the module of an algorithm that
-runs is imported.
+Each folder of algorithms is a table of contents: `METHODS`, a name and a `Method` per algorithm, the best
+known first. Lists of methods, hints and the completion of a shell read these; only the module of an algorithm
+that runs is imported.
 """
 
 from __future__ import annotations

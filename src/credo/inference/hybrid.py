@@ -14,29 +14,15 @@ import numpy as np
 
 from ..core import check
 from ..core.domain import Simplex
-from ..core.errors import QueryError, UnsupportedError, ZeroProbabilityError
+from ..core.errors import UnsupportedError, ZeroProbabilityError
 from ..core.factor_graph import FactorGraph
 from ..core.hybrid_evidence import HybridEvidence
 from ..core.hybrid_graph import HybridGraph
 from ..core.result import Result
-from ..core.variable import Variable
-from .base import Algorithm, Budget, algorithms
+from .base import Algorithm, Budget, algorithms, names_to_maximise
 from .running import chosen, run_algorithm
 
-__all__ = ["HybridProblem", "HybridQuestion", "names_to_maximise"]
-
-
-def names_to_maximise(maximise: Any, names: Iterable[str]) -> tuple[Any, ...]:
-    """The names a question maximises; `names` are those of all variables."""
-    if isinstance(maximise, str) or not isinstance(maximise, Iterable):
-        if maximise != "all":
-            raise QueryError(f"maximise: expected 'all' or a list of names, got {maximise!r:.80}")
-        return tuple(names)
-    found = tuple(maximise)
-    for name in found:
-        if not isinstance(name, (str, Variable)):
-            raise QueryError(f"maximise: expected 'all' or a list of names, got {name!r:.80} in it")
-    return found
+__all__ = ["HybridProblem", "HybridQuestion"]
 
 
 @dataclass(frozen=True)

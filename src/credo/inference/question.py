@@ -19,9 +19,8 @@ from ..core.evidence import Evidence, Restriction, condition
 from ..core.factor_graph import FactorGraph, Model
 from ..core.hybrid_graph import HybridGraph
 from ..core.result import Joint, Result, Samples, unrestrict
-from .base import Algorithm, Budget, Problem, algorithms
+from .base import Algorithm, Budget, Problem, algorithms, names_to_maximise
 from .hints import hinted
-from .hybrid import HybridQuestion, names_to_maximise
 from .running import chosen, run_algorithm
 
 __all__ = ["Question", "graph_of", "infer", "pose", "query", "sample"]
@@ -88,6 +87,8 @@ def infer(
     if _is_hybrid(graph, method):
         if temperatures or order is not None:
             raise QueryError("temperatures and order are for discrete variables only; leave them out")
+        from .hybrid import HybridQuestion
+
         asked = HybridQuestion.of(graph, evidence)
         return asked.ask(asked.problem(maximise, warm=warm), method, budget, seed=seed, strict=strict)
     question, problem = pose(model, evidence, maximise, temperatures, order)
@@ -178,6 +179,8 @@ def sample(
     check.whole("count", count, 0)
     graph = graph_of(model)
     if _is_hybrid(graph, method):
+        from .hybrid import HybridQuestion
+
         asked = HybridQuestion.of(graph, evidence)
         if count == 0:
             return Samples.none(asked.original.variables)

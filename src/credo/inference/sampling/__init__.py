@@ -16,7 +16,7 @@ METHODS = {
     ),
     "nuts": Method(
         "credo.inference.sampling.nuts",
-        "Hamiltonian Monte Carlo whose trajectories end where they turn back; for real and simplex variables.",
+        "Hamiltonian Monte Carlo whose trajectories end where they turn; for real and simplex variables.",
         answers=("sum", "samples"),
         reads=("real", "simplex"),
         hybrid=True,

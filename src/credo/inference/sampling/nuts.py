@@ -78,7 +78,7 @@ class _Hamiltonian(Sampler):
 @register
 @dataclass(frozen=True, kw_only=True)
 class NUTS(_Hamiltonian):
-    """Hamiltonian Monte Carlo whose trajectories end where they turn back; for real and simplex variables."""
+    """Hamiltonian Monte Carlo whose trajectories end where they turn; for real and simplex variables."""
 
     name: ClassVar[str] = "nuts"
     doublings: int = 10  # of a trajectory at most

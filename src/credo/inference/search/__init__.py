@@ -21,7 +21,7 @@ METHODS = {
     ),
     "soft-consistency": Method(
         "credo.inference.search.soft_consistency",
-        "Branch and bound with soft local consistency: exact MAP for wide models with structure in their tables.",
+        "Branch and bound with soft local consistency: exact MAP for wide models with structured tables.",
         answers=("max",),
         promises=("upper",),
     ),

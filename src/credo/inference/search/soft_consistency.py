@@ -58,7 +58,7 @@ _LOCAL = 4  # iterations of the first local search, before the branching; later 
 @register
 @dataclass(frozen=True, kw_only=True)
 class SoftConsistency(ResumableAlgorithm["_Run"]):
-    """Branch and bound with soft local consistency: exact MAP for wide models with structure in their tables.
+    """Branch and bound with soft local consistency: exact MAP for wide models with structured tables.
 
     A step of the budget is about 0.2 s of search. `tol` is the gap at which the run ends.
     """
