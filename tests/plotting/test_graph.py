@@ -291,6 +291,13 @@ def test_very_many_factors_stand_between_their_variables():
             "the 2 states of 'x0', got a density",
         ),
         (
+            lambda: plot_model(
+                credo.GaussianNet(np.eye(61)), beliefs=credo.infer(credo.GaussianNet(np.eye(61)), "gaussian")
+            ),
+            UnsupportedError,
+            "none of these 61 variables has states; use plot_densities",
+        ),
+        (
             lambda: plot_model(credo.datasets.asia(), positions={"asia": (0, 0)}),
             QueryError,
             "expected a position for every variable, got none for 'tub'",

@@ -16,6 +16,9 @@ __all__ = ["Scopes", "arrange_arrows", "arrange_factors", "arrange_pairs"]
 Scopes = Sequence[Sequence[int]]  # per factor its variables
 Pairs = Sequence[tuple[int, int]]
 
+LAYER_GAP = 0.61  # inches between the tallest nodes of two layers
+TALL = 0.5  # a node of this height hides the edges behind it
+ARROWHEAD = 0.15
 SQUARE = 0.1  # side of a factor
 MOST_SPREAD = 2000  # variables and factors together; beyond, factors are put between their variables
 DENSE_GAP = 0.08  # between dots of a layer
@@ -29,7 +32,7 @@ def arrange_arrows(edges: Pairs, nodes: Sequence[Node], given: np.ndarray | None
     sizes = _sizes(nodes)
     joined = np.array(sorted({i for edge in edges for i in edge}), dtype=np.int64)
     number = {int(i): k for k, i in enumerate(joined)}
-    spacing = float(sizes[:, 1].max(initial=0.0)) + 0.61
+    spacing = float(sizes[:, 1].max(initial=0.0)) + LAYER_GAP
     found = layered(
         sizes[joined, 0].tolist(),
         [(number[i], number[j]) for i, j in edges],
@@ -41,7 +44,29 @@ def arrange_arrows(edges: Pairs, nodes: Sequence[Node], given: np.ndarray | None
     alone = np.setdiff1d(np.arange(len(nodes)), joined)
     if len(alone):
         points[alone] = _below(found.positions, sizes[joined], sizes[alone])
-    return Drawing(points, found.routes, arrows=edges, is_dense=dense)
+    routes = [
+        _through_gaps(route, sizes[i], sizes[j], spacing)
+        for route, (i, j) in zip(found.routes, edges, strict=True)
+    ]
+    return Drawing(points, routes, arrows=edges, is_dense=dense)
+
+
+def _through_gaps(route: np.ndarray, first: np.ndarray, last: np.ndarray, spacing: float) -> np.ndarray:
+    """The route of an edge past tall boxes: out below, in above, straight down where it crosses a layer."""
+    half = (spacing - LAYER_GAP) / 2
+    if 2 * half <= TALL:
+        return route
+    points = [route[0], _beside_layer(route[0], route[1], first[0], -half - ARROWHEAD)]
+    for x, y in route[1:-1]:
+        points += [np.array([x, y + half]), np.array([x, y - half])]
+    return np.array([*points, _beside_layer(route[-1], route[-2], last[0], half + ARROWHEAD), route[-1]])
+
+
+def _beside_layer(centre: np.ndarray, other: np.ndarray, width: float, height: float) -> np.ndarray:
+    """The point this far above the centre of a box, near the line to another point but over the box."""
+    across, down = other - centre
+    reach = 0.4 * width
+    return centre + np.array([np.clip(across * height / down, -reach, reach), height])
 
 
 def _below(above: np.ndarray, sizes: np.ndarray, sizes_alone: np.ndarray) -> np.ndarray:

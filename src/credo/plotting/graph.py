@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -53,7 +53,8 @@ def plot_model(
         Observed variables are drawn dark, with their state.
     beliefs
         An answer about the model: each variable shows its marginal, as bars while there are at
-        most 60 variables, else as the mixture of its states' colours, pale where undecided.
+        most 60 variables, else as the mixture of its states' colours, pale where undecided
+        (real variables then stay plain).
     positions
         Name -> (x, y) in inches, y upwards; by default the layout is found from the graph, in
         layers if directed, and grids numbered row by row are drawn as grids.
@@ -92,7 +93,8 @@ def plot_model(
     else:
         arrange = arrange_pairs if chosen == "pairwise" else arrange_factors
         drawing = arrange(scopes, nodes, places)
-    return drawing.paint(nodes, _key(variables, nodes), ax, figsize)
+    coloured = beliefs is not None and len(variables) > MOST_BOXES
+    return drawing.paint(nodes, _key(variables) if coloured else (), ax, figsize)
 
 
 def _scopes(graph: Any) -> Scopes:
@@ -157,11 +159,14 @@ def _kind(belief: Any) -> str:
     return f"{len(belief)} numbers" if np.ndim(belief) else "a density"
 
 
-def _key(variables: Variables, nodes: Sequence[Node]) -> list[str]:
+def _key(variables: Variables) -> list[str]:
     """Names of the states whose colours are shown: labels if all variables have the same, else numbers."""
-    if all(isinstance(node, BeliefBox) or node.colour is None for node in nodes):
-        return []
     labels = {variable.states for variable in variables if variable.is_discrete}
+    if not labels:
+        raise UnsupportedError(
+            f"plot_model: beliefs about more than {MOST_BOXES} variables are colours of states, and none of "
+            f"these {len(variables)} variables has states; use plot_densities(answer, names=[...])"
+        )
     most = max(len(states) for states in labels)
     return list(labels.pop()) if len(labels) == 1 else [f"state {k}" for k in range(most)]
 

@@ -142,7 +142,7 @@ def rows_of(states: Sequence[str], belief: Any) -> tuple[Row, ...]:
         rest = [f"and {len(told) - MOST_ROWS + 1} more"] if len(told) > MOST_ROWS else []
         return tuple((text, None) for text in told[: MOST_ROWS - len(rest)] + rest)
     values = np.asarray(belief, dtype=np.float64)
-    shown = range(len(values))
+    shown = list(range(len(values)))
     others: list[Row] = []
     if len(values) > MOST_ROWS:
         shown = sorted(np.argsort(-values, kind="stable")[: MOST_ROWS - 1].tolist())

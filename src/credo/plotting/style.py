@@ -50,10 +50,9 @@ def new_figure(width: float, height: float, *, arranged: bool = True) -> Any:
     require("matplotlib.figure")
     from .picture import Picture
 
-    figure = Picture(figsize=(width, height), dpi=150, layout="constrained" if arranged else "none")
-    if arranged:
-        figure.get_layout_engine().set(w_pad=0.08, h_pad=0.08)
-    return figure
+    engine = require("matplotlib.layout_engine")
+    layout: Any = engine.ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08) if arranged else "none"
+    return Picture(figsize=(width, height), dpi=150, layout=layout)
 
 
 def panels(
