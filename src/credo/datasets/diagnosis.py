@@ -79,7 +79,7 @@ _FAULTS = {
     "control_fault": _Event(0.01, {"age": (0.0, 0.02)}),
 }
 _FLOWS = ("full", "weak", "none")
-_INSIDE = {
+_INSIDE: dict[str, _Event | _Level] = {
     "icing": _Event(
         0.0,
         {
@@ -126,7 +126,7 @@ _INSIDE = {
         {"output": (0.7, 1.8), "demand": (0.3, 0.8), "water_flow": (0.5, 1.5)},
     ),
 }
-_READINGS = {
+_READINGS: dict[str, _Event | _Level] = {
     "suction_pressure": _Level(
         ("low", "normal", "high"),
         1.0,
