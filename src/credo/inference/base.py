@@ -159,7 +159,7 @@ class Algorithm(abc.ABC):
     ...         return Result(self.name, Status.EXACT, marginals=Marginals(variables, flat))
     >>> import credo
     >>> credo.infer(credo.datasets.sprinkler(), Indifferent()).marginals["rain"]
-    array([0.5, 0.5])
+    rain   no: 0.5   yes: 0.5
     """
 
     name: ClassVar[str]

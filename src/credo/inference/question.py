@@ -79,7 +79,7 @@ def infer(
     >>> import credo
     >>> model = credo.datasets.sprinkler()
     >>> print(credo.infer(model, evidence={"wet": "yes"}).marginals["rain"].round(4))
-    [0.2921 0.7079]
+    rain   no: 0.2921   yes: 0.7079
     """
     graph = graph_of(model)
     warm = _state_of(warm_start)

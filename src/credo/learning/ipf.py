@@ -44,7 +44,7 @@ class IPF(Learner):
     >>> start = credo.MarkovNet({"a": 2, "b": 2}, {("a",): [1, 1], ("b",): [1, 1]})
     >>> found = fit(start, {"a": [0, 1, 1, 1], "b": [0, 0, 1, 1]}, "ipf")
     >>> credo.infer(found.model, "junction-tree").marginals["a"]
-    array([0.25, 0.75])
+    a   0: 0.25   1: 0.75
     """
 
     name: ClassVar[str] = "ipf"
