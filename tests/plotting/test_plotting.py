@@ -151,7 +151,8 @@ def test_runs_drawn_into_the_same_axes_keep_apart(result):
     assert axes.get_yscale() == "log"
     plot_trace(replace(one, algorithm="other", trace={"change": np.linspace(-1, 1, 5)}), ax=axes)
     first, second = axes.lines
-    assert (first.get_label(), second.get_label()) == ("enumerate", "other")
+    assert [t.get_text() for t in axes.get_legend().get_texts()] == ["enumerate", "other"]
+    assert axes.get_title(loc="left") == ""
     assert first.get_color() != second.get_color()
     assert axes.get_yscale() == "linear"  # a logarithmic axis would hide the second run
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from ..core.errors import QueryError
-from .style import COLOURS, FAINT, INK, Size, panels, tidy
+from .style import COLOURS, FAINT, INK, Size, panels, require, tidy
 
 __all__ = ["plot_comparison"]
 
@@ -80,9 +82,11 @@ def _measured(rows: list[Any], maximised: bool) -> dict[str, Values]:
 def _bars(axes: Any, title: str, values: Values, colour: str) -> None:
     known = {k: 0.0 if v < NEGLIGIBLE else v for k, v in enumerate(values) if v is not None}
     seen = [v for v in known.values() if v > 0]
-    low, high = (min(seen) / 3, max(seen)) if seen else (0.0, 1.0)
+    # Bars begin at a power of ten, so that there is a number on the axis.
+    low, high = (10 ** np.floor(np.log10(min(seen) / 1.5)), max(seen)) if seen else (0.0, 1.0)
     if seen:
         axes.set_xscale("log")
+        axes.xaxis.set_minor_formatter(require("matplotlib.ticker").NullFormatter())
         # The label needs about a fifth of the axis to the right of the longest bar.
         axes.set_xlim(low, high * max(high / low, 100.0) ** 0.25)
     else:

@@ -27,8 +27,8 @@ def plot_trace(
     """One panel per recorded quantity of an iterative run, over its steps.
 
     Quantities that are positive and span more than two decades (such as `change`) get a
-    logarithmic axis. Drawn into the same axes one after the other, runs get their own colours
-    and, with `ax.legend()`, their names.
+    logarithmic axis. Runs drawn into the same axes one after the other get their own colours
+    and a legend.
 
     Parameters
     ----------
@@ -67,8 +67,16 @@ def plot_trace(
     lowest = drawn[-1, 0]
     lowest.set_xlabel("iteration", fontsize=9)
     lowest.xaxis.set_major_locator(require("matplotlib.ticker").MaxNLocator(integer=True))
-    drawn[0, 0].set_title(f"{title}: {result.status.value}", fontsize=10, loc="left")
+    _head(drawn[0, 0], f"{title}: {result.status.value}")
     return figure
+
+
+def _head(panel: Any, title: str) -> None:
+    """How the run ended; where there are several, which is which."""
+    several = len(panel.lines) > 1
+    panel.set_title("" if several else title, fontsize=10, loc="left")
+    if several:
+        panel.legend(frameon=False, fontsize=8)
 
 
 def _line(panel: Any, name: str, steps: np.ndarray, values: np.ndarray, number: int, title: str) -> None:
