@@ -115,10 +115,18 @@ def test_datasets_lists_every_name_and_how_to_write_it(run):
     listed = {entry["name"]: entry for entry in run("datasets", "--json").json}
     assert sorted(listed) == datasets.names()
     assert listed["erdos-renyi-ising"]["call"] == "erdos-renyi-ising(n, p)"
-    assert listed["erdos-renyi-ising"]["options"] == ["coupling", "field", "seed"]
     assert all(entry["description"] for entry in listed.values())
     text = run("datasets").out
     assert all(entry["call"] in text and entry["description"] in text for entry in listed.values())
+
+
+def test_datasets_shows_the_arguments_of_one(run):
+    lines = [line.split() for line in run("datasets", "potts_grid").out.splitlines()]
+    assert ["model", "potts-grid(rows)"] in lines
+    assert ["rows", "needed"] in lines
+    assert ["states", "3"] in lines
+    assert run("datasets", "asia").out.count("\n") == 2
+    assert "no sample model named 'asja'; did you mean 'asia'?" in run("datasets", "asja").err
 
 
 class Typed:
