@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import coo_array, csgraph
 
 from credo import FactorGraph
 from credo.core.errors import MissingExtraError, ModelError, QueryError
@@ -20,6 +21,7 @@ from credo.structures import (
     moralise,
     primal_graph,
 )
+from credo.structures.graph import component_labels
 
 
 @st.composite
@@ -74,6 +76,21 @@ def test_components_agree_with_networkx_and_count_up_by_lowest_member(case):
     labels = connected_components(found)
     parts = sorted(sorted(int(name[1:]) for name in part) for part in nx.connected_components(nx_of(found)))
     assert [np.flatnonzero(labels == k).tolist() for k in range(len(parts))] == parts
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_components_of_long_paths_and_sparse_edges_agree_with_scipy(seed):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 3000))
+    path = rng.permutation(n)
+    kept = rng.random(n - 1) < rng.choice([0.5, 0.99, 1.0])
+    i, j = path[:-1][kept], path[1:][kept]
+    matrix = coo_array((np.ones(len(i)), (i, j)), shape=(n, n))
+    count, other = csgraph.connected_components(matrix, directed=False)
+    labels = component_labels(n, i, j)
+    assert len(set(zip(labels.tolist(), other.tolist(), strict=True))) == count == labels.max() + 1
+    _, first = np.unique(labels, return_index=True)
+    assert (np.diff(first) > 0).all()  # labels count up by lowest member
 
 
 @given(parent_maps())

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, psi
 
 from ..core.errors import ModelError
 from .base import Conjugate, Statistics, numbers
@@ -62,11 +61,15 @@ class Dirichlet(Conjugate):
     @property
     def log_normaliser(self) -> np.ndarray:
         """Log of the multivariate beta function."""
+        from scipy.special import gammaln
+
         return gammaln(self._a).sum(axis=1) - gammaln(self._a.sum(axis=1))
 
     @property
     def mean_parameters(self) -> np.ndarray:
         """E[log pi], (members, states)."""
+        from scipy.special import psi
+
         return psi(self._a) - psi(self._a.sum(axis=1, keepdims=True))
 
     @property

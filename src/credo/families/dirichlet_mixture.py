@@ -16,7 +16,6 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import gammaln, xlogy
 
 from ..core import check
 from ..core.errors import QueryError
@@ -49,6 +48,8 @@ def mixture_mode(
     >>> mixture_mode([0.5, 0.5], [[9.0, 2.0, 2.0], [2.0, 9.0, 2.0]], basis="softmax").round(3)
     array([0.692, 0.154, 0.154])
     """
+    from scipy.special import gammaln
+
     check.one_of("basis", basis, ["simplex", "softmax"])
     w, alpha = np.asarray(weights, dtype=np.float64), np.asarray(concentrations, dtype=np.float64)
     used = w > 0
@@ -68,6 +69,8 @@ def mixture_mode(
 
 
 def _terms(x: np.ndarray, log_norm: np.ndarray, power: np.ndarray) -> np.ndarray:
+    from scipy.special import xlogy
+
     return np.asarray(log_norm + xlogy(power, x).sum(axis=1))
 
 

@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, psi
 
 from ..core.errors import ModelError
 from .base import frozen, numbers
@@ -91,12 +90,16 @@ class DirichletRows:
     @property
     def log_normaliser(self) -> np.ndarray:
         """Log of the multivariate beta function of every row."""
+        from scipy.special import gammaln
+
         gammas = np.where(self._a > 0, gammaln(np.where(self._a > 0, self._a, 1.0)), 0.0)
         return self._sums(gammas) - gammaln(self._totals)
 
     @property
     def expected_log(self) -> np.ndarray:
         """E[log theta], (entries,); -inf where impossible. exp of it sums to less than 1."""
+        from scipy.special import psi
+
         digammas = psi(np.where(self._a > 0, self._a, 1.0)) - self.spread(psi(self._totals))
         return np.where(self._a > 0, digammas, -np.inf)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, psi
 
 from ..core.errors import DataError, ModelError
 from .base import Conjugate, Family, Statistics, member_weights, numbers
@@ -98,10 +97,14 @@ class Poisson(Family):
 
     def log_base(self, x: np.ndarray) -> np.ndarray:
         """-log x!."""
+        from scipy.special import gammaln
+
         return -gammaln(x + 1.0)
 
     def log_density(self, x: Any) -> np.ndarray:
         """Log probability of the counts, (rows, members)."""
+        from scipy.special import gammaln
+
         found = self.rows(x)
         out = found[:, None] * np.log(self._rate) - self._rate - gammaln(found + 1.0)[:, None]
         out[np.isnan(found)] = 0.0
@@ -184,11 +187,15 @@ class Gamma(Conjugate):
     @property
     def log_normaliser(self) -> np.ndarray:
         """Log Gamma(a) - a log b."""
+        from scipy.special import gammaln
+
         return gammaln(self._shape) - self._shape * np.log(self._rate)
 
     @property
     def mean_parameters(self) -> np.ndarray:
         """(E[log r], E[r]), (members, 2)."""
+        from scipy.special import psi
+
         return np.stack([psi(self._shape) - np.log(self._rate), self._shape / self._rate], axis=1)
 
     @classmethod
@@ -210,6 +217,8 @@ class Gamma(Conjugate):
 
     def expected_log_density(self, x: Any) -> np.ndarray:
         """E[log Poisson(x | r)], (rows, members); 0 where missing."""
+        from scipy.special import gammaln
+
         found = _counts(x)
         log_rate, rate = self.mean_parameters.T
         out = found[:, None] * log_rate - rate - gammaln(found + 1.0)[:, None]
@@ -218,6 +227,8 @@ class Gamma(Conjugate):
 
     def predictive(self, x: Any) -> np.ndarray:
         """Negative binomial log probabilities, (rows, members); 0 where missing."""
+        from scipy.special import gammaln
+
         found = _counts(x)[:, None]
         a, b = self._shape, self._rate
         out = gammaln(a + found) - gammaln(a) - gammaln(found + 1.0)

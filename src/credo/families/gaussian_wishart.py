@@ -16,7 +16,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, multigammaln, psi
 
 from ..core.errors import DataError, ModelError
 from ..kernels.gaussian_density import dense_densities
@@ -126,6 +125,8 @@ class GaussianWishart(Conjugate):
 
     @property
     def _precision_normaliser(self) -> np.ndarray:
+        from scipy.special import multigammaln
+
         d, n = self.dimension, self._freedom
         gammas = np.array([multigammaln(0.5 * value, d) for value in n])
         return 0.5 * n * (self._log_scale + d * np.log(2.0)) + gammas
@@ -138,6 +139,8 @@ class GaussianWishart(Conjugate):
     @property
     def expected_log_det(self) -> np.ndarray:
         """E[log |L|], (members,)."""
+        from scipy.special import psi
+
         d = self.dimension
         steps = psi(0.5 * (self._freedom[:, None] - np.arange(d))).sum(axis=1)
         return steps + d * np.log(2.0) + self._log_scale
@@ -219,6 +222,8 @@ class GaussianWishart(Conjugate):
 
     def predictive(self, x: Any) -> np.ndarray:
         """Student-t log densities with freedom - d + 1 degrees, (rows, members)."""
+        from scipy.special import gammaln
+
         d = self.dimension
         degrees = self._freedom - d + 1
         scale = degrees * self._strength / (self._strength + 1)
@@ -269,6 +274,8 @@ class GaussianWishart(Conjugate):
 
     def kl(self, other: GaussianWishart) -> np.ndarray:
         """KL divergence of every member to the one of `other` at the same place."""
+        from scipy.special import multigammaln, psi
+
         other = other.repeat(len(self))
         d, n = self.dimension, self._freedom
         ratio = other._strength / self._strength

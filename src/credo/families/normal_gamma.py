@@ -15,7 +15,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, psi
 
 from ..core.errors import ModelError
 from .base import Conjugate, numbers
@@ -89,6 +88,8 @@ class NormalGamma(Conjugate):
     @property
     def log_normaliser(self) -> np.ndarray:
         """B(chi), summed over the coordinates."""
+        from scipy.special import gammaln
+
         with np.errstate(divide="ignore"):
             gauss = 0.5 * (LOG_2PI - np.log(self._strength))
         return (gauss + gammaln(self._shape) - self._shape * np.log(self._rate)).sum(axis=1)
@@ -96,6 +97,8 @@ class NormalGamma(Conjugate):
     @property
     def expected_log_precision(self) -> np.ndarray:
         """E[log l], (members, d)."""
+        from scipy.special import psi
+
         return psi(self._shape) - np.log(self._rate)
 
     @property
@@ -149,6 +152,8 @@ class NormalGamma(Conjugate):
 
     def predictive(self, x: Any) -> np.ndarray:
         """Products of Student-t log densities with 2 a degrees, (rows, members)."""
+        from scipy.special import gammaln
+
         found = number_rows(x, self.dimension)
         a, k = self._shape, self._strength
         scale = a * k / (self._rate * (k + 1))
@@ -190,6 +195,8 @@ class NormalGamma(Conjugate):
 
     def kl(self, other: NormalGamma) -> np.ndarray:
         """KL divergence of every member to the one of `other` at the same place."""
+        from scipy.special import gammaln, psi
+
         other = other.repeat(len(self))
         a, b, precision = self._shape, self._rate, self.expected_precision
         ratio = other._strength / self._strength

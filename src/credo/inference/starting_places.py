@@ -18,6 +18,7 @@ import numpy as np
 from ..core.domain import Discrete, Real, Simplex
 from ..core.errors import ModelError
 from ..core.hybrid_graph import FactorGroup, HybridGraph
+from ..structures.graph import component_labels
 from .gaussian_system import refuse_improper
 from .located import Places, places_of, profiles, real_axes, together
 
@@ -120,11 +121,6 @@ def _no_integral(what: str) -> ModelError:
 
 def _parts(graph: HybridGraph) -> np.ndarray:
     """A number per variable, the same within connected parts."""
-    from scipy.sparse import coo_matrix
-    from scipy.sparse.csgraph import connected_components
-
-    n = len(graph.variables)
     pairs = [(scope[0], j) for scope in graph.scopes for j in scope[1:]]
     row, column = np.array(pairs, np.int64).reshape(-1, 2).T
-    matrix = coo_matrix((np.ones(len(row)), (row, column)), shape=(n, n))
-    return np.asarray(connected_components(matrix, directed=False)[1])
+    return component_labels(len(graph.variables), row, column)

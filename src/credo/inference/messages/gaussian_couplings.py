@@ -9,6 +9,7 @@ import numpy as np
 
 from ...core.hybrid_graph import HybridGraph
 from ...core.wiring import starts_of
+from ...structures.graph import component_labels
 from ..gaussian_system import GaussianSystem, no_integral
 
 __all__ = ["Couplings", "merged"]
@@ -60,13 +61,10 @@ class Couplings:
     @cached_property
     def is_forest(self) -> bool:
         """Whether the factors form a forest, so that two passes are exact."""
-        from scipy.sparse import coo_matrix
-        from scipy.sparse.csgraph import connected_components
-
         n, m = len(self.precision), len(self.scope_start) - 1
         factor = n + np.repeat(np.arange(m), np.diff(self.scope_start))
-        joined = coo_matrix((np.ones(len(factor)), (factor, self.scope)), shape=(n + m, n + m))
-        return len(factor) == n + m - int(connected_components(joined, directed=False)[0])
+        parts = int(component_labels(n + m, factor, self.scope).max(initial=-1)) + 1
+        return len(factor) == n + m - parts
 
     def orders(self, schedule: str, turn: int) -> tuple[np.ndarray, bool]:
         """Rows of factors to sweep over in turn, and whether new messages are used at once."""

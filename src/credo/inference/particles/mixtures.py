@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
 
 from .edges import log_mixtures
 from .pairs import log_sum
@@ -90,6 +89,8 @@ def _labels(logits: np.ndarray, count: int, rng: np.random.Generator) -> np.ndar
 
 
 def _normals(rows: int, count: int, rng: np.random.Generator) -> np.ndarray:
+    from scipy.special import ndtri
+
     return np.asarray(ndtri(np.clip(shuffled(rows, count, rng), 1e-15, 1 - 1e-15)))
 
 

@@ -12,12 +12,11 @@ import itertools
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import coo_matrix
-from scipy.sparse.csgraph import connected_components
 
 from ...core.factor_graph import FactorGraph
 from ...core.wiring import starts_of
 from ...kernels.soft_consistency import Network
+from ...structures.graph import component_labels
 
 __all__ = ["Part", "Reduced", "reduce_graph"]
 
@@ -209,7 +208,7 @@ def _split(pool: _Pool) -> list[Part]:
     n = len(pool.sizes)
     rows = [key[0] for key in pool.tables for _ in key[1:]]
     columns = [j for key in pool.tables for j in key[1:]]
-    label = connected_components(coo_matrix((np.ones(len(rows)), (rows, columns)), shape=(n, n)), False)[1]
+    label = component_labels(n, np.array(rows, dtype=np.int64), np.array(columns, dtype=np.int64))
     variables: dict[int, list[int]] = {}
     factors: dict[int, list[tuple[int, ...]]] = {}
     for i in sorted(pool.unary):
