@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..core.stopwatch import told_seconds
 from .arguments import (
     EvidenceOption,
     JsonOption,
@@ -115,7 +116,7 @@ def _show(result: Result, names: list[str], tables: list[Joint], evidence: list[
     from ..core.display import told
 
     head = [("evidence", ", ".join(evidence))] if evidence else []
-    head += [("method", result.algorithm), ("status", f"{result.status.value}, {result.seconds:.3g} s")]
+    head += [("method", result.algorithm), ("status", f"{result.status.value}, {told_seconds(result)}")]
     if result.log_z is not None:
         head.append(("value" if result.assignment is not None else "log Z", str(result.log_z)))
     print_pairs([*head, *(("note", sentence) for sentence in result.notes)])
@@ -178,6 +179,7 @@ def _as_dict(result: Result, names: list[str], tables: list[Joint]) -> dict[str,
         "status": result.status.value,
         "converged": result.converged,
         "seconds": result.seconds,
+        "compile_seconds": result.compile_seconds,
         "notes": list(result.notes),
     }
     if result.log_z is not None:

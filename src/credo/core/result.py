@@ -17,6 +17,7 @@ from .factor_graph import FactorGraph
 from .joint import Joint
 from .marginals import FactorMarginals, Marginal, Marginals
 from .samples import Assignment, Samples
+from .stopwatch import told_seconds
 
 __all__ = [
     "Assignment",
@@ -111,7 +112,8 @@ class Result(Shown):
     joint: Joint | None = None  # of the queried variables
     samples: Samples | None = None  # joint samples, if they were asked for
     trace: dict[str, np.ndarray] = field(default_factory=dict)  # equally long arrays
-    seconds: float = 0.0  # wall time of the run
+    seconds: float = 0.0  # wall time of the run, without compiling
+    compile_seconds: float = 0.0  # spent on compiling, or on loading what was compiled
     state: Any = None  # what a warm start needs
     notes: tuple[str, ...] = ()  # sentences about choices made on the way
 
@@ -146,7 +148,7 @@ class Result(Shown):
         return text_of(self._shown())
 
     def _shown(self) -> Iterable[str | Listing]:
-        yield f"{self.algorithm}: {self.status.value} ({self.status.advice}), {self.seconds:.3g} s"
+        yield f"{self.algorithm}: {self.status.value} ({self.status.advice}), {told_seconds(self)}"
         if self.log_z is not None:
             yield f"{'log Z' if self.assignment is None else 'value'} {self.log_z}"
         if self.marginals is not None:

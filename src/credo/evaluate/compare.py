@@ -33,7 +33,8 @@ class Row:
     """One method's line of the table; None where there is nothing to say."""
 
     method: str
-    seconds: float | None = None  # wall time of the run
+    seconds: float | None = None  # wall time of the run, without compiling
+    compile_seconds: float | None = None  # spent on compiling, once
     iterations: int | None = None  # steps of an iterative method
     log_z: float | None = None  # log Z, or the value claimed for the maximum
     kind: str | None = None  # what that number guarantees
@@ -137,6 +138,9 @@ class Comparison(Shown):
         yield Listing(self.cells(), self.flush_right, self.columns)
         if self.reference is not None and self.rows[0].method != self.reference:
             yield f"errors are relative to {self.reference}, the first method that answered"
+        compiling = sum(row.compile_seconds or 0.0 for row in self.rows)
+        if compiling > 0.1:
+            yield f"compiling, once, took {compiling:.2g} s more"
 
 
 def compare(
@@ -253,6 +257,7 @@ def _row(method: str, answer: Result, truth: Result, scored: dict[str, Any]) -> 
     return Row(
         method,
         seconds=answer.seconds,
+        compile_seconds=answer.compile_seconds,
         iterations=0 if change is None else len(change),
         log_z=None if answer.log_z is None else answer.log_z.value,
         kind=None if answer.log_z is None else answer.log_z.kind,

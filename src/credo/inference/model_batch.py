@@ -20,6 +20,7 @@ from ..core.errors import ConvergenceWarning, QueryError, UnsupportedError
 from ..core.factor_graph import Model
 from ..core.registry import describe
 from ..core.result import Result, Status, unrestrict
+from ..core.stopwatch import Stopwatch
 from .base import Algorithm, Budget, Problem, algorithms
 from .question import Question, infer
 
@@ -132,20 +133,21 @@ def infer_models(
     algorithm = algorithms.resolve(method)
     said = _each("evidence", evidence, Mapping, len(given))
     warm = _each("warm_start", warm_start, Result, len(given))
-    clock = time.perf_counter()
+    watch = Stopwatch()
     if not isinstance(algorithm, ManyModels):
         limits = {"max_iter": max_iter, "tol": tol, "seconds": seconds, "seed": seed}
         one_by_one = tuple(
             infer(model, algorithm, evidence=e, warm_start=w, **limits)  # type: ignore[arg-type]
             for model, e, w in zip(given, said, warm, strict=True)
         )
-        return ModelBatch(one_by_one, time.perf_counter() - clock, 0.0)
+        return ModelBatch(one_by_one, watch.seconds, watch.compile_seconds)
     questions = [Question.of(model, e) for model, e in zip(given, said, strict=True)]
     problems = [_posed(algorithm, question, w) for question, w in zip(questions, warm, strict=True)]
     found, compiling = _by_structure(algorithm, problems, Budget(max_iter, tol, seconds), seed)
     results = tuple(unrestrict(r, q.restriction, q.original) for r, q in zip(found, questions, strict=True))
     _warn_about(algorithm.name, results)
-    return ModelBatch(results, time.perf_counter() - clock - compiling, compiling)
+    spent = watch.seconds + watch.compile_seconds
+    return ModelBatch(results, spent - compiling, compiling)
 
 
 def _each(what: str, given: Any, single: type, count: int) -> list[Any]:
@@ -187,7 +189,9 @@ def _by_structure(
         share = (time.perf_counter() - clock - extra) / len(members)
         compiling += extra
         for k, answer in zip(members, answers, strict=True):
-            found[k] = replace(answer, algorithm=describe(algorithm), seconds=share)
+            found[k] = replace(
+                answer, algorithm=describe(algorithm), seconds=share, compile_seconds=extra / len(members)
+            )
     return [found[k] for k in range(len(problems))], compiling
 
 

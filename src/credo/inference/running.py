@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,6 +12,7 @@ import numpy as np
 from ..core.errors import ConvergenceError, ConvergenceWarning, OptionError, UnsupportedError
 from ..core.registry import describe
 from ..core.result import Result
+from ..core.stopwatch import Stopwatch
 from .base import Algorithm, Budget, algorithms
 
 __all__ = ["chosen", "run_algorithm"]
@@ -45,12 +45,18 @@ def run_algorithm(
         raise UnsupportedError(f"{algorithm.name} cannot treat this problem: {reason}")
     if problem.warm is not None and not algorithm.warm_starts:
         raise UnsupportedError(f"{algorithm.name} cannot start from an earlier result; leave out warm_start")
-    clock = time.perf_counter()
+    watch = Stopwatch()
     result = algorithm.run(problem, budget, rng)
-    seconds = time.perf_counter() - clock
+    seconds, compiling = watch.seconds, watch.compile_seconds
     if not result.status.is_success:
         sentence = f"{algorithm.name}: {result.status.advice}"
         if strict:
             raise ConvergenceError(sentence)
         warnings.warn(sentence, ConvergenceWarning, stacklevel=5)
-    return replace(result, algorithm=describe(algorithm), seconds=seconds, notes=(*notes, *result.notes))
+    return replace(
+        result,
+        algorithm=describe(algorithm),
+        seconds=seconds,
+        compile_seconds=compiling,
+        notes=(*notes, *result.notes),
+    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .jit import inlined, jit, parallel, prange, threads
+from .jit import inlined, jit, parallel, prange
 
 __all__ = [
     "binary_beliefs",
@@ -100,11 +100,6 @@ def binary_ordered(order, first, second, p, prior, ratio, sweeps, tol):
         if change < tol:
             return changes[: turn + 1]
     return changes
-
-
-def cores():
-    """Threads to use, at most 16; asked outside the kernels, which could not be cached otherwise."""
-    return min(threads(), 16)
 
 
 @parallel

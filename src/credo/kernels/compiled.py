@@ -12,15 +12,13 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-import sys
 import threading
 import time
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numba
-from numba.core import compiler, sigutils, types
-from numba.core.registry import CPUDispatcher
+from numba.core import compiler, registry, sigutils, types
 from numba.core.serialize import dumps
 
 from . import disk_cache, jit
@@ -39,7 +37,10 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
-class Compiled(CPUDispatcher):  # type: ignore[misc]
+_Dispatcher: Any = registry.CPUDispatcher
+
+
+class Compiled(_Dispatcher):  # type: ignore[misc]
     """The compiled forms of one kernel."""
 
     @classmethod
@@ -74,11 +75,11 @@ class Compiled(CPUDispatcher):  # type: ignore[misc]
         return super().get_call_template(tuple(_plain(t) for t in folded), {})
 
 
-def _plain(t: Any) -> Any:
-    t = types.unliteral(t)
+def _plain(given: Any) -> Any:
+    t: Any = types.unliteral(given)
     if isinstance(t, types.Array) and not t.mutable:
         return t.copy(readonly=False)
-    if isinstance(t, types.BaseTuple) and not isinstance(t, types.BaseNamedTuple):
+    if type(t) in (types.Tuple, types.UniTuple):
         return types.Tuple(tuple(_plain(part) for part in t.types))
     return t
 

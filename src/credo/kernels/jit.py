@@ -6,11 +6,12 @@ milliseconds of interpreted work. So a call runs the Python source as long as
 
     spent + forecast <= allowance,
 
-where `spent` is the time this kernel has run interpreted, the forecast is what its rate so far (seconds per
-array entry it was given) says about this call, and the allowance is a small share of what compiling would
-cost, or all of what loading costs where the compiled form lies on disk. The first interpreted moments of a process
-are free. So a process that compiles in the end is later by a few per cent than one that compiles at once,
-and most processes never do.
+where `spent` is the time this kernel has run interpreted, the forecast is what its rate so far says about this
+call (seconds per unit of work; the work is given, or the number of array entries passed), and the allowance is
+a small share of what compiling would cost, or all of what loading costs where the compiled form lies on disk.
+The first interpreted moments of a process are free. So a process that compiles in the end is later by a few
+per cent than one that compiles at once, and most processes never do. Kernels that repeat steps are called for a
+portion of them at a time while they are interpreted, so that no call is long.
 
 The interpreted world is interpreted throughout: there a kernel's calls of other kernels go to their plain
 functions. What a warning, a division by zero or a wrapped integer means is the same in both
@@ -26,7 +27,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -49,9 +50,11 @@ __all__ = [
     "threads",
 ]
 
-FREE = 0.4  # interpreted seconds of a process that are not weighed against compiling
-SHARE = 0.05  # of the price of compiling that may be spent interpreting
-FIRST_RATE = 1e-6  # seconds per array entry, before a kernel has run
+FREE = 0.5  # interpreted seconds of a process that are not weighed against compiling
+SHARE = 0.1  # of the price of compiling that may be spent interpreting
+FIRST_RATE = 1e-6  # seconds per unit of work, before a kernel has run
+PORTION = 0.05  # seconds an interpreted call may take where it can be cut into several
+_NOTHING = 1e-4  # seconds not worth a thought
 _PER_BYTE = 7e-4  # seconds of compiling per byte of byte code
 _NUMBA = 0.3  # seconds to import Numba
 _LOADING = 0.025  # seconds to load one compiled kernel
@@ -89,48 +92,54 @@ class Kernel:
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
         self.py_func = function
         self.options = options
-        self.spent = 0.0  # seconds run interpreted
-        self.entries = 0  # array entries given to interpreted runs
+        self._spent = 0.0  # seconds run interpreted
+        self._done = 0.0  # work done in that time
         self._run: Any = None  # the compiled form, once it is what calls take
         self.__name__, self.__doc__ = function.__name__, function.__doc__
         self.__module__, self.__qualname__ = function.__module__, function.__qualname__
         self.__wrapped__ = function  # for signatures and doctests
 
     def __call__(self, *args: Any) -> Any:
-        """Run in whichever tier is due."""
+        """Run in whichever tier is due, the work being the array entries given."""
         run = self._run
         if run is not None:
             return run(*args)
-        if self.pays(entries_of(args)):
-            return self.compiled(*args)
-        return self._interpret(args)
+        return self._start(entries_of(args), *args)
 
-    def _interpret(self, args: tuple[Any, ...]) -> Any:
-        clock = time.perf_counter()
+    def over(self, work: float) -> Callable[..., Any]:
+        """The kernel for a call whose amount of work is known better than by the entries of its arrays."""
+        return partial(self._start, work) if self._run is None else self._run
+
+    def portion(self, work: float, most: int) -> int:
+        """How many steps of so much work one call should do, so that the tier can change between two."""
+        if self._run is not None or _Process.tier == "compiled":
+            return most
+        rate = self._spent / self._done if self._done else PORTION
+        return max(1, min(most, int(PORTION / (rate * work + 1e-9))))
+
+    def _start(self, work: float, *args: Any) -> Any:
+        if self._compiling_pays(work):
+            return self.compiled(*args)
+        clock = time.thread_time()
         with np.errstate(all="ignore"):
             answer = self.plain(*args)
-        seconds = time.perf_counter() - clock
-        self.spent += seconds
-        self.entries += entries_of(args)
+        seconds = time.thread_time() - clock
+        self._spent += seconds
+        self._done += work
         _Process.spent += seconds
         return answer
 
-    def pays(self, entries: float) -> bool:
-        """Whether to compile before a call, or several, that will be given so many array entries in all."""
-        if self._run is not None or _Process.tier != "tiered":
-            return _Process.tier != "interpreted"
-        rate = self.spent / self.entries if self.entries else FIRST_RATE
-        forecast = rate * entries
-        if self.spent + forecast <= SHARE * _LOADING:
+    def _compiling_pays(self, work: float) -> bool:
+        if _Process.tier != "tiered":
+            return _Process.tier == "compiled"
+        rate = self._spent / self._done if self._done else FIRST_RATE
+        forecast = rate * work
+        if forecast < _NOTHING:
             return False
         if disk_cache.holds(self):
-            return self.spent + forecast > self._loading_price()
-        if _Process.spent + forecast <= FREE:
-            return False
-        return self.spent + forecast > SHARE * self.price
-
-    def _loading_price(self) -> float:
-        return _LOADING if "numba" in sys.modules else _LOADING + _NUMBA
+            loading = _LOADING if "numba" in sys.modules else _LOADING + _NUMBA
+            return self._spent + forecast > loading
+        return _Process.spent + forecast > FREE and self._spent + forecast > SHARE * self.price
 
     @property
     def price(self) -> float:
@@ -139,7 +148,7 @@ class Kernel:
 
     @cached_property
     def reach(self) -> frozenset[Kernel]:
-        """This kernel and all it calls."""
+        """The kernel and all it calls."""
         found, open_ = {self}, [self]
         while open_:
             new = set(called_by(open_.pop())) - found
@@ -172,7 +181,8 @@ class Kernel:
         return self.compiled._numba_type_
 
     def __repr__(self) -> str:
-        return f"<kernel {self.__module__}.{self.__name__}, {'interpreted' if self._run is None else 'compiled'}>"
+        tier = "interpreted" if self._run is None else "compiled"
+        return f"<kernel {self.__module__}.{self.__name__}, {tier}>"
 
 
 def called_by(kernel: Kernel) -> list[Kernel]:
@@ -240,9 +250,9 @@ def count_compiling(seconds: float) -> None:
 
 
 def threads() -> int:
-    """How many threads a parallel kernel will use."""
+    """How many threads a parallel kernel will use, at most 16."""
     if _Process.tier == "interpreted":
         return 1
     import numba
 
-    return int(numba.get_num_threads())
+    return min(16, int(numba.get_num_threads()))

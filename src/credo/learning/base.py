@@ -10,7 +10,6 @@ seed and data are arguments of the call:
 from __future__ import annotations
 
 import abc
-import time
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -24,6 +23,7 @@ from ..core.errors import ConvergenceError, ConvergenceWarning, DataError, Optio
 from ..core.factor_graph import Model
 from ..core.registry import Entry, Registry, describe
 from ..core.result import Estimate, Status
+from ..core.stopwatch import Stopwatch, told_seconds
 from ..inference.base import Algorithm, Budget
 from ..inference.question import graph_of
 from .data import Observations
@@ -54,9 +54,10 @@ class Fit(Shown):
     log_likelihood: Estimate | None = None  # total over the training data, None if it was never computed
     trace: dict[str, np.ndarray] = field(default_factory=dict)  # "log_likelihood", "validation", ...: per row
     learner: str = ""  # the specification that ran
-    seconds: float = 0.0  # wall time
+    seconds: float = 0.0  # wall time, without compiling
     notes: tuple[str, ...] = ()  # sentences about what happened on the way
     restarts: np.ndarray | None = None  # final objective of each run, where a learner starts several times
+    compile_seconds: float = 0.0  # spent on compiling, or on loading what was compiled
 
     @property
     def converged(self) -> bool:
@@ -79,7 +80,7 @@ class Fit(Shown):
 
     def _run(self) -> Iterable[str]:
         """Sentences about the run."""
-        yield f"{self.learner}: {self.status.value} ({self.advice}), {self.seconds:.3g} s"
+        yield f"{self.learner}: {self.status.value} ({self.advice}), {told_seconds(self)}"
         if len(self.objective):
             first, last = self.objective[0], self.objective[-1]
             yield f"objective {first:.6g} -> {last:.6g} per row in {len(self.objective) - 1} iterations"
@@ -224,11 +225,13 @@ def fit(
     reason = chosen.why_not(task)
     if reason is not None:
         raise UnsupportedError(f"{chosen.name} cannot treat this task: {reason}")
-    clock = time.perf_counter()
+    watch = Stopwatch()
     found = chosen.run(task, rng)
     if not found.status.is_success:
         sentence = f"{chosen.name}: {found.advice}"
         if strict:
             raise ConvergenceError(sentence)
         warnings.warn(sentence, ConvergenceWarning, stacklevel=2)
-    return replace(found, learner=describe(chosen), seconds=time.perf_counter() - clock)
+    return replace(
+        found, learner=describe(chosen), seconds=watch.seconds, compile_seconds=watch.compile_seconds
+    )

@@ -24,6 +24,7 @@ from ..core import check
 from ..core.errors import ConvergenceError, ConvergenceWarning, DataError
 from ..core.progress import Progress
 from ..core.result import Estimate, Status
+from ..core.stopwatch import Stopwatch
 from ..inference.base import Budget
 from ..models.hmm import HMMPrior
 from .base import Fit
@@ -119,7 +120,7 @@ def baum_welch(  # noqa: PLR0913, the options of one learner
     if model.emission.missing(data.rows).all():
         raise DataError("data: expected at least one observed step, got missing ones only")
     rng = check.generator(seed)
-    clock = time.perf_counter()
+    clock, watch = time.perf_counter(), Stopwatch()
     budget = Budget(max_iter, tol, seconds)
     options = _Options(prior, tuple(fixed), floor, unseen)
     climbs: list[_Climb] = []
@@ -133,7 +134,7 @@ def baum_welch(  # noqa: PLR0913, the options of one learner
                 break
     best = max(climbs, key=lambda c: c.objective[-1] if c.objective else -np.inf)
     status = climbs[-1].status if climbs[-1].status is Status.INTERRUPTED else best.status
-    return _report(best, climbs, status, len(data.rows), time.perf_counter() - clock, strict)
+    return _report(best, climbs, status, len(data.rows), watch, strict)
 
 
 def _run(
@@ -188,7 +189,7 @@ def _check_seen(statistics: Any, options: _Options) -> None:
 
 
 def _report(
-    best: _Climb, climbs: list[_Climb], status: Status, rows: int, seconds: float, strict: bool
+    best: _Climb, climbs: list[_Climb], status: Status, rows: int, watch: Stopwatch, strict: bool
 ) -> Fit:
     ends = np.array([c.objective[-1] if c.objective else -np.inf for c in climbs]) / rows
     trace = {"log_likelihood": np.array(best.log_likelihood) / rows, "restarts": ends}
@@ -197,7 +198,15 @@ def _report(
         notes = (f"the best of {len(climbs)} starts; their objectives per step: {ends.round(6).tolist()}",)
     value = Estimate(best.log_likelihood[-1], "exact") if best.log_likelihood else None
     found = Fit(
-        best.model, status, np.array(best.objective) / rows, value, trace, "baum-welch", seconds, notes
+        best.model,
+        status,
+        np.array(best.objective) / rows,
+        value,
+        trace,
+        "baum-welch",
+        watch.seconds,
+        notes,
+        compile_seconds=watch.compile_seconds,
     )
     if not status.is_success:
         if strict:

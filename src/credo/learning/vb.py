@@ -32,6 +32,7 @@ from ..core import check
 from ..core.errors import ConvergenceError, ConvergenceWarning
 from ..core.progress import Progress
 from ..core.result import Estimate, Status
+from ..core.stopwatch import Stopwatch
 from ..inference.base import Budget
 from .base import Fit
 
@@ -275,7 +276,7 @@ def report(
     posterior: Any,
     rows: float,
     label: str,
-    clock: float,
+    watch: Stopwatch,
     strict: bool,
     notes: tuple[str, ...] = (),
     level: int = 4,
@@ -291,7 +292,8 @@ def report(
         objective=curve / rows,
         trace=trace,
         learner=label,
-        seconds=time.perf_counter() - clock,
+        seconds=watch.seconds,
+        compile_seconds=watch.compile_seconds,
         notes=notes,
         restarts=ends / rows,
         posterior=posterior,

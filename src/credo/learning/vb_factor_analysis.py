@@ -18,7 +18,6 @@ values.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -26,6 +25,7 @@ import numpy as np
 
 from ..core import check
 from ..core.errors import DataError
+from ..core.stopwatch import Stopwatch
 from ..families.gaussian import Gaussian
 from ..families.gaussian_rows import LOG_2PI, number_rows, patterns
 from ..inference.base import Budget
@@ -236,7 +236,7 @@ def vb_factor_analysis(  # noqa: PLR0913, the options of one call
     check.one_of("noise", noise, ["diagonal", "isotropic"])
     check.at_least("level", level, 1)
     check.in_range("floor", floor, 0, 1)
-    clock = time.perf_counter()
+    watch = Stopwatch()
     rows = _checked(x)
     width = rows.shape[1]
     most = max(width - 1, 1) if factors is None else factors
@@ -264,7 +264,7 @@ def vb_factor_analysis(  # noqa: PLR0913, the options of one call
     notes = (f"{left} of {most} factors matter",) if left < most else ()
     return report(
         best, ends, model=best.q.mean(), posterior=best.q, rows=len(rows), label="vb-factor-analysis",
-        clock=clock, strict=strict, notes=notes,
+        watch=watch, strict=strict, notes=notes,
     )  # fmt: skip
 
 

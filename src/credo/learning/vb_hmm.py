@@ -13,7 +13,6 @@ so. A small concentration of the transition rows leaves states that the data do 
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -21,6 +20,7 @@ import numpy as np
 
 from ..core import check
 from ..core.errors import DataError, ModelError
+from ..core.stopwatch import Stopwatch
 from ..families.dirichlet_rows import DirichletRows
 from ..inference.base import Budget
 from ..kernels.scaled_chains import smooth_chains
@@ -216,7 +216,7 @@ def vb_hmm(  # noqa: PLR0913, the options of one call
         check.one_of("adapt", part, ["transition", "emission"])
     if type(model) is not HMM:
         raise ModelError(f"vb_hmm: expected an HMM, got {type(model).__name__}; use baum_welch for others")
-    clock = time.perf_counter()
+    watch = Stopwatch()
     data = model.sequences(x, lengths, mask)
     missing = model.emission.missing(data.rows)
     if missing.all():
@@ -238,7 +238,7 @@ def vb_hmm(  # noqa: PLR0913, the options of one call
     )  # fmt: skip
     notes = (f"{best.q.states} of {model.states} states are used",) if best.q.states < model.states else ()
     return report(
-        best, ends, model=best.q.mean(), posterior=best.q, rows=rows, label="vb-hmm", clock=clock,
+        best, ends, model=best.q.mean(), posterior=best.q, rows=rows, label="vb-hmm", watch=watch,
         strict=strict, notes=notes,
     )  # fmt: skip
 

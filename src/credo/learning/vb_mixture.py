@@ -17,7 +17,6 @@ evidence of a K-component mixture, log K! may be added to F where the components
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -26,6 +25,7 @@ from scipy.special import logsumexp
 
 from ..core import check
 from ..core.errors import DataError
+from ..core.stopwatch import Stopwatch
 from ..families.base import Conjugate, Emission
 from ..families.dirichlet import Dirichlet
 from ..families.mixture import Mixture
@@ -232,7 +232,7 @@ def vb_mixture(  # noqa: PLR0913, the options of one call
     check.one_of("weights", weights, ["dirichlet", "stick-breaking"])
     for part in adapt:
         check.one_of("adapt", part, ["weights", "components"])
-    clock = time.perf_counter()
+    watch = Stopwatch()
     rows = _checked(family, x)
     prior = default_prior(family, rows) if prior is None else check_prior(prior, family)
     count, stick = len(family), weights == "stick-breaking"
@@ -255,7 +255,7 @@ def vb_mixture(  # noqa: PLR0913, the options of one call
     )  # fmt: skip
     notes = (f"{len(best.q)} of {count} components are used",) if len(best.q) < count else ()
     return report(
-        best, ends, model=best.q.mean(), posterior=best.q, rows=len(rows), label="vb-mixture", clock=clock,
+        best, ends, model=best.q.mean(), posterior=best.q, rows=len(rows), label="vb-mixture", watch=watch,
         strict=strict, notes=notes,
     )  # fmt: skip
 

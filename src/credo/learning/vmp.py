@@ -17,7 +17,6 @@ below the log evidence. Models are built of the nodes of `vmp_nodes.py`:
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +25,7 @@ import numpy as np
 
 from ..core import check
 from ..core.errors import DataError, ModelError
+from ..core.stopwatch import Stopwatch
 from ..inference.base import Budget
 from .vb import Expectation, VariationalFit, VariationalModel, best_climb, report
 from .vmp_base import Moments, Node, Random
@@ -164,7 +164,7 @@ def fit(
     >>> found.converged, round(float(found.posterior[mean][0]), 2)
     (True, 1.99)
     """
-    clock = time.perf_counter()
+    watch = Stopwatch()
     model = Messages(nodes)
     rng = check.generator(seed)
     rows = float(sum(np.sum(n.seen * np.ones(n.shape)) for n in model.random if n.observed is not None))
@@ -185,7 +185,7 @@ def fit(
         posterior=posterior,
         rows=max(rows, 1.0),
         label="vmp",
-        clock=clock,
+        watch=watch,
         strict=strict,
     )
 

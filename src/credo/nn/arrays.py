@@ -17,6 +17,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from . import compile_clock  # noqa: F401
+
 __all__ = ["LinearMap", "pad_rows", "precision", "row_buckets"]
 
 _DENSE = 2**18  # entries of a matrix that is stored in full

@@ -15,6 +15,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from . import compile_clock  # noqa: F401
+
 __all__ = ["Compiled"]
 
 _CAPACITY = 256  # programs kept per function

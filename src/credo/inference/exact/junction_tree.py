@@ -132,7 +132,7 @@ def _answer(problem: Problem, tree: JoinTree, rng: np.random.Generator) -> Resul
 
 def _all_marginals(problem: Problem, up: Climb, found: Result) -> Result:
     tree, graph = up.tree, problem.graph
-    code = kernel.downward(
+    code = kernel.downward.over(2 * tree.operations)(
         tree.left,
         tree.right,
         tree.start,

@@ -214,7 +214,7 @@ def climb(problem: Problem, tree: JoinTree, *, logs: bool = False, arena: np.nda
     graph, heat = problem.graph, problem.temperatures
     logs = logs or bool(((heat != 0) & (heat != 1)).any())
     arena = np.empty(tree.entries) if arena is None else arena
-    code, scale = kernel.upward(
+    code, scale = kernel.upward.over(tree.operations)(
         graph.log_tables,
         graph.table_start,
         tree.scope_start,

@@ -21,7 +21,7 @@ from ...kernels import positive_messages
 from ..base import Problem
 from .positive_forms import _Binary, _Linear
 from .readout import Readout, read_logs, uniform_logs
-from .sweeps import Sweep, Weighted, orders
+from .sweeps import Sweep, Weighted, orders, paced
 
 __all__ = ["choose_form", "safe_form"]
 
@@ -104,7 +104,6 @@ class _Log:
                 if left < sweep.tol:
                     break
             return np.array(changes)
+        run, sweep = paced(log_kernel.log_sweeps, graph, sweep)
         rows, at_once = orders(graph, self._active, sweep)
-        return np.asarray(
-            log_kernel.log_sweeps(rows, at_once, *weights, *common, *tables, values, sweep.most, sweep.tol)
-        )
+        return np.asarray(run(rows, at_once, *weights, *common, *tables, values, sweep.most, sweep.tol))

@@ -16,10 +16,11 @@ import numpy as np
 
 from ...core.result import FactorMarginals, Marginals
 from ...kernels import binary_messages, positive_messages, positive_read, residual_messages
+from ...kernels.jit import threads
 from ...kernels.message_beliefs import log_beliefs
 from ..base import Problem
 from .readout import Readout, uniform_logs
-from .sweeps import Sweep, Weighted, orders
+from .sweeps import Sweep, Weighted, orders, paced
 
 __all__: list[str] = []
 
@@ -157,8 +158,9 @@ class _Linear(_Positive):
         if sweep.schedule == "residual":
             due = self.all_due() if sweep.due is None else sweep.due
             common = (w.scope_start, w.scope, w.sizes, w.state_start, w.edge_state_start)
+            run, sweep = paced(residual_messages.linear_residual, graph, sweep)
             return np.asarray(
-                residual_messages.linear_residual(
+                run(
                     self.active,
                     *common,
                     *self._around,
@@ -171,9 +173,10 @@ class _Linear(_Positive):
                     sweep.tol,
                 )
             )
+        run, sweep = paced(positive_messages.linear_sweeps, graph, sweep)
         rows, at_once = orders(graph, self.active, sweep)
         return np.asarray(
-            positive_messages.linear_sweeps(
+            run(
                 rows,
                 at_once,
                 w.scope_start,
@@ -273,31 +276,25 @@ class _Binary(_Positive):
     def sweeps(self, values: np.ndarray, weights: Weighted, sweep: Sweep) -> np.ndarray:
         """Sweep in place; the change of each."""
         first, second, rows, prior, _ = self._arrays
+        graph = self.problem.graph
         if sweep.schedule == "residual":
             due = self.all_due() if sweep.due is None else sweep.due
+            run, sweep = paced(residual_messages.binary_residual, graph, sweep)
             return np.asarray(
-                residual_messages.binary_residual(
-                    first, second, rows, prior, *self._around, due, values, sweep.most, sweep.tol
-                )
+                run(first, second, rows, prior, *self._around, due, values, sweep.most, sweep.tol)
             )
         if sweep.schedule == "flooding":
-            if len(first) >= _PARALLEL_FROM:
-                return np.asarray(
-                    binary_messages.binary_sweeps_parallel(
-                        first, second, rows, prior, values, sweep.most, sweep.tol, binary_messages.cores()
-                    )
-                )
-            return np.asarray(
-                binary_messages.binary_sweeps(first, second, rows, prior, values, sweep.most, sweep.tol)
-            )
-        place = np.zeros(self.problem.graph.n_factors, dtype=np.int64)
+            cores = threads() if len(first) >= _PARALLEL_FROM else 1
+            if cores > 1:
+                run, sweep = paced(binary_messages.binary_sweeps_parallel, graph, sweep)
+                return np.asarray(run(first, second, rows, prior, values, sweep.most, sweep.tol, cores))
+            run, sweep = paced(binary_messages.binary_sweeps, graph, sweep)
+            return np.asarray(run(first, second, rows, prior, values, sweep.most, sweep.tol))
+        place = np.zeros(graph.n_factors, dtype=np.int64)
         place[self.active] = np.arange(len(self.active))
-        order, _ = orders(self.problem.graph, self.active, sweep)
-        return np.asarray(
-            binary_messages.binary_ordered(
-                place[order], first, second, rows, prior, values, sweep.most, sweep.tol
-            )
-        )
+        run, sweep = paced(binary_messages.binary_ordered, graph, sweep)
+        order, _ = orders(graph, self.active, sweep)
+        return np.asarray(run(place[order], first, second, rows, prior, values, sweep.most, sweep.tol))
 
 
 def _all_due(senders: int) -> np.ndarray:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from ...core.factor_graph import FactorGraph
 from ...kernels import message_beliefs
+from ...kernels.jit import Kernel
 from ...structures import recognise
 
-__all__ = ["SCHEDULES", "Schedule", "Sweep", "Weighted", "is_forest", "orders"]
+__all__ = ["SCHEDULES", "Schedule", "Sweep", "Weighted", "is_forest", "orders", "paced"]
 
 Schedule = Literal["auto", "flooding", "sequential", "random", "residual", "tree"]
 SCHEDULES = ("auto", "flooding", "sequential", "random", "residual", "tree")
@@ -44,6 +46,13 @@ class Sweep(NamedTuple):
     tol: float  # stop below this change
     rng: np.random.Generator  # for random orders
     due: np.ndarray | None = None  # what the residual schedule has pending; it changes in place
+
+
+def paced(kernel: Kernel, graph: FactorGraph, sweep: Sweep) -> tuple[Callable[..., Any], Sweep]:
+    """The kernel for as many of the sweeps as it should do at once, and those sweeps."""
+    work = len(graph.log_tables) + 1
+    most = kernel.portion(work, sweep.most)
+    return kernel.over(most * work), sweep._replace(most=most)
 
 
 def orders(graph: FactorGraph, active: np.ndarray, sweep: Sweep) -> tuple[np.ndarray, bool]:
