@@ -1,1 +1,59 @@
-"""What users build; each model has `to_factor_graph()`, and none knows an algorithm."""
+"""What users build; every model has `to_factor_graph()`, and none knows an algorithm."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..core.lazy import furnish
+
+if TYPE_CHECKING:
+    from . import potentials
+    from .bayes_net import BayesNet
+    from .bayesian_tree import BayesianTree
+    from .continuous import GaussianNet, HybridNet
+    from .crf import CRF
+    from .factorial_hmm import FactorialHMM
+    from .hmm import HMM, HMMPrior
+    from .log_linear import LogLinear
+    from .mixture_of_trees import MixtureOfTrees
+    from .mrf import MarkovNet
+    from .normal_form import Block, Diverter, NormalForm, Source
+    from .semi_markov import SemiMarkov
+
+__all__ = [
+    "CRF",
+    "HMM",
+    "BayesNet",
+    "BayesianTree",
+    "Block",
+    "Diverter",
+    "FactorialHMM",
+    "GaussianNet",
+    "HMMPrior",
+    "HybridNet",
+    "LogLinear",
+    "MarkovNet",
+    "MixtureOfTrees",
+    "NormalForm",
+    "SemiMarkov",
+    "Source",
+    "potentials",
+]
+
+furnish(
+    __name__,
+    {
+        "bayes_net": ("BayesNet",),
+        "bayesian_tree": ("BayesianTree",),
+        "continuous": ("GaussianNet", "HybridNet"),
+        "crf": ("CRF",),
+        "factorial_hmm": ("FactorialHMM",),
+        "hmm": ("HMM", "HMMPrior"),
+        "log_linear": ("LogLinear",),
+        "mixture_of_trees": ("MixtureOfTrees",),
+        "mrf": ("MarkovNet",),
+        "normal_form": ("Block", "Diverter", "NormalForm", "Source"),
+        "semi_markov": ("SemiMarkov",),
+    },
+    modules=("potentials",),
+)
