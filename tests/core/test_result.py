@@ -23,6 +23,7 @@ from credo.core.result import (
     Status,
 )
 from credo.core.variable import Variables
+from markup import read
 
 V = Variables.of({"a": ["p", "q"], "b": 3})
 FLAT = np.array([0.25, 0.75, 0.2, 0.3, 0.5])
@@ -151,3 +152,23 @@ def test_results_are_mappings_that_know_their_names():
         assert mapping.get("zz") is None and mapping.get("zz", 0) == 0
         with pytest.raises(QueryError, match="no variable named 'zz'"):
             mapping["zz"]
+
+
+def test_notebooks_show_a_result_as_it_prints_with_bars():
+    variables = Variables.of({"<a>": ["p&", "q"], "b": 3})
+    result = Result(
+        "m(x<1)",
+        Status.EXACT,
+        Estimate(-0.5, "lower"),
+        Marginals(variables, FLAT.copy()),
+        joint=Joint((variables[0],), np.array([0.25, 0.75])),
+        notes=("a <note>",),
+    )
+    found = read(result._repr_html_())
+    sentences = [text for tag, _, text in found if tag == "div"]
+    assert sentences[1:] == ["log Z at least -0.5 (lower bound)", "p(<a>)", "a <note>"]
+    assert sentences[0].startswith("m(x<1): exact (the answer is exact)")
+    bars = {text: style for tag, style, text in found if tag == "td"}
+    assert "25.0%" in bars["p&: 0.25"] and "<a>" in bars
+    best = Result("m", Status.EXACT, assignment=Assignment(variables, np.array([0, 1])))
+    assert [text for _, _, text in read(best._repr_html_())][1:] == ["Assignment(<a>=p&, b=1)"]

@@ -10,11 +10,11 @@ from typing import Any, Protocol, TypeVar
 from .display import LIMIT, Listing, Shown, beyond
 from .variable import Variable, Variables
 
-__all__ = ["ByName", "Lookup", "NamedModel"]
+__all__ = ["OFFERED", "ByName", "Lookup", "NamedModel"]
 
 V = TypeVar("V")
 
-_OFFERED = 2000  # names offered when a notebook completes a key
+OFFERED = 2000  # names offered when a notebook completes a key
 _LABELS = 60  # characters of the states of one variable
 
 
@@ -44,7 +44,7 @@ class ByName(Mapping[str, V]):
         return len(self._variables)
 
     def _ipython_key_completions_(self) -> list[str]:
-        return list(islice(self, _OFFERED))
+        return list(islice(self, OFFERED))
 
 
 class Lookup(ByName[V]):
@@ -67,6 +67,10 @@ class _HasVariables(Protocol):
 
 class NamedModel(Shown):
     """A model over named variables: `states`, `len(model)`, `name in model`, and a table in notebooks."""
+
+    @abc.abstractmethod
+    def __repr__(self) -> str:
+        """One line: the kind of model and its size."""
 
     @property
     def states(self: _HasVariables) -> Mapping[str, tuple[str, ...]]:
@@ -105,5 +109,5 @@ def _values(variable: Variable) -> str:
     """The states of a discrete variable, the domain of another."""
     if not variable.is_discrete:
         return repr(variable.domain)
-    text = ", ".join(variable.domain.label(i) for i in range(min(variable.size, _LABELS)))  # type: ignore[union-attr]
+    text = ", ".join(variable.label(i) for i in range(min(variable.size, _LABELS)))
     return text if len(text) <= _LABELS else f"{text[:_LABELS]}... ({variable.size} in all)"

@@ -11,7 +11,7 @@ import numpy as np
 
 from .display import LIMIT, WIDTH, Listing, Shown, beyond, data_frame, told
 from .domain import Discrete, Real
-from .naming import ByName
+from .naming import OFFERED, ByName
 from .variable import Variables
 
 __all__ = ["Assignment", "Samples"]
@@ -125,7 +125,7 @@ class Samples(Shown):
         return Assignment(self.variables, self.indices[key], parts)
 
     def _ipython_key_completions_(self) -> list[str]:
-        return list(self.variables.names[:])
+        return list(self.variables.names[:OFFERED])
 
     def column(self, name: str) -> np.ndarray:
         """State indices, or values, of one variable over all samples."""
