@@ -31,9 +31,9 @@ FAULTS = [
 ]
 # What the owner says, what the engineer sees, what the gauge reads.
 FOUND = {"cold_rooms": "yes", "ice_on_unit": "yes", "suction_pressure": "low"}
-METHODS = ["junction-tree", "wmb", "gbp", "bp", "trw", "mean-field"]
+METHODS = ["junction-tree", "wmb", "bp", "trw", "mean-field"]
 OUT = Path("out")
-SAMPLES = 20_000
+SAMPLES = 2_000
 
 console = Console(width=110, highlight=False)
 
@@ -104,8 +104,8 @@ def compare(model: credo.BayesNet) -> None:
 
 
 def sample(model: credo.BayesNet, exact: credo.Result) -> None:
-    scene(6, "Exact samples agree", f"credo.sample(model, {SAMPLES}, evidence=..., seed=0)")
-    samples = credo.sample(model, SAMPLES, evidence=FOUND, seed=0)
+    scene(6, "Exact samples agree", f"credo.sample(model, {SAMPLES}, evidence=..., seed=1)")
+    samples = credo.sample(model, SAMPLES, evidence=FOUND, seed=1)
     for name in ("refrigerant_leak", "coil_dirty", "defrost_fault"):
         share, p = float((samples[name] == "yes").mean()), exact.marginals[name]["yes"]
         spread = float(np.sqrt(p * (1 - p) / SAMPLES))
