@@ -67,16 +67,14 @@ def test_passes_are_the_same_compiled_and_not(kind: str, monkeypatch):
     assert one.value == pytest.approx(two.value, rel=1e-12)
 
 
-def test_partitions_are_the_same_compiled_and_not(monkeypatch):
+def test_partitions_are_the_same_compiled_and_not():
     order, sizes = np.arange(5), np.array([2, 3, 2, 2, 2])
     scopes = [(0, 1), (0, 2), (0, 3), (1, 2), (3, 4)]
     start = np.arange(0, 11, 2)
     scope = np.array(scopes).ravel()
     arguments = (order, sizes, start, scope, 3, 100.0)
-    one = mini_bucket_plan.partition(*arguments)
-    for name in ("_place", "_sort_by_rank", "_scope_of", "_by_size"):
-        monkeypatch.setattr(mini_bucket_plan, name, getattr(mini_bucket_plan, name).py_func)
-    two = mini_bucket_plan.partition.py_func(*arguments)
+    one = mini_bucket_plan.partition.compiled(*arguments)
+    two = mini_bucket_plan.partition.plain(*arguments)
     for a, b in zip(one, two, strict=True):
         np.testing.assert_array_equal(a, b)
     # The bucket of variable 0 holds three pairs: two share a mini-bucket of three variables.

@@ -13,6 +13,7 @@ import numpy as np
 from .jit import jit
 from .mini_buckets import _eliminate as eliminate
 from .mini_buckets import _index as index
+from .random_numbers import STRIDE, mixed
 
 __all__ = [
     "EMPTY",
@@ -154,17 +155,10 @@ def weight(plan, i, x):
 
 
 @jit
-def _mixed(h):
-    h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return h ^ (h >> np.uint64(31))
-
-
-@jit
 def _key(plan, i, x):
-    h = _mixed(np.uint64(i + 1))
+    h = mixed(np.uint64(i + 1))
     for e in range(plan.context_start[i], plan.context_start[i + 1]):
-        h = _mixed(h + np.uint64(0x9E3779B97F4A7C15) * np.uint64(x[plan.context[e]] + 1))
+        h = mixed(h + STRIDE * np.uint64(x[plan.context[e]] + 1))
     return h
 
 

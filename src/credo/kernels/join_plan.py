@@ -25,26 +25,12 @@ from __future__ import annotations
 import numpy as np
 
 from .jit import jit
-from .ordering import _double as double
+from .ordering import double
+from .sorting import sort_by
 
 __all__ = ["layouts", "steps_of_order"]
 
 _CANDIDATES = 64  # how many tensors are tried when looking for one that contains a scope
-
-
-@jit
-def _sorted_by(keys, items):
-    """Items by rising key; ties keep their order."""
-    if len(items) > 16:
-        return items[np.argsort(keys[items], kind="mergesort")]
-    for k in range(1, len(items)):
-        item = items[k]
-        j = k
-        while j > 0 and keys[items[j - 1]] > keys[item]:
-            items[j] = items[j - 1]
-            j -= 1
-        items[j] = item
-    return items
 
 
 @jit
@@ -80,9 +66,11 @@ def steps_of_order(rank, level, sizes, scope_start, scope, n_eliminated):
     drop_start = np.zeros(room + 1, np.int64)
     drop = np.empty(n, np.int64)
     start = np.zeros(m + room + 1, np.int64)
-    start[: m + 1] = scope_start
+    for a in range(m):
+        start[a + 1] = scope_start[a + 1]
     axes = np.empty(max(4 * len(scope), 16), np.int64)
-    axes[: len(scope)] = scope
+    for e in range(len(scope)):
+        axes[e] = scope[e]
     entries = np.ones(m + room)
     active = np.zeros(m + room, np.int8)
     # Tensors around each variable as linked lists; consumed tensors are skipped, not unlinked.
@@ -103,7 +91,10 @@ def steps_of_order(rank, level, sizes, scope_start, scope, n_eliminated):
     bucket = np.empty(m + room, np.int64)
     steps = 0
     clock = 0
-    absorbing = _sorted_by(entries, np.arange(m))
+    absorbing = np.empty(m, np.int64)
+    for a in range(m):
+        absorbing[a] = a
+    sort_by(entries, absorbing)
     # Phase one absorbs factors into larger ones, phase two follows the order, the last turn
     # multiplies what is left over the kept variables.
     for turn in range(m + n_eliminated + 1):
@@ -141,11 +132,11 @@ def steps_of_order(rank, level, sizes, scope_start, scope, n_eliminated):
                     size += 1
             if size < 2:
                 continue
-        mine = _sorted_by(entries, bucket[:size].copy())
-        here = mine[0]
+        sort_by(entries, bucket[:size])
+        here = bucket[0]
         k = 1
         while k < max(size, 2):
-            other = mine[k] if k < size else -1
+            other = bucket[k] if k < size else -1
             k += 1
             out = m + steps
             left[steps], right[steps] = here, other
@@ -308,5 +299,5 @@ def layouts(left, right, drop_start, drop, start, axes, sizes, n_leaves, rank):
                     ordered[end] = i
                     end += 1
             if want_shared and group == 1:
-                ordered[begin:end] = ordered[begin:end][np.argsort(rank[ordered[begin:end]])]
+                sort_by(rank, ordered[begin:end])
     return ordered, entries

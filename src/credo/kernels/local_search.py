@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .jit import jit
+from .random_numbers import below, shuffled, uniform
 
 __all__ = ["Landscape", "anneal", "local_scores", "search_rounds"]
 
@@ -135,18 +136,18 @@ def _descend(t, value, broken, x, queue, queued, ends, trail, total, tol, most):
 
 
 @jit
-def _disturb(t, value, broken, x, movable, count, queue, queued, ends, trail, total):
+def _disturb(t, value, broken, x, movable, count, queue, queued, ends, trail, total, state):
     """Random states for `count` variables on a random walk; their neighbours are queued before they are."""
-    i = movable[np.random.randint(len(movable))]
+    i = movable[below(state, len(movable))]
     for _ in range(count):
         size = t.state_start[i + 1] - t.state_start[i]
         if size > 1:
-            _change(t, value, broken, x, i, (x[i] + 1 + np.random.randint(size - 1)) % size, trail, total)
+            _change(t, value, broken, x, i, (x[i] + 1 + below(state, size - 1)) % size, trail, total)
         first, degree = t.neighbour_start[i], t.neighbour_start[i + 1] - t.neighbour_start[i]
         if degree == 0:
             break
-        a = t.edge_factor[t.neighbour_edge[first + np.random.randint(degree)]]
-        i = t.scope[t.scope_start[a] + np.random.randint(t.scope_start[a + 1] - t.scope_start[a])]
+        a = t.edge_factor[t.neighbour_edge[first + below(state, degree)]]
+        i = t.scope[t.scope_start[a] + below(state, t.scope_start[a + 1] - t.scope_start[a])]
     last = int(total[3])
     for at in range(last):
         queued[trail[at, 0]] = True
@@ -159,7 +160,7 @@ def _disturb(t, value, broken, x, movable, count, queue, queued, ends, trail, to
 
 
 @jit
-def search_rounds(t, x, movable, rounds, effort, largest, tol, seed):
+def search_rounds(t, x, movable, rounds, effort, largest, tol, state):
     """Descend from `x`, then disturb and descend `rounds` times, undoing what made things worse.
 
     Parameters
@@ -174,21 +175,20 @@ def search_rounds(t, x, movable, rounds, effort, largest, tol, seed):
         Variables that are disturbed at once, at most.
     tol
         Gains up to this are rounding.
-    seed
-        Of the random numbers of this call.
+    state
+        Of the random numbers, see `random_numbers`.
 
     Returns
     -------
     zeros, gain
         Change of the number of zero entries hit, and of the score.
     """
-    np.random.seed(seed)
     value, broken = local_scores(t, x)
     n = len(x)
     queue, queued, ends = np.empty(n + 1, np.int64), np.zeros(n, np.bool_), np.zeros(2, np.int64)
     trail = np.empty((_LONGEST, 2), np.int64)
     total, gained = np.zeros(4), np.zeros(4)
-    for i in np.random.permutation(n):
+    for i in shuffled(state, n):
         _wake(i, queue, queued, ends)
     _descend(t, value, broken, x, queue, queued, ends, trail, total, tol, np.inf)
     gained += total
@@ -197,8 +197,8 @@ def search_rounds(t, x, movable, rounds, effort, largest, tol, seed):
         if spent > effort:
             break
         total[:] = 0.0
-        count = 1 + np.random.randint(largest)
-        _disturb(t, value, broken, x, movable, count, queue, queued, ends, trail, total)
+        count = 1 + below(state, largest)
+        _disturb(t, value, broken, x, movable, count, queue, queued, ends, trail, total, state)
         _descend(t, value, broken, x, queue, queued, ends, trail, total, tol, _LONGEST)
         spent += 2 * total[2] + total[3]
         if total[0] > 0 or (total[0] == 0 and total[1] < 0.0):
@@ -210,7 +210,7 @@ def search_rounds(t, x, movable, rounds, effort, largest, tol, seed):
 
 
 @jit
-def anneal(t, x, movable, heats, penalty, seed):
+def anneal(t, x, movable, heats, penalty, state):
     """Redraw one variable after another given the others, once per temperature.
 
     Parameters
@@ -223,19 +223,18 @@ def anneal(t, x, movable, heats, penalty, seed):
         Temperatures, positive; usually falling.
     penalty
         What a zero entry counts, in place of -inf.
-    seed
-        Of the random numbers of this call.
+    state
+        Of the random numbers, see `random_numbers`.
     """
-    np.random.seed(seed)
     value, broken = local_scores(t, x)
     for heat in heats:
         for _ in range(len(movable)):
-            i = movable[np.random.randint(len(movable))]
+            i = movable[below(state, len(movable))]
             first, size = t.state_start[i], t.state_start[i + 1] - t.state_start[i]
             # The largest of the values with Gumbel noise is a draw from their softmax.
             best, chosen = -np.inf, x[i]
             for s in range(size):
-                noise = -np.log(-np.log(np.random.random() + 1e-300) + 1e-300)
+                noise = -np.log(-np.log(uniform(state) + 1e-300) + 1e-300)
                 drawn = value[first + s] - penalty * broken[first + s] + heat * noise
                 if drawn > best:
                     best, chosen = drawn, s

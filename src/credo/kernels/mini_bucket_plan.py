@@ -12,7 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from .jit import jit
-from .ordering import _double as double
+from .ordering import double
+from .sorting import sort_by
 
 __all__ = ["partition"]
 
@@ -42,17 +43,6 @@ def _place(item, count, room, length, entries, sizes, mark, most_variables, most
 
 
 @jit
-def _sort_by_rank(items, rank):
-    for k in range(1, len(items)):
-        item = items[k]
-        j = k
-        while j > 0 and rank[items[j - 1]] > rank[item]:
-            items[j] = items[j - 1]
-            j -= 1
-        items[j] = item
-
-
-@jit
 def _scope_of(item, m, scope_start, scope, start, axes):
     """Variables of a factor, or of a mini-bucket's message: all but its first variable."""
     if item < m:
@@ -67,16 +57,24 @@ def _by_size(first, following, sizes, m, scope_start, scope, start, axes):
     while item >= 0:
         count += 1
         item = following[item]
-    items = np.empty(count, np.int64)
-    weight = np.ones(count)
+    items, places, sorted_items = (
+        np.empty(count, np.int64),
+        np.empty(count, np.int64),
+        np.empty(count, np.int64),
+    )
+    weight = np.empty(count)  # negative table sizes
     widest, item = 1, first
     for k in range(count):
         there = _scope_of(item, m, scope_start, scope, start, axes)
+        weight[k], places[k] = -1.0, k
         for e in range(len(there)):
             weight[k] *= sizes[there[e]]
         widest = max(widest, len(there))
         items[k], item = item, following[item]
-    return items[np.argsort(-weight, kind="mergesort")], widest
+    sort_by(weight, places)
+    for k in range(count):
+        sorted_items[k] = items[places[k]]
+    return sorted_items, widest
 
 
 @jit
@@ -102,7 +100,8 @@ def partition(order, sizes, scope_start, scope, most_variables, most_entries):
     """
     n, m = len(order), len(scope_start) - 1
     rank = np.empty(n, np.int64)
-    rank[order] = np.arange(n)
+    for k in range(n):
+        rank[order[k]] = k
     most = len(scope) + n  # an item of k variables passes through at most k mini-buckets
     bucket_start = np.zeros(n + 1, np.int64)
     start = np.zeros(most + 1, np.int64)
@@ -111,9 +110,9 @@ def partition(order, sizes, scope_start, scope, most_variables, most_entries):
     following = np.full(m + most, -1, np.int64)  # next item of the same bucket
     head = np.full(n, -1, np.int64)
     mark = np.zeros(n, np.int64)
-    fits = 1
-    while fits < most_variables and 2.0 ** (fits + 1) <= most_entries:
-        fits += 1
+    fits, entries_of_fits = 1, 4.0
+    while fits < most_variables and entries_of_fits <= most_entries:
+        fits, entries_of_fits = fits + 1, 2.0 * entries_of_fits
     for a in range(m - 1, -1, -1):
         if scope_start[a + 1] > scope_start[a]:
             v = scope[scope_start[a]]
@@ -131,12 +130,14 @@ def partition(order, sizes, scope_start, scope, most_variables, most_entries):
         groups = 0
         for item in items:
             there = _scope_of(item, m, scope_start, scope, start, axes)
-            mark[there] = 1
+            for u in there:
+                mark[u] = 1
             b = _place(there, groups, room, length, entries, sizes, mark, most_variables, most_entries)
             if b < 0:
                 b, groups = groups, groups + 1
             owner[item] = made + b
-            mark[room[b, : length[b]]] = 0
+            for k in range(length[b]):
+                mark[room[b, k]] = 0
             for u in there:
                 if mark[u]:
                     room[b, length[b]], mark[u] = u, 0
@@ -148,8 +149,9 @@ def partition(order, sizes, scope_start, scope, most_variables, most_entries):
             begin, end = start[made], start[made] + length[b]
             if end > len(axes):
                 axes = double(axes, end)
-            axes[begin:end] = room[b, : length[b]]
-            _sort_by_rank(axes[begin:end], rank)
+            for k in range(length[b]):
+                axes[begin + k] = room[b, k]
+            sort_by(rank, axes[begin:end])
             start[made + 1] = end
             if length[b] > 1:
                 u = axes[begin + 1]

@@ -11,7 +11,7 @@ vertex with the smallest cost goes next:
 Ties are broken by a random key per vertex; `noise` multiplies costs by a factor per vertex, which
 is what a search over orders varies. Vertices of a lower level go first (sums before maxima). Vertices with at
 most one neighbour are stripped beforehand in linear time, so trees of a million vertices take no
-heap; the rest uses a lazy binary heap and adjacency lists that grow in one pool.
+heap; the rest uses a binary heap and adjacency lists that grow in one pool.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from __future__ import annotations
 import numpy as np
 
 from .jit import jit
+from .sorting import sort_by
 
-__all__ = ["HEURISTICS", "greedy_order", "maximum_cardinality_order", "order_cost"]
+__all__ = ["HEURISTICS", "double", "greedy_order", "maximum_cardinality_order", "order_cost"]
 
 HEURISTICS = {"min-degree": 0, "min-fill": 1, "weighted-min-fill": 2, "min-size": 3}
 
@@ -29,7 +30,9 @@ HEURISTICS = {"min-degree": 0, "min-fill": 1, "weighted-min-fill": 2, "min-size"
 def _strip(start, neighbour, level, alive, degree, order):
     """Eliminate vertices of the lowest level with at most one neighbour; returns how many."""
     n = len(start) - 1
-    lowest = level.min() if n else 0
+    lowest = level[0] if n else 0
+    for v in range(n):
+        lowest = min(lowest, level[v])
     for v in range(n):
         if level[v] == lowest and degree[v] <= 1:
             alive[v] = 2  # queued
@@ -92,44 +95,46 @@ def _cost(v, heuristic, pool, first, count, weight, mark, stamp, work):
 
 
 @jit
-def _push(keys, ties, items, stamps, size, key, tie, item, stamp):
-    """Insert into the binary heap ordered by (key, tie)."""
-    k = size
-    while k > 0:
-        parent = (k - 1) >> 1
-        if keys[parent] < key or (keys[parent] == key and ties[parent] <= tie):
-            break
-        keys[k], ties[k], items[k], stamps[k] = keys[parent], ties[parent], items[parent], stamps[parent]
-        k = parent
-    keys[k], ties[k], items[k], stamps[k] = key, tie, item, stamp
+def _comes_before(cost, tie, u, v):
+    return cost[u] < cost[v] or (cost[u] == cost[v] and tie[u] < tie[v])
 
 
 @jit
-def _pop(keys, ties, items, stamps, size):
-    """Remove the root of a heap of `size` entries."""
-    last = size - 1
-    key, tie, item, stamp = keys[last], ties[last], items[last], stamps[last]
-    k = 0
-    while True:
+def _settle(heap, place, size, cost, tie, v):
+    """Move v, somewhere in a heap by (cost, tie) and out of order, to its place; `place` follows."""
+    k = place[v]
+    while k > 0 and _comes_before(cost, tie, v, heap[(k - 1) >> 1]):
+        heap[k] = heap[(k - 1) >> 1]
+        place[heap[k]] = k
+        k = (k - 1) >> 1
+    while 2 * k + 1 < size:
         child = 2 * k + 1
-        if child >= last:
+        if child + 1 < size and _comes_before(cost, tie, heap[child + 1], heap[child]):
+            child += 1
+        if not _comes_before(cost, tie, heap[child], v):
             break
-        right = child + 1
-        if right < last and (
-            keys[right] < keys[child] or (keys[right] == keys[child] and ties[right] < ties[child])
-        ):
-            child = right
-        if key < keys[child] or (key == keys[child] and tie <= ties[child]):
-            break
-        keys[k], ties[k], items[k], stamps[k] = keys[child], ties[child], items[child], stamps[child]
+        heap[k] = heap[child]
+        place[heap[k]] = k
         k = child
-    keys[k], ties[k], items[k], stamps[k] = key, tie, item, stamp
+    heap[k], place[v] = v, k
 
 
 @jit
-def _double(array, least):
+def _pop(heap, place, size, cost, tie):
+    """Take the first of a heap of `size` vertices."""
+    first, last = heap[0], heap[size - 1]
+    if size > 1:
+        heap[0], place[last] = last, 0
+        _settle(heap, place, size - 1, cost, tie, last)
+    return first
+
+
+@jit
+def double(array, least):
+    """The array with room for twice as many entries, and for `least`."""
     grown = np.empty(max(2 * len(array), least), array.dtype)
-    grown[: len(array)] = array
+    for k in range(len(array)):
+        grown[k] = array[k]
     return grown
 
 
@@ -197,55 +202,44 @@ def greedy_order(start, neighbour, weight, level, heuristic, tie, noise, limit):
     mark = np.zeros(n, np.int64)
     stamp = 0
     work = np.full(1, n + len(neighbour), np.int64)
-    version = np.zeros(n, np.int64)
-    keys = np.empty(4 * n + 16)
-    ties = np.empty(4 * n + 16)
-    items = np.empty(4 * n + 16, np.int64)
-    stamps = np.empty(4 * n + 16, np.int64)
-    heap = 0
+    cost = np.empty(n)
+    heap, place, size = np.empty(n, np.int64), np.empty(n, np.int64), 0
     touched = np.empty(n, np.int64)
-    current = level[order[0]] if done else level.min()
+    current = 0
     pending = np.empty(n, np.int64)  # alive vertices by level
     left = 0
     for v in range(n):
         if alive[v]:
             pending[left] = v
             left += 1
-    by_level = np.argsort(level[pending[:left]], kind="mergesort")
-    pending = pending[:left][by_level]
+    sort_by(level, pending[:left])
     cursor = 0
     while done < n:
-        while heap == 0:
+        if size == 0:
             # The current level is used up (or not yet entered): offer the next one.
             current = level[pending[cursor]]
             while cursor < left and level[pending[cursor]] == current:
                 v = pending[cursor]
                 cursor += 1
                 stamp += 1
-                cost = _cost(v, heuristic, pool, first, count, weight, mark, stamp, work) * noise[v]
-                if heap == len(keys):
-                    keys, ties = _double(keys, 16), _double(ties, 16)
-                    items, stamps = _double(items, 16), _double(stamps, 16)
-                _push(keys, ties, items, stamps, heap, cost, tie[v], v, version[v])
-                heap += 1
-        v, seen = items[0], stamps[0]
-        _pop(keys, ties, items, stamps, heap)
-        heap -= 1
-        if not alive[v] or seen != version[v]:
-            continue
-        alive[v] = 0
+                cost[v] = _cost(v, heuristic, pool, first, count, weight, mark, stamp, work) * noise[v]
+                place[v] = size
+                size += 1
+                _settle(heap, place, size, cost, tie, v)
+        v = _pop(heap, place, size, cost, tie)
+        size -= 1
         order[done] = v
         done += 1
-        begin, size = first[v], count[v]
+        begin, end_of_list = first[v], first[v] + count[v]
         entries = weight[v]
-        for e in range(begin, begin + size):
+        for e in range(begin, end_of_list):
             entries *= weight[pool[e]]
         total += entries
         if total > limit:
             return order[:0], total, work[0]
         # Join the neighbours pairwise and drop v from their lists.
         filled = False
-        for e in range(begin, begin + size):
+        for e in range(begin, end_of_list):
             u = pool[e]
             stamp += 1
             mark[u] = stamp
@@ -258,7 +252,7 @@ def greedy_order(start, neighbour, weight, level, heuristic, tie, noise, limit):
                     k += 1
             count[u] = k - first[u]
             missing = 0
-            for g in range(begin, begin + size):
+            for g in range(begin, end_of_list):
                 if mark[pool[g]] != stamp:
                     missing += 1
             if missing == 0:
@@ -267,12 +261,12 @@ def greedy_order(start, neighbour, weight, level, heuristic, tie, noise, limit):
             if count[u] + missing > room[u]:
                 need = 2 * (count[u] + missing)
                 if end + need > len(pool):
-                    pool = _double(pool, end + need)
+                    pool = double(pool, end + need)
                 for g in range(count[u]):
                     pool[end + g] = pool[first[u] + g]
                 first[u], room[u] = end, need
                 end += need
-            for g in range(begin, begin + size):
+            for g in range(begin, end_of_list):
                 w = pool[g]
                 if mark[w] != stamp:
                     pool[first[u] + count[u]] = w
@@ -280,7 +274,7 @@ def greedy_order(start, neighbour, weight, level, heuristic, tie, noise, limit):
         # Costs change for the neighbours, and with new edges and a fill cost also one step further.
         stamp += 1
         changed = 0
-        for e in range(begin, begin + size):
+        for e in range(begin, end_of_list):
             u = pool[e]
             if mark[u] != stamp:
                 mark[u] = stamp
@@ -301,13 +295,8 @@ def greedy_order(start, neighbour, weight, level, heuristic, tie, noise, limit):
             if level[u] > current:
                 continue
             stamp += 1
-            cost = _cost(u, heuristic, pool, first, count, weight, mark, stamp, work) * noise[u]
-            version[u] += 1
-            if heap == len(keys):
-                keys, ties = _double(keys, 16), _double(ties, 16)
-                items, stamps = _double(items, 16), _double(stamps, 16)
-            _push(keys, ties, items, stamps, heap, cost, tie[u], u, version[u])
-            heap += 1
+            cost[u] = _cost(u, heuristic, pool, first, count, weight, mark, stamp, work) * noise[u]
+            _settle(heap, place, size, cost, tie, u)
     return order, total, work[0]
 
 
@@ -316,32 +305,21 @@ def maximum_cardinality_order(start, neighbour, tie):
     """Reverse of the visiting order of maximum cardinality search; perfect on chordal graphs."""
     n = len(start) - 1
     visited = np.zeros(n, np.int8)
-    seen = np.zeros(n, np.int64)
+    missing = np.zeros(n)  # visited neighbours, counted downwards
     order = np.empty(n, np.int64)
-    # A lazy heap over -|visited neighbours|.
-    room = n + len(neighbour) + 1
-    keys, ties = np.empty(room), np.empty(room)
-    items, stamps = np.empty(room, np.int64), np.empty(room, np.int64)
-    heap = 0
+    heap, place = np.empty(n, np.int64), np.empty(n, np.int64)
     for v in range(n):
-        _push(keys, ties, items, stamps, heap, 0.0, tie[v], v, 0)
-        heap += 1
-    k = n
-    while k > 0:
-        v, count = items[0], stamps[0]
-        _pop(keys, ties, items, stamps, heap)
-        heap -= 1
-        if visited[v] or count != seen[v]:
-            continue
+        place[v] = v
+        _settle(heap, place, v + 1, missing, tie, v)
+    for k in range(n - 1, -1, -1):
+        v = _pop(heap, place, k + 1, missing, tie)
         visited[v] = 1
-        k -= 1
         order[k] = v
         for e in range(start[v], start[v + 1]):
             u = neighbour[e]
             if not visited[u]:
-                seen[u] += 1
-                _push(keys, ties, items, stamps, heap, -float(seen[u]), tie[u], u, seen[u])
-                heap += 1
+                missing[u] -= 1.0
+                _settle(heap, place, k, missing, tie, u)
     return order
 
 
@@ -369,7 +347,7 @@ def order_cost(start, neighbour, weight, order):
         v = order[k]
         begin = end
         if end + len(mark) + 1 > len(clique):
-            clique = _double(clique, end + len(mark) + 1)
+            clique = double(clique, end + len(mark) + 1)
         clique[end] = v
         end += 1
         mark[v] = k

@@ -253,8 +253,8 @@ class StateSearch:
         for first in range(0, len(heats), some):
             if _is_over(budget, clock):
                 return False
-            heat, seed = heats[first : first + some], int(rng.integers(2**31))
-            kernel.anneal(land, moved, self._blocks.movable, heat, penalty, seed)
+            heat = heats[first : first + some]
+            kernel.anneal(land, moved, self._blocks.movable, heat, penalty, _random_state(rng))
         return self.propose(descend(graph, moved, rng))
 
     def _block(self) -> bool:
@@ -294,6 +294,11 @@ def _scales(graph: FactorGraph) -> tuple[float, float]:
     return max(spread, 1e-6), 2 * max(spread, 1.0)
 
 
+def _random_state(rng: np.random.Generator) -> np.ndarray:
+    """Where a kernel's random numbers begin."""
+    return rng.integers(2**64, size=1, dtype=np.uint64)
+
+
 def landscape_of(graph: FactorGraph) -> kernel.Landscape:
     """The arrays of a graph that the kernels of single moves read."""
     w = graph.wiring
@@ -326,7 +331,7 @@ def descend(
         _EFFORT,
         _DISTURBED,
         1e-12 * max(1.0, entry),
-        int(rng.integers(2**31)),
+        _random_state(rng),
     )
     return moved
 
