@@ -122,7 +122,7 @@ def test_hub_regions_hold_every_pair_and_a_hub_of_one_is_a_star(shared):
     assert len(pairs) == 36
     assert len(shared.hub_regions(16, 1)) == 105
     model = shared.model_of({"graph": "complete", "N": 6, "gamma": 1.0}, 0)
-    named = credo.infer(model, credo.inference.base.algorithms.get("gbp")(regions=shared.hub_regions(6, 1)))
+    named = credo.infer(model, credo.inference.algorithms.get("gbp")(regions=shared.hub_regions(6, 1)))
     star = credo.infer(model, "gbp(regions=star)")
     assert named.log_z.value == pytest.approx(star.log_z.value, abs=1e-6)
 

@@ -9,7 +9,7 @@ import credo
 from credo.core.errors import ConvergenceWarning, OptionError
 from credo.core.result import Status
 from credo.inference import free_energy
-from credo.inference.neural import BetheDirect, RegionDirect
+from credo.inference.neural.direct import BetheDirect, RegionDirect
 
 
 def quietly(model, method, **question):

@@ -161,7 +161,7 @@ def test_tables_of_data_come_in_every_form(tmp_path):
 @pytest.mark.parametrize(
     ("learner", "message"),
     [
-        ("counts(prior=bdeus)", "no table prior named 'bdeus'; there are ['bdeu', 'towards', 'uniform']"),
+        ("counts(prior=bdeus)", "no table prior named 'bdeus'; did you mean 'bdeu'?"),
         ("counts(prior=bdeu(size=-1))", "size must be a finite number from 0, got -1"),
         ("counts(prior=uniform(count=none))", "count must be a finite number from 0, got None"),
         ("counts(prior=3)", "prior: expected a name such as 'bdeu(size=10)', a mapping"),

@@ -358,7 +358,7 @@ def test_approximate_inference_is_any_inference():
 def test_a_part_too_wide_for_exact_inference_goes_to_the_one_chosen(monkeypatch):
     monkeypatch.setattr(e_step_module, "_ENUMERATED", 1.0)
 
-    def refuse(self, forecast):
+    def refuse(self, forecast, task):
         raise e_step_module.TooLargeError("too wide")
 
     model, rows = net(1), rows_of(net(2), 40, 0.4)

@@ -348,7 +348,7 @@ def test_runs_of_inference_that_did_not_converge_are_counted():
 
 
 REFUSALS = [
-    (dict(learner="likelyhood"), "no learner named 'likelyhood'; there are"),
+    (dict(learner="likelyhood"), "no learner named 'likelyhood'; did you mean 'likelihood'?"),
     (dict(learner=3), "learner: expected a name or a Learner, got 3"),
     (dict(learner="likelihood(optimiser=newton)"), "no optimiser named 'newton'"),
     (dict(learner="likelihood(prior=cauchy)"), "no prior named 'cauchy'"),

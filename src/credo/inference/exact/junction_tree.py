@@ -97,7 +97,10 @@ def _forest_marginals(problem: Problem, rng: np.random.Generator) -> Result:
     from ..messages import engine
 
     weights = engine.Weighted.plain(problem.graph)
-    state, _ = engine.advance(problem, engine.start(problem, weights, rng), weights, "tree", 2, 0.0)
+    state, left = engine.start(problem, weights, rng), 2
+    while left > 0:  # sweeps may come one at a time
+        state, changes = engine.advance(problem, state, weights, "tree", left, 0.0)
+        left -= len(changes)
     found = engine.read(problem, state, weights)
     return Result(
         "",
