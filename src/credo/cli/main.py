@@ -32,6 +32,7 @@ COMMANDS = (
     "datasets",
     "score",
     "reproduce",
+    "warm",
 )
 
 

@@ -1,9 +1,9 @@
 """The compiled tier: Numba's dispatcher with fewer specialisations and our own files on disk.
 
-A signature is normalised before anything is compiled: read-only arrays count as writable (the code is the same;
-kernels write only to what they document), literal integers and truth values count as plain ones. The code
-compiled for the normal signature is then entered for the signature that came, so that the next such call finds
-it at once.
+A signature is normalised before anything is compiled: read-only arrays count as writable (the code is the
+same; kernels write only to what they document), literal integers and truth values count as plain ones. The
+code compiled for the normal signature is then entered for the signature that came, so that the next such call
+finds it at once.
 
 Fast-math flags are those that keep infinities and zeros meaningful; `nnan` and `ninf` are never set.
 """
@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+import sys
 import threading
 import time
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numba
-from numba.core import compiler, registry, sigutils, types
+from numba.core import compiler, event, registry, sigutils, types
 from numba.core.serialize import dumps
 
 from . import disk_cache, jit
@@ -55,13 +56,17 @@ class Compiled(_Dispatcher):  # type: ignore[misc]
         made._cache = _Files(kernel)
         return made
 
+    def compile_for(self, args: tuple[Any, ...]) -> None:
+        """Compile for arguments of these types, without a call."""
+        self.compile(tuple(self.typeof_pyval(a) for a in args))
+
     def compile(self, sig: Any) -> Any:
         """The entry point for a signature."""
         came, _ = sigutils.normalize_signature(sig)
         plain = tuple(_plain(t) for t in came)
         known = self.overloads.get(plain)
         if known is None:
-            with _Watch(self):
+            with _Watch(self._cache.kernel):
                 entry = super().compile(plain)
         else:
             entry = known.entry_point
@@ -85,21 +90,59 @@ def _plain(given: Any) -> Any:
 
 
 class _Watch:
-    """Counts the time of compiling and loading, once for nested ones, and tells somebody who waits."""
+    """Counts the time of compiling and loading, once for nested kernels, and tells somebody who waits.
+
+    Loading is silent. Compiling is announced on standard error, on terminals and in notebooks, with the time
+    it took behind.
+    """
 
     _local = threading.local()
 
-    def __init__(self, kernel: Any) -> None:
+    def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
 
     def __enter__(self) -> None:
-        self._local.depth = getattr(self._local, "depth", 0) + 1
+        self._local.open = (*getattr(self._local, "open", ()), self)
+        self._said = False
         self._clock = time.perf_counter()
 
     def __exit__(self, *_: Any) -> None:
-        self._local.depth -= 1
-        if self._local.depth == 0:
-            jit.count_compiling(time.perf_counter() - self._clock)
+        self._local.open = self._local.open[:-1]
+        if self._local.open:
+            return
+        seconds = time.perf_counter() - self._clock
+        jit.count_compiling(seconds)
+        if self._said:
+            print(f" {seconds:.1f} s", file=sys.stderr, flush=True)
+
+    @classmethod
+    def announce(cls) -> None:
+        """Say once per call from outside what is being compiled; the rest of the line comes at its end."""
+        first = getattr(cls._local, "open", (None,))[0]
+        if first is not None and not first._said and _is_watched(sys.stderr):
+            first._said = True
+            name = f"{first._kernel.__module__.rpartition('.')[2]}.{first._kernel.__name__}"
+            print(f"credo: compiling {name} for this machine, once ...", end="", file=sys.stderr, flush=True)
+
+
+def _is_watched(stream: Any) -> bool:
+    """Whether somebody reads a stream as it is written: a terminal, or a notebook."""
+    return stream.isatty() or type(stream).__module__.startswith("ipykernel")
+
+
+class _Listener(event.Listener):  # type: ignore[misc]
+    """Hears when a kernel is not found on disk but compiled."""
+
+    def on_start(self, event: Any) -> None:
+        """A compilation begins."""
+        if isinstance(event.data["dispatcher"], Compiled):
+            _Watch.announce()
+
+    def on_end(self, event: Any) -> None:
+        """A compilation is over."""
+
+
+event.register("numba:compile", _Listener())
 
 
 class _Files:
@@ -112,11 +155,11 @@ class _Files:
     cache_path = property(lambda self: str(disk_cache.folders()[0]))
 
     def __init__(self, kernel: Kernel) -> None:
-        self._kernel = kernel
+        self.kernel = kernel
 
     def _name(self, sig: Any, codegen: Any) -> str:
         key = repr((sig, codegen.magic_tuple(), numba.__version__))
-        return f"{disk_cache.name_of(self._kernel)}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+        return f"{disk_cache.name_of(self.kernel)}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
 
     def load_overload(self, sig: Any, context: Any) -> Any:
         """The compiled form for a signature, None if there is none."""

@@ -1,10 +1,10 @@
 """Where compiled kernels lie on disk, and which are there; no package is needed to look.
 
-One file per kernel and signature, `name-stamp-key.nbc`: the stamp changes with the byte code of the kernel, of all it
-calls and with the constants they name, so that an edit makes exactly the kernels stale that it reaches; the
-key is that of the signature and the processor. Files are written beside and renamed, so that any number of
-processes may share a folder. The folder is that of `NUMBA_CACHE_DIR`, or the first of these that can be written to:
-the package's own, the user's, a private temporary one. Where none can, nothing is kept.
+One file per kernel and signature, `name-stamp-key.nbc`: the stamp changes with the byte code of the kernel
+and of all it calls, and with the constants they name, so that an edit makes exactly the kernels stale that it
+reaches; the key is that of the signature and the processor. Files are written beside and renamed, so that
+any number of processes may share a folder. The folder is that of `NUMBA_CACHE_DIR`, or the first of these that can
+be written to: the package's own, the user's, a private temporary one. Where none can, nothing is kept.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 if TYPE_CHECKING:
     from .jit import Kernel
 
-__all__ = ["holds", "name_of", "read", "write"]
+__all__ = ["can_keep", "holds", "name_of", "read", "write"]
 
 _SUFFIX = ".nbc"
 
@@ -103,6 +103,18 @@ def write(name: str, content: bytes) -> None:
             continue
         _forget_stale(folder, name)
         return
+
+
+@cache
+def can_keep() -> bool:
+    """Whether there is a folder that takes files."""
+    for folder in folders():
+        with contextlib.suppress(OSError):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if _is_ours(folder):
+                with tempfile.TemporaryFile(dir=folder):
+                    return True
+    return False
 
 
 def _forget_stale(folder: Path, name: str) -> None:

@@ -6,12 +6,14 @@ milliseconds of interpreted work. So a call runs the Python source as long as
 
     spent + forecast <= allowance,
 
-where `spent` is the time this kernel has run interpreted, the forecast is what its rate so far says about this
-call (seconds per unit of work; the work is given, or the number of array entries passed), and the allowance is
-a small share of what compiling would cost, or all of what loading costs where the compiled form lies on disk.
-The first interpreted moments of a process are free. So a process that compiles in the end is later by a few
-per cent than one that compiles at once, and most processes never do. Kernels that repeat steps are called for a
-portion of them at a time while they are interpreted, so that no call is long.
+where `spent` is the time this kernel has run interpreted, the forecast is what its rate so far says about
+this call (seconds per unit of work; the work is given, or the number of array entries passed), and the
+allowance is a small share of what compiling would cost, or all of what loading costs where the compiled form
+lies on disk. The first interpreted moments of a process are free. So a process that compiles in the end is
+later by a few per cent than one that compiles at once, and most processes never do. Kernels that repeat
+steps are called for a portion of them at a time while they are interpreted, so that no call is long. Where
+there is a second core, a helper process compiles (`background.py`) while the interpreted tier goes on; a call
+that would be long is compiled first.
 
 The interpreted world is interpreted throughout: there a kernel's calls of other kernels go to their plain
 functions. What a warning, a division by zero or a wrapped integer means is the same in both
@@ -34,6 +36,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import disk_cache
+from .background import Helper
 
 if TYPE_CHECKING:
     from .compiled import Compiled
@@ -53,6 +56,7 @@ __all__ = [
 FREE = 0.5  # interpreted seconds of a process that are not weighed against compiling
 SHARE = 0.1  # of the price of compiling that may be spent interpreting
 FIRST_RATE = 1e-6  # seconds per unit of work, before a kernel has run
+LONG = 1.0  # interpreted seconds of one call that are not spent waiting for a compiled form
 PORTION = 0.05  # seconds an interpreted call may take where it can be cut into several
 _NOTHING = 1e-4  # seconds not worth a thought
 _PER_BYTE = 7e-4  # seconds of compiling per byte of byte code
@@ -76,10 +80,12 @@ class _Process:
     spent = 0.0  # interpreted seconds
     compiling = 0.0  # seconds of compiling and loading
     lock = threading.RLock()
+    helper = Helper()
 
 
 def _after_fork() -> None:
     _Process.lock = threading.RLock()  # whoever held it does not exist here
+    _Process.helper = Helper()  # that of the parent serves the parent
 
 
 if hasattr(os, "register_at_fork"):
@@ -118,7 +124,8 @@ class Kernel:
         return max(1, min(most, int(PORTION / (rate * work + 1e-9))))
 
     def _start(self, work: float, *args: Any) -> Any:
-        if self._compiling_pays(work):
+        rate = self._spent / self._done if self._done else FIRST_RATE
+        if self._is_due(rate * work, args):
             return self.compiled(*args)
         clock = time.thread_time()
         with np.errstate(all="ignore"):
@@ -129,16 +136,27 @@ class Kernel:
         _Process.spent += seconds
         return answer
 
-    def _compiling_pays(self, work: float) -> bool:
+    def _is_due(self, forecast: float, args: tuple[Any, ...]) -> bool:
+        """Whether to take the compiled form for a call of so many interpreted seconds."""
         if _Process.tier != "tiered":
             return _Process.tier == "compiled"
-        rate = self._spent / self._done if self._done else FIRST_RATE
-        forecast = rate * work
-        if forecast < _NOTHING:
+        if forecast < _NOTHING or not self._compiling_pays(forecast):
             return False
         if disk_cache.holds(self):
-            loading = _LOADING if "numba" in sys.modules else _LOADING + _NUMBA
-            return self._spent + forecast > loading
+            return True
+        helper = _Process.helper
+        if forecast > LONG:
+            helper.wait_for(self)  # rather than compile what it is about to finish
+            return True
+        if not helper.ask(self, args):
+            return True
+        if self._spent + forecast > self.price:  # it shares a core with us, and needs it more
+            helper.wait_for(self)
+        return helper.has_made(self)
+
+    def _compiling_pays(self, forecast: float) -> bool:
+        if disk_cache.holds(self):
+            return self._spent + forecast > (_LOADING if "numba" in sys.modules else _LOADING + _NUMBA)
         return _Process.spent + forecast > FREE and self._spent + forecast > SHARE * self.price
 
     @property

@@ -32,6 +32,7 @@ _RUN_NANOSECONDS = 2.0  # a contraction and its two adjoints, per table entry
 _SEARCH_NANOSECONDS = 3.0  # a greedy run, per list entry looked at
 _STEP_WORK, _STEP_WORK_PER_VARIABLE = 30_000, 20  # what a search step costs besides, in list entries
 _LONGEST_SEARCH = 2.5e9  # nanoseconds
+_LOOKS = 100.0  # steps of a greedy order per end of an edge, about
 _HOPELESS = 2.0**70  # summed table sizes from which no search leads to a feasible order
 
 
@@ -158,7 +159,8 @@ class _Climber:
     def _greedy(self, tie: np.ndarray, bias: np.ndarray, limit: float) -> tuple[np.ndarray, float, int]:
         from ..kernels.ordering import greedy_order
 
-        return greedy_order(  # type: ignore[no-any-return, no-untyped-call]
+        work = _LOOKS * (len(self._start) + len(self._neighbour))
+        return greedy_order.over(work)(  # type: ignore[no-any-return]
             self._start, self._neighbour, self._weight, self._level, self._heuristic, tie, bias, limit
         )
 

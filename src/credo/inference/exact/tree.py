@@ -40,6 +40,7 @@ __all__ = [
 
 _PRUNE_FROM = 2.0**20  # operations from which looking for impossible states pays
 _ZEROS = 15.0  # log2 of what dropping impossible states may gain
+_CHOICE = 30.0  # steps of choosing the states of one clique, about
 _HOPELESS = 45.0  # log2 of a table no machine holds; the tree is not even laid out
 
 
@@ -242,18 +243,23 @@ def climb(problem: Problem, tree: JoinTree, *, logs: bool = False, arena: np.nda
 def trace_back(up: Climb, heat: np.ndarray, uniform: np.ndarray, states: np.ndarray) -> None:
     """Write the best states, or samples where the heat is positive; a row of `uniform` and `states` each."""
     tree = up.tree
-    kernel.trace_states(
-        tree.left,
-        tree.right,
-        tree.drop_start,
-        tree.drop,
-        tree.start,
-        tree.axes,
-        tree.offset,
-        tree.sizes,
-        heat,
-        up.logs,
-        up.arena,
-        uniform,
-        states,
-    )
+    work = _CHOICE * (1 + len(tree.left))  # for a row
+    done = 0
+    while done < len(states):
+        rows = slice(done, done + kernel.trace_states.portion(work, len(states)))
+        kernel.trace_states.over(work * len(states[rows]))(
+            tree.left,
+            tree.right,
+            tree.drop_start,
+            tree.drop,
+            tree.start,
+            tree.axes,
+            tree.offset,
+            tree.sizes,
+            heat,
+            up.logs,
+            up.arena,
+            uniform[rows],
+            states[rows],
+        )
+        done = rows.stop

@@ -219,11 +219,14 @@ class _Messages(IterativeAlgorithm[GBPState]):
     def advance(
         self, problem: Problem, state: GBPState, count: int, tol: float
     ) -> tuple[GBPState, np.ndarray]:
-        count = min(count, _CHUNK)
+        work = float(self.plan.message_start[-1])
+        count = kernel.sweeps.portion(work, min(count, _CHUNK))
         messages = state.messages.copy()
         orders = self._orders(state, count)
         edges = self.tables.edges
-        changes = kernel.sweeps(orders, self.damping, self.linear, edges, messages, count, tol)
+        changes = kernel.sweeps.over(work * count)(
+            orders, self.damping, self.linear, edges, messages, count, tol
+        )
         if changes[-1] == kernel.IMPOSSIBLE:
             raise problem.contradiction()
         return GBPState(messages, state.turn + len(changes), state.rng), changes
