@@ -33,6 +33,7 @@ __all__ = [
 
 T = TypeVar("T")
 _SPEC = re.compile(r"\s*([A-Za-z][\w -]*?)\s*(?:\((.*)\))?\s*", re.DOTALL)
+_PACKAGE = __name__.partition(".")[0]
 _SUGGESTED = 3  # most names a hint offers
 _NEARLY = 0.15  # by how much less alike than the best a suggestion may be
 
@@ -69,12 +70,18 @@ class Registry(Generic[T]):
     def register(self, cls: type[T]) -> type[T]:
         """Class decorator: make `cls` known under `cls.name`."""
         name: str = cls.name  # type: ignore[attr-defined]
-        entry, known = self._contents().get(name), self._classes.get(name)
-        same_module = entry is None or entry.module == cls.__module__
-        if not same_module or (known is not None and known.__qualname__ != cls.__qualname__):
+        known = self._classes.get(name)
+        if self._is_listed(name, cls) or (known is not None and known.__qualname__ != cls.__qualname__):
             raise OptionError(f"{self._kind} '{name}' is registered twice; names must differ")
         self._classes[name] = cls
         return cls
+
+    def _is_listed(self, name: str, cls: type[T]) -> bool:
+        """Whether the name is that of a class of another module, imported or not."""
+        if cls.__module__.partition(".")[0] == _PACKAGE:
+            return False  # one of those in the table of contents, which need not be read for it
+        entry = self._contents().get(name)
+        return entry is not None and entry.module != cls.__module__
 
     def names(self) -> list[str]:
         """All names, sorted; imports nothing."""
