@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .arrays import copy
 from .jit import inlined, jit, parallel, prange
 
 __all__ = [
@@ -18,7 +19,6 @@ __all__ = [
     "binary_read",
     "binary_sweeps",
     "binary_sweeps_parallel",
-    "cores",
     "prepare_binary",
 ]
 
@@ -41,7 +41,7 @@ def _larger_gap(change, new, old):
 @jit
 def binary_beliefs(first, second, prior, ratio, belief):
     """Products of the prior ratio and all ratios at each variable."""
-    belief[:] = prior
+    copy(prior, belief)
     for a in range(len(first)):
         belief[first[a]] *= ratio[a, 0]
         belief[second[a]] *= ratio[a, 1]

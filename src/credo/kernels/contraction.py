@@ -251,18 +251,29 @@ def _groups(axes_a, axes_b, axes_c, sizes, seen, lists):
 
 
 @jit
+def _joined(lists, counts, second, third):
+    """The axes of the batch and of two other groups, one after another."""
+    order = np.empty(counts[0] + counts[second] + counts[third], np.int64)
+    at = 0
+    for group in (0, second, third):
+        for k in range(counts[group]):
+            order[at] = lists[group, k]
+            at += 1
+    return order
+
+
+@jit
 def _gemm(A, axes_a, B, axes_b, C, axes_c, sizes, work, counts, totals):
     """The same sum of products as one matrix product per batch entry."""
     strides, seen, loops, lists = work
-    nb, nm, nn, nk = counts[0], counts[1], counts[2], counts[3]
     b, m, n, k = totals[0], totals[1], totals[2], totals[3]
     digit = np.zeros(len(loops), np.int64)
     none = np.zeros(1)
     one = np.ones(1)
-    empty = lists[0, :0].copy()
-    order_a = np.concatenate((lists[0, :nb], lists[1, :nm], lists[3, :nk]))
-    order_b = np.concatenate((lists[0, :nb], lists[3, :nk], lists[2, :nn]))
-    order_c = np.concatenate((lists[0, :nb], lists[1, :nm], lists[2, :nn]))
+    empty = axes_a[:0]
+    order_a = _joined(lists, counts, 1, 3)
+    order_b = _joined(lists, counts, 3, 2)
+    order_c = _joined(lists, counts, 1, 2)
     pa = np.zeros(b * m * k)
     rows = plan_nest(axes_a, empty, order_a, sizes, strides, seen, loops)
     _run_nest(MUL_ADD, A, one, pa, none, 1.0, loops, rows, digit)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .arrays import copy
 from .jit import jit
 
 __all__ = ["gaussian_sweeps", "totals"]
@@ -22,8 +23,8 @@ __all__ = ["gaussian_sweeps", "totals"]
 @jit
 def totals(scope, base_precision, base_shift, precision, shift, total_precision, total_shift):
     """Precision and shift of every variable: its own and those of all messages."""
-    total_precision[:] = base_precision
-    total_shift[:] = base_shift
+    copy(base_precision, total_precision)
+    copy(base_shift, total_shift)
     for e in range(len(scope)):
         total_precision[scope[e]] += precision[e]
         total_shift[scope[e]] += shift[e]

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .arrays import copy
 from .jit import jit
 from .powered import eliminate_first, powered_beliefs, powered_levels, powered_value
 
@@ -99,7 +100,7 @@ def gradient(regions, separators, edges, maps, axis_size, weight, tables, by_shi
 @jit
 def shift_tables(separators, edges, maps, base, shifts, tables):
     """The tables of all regions after their shifts, from the original ones."""
-    tables[:] = base
+    copy(base, tables)
     add_shifts(np.arange(len(separators)), separators, edges, maps, shifts, tables)
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from .arrays import copy
 from .jit import jit
-from .mini_bucket_tables import entries_of, fold, largest_table, log_belief, log_sum
+from .mini_bucket_tables import entries_of, fold, largest_table, log_belief, normalise_logs
 
 __all__ = ["common_beliefs", "first_entries", "shifted"]
 
@@ -35,7 +36,7 @@ def common_beliefs(layout, psi, message, context, weight, start, belief):
         if fold(log[: b - a], where, False, 1.0, out, total) == -np.inf:
             out[:] = 0.0
             continue
-        out -= log_sum(out)
+        normalise_logs(out)
         for s in range(len(out)):
             out[s] = np.exp(out[s])
 
@@ -44,7 +45,7 @@ def common_beliefs(layout, psi, message, context, weight, start, belief):
 def shifted(layout, start, change, length, theta, target):
     """Write theta + length * change to `target`; the change is over the common variables."""
     where = np.empty(largest_table(layout), np.int64)
-    target[:] = theta
+    copy(theta, target)
     for c in range(len(layout.parent)):
         if start[c] == start[c + 1]:
             continue

@@ -24,8 +24,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from .arrays import copy, double
 from .jit import jit
-from .ordering import double
 from .sorting import sort_by
 
 __all__ = ["layouts", "steps_of_order"]
@@ -66,11 +66,9 @@ def steps_of_order(rank, level, sizes, scope_start, scope, n_eliminated):
     drop_start = np.zeros(room + 1, np.int64)
     drop = np.empty(n, np.int64)
     start = np.zeros(m + room + 1, np.int64)
-    for a in range(m):
-        start[a + 1] = scope_start[a + 1]
+    copy(scope_start, start[: m + 1])
     axes = np.empty(max(4 * len(scope), 16), np.int64)
-    for e in range(len(scope)):
-        axes[e] = scope[e]
+    copy(scope, axes[: len(scope)])
     entries = np.ones(m + room)
     active = np.zeros(m + room, np.int8)
     # Tensors around each variable as linked lists; consumed tensors are skipped, not unlinked.

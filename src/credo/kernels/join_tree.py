@@ -14,15 +14,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from .contraction import MUL_ADD, MUL_MAX, contract, log_contract, make_workspace, plan_nest, rescale
-from .contraction import _run_nest as run_nest
+from .arrays import copy, subtract_largest
+from .contraction import MUL_ADD, MUL_MAX, contract, log_contract, make_workspace, rescale
 from .jit import jit
 
 __all__ = ["FINE", "IMPOSSIBLE", "UNDERFLOW", "downward", "read_marginals", "trace_states", "upward"]
 
 FINE, UNDERFLOW, IMPOSSIBLE = 0, 1, 2
 _SAFE = 1e-150  # the product of two such numbers is still a normal double
-_ONE = np.ones(1)
 
 
 @jit
@@ -32,12 +31,27 @@ def _permute(source, from_axes, target, to_axes, sizes, work):
     for k in range(len(from_axes)):
         same = same and from_axes[k] == to_axes[k]
     if same:
-        target[:] = source
+        copy(source, target)
         return
-    strides, seen, loops, lists = work
-    rows = plan_nest(from_axes, from_axes[:0], to_axes, sizes, strides, seen, loops)
-    target[:] = 0.0
-    run_nest(MUL_ADD, source, _ONE, target, target, 1.0, loops, rows, lists[0])
+    strides, digit = work[0], work[3][0]
+    step = 1
+    for k in range(len(from_axes) - 1, -1, -1):
+        strides[0, from_axes[k]] = step
+        step *= sizes[from_axes[k]]
+        digit[k] = 0
+    at = 0
+    for entry in range(len(target)):
+        target[entry] = source[at]
+        for k in range(len(to_axes) - 1, -1, -1):
+            i = to_axes[k]
+            digit[k] += 1
+            at += strides[0, i]
+            if digit[k] < sizes[i]:
+                break
+            at -= sizes[i] * strides[0, i]
+            digit[k] = 0
+    for k in range(len(from_axes)):
+        strides[0, from_axes[k]] = 0
 
 
 @jit
@@ -144,10 +158,9 @@ def upward(
         scale[out] = scale[t] + (0.0 if u < 0 else scale[u])
         if logs:
             log_contract(temperature, A, axes_a, B, axes_b, C, axes_c, sizes, work)
-            top = C.max()
+            top = subtract_largest(C)
             if top == -np.inf:
                 return IMPOSSIBLE, scale
-            C -= top
             scale[out] += top
         else:
             contract(MUL_ADD if temperature == 1.0 else MUL_MAX, A, axes_a, B, axes_b, C, axes_c, sizes, work)
@@ -205,19 +218,18 @@ def downward(left, right, start, axes, offset, leaves, sizes, logs, arena):
 @jit
 def _replace(value, adjoint, is_leaf, logs):
     """Put the adjoint, or for a leaf its product with the value, in the value's place."""
-    if logs:
-        if is_leaf:
-            value += adjoint
+    least = 1.0
+    if not logs:
+        _, least = rescale(adjoint)
+    for i in range(len(value)):
+        if not is_leaf:
+            value[i] = adjoint[i]
+        elif logs:
+            value[i] += adjoint[i]
         else:
-            value[:] = adjoint
-        value -= value.max()
-        return True
-    _, least = rescale(adjoint)
-    if is_leaf:
-        for i in range(len(value)):
             value[i] *= adjoint[i]
-    else:
-        value[:] = adjoint
+    if logs:
+        subtract_largest(value)
     return least >= _SAFE
 
 
@@ -269,7 +281,11 @@ def read_marginals(scope_start, scope, start, axes, offset, sizes, state_start, 
             for k in range(len(m)):
                 for j in range(base + k * stride, base + (k + 1) * stride):
                     m[k] += p[j]
-        m /= m.sum()
+        total = 0.0
+        for k in range(len(m)):
+            total += m[k]
+        for k in range(len(m)):
+            m[k] /= total
     return tables, states
 
 
@@ -341,9 +357,13 @@ def _locate(axes, sizes, state):
 def _draw(weights, logs, u):
     """Index drawn with probability proportional to the weights, from one uniform number."""
     if logs:
-        weights[:] = np.exp(weights - weights.max())
-    target = u * weights.sum()
-    last = 0
+        subtract_largest(weights)
+    total = 0.0
+    for k in range(len(weights)):
+        if logs:
+            weights[k] = np.exp(weights[k])
+        total += weights[k]
+    target, last = u * total, 0
     for k in range(len(weights)):
         if weights[k] > 0.0:
             last = k

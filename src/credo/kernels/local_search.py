@@ -191,7 +191,8 @@ def search_rounds(t, x, movable, rounds, effort, largest, tol, state):
     for i in shuffled(state, n):
         _wake(i, queue, queued, ends)
     _descend(t, value, broken, x, queue, queued, ends, trail, total, tol, np.inf)
-    gained += total
+    for k in range(4):
+        gained[k] += total[k]
     spent = total[2]
     for _ in range(rounds if len(movable) else 0):
         if spent > effort:
@@ -205,7 +206,8 @@ def search_rounds(t, x, movable, rounds, effort, largest, tol, state):
             for at in range(int(total[3]) - 1, -1, -1):
                 _move(t, value, broken, x, trail[at, 0], trail[at, 1])
         else:
-            gained += total
+            for k in range(4):
+                gained[k] += total[k]
     return int(gained[0]), gained[1]
 
 

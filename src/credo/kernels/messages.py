@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .arrays import copy
 from .jit import inlined, jit, parallel, prange
 from .message_beliefs import cavity, log_beliefs, log_factor_beliefs, reweighted_log_z
 
@@ -240,7 +241,7 @@ def log_sweeps(
                 return changes[: turn + 1]
             change = max(change, moved)
         if not asynchronous:
-            messages[:] = target
+            copy(target, messages)
         changes[turn] = change
         if change < tol:
             return changes[: turn + 1]
@@ -351,7 +352,7 @@ def _settle(
             return np.inf
         left -= 1
         before = messages.copy()
-        old[:] = belief
+        copy(belief, old)
         change = log_sweeps(
             order, at_once, power, step, linear, scope_start, scope, sizes, state_start, edge_state_start,
             tables, table_start, heat, messages, 1, 0.0,
@@ -408,7 +409,7 @@ def log_batch(
     changes = np.empty(rows)
     for row in prange(rows):
         mine = tables.copy()
-        mine[slots:] = clamps[row]
+        copy(clamps[row], mine[slots:])
         messages = np.empty(edge_state_start[-1])
         for e in range(len(scope)):
             for k in range(edge_state_start[e], edge_state_start[e + 1]):

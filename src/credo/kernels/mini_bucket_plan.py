@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from .arrays import copy, double
 from .jit import jit
-from .ordering import double
 from .sorting import sort_by
 
 __all__ = ["partition"]
@@ -149,8 +149,7 @@ def partition(order, sizes, scope_start, scope, most_variables, most_entries):
             begin, end = start[made], start[made] + length[b]
             if end > len(axes):
                 axes = double(axes, end)
-            for k in range(length[b]):
-                axes[begin + k] = room[b, k]
+            copy(room[b], axes[begin:end])
             sort_by(rank, axes[begin:end])
             start[made + 1] = end
             if length[b] > 1:

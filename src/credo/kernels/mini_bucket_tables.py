@@ -19,7 +19,7 @@ __all__ = [
     "largest_table",
     "link_strides",
     "log_belief",
-    "log_sum",
+    "normalise_logs",
 ]
 
 COLD = 1e-3  # weights below this are treated as maxima when beliefs are formed: 1 / w overflows
@@ -216,9 +216,11 @@ def fold(values, where, hard, inverse, out, total):
 
 
 @inlined
-def log_sum(values):
-    """Log of the sum of the exponentials of values whose largest is zero."""
+def normalise_logs(values):
+    """Make the exponentials of values whose largest is zero sum to one, in place."""
     total = 0.0
-    for value in values:
-        total += np.exp(value)
-    return np.log(total)
+    for s in range(len(values)):
+        total += np.exp(values[s])
+    shift = np.log(total)
+    for s in range(len(values)):
+        values[s] -= shift

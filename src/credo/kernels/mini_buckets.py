@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .arrays import copy
 from .jit import inner, jit
 from .mini_bucket_tables import (
     COLD,
@@ -35,7 +36,7 @@ from .mini_bucket_tables import (
     largest_table,
     link_strides,
     log_belief,
-    log_sum,
+    normalise_logs,
 )
 
 __all__ = ["backward", "decode", "forward", "link_strides", "partial_value"]
@@ -46,24 +47,24 @@ _eliminate, _index = eliminate, entries_of  # the names under which search kerne
 @inner
 def _match(layout, rank, lower, gradient, theta, psi, message, context, weight, known, step, scratch):
     """Shift costs among the mini-buckets of one bucket until they agree; returns their disagreement."""
-    where, belief, total, margins = scratch
+    where, belief, total, margin = scratch
     first, last = layout.bucket_start[rank], layout.bucket_start[rank + 1]
     size, heat = layout.common_size[rank], layout.temperature[rank]
     hard = abs(heat) < COLD
-    mean, share = margins[last - first], 0.0
-    mean[:size] = 0.0
+    mean, share = margin[(last - first) * size : (last - first + 1) * size], 0.0
+    mean[:] = 0.0
     for c in range(first, last):
         a, b = layout.table_start[c], layout.table_start[c + 1]
         p, q = layout.message_start[c], layout.message_start[c + 1]
         axes = slice(layout.scope_start[c], layout.scope_start[c + 1])
-        out = margins[c - first, :size]
+        out = margin[(c - first) * size : (c - first + 1) * size]
         entries_of(where, layout.axis_size[axes], layout.common[axes])
         log_belief(psi[a:b], message[p:q], context[p:q], weight[c], known, belief)
         # A maximised mini-bucket among summed ones takes no part: its share is zero.
         soft = abs(weight[c]) >= COLD
         top = fold(belief[: b - a], where, hard or not soft, 1.0, out, total)
         if not hard and soft and top > -np.inf:
-            out -= log_sum(out)
+            normalise_logs(out)
         part = 1.0 / (last - first) if hard else (weight[c] if soft else 0.0)
         share += part
         for s in range(size):
@@ -77,7 +78,7 @@ def _match(layout, rank, lower, gradient, theta, psi, message, context, weight, 
         return _descend(layout, rank, lower, theta, psi, weight, step, scratch)
     apart = 0.0
     for c in range(first, last):
-        out = margins[c - first, :size]
+        out = margin[(c - first) * size : (c - first + 1) * size]
         soft = abs(weight[c]) >= COLD
         pull = step if hard else (step * weight[c] if soft else 0.0)
         for s in range(size):
@@ -108,16 +109,16 @@ def _shift(layout, c, change, theta, psi, where):
 @inner
 def _descend(layout, rank, lower, theta, psi, weight, step, scratch):
     """A gradient step instead of matching: the bound's slope in a shift is the belief itself."""
-    where, _, _, margins = scratch
+    where, _, _, margin = scratch
     first, last = layout.bucket_start[rank], layout.bucket_start[rank + 1]
     size, heat = layout.common_size[rank], layout.temperature[rank]
     hard = abs(heat) < COLD
-    mean, count = margins[last - first], 0
-    mean[:size] = 0.0
+    mean, count = margin[(last - first) * size : (last - first + 1) * size], 0
+    mean[:] = 0.0
     for c in range(first, last):
         if not hard and abs(weight[c]) < COLD:
             continue
-        out = margins[c - first, :size]
+        out = margin[(c - first) * size : (c - first + 1) * size]
         count += 1
         ties = 0
         for s in range(size):
@@ -133,7 +134,7 @@ def _descend(layout, rank, lower, theta, psi, weight, step, scratch):
     for c in range(first, last):
         if not hard and abs(weight[c]) < COLD:
             continue
-        out = margins[c - first, :size]
+        out = margin[(c - first) * size : (c - first + 1) * size]
         for s in range(size):
             slope = out[s] - mean[s] / count
             apart = max(apart, abs(slope))
@@ -187,7 +188,7 @@ def forward(layout, theta, weight, psi, message, context, known, step, lower, gr
         first, last = layout.bucket_start[rank], layout.bucket_start[rank + 1]
         for c in range(first, last):
             a, b = layout.table_start[c], layout.table_start[c + 1]
-            psi[a:b] = theta[a:b]
+            copy(theta[a:b], psi[a:b])
             axes = layout.axis_size[layout.scope_start[c] : layout.scope_start[c + 1]]
             for e in range(layout.child_start[c], layout.child_start[c + 1]):
                 d = layout.child[e]
@@ -196,8 +197,6 @@ def forward(layout, theta, weight, psi, message, context, known, step, lower, gr
                 for t in range(b - a):
                     psi[a + t] += message[at + where[t]]
         if step > 0.0 and last - first > 1:
-            size = layout.common_size[rank]
-            margins = margin[: (last - first + 1) * size].reshape((last - first + 1, size))
             found = _match(
                 layout,
                 rank,
@@ -210,7 +209,7 @@ def forward(layout, theta, weight, psi, message, context, known, step, lower, gr
                 weight,
                 known,
                 step,
-                (where, belief, total, margins),
+                (where, belief, total, margin),
             )
             apart = max(apart, found)
         for c in range(first, last):
@@ -253,7 +252,7 @@ def backward(layout, weight, psi, message, heat, context, entropy, state_start, 
                 inverse = 1.0 / heat if hard and not maximised else 1.0
                 top = fold(here, where, hard and maximised, inverse, out, total)
                 if top > -np.inf and not maximised:
-                    out -= log_sum(out)
+                    normalise_logs(out)
 
 
 @inner
@@ -293,7 +292,11 @@ def decode(layout, scope, order, psi, states):
                 at += layout.stride[e] * states[scope[e]]
             for x in range(size):
                 score[x] += psi[at + x * layout.stride[begin]]
-        states[i] = np.argmax(score[:size])
+        best = 0
+        for x in range(1, size):
+            if score[x] > score[best]:
+                best = x
+        states[i] = best
 
 
 @jit

@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from .arrays import double
 from .jit import jit
 from .sorting import sort_by
 
-__all__ = ["HEURISTICS", "double", "greedy_order", "maximum_cardinality_order", "order_cost"]
+__all__ = ["HEURISTICS", "greedy_order", "maximum_cardinality_order", "order_cost"]
 
 HEURISTICS = {"min-degree": 0, "min-fill": 1, "weighted-min-fill": 2, "min-size": 3}
 
@@ -127,15 +128,6 @@ def _pop(heap, place, size, cost, tie):
         heap[0], place[last] = last, 0
         _settle(heap, place, size - 1, cost, tie, last)
     return first
-
-
-@jit
-def double(array, least):
-    """The array with room for twice as many entries, and for `least`."""
-    grown = np.empty(max(2 * len(array), least), array.dtype)
-    for k in range(len(array)):
-        grown[k] = array[k]
-    return grown
 
 
 @jit

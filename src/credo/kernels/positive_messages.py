@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .arrays import copy
 from .jit import inlined, jit
 
 __all__ = [
@@ -266,7 +267,7 @@ def linear_sweeps(
 @jit
 def linear_beliefs(active, scope_start, scope, state_start, edge_state_start, constant, messages, belief):
     """Products of all messages at each variable."""
-    belief[:] = constant
+    copy(constant, belief)
     for q in range(len(active)):
         for e in range(scope_start[active[q]], scope_start[active[q] + 1]):
             s, g = state_start[scope[e]], edge_state_start[e]
@@ -290,8 +291,9 @@ def _has_full_support(a, scope_start, scope, sizes, tables, table_start):
         for k in range(size):
             if tables[table_start[a] + k] > -np.inf:
                 seen[(k // stride) % d] = True
-        if not seen.all():
-            return False
+        for x in range(d):
+            if not seen[x]:
+                return False
     return True
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .arrays import copy
 from .jit import inner, jit
 
 __all__ = [
@@ -160,7 +161,7 @@ def powered_region(table, sizes, weights):
     """Value, belief (flat, as the table) and conditional entropy per axis of one table's powered sum."""
     count, arity = len(table), len(sizes)
     levels, belief, entropy = np.empty(2 * count + arity * count), np.empty(count), np.empty(arity)
-    levels[:count] = table
+    copy(table, levels[:count])
     top = powered_levels(levels, 0, count, sizes, weights, 0, arity)
     powered_beliefs(levels, 0, count, sizes, weights, 0, arity, belief, entropy)
     return levels[top], belief, entropy

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .arrays import copy
 from .jit import jit
 
 __all__ = [
@@ -223,7 +224,7 @@ def sweeps(orders, damping, linear, g, messages, count, tol):
     before = np.empty_like(messages)
     changes = np.zeros(count)
     for t in range(count):
-        before[:] = messages
+        copy(messages, before)
         for p in orders[t % len(orders)]:
             change = _send(p, damping, linear, g, messages, work)
             if change == IMPOSSIBLE:
@@ -237,7 +238,7 @@ def sweeps(orders, damping, linear, g, messages, count, tol):
             if not messages[k] < _RUNAWAY or (messages[k] < -_RUNAWAY and messages[k] != -np.inf):
                 changes[t] = np.inf
         if changes[t] == np.inf:
-            messages[:] = before
+            copy(before, messages)
             return changes[: t + 1]
         if changes[t] < tol:
             return changes[: t + 1]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .arrays import copy
 from .jit import jit
 
 __all__ = ["best_states", "gather_tables", "scatter_tables"]
@@ -98,7 +99,7 @@ def _move(values, full_start, out, small_start, scope_start, scope, state_start,
             digit[k] = 0
         count = small_start[a + 1] - small_start[a]
         if gather and count == step:
-            out[small_start[a] : small_start[a + 1]] = values[full_start[a] : full_start[a] + step]
+            copy(values[full_start[a] : full_start[a] + step], out[small_start[a] : small_start[a + 1]])
             continue
         where = full_start[a]
         for k in range(arity):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .arrays import copy
 from .jit import jit
 
 __all__ = ["mix_logs", "pass_forest", "product_tables", "reweighted_bound"]
@@ -67,7 +68,7 @@ def pass_forest(
     `joint[joint_start[a]:...]` (per factor of the forest) with log beliefs whose powered sum is
     zero: log marginals for heat 1. Returns -inf, with unfinished beliefs, if all is impossible.
     """
-    belief[:] = node
+    copy(node, belief)
     upward = np.empty(len(order) * sizes.max() if len(order) else 1)
     widest = sizes.max() if len(sizes) else 1
     value = 0.0
