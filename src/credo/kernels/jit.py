@@ -57,6 +57,7 @@ FREE = 0.5  # interpreted seconds of a process that are not weighed against comp
 SHARE = 0.1  # of the price of compiling that may be spent interpreting
 FIRST_RATE = 1e-6  # seconds per unit of work, before a kernel has run
 LONG = 1.0  # interpreted seconds of one call that are not spent waiting for a compiled form
+CAUTIOUS_RATE = 1e-5  # the same, where a call can be cut short and the next one be longer
 PORTION = 0.05  # seconds an interpreted call may take where it can be cut into several
 _NOTHING = 1e-4  # seconds not worth a thought
 _PER_BYTE = 7e-4  # seconds of compiling per byte of byte code
@@ -120,7 +121,7 @@ class Kernel:
         """How many steps of so much work one call should do, so that the tier can change between two."""
         if self._run is not None or _Process.tier == "compiled":
             return most
-        rate = self._spent / self._done if self._done else PORTION
+        rate = self._spent / self._done if self._done else CAUTIOUS_RATE
         return max(1, min(most, int(PORTION / (rate * work + 1e-9))))
 
     def _start(self, work: float, *args: Any) -> Any:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from ...core.result import Assignment, Estimate, Result, Status
 from ...kernels import and_or_search as kernel
 from ...kernels.and_or_nodes import Memory, Plan, recalled, summed_at_root
 from ...kernels.best_first import best_first
+from ...kernels.jit import Kernel
 from ..base import Algorithm, Budget, Problem, register
 from ..bounds.bucket_passes import BucketPasses, bucket_passes
 from ..bounds.wmb import WMB, WMBState
@@ -231,7 +232,7 @@ class _Run:
                 if self._portion() == 0:
                     break
                 clock, before = time.perf_counter(), memory.tally[1]
-                code = kernel.depth_first(plan, memory, self._portion(), _WORK)
+                code = self._explore(kernel.depth_first, memory, plan, memory)
                 self._nodes += int(memory.tally[1] - before)
                 if code == kernel.DONE:
                     self._conclude(plan, memory)
@@ -245,6 +246,17 @@ class _Run:
                     return
                 kernel.raise_threshold(plan, memory, self._threshold())
                 bar.update(done + 1, f"{self._beside.score.value:.6g} <= value <= {self.upper:.6g}")
+
+    def _explore(self, search: Kernel, memory: Memory, *arrays: Any, nodes: int | None = None) -> Any:
+        """One iteration of a search, in portions while its kernel is interpreted."""
+        last, left = memory.tally[1] + (self._portion() if nodes is None else nodes), _WORK
+        while True:
+            part = search.portion(1.0, left)
+            found = search.over(part)(*arrays, int(last - memory.tally[1]), part)
+            left -= part
+            code = found[0] if isinstance(found, tuple) else found
+            if code != kernel.MORE or left <= 0 or memory.tally[1] >= last:
+                return found
 
     def _at_least_score(self, bound: float) -> float:
         """A bound on what is open, as a bound on everything: the assignment in hand counts too."""
@@ -279,7 +291,7 @@ class _Run:
             plan, memory, i, value - _MET * max(1.0, abs(value)) if value > -np.inf else value, False
         )
         for _ in range(self._budget.max_iter):
-            if kernel.depth_first(plan, memory, 2**60, _WORK) == kernel.DONE:
+            if self._explore(kernel.depth_first, memory, plan, memory, nodes=2**60) == kernel.DONE:
                 return bool(memory.tally[3])
             if self._is_over():
                 return False
@@ -299,9 +311,9 @@ class _Run:
                 if self._portion() == 0:
                     return
                 clock, before = time.perf_counter(), memory.tally[1]
-                code, node = best_first(
-                    plan, memory, turns, above, state, depth, value, heap, size,
-                    self._threshold(), self._portion(), _WORK,
+                code, node = self._explore(
+                    best_first, memory, plan, memory, turns, above, state, depth, value, heap, size,
+                    self._threshold(),
                 )  # fmt: skip
                 self._nodes += int(memory.tally[1] - before)
                 if code == kernel.DONE:

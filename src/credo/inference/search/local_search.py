@@ -35,6 +35,7 @@ from .blocks import Blocks
 __all__ = ["LocalSearch", "StateSearch", "first_states", "improve", "why_no_states"]
 
 _ROUNDS = 4096  # disturbances between two looks at the clock, at most
+_ROUND = 300.0  # numbers looked at in one, about
 _EFFORT = 4e6  # numbers looked at between two looks at the clock, of each kind of move
 _SWEEPS = 64  # temperatures of the first annealing; later ones take longer while they find nothing
 _COOLING = 1e-3  # last temperature of an annealing as a share of the typical one
@@ -254,7 +255,9 @@ class StateSearch:
             if _is_over(budget, clock):
                 return False
             heat = heats[first : first + some]
-            kernel.anneal(land, moved, self._blocks.movable, heat, penalty, _random_state(rng))
+            kernel.anneal.over(len(heat) * len(graph.scope))(
+                land, moved, self._blocks.movable, heat, penalty, _random_state(rng)
+            )
         return self.propose(descend(graph, moved, rng))
 
     def _block(self) -> bool:
@@ -323,11 +326,12 @@ def descend(
     moved = states.copy()
     movable = np.flatnonzero(graph.variables.sizes > 1)
     entry = float(np.abs(tables, where=np.isfinite(tables), out=np.zeros_like(tables)).max(initial=0.0))
-    kernel.search_rounds(
+    rounds = min(16 + 4 * len(movable), _ROUNDS) if rounds is None else rounds
+    kernel.search_rounds.over(_ROUND * rounds)(
         landscape_of(graph),
         moved,
         movable,
-        min(16 + 4 * len(movable), _ROUNDS) if rounds is None else rounds,
+        rounds,
         _EFFORT,
         _DISTURBED,
         1e-12 * max(1.0, entry),
