@@ -3,7 +3,7 @@
 One file per kernel and signature, `name-stamp-key.nbc`: the stamp changes with the byte code of the kernel
 and of all it calls, and with the constants they name, so that an edit makes exactly the kernels stale that it
 reaches; the key is that of the signature and the processor. Files are written beside and renamed, so that
-any number of processes may share a folder. The folder is that of `NUMBA_CACHE_DIR`, or the first of these that
+any number of processes may share a folder: that of `NUMBA_CACHE_DIR`, or the first of these that
 can be written to: the package's own, the user's, a private temporary one. Where none can, nothing is kept.
 """
 

@@ -59,7 +59,7 @@ FIRST_RATE = 1e-6  # seconds per unit of work, before a kernel has run
 LONG = 1.0  # interpreted seconds of one call that are not spent waiting for a compiled form
 CAUTIOUS_RATE = 1e-5  # the same, where a call can be cut short and the next one be longer
 PORTION = 0.05  # seconds an interpreted call may take where it can be cut into several
-_NOTHING = 1e-4  # seconds not worth a thought
+_NOTHING = 0.01  # interpreted seconds of a kernel that are not worth a thought
 _PER_BYTE = 7e-4  # seconds of compiling per byte of byte code
 _NUMBA = 0.3  # seconds to import Numba
 _LOADING = 0.025  # seconds to load one compiled kernel
@@ -141,7 +141,7 @@ class Kernel:
         """Whether to take the compiled form for a call of so many interpreted seconds."""
         if _Process.tier != "tiered":
             return _Process.tier == "compiled"
-        if forecast < _NOTHING or not self._compiling_pays(forecast):
+        if self._spent + forecast < _NOTHING or not self._compiling_pays(forecast):
             return False
         if disk_cache.holds(self):
             return True
@@ -222,15 +222,14 @@ def entries_of(args: Any) -> int:
     return total
 
 
-_WORLDS: dict[str, dict[str, Any]] = {}  # module -> its globals with plain functions for kernels
+_WORLDS: dict[int, dict[str, Any]] = {}  # globals of a module -> the same with plain functions for kernels
 
 
 def _plain_world(world: dict[str, Any]) -> dict[str, Any]:
-    name = world["__name__"]
-    if name not in _WORLDS:
-        plain = _WORLDS[name] = dict(world)
+    if id(world) not in _WORLDS:
+        plain = _WORLDS[id(world)] = dict(world)
         plain.update({k: v.plain for k, v in world.items() if isinstance(v, Kernel)})
-    return _WORLDS[name]
+    return _WORLDS[id(world)]
 
 
 def jit(function: Callable[..., Any]) -> Kernel:
