@@ -8,9 +8,11 @@ notice: which arrays overlap, memory layouts, read-only flags.
 from __future__ import annotations
 
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from types import CodeType
 from typing import Any
 from unittest import mock
@@ -19,7 +21,7 @@ import numpy as np
 
 from credo.kernels.jit import Kernel
 
-__all__ = ["Recording", "calling", "copies", "differences", "interpreted"]
+__all__ = ["Recording", "calling", "compiled", "copies", "differences", "interpreted"]
 
 _CLOSE = 1e-12
 _REPEATS = 6  # calls of one kernel with arguments of the same types, shapes and flags that are compared
@@ -45,6 +47,11 @@ def interpreted() -> Any:
     return calling(_run_source)
 
 
+def compiled() -> Any:
+    """A context in which all kernels are compiled."""
+    return calling(lambda kernel, args: kernel.compiled(*args))
+
+
 class Recording:
     """Compares the tiers of all kernels that are called while it is open."""
 
@@ -52,6 +59,7 @@ class Recording:
         self.failures: dict[str, str] = {}  # kernel -> first difference
         self.ran: set[CodeType] = set()  # sources that were interpreted
         self._seen: Counter[Any] = Counter()
+        self._turn = threading.Lock()
 
     def open(self) -> Any:
         """A context in which calls are compared."""
@@ -62,6 +70,10 @@ class Recording:
         return sorted(_name(k) for k in kernels if k.py_func.__code__ not in self.ran)
 
     def _both(self, kernel: Kernel, args: tuple[Any, ...]) -> Any:
+        with self._turn:  # threads may write to different parts of one array
+            return self._compared(kernel, args)
+
+    def _compared(self, kernel: Kernel, args: tuple[Any, ...]) -> Any:
         key = kernel, tuple(_kind(a) for a in args)
         self._seen[key] += 1
         if self._seen[key] > _REPEATS:
@@ -109,6 +121,8 @@ def _copy(value: Any, owners: dict[int, np.ndarray]) -> Any:
     if isinstance(value, tuple):
         parts = [_copy(v, owners) for v in value]
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    if isinstance(value, np.random.Generator):
+        return deepcopy(value)
     if not isinstance(value, np.ndarray):
         return value
     owner = value
@@ -131,6 +145,10 @@ def differences(one: Any, other: Any) -> list[str]:
         if not isinstance(other, tuple) or len(one) != len(other):
             return [f": {one!r} and {other!r}"]
         return [f"[{k}]{d}" for k in range(len(one)) for d in differences(one[k], other[k])]
+    if isinstance(one, np.random.Generator):
+        return differences(one.random(4), deepcopy(other).random(4))
+    if one is None or other is None:
+        return [] if one is other else [f": {one!r} and {other!r}"]
     a, b = np.asarray(one), np.asarray(other)
     if a.shape != b.shape or a.dtype.kind not in _LIKE[b.dtype.kind]:
         return [f": {a.dtype}{a.shape} and {b.dtype}{b.shape}"]

@@ -19,6 +19,8 @@ from .soft_consistency import (
 
 __all__ = ["assignment_cost", "decode", "descend", "sweep"]
 
+_TIE = 1e-12  # relative; costs nearer than this are equal
+
 
 @inner
 def _share(net, i, forward):
@@ -133,7 +135,8 @@ def decode(net, work, forward, states):
             c = work.unary[start + k]
             for u in range(net.around_start[i], net.around_start[i + 1]):
                 c += _given_earlier(net, work, net.around[u], k, states, forward)
-            if c < least:
+            # Shifts make states equally cheap: rounding must not choose among them.
+            if c < least - (_TIE * (1.0 + abs(least)) if least < np.inf else 0.0):
                 least = c
                 states[i] = k
 

@@ -1,0 +1,66 @@
+"""The promises of every algorithm while all kernels are interpreted; nothing compiled, small cases."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from conformance import test_maxima, test_queries, test_sums
+from conformance.subjects import SUBJECTS, compiles, promising, takes
+from tiers import compiled, interpreted
+from zoo import Case, case
+
+SMALL = ("chain", "grid with zeros", "three-way factors", "one-state variables", "no variables, one constant")
+
+
+@pytest.fixture(autouse=True)
+def _no_kernel_is_compiled():
+    with interpreted():
+        yield
+
+
+@pytest.fixture(params=SMALL)
+def fresh(request) -> Case:
+    """A case whose graph has not been planned for by compiled kernels."""
+    return replace(case(request.param))
+
+
+def those(task: str) -> list[str]:
+    return [spec for spec in SUBJECTS if takes(spec, task) and not compiles(spec)]
+
+
+@pytest.mark.parametrize("spec", those("sum"))
+def test_sums_keep_their_word(spec: str, fresh: Case):
+    kind = "several" if fresh.names else "none"
+    test_sums.test_log_z_keeps_its_word(spec, fresh, kind)
+    test_sums.test_marginals_are_distributions(spec, fresh, kind)
+
+
+@pytest.mark.parametrize("spec", promising("exact"))
+def test_exact_marginals_equal_brute_force(spec: str, fresh: Case):
+    test_sums.test_exact_marginals_equal_brute_force(spec, fresh, "several" if fresh.names else "none")
+
+
+@pytest.mark.parametrize("spec", those("max"))
+def test_maxima_keep_their_word(spec: str, fresh: Case):
+    test_maxima.test_map_keeps_its_word(spec, fresh, "several" if fresh.names else "none")
+
+
+@pytest.mark.parametrize("spec", those("max"))
+def test_marginal_maxima_keep_their_word(spec: str, fresh: Case):
+    test_maxima.test_marginal_map_keeps_its_word(spec, fresh)
+
+
+@pytest.mark.parametrize("spec", promising("exact", task="query"))
+def test_joints_equal_brute_force(spec: str, fresh: Case):
+    test_queries.test_joint_of_any_pair_or_triple_equals_brute_force(spec, fresh, "several")
+
+
+@pytest.mark.parametrize("spec", promising("exact", task="samples"))
+def test_samples_are_those_of_the_compiled_tier(spec: str):
+    mine = test_queries._sample(spec, replace(case("grid 3x3")), {})
+    with compiled():
+        theirs = test_queries._sample(spec, replace(case("grid 3x3")), {})
+    np.testing.assert_array_equal(mine, theirs)
