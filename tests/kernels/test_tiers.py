@@ -64,7 +64,7 @@ X = np.array([1.0, np.nan, -np.inf])
         (lambda x: x[:2], lambda x: x, "answer"),
         (lambda x: 1, lambda x: 1.0, "answer"),
         (lambda x: None, lambda x: 0, "answer"),
-        (np.nan_to_num, lambda x: x, "answer"),
+        (lambda x: np.nan_to_num(x, nan=0.0), lambda x: x, "answer"),
         (write_first(1.0), write_first(2.0), r"arguments\[0\]"),
         (lambda x: x[7], lambda x: 0.0, "interpreted: IndexError"),
         (lambda x: 1.0 / float(x[0] - 1), lambda x: np.inf, "interpreted: ZeroDivisionError"),
