@@ -84,7 +84,7 @@ def test_the_command_lists_and_runs_experiments(tmp_path):
     assert "convergence" in listed and "Figures 3.3 and 3.4" in listed
     wrong = runner.invoke(app, ["reproduce", "convergenc"])
     words = " ".join(wrong.output.replace("│", "").split())
-    assert wrong.exit_code == 2 and "did you mean 'convergence'?" in words
+    assert wrong.exit_code == 1 and "did you mean 'convergence'?" in words
     done = runner.invoke(app, ["reproduce", "mimo", "--quick", "--out", str(tmp_path)])
     assert done.exit_code == 0, done.output
     assert (tmp_path / "mimo.json").is_file()

@@ -121,9 +121,13 @@ def test_asking_twice_gives_the_same_answer_and_changes_nothing(spec: str, case:
         ask(spec, graph, maximise="all")
     again = ask(spec, graph, evidence=evidence)
     np.testing.assert_array_equal(graph.log_tables, before)
-    assert first.log_z == again.log_z
+    # Between the two questions a kernel may have been compiled.
+    assert (first.log_z is None) == (again.log_z is None)
+    if first.log_z is not None:
+        assert first.log_z.kind == again.log_z.kind
+        assert first.log_z.value == pytest.approx(again.log_z.value, rel=1e-11, abs=1e-12)
     if first.marginals is not None:
-        np.testing.assert_array_equal(first.marginals.flat, again.marginals.flat)
+        np.testing.assert_allclose(first.marginals.flat, again.marginals.flat, rtol=1e-11, atol=1e-13)
 
 
 @pytest.mark.parametrize("spec", SUBJECTS)

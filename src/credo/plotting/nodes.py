@@ -49,10 +49,10 @@ class Node(Protocol):
 class Dot:
     """A variable among hundreds."""
 
-    norm: ClassVar[float] = 2
-    is_observed: bool
+    norm: ClassVar[float] = 2  # its rim is round
+    is_observed: bool  # drawn with a dark rim
     colour: Any = None  # None where no beliefs are shown
-    size: tuple[float, float] = (DOT, DOT)
+    size: tuple[float, float] = (DOT, DOT)  # width and height
 
     def paint(self, axes: Any, x: float, y: float, scale: float) -> None:
         """A disc; the rim of an observed variable is thick and dark."""
@@ -63,10 +63,10 @@ class Dot:
 class Oval:
     """A variable with its name."""
 
-    norm: ClassVar[float] = 2
-    label: str
-    is_observed: bool
-    colour: Any = None
+    norm: ClassVar[float] = 2  # its rim is round
+    label: str  # the name
+    is_observed: bool  # drawn with a dark rim
+    colour: Any = None  # None where no beliefs are shown
 
     @property
     def size(self) -> tuple[float, float]:
@@ -83,10 +83,10 @@ class Oval:
 class BeliefBox:
     """A variable with its name and a row per state: label, bar, number."""
 
-    norm: ClassVar[float] = np.inf
-    label: str
-    is_observed: bool
-    rows: tuple[Row, ...]
+    norm: ClassVar[float] = np.inf  # its rim is a rectangle
+    label: str  # the name
+    is_observed: bool  # drawn with a dark rim
+    rows: tuple[Row, ...]  # what is shown below the name
 
     @property
     def size(self) -> tuple[float, float]:
