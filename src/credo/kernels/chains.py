@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .arrays import copy
 from .chain_passes import log_backward, log_forward, scaled_backward, scaled_forward, scaled_step
 from .jit import jit
 
@@ -37,7 +38,8 @@ def _sums(initial, transition, scores, start, weight, want, log_z, marginals, pa
         log_z[s] = 0.0
         if first == last:
             continue
-        kept[:] = pair_sum
+        for k in range(states):
+            copy(pair_sum[k], kept[k])
         fine = scaled_forward(first, last, initial, transition, step, top_step, scores, weights, alpha, scale)
         if fine and want >= 0:
             fine = scaled_backward(
@@ -45,7 +47,8 @@ def _sums(initial, transition, scores, start, weight, want, log_z, marginals, pa
                 pair,
             )  # fmt: skip
         if not fine:
-            pair_sum[:] = kept
+            for k in range(states):
+                copy(kept[k], pair_sum[k])
             if not log_forward(first, last, initial, transition, scores, alpha, scale):
                 log_z[s] = -np.inf
                 continue

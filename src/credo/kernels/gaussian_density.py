@@ -81,7 +81,7 @@ def dense_densities(x: np.ndarray, means: np.ndarray, roots: np.ndarray, constan
     """
     out = np.empty((len(x), len(means)))
     if x.shape[1] < _WIDE:
-        _dense(np.ascontiguousarray(x), means, roots, constants, out)
+        _dense(*map(np.ascontiguousarray, (x, means, roots, constants)), out)
         return out
     for k in range(len(means)):
         line = (x - means[k]) @ roots[k].T
@@ -94,5 +94,5 @@ def diagonal_densities(
 ) -> np.ndarray:
     """constants[k] - sum_i precisions[k, i] (x_i - means[k, i])^2 / 2, shape (rows, members)."""
     out = np.empty((len(x), len(means)))
-    _diagonal(np.ascontiguousarray(x), means, precisions, constants, out)
+    _diagonal(*map(np.ascontiguousarray, (x, means, precisions, constants)), out)
     return out

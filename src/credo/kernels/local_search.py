@@ -200,7 +200,7 @@ def search_rounds(t, x, movable, rounds, effort, largest, tol, state):
         total[:] = 0.0
         count = 1 + below(state, largest)
         _disturb(t, value, broken, x, movable, count, queue, queued, ends, trail, total, state)
-        _descend(t, value, broken, x, queue, queued, ends, trail, total, tol, _LONGEST)
+        _descend(t, value, broken, x, queue, queued, ends, trail, total, tol, float(_LONGEST))
         spent += 2 * total[2] + total[3]
         if total[0] > 0 or (total[0] == 0 and total[1] < 0.0):
             for at in range(int(total[3]) - 1, -1, -1):

@@ -118,7 +118,7 @@ def binary_residual(first, second, p, prior, around_start, around, due, ratio, s
             for g in range(around_start[v], around_start[v + 1]):
                 # The message through factor a to its other end, given the one that came from there.
                 there, side = around[g] ^ 1, around[g] & 1
-                a, j, r, s = there >> 1, ends[there], flat[around[g]], flat[there]
+                a, j, r, s = there >> 1, np.int64(ends[there]), flat[around[g]], flat[there]
                 up = p[a, 1 + side] * r + p[a, 3] * mine
                 down = p[a, 0] * r + p[a, 2 - side] * mine
                 same = down * s  # what `up` would be for no change

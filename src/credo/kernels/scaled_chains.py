@@ -179,7 +179,10 @@ def _backward_pass(step, weights, start, weight, alpha, state, pairs):
     A sequence whose numbers underflow is left half done, marked LOST, and adds nothing.
     """
     states = weights.shape[1]
-    turned = np.ascontiguousarray(step.T)  # so that both passes run along rows
+    turned = np.empty((states, states))  # so that both passes run along rows
+    for j in range(states):
+        for k in range(states):
+            turned[k, j] = step[j, k]
     back, v = np.empty(states), np.empty((1, states))
     waiting = np.empty((_BLOCK, states))
     own = np.empty((states, states))
