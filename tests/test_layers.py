@@ -18,7 +18,9 @@ FLOORS = (
     {"io", "datasets"},
     {"models", "inference"},
     {"structures", "families"},
-    {"core", "nn"},
+    {"nn"},
+    {"optimise"},
+    {"core"},
     {"kernels"},
 )
 DEPTH = {room: depth for depth, floor in enumerate(FLOORS) for room in floor}

@@ -14,7 +14,6 @@ commute: variables are eliminated by falling temperature, sums before maxima, un
 from __future__ import annotations
 
 import abc
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -22,13 +21,13 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from ..core import check
 from ..core.errors import QueryError, ZeroProbabilityError
 from ..core.factor_graph import FactorGraph
-from ..core.progress import Progress
 from ..core.registry import Registry
 from ..core.result import Result, Status
 from ..core.variable import Variable
+from ..optimise.driver import Outcome, Step, drive
+from ..optimise.run import Budget, Run
 from .contents import Method, methods
 
 __all__ = [
@@ -43,21 +42,6 @@ __all__ = [
     "names_to_maximise",
     "register",
 ]
-
-
-@dataclass(frozen=True)
-class Budget:
-    """When to stop."""
-
-    max_iter: int = 1000  # sweeps or steps, as the algorithm counts them
-    tol: float = 1e-8  # largest change that counts as converged
-    seconds: float | None = None  # wall time, None for no limit
-
-    def __post_init__(self) -> None:
-        check.whole("max_iter", self.max_iter, 0)
-        check.at_least("tol", self.tol, 0)
-        if self.seconds is not None:
-            check.at_least("seconds", self.seconds, 0)
 
 
 @dataclass(frozen=True)
@@ -189,17 +173,17 @@ class ResumableAlgorithm(Algorithm, Generic[S]):
         """The first state."""
 
     @abc.abstractmethod
-    def resume(self, problem: Any, state: S, budget: Budget, clock: float | None = None) -> Result:
-        """Run from a state of an earlier run; the time counts from `clock`, or from now."""
+    def resume(self, problem: Any, state: S, budget: Budget) -> Result:
+        """Run from a state of an earlier run."""
 
     def run(self, problem: Any, budget: Budget, rng: np.random.Generator) -> Result:
         """Run from the first state."""
-        clock = time.perf_counter()
-        return self.resume(problem, self.start(problem, rng), budget, clock)
+        with Run(budget, rng, whole=False):
+            return self.resume(problem, self.start(problem, rng), budget)
 
 
 class IterativeAlgorithm(ResumableAlgorithm[S]):
-    """An algorithm of equal steps. Implement `start`, `step` and `read`; the loop is here."""
+    """An algorithm of equal steps. Implement `start`, `step` and `read`; the driver has the loop."""
 
     @abc.abstractmethod
     def step(self, problem: Any, state: S) -> tuple[S, float]:
@@ -216,30 +200,24 @@ class IterativeAlgorithm(ResumableAlgorithm[S]):
     def read(self, problem: Any, state: S, status: Status) -> Result:
         """The answer held by a state, given why the run stopped."""
 
-    def resume(self, problem: Any, state: S, budget: Budget, clock: float | None = None) -> Result:
-        """Step until the change is below `tol`, or the budget is used up, or Ctrl-C."""
-        clock = time.perf_counter() if clock is None else clock
-        changes: list[float] = []
-        status = Status.OUT_OF_ITERATIONS
-        with Progress(self.name, budget.max_iter) as bar:
-            try:
-                while len(changes) < budget.max_iter:
-                    state, new = self.advance(problem, state, budget.max_iter - len(changes), budget.tol)
-                    changes.extend(float(change) for change in new)
-                    bar.update(len(changes), f"change {changes[-1]:.1e}")
-                    if not np.isfinite(changes[-1]):
-                        status = Status.DIVERGED
-                        break
-                    if changes[-1] < budget.tol:
-                        status = Status.CONVERGED
-                        break
-                    if budget.seconds is not None and time.perf_counter() - clock > budget.seconds:
-                        status = Status.OUT_OF_TIME
-                        break
-            except KeyboardInterrupt:
-                status = Status.INTERRUPTED
-        result = self.read(problem, state, status)
-        return replace(result, trace={**result.trace, "change": np.array(changes)}, state=state)
+    def resume(self, problem: Any, state: S, budget: Budget) -> Result:
+        """Step until the change is below `tol`, or the budget is used up, or somebody stops it."""
+        return drive(_EqualSteps(self), problem, budget, state=state)  # type: ignore[no-any-return]
+
+
+class _EqualSteps:
+    """An iterative algorithm as the driver sees it."""
+
+    def __init__(self, algorithm: IterativeAlgorithm[Any]) -> None:
+        self._algorithm, self.name = algorithm, algorithm.name
+
+    def advance(self, problem: Any, state: Any, run: Run) -> Step:
+        return Step(*self._algorithm.advance(problem, state, run.count, run.budget.tol))
+
+    def read(self, problem: Any, outcome: Outcome) -> Result:
+        found = self._algorithm.read(problem, outcome.state, outcome.ended)
+        trace = {**found.trace, "change": np.array(outcome.residuals)}
+        return replace(found, trace=trace, state=outcome.state)
 
 
 class Algorithms(Registry[Algorithm]):

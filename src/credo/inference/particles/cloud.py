@@ -189,13 +189,11 @@ class ParticleMethod(IterativeAlgorithm[ParticleState]):
         """Run from the first state; a model without variables needs none."""
         return without_variables(self.name, problem) or super().run(problem, budget, rng)
 
-    def resume(
-        self, problem: HybridProblem, state: ParticleState, budget: Budget, clock: float | None = None
-    ) -> Result:
+    def resume(self, problem: HybridProblem, state: ParticleState, budget: Budget) -> Result:
         """Iterate as often as the options say, or less if the budget does."""
         if state.pairs.is_real.any():
             budget = replace(budget, max_iter=min(budget.max_iter, self.iterations))
-        return super().resume(problem, state, budget, clock)
+        return super().resume(problem, state, budget)
 
     def _moved(
         self, state: ParticleState, cloud: Cloud, note: float, sites: Any = None

@@ -155,12 +155,10 @@ class NonparametricBP(IterativeAlgorithm[MixtureState]):
         """Run from the first state; a model without variables needs none."""
         return without_variables(self.name, problem) or super().run(problem, budget, rng)
 
-    def resume(
-        self, problem: HybridProblem, state: MixtureState, budget: Budget, clock: float | None = None
-    ) -> Result:
+    def resume(self, problem: HybridProblem, state: MixtureState, budget: Budget) -> Result:
         """Iterate as often as the options say, or less if the budget does."""
         budget = replace(budget, max_iter=min(budget.max_iter, self.iterations))
-        return super().resume(problem, state, budget, clock)
+        return super().resume(problem, state, budget)
 
     def step(self, problem: HybridProblem, state: MixtureState) -> tuple[MixtureState, float]:
         """Draw at the senders, send the draws through the pair factors, and smooth what arrives."""

@@ -25,19 +25,19 @@ over whole tables, so factors of high arity cost their size at every visit.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from ...core import check
-from ...core.progress import Progress
 from ...core.result import Assignment, Estimate, Result, Status
 from ...kernels import soft_consistency as kernel
 from ...kernels.soft_consistency_nodes import NODES, OPEN, SEEN, OpenNodes, compact, fresh_tree
 from ...kernels.soft_consistency_root import assignment_cost, decode, descend, sweep
 from ...kernels.soft_consistency_search import Stack, fresh_stack, search
+from ...optimise.driver import UNKNOWN, Outcome, Step, drive
+from ...optimise.run import Run
 from ..base import Budget, Problem, ResumableAlgorithm, register
 from ..bounds.possible import valued
 from .local_search import improve
@@ -86,33 +86,27 @@ class SoftConsistency(ResumableAlgorithm["_Run"]):
         """All parts of the problem, nothing searched."""
         return _Run(problem, self, rng)
 
-    def resume(self, problem: Problem, state: _Run, budget: Budget, clock: float | None = None) -> Result:
-        """Sweeps, local search, then branching until proven, the budget is used up, or Ctrl-C."""
-        run = state  # changed as it goes
-        clock = time.perf_counter() if clock is None else clock
-        bounds: list[float] = []
-        scores: list[float] = []
-        status = Status.OUT_OF_ITERATIONS
-        with Progress(self.name, None) as bar:
-            try:
-                while not run.is_done:
-                    left = None if budget.seconds is None else budget.seconds - (time.perf_counter() - clock)
-                    if len(bounds) >= budget.max_iter or not run.may_go_on:
-                        break
-                    if left is not None and left <= 0:
-                        status = Status.OUT_OF_TIME
-                        break
-                    run.step(left)
-                    bounds.append(run.upper)
-                    scores.append(run.score)
-                    bar.update(len(bounds), f"gap {run.upper - run.score:.3g}, {run.open_nodes} open")
-                    if run.upper - run.score < budget.tol:
-                        status = Status.CONVERGED
-                        break
-            except KeyboardInterrupt:
-                status = Status.INTERRUPTED
-        trace = {"bound": np.array(bounds), "score": np.array(scores)}
-        return replace(run.read(self.name, status, trace), state=run)
+    def resume(self, problem: Problem, state: _Run, budget: Budget) -> Result:
+        """Sweeps, local search, then branching until proven, the budget is used up, or somebody stops it."""
+        # What a step has found is kept in the state even where the step is cut.
+        return drive(_Steps(), problem, budget, state=state, whole=False)  # type: ignore[no-any-return]
+
+
+class _Steps:
+    """The search as the driver sees it."""
+
+    name = SoftConsistency.name
+
+    def advance(self, problem: Problem, state: _Run, run: Run) -> Step:
+        if state.is_done or not state.may_go_on:
+            return Step(state, status=Status.OPTIMAL if state.is_done else Status.OUT_OF_ITERATIONS)
+        state.step(run.left if np.isfinite(run.left) else None)
+        trace = {"bound": [state.upper], "score": [state.score]}
+        return Step(state, [state.gap], trace, Status.OPTIMAL if state.is_done else None)
+
+    def read(self, problem: Problem, outcome: Outcome) -> Result:
+        trace = {name: np.array(outcome.trace.get(name, ())) for name in ("bound", "score")}
+        return replace(outcome.state.read(self.name, outcome.ended, trace), state=outcome.state)
 
 
 class _Run:
@@ -152,6 +146,11 @@ class _Run:
     def open_nodes(self) -> int:
         """Nodes waiting in all parts."""
         return sum(part.open_nodes for part in self._parts)
+
+    @property
+    def gap(self) -> float:
+        """How far the bound is above the score; what cannot be said yet is unknown."""
+        return min(max(self.upper - self.score, 0.0), UNKNOWN)
 
     def step(self, seconds: float | None) -> None:
         """Some work on the part with the widest gap, sweeps first; now and then, local search."""

@@ -1,0 +1,211 @@
+r"""One driver for everything that takes steps: inference, learning, search, sampling, optimisers, races.
+
+An algorithm says how to start, how to go on and what a state answers (`Iterative`). The driver owns the
+rest: budget, clock, signals, restarts, progress, observers, the trace, the status. Only the driver says
+*converged*, from a residual that vanishes at the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import isfinite
+from time import perf_counter
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ..core.progress import Progress
+from ..core.result import Status
+from .run import Budget, Run, Stopped
+
+__all__ = ["UNKNOWN", "Iterative", "Observer", "Outcome", "Step", "View", "drive"]
+
+UNKNOWN = float(np.finfo(np.float64).max)  # residual of a step that cannot tell how far the answer is
+_THIN = 0.1  # seconds between two looks of an observer
+_INTERRUPT = 2  # the number of SIGINT: how an observer asks to stop
+
+
+class Step(NamedTuple):
+    """What one call of `advance` did: any number of finished steps, none while a long one is under way."""
+
+    state: Any  # data; the state before it is left as it was
+    residuals: Sequence[float] | np.ndarray = ()  # per finished step; vanishes at the answer
+    trace: Mapping[str, Sequence[Any]] | None = None  # name -> numbers per finished step
+    status: Status | None = None  # a proof or a dead end that only the algorithm can know of
+
+
+class Iterative(Protocol):
+    """What can be driven."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in progress bars."""
+
+    def start(self, problem: Any, run: Run) -> Step:
+        """The cheapest state that can be read, of start number `run.number`."""
+
+    def advance(self, problem: Any, state: Any, run: Run) -> Step:
+        """At most `run.count` steps."""
+
+    def read(self, problem: Any, outcome: Outcome) -> Any:
+        """The answer: pure, short, valid at any moment."""
+
+    def value(self, state: Any) -> float:
+        """How good a state is, larger is better; asked only where there are restarts."""
+
+
+@dataclass(eq=False)
+class Outcome:
+    """Where one start led, or the best of several."""
+
+    state: Any  # the last one
+    status: Status | None = None  # None while it goes on
+    residuals: list[float] = field(default_factory=list)  # one per step
+    trace: dict[str, list[Any]] = field(default_factory=dict)  # what the algorithm recorded
+    number: int = 0  # which start
+    values: list[float] = field(default_factory=list)  # at the end of every start, where there are several
+
+    def take(self, step: Step) -> None:
+        """Note what a call did."""
+        self.residuals.extend(map(float, step.residuals))
+        for name, numbers in (step.trace or {}).items():
+            self.trace.setdefault(name, []).extend(numbers)
+        self.state, self.status = step.state, step.status
+
+    @property
+    def last(self) -> float:
+        """The last residual."""
+        return self.residuals[-1] if self.residuals else UNKNOWN
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether somebody or the clock ended it."""
+        return self.status in (Status.OUT_OF_TIME, Status.INTERRUPTED)
+
+    @property
+    def ended(self) -> Status:
+        """Why it ended; asked of a run that goes on: that it may have to stop for want of steps."""
+        return self.status or Status.OUT_OF_ITERATIONS
+
+
+class View(NamedTuple):
+    """What an observer sees."""
+
+    outcome: Outcome  # state, residuals and trace so far
+    result: Callable[[], Any]  # computes the answer so far
+    stop: Callable[[], None]  # ends the run with it
+
+
+Observer = Callable[[int, View], None]
+
+
+def drive(
+    algorithm: Any,
+    problem: Any,
+    budget: Budget,
+    rng: Any = None,
+    *,
+    restarts: int = 1,
+    whole: bool = True,
+    state: Any = None,
+    on_step: Observer | None = None,
+) -> Any:
+    """Step until the residual is below `tol`, the budget is used up, or somebody stops it; then the answer.
+
+    Parameters
+    ----------
+    algorithm
+        Something `Iterative`.
+    problem
+        What it is given with every call.
+    budget, rng
+        Limits, and the one generator.
+    restarts
+        How many starts; the best by `value` is read.
+    whole
+        Whether a step counts only when it is finished.
+    state
+        Where to go on from, instead of a start.
+    on_step
+        Called as `on_step(iteration, view)` between steps, ten times a second at most.
+    """
+    with Run(budget, rng, whole=whole) as run:
+        outcome = _Work(algorithm, problem, run, on_step).run_all(restarts, state)
+        if outcome.was_stopped and run.outer is not None and (status := run.outer.ended()) is not None:
+            raise Stopped(status)  # somebody further out answers
+        return algorithm.read(problem, outcome)
+
+
+class _Work:
+    """One call of `drive`."""
+
+    def __init__(self, algorithm: Any, problem: Any, run: Run, on_step: Observer | None) -> None:
+        self.algorithm, self.problem, self.run, self.on_step = algorithm, problem, run, on_step
+        self.values: list[float] = []
+        self.best: Outcome | None = None
+
+    def run_all(self, restarts: int, state: Any) -> Outcome:
+        """Every start in turn; the best, under the status of the last one if that was cut."""
+        with Progress(self.algorithm.name, self.run.budget.max_iter * restarts) as bar:
+            for number in range(restarts):
+                try:
+                    at = self._begin(number, state)
+                except Stopped as stopped:
+                    if self.best is None:
+                        raise
+                    self.best.status = stopped.status
+                    break
+                self._climb(at, bar)
+                if restarts > 1:
+                    self.values.append(self.algorithm.value(at.state))
+                if self.best is None or self.values[-1] > self.values[self.best.number]:
+                    self.best = at
+                if at.was_stopped:
+                    self.best.status = at.status
+                    break
+        assert self.best is not None
+        self.best.values = self.values
+        return self.best
+
+    def _begin(self, number: int, state: Any) -> Outcome:
+        self.run.number, self.run.has_begun = number, self.best is not None
+        first = Step(state) if state is not None else self.algorithm.start(self.problem, self.run)
+        self.run.has_begun = True
+        at = Outcome(None, number=number)
+        at.take(first)
+        return at
+
+    def _climb(self, at: Outcome, bar: Progress) -> None:
+        """Steps from one start. Nothing but `advance` can be cut: what is known stays whole."""
+        run, most, look = self.run, self.run.budget.max_iter, 0.0
+        try:
+            while at.status is None and (left := most - len(at.residuals)) > 0:
+                run.count = left
+                at.take(self.algorithm.advance(self.problem, at.state, run))
+                now = perf_counter()
+                at.status = at.status or _judge(at.last, run.budget.tol) or run.ended(now)
+                bar.update(at.number * most + len(at.residuals), f"residual {at.last:.1e}")
+                if self.on_step is not None and now >= look:
+                    look = now + _THIN
+                    self.on_step(len(at.residuals), self._view(at))
+        except Stopped as stopped:
+            at.status = stopped.status
+        except KeyboardInterrupt:  # the second signal, or one under a handler of others
+            run.root.asked = run.root.asked or _INTERRUPT
+            at.status = Status.INTERRUPTED
+        at.status = at.ended
+
+    def _view(self, at: Outcome) -> View:
+        return View(
+            at,
+            lambda: self.algorithm.read(self.problem, at),
+            lambda: self.run.root.note(_INTERRUPT),
+        )
+
+
+def _judge(last: float, tol: float) -> Status | None:
+    """Say *converged*, here alone: a residual that vanishes at the answer is below `tol`."""
+    if not isfinite(last):
+        return Status.DIVERGED
+    return Status.CONVERGED if last < tol else None

@@ -1,0 +1,151 @@
+r"""A run: a clock with an end, and a note of who wants it to end.
+
+Signals. The first SIGINT (Ctrl-C) or SIGTERM raises nothing: it leaves a note on the outermost run, which is
+read between steps and by `check()`. (An exception raised while a compiled kernel returns a tuple becomes a
+SystemError, and where it returns a named tuple the process dies.) The second raises KeyboardInterrupt.
+Handlers that others have set, and other threads, are left alone. After a SIGTERM was answered, the next
+outermost run ends the process.
+
+Runs inside runs end with what is around them. One that is cut by somebody further out has nothing to say: it
+raises `Stopped` up to the outermost run whose steps count only as a whole (`whole`), whose last state is
+untouched and answers. Where parts count (a call of the library, a race, a search) the run inside
+returns what it has.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from contextvars import ContextVar
+from dataclasses import dataclass
+from math import inf
+from time import perf_counter
+from typing import Any
+
+from ..core import check as checks
+from ..core.result import Status
+
+__all__ = ["Budget", "Run", "Stopped", "check", "current_run"]
+
+_INT, _TERM = int(signal.SIGINT), int(signal.SIGTERM)
+_CURRENT: ContextVar[Run | None] = ContextVar("run", default=None)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When to stop; only ever an argument of a call."""
+
+    max_iter: int = 1000  # steps of one start, as the algorithm counts them
+    tol: float = 1e-8  # residual that counts as none
+    seconds: float | None = None  # wall time of everything, None for no limit
+
+    def __post_init__(self) -> None:
+        checks.whole("max_iter", self.max_iter, 0)
+        checks.at_least("tol", self.tol, 0)
+        if self.seconds is not None:
+            checks.at_least("seconds", self.seconds, 0)
+
+
+class Stopped(BaseException):
+    """A signal, or the end of somebody's time, on its way out to the run that answers.
+
+    No `Exception`: whoever catches those must not keep it.
+    """
+
+    def __init__(self, status: Status) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+class Run:
+    """What an algorithm may ask while it works: `left`, `elapsed`, the generator.
+
+    Parameters
+    ----------
+    budget
+        Its limits; the time counts from here.
+    rng
+        The one random generator of the run.
+    whole
+        Whether a step of it counts only when it is finished.
+    """
+
+    is_leaving = False  # whether a SIGTERM was answered
+
+    def __init__(self, budget: Budget, rng: Any = None, *, whole: bool = True) -> None:
+        parent = _CURRENT.get()
+        self.budget, self.rng, self.whole, self.parent = budget, rng, whole, parent
+        self.began, self.number, self.count = perf_counter(), 0, budget.max_iter
+        self.asked = 0  # the signal that was noted, at the outermost run
+        self.has_begun = True  # whether there is a state to answer from
+        self.ends = inf if budget.seconds is None else self.began + budget.seconds
+        self.root: Run = self
+        self.outer: Run | None = None  # the next one outside whose steps count as a whole
+        if parent is not None:
+            self.root, self.ends = parent.root, min(self.ends, parent.ends)
+            self.outer = parent if parent.whole else parent.outer
+
+    def __enter__(self) -> Run:
+        if self.outer is not None and (status := self.outer.ended()) is not None:
+            raise Stopped(status)
+        self._handlers = self._listen() if self.parent is None else ()
+        self._token = _CURRENT.set(self)
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        _CURRENT.reset(self._token)
+        for number, handler in self._handlers:
+            signal.signal(number, handler)
+        Run.is_leaving |= self.asked == _TERM
+        if self.parent is None and isinstance(error, Stopped):
+            raise KeyboardInterrupt("stopped before there was anything to answer with") from None
+
+    def _listen(self) -> tuple[tuple[int, Any], ...]:
+        """Put our handlers in the place of Python's own; those of others stay."""
+        if Run.is_leaving:
+            raise SystemExit(128 + _TERM)
+        if threading.current_thread() is not threading.main_thread():
+            return ()
+        defaults = ((_INT, signal.default_int_handler), (_TERM, signal.SIG_DFL))
+        mine = [number for number, default in defaults if signal.getsignal(number) == default]
+        return tuple((number, signal.signal(number, self.note)) for number in mine)
+
+    def note(self, number: int, frame: object = None) -> None:
+        """Take a signal down; the second one raises."""
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = number
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since it began."""
+        return perf_counter() - self.began
+
+    @property
+    def left(self) -> float:
+        """Seconds until its end, or that of a run around it."""
+        return max(0.0, self.ends - perf_counter())
+
+    def ended(self, now: float = 0.0) -> Status | None:
+        """What ended it, if anything did."""
+        if self.root.asked:
+            return Status.INTERRUPTED
+        return Status.OUT_OF_TIME if (now or perf_counter()) > self.ends else None
+
+
+def current_run() -> Run | None:
+    """The run around the caller, if there is one."""
+    return _CURRENT.get()
+
+
+def check() -> None:
+    """To be called in long work, between steps and in planning: raises `Stopped` at an end.
+
+    Before a run has a state to answer from, its own time is no reason to stop it: only what is around it,
+    or a signal.
+    """
+    run = _CURRENT.get()
+    if run is not None and not run.has_begun and not run.root.asked:
+        run = run.outer
+    if run is not None and (status := run.ended()) is not None:
+        raise Stopped(status)
