@@ -74,7 +74,7 @@ def test_an_estimate_outside_the_bounds_is_moved_to_the_nearer_one(monkeypatch):
 
 def test_wide_marginals_are_estimates_and_the_sentence_says_so(monkeypatch):
     monkeypatch.setattr(portfolio, "tighten", None)  # bounds on log Z say nothing about marginals
-    found = solve(WIDE, marginals=True, **FORCED)
+    found = solve(WIDE, marginals=True, memory_gb=0, seconds=60)  # it ends when an estimator settles
     known = credo.infer(WIDE, "junction-tree").marginals
     assert np.abs(found.result.marginals.flat - known.flat).mean() < 0.1
     assert found.bounds is None
