@@ -170,9 +170,9 @@ def _agree(sep, edges, axis_size, weight, members, node, own, total, heat, view)
             for block in range(0, count, left):
                 for y in range(0, left, rest):
                     for x in range(rest):
-                        later = total[here + left + x]
-                        if later > -np.inf:
-                            view[to + block + y + x] -= share * (total[here + y + x] - later)
+                        now = total[here + y + x]
+                        if now > -np.inf:  # and so is the sum it is part of
+                            view[to + block + y + x] -= share * (now - total[here + left + x])
             here += left
             left = rest
         for x in range(count):
