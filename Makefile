@@ -26,7 +26,10 @@ $(VENV)/.stamp-%: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.stamp-plot  ## a small story from a network to a picture
 	$(BIN)/python examples/demo.py
 
-test: lint types unit  ## everything that must be green: lint, types, tests
+# Lint, types and compiling use what the others leave of the cores; the tests then have all of them.
+test: $(VENV)/.stamp-test  ## everything that must be green: lint, types, tests
+	@$(MAKE) --no-print-directory -j2 lint types warm
+	$(BIN)/python -m pytest -n $(JOBS)
 
 unit: $(VENV)/.stamp-test warm  ## the tests alone (JOBS=n processes)
 	$(BIN)/python -m pytest -n $(JOBS)
