@@ -242,3 +242,11 @@ def test_outcomes_take_steps():
     outcome.take(Step(2, [0.25], {"a": [4]}, Status.STALLED))
     assert (outcome.state, outcome.residuals, outcome.trace) == (2, [0.5, 0.25], {"a": [3, 4]})
     assert outcome.ended is Status.STALLED
+
+
+def test_an_observer_given_to_a_call_sees_the_first_run_inside():
+    seen = []
+    with Run(Budget(), whole=False, on_step=lambda i, view: seen.append(i)):
+        drive(Halving(), None, Budget(max_iter=3, tol=0.0))
+        drive(Halving(), None, Budget(max_iter=3, tol=0.0))
+    assert seen == [1]

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from math import inf
@@ -68,14 +69,24 @@ class Run:
         The one random generator of the run.
     whole
         Whether a step of it counts only when it is finished.
+    on_step
+        An observer for the first driven run inside.
     """
 
     is_leaving = False  # whether a SIGTERM was answered
 
-    def __init__(self, budget: Budget, rng: Any = None, *, whole: bool = True) -> None:
+    def __init__(
+        self,
+        budget: Budget,
+        rng: Any = None,
+        *,
+        whole: bool = True,
+        on_step: Callable[[int, Any], None] | None = None,
+    ) -> None:
         parent = _CURRENT.get()
         self.budget, self.rng, self.whole, self.parent = budget, rng, whole, parent
         self.began, self.number, self.count = perf_counter(), 0, budget.max_iter
+        self.on_step = on_step
         self.asked = 0  # the signal that was noted, at the outermost run
         self.has_begun = True  # whether there is a state to answer from
         self.ends = inf if budget.seconds is None else self.began + budget.seconds
