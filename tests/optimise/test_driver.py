@@ -100,6 +100,18 @@ def test_a_start_that_is_cut_leaves_the_best_before_it():
     assert found.number == 0 and found.status is Status.INTERRUPTED and len(found.values) == 2
 
 
+def test_a_later_start_that_never_begins_leaves_the_best_before_it():
+    calls = []
+
+    def second():
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+
+    found = drive(Halving(start=second), None, Budget(max_iter=2, tol=0.0), restarts=3)
+    assert found.number == 0 and found.status is Status.INTERRUPTED and found.values == [-0.25]
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_is_noted_and_the_step_finished(number, monkeypatch):
     monkeypatch.setattr(Run, "is_leaving", False)

@@ -153,10 +153,10 @@ class _Work:
             for number in range(restarts):
                 try:
                     at = self._begin(number, state)
-                except Stopped as stopped:
+                except (Stopped, KeyboardInterrupt) as stopped:
                     if self.best is None:
                         raise
-                    self.best.status = stopped.status
+                    self.best.status = self._answered(stopped)
                     break
                 self._climb(at, bar)
                 if restarts > 1:
@@ -191,12 +191,17 @@ class _Work:
                 if self.on_step is not None and now >= look:
                     look = now + _THIN
                     self.on_step(len(at.residuals), self._view(at))
-        except Stopped as stopped:
-            at.status = stopped.status
-        except KeyboardInterrupt:  # the second signal, or one under a handler of others
-            run.root.asked = run.root.asked or _INTERRUPT
-            at.status = Status.INTERRUPTED
+        except (Stopped, KeyboardInterrupt) as stopped:
+            at.status = self._answered(stopped)
         at.status = at.ended
+
+    def _answered(self, stopped: BaseException) -> Status:
+        """What the run ended with: a state is there, and is the answer."""
+        if isinstance(stopped, Stopped):
+            return stopped.status
+        # The second signal, or one under a handler of others.
+        self.run.root.asked = self.run.root.asked or _INTERRUPT
+        return Status.INTERRUPTED
 
     def _view(self, at: Outcome) -> View:
         return View(
