@@ -15,13 +15,14 @@ from ...core.errors import QueryError
 from ...core.result import Estimate, Marginals, Result, Status
 from ...core.wiring import starts_of
 from ...families.densities import MixtureDensity
+from ...optimise.driver import Outcome
 from ..base import Budget, Problem
 from ..gaussian_system import claimed, gaussian_only, rounding
 from ..gradients import needs
 from ..hybrid import HybridProblem
 from ..sampling.starts import is_table_graph, table_graph
 from ..starting_places import Places, starting_places
-from .descent import Run, best_of, descend, starting_beliefs
+from .descent import Descents, starting_beliefs
 
 __all__ = ["discrete_problem", "run", "why_not"]
 
@@ -67,36 +68,50 @@ def run(
 ) -> Result:
     """Sweep from each start until beliefs stand still; keep the best."""
     needs("mean-field with continuous variables", "jax", "equinox")
-    from .hybrid_mean_field import HybridBeliefs, Sweeper
+    from .hybrid_mean_field import Sweeper
 
-    places = starting_places(problem.graph)
-    sweeper, streams = Sweeper.of(problem.graph, nodes), rng.spawn(restarts)
+    places, sweeper = starting_places(problem.graph), Sweeper.of(problem.graph, nodes)
     if sweeper.constant == -np.inf:
         raise problem.contradiction()
-    counts = [len(members) for members in sweeper.plan["members"]]
-    centre, scale = _away(problem, places)
-
-    def one(restart: int, deadline: float) -> Run[Any]:
-        mine = streams[restart]
-
-        def sweep(state: Any) -> tuple[Any, float]:
-            orders = [mine.permutation(c) if order == "random" else np.arange(c) for c in counts]
-            return sweeper.sweep(state, tuple(orders))
-
-        if restart == 0 and problem.warm is not None:
-            start = _warm(problem, HybridBeliefs)
-        else:
-            probabilities, noise = _start(problem, restart, mine)
-            start = sweeper.start(probabilities, centre + scale * noise, scale**2)
-        return descend(start, sweep, budget, deadline, "mean-field")
-
-    return _read(problem, sweeper, best_of(restarts, one, budget), nodes)
+    return _HybridDescents(sweeper, _away(problem, places), order, restarts, rng).run(problem, budget)
 
 
-def _warm(problem: HybridProblem, kind: Any) -> Any:
+class _HybridDescents(Descents[Any]):
+    """Descents over independent variables of which some are real."""
+
+    def __init__(
+        self,
+        sweeper: Any,
+        places: tuple[np.ndarray, np.ndarray],
+        order: str,
+        restarts: int,
+        rng: np.random.Generator,
+    ) -> None:
+        super().__init__("mean-field", restarts, rng)
+        self._sweeper, self._places, self._order = sweeper, places, order
+
+    def begin(self, problem: HybridProblem, number: int, rng: np.random.Generator) -> Any:
+        if number == 0 and problem.warm is not None:
+            return _warm(problem)
+        probabilities, noise = _start(problem, number, rng)
+        centre, scale = self._places
+        return self._sweeper.start(probabilities, centre + scale * noise, scale**2)
+
+    def sweep(self, problem: HybridProblem, state: Any, rng: np.random.Generator) -> tuple[Any, float]:
+        counts = [len(members) for members in self._sweeper.plan["members"]]
+        orders = [rng.permutation(c) if self._order == "random" else np.arange(c) for c in counts]
+        return self._sweeper.sweep(state, tuple(orders))  # type: ignore[no-any-return]
+
+    def read(self, problem: HybridProblem, outcome: Outcome) -> Result:
+        return _read(problem, self._sweeper, self.bound(outcome))
+
+
+def _warm(problem: HybridProblem) -> Any:
+    from .hybrid_mean_field import HybridBeliefs
+
     warm, rows = problem.warm, len(problem.graph.variables) + 1
     states = max(1, int(problem.graph.variables.sizes.max(initial=0)))
-    if not isinstance(warm, kind) or warm.probabilities.shape != (rows, states):
+    if not isinstance(warm, HybridBeliefs) or warm.probabilities.shape != (rows, states):
         raise QueryError(
             "warm_start: expected the result of mean-field on this model with the same variables observed"
         )
@@ -132,9 +147,8 @@ def _start(problem: HybridProblem, restart: int, rng: np.random.Generator) -> tu
     return probabilities, (0.1 if restart == 0 else 3.0) * rng.standard_normal(n + 1)
 
 
-def _read(problem: HybridProblem, sweeper: Any, best: Run[Any], nodes: int) -> Result:
-    variables = problem.graph.variables
-    state, status, notes = best.state, best.status, best.notes
+def _read(problem: HybridProblem, sweeper: Any, found: Result) -> Result:
+    variables, state, notes = problem.graph.variables, found.state, found.notes
     flat = np.zeros(int(variables.state_start[-1]))
     densities = {}
     for i, name in enumerate(variables.names):
@@ -144,14 +158,7 @@ def _read(problem: HybridProblem, sweeper: Any, best: Run[Any], nodes: int) -> R
         else:
             mean, sd = state.means[i], np.sqrt(state.variances[i])
             densities[name] = MixtureDensity(np.ones(1), np.array([mean]), np.array([sd]))
-    result = Result(
-        "mean-field",
-        status,
-        marginals=Marginals(variables, flat, densities),
-        trace={"change": np.array(best.changes), "free_energy": np.array(best.free_energies)},
-        state=state,
-        notes=notes,
-    )
+    result = replace(found, log_z=None, marginals=Marginals(variables, flat, densities))
     endless = [
         n for i, n in enumerate(variables.names) if not variables.sizes[i] and state.variances[i] > _NO_LIMIT
     ]
@@ -165,6 +172,7 @@ def _read(problem: HybridProblem, sweeper: Any, best: Run[Any], nodes: int) -> R
         size = (np.abs(state.means) + np.sqrt(state.variances))[:-1]
         log_z, told = claimed(0.0 - state.free_energy, "lower", rounding(problem.graph, size))
         return replace(result, log_z=log_z, notes=(*notes, *told))
+    nodes = len(sweeper.plan["nodes"][0])
     finer = 2 * nodes + 1
     note = f"log Z was evaluated with {finer} points per real variable, {nodes} were used on the way"
     return replace(

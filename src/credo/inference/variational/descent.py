@@ -6,29 +6,22 @@ finite, and coordinate updates keep it so.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Generic, Protocol, TypeVar
+import abc
+from dataclasses import replace
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
 from ...core.errors import QueryError, TooLargeError, UnsupportedError
-from ...core.progress import Progress
-from ...core.result import Estimate, FactorMarginals, Marginals, Result, Status
-from ..base import Budget, Problem
+from ...core.result import Estimate, Result
+from ...optimise.driver import Outcome, Step, drive
+from ...optimise.run import Budget, Run, check
+from ..base import Problem
 from ..exact.junction_tree import solve
 from ..exact.tree import Limits
 from ..free_energy import mean_field
 
-__all__ = [
-    "Run",
-    "best_of",
-    "descend",
-    "feasible_states",
-    "only_sums",
-    "starting_beliefs",
-]
+__all__ = ["Descents", "feasible_states", "only_sums", "starting_beliefs"]
 
 _SEARCHES = 10  # orders tried before exact inference has to find a possible joint state
 _DEAD_ENDS = 1000  # per search
@@ -83,6 +76,7 @@ def feasible_states(problem: Problem, restart: int, rng: np.random.Generator, na
     w, tables = problem.graph.wiring, problem.graph.log_tables
     score = kernel.best_entries(tables, w.table_start, w.scope_start, w.scope, w.edge_stride, w.state_start)
     for attempt in range(_SEARCHES):
+        check()
         # The first search follows the tables; later ones trust them less, so that they differ.
         trust, noise = (1.0, 1e-3) if restart + attempt == 0 else (rng.random(), 1.0)
         preference = trust * np.maximum(score, -1e300) + noise * rng.gumbel(size=len(score))
@@ -121,7 +115,7 @@ def _sampled_state(problem: Problem, rng: np.random.Generator, name: str) -> np.
 
 
 class HasFreeEnergy(Protocol):
-    """What the states of all runs share."""
+    """What the states of all descents share."""
 
     @property
     def free_energy(self) -> float:
@@ -132,89 +126,65 @@ class HasFreeEnergy(Protocol):
 S = TypeVar("S", bound=HasFreeEnergy)
 
 
-@dataclass(frozen=True)
-class Run(Generic[S]):
-    """One descent of the free energy, or the best of several."""
-
-    state: S  # where it ended
-    status: Status  # why it ended
-    free_energies: list[float]  # after each sweep
-    changes: list[float]  # of beliefs in each sweep
-    notes: tuple[str, ...] = ()  # about the other starts
-
-    @property
-    def was_stopped(self) -> bool:
-        """Whether time or the user ended it, so that nothing more should be begun."""
-        return self.status in (Status.OUT_OF_TIME, Status.INTERRUPTED)
-
-    def result(self, name: str, marginals: Marginals, factor_marginals: FactorMarginals) -> Result:
-        """The bound, the beliefs and the story."""
-        return Result(
-            name,
-            self.status,
-            log_z=Estimate(0.0 - self.state.free_energy, "lower"),
-            marginals=marginals,
-            factor_marginals=factor_marginals,
-            trace={"change": np.array(self.changes), "free_energy": np.array(self.free_energies)},
-            state=self.state,
-            notes=self.notes,
-        )
-
-
-def best_of(restarts: int, one: Callable[[int, float], Run[S]], budget: Budget) -> Run[S]:
-    """The best of several descents; `seconds` holds for all together.
-
-    Every state is a valid answer, so running out of time or Ctrl-C returns the best so far.
+class Descents(abc.ABC, Generic[S]):
+    """Descents of a free energy by sweeps, as the driver sees them; the lowest end is kept.
 
     Parameters
     ----------
+    name
+        Of the algorithm.
     restarts
-        How many.
-    one
-        Makes the descent of a number, given the clock reading at which it must stop.
-    budget
-        When to stop.
+        How many descents.
+    rng
+        Parent of the generators that they have, one each.
     """
-    deadline = np.inf if budget.seconds is None else time.perf_counter() + budget.seconds
-    runs: list[Run[S]] = []
-    for restart in range(restarts):
-        try:
-            runs.append(one(restart, deadline))
-        except KeyboardInterrupt:  # before its first sweep
-            if not runs:
-                raise
-            runs.append(replace(runs[-1], status=Status.INTERRUPTED))
-        if runs[-1].was_stopped:
-            break
-    best = min(runs, key=lambda run: run.state.free_energy)
-    if restarts == 1:
-        return best
-    bounds = [-run.state.free_energy for run in runs]
-    note = f"{len(runs)} of {restarts} starts gave bounds from {min(bounds):.8g} to {max(bounds):.8g}"
-    status = runs[-1].status if runs[-1].was_stopped else best.status
-    return replace(best, status=status, notes=(note,))
 
+    def __init__(self, name: str, restarts: int, rng: np.random.Generator) -> None:
+        self.name, self._streams = name, rng.spawn(restarts)
 
-def descend(
-    state: S, sweep: Callable[[S], tuple[S, float]], budget: Budget, deadline: float, label: str
-) -> Run[S]:
-    """Sweep until the change is below `tol`, or the budget is used up, or Ctrl-C."""
-    status = Status.OUT_OF_ITERATIONS
-    energies: list[float] = []
-    changes: list[float] = []
-    with Progress(label, budget.max_iter) as bar:
-        try:
-            while len(changes) < budget.max_iter:
-                state, change = sweep(state)
-                energies.append(state.free_energy)
-                changes.append(change)
-                bar.update(len(changes), f"bound {-state.free_energy:.8g}, change {change:.1e}")
-                if change < budget.tol:
-                    status = Status.CONVERGED
-                    break
-                if time.perf_counter() > deadline:
-                    status = Status.OUT_OF_TIME
-                    break
-        except KeyboardInterrupt:
-            status = Status.INTERRUPTED
-    return Run(state, status, energies, changes)
+    @abc.abstractmethod
+    def begin(self, problem: Any, number: int, rng: np.random.Generator) -> S:
+        """The first state of a descent."""
+
+    @abc.abstractmethod
+    def sweep(self, problem: Any, state: S, rng: np.random.Generator) -> tuple[S, float]:
+        """The next state, and how much beliefs changed."""
+
+    @abc.abstractmethod
+    def read(self, problem: Any, outcome: Outcome) -> Result:
+        """The answer."""
+
+    def run(self, problem: Any, budget: Budget) -> Result:
+        """Sweep from each start until beliefs stand still."""
+        return drive(self, problem, budget, restarts=len(self._streams))  # type: ignore[no-any-return]
+
+    def start(self, problem: Any, run: Run) -> Step:
+        """A new descent."""
+        return Step(self.begin(problem, run.number, self._streams[run.number]))
+
+    def advance(self, problem: Any, state: S, run: Run) -> Step:
+        """One sweep."""
+        state, change = self.sweep(problem, state, self._streams[run.number])
+        return Step(state, [change], {"free_energy": [state.free_energy]})
+
+    def value(self, state: S) -> float:
+        """The bound."""
+        return -state.free_energy
+
+    def bound(self, outcome: Outcome) -> Result:
+        """The bound and the story, without beliefs."""
+        ends, starts, notes = outcome.values, len(self._streams), tuple[str, ...]()
+        if ends:  # not while the first of several goes on
+            note = f"{len(ends)} of {starts} starts gave bounds from {min(ends):.8g} to {max(ends):.8g}"
+            notes = (note,)
+        return Result(
+            self.name,
+            outcome.ended,
+            log_z=Estimate(0.0 - outcome.state.free_energy, "lower"),
+            trace={
+                "change": np.array(outcome.residuals),
+                "free_energy": np.array(outcome.trace.get("free_energy", ())),
+            },
+            state=outcome.state,
+            notes=notes,
+        )

@@ -30,12 +30,13 @@ import numpy as np
 from ...core import check
 from ...core.factor_graph import FactorGraph
 from ...core.result import FactorMarginals, Marginals, Result
+from ...optimise.driver import Outcome
 from .. import free_energy
 from ..base import Algorithm, Budget, Problem, register
 from ..hybrid import HybridProblem
-from .descent import Run, best_of, descend, only_sums, starting_beliefs
+from .descent import Descents, only_sums, starting_beliefs
 
-__all__ = ["MeanField", "MeanFieldState", "descend_naive", "product_tables"]
+__all__ = ["MeanField", "MeanFieldState", "product_tables", "state_of", "sweep"]
 
 
 class MeanFieldState(NamedTuple):
@@ -84,37 +85,44 @@ class MeanField(Algorithm):
         return self._run_tables(problem, budget, rng)
 
     def _run_tables(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
-        graph, streams = problem.graph, rng.spawn(self.restarts)
+        return _Products(self.name, self.restarts, rng, self.order).run(problem, budget)
 
-        def one(restart: int, deadline: float) -> Run[MeanFieldState]:
-            start = starting_beliefs(problem, restart, streams[restart], self.name)
-            return descend_naive(graph, start, self.order, streams[restart], budget, deadline)
 
-        best = best_of(self.restarts, one, budget)
-        beliefs = best.state.marginals
-        return best.result(
-            self.name,
-            Marginals(graph.variables, beliefs),
-            FactorMarginals(graph, product_tables(graph, beliefs)),
+class _Products(Descents[MeanFieldState]):
+    """Descents over independent variables."""
+
+    def __init__(self, name: str, restarts: int, rng: np.random.Generator, order: str) -> None:
+        super().__init__(name, restarts, rng)
+        self._order = order
+
+    def begin(self, problem: Problem, number: int, rng: np.random.Generator) -> MeanFieldState:
+        return state_of(problem.graph, starting_beliefs(problem, number, rng, self.name))
+
+    def sweep(
+        self, problem: Problem, state: MeanFieldState, rng: np.random.Generator
+    ) -> tuple[MeanFieldState, float]:
+        return sweep(problem.graph, state, self._order, rng)
+
+    def read(self, problem: Problem, outcome: Outcome) -> Result:
+        graph, beliefs = problem.graph, outcome.state.marginals
+        return replace(
+            self.bound(outcome),
+            marginals=Marginals(graph.variables, beliefs),
+            factor_marginals=FactorMarginals(graph, product_tables(graph, beliefs)),
         )
 
 
-def descend_naive(
-    graph: FactorGraph,
-    beliefs: np.ndarray,
-    order: str,
-    rng: np.random.Generator,
-    budget: Budget,
-    deadline: float,
-) -> Run[MeanFieldState]:
-    """Sweep over the variables from these beliefs."""
+def state_of(graph: FactorGraph, beliefs: np.ndarray) -> MeanFieldState:
+    """Beliefs with their free energy."""
+    return MeanFieldState(beliefs, free_energy.mean_field(graph, beliefs))
 
-    def sweep(state: MeanFieldState) -> tuple[MeanFieldState, float]:
-        n = len(graph.variables)
-        return _sweep(graph, state, rng.permutation(n) if order == "random" else np.arange(n))
 
-    start = MeanFieldState(beliefs, free_energy.mean_field(graph, beliefs))
-    return descend(start, sweep, budget, deadline, MeanField.name)
+def sweep(
+    graph: FactorGraph, state: MeanFieldState, order: str, rng: np.random.Generator
+) -> tuple[MeanFieldState, float]:
+    """Update every variable once; the new state, and the largest change of a belief."""
+    n = len(graph.variables)
+    return _sweep(graph, state, rng.permutation(n) if order == "random" else np.arange(n))
 
 
 def _sweep(graph: FactorGraph, state: MeanFieldState, order: np.ndarray) -> tuple[MeanFieldState, float]:
@@ -134,7 +142,7 @@ def _sweep(graph: FactorGraph, state: MeanFieldState, order: np.ndarray) -> tupl
         w.state_start,
         beliefs,
     )
-    return MeanFieldState(beliefs, free_energy.mean_field(graph, beliefs)), float(change)
+    return state_of(graph, beliefs), float(change)
 
 
 def product_tables(graph: FactorGraph, beliefs: np.ndarray) -> np.ndarray:

@@ -21,24 +21,26 @@ that it touches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from ...core import check
+from ...core import check as checks
 from ...core.errors import OptionError
 from ...core.factor_graph import FactorGraph
 from ...core.result import FactorMarginals, Marginals, Result
 from ...core.variable import Variables
 from ...core.wiring import starts_of
+from ...optimise.driver import Outcome, Step
+from ...optimise.run import Run, check
 from ..base import Algorithm, Budget, Problem, register
 from ..exact.junction_tree import solve
 from ..exact.tree import Limits
 from ..free_energy import average_energy, entropy
-from .descent import Run, best_of, descend, only_sums, starting_beliefs
-from .mean_field import descend_naive, product_tables
+from .descent import Descents, only_sums, starting_beliefs
+from .mean_field import MeanFieldState, product_tables, state_of, sweep
 
 __all__ = ["StructuredMeanField", "StructuredState"]
 
@@ -75,14 +77,14 @@ class StructuredMeanField(Algorithm):
     def __post_init__(self) -> None:
         """Check the options."""
         if isinstance(self.clusters, str):
-            check.one_of("clusters", self.clusters, ["trees", "singletons"])
+            checks.one_of("clusters", self.clusters, ["trees", "singletons"])
         else:
             _check_clusters(self.clusters)
-        check.whole("restarts", self.restarts, 1)
-        check.one_of("start", self.start, ["mean-field", "random"])
-        check.one_of("order", self.order, ["random", "sequential"])
+        checks.whole("restarts", self.restarts, 1)
+        checks.one_of("start", self.start, ["mean-field", "random"])
+        checks.one_of("order", self.order, ["random", "sequential"])
         if self.memory_gb is not None:
-            check.at_least("memory_gb", self.memory_gb, 0)
+            checks.at_least("memory_gb", self.memory_gb, 0)
 
     def why_not(self, problem: Problem) -> str | None:
         """Sums only."""
@@ -90,32 +92,62 @@ class StructuredMeanField(Algorithm):
 
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Sweep over the clusters from each start until beliefs stand still; keep the best."""
-        graph, streams = problem.graph, rng.spawn(self.restarts)
-        parts = _Parts.of(graph, _labels(graph, self.clusters))
-        limits = Limits(self.memory_gb, _MOST_OPERATIONS)
+        parts = _Parts.of(problem.graph, _labels(problem.graph, self.clusters))
+        return _ClusterDescents(self, parts, rng).run(problem, budget)
 
-        def one(restart: int, deadline: float) -> Run[StructuredState]:
-            mine = streams[restart]
-            beliefs = starting_beliefs(problem, restart, mine, self.name)
-            if self.start == "mean-field":
-                naive = descend_naive(graph, beliefs, self.order, mine, budget, deadline)
-                beliefs = naive.state.marginals
-                if naive.was_stopped:
-                    return Run(parts.start(beliefs), naive.status, [], [])
-            return descend(parts.start(beliefs), sweeper(mine), budget, deadline, self.name)
 
-        def sweeper(mine: np.random.Generator) -> Callable[[StructuredState], tuple[StructuredState, float]]:
-            count = len(parts.clusters)
-            return lambda state: parts.sweep(
-                state, mine.permutation(count) if self.order == "random" else np.arange(count), limits, mine
-            )
+class _Naive(NamedTuple):
+    """On the way to where the clusters begin."""
 
-        best = best_of(self.restarts, one, budget)
-        return best.result(
-            self.name,
-            Marginals(graph.variables, best.state.marginals),
-            FactorMarginals(graph, parts.factor_tables(best.state.pieces)),
+    beliefs: MeanFieldState
+    sweeps: int  # done so far
+
+    @property
+    def free_energy(self) -> float:
+        """Of the beliefs."""
+        return self.beliefs.free_energy
+
+
+class _ClusterDescents(Descents[Any]):
+    """Descents over clusters, each after one over independent variables if asked for."""
+
+    def __init__(self, options: StructuredMeanField, parts: _Parts, rng: np.random.Generator) -> None:
+        super().__init__(options.name, options.restarts, rng)
+        self._options, self._parts = options, parts
+        self._limits = Limits(options.memory_gb, _MOST_OPERATIONS)
+
+    def begin(self, problem: Problem, number: int, rng: np.random.Generator) -> _Naive | StructuredState:
+        beliefs = starting_beliefs(problem, number, rng, self.name)
+        if self._options.start == "mean-field":
+            return _Naive(state_of(problem.graph, beliefs), 0)
+        return self._parts.start(beliefs)
+
+    def advance(self, problem: Problem, state: Any, run: Run) -> Step:
+        if not isinstance(state, _Naive):
+            return super().advance(problem, state, run)
+        new, change = sweep(problem.graph, state.beliefs, self._options.order, self._streams[run.number])
+        state = _Naive(new, state.sweeps + 1)
+        is_there = change < run.budget.tol or state.sweeps == run.budget.max_iter
+        return Step(self._clustered(state) if is_there else state)  # only sweeps over clusters are counted
+
+    def sweep(
+        self, problem: Problem, state: StructuredState, rng: np.random.Generator
+    ) -> tuple[StructuredState, float]:
+        count = len(self._parts.clusters)
+        order = rng.permutation(count) if self._options.order == "random" else np.arange(count)
+        return self._parts.sweep(state, order, self._limits, rng)
+
+    def read(self, problem: Problem, outcome: Outcome) -> Result:
+        graph = problem.graph
+        outcome = replace(outcome, state=self._clustered(outcome.state))
+        return replace(
+            self.bound(outcome),
+            marginals=Marginals(graph.variables, outcome.state.marginals),
+            factor_marginals=FactorMarginals(graph, self._parts.factor_tables(outcome.state.pieces)),
         )
+
+    def _clustered(self, state: _Naive | StructuredState) -> StructuredState:
+        return self._parts.start(state.beliefs.marginals) if isinstance(state, _Naive) else state
 
 
 def _check_clusters(clusters: Any) -> None:
@@ -234,6 +266,7 @@ class _Parts:
         tables = self.pieces.log_tables.copy()
         scratch = np.zeros(self.pieces.n_factors, dtype=np.int64)
         for number in order:
+            check()
             c = self.clusters[number]
             self._expect(c.crossing, beliefs, scratch, tables)
             mine = tables[c.low : c.high].copy()
