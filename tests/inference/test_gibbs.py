@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import warnings
 
 import numpy as np
@@ -23,6 +24,8 @@ from credo.core.errors import (
 from credo.core.result import Status
 from credo.inference import gaussian_system
 from credo.inference.sampling import chains, starts
+from credo.inference.sampling.table_chains import TableEngine
+from credo.optimise.pace import Pace
 from zoo import case
 
 
@@ -177,6 +180,44 @@ def test_a_run_out_of_time_returns_what_there_is():
         result = credo.infer(grid, "gibbs", seconds=0.0, seed=0)
     assert result.status is Status.OUT_OF_TIME
     assert len(result.samples) == 4
+
+
+@pytest.mark.parametrize("graph", [credo.datasets.ising_grid(3, seed=0), hybrid_zoo.laplace_chain()])
+def test_how_many_sweeps_come_at_once_does_not_change_the_draws(graph, monkeypatch):
+    def run():
+        return credo.infer(graph, "gibbs(warmup=30)", max_iter=70, seed=0)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        doubling = run()
+        monkeypatch.setattr(Pace, "took", lambda pace, seconds: None)
+        single = run()
+    for name in graph.variables.names:
+        np.testing.assert_array_equal(single.samples.column(name), doubling.samples.column(name))
+    assert single.notes == doubling.notes
+
+
+def test_a_variable_that_moves_between_two_calls_has_moved(monkeypatch):
+    monkeypatch.setattr(Pace, "took", lambda pace, seconds: None)
+    graph = credo.FactorGraph({"a": 2, "b": 2}, {("a",): [0.5, 0.5], ("b",): [0.0, 1.0]})
+    (note,) = [note for note in credo.infer(graph, "gibbs", seed=0).notes if "some weights are zero" in note]
+    assert "'b'" in note and "'a'" not in note
+
+
+def test_ctrl_c_keeps_the_draws_so_far(monkeypatch):
+    real, calls = TableEngine.advance, []
+
+    def pressed(engine, first, count):
+        calls.append(count)
+        if sum(calls) > 60:
+            signal.raise_signal(signal.SIGINT)
+        return real(engine, first, count)
+
+    monkeypatch.setattr(TableEngine, "advance", pressed)
+    with pytest.warns(ConvergenceWarning, match="stopped by hand"):
+        found = credo.infer(credo.datasets.ising_grid(3, seed=0), "gibbs(warmup=10)", seed=0)
+    assert found.status is Status.INTERRUPTED
+    assert len(found.samples) == 4 * (sum(calls) - 10)
 
 
 def test_impossible_models_and_starts_are_refused():

@@ -10,9 +10,8 @@ discrete variable those of the worst of its states, for a simplex variable of th
 from __future__ import annotations
 
 import abc
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -20,10 +19,12 @@ import numpy as np
 from ...core import check
 from ...core.belief import Density
 from ...core.errors import TooLargeError
-from ...core.progress import Progress
 from ...core.result import Marginals, Result, Samples, Status
 from ...core.variable import Variables
 from ...families.densities import ParticleDensity, SimplexParticleDensity
+from ...optimise.driver import UNKNOWN, Outcome, Step, drive
+from ...optimise.pace import Pace
+from ...optimise.run import Run
 from ..base import Algorithm, Budget
 from ..hybrid import HybridProblem
 from ..located import Places
@@ -113,9 +114,9 @@ class Sampler(Algorithm):
         """Warm up, draw, and judge the draws."""
         each = max(self.draws or budget.max_iter, -(-problem.samples // self.chains), 1)
         self._refuse_large(problem, each)
-        engine = self._engine(problem, starting_places(problem.graph), rng)
-        draws, status = self._collect(engine, each, budget)
-        return read(self.name, problem, draws, status, engine.notes())
+        budget = replace(budget, max_iter=self.warmup + each)
+        sweeps = _Sweeps(self.name, self.warmup, self._engine)
+        return drive(sweeps, problem, budget, rng, whole=False)  # type: ignore[no-any-return]
 
     def _refuse_large(self, problem: HybridProblem, each: int) -> None:
         variables = problem.graph.variables
@@ -129,31 +130,44 @@ class Sampler(Algorithm):
                 f"{needed / 1e9:.1f} GB, more than the {_MEMORY / 1e9:.1f} GB kept at most; lower draws"
             )
 
-    def _collect(self, engine: Engine, each: int, budget: Budget) -> tuple[Draws, Status | None]:
-        """The draws after the warm-up, and what cut the run short."""
-        deadline = np.inf if budget.seconds is None else time.perf_counter() + budget.seconds
-        total, done = self.warmup + each, 0
-        parts: list[Draws] = []
-        status = None
-        with Progress(self.name, total) as bar:
-            try:
-                while done < total:
-                    limit = self.warmup if done < self.warmup else total
-                    count = min(engine.chunk, limit - done)
-                    part = engine.advance(done, count)
-                    if done >= self.warmup:
-                        parts.append(part)
-                    done += count
-                    bar.update(done)
-                    if done < total and time.perf_counter() > deadline:
-                        status = Status.OUT_OF_TIME
-                        break
-            except KeyboardInterrupt:
-                status = Status.INTERRUPTED
-        return _joined(parts or [engine.current()]), status
+
+class _Drawn(NamedTuple):
+    """Chains under way."""
+
+    engine: Engine
+    done: int = 0  # sweeps, those of the warm-up among them
+    parts: tuple[Draws, ...] = ()  # after the warm-up
 
 
-def _joined(parts: list[Draws]) -> Draws:
+class _Sweeps:
+    """Chains as the driver sees them; their residual is judged from all draws at the end."""
+
+    def __init__(self, name: str, warmup: int, make: Callable[..., Engine]) -> None:
+        self.name, self._warmup, self._make = name, warmup, make
+
+    def start(self, problem: HybridProblem, run: Run) -> Step:
+        engine = self._make(problem, starting_places(problem.graph), run.rng)
+        self._pace = Pace(engine.chunk)
+        return Step(_Drawn(engine))
+
+    def advance(self, problem: HybridProblem, state: _Drawn, run: Run) -> Step:
+        engine, done, parts = state
+        left = self._warmup - done
+        count = min(self._pace.count, left if left > 0 else run.count)
+        began = run.elapsed
+        part = engine.advance(done, count)
+        self._pace.took(run.elapsed - began)
+        new = _Drawn(engine, done + count, parts if left > 0 else (*parts, part))
+        is_last = count == run.count  # whoever has drawn all has not been cut by the clock
+        return Step(new, [UNKNOWN] * count, status=Status.OUT_OF_ITERATIONS if is_last else None)
+
+    def read(self, problem: HybridProblem, outcome: Outcome) -> Result:
+        engine, _, parts = outcome.state
+        cut = outcome.status if outcome.was_stopped else None
+        return read(self.name, problem, _joined(parts or (engine.current(),)), cut, engine.notes())
+
+
+def _joined(parts: Sequence[Draws]) -> Draws:
     values = {name: np.concatenate([p.values[name] for p in parts], axis=1) for name in parts[0].values}
     return Draws(np.concatenate([p.states for p in parts], axis=1), values)
 

@@ -60,13 +60,13 @@ class TableEngine:
 
     def advance(self, first: int, count: int) -> Draws:
         """Do sweeps and return the state after each."""
-        shape = self._rows.shape
+        shape, before = self._rows.shape, self._rows.copy()
         kept = np.empty((count, *shape), dtype=np.int64)
         uniforms = self._rng.random((count, 1, *shape, *self._numbers))
         for k in range(count):
             self._sweeps(*self._arrays, self._rows, uniforms[k])
             kept[k] = self._rows
-        self._has_moved |= (kept != kept[0]).any(axis=(0, 1))
+        self._has_moved |= (kept != before).any(axis=(0, 1))
         return Draws(kept.swapaxes(0, 1), {})
 
     def current(self) -> Draws:
