@@ -59,7 +59,12 @@ def quietly(*args, **kwargs):
 def poor(monkeypatch):
     """Loose bounds and no first assignment, so that there is something left to search."""
     monkeypatch.setattr(branch_and_bound, "_BOUND_SWEEPS", 0)
-    monkeypatch.setattr(branch_and_bound._Run, "guess", lambda run: None)
+    monkeypatch.setattr(branch_and_bound._Search, "_guess", lambda search: None)
+    monkeypatch.setattr(branch_and_bound.StateSearch, "ask_messages", _asked)
+
+
+def _asked(search):
+    search.has_asked = True
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -177,6 +182,20 @@ def test_no_time_still_gives_a_bracket():
     result = quietly(graph, "branch-and-bound", maximise="all", seconds=0, seed=0)
     assert result.log_z.value >= truth - 1e-9 >= result.score.value - 2e-9
     result = quietly(graph, "branch-and-bound", maximise="all", max_iter=0, seed=0)
+    assert result.log_z.value >= truth - 1e-9 >= result.score.value - 2e-9
+
+
+@pytest.mark.parametrize("part", ["_bound", "_explore", "_tighten", "_aside"])
+def test_ctrl_c_anywhere_returns_a_bracket(part, monkeypatch, poor):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(branch_and_bound, "_WORK", 50)
+    monkeypatch.setattr(branch_and_bound._Search, part, stop)
+    graph = frustrated_grid(7, 4)
+    truth = credo.infer(graph, "junction-tree", maximise="all").log_z.value
+    result = quietly(graph, "branch-and-bound(log2_table=2)", maximise="all", seed=0)
+    assert result.status is Status.INTERRUPTED
     assert result.log_z.value >= truth - 1e-9 >= result.score.value - 2e-9
 
 

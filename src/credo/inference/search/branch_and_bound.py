@@ -21,19 +21,21 @@ An iteration is a portion of work, about four million table entries.
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from ...core import check
-from ...core.progress import Progress
 from ...core.result import Assignment, Estimate, Result, Status
 from ...kernels import and_or_search as kernel
 from ...kernels.and_or_nodes import Memory, Plan, recalled, summed_at_root
 from ...kernels.best_first import best_first
 from ...kernels.jit import Kernel
+from ...optimise.driver import UNKNOWN, Outcome, Step, drive
+from ...optimise.run import Run
+from ...optimise.run import check as check_clock
 from ..base import Algorithm, Budget, Problem, register
 from ..bounds.bucket_passes import BucketPasses, bucket_passes
 from ..bounds.wmb import WMB, WMBState
@@ -79,82 +81,114 @@ class BranchAndBound(Algorithm):
 
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Bound, search, and say what is proven."""
-        run = _Run(self, problem, budget, rng)
-        try:
-            run.bound()
-            run.guess()
-            run.search()
-        except KeyboardInterrupt:
-            run.status = Status.INTERRUPTED
-        return run.result()
+        # What a step has found is kept even where the step is cut.
+        return drive(_Steps(self), problem, budget, rng, whole=False)  # type: ignore[no-any-return]
 
 
-class _Run:
-    """One run: the best assignment, the bound, and the clock."""
+class _Steps:
+    """The search as the driver sees it."""
 
-    def __init__(
-        self, options: BranchAndBound, problem: Problem, budget: Budget, rng: np.random.Generator
-    ) -> None:
-        self._options, self._problem, self._budget, self._rng = options, problem, budget, rng
-        self._clock = time.perf_counter()
-        self._beside = StateSearch(problem, rng, 16.0, first_states(problem, rng))
+    name = BranchAndBound.name
+
+    def __init__(self, options: BranchAndBound) -> None:
+        self._options = options
+
+    def start(self, problem: Problem, run: Run) -> Step:
+        return Step(_Search(self._options, problem, run))
+
+    def advance(self, problem: Problem, search: _Search, run: Run) -> Step:
+        return search.next(run)
+
+    def read(self, problem: Problem, outcome: Outcome) -> Result:
+        return outcome.state.result(outcome)  # type: ignore[no-any-return]
+
+
+class _Open(NamedTuple):
+    """Partial assignments of the best-first search, as its kernel takes them."""
+
+    turns: np.ndarray  # variables in the order in which they are set
+    above: np.ndarray  # the one it extends
+    state: np.ndarray  # of the variable that it sets
+    depth: np.ndarray
+    value: np.ndarray  # bound on what it leads to
+    heap: np.ndarray  # by falling bounds
+    size: np.ndarray  # (2,) kept, and in the heap
+
+
+class _Search:
+    """The best assignment, the bound, and what comes next."""
+
+    # What a search goes on from, once there is one.
+    _plan: Plan
+    _memory: Memory
+    _open: _Open
+
+    def __init__(self, options: BranchAndBound, problem: Problem, run: Run) -> None:
+        self._options, self._problem, self._rng = options, problem, run.rng
+        self._beside = StateSearch(problem, run.rng, 16.0, first_states(problem, run.rng), run.budget.seconds)
         self._wmb = WMB(ibound=62, max_table=2 ** (options.log2_table or 4))
         self._passes = bucket_passes(problem, self._wmb.ibound, self._wmb.max_table)
-        self._tables = self._wmb.start(problem, rng).best
+        self._tables = self._wmb.start(problem, run.rng).best
         self._state: WMBState | None = None
-        self._change, self._bounding = (
-            1.0,
-            0.0,
-        )  # of the last iteration of the mini-buckets; seconds spent on them
+        self._change = 1.0  # of the last iteration of the mini-buckets
+        self._bounding = 0.0  # seconds spent on them
+        self._spent = 0.0  # seconds of the last portion of work
         self.upper = self._tables.value
-        self.status = Status.OUT_OF_ITERATIONS
         self._nodes = 0
-        self._uppers: list[float] = []
-        self._scores: list[float] = []
         self._notes: tuple[str, ...] = ()
-
-    @property
-    def _elapsed(self) -> float:
-        return time.perf_counter() - self._clock
-
-    def _is_over(self, share: float = 1.0) -> bool:
-        return self._budget.seconds is not None and self._elapsed > share * self._budget.seconds
+        self.next: Callable[[Run], Step] = self._prepare  # the step to come
+        self._after: Callable[[Run], Step] = self._prepare  # what comes after the local search
 
     def _is_met(self) -> bool:
         score = self._beside.score
         return score.value >= self.upper - _MET * max(1.0, abs(self.upper))
 
-    def bound(self) -> None:
+    def _ended(self) -> Step:
+        """There is nothing more to do; `result` knows whether that is a proof."""
+        return Step(self, status=Status.OUT_OF_ITERATIONS)
+
+    def _prepare(self, run: Run) -> Step:
+        """The bounds, and the assignment they suggest."""
+        if run.ended() is None:
+            self._bound(run)
+        self._guess()
+        self.next = self._branch
+        return Step(self)
+
+    def _guess(self) -> None:
+        """Take over the states that the bounds suggest, if they are better."""
+        self._beside.propose(self._passes.decode(self._tables.psi))
+
+    def _bound(self, run: Run) -> None:
         """Mini-buckets as large as the time allows, and some iterations on them."""
-        if self._is_over():
-            return
-        problem, rng = self._problem, self._rng
         if not self._options.log2_table:
-            self._wmb, self._passes = self._sized()
-        self._state = self._wmb.start(problem, rng)
+            self._wmb, self._passes = self._sized(run)
+        self._state = self._wmb.start(self._problem, self._rng)
         for _ in range(_BOUND_SWEEPS):
-            if self._is_over(_BOUND_SHARE) or self._state.passes.is_exact:
+            if _is_past(run, _BOUND_SHARE) or self._state.passes.is_exact:
                 break
-            self._tighten()
+            self._tighten(run)
         self._passes, self._tables = self._state.passes, self._state.best
         self.upper = min(self.upper, self._tables.value)
 
-    def _tighten(self) -> None:
+    def _tighten(self, run: Run) -> None:
         """One iteration of the mini-buckets, if it may still gain; a search keeps the tables it has."""
         if self._state is None or self._change < 1e-7:
             return
-        clock = time.perf_counter()
+        check_clock()
+        began = run.elapsed
         self._state, self._change = self._wmb.step(self._problem, self._state)
-        self._bounding += time.perf_counter() - clock
+        self._bounding += run.elapsed - began
         self.upper = min(self.upper, self._state.best.value)
 
-    def _sized(self) -> tuple[WMB, BucketPasses]:
+    def _sized(self, run: Run) -> tuple[WMB, BucketPasses]:
         """The widest mini-buckets whose tables fit the time given."""
-        seconds = _WITHOUT_LIMIT if self._budget.seconds is None else self._budget.seconds
+        given = run.ends - run.began
+        seconds = given if np.isfinite(given) else _WITHOUT_LIMIT
         allowed = min(_ENTRIES_PER_SECOND * seconds, _MOST_ENTRIES)
         wmb, passes = self._wmb, self._passes
         for log2 in range(5, 25):
-            if passes.is_exact or 1.6 * passes.buckets.table_start[-1] > allowed or self._is_over(0.1):
+            if passes.is_exact or 1.6 * passes.buckets.table_start[-1] > allowed or _is_past(run, 0.1):
                 break
             wider = replace(self._wmb, max_table=2**log2)
             found = bucket_passes(self._problem, wider.ibound, wider.max_table)
@@ -163,33 +197,35 @@ class _Run:
             wmb, passes = wider, found
         return wmb, passes
 
-    def guess(self) -> None:
-        """First assignments: what the bounds suggest, and what messages do."""
-        self._beside.propose(self._passes.decode(self._tables.psi))
-        if self._options.local and not self._is_over() and not self._is_met():
-            self._beside.ask_messages(self._budget, self._clock)
-
-    def search(self) -> None:
-        """Search until the assignment is proven, or the budget is used up."""
+    def _branch(self, run: Run) -> Step:
+        """What messages suggest, then the plan of the search."""
+        if self._options.local and not self._is_met() and not self._beside.has_asked:
+            self._beside.ask_messages()
+            return Step(self)
         if self._is_met():
-            return
-        plan = None if self._is_over() else make_plan(self._problem, self._passes, self._tables)
+            return self._ended()
+        plan = make_plan(self._problem, self._passes, self._tables)
         if plan is None:
-            if self._is_over():
-                self.status = Status.OUT_OF_TIME
-                return
             self._notes = ("the model is too large, or its sums are too wide, for branching: no search",)
-            self._without()
-            return
-        self._depth_first(plan) if self._options.search == "depth-first" else self._best_first(plan)
+            self.next = self._alone
+            return Step(self)
+        self._plan, self._memory = plan, make_memory(plan, _CACHE if run.budget.seconds != 0 else 2**10)
+        if self._options.search == "best-first":
+            self._open, self.next = _first_node(plan, self._memory), self._best_first
+        else:
+            self._enter()
+        return Step(self)
 
-    def _without(self) -> None:
+    def _enter(self) -> None:
+        """Begin at the root, depth first."""
+        kernel.enter(self._plan, self._memory, len(self._plan.sizes) - 1, self._threshold(), False)
+        self.next = self._depth_first
+
+    def _alone(self, run: Run) -> Step:
         """The local search alone."""
-        for _ in range(self._budget.max_iter):
-            if self._pause(0.0):
-                return
-            if self._beside.is_spent(_PATIENCE) and not self._beside.widen(self._budget):
-                return
+        if self._beside.is_spent(_PATIENCE) and not self._beside.widen():
+            return self._ended()
+        return self._recorded(0.0)
 
     def _threshold(self) -> float:
         score = self._beside.score.value
@@ -197,58 +233,53 @@ class _Run:
             return score
         return score + _MET * max(1.0, abs(score)) - self._passes.constant
 
-    def _pause(self, spent: float) -> bool:
-        """Between portions of work: the local search has its share; whether to stop."""
-        self._uppers.append(self.upper)
-        self._scores.append(self._beside.score.value)
-        if self._is_met():
-            return True
-        beside = time.perf_counter()
-        while self._options.local and not self._is_over():
-            if self._beside.is_spent(_PATIENCE) and not self._beside.widen(self._budget):
+    def _recorded(self, spent: float) -> Step:
+        """A portion of work is done, in so many seconds: the local search has its share next."""
+        self._after, self.next, self._spent = self.next, self._aside, spent
+        trace = {"bound": [self.upper], "score": [self._beside.score.value]}
+        return Step(self, [UNKNOWN], trace, Status.OUT_OF_ITERATIONS if self._is_met() else None)
+
+    def _aside(self, run: Run) -> Step:
+        """The local search for as long as the last portion of work took, and some work on the bound."""
+        began = run.elapsed
+        while self._options.local:
+            if self._beside.is_spent(_PATIENCE) and not self._beside.widen():
                 break
-            self._beside.step(self._budget, self._clock)
-            if time.perf_counter() - beside >= spent:
+            self._beside.step()
+            if run.elapsed - began >= self._spent:
                 break
-        if self._options.max_nodes == 0 and self._bounding < _TIGHTEN_SHARE * self._elapsed:
-            self._tighten()
+        if self._options.max_nodes == 0 and self._bounding < _TIGHTEN_SHARE * run.elapsed:
+            self._tighten(run)
         if self._beside.proven:
             self.upper = min(self.upper, self._beside.score.value)
-        if self._is_over():
-            self.status = Status.OUT_OF_TIME
-        return self._is_met() or self._is_over()
+        self.next = self._after
+        return self._ended() if self._is_met() else Step(self)
 
     def _portion(self) -> int:
         """Nodes that may be opened now; 0 if the limit is reached."""
         most = self._options.max_nodes
         return 2**60 if most == 0 else max(0, most - self._nodes)
 
-    def _depth_first(self, plan: Plan) -> None:
-        memory = make_memory(plan, _CACHE if self._budget.seconds != 0 else 2**10)
-        root = len(plan.sizes) - 1
-        kernel.enter(plan, memory, root, self._threshold(), False)
-        with Progress("branch-and-bound", self._budget.max_iter) as bar:
-            for done in range(self._budget.max_iter):
-                if self._portion() == 0:
-                    break
-                clock, before = time.perf_counter(), memory.tally[1]
-                code = self._explore(kernel.depth_first, memory, plan, memory)
-                self._nodes += int(memory.tally[1] - before)
-                if code == kernel.DONE:
-                    self._conclude(plan, memory)
-                    return
-                spent = time.perf_counter() - clock
-                self.upper = min(self.upper, self._at_least_score(kernel.frontier_bound(plan, memory)))
-                states = np.append(self._beside.best, 0)  # with a place for the common root
-                kernel.partial_solution(plan, memory, states)
-                self._beside.propose(states[:root])
-                if self._pause(spent):
-                    return
-                kernel.raise_threshold(plan, memory, self._threshold())
-                bar.update(done + 1, f"{self._beside.score.value:.6g} <= value <= {self.upper:.6g}")
+    def _depth_first(self, run: Run) -> Step:
+        if self._portion() == 0:
+            return self._ended()
+        plan, memory = self._plan, self._memory
+        began, before = run.elapsed, memory.tally[1]
+        kernel.raise_threshold(plan, memory, self._threshold())
+        code = self._explore(kernel.depth_first, plan, memory)
+        self._nodes += int(memory.tally[1] - before)
+        if code == kernel.DONE:
+            return self._conclude()
+        spent = run.elapsed - began
+        self.upper = min(self.upper, self._at_least_score(kernel.frontier_bound(plan, memory)))
+        states = np.append(self._beside.best, 0)  # with a place for the common root
+        kernel.partial_solution(plan, memory, states)
+        self._beside.propose(states[:-1])
+        return self._recorded(spent)
 
-    def _explore(self, search: Kernel, memory: Memory, *arrays: Any, nodes: int | None = None) -> Any:
+    def _explore(self, search: Kernel, *arrays: Any, nodes: int | None = None) -> Any:
         """One iteration of a search, in portions while its kernel is interpreted."""
+        memory = self._memory
         last, left = memory.tally[1] + (self._portion() if nodes is None else nodes), _WORK
         while True:
             part = search.portion(1.0, left)
@@ -257,32 +288,39 @@ class _Run:
             code = found[0] if isinstance(found, tuple) else found
             if code != kernel.MORE or left <= 0 or memory.tally[1] >= last:
                 return found
+            check_clock()
 
     def _at_least_score(self, bound: float) -> float:
         """A bound on what is open, as a bound on everything: the assignment in hand counts too."""
         return max(bound + self._passes.constant, self._beside.score.value)
 
-    def _conclude(self, plan: Plan, memory: Memory) -> None:
+    def _conclude(self) -> Step:
         """The root is answered: read the optimal assignment, or keep the one that was not exceeded."""
-        if not memory.tally[3]:
-            if self._beside.score.value == -np.inf:
-                raise self._problem.contradiction()
-            self.upper = self._beside.score.value
-            return
-        self.upper = float(memory.answer[0]) + self._passes.constant
-        states = self._beside.best.copy()
-        root = len(plan.sizes) - 1
-        inside = plan.span[root]
-        while (memory.solution[1:inside] < 0).any() and not self._is_over():
-            if not self._repair(plan, memory, inside):
-                break
-        known = memory.solution[1:inside] >= 0
-        states[plan.walk[1:inside][known]] = memory.solution[1:inside][known]
-        self._beside.propose(states)
+        if not self._memory.tally[3]:
+            self._keep()
+            return self._ended()
+        self.upper = float(self._memory.answer[0]) + self._passes.constant
+        return self._complete()
 
-    def _repair(self, plan: Plan, memory: Memory, inside: int) -> bool:
-        """Search again below the first variable whose value came from the cache without states."""
-        at = 1 + int(np.flatnonzero(memory.solution[1:inside] < 0)[0])
+    def _keep(self) -> None:
+        """Nothing exceeds the assignment in hand."""
+        if self._beside.score.value == -np.inf:
+            raise self._problem.contradiction()
+        self.upper = self._beside.score.value
+
+    def _complete(self) -> Step:
+        """Take over what is known of the optimal assignment; what is not is searched for again."""
+        plan, memory = self._plan, self._memory
+        inside = plan.span[len(plan.sizes) - 1]
+        found = memory.solution[1:inside]
+        known = found >= 0
+        states = self._beside.best.copy()
+        states[plan.walk[1:inside][known]] = found[known]
+        self._beside.propose(states)
+        if known.all():
+            return self._ended()
+        # Its value came from the cache, without states.
+        at = 1 + int(np.flatnonzero(~known)[0])
         memory.x[plan.walk[1:at]] = memory.solution[1:at]
         i = int(plan.walk[at])
         value = recalled(plan, memory, i)
@@ -290,79 +328,73 @@ class _Run:
         kernel.enter(
             plan, memory, i, value - _MET * max(1.0, abs(value)) if value > -np.inf else value, False
         )
-        for _ in range(self._budget.max_iter):
-            if self._explore(kernel.depth_first, memory, plan, memory, nodes=2**60) == kernel.DONE:
-                return bool(memory.tally[3])
-            if self._is_over():
-                return False
-        return False
+        self.next = self._repair
+        return Step(self)
 
-    def _best_first(self, plan: Plan) -> None:
-        memory = make_memory(plan, _CACHE if self._budget.seconds != 0 else 2**10)
-        inside = plan.span[len(plan.sizes) - 1]
-        turns = plan.walk[1:inside].copy()
-        above, depth = np.empty(_NODES, dtype=np.int64), np.empty(_NODES, dtype=np.int64)
-        state, heap = np.empty(_NODES, dtype=np.int32), np.empty(_NODES, dtype=np.int64)
-        value, size = np.empty(_NODES), np.array([1, 1], dtype=np.int64)
-        above[0], depth[0], state[0], heap[0] = -1, 0, 0, 0
-        value[0] = summed_at_root(plan, memory)
-        with Progress("branch-and-bound", self._budget.max_iter) as bar:
-            for done in range(self._budget.max_iter):
-                if self._portion() == 0:
-                    return
-                clock, before = time.perf_counter(), memory.tally[1]
-                code, node = self._explore(
-                    best_first, memory, plan, memory, turns, above, state, depth, value, heap, size,
-                    self._threshold(),
-                )  # fmt: skip
-                self._nodes += int(memory.tally[1] - before)
-                if code == kernel.DONE:
-                    self._adopt(plan, turns, above, state, value, node)
-                    return
-                self.upper = min(self.upper, self._at_least_score(float(value[heap[0]])))
-                if self._pause(time.perf_counter() - clock):
-                    return
-                bar.update(done + 1, f"{self._beside.score.value:.6g} <= value <= {self.upper:.6g}")
-                if code == kernel.FULL:
-                    self._notes = (f"{_NODES} open nodes fill the memory; the search went on depth first",)
-                    self._depth_first(plan)
-                    return
+    def _repair(self, run: Run) -> Step:
+        """Search again below a variable whose states are not known."""
+        if self._explore(kernel.depth_first, self._plan, self._memory, nodes=2**60) != kernel.DONE:
+            return Step(self)
+        return self._complete() if self._memory.tally[3] else self._ended()
 
-    def _adopt(
-        self,
-        plan: Plan,
-        turns: np.ndarray,
-        above: np.ndarray,
-        state: np.ndarray,
-        value: np.ndarray,
-        node: int,
-    ) -> None:
+    def _best_first(self, run: Run) -> Step:
+        if self._portion() == 0:
+            return self._ended()
+        memory, open_ = self._memory, self._open
+        began, before = run.elapsed, memory.tally[1]
+        code, node = self._explore(best_first, self._plan, memory, *open_, self._threshold())
+        self._nodes += int(memory.tally[1] - before)
+        if code == kernel.DONE:
+            self._adopt(node)
+            return self._ended()
+        self.upper = min(self.upper, self._at_least_score(float(open_.value[open_.heap[0]])))
+        if code == kernel.FULL:
+            self._notes = (f"{_NODES} open nodes fill the memory; the search went on depth first",)
+            self._memory = make_memory(self._plan, len(memory.key))
+            self._enter()
+        return self._recorded(run.elapsed - began)
+
+    def _adopt(self, node: int) -> None:
         """The best node is complete: its states are optimal. Without one, those in hand are."""
         if node < 0:
-            if self._beside.score.value == -np.inf:
-                raise self._problem.contradiction()
-            self.upper = self._beside.score.value
+            self._keep()
             return
-        self.upper = min(self.upper, float(value[node]) + self._passes.constant)
+        open_ = self._open
+        self.upper = min(self.upper, float(open_.value[node]) + self._passes.constant)
         states = self._beside.best.copy()
-        for i in turns[::-1].tolist():
-            states[i], node = state[node], int(above[node])
+        for i in open_.turns[::-1].tolist():
+            states[i], node = open_.state[node], int(open_.above[node])
         self._beside.propose(states)
 
-    def result(self) -> Result:
+    def result(self, outcome: Outcome) -> Result:
         """The assignment, its score, and the bound."""
         problem, score = self._problem, self._beside.score
         upper = max(self.upper, score.value)
-        kind: Literal["exact", "upper"] = "upper"
+        status, kind = outcome.ended, "upper"
         if self._is_met() and score.kind == "exact":
-            self.status, kind, upper = Status.OPTIMAL, "exact", score.value
+            status, kind, upper = Status.OPTIMAL, "exact", score.value
         shown = np.where(problem.temperatures == 0, self._beside.best, -1)
         return Result(
             self._options.name,
-            self.status,
-            log_z=Estimate(upper, kind),
+            status,
+            log_z=Estimate(upper, kind),  # type: ignore[arg-type]
             assignment=Assignment(problem.graph.variables, shown),
             score=score,
-            trace={"bound": np.array(self._uppers), "score": np.array(self._scores)},
+            trace={name: np.array(outcome.trace.get(name, ())) for name in ("bound", "score")},
             notes=(*self._notes, f"{self._nodes} nodes"),
         )
+
+
+def _is_past(run: Run, share: float) -> bool:
+    """Whether a share of the time given is over."""
+    return run.elapsed > share * (run.ends - run.began)
+
+
+def _first_node(plan: Plan, memory: Memory) -> _Open:
+    """The empty assignment, open."""
+    turns = plan.walk[1 : plan.span[len(plan.sizes) - 1]].copy()
+    above, depth, heap = (np.empty(_NODES, dtype=np.int64) for _ in range(3))
+    state, value = np.empty(_NODES, dtype=np.int32), np.empty(_NODES)
+    above[0], depth[0], state[0], heap[0] = -1, 0, 0, 0
+    value[0] = summed_at_root(plan, memory)
+    return _Open(turns, above, state, depth, value, heap, np.array([1, 1], dtype=np.int64))

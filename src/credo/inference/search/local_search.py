@@ -15,19 +15,20 @@ the maximum whenever the search is stopped; once a block spans everything, it is
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 
 from ...core import check
 from ...core.factor_graph import FactorGraph
-from ...core.progress import Progress
 from ...core.result import Assignment, Estimate, Result, Status
 from ...kernels import feasible
 from ...kernels import local_search as kernel
 from ...kernels.tables import best_states
+from ...optimise.driver import UNKNOWN, Outcome, Step, drive
+from ...optimise.run import Run
+from ...optimise.run import check as check_clock
 from ..base import Algorithm, Budget, Problem, register
 from ..value import value_of
 from .blocks import Blocks
@@ -87,17 +88,9 @@ class LocalSearch(Algorithm):
         return why_no_states(problem)
 
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
-        """Search until nothing was gained for a while, the budget is used up, or Ctrl-C."""
-        clock = time.perf_counter()
-        search = StateSearch(problem, rng, self.block, first_states(problem, rng))
-        status = Status.OUT_OF_ITERATIONS
-        try:
-            if self.start == "messages":
-                search.ask_messages(budget, clock)
-            status = search.loop(budget, clock, self.patience)
-        except KeyboardInterrupt:
-            status = Status.INTERRUPTED
-        return search.result(self.name, status)
+        """Search until nothing was gained for a while, the budget is used up, or somebody stops it."""
+        steps = _Steps(self.block, self.patience, asks_messages=self.start == "messages")
+        return steps.drive(problem, budget, rng)
 
 
 def improve(
@@ -124,20 +117,71 @@ def improve(
     block, patience
         As the options of `local-search`.
     """
-    search = StateSearch(problem, rng, block, np.where(problem.temperatures == 0, states, 0))
-    search.loop(budget, time.perf_counter(), patience)
-    return search.best, search.score
+    found = _Steps(block, patience, np.where(problem.temperatures == 0, states, 0)).drive(
+        problem, budget, rng
+    )
+    assert found.assignment is not None and found.score is not None
+    return np.maximum(found.assignment.indices, 0), found.score
 
 
-def _is_over(budget: Budget, clock: float) -> bool:
-    return budget.seconds is not None and time.perf_counter() - clock > budget.seconds
+@dataclass(frozen=True, eq=False)
+class _Steps:
+    """The search as the driver sees it."""
+
+    name: ClassVar[str] = LocalSearch.name
+    block: float
+    patience: int
+    states: np.ndarray | None = None  # the first ones, where they are known
+    asks_messages: bool = False  # whether messages propose others before the first step
+
+    def drive(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
+        """The best states found."""
+        # What a step has found is kept even where the step is cut.
+        return cast(Result, drive(self, problem, budget, rng, whole=False))
+
+    def start(self, problem: Problem, run: Run) -> Step:
+        states = first_states(problem, run.rng) if self.states is None else self.states
+        search = StateSearch(problem, run.rng, self.block, states, run.budget.seconds)
+        return Step(search, status=search.proof())
+
+    def advance(self, problem: Problem, search: StateSearch, run: Run) -> Step:
+        if self.asks_messages and not search.has_asked:
+            search.ask_messages()
+            return Step(search)
+        search.step()
+        status = search.proof()
+        if status is None and search.is_spent(self.patience) and not search.widen():
+            status = Status.CONVERGED
+        return Step(search, [UNKNOWN], {"score": [search.score.value]}, status)
+
+    def read(self, problem: Problem, outcome: Outcome) -> Result:
+        return outcome.state.result(self.name, outcome)  # type: ignore[no-any-return]
 
 
 class StateSearch:
-    """The best states so far and the moves from there."""
+    """The best states so far and the moves from there.
 
-    def __init__(self, problem: Problem, rng: np.random.Generator, block: float, states: np.ndarray) -> None:
-        self._problem, self._rng = problem, rng
+    Parameters
+    ----------
+    problem, rng
+        What is maximised, and random numbers.
+    block
+        As the option of `local-search`.
+    states
+        (n,) the first states.
+    seconds
+        Of the whole search, None for no limit; blocks grow wider than asked for where time is given.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        rng: np.random.Generator,
+        block: float,
+        states: np.ndarray,
+        seconds: float | None,
+    ) -> None:
+        self._problem, self._rng, self._seconds = problem, rng, seconds
         self._blocks = Blocks(problem, rng)
         self._limit = min(_NARROW, block)
         self._widest = block
@@ -148,7 +192,7 @@ class StateSearch:
         self.proven = len(self._blocks.movable) == 0
         self.best = np.ascontiguousarray(states, dtype=np.int64)
         self.score = value_of(problem, self.best)
-        self._values: list[float] = []
+        self.has_asked = False  # whether messages were asked for states
 
     def propose(self, states: np.ndarray) -> bool:
         """Take the states over if they are better; whether they were."""
@@ -161,48 +205,41 @@ class StateSearch:
             self.best, self.score = states, score
         return better
 
-    def ask_messages(self, budget: Budget, clock: float) -> None:
+    def ask_messages(self) -> None:
         """Take over what belief propagation suggests, if it is better."""
+        self.has_asked = True
         for damping in _DAMPINGS:
-            if not _is_over(budget, clock) and len(self._blocks.movable):
-                self.propose(by_messages(self._problem, self._rng, damping, budget.seconds))
+            check_clock()
+            if len(self._blocks.movable):
+                self.propose(by_messages(self._problem, self._rng, damping, self._seconds))
 
-    def loop(self, budget: Budget, clock: float, patience: int) -> Status:
-        """Steps until nothing was gained for a while, or the budget is used up."""
-        with Progress("local-search", budget.max_iter) as bar:
-            for done in range(budget.max_iter):
-                if self.proven:
-                    return Status.OPTIMAL
-                if _is_over(budget, clock):
-                    return Status.OUT_OF_TIME
-                self.step(budget, clock)
-                if self.proven:
-                    return Status.OPTIMAL
-                bar.update(done + 1, f"score {self.score.value:.6g}")
-                if self.is_spent(patience) and not self.widen(budget):
-                    return Status.CONVERGED
-        return Status.OPTIMAL if self.proven else Status.OUT_OF_ITERATIONS
+    def proof(self) -> Status | None:
+        """That the states are the best, if that is known; refuses where the best have no weight."""
+        if not self.proven:
+            return None
+        if self.score.value == -np.inf and self.score.kind == "exact":
+            raise self._problem.contradiction()
+        return Status.OPTIMAL
 
     def is_spent(self, patience: int) -> bool:
         """Whether blocks of all widths were tried and nothing was gained for a while."""
         return self.proven or (self._idle >= patience and self._limit >= self._widest)
 
-    def widen(self, budget: Budget) -> bool:
+    def widen(self) -> bool:
         """Allow wider blocks than asked for, where time is given and left; whether that is worth trying."""
-        if budget.seconds is None or self.proven or not 0 < self._widest < _WIDEST:
+        if self._seconds is None or self.proven or not 0 < self._widest < _WIDEST:
             return False
         self._widest, self._idle = self._widest + 1, 0
         return True
 
-    def step(self, budget: Budget, clock: float) -> bool:
-        """One iteration; whether it gained."""
-        gained = self._ask_ally(budget, clock)
-        gained = self._move(budget, clock) or gained
+    def step(self) -> None:
+        """One iteration, unless the run around it is over."""
+        check_clock()
+        gained = self._ask_ally()
+        gained = self._move() or gained
         self._idle = 0 if gained else self._idle + 1
-        self._values.append(self.score.value)
-        return gained
 
-    def _ask_ally(self, budget: Budget, clock: float) -> bool:
+    def _ask_ally(self) -> bool:
         """In marginal MAP, a step of the search that maximises everything: its states are possible."""
         if self._problem.is_max or self._widest == 0:
             return False
@@ -211,14 +248,15 @@ class StateSearch:
             asked = replace(
                 self._problem, temperatures=everything, levels=np.zeros_like(self._problem.levels)
             )
-            self._ally = StateSearch(asked, self._rng, self._widest, first_states(self._problem, self._rng))
-            self._ally.ask_messages(budget, clock)
+            states = first_states(self._problem, self._rng)
+            self._ally = StateSearch(asked, self._rng, self._widest, states, self._seconds)
+            self._ally.ask_messages()
         if self._ally.is_spent(_ALLY_PATIENCE):
             return False
-        self._ally.step(budget, clock)
+        self._ally.step()
         return self.propose(self._ally.best)
 
-    def _move(self, budget: Budget, clock: float) -> bool:
+    def _move(self) -> bool:
         """One iteration: a block, and the other moves unless they rest after finding nothing."""
         gained = self._block()
         if not (self._problem.is_max or self._limit == 0) or self.proven:
@@ -226,7 +264,7 @@ class StateSearch:
         for k in range(2 if self._problem.is_max else 1):
             if self._rest[k] > 0:
                 self._rest[k] -= 1
-            elif self._anneal(budget, clock) if k else self._singles():
+            elif self._anneal() if k else self._singles():
                 self._pause[k], gained = _PAUSES[k], True
             else:
                 self._rest[k] = self._pause[k]
@@ -241,7 +279,7 @@ class StateSearch:
         moved[i] = self._rng.integers(self._problem.graph.variables.sizes[i])
         return self.propose(moved)
 
-    def _anneal(self, budget: Budget, clock: float) -> bool:
+    def _anneal(self) -> bool:
         """Anneal from the best states, from a temperature that keeps more or less of them."""
         graph, rng = self._problem.graph, self._rng
         typical, penalty = _scales(graph)
@@ -252,8 +290,7 @@ class StateSearch:
         moved, land = self.best.copy(), landscape_of(graph)
         some = max(1, int(_EFFORT / max(len(graph.scope), 1) / 4))
         for first in range(0, len(heats), some):
-            if _is_over(budget, clock):
-                return False
+            check_clock()
             heat = heats[first : first + some]
             kernel.anneal.over(len(heat) * len(graph.scope))(
                 land, moved, self._blocks.movable, heat, penalty, _random_state(rng)
@@ -272,19 +309,17 @@ class StateSearch:
             self._limit, self._fruitless = min(self._limit + 1, self._widest), 0
         return gained
 
-    def result(self, name: str, status: Status) -> Result:
+    def result(self, name: str, outcome: Outcome) -> Result:
         """The best states, and what is known about the maximum."""
         kind = "exact" if self.proven and self.score.kind == "exact" else "lower"
-        if self.proven and self.score.value == -np.inf and self.score.kind == "exact":
-            raise self._problem.contradiction()
         states = np.where(self._problem.temperatures == 0, self.best, -1)
         return Result(
             name,
-            status,
+            outcome.ended,
             log_z=Estimate(self.score.value, kind),  # type: ignore[arg-type]
             assignment=Assignment(self._problem.graph.variables, states),
             score=self.score,
-            trace={"score": np.array(self._values)},
+            trace={"score": np.array(outcome.trace.get("score", ()))},
         )
 
 
