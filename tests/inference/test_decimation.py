@@ -8,6 +8,7 @@ import pytest
 import credo
 from credo.core.errors import OptionError, UnsupportedError, ZeroProbabilityError
 from credo.core.result import Status
+from credo.inference.search.decimation import Decimation
 from inference.map_models import grid, random_model
 from random_models import joint
 from zoo import TREES, case
@@ -80,6 +81,22 @@ def test_a_short_budget_still_gives_possible_states(budget, status):
         stopped += result.status is status
         assert result.score.value > -np.inf
     assert stopped > 0
+
+
+def test_ctrl_c_in_any_round_gives_possible_states(monkeypatch):
+    real, calls = Decimation.believe, []
+
+    def stop(*args):
+        calls.append(1)
+        if len(calls) % 3 == 0:
+            raise KeyboardInterrupt
+        return real(*args)
+
+    monkeypatch.setattr(Decimation, "believe", stop)
+    graph = grid(6, 3, 0)
+    result = credo.infer(graph, "decimation", maximise="all")
+    assert result.status is Status.INTERRUPTED and len(result.trace["decided"]) == 2
+    assert result.score.value == pytest.approx(graph.log_scores(result.assignment.indices[None])[0])
 
 
 def test_contradictions_other_tasks_and_wrong_options_are_refused():

@@ -10,9 +10,8 @@ bound on the maximum.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -22,6 +21,8 @@ from ...core.factor_graph import FactorGraph
 from ...core.result import Assignment, Estimate, Result, Status
 from ...kernels import decoding, feasible
 from ...kernels.support import supported_states
+from ...optimise.driver import Outcome, Step, drive
+from ...optimise.run import Run
 from ..base import Algorithm, Budget, Problem, register
 from ..bounds.decomposition import terms_of
 from ..messages import engine
@@ -67,41 +68,9 @@ class Decimation(Algorithm):
 
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Rounds until every maximised variable is decided; the budget counts rounds."""
-        clock, work, status = time.perf_counter(), _Work(problem), Status.CONVERGED
-        messages: np.ndarray | None = None
-        belief, decided, rounds = np.zeros(len(work.allowed)), [], 0
-        try:
-            while work.undecided.any():
-                if rounds >= budget.max_iter:
-                    status = Status.OUT_OF_ITERATIONS
-                elif budget.seconds is not None and time.perf_counter() - clock > budget.seconds:
-                    status = Status.OUT_OF_TIME
-                if status is not Status.CONVERGED:
-                    break
-                try:
-                    messages, belief = self._believe(work.problem_now(), messages, len(belief), rng)
-                except ZeroProbabilityError:
-                    work.rescue(belief)
-                    messages = None
-                work.fix(belief, self.share)
-                decided.append(len(work.undecided) - int(work.undecided.sum()))
-                rounds += 1
-        except KeyboardInterrupt:
-            status = Status.INTERRUPTED
-        if work.undecided.any():
-            work.fix(belief, 1.0)
-        states = work.states(belief)
-        score = value_of(problem, states)
-        return Result(
-            self.name,
-            status,
-            log_z=Estimate(score.value, "lower"),
-            assignment=Assignment(problem.graph.variables, np.where(problem.temperatures == 0, states, -1)),
-            score=score,
-            trace={"decided": np.array(decided, dtype=np.int64)},
-        )
+        return drive(_Rounds(self), problem, budget, rng)  # type: ignore[no-any-return]
 
-    def _believe(
+    def believe(
         self, problem: Problem, messages: np.ndarray | None, size: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
         """Messages after a few sweeps, and the log beliefs of all states."""
@@ -117,8 +86,58 @@ class Decimation(Algorithm):
         return np.maximum(engine.log_messages(state), _FAINT), found.log_beliefs
 
 
+class _Chosen(NamedTuple):
+    """Where the rounds are."""
+
+    work: _Work
+    allowed: np.ndarray  # flags of states
+    belief: np.ndarray  # log beliefs of the last round
+    messages: np.ndarray | None = None  # to start the next one from
+
+
+class _Rounds:
+    """Decimation as the driver sees it: the residual is the share of variables that are undecided."""
+
+    name = Decimation.name
+
+    def __init__(self, options: Decimation) -> None:
+        self._options = options
+
+    def start(self, problem: Problem, run: Run) -> Step:
+        work = _Work(problem)
+        is_done = not work.undecided(work.first).any()
+        state = _Chosen(work, work.first, np.zeros(len(work.first)))
+        return Step(state, status=Status.CONVERGED if is_done else None)
+
+    def advance(self, problem: Problem, state: _Chosen, run: Run) -> Step:
+        work, allowed, belief, messages = state
+        try:
+            now = work.problem_with(allowed)
+            messages, belief = self._options.believe(now, messages, len(belief), run.rng)
+        except ZeroProbabilityError:
+            allowed, messages = work.rescue(allowed, belief), None
+        allowed = work.fix(allowed, belief, self._options.share)
+        undecided = work.undecided(allowed)
+        trace = {"decided": [len(undecided) - int(undecided.sum())]}
+        status = None if undecided.any() else Status.CONVERGED
+        return Step(_Chosen(work, allowed, belief, messages), [float(undecided.mean())], trace, status)
+
+    def read(self, problem: Problem, outcome: Outcome) -> Result:
+        work, allowed, belief, _ = outcome.state
+        states = work.states(work.fix(allowed, belief, 1.0), belief)
+        score = value_of(problem, states)
+        return Result(
+            self.name,
+            outcome.ended,
+            log_z=Estimate(score.value, "lower"),
+            assignment=Assignment(problem.graph.variables, np.where(problem.temperatures == 0, states, -1)),
+            score=score,
+            trace={"decided": np.array(outcome.trace.get("decided", ()), dtype=np.int64)},
+        )
+
+
 class _Work:
-    """Which states are still allowed, in a graph with a unary slot per variable that says so."""
+    """What follows from the states that are allowed: a graph with a unary slot per variable says which."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.graph = problem, _with_slots(problem.graph)
@@ -127,7 +146,6 @@ class _Work:
         self.first = self._supported(np.ones(int(self.start[-1]), dtype=np.bool_))
         if not self._is_possible(self.first):
             raise problem.contradiction()
-        self.allowed = self.first
 
     def _tables(self, allowed: np.ndarray) -> np.ndarray:
         tables = self.graph.log_tables.copy()
@@ -147,53 +165,47 @@ class _Work:
     def _counts(self, allowed: np.ndarray) -> np.ndarray:
         return np.bincount(self.owner[allowed], minlength=len(self.start) - 1)
 
-    @property
-    def undecided(self) -> np.ndarray:
+    def undecided(self, allowed: np.ndarray) -> np.ndarray:
         """Flags of maximised variables with several states left."""
-        return np.asarray((self._counts(self.allowed) > 1) & (self.problem.temperatures == 0))
+        return np.asarray((self._counts(allowed) > 1) & (self.problem.temperatures == 0))
 
-    def problem_now(self) -> Problem:
+    def problem_with(self, allowed: np.ndarray) -> Problem:
         """The problem on the allowed states."""
-        made = self.graph.with_states(
-            self.graph.variables, self._tables(self.allowed), self.graph.table_start
-        )
+        made = self.graph.with_states(self.graph.variables, self._tables(allowed), self.graph.table_start)
         return replace(self.problem, graph=made, warm=None)
 
-    def _ranked(self, belief: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _ranked(self, allowed: np.ndarray, belief: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The best allowed flat state of each variable, and its margin over the second best."""
-        value = np.where(self.allowed, np.maximum(belief, -1e300), -np.inf)
+        value = np.where(allowed, np.maximum(belief, -1e300), -np.inf)
         order = np.lexsort((np.arange(len(value)), -value, self.owner))
         best = order[self.start[:-1]]
         second = order[np.minimum(self.start[:-1] + 1, self.start[1:] - 1)]
-        alone = self._counts(self.allowed) <= 1
+        alone = self._counts(allowed) <= 1
         with np.errstate(invalid="ignore"):
             return best, np.where(alone, np.inf, value[best] - value[second])
 
-    def fix(self, belief: np.ndarray, share: float) -> None:
+    def fix(self, allowed: np.ndarray, belief: np.ndarray, share: float) -> np.ndarray:
         """Fix the most decided variables; where that is impossible, take possible states instead."""
-        best, margin = self._ranked(belief)
-        open_ = np.flatnonzero(self.undecided)
+        best, margin = self._ranked(allowed, belief)
+        open_ = np.flatnonzero(self.undecided(allowed))
         if not len(open_):
-            return
+            return allowed
         chosen = open_[np.argsort(-margin[open_], kind="stable")][: max(1, int(share * len(open_)))]
         is_chosen = np.zeros(len(best), dtype=np.bool_)
         is_chosen[chosen] = True
-        wanted = self.allowed & ~is_chosen[self.owner]
+        wanted = allowed & ~is_chosen[self.owner]
         wanted[best[chosen]] = True
         wanted = self._supported(wanted)
-        if self._is_possible(wanted):
-            self.allowed = wanted
-        else:
-            self.rescue(belief)
+        return wanted if self._is_possible(wanted) else self.rescue(allowed, belief)
 
-    def rescue(self, belief: np.ndarray) -> None:
-        """States near the beliefs all of whose combinations are possible; as before if none is found."""
+    def rescue(self, allowed: np.ndarray, belief: np.ndarray) -> np.ndarray:
+        """States near the beliefs all of whose combinations are possible; the likeliest if none is found."""
         g, w = self.graph, self.graph.wiring
-        _, margin = self._ranked(belief)
+        best, margin = self._ranked(allowed, belief)
         order = np.argsort(-margin, kind="stable").astype(np.int64)
-        for allowed in (self.allowed, self.first):
+        for among in (allowed, self.first):
             code, keep = feasible.feasible_box(
-                self._tables(allowed),
+                self._tables(among),
                 g.table_start,
                 g.scope_start,
                 g.scope,
@@ -204,18 +216,17 @@ class _Work:
                 _FAILURES,
             )
             if code == feasible.FOUND:
-                self.allowed = keep & allowed
-                return
+                return np.asarray(keep & among)
         if code == feasible.IMPOSSIBLE:
             raise self.problem.contradiction()
         # Out of reach: decide by the beliefs alone.
-        best, _ = self._ranked(belief)
-        self.allowed = np.zeros_like(self.allowed)
-        self.allowed[best] = True
+        likeliest = np.zeros_like(allowed)
+        likeliest[best] = True
+        return likeliest
 
-    def states(self, belief: np.ndarray) -> np.ndarray:
+    def states(self, allowed: np.ndarray, belief: np.ndarray) -> np.ndarray:
         """The best allowed state of each variable, improved one by one in a pure maximisation."""
-        states = self._ranked(belief)[0] - self.start[:-1]
+        states = self._ranked(allowed, belief)[0] - self.start[:-1]
         if self.problem.is_max and len(states):
             terms = terms_of(self.problem.graph)
             decoding.climb(terms, np.zeros(len(belief)), states, _CLIMBS)
