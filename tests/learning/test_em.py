@@ -15,6 +15,7 @@ from credo import BayesNet, FactorGraph, MarkovNet
 from credo.core.errors import ConvergenceError, CredoError
 from credo.core.result import Result, Status
 from credo.inference.base import Algorithm
+from credo.inference.messages.bp import BP
 from credo.kernels import expected_counts as kernels
 from credo.learning import EM, fit, log_likelihood
 from credo.learning import e_step as e_step_module
@@ -22,6 +23,7 @@ from credo.learning.data import Observations
 from credo.learning.e_step import EStep
 from credo.learning.expectations import Oracle
 from credo.learning.hidden_parts import HiddenParts
+from credo.optimise.run import current_run
 
 QUIET = pytest.mark.filterwarnings("ignore::credo.core.errors.ConvergenceWarning")
 STATES = {"a": 2, "b": 3, "c": 2, "d": 2, "e": 1}
@@ -452,6 +454,31 @@ def test_ctrl_c_returns_what_was_found(monkeypatch):
     monkeypatch.setattr(EStep, "__call__", interrupted)
     found = fit(mixture(1), hidden_class_data(100), "em(restarts=3)", max_iter=10)
     assert found.status is Status.INTERRUPTED and len(found.objective) == 2 and len(found.restarts) == 1
+
+
+@QUIET
+@pytest.mark.parametrize("why", ["a signal", "the clock"])
+def test_what_ends_em_ends_the_bp_inside_it_with_the_best_model_of_em(monkeypatch, why):
+    rows, at = hidden_class_data(20), []
+    whole = BP.advance
+
+    def advance(self, *arguments):
+        outer = current_run().outer
+        if len(at) == 60 and why == "a signal":
+            outer.root.note(2)
+        elif len(at) == 60:
+            outer.ends = 0.0
+        at.append(1)
+        return whole(self, *arguments)
+
+    whole_start = fit(mixture(1), rows, "em", inference="bp", max_iter=30, tol=0.0)
+    monkeypatch.setattr(BP, "advance", advance)
+    found = fit(mixture(1), rows, "em(restarts=2)", inference="bp", max_iter=30, tol=0.0)
+    assert found.status is (Status.INTERRUPTED if why == "a signal" else Status.OUT_OF_TIME)
+    assert len(at) == 61, "nothing goes on after the step that was cut"
+    steps = len(found.objective)
+    assert 1 < steps < 31 and np.array_equal(found.objective, whole_start.objective[:steps])
+    assert found.log_likelihood.value == pytest.approx(float(found.objective[-1]) * len(rows))
 
 
 def test_a_falling_objective_is_noted(monkeypatch):

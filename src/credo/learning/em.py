@@ -26,17 +26,18 @@ Sources: Dempster, Laird and Rubin 1977; Lauritzen 1995; Liang and Klein 2009 (s
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from ..core import check
 from ..core.errors import ImpossibleRowError, OptionError
-from ..core.progress import Progress
 from ..core.result import Estimate, Kind, Status
 from ..models.bayes_net import BayesNet
+from ..optimise.driver import UNKNOWN, Outcome, Step, drive
+from ..optimise.run import Run
+from ..optimise.run import check as run_check
 from .base import Fit, Learner, Task, register_learner
 from .counts import TableStep, Unseen
 from .data import Observations
@@ -45,6 +46,7 @@ from .expectations import Oracle
 from .m_step import DirectedStep, MStep, UndirectedStep
 from .parameters import Parameters, why_not_linear
 from .priors import Prior, prior_of, priors
+from .runs import arrays, completed, with_start
 from .table_priors import table_prior_of
 
 __all__ = ["EM"]
@@ -122,22 +124,12 @@ class EM(Learner):
 
     def run(self, task: Task, rng: np.random.Generator) -> Fit:
         """All restarts; the best of them."""
-        m_step = self._m_step(task)
-        climb = _Climb(self, task, m_step, self._e_step(task, m_step, task.data), rng)
-        best: _Path | None = None
-        finals: list[float] = []
-        with Progress(self.name, self.restarts * task.budget.max_iter) as bar:
-            for k in range(self.restarts):
-                path = climb.run(self._start(m_step, task, rng, k), bar, k * task.budget.max_iter)
-                finals.append(path.objective[-1] if path.objective else -np.inf)
-                if best is None or finals[-1] > finals[best.number]:
-                    best = path
-                    best.number = k
-                if path.status in (Status.INTERRUPTED, Status.OUT_OF_TIME):
-                    break
-        assert best is not None
-        best.status = path.status if path.status is Status.INTERRUPTED else best.status
-        return self._fit(climb, best, finals)
+        steps = _Steps(self, task, self._m_step(task))
+        found, parameters = drive(steps, task, with_start(task.budget), rng, restarts=self.restarts)
+        if not self.hard or found.status in (Status.INTERRUPTED, Status.OUT_OF_TIME):
+            return found  # type: ignore[no-any-return]
+        # What the curve shows is the likelihood of the completed rows.
+        return completed(found, lambda fit: replace(fit, log_likelihood=steps.plain(parameters)))  # type: ignore[no-any-return]
 
     def _m_step(self, task: Task) -> MStep:
         if isinstance(task.model, BayesNet):
@@ -164,149 +156,127 @@ class EM(Learner):
             return given, None
         return m_step.separated(given, task.data.variables.positions(task.data.hidden), rng)
 
-    def _fit(self, climb: _Climb, best: _Path, finals: list[float]) -> Fit:
-        task, m_step = climb.task, climb.m_step
-        trace = {key: np.array(values) for key, values in best.trace.items()}
-        length = min(map(len, trace.values()))
-        trace = {key: values[:length] for key, values in trace.items()}
-        value = None
-        if length and not self.hard:
-            value = Estimate(float(trace["log_likelihood"][-1]) * task.data.total, climb.kind)
-        elif length and best.status is not Status.INTERRUPTED:
-            value = Estimate(climb.plain(best.parameters) * task.data.total, climb.kind)
-        return Fit(
-            m_step.made(best.parameters), best.status, trace["objective"], value, trace,
-            notes=tuple(climb.notes(best)), restarts=np.array(finals),
-        )  # fmt: skip
 
-
-@dataclass
-class _Path:
-    """One run from one start."""
-
-    parameters: np.ndarray
-    status: Status = Status.OUT_OF_ITERATIONS
-    trace: dict[str, list[float]] = field(default_factory=dict)
-    note: str | None = None
-    falls: int = 0  # iterations in which the objective fell
-    number: int = 0
-
-    @property
-    def objective(self) -> list[float]:
-        return self.trace["objective"]
-
-
-class _Climb:
-    """What all runs of one call share."""
-
-    def __init__(self, em: EM, task: Task, m_step: MStep, e_step: EStep, rng: np.random.Generator) -> None:
-        self.em, self.task, self.m_step, self.e_step, self.rng = em, task, m_step, e_step, rng
-        self.clock = time.perf_counter()
-        self.held: EStep | None = None
-        if task.validation is not None:
-            self.held = em._e_step(task, m_step, task.validation, values_only=True)
-
-    @property
-    def kind(self) -> Kind:
-        """What the log-likelihoods guarantee."""
-        return "exact" if self.e_step.kind() == self.m_step.kind() == "exact" else "estimate"
-
-    def run(self, start: tuple[np.ndarray, str | None], bar: Progress, done: int) -> _Path:
-        """Iterate until the objective per row changes less than tol."""
-        path = _Path(start[0], note=start[1])
-        path.trace = {key: [] for key in ("objective", "log_likelihood", "seconds")}
-        if self.held is not None:
-            path.trace["validation"] = []
-        try:
-            path.status = self._iterate(path, bar, done)
-        except KeyboardInterrupt:
-            path.status = Status.INTERRUPTED
-        return path
-
-    def _iterate(self, path: _Path, bar: Progress, done: int) -> Status:
-        budget = self.task.budget
-        parameters, memory = path.parameters, _Memory()
-        for k in range(budget.max_iter + 1):
-            found = self.e_step(self.m_step.log_tables(parameters))
-            if k == 0:
-                memory.counts = found.counts
-            change = self._record(path, parameters, found)
-            bar.update(done + k, f"objective {path.objective[-1]:.6g}")
-            if abs(change) < budget.tol:
-                return Status.CONVERGED
-            if k == 1 and self._is_closed_form():
-                return Status.EXACT
-            if budget.seconds is not None and time.perf_counter() - self.clock > budget.seconds:
-                return Status.OUT_OF_TIME
-            if k < budget.max_iter:
-                parameters = self._improved(parameters, found, memory)
-        return Status.OUT_OF_ITERATIONS
-
-    def _is_closed_form(self) -> bool:
-        """Whether one M-step was all there is to do."""
-        return self.e_step.is_closed_form and isinstance(self.m_step, DirectedStep) and not self.em.batch
-
-    def _improved(self, parameters: np.ndarray, found: Expected, memory: _Memory) -> np.ndarray:
-        if self.em.batch is None or self.em.batch >= len(self.task.data):
-            return self.m_step.maximise(found.counts, self.task.data.total, parameters)
-        for batch in self.e_step.batches(self.em.batch, self.rng):
-            new = batch(self.m_step.log_tables(parameters))
-            counts = memory.mixed(new.counts, self.em.rate)
-            parameters = self.m_step.maximise(counts, self.task.data.total, parameters)
-        return parameters
-
-    def _record(self, path: _Path, parameters: np.ndarray, found: Expected) -> float:
-        """Keep the numbers of one iteration; returns the change of the objective."""
-        total, trace = self.task.data.total, path.trace
-        log_z = self.m_step.log_z(parameters)
-        value = found.log_weight / total - log_z
-        trace["log_likelihood"].append(value)
-        trace["objective"].append(value + self.m_step.log_prior(parameters) / total)
-        trace["seconds"].append(time.perf_counter() - self.clock)
-        if self.held is not None:
-            tables = self.m_step.log_tables(parameters)
-            try:
-                held = self.held(tables).log_weight / self.held.data.total - log_z
-            except ImpossibleRowError:  # states that no training row has: learning goes on
-                held = -np.inf
-            trace["validation"].append(held)
-        path.parameters = parameters
-        if len(path.objective) < 2:
-            return np.inf
-        change = path.objective[-1] - path.objective[-2]
-        path.falls += change < -_ROUNDING * max(1.0, abs(path.objective[-1]))
-        return float(change)
-
-    def plain(self, parameters: np.ndarray) -> float:
-        """Log-likelihood per row, all completions summed."""
-        e_step = self.em._e_step(self.task, self.m_step, self.task.data, values_only=True)
-        found = e_step(self.m_step.log_tables(parameters))
-        return found.log_weight / self.task.data.total - self.m_step.log_z(parameters)
-
-    def notes(self, path: _Path) -> list[str]:
-        """Sentences about a run."""
-        said = ([path.note] if path.note else []) + self.e_step.oracle.report() + self.m_step.report()
-        if path.falls and self.em.batch is not None:
-            said.append(f"the objective fell in {path.falls} epochs, as stepwise EM may")
-        elif path.falls:
-            why = "a numerical problem" if self.kind == "exact" else "inference is approximate"
-            said.append(f"the objective fell in {path.falls} of {len(path.objective) - 1} iterations: {why}")
-        return said
-
-
-class _Memory:
+class _Memory(NamedTuple):
     """The running mean of expected counts of stepwise EM.
 
     It begins with those of all rows: after the first batch alone, states that it lacks would be impossible.
     """
 
-    def __init__(self) -> None:
-        self.counts = np.empty(0)
-        self.steps = 1
+    counts: np.ndarray
+    batches: int = 1
 
-    def mixed(self, new: np.ndarray, rate: float) -> np.ndarray:
-        """Mix in the counts of a batch."""
-        self.steps += 1
-        share = self.steps**-rate
-        self.counts = (1 - share) * self.counts + share * new
-        return self.counts
+    def mixed(self, new: np.ndarray, rate: float) -> _Memory:
+        """With the counts of another batch."""
+        share = (self.batches + 1) ** -rate
+        return _Memory((1 - share) * self.counts + share * new, self.batches + 1)
+
+
+class _State(NamedTuple):
+    """Parameters, and what the E-step said about them."""
+
+    parameters: np.ndarray
+    note: str | None = None  # about the start
+    expected: Expected | None = None  # None before the first E-step
+    objective: float = -np.inf
+    memory: _Memory | None = None
+    number: int = 0  # E-steps so far
+
+
+class _Steps:
+    """EM as the driver sees it: M-step and E-step; the first step is an E-step alone."""
+
+    name = EM.name
+
+    def __init__(self, em: EM, task: Task, m_step: MStep) -> None:
+        self.em, self.task, self.m_step = em, task, m_step
+        self.e_step = em._e_step(task, m_step, task.data)
+        self.held: EStep | None = None
+        if task.validation is not None:
+            self.held = em._e_step(task, m_step, task.validation, values_only=True)
+
+    def start(self, task: Task, run: Run) -> Step:
+        return Step(_State(*self.em._start(self.m_step, task, run.rng, run.number)))
+
+    def advance(self, task: Task, state: _State, run: Run) -> Step:
+        parameters, memory = self._improved(state, run.rng)
+        found = self.e_step(self.m_step.log_tables(parameters))
+        trace = self._numbers(parameters, found) | {"seconds": [run.elapsed]}
+        objective, number = trace["objective"][0], state.number + 1
+        memory = memory or _Memory(found.counts)
+        change = abs(objective - state.objective) if np.isfinite(state.objective) else UNKNOWN
+        # One M-step is all there is to do where the E-step does not depend on the parameters.
+        is_exact = number == 2 and self._is_closed_form() and change >= run.budget.tol
+        new = _State(parameters, state.note, found, objective, memory, number)
+        return Step(new, [change], trace, Status.EXACT if is_exact else None)
+
+    def value(self, state: _State) -> float:
+        return state.objective
+
+    def read(self, task: Task, outcome: Outcome) -> tuple[Fit, np.ndarray]:
+        """The fit, and its parameters as a vector."""
+        state = outcome.state
+        names = ["objective", "log_likelihood", "seconds"] + ["validation"] * (self.held is not None)
+        trace = arrays(outcome.trace, names)
+        value = None
+        if state.expected is not None and not self.em.hard:
+            value = Estimate(float(trace["log_likelihood"][-1]) * task.data.total, self._kind)
+        found = Fit(
+            self.m_step.made(state.parameters), outcome.ended, trace["objective"], value, trace,
+            notes=tuple(self._notes(state, trace["objective"])),
+            restarts=np.array(outcome.values or [state.objective]),
+        )  # fmt: skip
+        return found, state.parameters
+
+    @property
+    def _kind(self) -> Kind:
+        """What the log-likelihoods guarantee."""
+        return "exact" if self.e_step.kind() == self.m_step.kind() == "exact" else "estimate"
+
+    def _is_closed_form(self) -> bool:
+        return self.e_step.is_closed_form and isinstance(self.m_step, DirectedStep) and not self.em.batch
+
+    def _improved(self, state: _State, rng: np.random.Generator) -> tuple[np.ndarray, _Memory | None]:
+        """The M-step: one, or one per batch."""
+        parameters, memory, total = state.parameters, state.memory, self.task.data.total
+        if state.expected is None or memory is None:
+            return parameters, memory
+        if self.em.batch is None or self.em.batch >= len(self.task.data):
+            return self.m_step.maximise(state.expected.counts, total, parameters), memory
+        for batch in self.e_step.batches(self.em.batch, rng):
+            run_check()
+            memory = memory.mixed(batch(self.m_step.log_tables(parameters)).counts, self.em.rate)
+            parameters = self.m_step.maximise(memory.counts, total, parameters)
+        return parameters, memory
+
+    def _numbers(self, parameters: np.ndarray, found: Expected) -> dict[str, list[float]]:
+        """The curves at these parameters, per row."""
+        total, log_z = self.task.data.total, self.m_step.log_z(parameters)
+        value = found.log_weight / total - log_z
+        objective = value + self.m_step.log_prior(parameters) / total
+        numbers = {"objective": [objective], "log_likelihood": [value]}
+        if self.held is not None:
+            try:
+                weight = self.held(self.m_step.log_tables(parameters)).log_weight
+            except ImpossibleRowError:  # states that no training row has: learning goes on
+                numbers["validation"] = [-np.inf]
+            else:
+                numbers["validation"] = [weight / self.held.data.total - log_z]
+        return numbers
+
+    def plain(self, parameters: np.ndarray) -> Estimate:
+        """Log-likelihood, all completions summed."""
+        e_step = self.em._e_step(self.task, self.m_step, self.task.data, values_only=True)
+        found, total = e_step(self.m_step.log_tables(parameters)), self.task.data.total
+        return Estimate((found.log_weight / total - self.m_step.log_z(parameters)) * total, self._kind)
+
+    def _notes(self, state: _State, objective: np.ndarray) -> list[str]:
+        """Sentences about a run."""
+        said = ([state.note] if state.note else []) + self.e_step.oracle.report() + self.m_step.report()
+        falls = int((np.diff(objective) < -_ROUNDING * np.maximum(1.0, np.abs(objective[1:]))).sum())
+        if falls and self.em.batch is not None:
+            said.append(f"the objective fell in {falls} epochs, as stepwise EM may")
+        elif falls:
+            why = "a numerical problem" if self._kind == "exact" else "inference is approximate"
+            said.append(f"the objective fell in {falls} of {len(objective) - 1} iterations: {why}")
+        return said

@@ -13,44 +13,26 @@ learned by the same loop: anything with `collect`, `maximise` and `perturbed` is
 
 from __future__ import annotations
 
-import time
-import warnings
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from ..core import check
-from ..core.errors import ConvergenceError, ConvergenceWarning, DataError
-from ..core.progress import Progress
+from ..core.errors import DataError
 from ..core.result import Estimate, Status
 from ..core.stopwatch import Stopwatch
-from ..inference.base import Budget
 from ..models.hmm import HMMPrior
+from ..optimise.driver import UNKNOWN, Outcome, Step, drive
+from ..optimise.run import Budget, Run
 from .base import Fit
+from .runs import arrays, with_start
+from .vb import warn_unless_converged
 
 __all__ = ["baum_welch"]
 
 _FALL = 1e-9  # relative fall of the objective that rounding explains
 _FLOOR_FALL = 1e-6  # the same where variances are at a floor far below those of other directions
-
-
-@dataclass
-class _Climb:
-    """One run from one start: the curve, and the best model so far."""
-
-    model: Any
-    objective: list[float] = field(default_factory=list)
-    log_likelihood: list[float] = field(default_factory=list)
-    status: Status = Status.OUT_OF_ITERATIONS
-
-
-@dataclass(frozen=True)
-class _Options:
-    prior: HMMPrior | None
-    fixed: tuple[str, ...]
-    floor: float
-    unseen: Literal["keep", "refuse"]
 
 
 def baum_welch(  # noqa: PLR0913, the options of one learner
@@ -119,97 +101,79 @@ def baum_welch(  # noqa: PLR0913, the options of one learner
     data = model.sequences(x, lengths, mask)
     if model.emission.missing(data.rows).all():
         raise DataError("data: expected at least one observed step, got missing ones only")
-    rng = check.generator(seed)
-    clock, watch = time.perf_counter(), Stopwatch()
-    budget = Budget(max_iter, tol, seconds)
-    options = _Options(prior, tuple(fixed), floor, unseen)
-    climbs: list[_Climb] = []
-    with Progress("baum-welch", restarts * max_iter) as bar:
-        for number in range(restarts):
-            first = model if number == 0 else model.perturbed(data, seed=rng)
-            climb = _Climb(first)
-            climbs.append(climb)
-            climb.status = _run(climb, data, options, budget, clock, bar, number)
-            if climb.status in (Status.INTERRUPTED, Status.OUT_OF_TIME):
-                break
-    best = max(climbs, key=lambda c: c.objective[-1] if c.objective else -np.inf)
-    status = climbs[-1].status if climbs[-1].status is Status.INTERRUPTED else best.status
-    return _report(best, climbs, status, len(data.rows), watch, strict)
+    watch, budget = Stopwatch(), with_start(Budget(max_iter, tol, seconds))
+    steps = _Steps(model, prior, tuple(fixed), floor, unseen)
+    found = drive(steps, data, budget, check.generator(seed), restarts=restarts)
+    found = replace(found, seconds=watch.seconds, compile_seconds=watch.compile_seconds)
+    warn_unless_converged(found, steps.name, strict, level=3)
+    return found  # type: ignore[no-any-return]
 
 
-def _run(
-    climb: _Climb, data: Any, options: _Options, budget: Budget, clock: float, bar: Progress, number: int
-) -> Status:
-    """Iterate; the model of `climb` is always one whose objective is the last of its curve."""
-    try:
-        statistics = climb.model.collect(data)
-        _record(climb, statistics, options)
-        for done in range(budget.max_iter):
-            _check_seen(statistics, options)
-            new = climb.model.maximise(statistics, options.prior, fixed=options.fixed, floor=options.floor)
-            statistics = new.collect(data)
-            climb.model = new
-            gain = _record(climb, statistics, options) / len(data.rows)
-            bar.update(number * budget.max_iter + done + 1, f"{climb.objective[-1]:.6g}")
-            scale = max(1.0, abs(climb.objective[-1]) / len(data.rows))
-            fell = gain < -(_FLOOR_FALL if options.floor else _FALL) * scale
-            raised = fell and done == 0 and options.floor > 0  # a start may have variances below the floor
-            if fell and not raised:
-                return Status.DIVERGED
-            if gain < budget.tol and not raised:
-                return Status.CONVERGED
-            if budget.seconds is not None and time.perf_counter() - clock > budget.seconds:
-                return Status.OUT_OF_TIME
-    except KeyboardInterrupt:
-        return Status.INTERRUPTED
-    return Status.OUT_OF_ITERATIONS
+class _State(NamedTuple):
+    """A model, and what the data say about it."""
+
+    model: Any
+    statistics: Any = None  # expected counts; None before the first pass over the data
+    objective: float = -np.inf
+    number: int = 0  # passes so far
 
 
-def _record(climb: _Climb, statistics: Any, options: _Options) -> float:
-    """Note log-likelihood and objective of the current model; returns the gain."""
-    value = statistics.log_likelihood
-    climb.log_likelihood.append(value)
-    if options.prior is not None:
-        value += options.prior.log_density(climb.model)
-    before = climb.objective[-1] if climb.objective else -np.inf
-    climb.objective.append(value)
-    return value - before
+@dataclass(frozen=True)
+class _Steps:
+    """Baum-Welch as the driver sees it: parameters from counts, then counts; the first step only counts."""
 
+    first: Any  # the model of the first start
+    prior: HMMPrior | None
+    fixed: tuple[str, ...]
+    floor: float
+    unseen: Literal["keep", "refuse"]
+    name: ClassVar[str] = "baum-welch"
 
-def _check_seen(statistics: Any, options: _Options) -> None:
-    if options.unseen == "keep":
-        return
-    visits = statistics.emission.count
-    if (visits <= 0).any():
-        k = int(np.argmin(visits))
-        raise DataError(
-            f"state {k}: the data never visit it, so nothing can be learned about it; "
-            'use fewer states, or unseen="keep"'
-        )
+    def start(self, data: Any, run: Run) -> Step:
+        return Step(_State(self.first.perturbed(data, seed=run.rng) if run.number else self.first))
 
+    def advance(self, data: Any, state: _State, run: Run) -> Step:
+        model, rows = state.model, len(data.rows)
+        if state.statistics is not None:
+            self._check_seen(state.statistics)
+            model = model.maximise(state.statistics, self.prior, fixed=self.fixed, floor=self.floor)
+        statistics = model.collect(data)
+        likelihood = statistics.log_likelihood
+        objective = likelihood + (0.0 if self.prior is None else self.prior.log_density(model))
+        new = _State(model, statistics, objective, state.number + 1)
+        trace = {"objective": [objective], "log_likelihood": [likelihood]}
+        gain = (objective - state.objective) / rows
+        if not np.isfinite(state.objective):
+            return Step(new, [UNKNOWN], trace)
+        fell = gain < -(_FLOOR_FALL if self.floor else _FALL) * max(1.0, abs(objective) / rows)
+        if fell and state.number == 1 and self.floor > 0:  # a start may have variances below the floor
+            return Step(new, [UNKNOWN], trace)
+        return Step(new, [max(gain, 0.0)], trace, Status.DIVERGED if fell else None)
 
-def _report(
-    best: _Climb, climbs: list[_Climb], status: Status, rows: int, watch: Stopwatch, strict: bool
-) -> Fit:
-    ends = np.array([c.objective[-1] if c.objective else -np.inf for c in climbs]) / rows
-    trace = {"log_likelihood": np.array(best.log_likelihood) / rows, "restarts": ends}
-    notes: tuple[str, ...] = ()
-    if len(climbs) > 1:
-        notes = (f"the best of {len(climbs)} starts; their objectives per step: {ends.round(6).tolist()}",)
-    value = Estimate(best.log_likelihood[-1], "exact") if best.log_likelihood else None
-    found = Fit(
-        best.model,
-        status,
-        np.array(best.objective) / rows,
-        value,
-        trace,
-        "baum-welch",
-        watch.seconds,
-        notes,
-        compile_seconds=watch.compile_seconds,
-    )
-    if not status.is_success:
-        if strict:
-            raise ConvergenceError(f"baum-welch: {found.advice}")
-        warnings.warn(f"baum-welch: {found.advice}", ConvergenceWarning, stacklevel=3)
-    return found
+    def _check_seen(self, statistics: Any) -> None:
+        if self.unseen == "keep":
+            return
+        visits = statistics.emission.count
+        if (visits <= 0).any():
+            k = int(np.argmin(visits))
+            raise DataError(
+                f"state {k}: the data never visit it, so nothing can be learned about it; "
+                'use fewer states, or unseen="keep"'
+            )
+
+    def value(self, state: _State) -> float:
+        return state.objective
+
+    def read(self, data: Any, outcome: Outcome) -> Fit:
+        rows, state = len(data.rows), outcome.state
+        ends = np.array(outcome.values or [state.objective]) / rows
+        curves = arrays(outcome.trace, ["objective", "log_likelihood"])
+        notes: tuple[str, ...] = ()
+        if len(ends) > 1:
+            notes = (f"the best of {len(ends)} starts; their objectives per step: {ends.round(6).tolist()}",)
+        return Fit(
+            state.model, outcome.ended, curves["objective"] / rows,
+            None if state.statistics is None else Estimate(state.statistics.log_likelihood, "exact"),
+            {"log_likelihood": curves["log_likelihood"] / rows, "restarts": ends},
+            self.name, notes=notes,
+        )  # fmt: skip
