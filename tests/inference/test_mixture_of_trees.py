@@ -245,6 +245,22 @@ def test_the_time_given_is_kept():
     assert np.isfinite(found.log_z.value)
 
 
+@pytest.mark.parametrize("optimiser", ["gradient", "frank-wolfe"])
+@pytest.mark.parametrize("call", [3, 12])
+def test_ctrl_c_returns_the_best_so_far(monkeypatch, optimiser, call):
+    calls, real = itertools.count(1), PairModel.slopes
+
+    def interrupted(self, beliefs):
+        if next(calls) == call:
+            raise KeyboardInterrupt
+        return real(self, beliefs)
+
+    monkeypatch.setattr(PairModel, "slopes", interrupted)
+    found = _run(_graph(LOOPS), f"mixture-of-trees(restarts=3, optimiser={optimiser})", max_iter=5)
+    assert found.status is Status.INTERRUPTED and np.isfinite(found.log_z.value)
+    assert any("starts gave values" in note for note in found.notes)
+
+
 # Gaussian trees
 
 

@@ -1,7 +1,7 @@
 """Two ways to maximise the Bethe value of a mixture of discrete trees.
 
-ascend       quasi-Newton ascent (L-BFGS) on log weights theta of the trees and logits of the mixture weights
-frank_wolfe  mu <- (1 - gamma) mu + gamma mu', gamma = 2 / (t + 2) from t = 1, where mu' is the joint state
+QuasiNewton  L-BFGS on log weights theta of the trees and logits of the mixture weights
+FrankWolfe   mu <- (1 - gamma) mu + gamma mu', gamma = 2 / (t + 2) from t = 1, where mu' is the joint state
              that max-product finds under the slopes; the mixture weights take a multiplicative step of the
              same size
 
@@ -11,21 +11,18 @@ without cycles the value is concave, so that value + gap, both before a step, is
 
 from __future__ import annotations
 
-import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
-from ...core.progress import Progress
-from ...core.result import Status
-from ..base import Budget
+from ...optimise.driver import Step
+from ...optimise.quasi_newton import ascend
+from ...optimise.run import Run
 from .discrete_trees import Moments, PairModel, Slopes, Tree, TreeMixture
 
-__all__ = ["Climb", "Start", "ascend", "frank_wolfe", "objective", "starting_logs"]
-
-_MEMORY = 10  # pairs kept by L-BFGS
-_FLAT = 1e-4  # of tol: relative change of the value that ends L-BFGS
+__all__ = ["Climb", "FrankWolfe", "QuasiNewton", "Start", "objective", "starting_logs"]
 
 
 @dataclass(frozen=True)
@@ -39,14 +36,21 @@ class Start:
 
 @dataclass(frozen=True)
 class Climb:
-    """Where a climb ended."""
+    """Where a climb leads."""
 
-    mixture: TreeMixture  # the last one
+    mixture: TreeMixture
     value: float  # minus the Bethe free energy
-    status: Status  # why it ended
-    values: np.ndarray  # after each step
-    changes: np.ndarray  # largest slope (L-BFGS), or gap (Frank-Wolfe), after each step
     ceiling: float | None = None  # the least value + gap of Frank-Wolfe
+
+
+class Vertices(NamedTuple):
+    """Where Frank-Wolfe stands."""
+
+    mixture: TreeMixture
+    value: float  # minus the Bethe free energy
+    learn_weights: bool  # whether the weights of the components change
+    steps: int = 0  # done so far
+    ceiling: float = np.inf  # the least value + gap
 
 
 def starting_logs(
@@ -84,7 +88,7 @@ def objective(
     return model.value(b), by_tree, weights * (by_weight - weights @ by_weight), mixture
 
 
-def _by_weight(parts: list[Moments], slopes: Slopes) -> np.ndarray:
+def _by_weight(parts: Sequence[Moments], slopes: Slopes) -> np.ndarray:
     return np.array([p.nodes @ slopes.nodes + p.edges @ slopes.edges for p in parts])
 
 
@@ -117,102 +121,74 @@ class _Vector:
         return Start(found[:count], found[count:], logits)
 
 
-def ascend(
-    model: PairModel,
-    trees: list[Tree],
-    start: Start,
-    learn_weights: bool,
-    budget: Budget,
-    deadline: float,
-    label: str,
-) -> Climb:
-    """Quasi-Newton ascent on log weights and mixture weights."""
-    from scipy.optimize import minimize
+@dataclass(frozen=True)
+class Logs:
+    """Where quasi-Newton ascent stands; `x` is moved in place."""
 
-    vector = _Vector(trees, start, learn_weights)
-    here = vector.pack(start.nodes, start.edges, start.logits)
-    values: list[float] = []
-    slopes: list[float] = []
-    last = [0.0, 0.0]
+    trees: list[Tree]
+    vector: _Vector
+    x: np.ndarray  # free log weights, and logits if they are learnt
 
-    def cost(x: np.ndarray) -> tuple[float, np.ndarray]:
-        value, by_tree, by_logit, _ = objective(model, trees, vector.read(x))
-        slope = vector.pack([s.nodes for s in by_tree], [s.edges for s in by_tree], by_logit)
-        if not (np.isfinite(value) and np.isfinite(slope).all()):
-            return np.inf, np.zeros(len(x))  # a step beyond what floats hold: the line search comes back
-        last[:] = [value, np.abs(slope).max(initial=0.0)]
-        return -value, -slope
-
-    def watch(intermediate_result: Any) -> None:
-        here[:] = intermediate_result.x
-        values.append(last[0])
-        slopes.append(last[1])
-        bar.update(len(values), f"value {last[0]:.8g}")
-        if time.perf_counter() > deadline:
-            raise StopIteration
-
-    options = {"maxiter": budget.max_iter, "gtol": budget.tol, "ftol": budget.tol * _FLAT, "maxcor": _MEMORY}
-    status = Status.CONVERGED
-    with Progress(label, budget.max_iter) as bar:
-        try:
-            found = minimize(cost, here.copy(), jac=True, method="L-BFGS-B", callback=watch, options=options)
-            here[:] = found.x
-            if time.perf_counter() > deadline:
-                status = Status.OUT_OF_TIME
-            elif found.status == 1:
-                status = Status.OUT_OF_ITERATIONS
-        except KeyboardInterrupt:
-            status = Status.INTERRUPTED
-    value, _, _, mixture = objective(model, trees, vector.read(here))
-    return Climb(mixture, value, status, np.array(values), np.array(slopes))
+    def objective(self, model: PairModel, x: np.ndarray) -> tuple[float, np.ndarray]:
+        """The value and its derivatives."""
+        value, by_tree, by_logit, _ = objective(model, self.trees, self.vector.read(x))
+        return value, self.vector.pack([s.nodes for s in by_tree], [s.edges for s in by_tree], by_logit)
 
 
-def frank_wolfe(
-    model: PairModel,
-    trees: list[Tree],
-    start: Start,
-    learn_weights: bool,
-    budget: Budget,
-    deadline: float,
-    label: str,
-) -> Climb:
-    """Frank-Wolfe on the moments of the trees."""
-    weights = _softmax(start.logits)
-    parts = [t.moments(n, e) for t, n, e in zip(trees, start.nodes, start.edges, strict=True)]
-    values: list[float] = []
-    gaps: list[float] = []
-    ceiling, before = np.inf, model.value(TreeMixture(weights, tuple(trees), tuple(parts)).beliefs())
-    status = Status.OUT_OF_ITERATIONS
-    with Progress(label, budget.max_iter) as bar:
-        try:
-            for t in range(1, budget.max_iter + 1):
-                step = 2.0 / (t + 2.0)
-                slopes = model.slopes(TreeMixture(weights, tuple(trees), tuple(parts)).beliefs())
-                own = [tree.tree_slopes(p, slopes) for tree, p in zip(trees, parts, strict=True)]
-                found = [_linear(tree, p, s) for tree, p, s in zip(trees, parts, own, strict=True)]
-                gaps.append(float(weights @ np.array([gap for _, gap in found])))
-                ceiling = min(ceiling, before + gaps[-1])
-                by_weight = _by_weight(parts, slopes)
-                parts = [
-                    tree.completed(_mixed(p, vertex, step))
-                    for tree, p, (vertex, _) in zip(trees, parts, found, strict=True)
-                ]
-                if learn_weights:
-                    weights = _softmax(np.log(weights) + step * (by_weight - by_weight.max()))
-                values.append(model.value(TreeMixture(weights, tuple(trees), tuple(parts)).beliefs()))
-                before = values[-1]
-                bar.update(t, f"value {before:.8g}, gap {gaps[-1]:.1e}")
-                if gaps[-1] < budget.tol:
-                    status = Status.CONVERGED
-                    break
-                if time.perf_counter() > deadline:
-                    status = Status.OUT_OF_TIME
-                    break
-        except KeyboardInterrupt:
-            status = Status.INTERRUPTED
-    mixture = TreeMixture(weights, tuple(trees), tuple(parts))
-    value = model.value(mixture.beliefs())
-    return Climb(mixture, value, status, np.array(values), np.array(gaps), ceiling if gaps else None)
+class QuasiNewton:
+    """Ascent on log weights and mixture weights, as the driver sees it."""
+
+    def begin(self, model: PairModel, trees: list[Tree], start: Start, learn_weights: bool) -> Logs:
+        """The first state."""
+        vector = _Vector(trees, start, learn_weights)
+        return Logs(trees, vector, vector.pack(start.nodes, start.edges, start.logits))
+
+    def advance(self, model: PairModel, state: Logs, run: Run) -> Step:
+        """Steps until nothing is gained any more."""
+        steps = ascend(lambda x: state.objective(model, x), state.x, run)
+        residuals = steps.slopes
+        if steps.is_flat or steps.is_stuck:  # nothing is left to gain, whatever the slope
+            residuals = [*residuals[:-1], 0.0]
+        return Step(state, residuals, {"value": steps.values, "change": steps.slopes})
+
+    def found(self, model: PairModel, state: Logs) -> Climb:
+        """What a state holds."""
+        value, _, _, mixture = objective(model, state.trees, state.vector.read(state.x))
+        return Climb(mixture, value)
+
+
+class FrankWolfe:
+    """Steps on the moments of the trees, as the driver sees them."""
+
+    def begin(self, model: PairModel, trees: list[Tree], start: Start, learn_weights: bool) -> Vertices:
+        """The first state."""
+        parts = [t.moments(n, e) for t, n, e in zip(trees, start.nodes, start.edges, strict=True)]
+        mixture = TreeMixture(_softmax(start.logits), tuple(trees), tuple(parts))
+        return Vertices(mixture, model.value(mixture.beliefs()), learn_weights)
+
+    def advance(self, model: PairModel, state: Vertices, run: Run) -> Step:
+        """One step towards the vertices that the slopes like best."""
+        at, step = state.mixture, 2.0 / (state.steps + 3.0)
+        weights, trees, parts = at.weights, at.trees, at.parts
+        slopes = model.slopes(at.beliefs())
+        own = [tree.tree_slopes(p, slopes) for tree, p in zip(trees, parts, strict=True)]
+        found = [_linear(tree, p, s) for tree, p, s in zip(trees, parts, own, strict=True)]
+        gap = float(weights @ np.array([gap for _, gap in found]))
+        by_weight = _by_weight(parts, slopes)
+        parts = tuple(
+            tree.completed(_mixed(p, vertex, step))
+            for tree, p, (vertex, _) in zip(trees, parts, found, strict=True)
+        )
+        if state.learn_weights:
+            weights = _softmax(np.log(weights) + step * (by_weight - by_weight.max()))
+        mixture = TreeMixture(weights, trees, parts)
+        value, ceiling = model.value(mixture.beliefs()), min(state.ceiling, state.value + gap)
+        new = Vertices(mixture, value, state.learn_weights, state.steps + 1, ceiling)
+        return Step(new, [gap], {"value": [value], "change": [gap]})
+
+    def found(self, model: PairModel, state: Vertices) -> Climb:
+        """What a state holds."""
+        return Climb(state.mixture, state.value, state.ceiling if state.steps else None)
 
 
 def _linear(tree: Tree, p: Moments, own: Slopes) -> tuple[Moments, float]:

@@ -20,20 +20,20 @@ Sources: Meila and Jordan 2000 (mixtures of trees); Belanger et al. 2013 (Frank-
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from ...core import check
 from ...core.factor_graph import FactorGraph
 from ...core.hybrid_graph import HybridGraph
-from ...core.result import Estimate, Kind, Marginals, Result, Samples, Status
+from ...core.result import Estimate, Kind, Marginals, Result, Samples
+from ...optimise.driver import Outcome, Step, drive
+from ...optimise.run import Run
 from ..base import Algorithm, Budget, register
 from ..hybrid import HybridProblem
-from .discrete_tree_ascent import Climb, ascend, frank_wolfe, starting_logs
+from .discrete_tree_ascent import Climb, FrankWolfe, QuasiNewton, starting_logs
 from .discrete_trees import PairModel, Tree, TreeMixture, hard_edges_close_a_cycle
 
 __all__ = ["TreeBeliefs"]
@@ -96,46 +96,63 @@ class TreeBeliefs(Algorithm):
         model = PairModel(_table_graph(problem.graph))
         if model.is_impossible:
             raise problem.contradiction()
-        deadline = np.inf if budget.seconds is None else time.perf_counter() + budget.seconds
-        best: Climb | None = None
-        values = []
-        for _ in range(self.restarts):
-            found = self._climb(model, budget, deadline, rng)
-            values.append(found.value)
-            best = found if best is None or found.value > best.value else best
-            if found.status in (Status.OUT_OF_TIME, Status.INTERRUPTED):
-                best = replace(best, status=found.status)
-                break
-        assert best is not None
-        result = self._result(problem, model, best, values)
-        return _with_samples(result, problem, model, best.mixture, rng)
+        climbs = _Climbs(self, model)
+        # What quasi-Newton has climbed is kept in its state even where a call is cut.
+        result = drive(climbs, problem, budget, rng, restarts=self.restarts, whole=False)
+        return _with_samples(result, problem, model, rng)
 
-    def _climb(self, model: PairModel, budget: Budget, deadline: float, rng: np.random.Generator) -> Climb:
-        trees = Tree.several(model, self.components, self.trees, rng)
-        start = starting_logs(model, trees, self.start, self.spread, rng)
-        climb: Callable[..., Climb] = ascend if self.optimiser == "gradient" else frank_wolfe
-        return climb(model, trees, start, self.learn_weights, budget, deadline, self.name)
 
-    def _result(self, problem: HybridProblem, model: PairModel, best: Climb, values: list[float]) -> Result:
-        bound = model.bound(list(best.mixture.parts), list(best.mixture.trees), best.mixture.weights)
-        is_bound = model.is_forest or self.components == 1
+class _Climbs:
+    """Climbs from trees of their own, as the driver sees them."""
+
+    name = TreeBeliefs.name
+
+    def __init__(self, options: TreeBeliefs, model: PairModel) -> None:
+        self._options, self._model = options, model
+        self._how: Any = QuasiNewton() if options.optimiser == "gradient" else FrankWolfe()
+
+    def start(self, problem: HybridProblem, run: Run) -> Step:
+        options, model = self._options, self._model
+        trees = Tree.several(model, options.components, options.trees, run.rng)
+        first = starting_logs(model, trees, options.start, options.spread, run.rng)
+        return Step(self._how.begin(model, trees, first, options.learn_weights))
+
+    def advance(self, problem: HybridProblem, state: Any, run: Run) -> Step:
+        return self._how.advance(self._model, state, run)  # type: ignore[no-any-return]
+
+    def value(self, state: Any) -> float:
+        return float(self._how.found(self._model, state).value)
+
+    def read(self, problem: HybridProblem, outcome: Outcome) -> Result:
+        model, components = self._model, self._options.components
+        best: Climb = self._how.found(model, outcome.state)
+        is_bound = model.is_forest or components == 1
         kind: Kind = "lower" if is_bound else "estimate"
-        notes = [f"{best.mixture.effective:.3g} of {self.components} components in effect"]
+        return Result(
+            self.name,
+            outcome.ended,
+            log_z=Estimate(best.value, kind),
+            marginals=Marginals(problem.graph.variables, _all_states(model, best.mixture)),
+            trace={name: np.array(outcome.trace.get(name, ())) for name in ("value", "change")},
+            state=best.mixture,
+            notes=(*self._notes(best, is_bound), *_ends(outcome.values)),
+        )
+
+    def _notes(self, best: Climb, is_bound: bool) -> list[str]:
+        model, mixture = self._model, best.mixture
+        notes = [f"{mixture.effective:.3g} of {len(mixture.parts)} components in effect"]
         if not is_bound:
+            bound = model.bound(list(mixture.parts), list(mixture.trees), mixture.weights)
             notes.append(f"the components together prove log Z >= {bound:.10g}")
         if best.ceiling is not None and model.is_forest:
             notes.append(f"Frank-Wolfe's gap proves log Z <= {best.ceiling:.10g}")
-        if self.restarts > 1:
-            notes.append(f"{len(values)} starts gave values from {min(values):.8g} to {max(values):.8g}")
-        return Result(
-            self.name,
-            best.status,
-            log_z=Estimate(best.value, kind),
-            marginals=Marginals(problem.graph.variables, _all_states(model, best.mixture)),
-            trace={"value": best.values, "change": best.changes},
-            state=best.mixture,
-            notes=tuple(notes),
-        )
+        return notes
+
+
+def _ends(values: list[float]) -> list[str]:
+    if not values:
+        return []
+    return [f"{len(values)} starts gave values from {min(values):.8g} to {max(values):.8g}"]
 
 
 def _table_graph(graph: HybridGraph) -> FactorGraph:
@@ -156,10 +173,10 @@ def _all_states(model: PairModel, mixture: TreeMixture) -> np.ndarray:
 
 
 def _with_samples(
-    result: Result, problem: HybridProblem, model: PairModel, mixture: TreeMixture, rng: np.random.Generator
+    result: Result, problem: HybridProblem, model: PairModel, rng: np.random.Generator
 ) -> Result:
     if not problem.samples:
         return result
     rows = np.zeros((problem.samples, len(model.original)), dtype=np.int64)
-    rows[:, _kept(model)] = mixture.sample(problem.samples, rng)
+    rows[:, _kept(model)] = result.state.sample(problem.samples, rng)
     return replace(result, samples=Samples(problem.graph.variables, rows))
