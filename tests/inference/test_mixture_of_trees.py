@@ -415,3 +415,25 @@ def test_gaussian_trees_refuse_what_they_cannot_treat(monkeypatch):
     ]:
         with pytest.raises(UnsupportedError, match=says):
             credo.infer(graph, "mixture-of-gaussian-trees", **question)
+
+
+@pytest.mark.parametrize("gradient", ["quadrature", "samples"])
+def test_ctrl_c_returns_the_best_gaussian_trees_so_far(monkeypatch, gradient):
+    from credo.inference.variational import gaussian_tree_ascent as program
+
+    name = "_ADVANCE" if gradient == "samples" else "value_and_slopes"
+    calls, real = itertools.count(1), getattr(program, name)
+
+    def interrupted(*arguments, **options):
+        if next(calls) == 8:
+            raise KeyboardInterrupt
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(program, name, interrupted)
+    found = _run(gaussian_loop(), f"mixture-of-gaussian-trees(gradient={gradient}, samples=10)")
+    assert found.status is Status.INTERRUPTED and np.isfinite(found.log_z.value)
+
+
+def test_the_time_given_is_kept_by_gaussian_trees():
+    found = _run(gaussian_loop(), "mixture-of-gaussian-trees(restarts=9)", seconds=0.0)
+    assert found.status is Status.OUT_OF_TIME and found.notes[-1].startswith("1 starts")

@@ -21,7 +21,7 @@ from ..exact.junction_tree import solve
 from ..exact.tree import Limits
 from ..free_energy import mean_field
 
-__all__ = ["Descents", "feasible_states", "only_sums", "starting_beliefs"]
+__all__ = ["Descents", "feasible_states", "only_sums", "starting_beliefs", "told_ends"]
 
 _SEARCHES = 10  # orders tried before exact inference has to find a possible joint state
 _DEAD_ENDS = 1000  # per search
@@ -112,6 +112,13 @@ def _sampled_state(problem: Problem, rng: np.random.Generator, name: str) -> np.
     keep = np.zeros(int(problem.graph.variables.state_start[-1]), dtype=bool)
     keep[problem.graph.variables.state_start[:-1] + samples.indices[0]] = True
     return keep
+
+
+def told_ends(values: list[float]) -> tuple[str, ...]:
+    """A sentence about the values that several starts led to; none if there were not several."""
+    if not values:
+        return ()
+    return (f"{len(values)} starts gave values from {min(values):.8g} to {max(values):.8g}",)
 
 
 class HasFreeEnergy(Protocol):

@@ -7,10 +7,8 @@ that twice as many nodes make to it. By samples: Adam. The rate of Adam falls.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,76 +18,133 @@ import optax
 from ...core.result import Status
 from ...nn.arrays import precision
 from ...nn.compiled import Compiled
+from ...optimise.driver import UNKNOWN, Step
+from ...optimise.quasi_newton import ascend
+from ...optimise.run import Run
 from .gaussian_tree_value import Arrays, GaussianSystem, Parameters, estimated, hermite, value_and_slopes
 
-__all__ = ["Ascent", "GaussianSystem", "Parameters", "climb", "value_and_slopes"]
+__all__ = ["Climb", "GaussianSystem", "Parameters", "State", "value_and_slopes"]
 
-_CHUNK = 50  # steps of Adam between two looks at the clock
+_CHUNK = 50  # steps of Adam in a call
 _HALF_LIFE = 100.0  # steps after which the rate of Adam begins to fall
-_MEMORY = 10  # pairs kept by L-BFGS
-_FLAT = 1e-4  # of tol: relative change of the value that ends L-BFGS
 
 
-@dataclass(frozen=True)
-class Ascent:
-    """Where a climb ended."""
+class State(NamedTuple):
+    """Where a climb stands; L-BFGS moves `x` in place."""
 
-    parameters: Parameters  # the last ones
-    status: Status  # why it ended
-    values: np.ndarray  # after each step, noisy if estimated by samples
-    changes: np.ndarray  # largest slope after each step
+    system: GaussianSystem  # trees of its own
+    x: np.ndarray  # all parameters, one after another
+    stage: int  # which of the stages of the climb
+    seed: int = 0  # of the samples of Adam
+    moments: Any = None  # of Adam
+    done: int = 0  # steps of Adam
 
-    def then(self, climb: Callable[[Parameters, int], Ascent], max_iter: int) -> Ascent:
-        """Go on from here with the steps that are left, unless the run was stopped."""
-        left = max_iter - len(self.values)
-        if left <= 0 or self.status in (Status.OUT_OF_TIME, Status.INTERRUPTED, Status.DIVERGED):
-            return self
-        new = climb(self.parameters, left)
-        values, changes = np.append(self.values, new.values), np.append(self.changes, new.changes)
-        return Ascent(new.parameters, new.status, values, changes)
+    @property
+    def parameters(self) -> Parameters:
+        """What `x` stands for."""
+        return _parameters(self.x, *self.system.arrays.up.shape)
 
 
-def climb(
-    system: GaussianSystem,
-    start: Parameters,
-    *,
-    learn_weights: bool,
-    max_iter: int,
-    tol: float,
-    deadline: float,
-    estimate: str,
-    points: int,
-    rate: float,
-    rng: np.random.Generator,
-    report: Callable[[int, float], None],
-) -> Ascent:
-    """Climb by L-BFGS on the quadrature, otherwise by Adam; `points` are nodes, or samples per step.
+def _parameters(x: np.ndarray, count: int, n: int) -> Parameters:
+    cut = count * n
+    parts = (x[k * cut : (k + 1) * cut].reshape(count, n) for k in range(3))
+    return Parameters(*parts, x[3 * cut :])
+
+
+def _flat(p: Parameters) -> np.ndarray:
+    return np.concatenate([np.ravel(part) for part in p])
+
+
+class Climb:
+    """Climbs by L-BFGS on the quadrature, otherwise by Adam, as the driver sees them.
 
     The weights stay equal until L-BFGS has converged once: freed too early, one component takes them all.
+
+    Parameters
+    ----------
+    estimate
+        `quadrature` or `samples`.
+    points
+        Nodes, or samples per step.
+    rate
+        Of Adam at first.
+    learn_weights
+        Whether the weights of the components change.
     """
-    if estimate == "samples":
-        return _adam(
-            system, start, learn_weights, max_iter, tol, deadline, (estimate, points), rate, rng, report
-        )
-    stages = [False, True] if learn_weights and len(start.logits) > 1 else [False]
-    found = Ascent(start, Status.OUT_OF_ITERATIONS, np.zeros(0), np.zeros(0))
-    for free in stages:
 
-        def climb(at: Parameters, left: int, free: bool = free) -> Ascent:
-            return _lbfgs(system, at, free, left, tol, deadline, points, report)
+    def __init__(self, estimate: str, points: int, rate: float, learn_weights: bool) -> None:
+        self._estimate, self._points, self._rate, self._learns = estimate, points, rate, learn_weights
 
-        found = found.then(climb, max_iter)
-    if found.status is Status.STALLED and not _is_flat(system, found.parameters, points):
-        how = (estimate, points)
-        found = found.then(
-            lambda at, left: _adam(system, at, stages[-1], left, tol, deadline, how, rate, rng, report),
-            max_iter,
-        )
-    if found.status in (Status.STALLED, Status.OUT_OF_ITERATIONS) and _is_flat(
-        system, found.parameters, points
-    ):
-        found = replace(found, status=Status.CONVERGED)
-    return found
+    def begin(self, system: GaussianSystem, start: Parameters, rng: np.random.Generator) -> State:
+        """The first state."""
+        if self._estimate == "samples":
+            return _with_moments(State(system, _flat(start), 0, int(rng.integers(2**31))))
+        return State(system, _flat(start), 0)
+
+    def advance(self, state: State, run: Run) -> Step:
+        """Steps of one stage."""
+        step = self._climb(state, run) if state.moments is None else self._walk(state, run)
+        if self._estimate == "samples" or step.status is not None:
+            return step
+        is_out = len(step.residuals) == run.count and step.residuals[-1] >= run.budget.tol
+        if is_out and _is_flat(state.system, step.state.parameters, self._points):
+            return step._replace(residuals=_ending(step.residuals, 0.0))
+        return step
+
+    def _climb(self, state: State, run: Run) -> Step:
+        """L-BFGS to its end, and what comes then."""
+        frees = state.stage == 1
+
+        def objective(x: np.ndarray) -> tuple[float, np.ndarray]:
+            p = _parameters(x, *state.system.arrays.up.shape)
+            value, slopes = value_and_slopes(state.system, p, nodes=self._points)
+            return value, _flat(slopes if frees else slopes._replace(logits=np.zeros(len(p.logits))))
+
+        if not np.isfinite(objective(state.x)[0]):
+            return Step(state, status=Status.DIVERGED)
+        steps = ascend(objective, state.x, run)
+        trace = {"value": steps.values, "change": steps.slopes}
+        if not (steps.is_flat or steps.is_stuck):
+            return Step(state, steps.slopes, trace)
+        if self._learns and not frees and len(state.parameters.logits) > 1:
+            return Step(state._replace(stage=1), _ending(steps.slopes, UNKNOWN), trace)
+        if steps.is_flat or _is_flat(state.system, state.parameters, self._points):
+            return Step(state, _ending(steps.slopes, 0.0) or [0.0], trace)
+        return Step(_with_moments(state), _ending(steps.slopes, UNKNOWN), trace)
+
+    def _frees(self, state: State) -> bool:
+        """Whether Adam moves the weights."""
+        return self._learns and (self._estimate == "samples" or len(state.parameters.logits) > 1)
+
+    def _walk(self, state: State, run: Run) -> Step:
+        """A chunk of Adam's steps."""
+        chunk = min(_CHUNK, run.count)
+        with precision(double=True):
+            points: Any = hermite(self._points)
+            if self._estimate == "samples":
+                points = (jax.random.PRNGKey(state.seed), np.zeros((self._points, 0)))
+            p, moments, history = _ADVANCE(
+                state.parameters, state.moments, state.system.arrays, points, self._rate, state.done,
+                float(self._frees(state)),
+                functions=state.system.functions, estimate=self._estimate, chunk=chunk,
+            )  # fmt: skip
+            x, values, slopes = _flat(p), *(np.asarray(part) for part in history)
+        if not np.isfinite(x).all():
+            return Step(state, status=Status.DIVERGED)
+        new = state._replace(x=x, moments=moments, done=state.done + chunk)
+        trace = {"value": values + state.system.constant, "change": slopes}
+        return Step(new, _ending(slopes, slopes.max()), trace)
+
+
+def _with_moments(state: State) -> State:
+    """Ready for Adam."""
+    zeros = Parameters(*(np.zeros_like(part) for part in state.parameters))
+    return state._replace(moments=(np.int32(0), zeros, zeros))
+
+
+def _ending(residuals: Sequence[float] | np.ndarray, last: float) -> list[float]:
+    """The same, with another last one."""
+    return [*residuals[:-1], last] if len(residuals) else []
 
 
 def _is_flat(system: GaussianSystem, p: Parameters, nodes: int) -> bool:
@@ -97,55 +152,6 @@ def _is_flat(system: GaussianSystem, p: Parameters, nodes: int) -> bool:
     coarse, fine = (value_and_slopes(system, p, nodes=k)[1] for k in (nodes, 2 * nodes))
     largest = max(float(np.abs(s).max()) for s in coarse)
     return largest <= max(float(np.abs(s - t).max()) for s, t in zip(coarse, fine, strict=True))
-
-
-def _lbfgs(
-    system: GaussianSystem, start: Parameters, learn_weights: bool, max_iter: int, tol: float,
-    deadline: float,
-    nodes: int, report: Callable[[int, float], None],
-) -> Ascent:  # fmt: skip
-    from scipy.optimize import minimize
-
-    shapes = [np.shape(part) for part in start]
-    cuts = np.cumsum([int(np.prod(s)) for s in shapes])[:-1]
-    here = np.concatenate([np.ravel(part) for part in start])
-    values: list[float] = []
-    changes: list[float] = []
-    last = [0.0, 0.0]
-
-    def read(x: np.ndarray) -> Parameters:
-        return Parameters(*(part.reshape(s) for part, s in zip(np.split(x, cuts), shapes, strict=True)))
-
-    def cost(x: np.ndarray) -> tuple[float, np.ndarray]:
-        value, slopes = value_and_slopes(system, read(x), nodes=nodes)
-        if not learn_weights:
-            slopes = slopes._replace(logits=np.zeros(shapes[-1]))
-        slope = np.concatenate([np.ravel(part) for part in slopes])
-        if not (np.isfinite(value) and np.isfinite(slope).all()):
-            return np.inf, np.zeros(len(x))  # the line search steps back
-        last[:] = [value, float(np.abs(slope).max())]
-        return -value, -slope
-
-    def watch(intermediate_result: Any) -> None:
-        here[:] = intermediate_result.x
-        values.append(last[0])
-        changes.append(last[1])
-        report(len(values), last[0])
-        if time.perf_counter() > deadline:
-            raise StopIteration
-
-    if not np.isfinite(cost(here)[0]):
-        return Ascent(start, Status.DIVERGED, np.zeros(0), np.zeros(0))
-    options = {"maxiter": max_iter, "gtol": tol, "ftol": tol * _FLAT, "maxcor": _MEMORY}
-    try:
-        found = minimize(cost, here.copy(), jac=True, method="L-BFGS-B", callback=watch, options=options)
-        here[:] = found.x
-        status = {0: Status.CONVERGED, 1: Status.OUT_OF_ITERATIONS}.get(found.status, Status.STALLED)
-        if time.perf_counter() > deadline:
-            status = Status.OUT_OF_TIME
-    except KeyboardInterrupt:
-        status = Status.INTERRUPTED
-    return Ascent(read(here), status, np.array(values), np.array(changes))
 
 
 def _advance(
@@ -174,45 +180,3 @@ def _advance(
 
 
 _ADVANCE = Compiled(_advance)
-
-
-def _adam(
-    system: GaussianSystem, start: Parameters, learn_weights: bool, max_iter: int, tol: float,
-    deadline: float,
-    how: tuple[str, int], rate: float, rng: np.random.Generator, report: Callable[[int, float], None],
-) -> Ascent:  # fmt: skip
-    values: list[np.ndarray] = []
-    changes: list[np.ndarray] = []
-    status, done = Status.OUT_OF_ITERATIONS, 0
-    zeros = Parameters(*(np.zeros_like(part) for part in start))
-    p, state = start, (np.int32(0), zeros, zeros)
-    with precision(double=True):
-        points: Any = hermite(how[1])
-        if how[0] == "samples":
-            points = (jax.random.PRNGKey(int(rng.integers(2**31))), np.zeros((how[1], 0)))
-        while done < max_iter:
-            chunk = min(_CHUNK, max_iter - done)
-            try:
-                new, state, history = _ADVANCE(
-                    p, state, system.arrays, points, rate, done, float(learn_weights),
-                    functions=system.functions, estimate=how[0], chunk=chunk,
-                )  # fmt: skip
-                new = Parameters(*(np.asarray(part) for part in new))
-            except KeyboardInterrupt:
-                status = Status.INTERRUPTED
-                break
-            if not all(np.isfinite(part).all() for part in new):
-                status = Status.DIVERGED
-                break
-            p, done = new, done + chunk
-            values.append(np.asarray(history[0]) + system.constant)
-            changes.append(np.asarray(history[1]))
-            report(done, float(values[-1].mean()))
-            if changes[-1].max() < tol:
-                status = Status.CONVERGED
-                break
-            if time.perf_counter() > deadline:
-                status = Status.OUT_OF_TIME
-                break
-    joined = [np.concatenate(part) if part else np.zeros(0) for part in (values, changes)]
-    return Ascent(p, status, *joined)

@@ -18,7 +18,6 @@ responsibilities).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
@@ -31,12 +30,14 @@ from ...core.domain import Real
 from ...core.errors import MissingExtraError, UnsupportedError
 from ...core.factor_graph import FactorGraph
 from ...core.hybrid_graph import HybridGraph
-from ...core.progress import Progress
 from ...core.result import Estimate, Kind, Marginals, Result, Samples, Status
+from ...optimise.driver import Outcome, Step, drive
+from ...optimise.run import Run
 from ..base import Algorithm, Budget, register
 from ..gaussian_system import claimed, rounding
 from ..hybrid import HybridProblem
 from ..starting_places import Places, refuse_flat_along, starting_places
+from .descent import told_ends
 from .discrete_trees import PairModel, Tree
 from .gaussian_tree_mixture import GaussianTree, GaussianTreeMixture
 
@@ -113,120 +114,121 @@ class GaussianTreeBeliefs(Algorithm):
         graph = problem.graph
         if not len(graph.variables):
             return _constant(self.name, problem)
-        ascent = _ascent()
-        found_places = starting_places(graph)
-        model = _skeleton(graph, self.spread)
-        places = self._places(found_places)
-        deadline = np.inf if budget.seconds is None else time.perf_counter() + budget.seconds
-        best: tuple[Any, ...] | None = None
-        values = []
-        for _ in range(self.restarts):
-            trees = Tree.several(model, self.components, self.trees, rng)
-            system = ascent.GaussianSystem.of(graph, model.ends, np.array([t.up for t in trees]))
-            start = self._start(ascent, graph, places, trees, rng)
-            found = self._climb(ascent, system, start, budget, deadline, rng)
-            value = ascent.value_and_slopes(system, found.parameters, nodes=self.nodes)[0]
-            values.append(value)
-            if best is None or value > best[0]:
-                best = (value, found, system, trees)
-            if found.status in (Status.OUT_OF_TIME, Status.INTERRUPTED):
-                best = (best[0], replace(best[1], status=found.status), *best[2:])
-                break
-        assert best is not None
-        return self._result(problem, ascent, model, found_places, best, values, rng)
+        # What L-BFGS has climbed is kept in its state even where a call is cut.
+        climbs = _Climbs(self, graph)
+        result: Result = drive(climbs, problem, budget, rng, restarts=self.restarts, whole=False)
+        return _with_samples(result, problem, rng)
 
-    def _places(self, found: Places) -> tuple[np.ndarray, np.ndarray]:
+
+class _Climbs:
+    """Climbs from trees of their own, as the driver sees them."""
+
+    name = GaussianTreeBeliefs.name
+
+    def __init__(self, options: GaussianTreeBeliefs, graph: HybridGraph) -> None:
+        self._options, self._graph, self._ascent = options, graph, _ascent()
+        self._found = starting_places(graph)
+        self._model, self._places = _skeleton(graph, options.spread), self._beginnings()
+        points = options.samples if options.gradient == "samples" else options.nodes
+        self._climb = self._ascent.Climb(options.gradient, points, options.rate, options.learn_weights)
+
+    def _beginnings(self) -> tuple[np.ndarray, np.ndarray]:
         """Where the variables begin, and how wide."""
+        found, options = self._found, self._options
         n = len(found.centre)
-        if self.start == "normal":
-            return np.full(n, self.centre), np.full(n, self.spread)
+        if options.start == "normal":
+            return np.full(n, options.centre), np.full(n, options.spread)
         near = found.low < found.high  # found itself, or a neighbour of it
-        return np.where(near, found.centre, self.centre), np.where(near, found.scale, self.spread)
+        return np.where(near, found.centre, options.centre), np.where(near, found.scale, options.spread)
 
-    def _climb(
-        self, ascent: Any, system: Any, start: Any, budget: Budget, deadline: float, rng: np.random.Generator
-    ) -> Any:
-        with Progress(self.name, budget.max_iter) as bar:
-            return ascent.climb(
-                system,
-                start,
-                learn_weights=self.learn_weights,
-                max_iter=budget.max_iter,
-                tol=budget.tol,
-                deadline=deadline,
-                estimate=self.gradient,
-                points=self.samples if self.gradient == "samples" else self.nodes,
-                rate=self.rate,
-                rng=rng,
-                report=lambda done, value: bar.update(done, f"value {value:.8g}"),
-            )
+    def start(self, problem: HybridProblem, run: Run) -> Step:
+        options, model = self._options, self._model
+        trees = Tree.several(model, options.components, options.trees, run.rng)
+        system = self._ascent.GaussianSystem.of(self._graph, model.ends, np.array([t.up for t in trees]))
+        first = self._parameters(trees, run.rng)
+        return Step((self._climb.begin(system, first, run.rng), trees))
 
-    def _start(
-        self,
-        ascent: Any,
-        graph: HybridGraph,
-        places: tuple[np.ndarray, np.ndarray],
-        trees: list[Tree],
-        rng: np.random.Generator,
-    ) -> Any:
-        n = len(graph.variables)
-        J, h = _gaussian_part(graph) if self.start == "potentials" else (np.zeros((n, n)), np.zeros(n))
-        first = [_on_tree(tree, J, h, *places) for tree in trees]
-        several = self.components > 1 or self.restarts > 1
-        noise = rng.standard_normal((self.components, n)) * several
+    def _parameters(self, trees: list[Tree], rng: np.random.Generator) -> Any:
+        """Where the components begin."""
+        n, options = len(self._graph.variables), self._options
+        J, h = np.zeros((n, n)), np.zeros(n)
+        if options.start == "potentials":
+            J, h = _gaussian_part(self._graph)
+        first = [_on_tree(tree, J, h, *self._places) for tree in trees]
+        several = options.components > 1 or options.restarts > 1
+        noise = rng.standard_normal((options.components, n)) * several
         means = np.array([t.mean for t in first]) + noise * np.sqrt([t.variance for t in first])
-        return ascent.Parameters(
+        return self._ascent.Parameters(
             means,
             np.array([t.slope for t in first]),
             np.log([t.sd for t in first]),
-            np.zeros(self.components),
+            np.zeros(options.components),
         )
 
-    def _result(
-        self, problem: HybridProblem, ascent: Any, model: PairModel, places: Places,
-        best: tuple[Any, ...], values: list[float], rng: np.random.Generator,
-    ) -> Result:  # fmt: skip
-        value, found, system, trees = best
-        p = found.parameters
-        names = tuple(problem.graph.variables.names)
-        weights = np.exp(p.logits - p.logits.max())
-        parts = [
-            GaussianTree(
-                t.up, _outward(t), p.means[m], np.where(t.up >= 0, p.slopes[m], 0.0), np.exp(p.log_sds[m])
-            )
-            for m, t in enumerate(trees)
-        ]
-        _refuse_endless(problem.graph, parts, places)
-        mixture = GaussianTreeMixture(names, weights / weights.sum(), tuple(parts))
-        finer = ascent.value_and_slopes(system, p, nodes=2 * self.nodes)[0]
-        is_exact = abs(finer - value) <= 1e-7 * max(1.0, abs(finer))
-        kind: Kind = "lower" if is_exact and (model.is_forest or self.components == 1) else "estimate"
-        size = np.abs(p.means).max(axis=0) + np.exp(p.log_sds).max(axis=0)
-        log_z, told = claimed(float(finer), kind, rounding(problem.graph, size))
-        notes = [*told, f"{mixture.effective:.3g} of {self.components} components in effect"]
-        if not is_exact:
-            notes.append(f"{self.nodes} nodes gave {value:.8g}, {2 * self.nodes} nodes give {finer:.8g}")
-        if self.restarts > 1:
-            notes.append(f"{len(values)} starts gave values from {min(values):.8g} to {max(values):.8g}")
-        samples = None
-        if problem.samples:
-            rows = mixture.sample(problem.samples, rng)
-            indices = np.full(rows.shape, -1, dtype=np.int64)
-            columns = {name: rows[:, i] for i, name in enumerate(names)}
-            samples = Samples(problem.graph.variables, indices, columns)
-        finite = np.isfinite(finer)
+    def advance(self, problem: HybridProblem, state: Any, run: Run) -> Step:
+        climb, trees = state
+        step: Step = self._climb.advance(climb, run)
+        return step._replace(state=(step.state, trees))
+
+    def value(self, state: Any) -> float:
+        return self._value(state[0], self._options.nodes)
+
+    def _value(self, climb: Any, nodes: int) -> float:
+        return float(self._ascent.value_and_slopes(climb.system, climb.parameters, nodes=nodes)[0])
+
+    def read(self, problem: HybridProblem, outcome: Outcome) -> Result:
+        (climb, trees), graph = outcome.state, problem.graph
+        mixture = _mixture(graph, climb.parameters, trees)
+        _refuse_endless(graph, mixture.trees, self._found)
+        finer = self._value(climb, 2 * self._options.nodes)
         if finer == -np.inf:
-            _refuse_zeros(problem.graph, mixture)
+            _refuse_zeros(graph, mixture)
+        log_z, notes = self._claim(climb, mixture, finer)
+        is_finite = np.isfinite(finer)
         return Result(
             self.name,
-            found.status if finite else Status.DIVERGED,
-            log_z=log_z if finite else None,
-            marginals=Marginals(problem.graph.variables, np.zeros(0), mixture.densities()),
-            samples=samples,
-            trace={"value": found.values, "change": found.changes},
+            outcome.ended if is_finite else Status.DIVERGED,
+            log_z=log_z if is_finite else None,
+            marginals=Marginals(graph.variables, np.zeros(0), mixture.densities()),
+            trace={name: np.array(outcome.trace.get(name, ())) for name in ("value", "change")},
             state=mixture,
-            notes=tuple(notes),
+            notes=(*notes, *told_ends(outcome.values)),
         )
+
+    def _claim(self, climb: Any, mixture: GaussianTreeMixture, finer: float) -> tuple[Estimate, list[str]]:
+        """What log Z is, by twice as many nodes as on the way, and what is to be said about it."""
+        options, p, nodes = self._options, climb.parameters, self._options.nodes
+        value = self._value(climb, nodes)
+        is_exact = abs(finer - value) <= 1e-7 * max(1.0, abs(finer))
+        kind: Kind = (
+            "lower" if is_exact and (self._model.is_forest or options.components == 1) else "estimate"
+        )
+        size = np.abs(p.means).max(axis=0) + np.exp(p.log_sds).max(axis=0)
+        log_z, told = claimed(finer, kind, rounding(self._graph, size))
+        notes = [*told, f"{mixture.effective:.3g} of {options.components} components in effect"]
+        if not is_exact:
+            notes.append(f"{nodes} nodes gave {value:.8g}, {2 * nodes} nodes give {finer:.8g}")
+        return log_z, notes
+
+
+def _mixture(graph: HybridGraph, p: Any, trees: list[Tree]) -> GaussianTreeMixture:
+    weights = np.exp(p.logits - p.logits.max())
+    parts = [
+        GaussianTree(
+            t.up, _outward(t), p.means[m], np.where(t.up >= 0, p.slopes[m], 0.0), np.exp(p.log_sds[m])
+        )
+        for m, t in enumerate(trees)
+    ]
+    return GaussianTreeMixture(tuple(graph.variables.names), weights / weights.sum(), tuple(parts))
+
+
+def _with_samples(result: Result, problem: HybridProblem, rng: np.random.Generator) -> Result:
+    if not problem.samples:
+        return result
+    variables, rows = problem.graph.variables, result.state.sample(problem.samples, rng)
+    indices = np.full(rows.shape, -1, dtype=np.int64)
+    columns = {name: rows[:, i] for i, name in enumerate(variables.names)}
+    return replace(result, samples=Samples(variables, indices, columns))
 
 
 def _ascent() -> Any:

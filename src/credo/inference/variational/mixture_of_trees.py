@@ -33,6 +33,7 @@ from ...optimise.driver import Outcome, Step, drive
 from ...optimise.run import Run
 from ..base import Algorithm, Budget, register
 from ..hybrid import HybridProblem
+from .descent import told_ends
 from .discrete_tree_ascent import Climb, FrankWolfe, QuasiNewton, starting_logs
 from .discrete_trees import PairModel, Tree, TreeMixture, hard_edges_close_a_cycle
 
@@ -135,7 +136,7 @@ class _Climbs:
             marginals=Marginals(problem.graph.variables, _all_states(model, best.mixture)),
             trace={name: np.array(outcome.trace.get(name, ())) for name in ("value", "change")},
             state=best.mixture,
-            notes=(*self._notes(best, is_bound), *_ends(outcome.values)),
+            notes=(*self._notes(best, is_bound), *told_ends(outcome.values)),
         )
 
     def _notes(self, best: Climb, is_bound: bool) -> list[str]:
@@ -147,12 +148,6 @@ class _Climbs:
         if best.ceiling is not None and model.is_forest:
             notes.append(f"Frank-Wolfe's gap proves log Z <= {best.ceiling:.10g}")
         return notes
-
-
-def _ends(values: list[float]) -> list[str]:
-    if not values:
-        return []
-    return [f"{len(values)} starts gave values from {min(values):.8g} to {max(values):.8g}"]
 
 
 def _table_graph(graph: HybridGraph) -> FactorGraph:
