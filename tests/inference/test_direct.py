@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 import warnings
 
 import numpy as np
@@ -10,6 +11,7 @@ from credo.core.errors import ConvergenceWarning, OptionError
 from credo.core.result import Status
 from credo.inference import free_energy
 from credo.inference.neural.direct import BetheDirect, RegionDirect
+from credo.nn.optimise import Adam
 
 
 def quietly(model, method, **question):
@@ -106,7 +108,23 @@ def test_rounds_share_the_time():
     grid = credo.datasets.ising_grid(3, seed=0)
     found = quietly(grid, "bethe-direct(stop=0, steps=100, rounds=4)", seconds=0.0, tol=0, seed=0)
     assert found.status is Status.OUT_OF_TIME
-    assert len(found.trace["objective"]) == 25
+    assert len(found.trace["objective"]) == 1
+
+
+def test_ctrl_c_between_two_rounds_keeps_what_was_found(monkeypatch):
+    grid, real, steps = credo.datasets.ising_grid(3, seed=0), Adam.advance, []
+
+    def pressed(*arguments):
+        found = real(*arguments)
+        steps.append(len(found[1]["change"]))
+        if sum(steps) == 50:  # the end of the second round
+            signal.raise_signal(signal.SIGINT)
+        return found
+
+    monkeypatch.setattr(Adam, "advance", pressed)
+    found = quietly(grid, "bethe-direct(stop=0, steps=100, rounds=4)", tol=0, seed=0)
+    assert found.status is Status.INTERRUPTED
+    assert len(found.trace["objective"]) == 50 and np.isfinite(found.marginals.flat).all()
 
 
 def test_bad_regions_are_refused():

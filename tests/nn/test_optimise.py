@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+import signal
+
 import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
 
-from credo.nn import compiled, optimise
+from credo.core.result import Status
+from credo.nn import compiled, layout, optimise
 from credo.nn.arrays import precision
 from credo.nn.compiled import Compiled
 from credo.nn.optimise import minimise
+from credo.optimise.pace import Pace
 
 
 def bowl(parameters, data, shared):
@@ -68,7 +72,7 @@ def test_leaves_of_any_size_take_the_same_steps(large, monkeypatch):
     parameters, data = start()
     arguments = bowl, moved, parameters, data, np.float32(2.0)
     joined = minimise(*arguments, steps=5, rate=0.1).parameters
-    monkeypatch.setattr(optimise, "_LARGE", large)
+    monkeypatch.setattr(layout, "_LARGE", large)
     apart = minimise(*arguments, steps=5, rate=0.1).parameters
     for name, values in parameters.items():
         np.testing.assert_allclose(apart[name], joined[name], rtol=1e-6)
@@ -84,29 +88,59 @@ def test_a_run_can_be_continued():
     np.testing.assert_allclose(rest.parameters["x"], whole.parameters["x"], rtol=1e-6)
 
 
-def test_ctrl_c_returns_what_was_found():
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_returns_what_was_found(times, monkeypatch):
     parameters, data = start()
-    seen = []
+    real, done = optimise._program(bowl, moved), []
 
-    def report(done, row):
-        seen.append(done)
-        if done >= 10:
-            raise KeyboardInterrupt
+    class Pressed:
+        seconds = 0.0
 
-    fit = minimise(
-        bowl, moved, parameters, data, np.float32(1.0), steps=100, rate=0.05, chunk=5, report=report
-    )
-    assert fit.interrupted
-    assert seen == [5, 10]
-    assert len(fit.history["objective"]) == 10
+        def ready(self, *arguments, **static):
+            real.ready(*arguments, **static)
+
+        def __call__(self, *arguments, **static):
+            found = real(*arguments, **static)
+            done.append(int(found[2]))
+            if len(done) == 3:
+                for _ in range(times):
+                    signal.raise_signal(signal.SIGINT)
+            return found
+
+    monkeypatch.setattr(optimise, "_program", lambda *_: Pressed())
+    fit = minimise(bowl, moved, parameters, data, np.float32(1.0), steps=100, rate=0.05, chunk=5)
+    assert fit.cut is Status.INTERRUPTED
+    kept = sum(done) if times == 1 else sum(done[:-1])  # the second signal cuts the call
+    assert len(fit.history["objective"]) == kept and fit.steps.tolist() == [kept] * 3
     assert (fit.history["objective"][-1] < fit.history["objective"][0]).all()
 
 
 def test_a_run_ends_when_its_time_is_up():
     parameters, data = start()
     fit = minimise(bowl, moved, parameters, data, np.float32(1.0), steps=100, rate=0.05, chunk=5, seconds=0.0)
-    assert fit.out_of_time
-    assert fit.steps.tolist() == [5, 5, 5]
+    assert fit.cut is Status.OUT_OF_TIME
+    assert fit.steps.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("stop", [1e-3, 0.0])
+def test_how_many_steps_come_at_once_does_not_change_them(stop, monkeypatch):
+    parameters, data = start()
+    arguments = bowl, moved, parameters, data, np.float32(2.0)
+    doubling = minimise(*arguments, steps=300, rate=0.05, stop=stop)
+    monkeypatch.setattr(Pace, "took", lambda pace, seconds: None)
+    single = minimise(*arguments, steps=300, rate=0.05, stop=stop)
+    np.testing.assert_array_equal(single.parameters["x"], doubling.parameters["x"])
+    np.testing.assert_array_equal(single.history["change"], doubling.history["change"])
+    assert single.steps.tolist() == doubling.steps.tolist()
+    assert single.stopped.all() == (stop > 0)
+
+
+def test_a_problem_that_runs_away_does_not_stop_the_others():
+    parameters, data = start()
+    data[0, 0] = np.inf
+    fit = minimise(bowl, moved, parameters, data, np.float32(2.0), steps=3000, rate=0.01, stop=1e-7)
+    assert fit.stopped.tolist() == [False, True, True] and fit.cut is None
+    np.testing.assert_allclose(2 * fit.parameters["x"][1:], data[1:], atol=1e-3)
 
 
 def test_one_program_serves_every_number_of_steps_and_every_rate():

@@ -6,5 +6,6 @@ loaded, so they are imported where they are used; this one imports nothing.
     arrays       ragged tables as padded or bucketed arrays, sparse linear maps by gathers, double precision
     layers       embeddings, self-attention, residual layers
     compiled     one compiled program per combination of shapes, and the seconds compiling took
-    optimise     Adam steps on many problems of one shape at once, with early stop, history and Ctrl-C
+    layout       trees of parameters as a few rows of numbers
+    optimise     driven Adam steps on many problems of one shape at once, with early stop and history
 """

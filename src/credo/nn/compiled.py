@@ -85,6 +85,11 @@ class Compiled:
     def __call__(self, *arguments: Any, **static: Any) -> Any:
         """Run, compiling first if these shapes are new."""
         arguments = jax.tree.map(jax.numpy.asarray, arguments)
+        return self.ready(*arguments, **static)(*arguments)
+
+    def ready(self, *arguments: Any, **static: Any) -> Any:
+        """The program for these shapes, compiled if they are new."""
+        arguments = jax.tree.map(jax.numpy.asarray, arguments)
         leaves, tree = jax.tree.flatten(arguments)
         shapes = tuple((x.shape, np.dtype(x.dtype).str) for x in leaves)
         key = (tree, shapes, tuple(sorted(static.items())))
@@ -98,4 +103,4 @@ class Compiled:
             self._programs[key] = program
             while len(self._programs) > _CAPACITY:
                 self._programs.popitem(last=False)
-        return program(*arguments)
+        return program

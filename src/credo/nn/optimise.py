@@ -3,8 +3,8 @@
     minimise_p  loss(p, data, shared) -> (value, metrics, watched)
 
 `parameters` and `data` have a leading axis, one entry per problem; `shared` is the same for all. The loss
-is written for one problem and mapped over the axis. Steps run in compiled chunks; between two chunks the
-caller is told how far the work is, the clock is looked at, and Ctrl-C ends the run with what was found.
+is written for one problem and mapped over the axis. Steps run in compiled chunks, which are driven (see
+`optimise/driver.py`).
 
 A problem stops when `change(watched_now - watched_before, shared)` falls below `stop` after the
 first ten steps. Its parameters then stay as they are while others go on. One program serves any number of
@@ -13,10 +13,8 @@ steps, any rate and any tolerance: those are arguments, not constants.
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -24,55 +22,26 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from ..core.result import Status
+from ..core.stopwatch import Stopwatch
+from ..optimise.driver import UNKNOWN, Outcome, Step, drive
+from ..optimise.pace import Pace
+from ..optimise.run import Budget, Run
 from .compiled import Compiled
+from .layout import Layout
 
-__all__ = ["Fit", "minimise"]
+__all__ = ["Adam", "Carry", "Fit", "minimise"]
 
 _WARM_UP = 10  # steps a problem takes in any case
-_LARGE = 2**15  # numbers of a leaf that is a row of its own
 
 Loss = Callable[[Any, Any, Any], tuple[jax.Array, dict[str, jax.Array], jax.Array]]
 Change = Callable[[jax.Array, Any], jax.Array]
 
 
-class _Layout(NamedTuple):
-    """How the parameters of one problem lie in a few rows of numbers.
+class Carry(NamedTuple):
+    """Where the steps have come to."""
 
-    All small leaves are one row, because a step on one array compiles faster than one on many; each large
-    leaf is a row of its own, because joining and cutting it would be copies of most of what there is.
-    """
-
-    tree: Any
-    shapes: tuple[tuple[int, ...], ...]
-
-    @classmethod
-    def of(cls, parameters: Any) -> _Layout:
-        leaves, tree = jax.tree.flatten(parameters)
-        return cls(tree, tuple(tuple(leaf.shape[1:]) for leaf in leaves))
-
-    def rows(self, parameters: Any, join: Any) -> tuple[Any, ...]:
-        """(problems, numbers) each: the small leaves, then every large one."""
-        flat = [leaf.reshape(len(leaf), -1) for leaf in jax.tree.leaves(parameters)]
-        small = [leaf for leaf in flat if leaf.shape[1] <= _LARGE]
-        joined = [join(small, axis=1)] if small else []
-        return (*joined, *(leaf for leaf in flat if leaf.shape[1] > _LARGE))
-
-    def read(self, rows: tuple[Any, ...]) -> Any:
-        """The parameters, with the leading axis."""
-        sizes = [math.prod(shape) for shape in self.shapes]
-        own = iter(rows[1:] if min(sizes) <= _LARGE else rows)
-        leaves, first = [], 0
-        for shape, size in zip(self.shapes, sizes, strict=True):
-            if size > _LARGE:
-                part = next(own)
-            else:
-                part, first = rows[0][:, first : first + size], first + size
-            leaves.append(part.reshape(len(part), *shape))
-        return jax.tree.unflatten(self.tree, leaves)
-
-
-class _Carry(NamedTuple):
-    parameters: tuple[Any, ...]  # rows, see _Layout
+    parameters: tuple[Any, ...]  # rows, see Layout
     moments: tuple[Any, Any]  # of Adam, in the same rows
     watched: Any  # (problems, entries) at the step before
     active: Any  # (problems,)
@@ -88,11 +57,10 @@ class Fit:
     history: dict[str, np.ndarray]  # metric -> (steps, problems); "change" among them
     steps: np.ndarray  # taken by each problem
     stopped: np.ndarray  # whether the change fell below `stop`
-    interrupted: bool  # by Ctrl-C
-    out_of_time: bool  # whether `seconds` ended it
-    seconds: float  # of the steps
-    compile_seconds: float  # of compiling, not in `seconds`
-    carry: Any  # to continue from
+    cut: Status | None  # what ended it early: a signal, the clock, or nothing
+    carry: Carry  # to continue from
+    seconds: float = 0.0  # of the steps
+    compile_seconds: float = 0.0  # of compiling, not in `seconds`
 
 
 def minimise(
@@ -107,8 +75,8 @@ def minimise(
     stop: float = 0.0,
     chunk: int = 25,
     seconds: float | None = None,
-    report: Callable[[int, dict[str, np.ndarray]], None] | None = None,
-    carry: Any = None,
+    carry: Carry | None = None,
+    name: str = "adam",
 ) -> Fit:
     """Take Adam steps until every problem has stopped or the budget is used up.
 
@@ -128,13 +96,13 @@ def minimise(
     stop
         The change at which a problem stops.
     chunk
-        Most steps between two reports.
+        Most steps of one call.
     seconds
         Wall time of the steps, compiling apart.
-    report
-        Called after each chunk with the steps done and the last metrics.
     carry
         `Fit.carry` of an earlier call with the same arguments, to go on with the moments of Adam.
+    name
+        What the run is called in progress bars.
 
     Examples
     --------
@@ -150,46 +118,95 @@ def minimise(
     >>> np.asarray(fit.parameters).round(2).ravel().tolist()
     [1.0, 2.0]
     """
-    program, layout = _program(loss, change), _Layout.of(parameters)
-    before, clock = program.seconds, time.perf_counter()
-    if carry is None:
-        carry = _first(loss, layout, parameters, data, shared)
-    else:
-        carry = carry._replace(active=np.ones(len(carry.active), bool))
-    parts: list[dict[str, np.ndarray]] = []
-    done, interrupted, late = 0, False, False
-    try:
-        while done < steps:
-            limit = min(chunk, steps - done)
-            numbers = (_scalar(carry, rate), _scalar(carry, stop), np.int32(_WARM_UP), np.int32(limit))
-            new, history, taken = program(carry, data, shared, *numbers, layout=layout, chunk=chunk)
-            taken = int(taken)  # waits for the chunk; a Ctrl-C meanwhile is raised here
-            parts.append({name: np.asarray(values)[:taken] for name, values in history.items()})
-            carry, done = new, done + taken
-            if report is not None:
-                report(done, {name: values[-1] for name, values in parts[-1].items()})
-            if not bool(np.asarray(carry.active).any()):
-                break
-            spent = time.perf_counter() - clock - (program.seconds - before)
-            if seconds is not None and spent > seconds:
-                late = True
-                break
-    except KeyboardInterrupt:
-        interrupted = True
-    compiling = program.seconds - before
-    names = parts[0] if parts else {}
-    return Fit(
-        parameters=layout.read(tuple(map(np.asarray, carry.parameters))),
-        watched=np.asarray(carry.watched),
-        history={name: np.concatenate([part[name] for part in parts]) for name in names},
-        steps=np.asarray(carry.steps),
-        stopped=~np.asarray(carry.active),
-        interrupted=interrupted,
-        out_of_time=late,
-        seconds=time.perf_counter() - clock - compiling,
-        compile_seconds=compiling,
-        carry=carry,
-    )
+    adam = Adam(loss, change, parameters, stop=stop, chunk=chunk)
+    first = adam.first(data, shared) if carry is None else adam.again(carry)
+    compiling = adam.prepare(first, data, shared)
+    watch, budget = Stopwatch(), Budget(steps, adam.stop_of(first), seconds)
+    fit: Fit = drive(_Steps(name, adam, rate), (data, shared), budget, state=first)
+    return replace(fit, seconds=watch.seconds, compile_seconds=compiling)
+
+
+class Adam:
+    """Compiled steps of Adam; what they are to reach is somebody else's business.
+
+    Parameters
+    ----------
+    loss, change, parameters, stop, chunk
+        See `minimise`.
+    """
+
+    def __init__(self, loss: Loss, change: Change, parameters: Any, *, stop: float, chunk: int = 25) -> None:
+        self._loss, self._parameters, self._stop = loss, parameters, stop
+        self._program, self._layout, self._chunk = _program(loss, change), Layout.of(parameters), chunk
+        self._pace = Pace(chunk)
+
+    def first(self, data: Any, shared: Any) -> Carry:
+        """Before any step."""
+        return _first(self._loss, self._layout, self._parameters, data, shared)
+
+    def again(self, carry: Carry) -> Carry:
+        """The same, all problems active."""
+        return carry._replace(active=np.ones(len(carry.active), bool))
+
+    def stop_of(self, carry: Carry) -> float:
+        """The change at which a problem stops, as the program compares it."""
+        return float(_scalar(carry, self._stop))
+
+    def prepare(self, carry: Carry, data: Any, shared: Any) -> float:
+        """Compile if need be; the seconds that took."""
+        before = self._program.seconds
+        self._program.ready(*self._arguments(carry, data, shared, 0.0, 1), **self._static)
+        return self._program.seconds - before
+
+    def advance(
+        self, carry: Carry, data: Any, shared: Any, rate: float, run: Run, most: int
+    ) -> tuple[Carry, dict[str, np.ndarray]]:
+        """Some steps, as many as go in a short time; metrics (steps, problems)."""
+        began = run.elapsed
+        arguments = self._arguments(carry, data, shared, rate, min(self._pace.count, most))
+        new, history, taken = self._program(*arguments, **self._static)
+        taken = int(taken)  # waits for the chunk
+        self._pace.took(run.elapsed - began)
+        return new, {name: np.asarray(values)[:taken] for name, values in history.items()}
+
+    def read(self, carry: Carry, trace: Mapping[str, Sequence[np.ndarray]], cut: Status | None) -> Fit:
+        """What a carry holds."""
+        return Fit(
+            parameters=self._layout.read(tuple(map(np.asarray, carry.parameters))),
+            watched=np.asarray(carry.watched),
+            history={name: np.stack(rows) for name, rows in trace.items()},
+            steps=np.asarray(carry.steps),
+            stopped=~np.asarray(carry.active),
+            cut=cut,
+            carry=carry,
+        )
+
+    @property
+    def _static(self) -> dict[str, Any]:
+        return {"layout": self._layout, "chunk": self._chunk}
+
+    def _arguments(self, carry: Carry, data: Any, shared: Any, rate: float, limit: int) -> tuple[Any, ...]:
+        numbers = (_scalar(carry, rate), _scalar(carry, self._stop), np.int32(_WARM_UP), np.int32(limit))
+        return (carry, data, shared, *numbers)
+
+
+class _Steps:
+    """Steps of one rate as the driver sees them: the residual is the largest change."""
+
+    def __init__(self, name: str, adam: Adam, rate: float) -> None:
+        self.name, self._adam, self._rate = name, adam, rate
+
+    def advance(self, problem: tuple[Any, Any], state: Carry, run: Run) -> Step:
+        new, history = self._adam.advance(state, *problem, self._rate, run, run.count)
+        largest = history["change"].max(axis=1).astype(np.float64)
+        # One problem that runs away does not end the others.
+        residuals = np.nan_to_num(largest, nan=UNKNOWN, posinf=UNKNOWN)
+        if np.asarray(new.active).any():  # no problem stops during the warm-up
+            residuals[-1] = max(residuals[-1], self._adam.stop_of(new))
+        return Step(new, residuals, history)
+
+    def read(self, problem: tuple[Any, Any], outcome: Outcome) -> Fit:
+        return self._adam.read(outcome.state, outcome.trace, outcome.status if outcome.was_stopped else None)
 
 
 _PROGRAMS: dict[tuple[Any, Any], Compiled] = {}
@@ -198,24 +215,24 @@ _PROGRAMS: dict[tuple[Any, Any], Compiled] = {}
 def _program(loss: Loss, change: Change) -> Compiled:
     if (loss, change) not in _PROGRAMS:
 
-        def chunk_of(*arguments: Any, layout: _Layout, chunk: int) -> Any:
+        def chunk_of(*arguments: Any, layout: Layout, chunk: int) -> Any:
             return _advance(loss, change, layout, chunk, *arguments)
 
         _PROGRAMS[loss, change] = Compiled(chunk_of)
     return _PROGRAMS[loss, change]
 
 
-def _scalar(carry: _Carry, value: float) -> np.ndarray:
+def _scalar(carry: Carry, value: float) -> np.ndarray:
     return np.asarray(value, np.dtype(carry.watched.dtype))
 
 
-def _first(loss: Loss, layout: _Layout, parameters: Any, data: Any, shared: Any) -> _Carry:
+def _first(loss: Loss, layout: Layout, parameters: Any, data: Any, shared: Any) -> Carry:
     shape: Any = jax.ShapeDtypeStruct
     one = jax.tree.map(lambda x: shape(x.shape[1:], x.dtype), (parameters, data))
     watched = jax.eval_shape(loss, *one, shared)[2]
     rows = layout.rows(parameters, np.concatenate)
     count, zeros = len(rows[0]), tuple(map(np.zeros_like, rows))
-    return _Carry(
+    return Carry(
         rows,
         (zeros, zeros),
         np.zeros((count, *watched.shape), watched.dtype),
@@ -225,7 +242,7 @@ def _first(loss: Loss, layout: _Layout, parameters: Any, data: Any, shared: Any)
 
 
 def _advance(
-    loss: Loss, change: Change, layout: _Layout, chunk: int, carry: _Carry, data: Any, shared: Any,
+    loss: Loss, change: Change, layout: Layout, chunk: int, carry: Carry, data: Any, shared: Any,
     rate: Any, stop: Any, warm_up: Any, limit: Any,
 ) -> Any:  # fmt: skip
     """At most `limit` steps of all problems; the new carry, the history and the steps taken."""
@@ -238,7 +255,7 @@ def _advance(
     slope = jax.vmap(jax.value_and_grad(valued, has_aux=True))
     changes: Any = jax.vmap(lambda difference: change(difference, shared))
 
-    def step(k: Any, carry: _Carry, history: Any) -> tuple[_Carry, Any]:
+    def step(k: Any, carry: Carry, history: Any) -> tuple[Carry, Any]:
         (_, (metrics, watched)), tree = slope(layout.read(carry.parameters), data)
         gradient = layout.rows(tree, jnp.concatenate)
         count = carry.steps.max()  # problems start together, so one count serves all
@@ -248,7 +265,7 @@ def _advance(
         still = carry.active & ~((moved < stop) & (carry.steps >= warm_up))
         seen = jnp.where(carry.active[:, None], watched, carry.watched)
         pairs = zip(carry.parameters, direction, strict=True)
-        new = _Carry(
+        new = Carry(
             tuple(p - rate * jnp.where(still[:, None], d, 0) for p, d in pairs),
             (state.mu, state.nu),
             seen,

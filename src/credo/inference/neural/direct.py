@@ -91,6 +91,7 @@ def _check(options: BetheDirect | RegionDirect) -> None:
 
 def _plan(options: BetheDirect | RegionDirect) -> Plan:
     return Plan(
+        name=options.name,
         width=1,
         layers=(0, 0),
         penalty=options.penalty,

@@ -11,7 +11,6 @@ import numpy as np
 
 from ...core.errors import MissingExtraError, OptionError, QueryError, ZeroProbabilityError
 from ...core.factor_graph import FactorGraph
-from ...core.progress import Progress
 from ...core.result import Estimate, Result, Status
 from ...structures.region_builders import REGIONS
 from ..base import Algorithm, Budget, ContradictoryRowError, Problem
@@ -121,21 +120,19 @@ class FreeEnergyMinimiser(Algorithm):
         solve = _neural()
         plan = self._plan()
         steps = min(plan.steps, budget.max_iter)
-        with Progress(self.name, steps) as bar:
-            own = replace(
-                plan,
-                steps=steps,
-                stop=max(plan.stop, budget.tol**2),  # both as mean squares
-                rounds=max(1, min(plan.rounds, steps)),
-                seconds=budget.seconds,
-                report=lambda done, row: bar.update(done, f"free energy {np.mean(row['free_energy']):.6g}"),
-            )
-            variables = len(problems[0].graph.variables)
-            first = [solve.starts_of(system, variables, own, rng) for _ in range(plan.restarts)]
-            starts = [s for problem in problems for s in _warmed(problem, first)]
-            repeated = [p for p in posed for _ in first]
-            run = solve.solve if plan.rounds == 1 else solve.solve_constrained
-            return run(system, repeated, starts, own)  # type: ignore[no-any-return]
+        own = replace(
+            plan,
+            steps=steps,
+            stop=max(plan.stop, budget.tol**2),  # both as mean squares
+            rounds=max(1, min(plan.rounds, steps)),
+            seconds=budget.seconds,
+        )
+        variables = len(problems[0].graph.variables)
+        first = [solve.starts_of(system, variables, own, rng) for _ in range(plan.restarts)]
+        starts = [s for problem in problems for s in _warmed(problem, first)]
+        repeated = [p for p in posed for _ in first]
+        run = solve.solve if plan.rounds == 1 else solve.solve_constrained
+        return run(system, repeated, starts, own)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -195,10 +192,8 @@ def _clamped(graph: FactorGraph, clamp: np.ndarray) -> FactorGraph:
 def _status(found: Any) -> Status:
     if not np.isfinite(found.roots).all():
         return Status.DIVERGED
-    if found.interrupted:
-        return Status.INTERRUPTED
-    if found.out_of_time:
-        return Status.OUT_OF_TIME
+    if found.cut is not None:
+        return found.cut  # type: ignore[no-any-return]
     return Status.CONVERGED if found.stopped else Status.OUT_OF_ITERATIONS
 
 

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 __all__ = ["Plan"]
-
-
-def _quiet(done: int, row: dict[str, Any]) -> None:
-    """Tell nobody."""
 
 
 @dataclass(frozen=True)
 class Plan:
     """How to minimise a free energy and how to read what was found."""
 
+    name: str  # of the algorithm
     width: int  # numbers per variable
     layers: tuple[int, int]  # attention, residual; (0, 0): free logits
     penalty: float  # weight of the squared disagreement
@@ -26,7 +21,6 @@ class Plan:
     double: bool  # precision
     rounds: int = 1  # of multipliers; one: none
     seconds: float | None = None  # most wall time of the steps
-    report: Callable[[int, dict[str, Any]], None] = _quiet  # told after each chunk of steps
     restarts: int = 1  # starts per problem
     polish: str = "none"  # none, gbp or bp
     project: bool = True  # whether beliefs are made consistent

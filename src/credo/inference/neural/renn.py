@@ -136,6 +136,7 @@ def _check(options: RENN | InferenceNet) -> None:
 
 def _plan(options: RENN | InferenceNet, polish: str = "none", double: bool = False) -> Plan:
     return Plan(
+        name=options.name,
         width=options.width,
         layers=(options.attention, options.residual),
         penalty=options.penalty,

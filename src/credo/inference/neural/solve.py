@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from ...core.result import Status
 from ...nn.arrays import precision
-from ...nn.optimise import Fit, minimise
+from ...nn.optimise import Adam, Carry, Fit, minimise
+from ...optimise.driver import UNKNOWN, Outcome, Step, drive
+from ...optimise.run import Budget, Run
 from .network import Logits, Network, Shared, change, objective
 from .plan import Plan
 from .region_system import RegionSystem
@@ -30,9 +33,7 @@ class Found:
     parameters: Any  # tree of arrays
     history: dict[str, np.ndarray]  # metric -> one number per step
     stopped: bool  # whether the change fell below `stop`
-    interrupted: bool  # by Ctrl-C
-    out_of_time: bool  # whether the clock ended it
-    seconds: float  # share of the steps' time
+    cut: Status | None  # what ended it early: a signal, the clock, or nothing
     compile_seconds: float  # of the whole batch, noted at its first problem
 
 
@@ -65,7 +66,7 @@ def solve(system: RegionSystem, problems: Problems, starts: Sequence[Any], plan:
             fit = _fit(stacked, data, shared, replace(plan, seconds=left))
             found += _split(fit, min(each, len(problems) - first))
             spent += fit.seconds
-            if fit.interrupted:
+            if fit.cut is Status.INTERRUPTED:
                 break
     return _completed(found, system, problems, starts)
 
@@ -74,53 +75,79 @@ def solve_constrained(
     system: RegionSystem, problems: Problems, starts: Sequence[Any], plan: Plan
 ) -> list[Found]:
     """The method of multipliers: rounds of steps, after each y <- y + 2 penalty r."""
-    each, more = divmod(plan.steps, plan.rounds)
     with precision(plan.double) as kind:
         shared = Shared.of(system, plan.penalty, kind)
         data = _data(system, problems, kind)
-        parts: list[Fit] = []
-        stacked, carry = _stack(starts, kind), None
-        for k in range(plan.rounds):
-            # Large steps first, small ones at the end, where Adam would otherwise keep jumping about.
-            rate = plan.rate * _LAST_RATE ** (k / max(plan.rounds - 1, 1))
-            before = sum(len(part.history.get("change", ())) for part in parts)
-            left = None if plan.seconds is None else plan.seconds - sum(p.seconds for p in parts)
-            own = replace(plan, steps=each + (k < more), rate=rate, seconds=left, report=_from(before, plan))
-            fit = _fit(stacked, data, shared, own, carry)
-            parts.append(fit)
-            carry = fit.carry
-            r = np.stack([system.disagreement @ b for b in fit.watched.astype(np.float64)])
-            data["multiplier"] = (data["multiplier"] + 2 * plan.penalty * r).astype(kind)
-            agreed = np.abs(r).max(axis=1, initial=0) < _AGREED
-            if fit.interrupted or fit.out_of_time or (agreed & fit.stopped).all():
-                break
-        history = {
-            name: np.concatenate([part.history[name] for part in parts if name in part.history])
-            for name in parts[-1].history
-        }
-    last = parts[-1]
-    taken = max((len(values) for values in history.values()), default=0)
-    whole = Fit(
-        last.parameters,
-        last.watched,
-        history,
-        np.full(len(problems), taken),
-        agreed & last.stopped,
-        last.interrupted,
-        last.out_of_time,
-        sum(part.seconds for part in parts),
-        sum(part.compile_seconds for part in parts),
-        None,
-    )
-    return _split(whole, len(problems))
+        adam = Adam(objective, change, _stack(starts, kind), stop=plan.stop)
+        first = adam.first(data, shared)
+        compiling = adam.prepare(first, data, shared)
+        budget = Budget(plan.steps, _AGREED, plan.seconds)
+        rounds = _Rounds(adam, system, plan)
+        state = _Round(first, data["multiplier"])
+        fit = drive(rounds, (data, shared), budget, state=state)
+    return _split(replace(fit, compile_seconds=compiling), len(problems))
 
 
-def _from(before: int, plan: Plan) -> Callable[[int, dict[str, np.ndarray]], None]:
-    """The report of a later round, which counts the steps of the earlier ones."""
-    return lambda done, row: plan.report(before + done, row)
+class _Round(NamedTuple):
+    """Where the method of multipliers has come to."""
+
+    carry: Carry
+    multiplier: np.ndarray  # (problems, edges' entries)
+    number: int = 0  # of the round
+    taken: int = 0  # steps of it
 
 
-def _fit(parameters: Any, data: Any, shared: Any, plan: Plan, carry: Any = None) -> Fit:
+class _Rounds:
+    """Rounds as the driver sees them; the residual, known at the end of one, is the largest disagreement."""
+
+    def __init__(self, adam: Adam, system: RegionSystem, plan: Plan) -> None:
+        self._adam, self._system, self._plan, self.name = adam, system, plan, plan.name
+
+    def advance(self, problem: tuple[Any, Any], state: _Round, run: Run) -> Step:
+        data, shared = problem
+        carry = state.carry if state.taken else self._adam.again(state.carry)
+        left = self._length(state.number) - state.taken
+        data = {**data, "multiplier": state.multiplier}
+        carry, history = self._adam.advance(carry, data, shared, self._rate(state.number), run, left)
+        done = len(history["change"])
+        residuals = np.full(done, UNKNOWN)
+        new = state._replace(carry=carry, taken=state.taken + done)
+        is_settled = not np.asarray(carry.active).any()
+        if is_settled or done == left:
+            new, apart = self._next(new)
+            residuals[-1] = apart if is_settled and np.isfinite(apart) else UNKNOWN
+        is_last = new.number == self._plan.rounds
+        return Step(new, residuals, history, Status.OUT_OF_ITERATIONS if is_last else None)
+
+    def read(self, problem: tuple[Any, Any], outcome: Outcome) -> Fit:
+        fit = self._adam.read(
+            outcome.state.carry, outcome.trace, outcome.status if outcome.was_stopped else None
+        )
+        agreed = np.abs(self._apart(outcome.state.carry)).max(axis=1, initial=0) < _AGREED
+        taken = np.full(len(agreed), len(outcome.residuals))
+        return replace(fit, steps=taken, stopped=agreed & fit.stopped)
+
+    def _next(self, state: _Round) -> tuple[_Round, float]:
+        """The start of the next round, and the largest disagreement."""
+        r = self._apart(state.carry)
+        kind = state.multiplier.dtype
+        multiplier = (state.multiplier + 2 * self._plan.penalty * r).astype(kind)
+        return _Round(state.carry, multiplier, state.number + 1), float(np.abs(r).max(initial=0))
+
+    def _apart(self, carry: Carry) -> np.ndarray:
+        watched = np.asarray(carry.watched).astype(np.float64)
+        return np.stack([self._system.disagreement @ b for b in watched])
+
+    def _length(self, number: int) -> int:
+        each, more = divmod(self._plan.steps, self._plan.rounds)
+        return each + (number < more)
+
+    def _rate(self, number: int) -> float:
+        """Large steps first, small ones at the end, where Adam would otherwise keep jumping about."""
+        return self._plan.rate * _LAST_RATE ** (number / max(self._plan.rounds - 1, 1))
+
+
+def _fit(parameters: Any, data: Any, shared: Any, plan: Plan) -> Fit:
     return minimise(
         objective,
         change,
@@ -131,8 +158,7 @@ def _fit(parameters: Any, data: Any, shared: Any, plan: Plan, carry: Any = None)
         rate=plan.rate,
         stop=plan.stop,
         seconds=plan.seconds,
-        report=plan.report,
-        carry=carry,
+        name=plan.name,
     )
 
 
@@ -159,9 +185,7 @@ def _split(fit: Fit, count: int) -> list[Found]:
                 jax.tree.map(lambda leaf, k=k: leaf[k], parameters),
                 {name: values[:taken, k].astype(np.float64) for name, values in fit.history.items()},
                 bool(fit.stopped[k]),
-                fit.interrupted,
-                fit.out_of_time,
-                fit.seconds / count,
+                fit.cut,
                 fit.compile_seconds if k == 0 else 0.0,
             )
         )
@@ -171,5 +195,5 @@ def _split(fit: Fit, count: int) -> list[Found]:
 def _completed(found: list[Found], system: RegionSystem, problems: Problems, starts: Any) -> list[Found]:
     """Problems that Ctrl-C left untouched hold no beliefs; readers take these as uniform."""
     for k in range(len(found), len(problems)):
-        found.append(Found(np.zeros(system.n_entries), starts[k], {}, False, True, False, 0.0, 0.0))
+        found.append(Found(np.zeros(system.n_entries), starts[k], {}, False, Status.INTERRUPTED, 0.0))
     return found
