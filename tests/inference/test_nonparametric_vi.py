@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -173,3 +175,22 @@ def test_refusals():
     half = credo.DensityFactor([x], lambda v: jnp.where(v > 0, -(v**2), -jnp.inf))
     with pytest.raises(UnsupportedError, match="a factor is zero where components have weight"):
         credo.infer(credo.HybridNet([x], [half]), "nonparametric-vi", seed=0)
+
+
+@pytest.mark.parametrize("call", [1, 40])
+def test_ctrl_c_returns_the_last_round_and_its_bound(monkeypatch, call):
+    from credo.inference.variational import nonparametric_vi as module
+
+    calls, real = itertools.count(1), module.entropy_bound
+
+    def interrupted(*arguments):
+        if next(calls) == call + 1:  # the first is the start
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(module, "entropy_bound", interrupted)
+    net = hybrid_zoo.gaussian_loop()
+    with pytest.warns(ConvergenceWarning, match="stopped by hand"):
+        found = credo.infer(net, "nonparametric-vi", seed=0)
+    assert found.status is Status.INTERRUPTED
+    assert found.log_z.kind == "lower" and found.log_z.value <= credo.infer(net).log_z.value

@@ -23,7 +23,7 @@ Source: Gershman, Hoffman and Blei (2012).
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -32,9 +32,11 @@ import numpy as np
 from ...core import check
 from ...core.density import quadratic
 from ...core.errors import QueryError, UnsupportedError
-from ...core.progress import Progress
 from ...core.result import Estimate, Marginals, Result, Samples, Status
 from ...families.densities import MixtureDensity
+from ...optimise.driver import UNKNOWN, Outcome, Step, drive
+from ...optimise.run import Run
+from ...optimise.run import check as look
 from ..base import Algorithm, Budget, register
 from ..gaussian_system import claimed, rounding
 from ..gradients import NO_MAXIMA, needs, why_no_gradients
@@ -98,22 +100,19 @@ class NonparametricVI(Algorithm):
         from ..flat_density import FlatDensity
         from .curvature import LocalShape
 
-        constant = problem.constant
         if not len(problem.graph.variables):
-            return _certain(self.name, problem, constant)
+            return _certain(self.name, problem, problem.constant)
         places = starting_places(problem.graph)
         # One unit for all variables keeps components isotropic, and models of any size near one.
         unit = float(np.exp(np.log(places.scale).mean()))
         places = replace(places, scale=np.full(len(places.scale), unit))
         density = FlatDensity.of(problem.graph, places)
-        state = self._start(problem, places, rng)
-        run = _climb(LocalShape(density), state.inside(places), budget, self.name)
-        if run.status is not Status.DIVERGED:
-            _refuse_zeros(density, run.state)
-        run = replace(run, state=run.state.outside(places))
-        is_exact = all(g.function is quadratic for g in problem.graph.groups if g.scopes.shape[1])
-        constant += len(problem.graph.variables) * float(np.log(unit))
-        return _read(self.name, problem, run, constant, is_exact, rng)
+        first = self._start(problem, places, rng).inside(places)
+        result: Result = drive(_Rounds(LocalShape(density), places, first), problem, budget, rng)
+        if result.status is Status.DIVERGED:
+            return result
+        _refuse_zeros(density, result.state.inside(places))
+        return _with_samples(result, problem, rng)
 
     def _start(self, problem: HybridProblem, places: Places, rng: np.random.Generator) -> MixtureState:
         n = len(problem.graph.variables)
@@ -129,40 +128,40 @@ class NonparametricVI(Algorithm):
         return MixtureState(means, np.full(self.components, 2 * float(np.log(places.scale[0]))))
 
 
-@dataclass(frozen=True)
-class _Run:
-    state: MixtureState
-    status: Status
-    objectives: list[float]  # L after each round
-    changes: list[float]
+class _Round(NamedTuple):
+    """Where the rounds stand, in the coordinates of the density."""
+
+    mixture: MixtureState
+    value: float  # L
+    number: int  # of rounds so far
 
 
-def _climb(shape: Any, state: MixtureState, budget: Budget, label: str) -> _Run:
-    deadline = np.inf if budget.seconds is None else time.perf_counter() + budget.seconds
-    status, objectives, changes = Status.OUT_OF_ITERATIONS, [], []
-    last = np.inf
-    with Progress(label, budget.max_iter) as bar:
-        try:
-            for _ in range(budget.max_iter):
-                means = _best_means(shape, state)
-                log_variances, value = _best_variances(shape, means, state.log_variances)
-                state = MixtureState(means, log_variances)
-                changes.append(abs(value - last) / max(1.0, abs(value)))
-                objectives.append(value)
-                last = value
-                bar.update(len(changes), f"L {value:.8g}")
-                if not np.isfinite(value) or log_variances.max() > _WIDEST - 1:
-                    status = Status.DIVERGED
-                    break
-                if changes[-1] < budget.tol:
-                    status = Status.CONVERGED
-                    break
-                if time.perf_counter() > deadline:
-                    status = Status.OUT_OF_TIME
-                    break
-        except KeyboardInterrupt:
-            status = Status.INTERRUPTED
-    return _Run(state, status, objectives, [c if np.isfinite(c) else 1.0 for c in changes])
+class _Rounds:
+    """The rounds as the driver sees them."""
+
+    name = NonparametricVI.name
+
+    def __init__(self, shape: Any, places: Places, first: MixtureState) -> None:
+        self._shape, self._places, self._first = shape, places, first
+
+    def start(self, problem: HybridProblem, run: Run) -> Step:
+        first = self._first
+        return Step(_Round(first, -_cost(self._shape, first.means)(first.log_variances)[0], 0))
+
+    def advance(self, problem: HybridProblem, state: _Round, run: Run) -> Step:
+        means = _best_means(self._shape, state.mixture)
+        log_variances, value = _best_variances(self._shape, means, state.mixture.log_variances)
+        is_lost = not np.isfinite(value) or log_variances.max() > _WIDEST - 1
+        change = abs(value - state.value) / max(1.0, abs(value)) if state.number and not is_lost else 1.0
+        trace = {"change": [change], "objective": [value]}
+        new = _Round(MixtureState(means, log_variances), value, state.number + 1)
+        residual = change if state.number else UNKNOWN  # the start says nothing about how far it is
+        return Step(new, [residual], trace, Status.DIVERGED if is_lost else None)
+
+    def read(self, problem: HybridProblem, outcome: Outcome) -> Result:
+        unit = float(self._places.scale[0])
+        constant = problem.constant + len(problem.graph.variables) * float(np.log(unit))
+        return _read(problem, outcome, outcome.state.mixture.outside(self._places), constant)
 
 
 def _best_means(shape: Any, state: MixtureState) -> np.ndarray:
@@ -173,6 +172,7 @@ def _best_means(shape: Any, state: MixtureState) -> np.ndarray:
     count = len(variances)
 
     def downhill(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        look()
         means = flat.reshape(state.means.shape)
         values, slopes = shape.slopes(means)
         bound, by_mean, _ = entropy_bound(means, variances)
@@ -183,21 +183,27 @@ def _best_means(shape: Any, state: MixtureState) -> np.ndarray:
 
 
 def _best_variances(shape: Any, means: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, float]:
-    """Climb the second-order objective, whose expansion at the means is fixed; the variances and L."""
+    """Climb the second-order objective; the variances and L."""
     from scipy.optimize import minimize
 
+    limits, options = [(_NARROWEST, _WIDEST)] * len(start), {"maxiter": _STEPS}
+    found = minimize(_cost(shape, means), start, jac=True, method="L-BFGS-B", bounds=limits, options=options)
+    return found.x, -float(found.fun)
+
+
+def _cost(shape: Any, means: np.ndarray) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
+    """-L and its slope as functions of log variances; the expansion at the means is fixed."""
     values, traces = shape.slopes(means)[0], shape.traces(means)
-    count = len(start)
+    count = len(means)
 
     def downhill(logs: np.ndarray) -> tuple[float, np.ndarray]:
+        look()
         variances = np.exp(logs)
         bound, _, by_variance = entropy_bound(means, variances)
         value = (values + 0.5 * variances * traces).mean() + bound
-        return -value, -(0.5 * traces / count + by_variance) * variances
+        return -float(value), -(0.5 * traces / count + by_variance) * variances
 
-    limits = [(_NARROWEST, _WIDEST)] * count
-    found = minimize(downhill, start, jac=True, method="L-BFGS-B", bounds=limits, options={"maxiter": _STEPS})
-    return found.x, -float(found.fun)
+    return downhill
 
 
 def _refuse_zeros(density: Any, state: MixtureState) -> None:
@@ -219,39 +225,41 @@ def _certain(name: str, problem: HybridProblem, constant: float) -> Result:
     return Result(name, Status.EXACT, log_z=log_z, marginals=marginals, samples=samples)
 
 
-def _read(
-    name: str, problem: HybridProblem, run: _Run, constant: float, is_exact: bool, rng: np.random.Generator
-) -> Result:
-    variables = problem.graph.variables
-    means, sds = run.state.means, np.exp(0.5 * run.state.log_variances)
-    count = len(means)
-    weights = np.full(count, 1 / count)
+def _read(problem: HybridProblem, outcome: Outcome, state: MixtureState, constant: float) -> Result:
+    variables, graph = problem.graph.variables, problem.graph
+    means, sds = state.means, np.exp(0.5 * state.log_variances)
+    weights = np.full(len(means), 1 / len(means))
+    trace = {name: np.array(outcome.trace.get(name, ())) for name in ("change", "objective")}
     result = Result(
-        name,
-        run.status,
+        _Rounds.name,
+        outcome.ended,
         marginals=Marginals(
             variables,
             np.zeros(0),
             {v: MixtureDensity(weights, means[:, i], sds) for i, v in enumerate(variables.names)},
         ),
-        trace={"change": np.array(run.changes), "objective": constant + np.array(run.objectives)},
-        state=run.state,
+        trace={**trace, "objective": constant + trace["objective"]},
+        state=state,
     )
-    if run.status is Status.DIVERGED:
+    if outcome.status is Status.DIVERGED:
         note = (
             "the variance of a component grows without limit: log f has no negative curvature at its mean "
             "(as with absolute values, or far from the modes); use bethe or svgd"
         )
         return replace(result, notes=(note,))
-    if run.objectives:
-        size = np.abs(means).max(axis=0) + sds.max()
-        value, doubt = constant + run.objectives[-1], rounding(problem.graph, size)
-        log_z, notes = claimed(value, "lower" if is_exact else "estimate", doubt)
-        result = replace(result, log_z=log_z, notes=notes)
-    if problem.samples:
-        part = rng.integers(count, size=problem.samples)
-        drawn = means[part] + sds[part, None] * rng.standard_normal((problem.samples, len(variables)))
-        states = np.full(drawn.shape, -1, dtype=np.int64)
-        values = {v: drawn[:, i] for i, v in enumerate(variables.names)}
-        result = replace(result, samples=Samples(variables, states, values))
-    return result
+    is_exact = all(g.function is quadratic for g in graph.groups if g.scopes.shape[1])
+    doubt = rounding(graph, np.abs(means).max(axis=0) + sds.max())
+    log_z, notes = claimed(constant + outcome.state.value, "lower" if is_exact else "estimate", doubt)
+    return replace(result, log_z=log_z, notes=notes)
+
+
+def _with_samples(result: Result, problem: HybridProblem, rng: np.random.Generator) -> Result:
+    if not problem.samples:
+        return result
+    variables = problem.graph.variables
+    means, sds = result.state.means, np.exp(0.5 * result.state.log_variances)
+    part = rng.integers(len(means), size=problem.samples)
+    drawn = means[part] + sds[part, None] * rng.standard_normal((problem.samples, len(variables)))
+    states = np.full(drawn.shape, -1, dtype=np.int64)
+    values = {v: drawn[:, i] for i, v in enumerate(variables.names)}
+    return replace(result, samples=Samples(variables, states, values))
