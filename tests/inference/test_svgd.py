@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 
 import jax
@@ -164,3 +165,18 @@ def test_particles_where_a_factor_is_zero_are_no_success():
     with pytest.warns(ConvergenceWarning, match="svgd"):
         result = credo.infer(credo.HybridNet([x], [credo.DensityFactor([x], half)]), "svgd", seed=0)
     assert not result.converged and "particles lie where a factor is zero" in result.notes[0]
+
+
+@pytest.mark.parametrize("call", [1, 3])
+def test_ctrl_c_leaves_the_particles_of_the_last_chunk(monkeypatch, call):
+    calls, real = itertools.count(1), stein._STEPS
+
+    def interrupted(*arguments, **options):
+        if next(calls) == call:
+            raise KeyboardInterrupt
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(stein, "_STEPS", interrupted)
+    with pytest.warns(ConvergenceWarning, match="stopped by hand"):
+        found = credo.infer(hybrid_zoo.gaussian_tree(), "svgd(particles=10, stop=0)", seed=0)
+    assert found.status is Status.INTERRUPTED and len(found.trace["change"]) == 25 * (call - 1)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...core.progress import Progress
 from ...core.result import Status
 from ...nn.arrays import precision
 from ...nn.compiled import Compiled
-from ..base import Budget
+from ...optimise.driver import Step
+from ...optimise.run import Run
 from ..flat_density import FlatDensity, Shape, log_density
 
-__all__ = ["Moved", "Plan", "blankets", "descend", "direction"]
+__all__ = ["Movement", "Particles", "Plan", "blankets", "direction"]
 
 _CHUNK = 25  # steps of one call, and between two bandwidths
 _DECAY = 100.0  # steps after which the rate has fallen by a root of two
@@ -31,17 +29,15 @@ class Plan(NamedTuple):
     seen: str  # what kernels see: joint, messages (a Markov blanket) or coordinate
     bandwidth: float | None  # h, or None for the median
     rate: float  # of the first step
-    stop: float  # size of the direction that ends the run
 
 
-@dataclass(frozen=True)
-class Moved:
-    """Where the particles ended."""
+class Particles(NamedTuple):
+    """Where they stand."""
 
-    particles: np.ndarray  # (count, dimension)
-    sizes: list[float]  # of the direction at each step
-    status: Status  # why the run ended
-    notes: tuple[str, ...]  # sentences about it
+    at: np.ndarray  # (count, dimension)
+    moments: tuple[Any, Any]  # of Adam
+    steps: int  # done so far
+    ran_away: bool = False  # whether the next ones would not be finite
 
 
 def blankets(density: FlatDensity, seen: str) -> tuple[np.ndarray, np.ndarray] | None:
@@ -136,37 +132,38 @@ def _steps(
 _STEPS = Compiled(_steps)
 
 
-def descend(density: FlatDensity, first: np.ndarray, plan: Plan, budget: Budget, label: str) -> Moved:
-    """Move particles until the direction is small, or the budget is used up, or Ctrl-C."""
-    deadline = np.inf if budget.seconds is None else time.perf_counter() + budget.seconds
-    status, notes = Status.OUT_OF_ITERATIONS, tuple[str, ...]()
-    sizes: list[float] = []
-    x = first
-    if not density.dimension:
-        return Moved(x, [], Status.CONVERGED, notes)
-    near = blankets(density, plan.seen)
-    carry: Any = (x, np.zeros_like(x), np.zeros_like(x))
-    with Progress(label, budget.max_iter) as bar, precision(double=True):
-        try:
-            while len(sizes) < budget.max_iter:
-                count = min(_CHUNK, budget.max_iter - len(sizes))
-                numbers = (np.float64(len(sizes)), np.int64(count), np.float64(plan.rate))
-                width = _widths(x, near, plan.bandwidth)
-                *carry, new = _STEPS(tuple(carry), density.arrays, near, width, *numbers, shape=density.shape)
-                moved = np.asarray(carry[0])
-                if not np.isfinite(moved).all():
-                    status = Status.DIVERGED
-                    notes = ("a particle left the finite range; these are the particles before; lower rate",)
-                    break
-                x = moved
-                sizes += np.asarray(new)[:count].tolist()
-                bar.update(len(sizes), f"size {sizes[-1]:.1e}")
-                if sizes[-1] < plan.stop:
-                    status = Status.CONVERGED
-                    break
-                if time.perf_counter() > deadline:
-                    status = Status.OUT_OF_TIME
-                    break
-        except KeyboardInterrupt:
-            status = Status.INTERRUPTED
-    return Moved(x, sizes, status, notes)
+class Movement:
+    """Chunks of steps, as the driver sees them.
+
+    Parameters
+    ----------
+    density
+        Where to go.
+    plan
+        How to.
+    """
+
+    def __init__(self, density: FlatDensity, plan: Plan) -> None:
+        self._density, self._plan, self._near = density, plan, blankets(density, plan.seen)
+
+    def begin(self, first: np.ndarray) -> Particles:
+        """The first state."""
+        return Particles(first, (np.zeros_like(first), np.zeros_like(first)), 0)
+
+    def advance(self, state: Particles, run: Run) -> Step:
+        """Steps with one bandwidth."""
+        if not self._density.dimension:
+            return Step(state, [0.0])
+        count, plan = min(_CHUNK, run.count), self._plan
+        numbers = (np.float64(state.steps), np.int64(count), np.float64(plan.rate))
+        with precision(double=True):
+            width = _widths(state.at, self._near, plan.bandwidth)
+            at, mean, square, sizes = _STEPS(
+                (state.at, *state.moments), self._density.arrays, self._near, width, *numbers,
+                shape=self._density.shape,
+            )  # fmt: skip
+            moved = np.asarray(at)
+        if not np.isfinite(moved).all():
+            return Step(state._replace(ran_away=True), status=Status.DIVERGED)
+        found = np.asarray(sizes)[:count].tolist()
+        return Step(Particles(moved, (mean, square), state.steps + count), found, {"change": found})

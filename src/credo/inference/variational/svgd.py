@@ -31,7 +31,7 @@ Source: Liu and Wang (2016); Wang, Zeng and Liu (2018) for the messages.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -40,6 +40,8 @@ from ...core import check
 from ...core.errors import OptionError, QueryError
 from ...core.result import Marginals, Result, Samples, Status
 from ...families.densities import ParticleDensity, SimplexParticleDensity
+from ...optimise.driver import Outcome, Step, drive
+from ...optimise.run import Run
 from ..base import Algorithm, Budget, register
 from ..gradients import NO_MAXIMA, needs, why_no_gradients
 from ..hybrid import HybridProblem
@@ -98,7 +100,7 @@ class SVGD(Algorithm):
         """Move the particles until they stand still."""
         needs(self.name, "jax", "equinox")
         from ..flat_density import FlatDensity
-        from .stein import Plan, descend
+        from .stein import Movement, Plan
 
         places = starting_places(problem.graph)
         density = FlatDensity.of(problem.graph, places)
@@ -110,29 +112,49 @@ class SVGD(Algorithm):
         if problem.warm is not None:
             first = _warm(problem.warm, first.shape)
         seen = "coordinate" if self.kernel == "coordinate" else self.form
-        plan = Plan(seen, self.bandwidth, self.rate, max(self.stop, budget.tol))
-        found = descend(density, first, plan, budget, self.name)
-        values = density.values(found.particles)
-        status, notes = _judged(density, found)
+        movement = Movement(density, Plan(seen, self.bandwidth, self.rate))
+        budget = replace(budget, tol=max(self.stop, budget.tol))
+        moves = _Moves(movement, density, first, starts.states[:, 0])
+        return drive(moves, problem, budget, rng)  # type: ignore[no-any-return]
+
+
+class _Moves:
+    """The particles as the driver sees them."""
+
+    name = SVGD.name
+
+    def __init__(self, movement: Any, density: Any, first: np.ndarray, states: np.ndarray) -> None:
+        self._movement, self._density, self._first, self._states = movement, density, first, states
+
+    def start(self, problem: HybridProblem, run: Run) -> Step:
+        return Step(self._movement.begin(self._first))
+
+    def advance(self, problem: HybridProblem, state: Any, run: Run) -> Step:
+        return self._movement.advance(state, run)  # type: ignore[no-any-return]
+
+    def read(self, problem: HybridProblem, outcome: Outcome) -> Result:
+        values = self._density.values(outcome.state.at)
+        status, notes = self._judged(outcome)
         return Result(
             self.name,
             status,
             marginals=_marginals(problem, values),
-            samples=Samples(problem.graph.variables, starts.states[:, 0], values),
-            trace={"change": np.array(found.sizes)},
-            state=SteinState(found.particles),
+            samples=Samples(problem.graph.variables, self._states, values),
+            trace={"change": np.array(outcome.trace.get("change", ()))},
+            state=SteinState(outcome.state.at),
             notes=notes,
         )
 
-
-def _judged(density: Any, found: Any) -> tuple[Status, tuple[str, ...]]:
-    """Particles where the weight is zero have no gradient to lead them back: that is no success."""
-    lost = int(np.isneginf(density.log_values(found.particles)).sum())
-    if not lost:
-        return found.status, found.notes
-    status = Status.STALLED if found.status is Status.CONVERGED else found.status
-    note = f"{lost} of {len(found.particles)} particles lie where a factor is zero; use gibbs or metropolis"
-    return status, (*found.notes, note)
+    def _judged(self, outcome: Outcome) -> tuple[Status, tuple[str, ...]]:
+        """Particles where the weight is zero have no gradient to lead them back: that is no success."""
+        at, status, notes = outcome.state.at, outcome.ended, tuple[str, ...]()
+        if outcome.state.ran_away:
+            notes = ("a particle left the finite range; these are the particles before; lower rate",)
+        lost = int(np.isneginf(self._density.log_values(at)).sum())
+        if not lost:
+            return status, notes
+        note = f"{lost} of {len(at)} particles lie where a factor is zero; use gibbs or metropolis"
+        return Status.STALLED if status is Status.CONVERGED else status, (*notes, note)
 
 
 def _warm(warm: Any, shape: tuple[int, ...]) -> np.ndarray:
