@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import replace
 
 import numpy as np
@@ -23,7 +24,9 @@ from credo.core.result import Status
 from credo.inference.exact.gaussian import GaussianElimination
 from credo.inference.particles.kernel_bp import Tempered
 from credo.inference.particles.kernel_messages import Column, KernelField
+from credo.inference.sampling.site_engine import SiteEngine
 from credo.learning import KernelBP
+from credo.optimise.run import check
 from hybrid_zoo import gaussian_tree, gaussian_truth, laplace_chain, real, switching, truth
 
 CHAIN = credo.GaussianNet(
@@ -74,7 +77,7 @@ def test_an_update_is_a_kernel_ridge_regression():
     columns = [Column.of(f"x{i}", rows[:, i], 0, 0.8, 1e-2, None) for i in range(2)]
     field = KernelField(columns, np.array([[0, 1]]))
     target = columns[0].likelihood(0.3)
-    messages, fits, _ = field.sweep(field.start(), {}, {0: 0.3})
+    messages, fits, _ = field.sweep(field.start()[0], {}, {0: 0.3})
     gaps = rows[:, 1][:, None] - rows[:, 1]
     gram = np.exp(-0.5 * (gaps / columns[1].width) ** 2)
     scaled = target / target.mean()
@@ -233,6 +236,34 @@ def test_a_sampler_that_is_cut_leaves_an_answer_that_says_so(monkeypatch):
     with pytest.warns(ConvergenceWarning, match="kernel-bp"):
         found = credo.infer(CHAIN, "kernel-bp", seed=0, max_iter=10**9, tol=0.0)
     assert found.status is Status.INTERRUPTED and len(found.trace["change"]) <= 10
+
+
+def test_a_signal_during_the_drawing_is_answered_from_the_draws_so_far(monkeypatch):
+    advance, swept = SiteEngine.advance, []
+
+    def pressed(engine, first, count):
+        swept.append(count)
+        if sum(swept) > 60:
+            signal.raise_signal(signal.SIGINT)
+        return advance(engine, first, count)
+
+    monkeypatch.setattr(SiteEngine, "advance", pressed)
+    with pytest.warns(ConvergenceWarning, match="stopped by hand"):
+        found = credo.infer(CHAIN, "kernel-bp(sampler=gibbs(warmup=10))", seed=0)
+    assert found.status is Status.INTERRUPTED and 1 < len(found.trace["change"]) <= 10
+    assert f"learned from {4 * (sum(swept) - 10)} draws by gibbs: interrupted" in found.notes[0]
+
+
+def test_a_field_can_be_read_before_the_first_sweep(monkeypatch):
+    def pressed(*_):
+        signal.raise_signal(signal.SIGINT)
+        check()
+
+    monkeypatch.setattr(KernelField, "sweep", pressed)
+    with pytest.warns(ConvergenceWarning, match="stopped by hand"):
+        found = credo.infer(CHAIN, "kernel-bp", seed=0)
+    assert found.status is Status.INTERRUPTED and len(found.trace["change"]) == 0
+    assert all(np.isfinite(found.marginals[name].mean) for name in CHAIN.variables.names)
 
 
 def test_zeros_stay_zeros_whatever_the_power():

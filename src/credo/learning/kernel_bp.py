@@ -30,7 +30,8 @@ from ..core.hybrid_graph import HybridGraph
 from ..core.result import Result, Samples
 from ..core.variable import Variable, Variables
 from ..inference.base import Budget
-from ..inference.particles.kernel_messages import Column, KernelField, Likelihood, infer_field
+from ..inference.particles.kernel_messages import Column, KernelField, Likelihood
+from ..inference.particles.kernel_sweeps import infer_field
 from ..inference.particles.pairs import Pairs, why_not_pairs
 from .continuous_structure import real_columns
 from .data_sources import of_columns

@@ -24,7 +24,6 @@ Source: Song, Gretton, Bickson, Low and Guestrin (2011).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -38,6 +37,7 @@ from ...core.errors import ModelError, UnsupportedError
 from ...core.factor import Factor, TableFactor
 from ...core.hybrid_graph import HybridGraph
 from ...core.result import Result, Samples, Status
+from ...optimise.run import Run
 from ..base import Algorithm, Budget, algorithms, register
 from ..hybrid import HybridProblem
 from ..starting_places import starting_places
@@ -45,8 +45,6 @@ from .cloud import without_variables
 from .pairs import Pairs, why_not_pairs
 
 __all__ = ["DrawnKernelBP", "Tempered"]
-
-_LAST = 10  # sweeps after a drawing that was cut short
 
 
 @dataclass(frozen=True)
@@ -110,16 +108,17 @@ class DrawnKernelBP(Algorithm):
         nothing = without_variables(self.name, problem)
         if nothing is not None:
             return nothing
-        from .kernel_messages import Column, KernelField, Likelihood, infer_field
-
         starting_places(problem.graph)  # refuses a model that has no integral
-        pairs = Pairs(problem.graph)
-        clock = time.perf_counter()
-        samples, told, cut = self._draws(problem, budget, rng)
-        if cut is not None:  # what was drawn so far is worth a few sweeps
-            budget = replace(budget, max_iter=min(budget.max_iter, _LAST), seconds=None)
-        elif budget.seconds is not None:
-            budget = replace(budget, seconds=max(0.0, budget.seconds - (time.perf_counter() - clock)))
+        with Run(budget, rng, whole=False):
+            samples, told, cut = self._draws(problem, rng)
+            result = self._sweeps(problem, samples, budget, cut)
+        return replace(result, notes=(*told, *result.notes))
+
+    def _sweeps(self, problem: HybridProblem, samples: Samples, budget: Budget, cut: Status | None) -> Result:
+        """What messages learned from the draws say."""
+        from .kernel_messages import Column, KernelField, Likelihood
+        from .kernel_sweeps import infer_field
+
         columns = [
             Column.of(
                 v.name,
@@ -134,13 +133,11 @@ class DrawnKernelBP(Algorithm):
         known: dict[int, Likelihood] = {
             i: partial(_likelihood, own, 1 - self.temper) for i, own in _unary(problem.graph).items()
         }
-        field = KernelField(columns, pairs.ends)
-        result = infer_field(self.name, problem.graph.variables, field, {}, known, budget)
-        status = result.status if cut is None else cut
-        return replace(result, status=status, notes=(*told, *result.notes))
+        field = KernelField(columns, Pairs(problem.graph).ends)
+        return infer_field(self.name, problem.graph.variables, field, {}, known, budget, cut)
 
     def _draws(
-        self, problem: HybridProblem, budget: Budget, rng: np.random.Generator
+        self, problem: HybridProblem, rng: np.random.Generator
     ) -> tuple[Samples, tuple[str, ...], Status | None]:
         """Rows of the tempered model, a sentence about how they were made, and what cut the drawing short."""
         from ..choose import choose_hybrid
@@ -153,7 +150,7 @@ class DrawnKernelBP(Algorithm):
         if reason is not None:
             raise UnsupportedError(f"{self.name}: {algorithm.name} cannot draw from this model: {reason}")
         try:
-            found = algorithm.run(posed, Budget(seconds=budget.seconds), rng)
+            found = algorithm.run(posed, Budget(), rng)  # ends with the run around it
         except ModelError as error:
             raise ModelError(
                 f"{self.name} draws from the model with its unary factors to the power {self.temper:g}: "

@@ -20,26 +20,20 @@ how much was cut is told.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ...core.belief import PointMass
-from ...core.errors import DataError, UnsupportedError, ZeroProbabilityError
-from ...core.result import Marginals, Result, Status
-from ...core.variable import Variables
+from ...core.errors import DataError
 from ...families.densities import GridDensity, MixtureDensity, ParticleDensity
-from ..base import Budget
 
-__all__ = ["Column", "KernelField", "Likelihood", "infer_field"]
+__all__ = ["Column", "KernelField", "Likelihood"]
 
 Likelihood = Callable[[np.ndarray], np.ndarray]  # of values, or states
 
 _EXACT = 1e-10  # share of the trace of K that may stay unexplained
-_TELLING = 1e-3  # share of a belief that is worth a note when cut
 _GRID = 400  # points of a belief
 _REACH = 4.0  # of these beyond the rows, in widths of the Parzen density
 
@@ -156,10 +150,11 @@ class KernelField:
         self.reverse = np.roll(np.arange(2 * count), count)
         self._into = [np.flatnonzero(self.receiver == i) for i in range(len(columns))]
 
-    def start(self) -> np.ndarray:
-        """Messages (2E, rows) at the rows of their receivers: constants."""
+    def start(self) -> tuple[np.ndarray, list[tuple[float, np.ndarray]]]:
+        """Messages (2E, rows) at the rows of their receivers, and their regressions: constants."""
         rows = len(self.columns[0].values) if self.columns else 0
-        return np.ones((len(self.sender), rows))
+        fits = [(1.0, np.zeros(self.columns[s].features.shape[1])) for s in self.receiver]
+        return np.ones((len(self.sender), rows)), fits
 
     def sweep(
         self, messages: np.ndarray, likelihoods: dict[int, np.ndarray], observed: dict[int, Any]
@@ -218,86 +213,3 @@ class KernelField:
             return values / values.sum()
         with np.errstate(divide="ignore"):
             return GridDensity.of(points, np.log(values))
-
-
-def infer_field(
-    name: str,
-    variables: Variables,
-    field: KernelField,
-    observed: dict[int, Any],
-    known: dict[int, Likelihood],
-    budget: Budget,
-) -> Result:
-    """Pass messages until they change no more, and read the beliefs.
-
-    Parameters
-    ----------
-    name
-        The method, for messages to the user.
-    variables
-        One per column of the field.
-    field
-        What was learned.
-    observed
-        Position -> value.
-    known
-        Position -> likelihood as a function of values.
-    budget
-        When to stop.
-    """
-    rows = {i: f(field.columns[i].values) for i, f in known.items()}
-    messages = field.start()
-    fits: list[tuple[float, np.ndarray]] = []
-    changes: list[float] = []
-    status = Status.OUT_OF_ITERATIONS
-    clock = time.perf_counter()
-    while len(changes) < max(budget.max_iter, 1):
-        messages, fits, change = field.sweep(messages, rows, observed)
-        changes.append(change)
-        if not np.isfinite(change):
-            raise UnsupportedError(f"{name}: messages grow without bound on this graph; raise ridge")
-        if change <= budget.tol:
-            status = Status.CONVERGED
-            break
-        if budget.seconds is not None and time.perf_counter() - clock > budget.seconds:
-            status = Status.OUT_OF_TIME
-            break
-    marginals, cut = _marginals(variables, field, fits, observed, known)
-    notes = (
-        (f"estimates were negative in places: up to {cut:.1%} of a belief was cut",) if cut > _TELLING else ()
-    )
-    return Result(name, status, marginals=marginals, trace={"change": np.array(changes)}, notes=notes)
-
-
-def _marginals(
-    variables: Variables,
-    field: KernelField,
-    fits: list[tuple[float, np.ndarray]],
-    observed: dict[int, Any],
-    known: dict[int, Likelihood],
-) -> tuple[Marginals, float]:
-    flat = np.zeros(int(variables.state_start[-1]))
-    densities: dict[str, Any] = {}
-    worst = 0.0
-    for i, label in enumerate(variables.names):
-        column = field.columns[i]
-        part = slice(*variables.state_start[i : i + 2])
-        if i in observed and column.size:
-            flat[part][observed[i]] = 1.0
-        elif i in observed:
-            densities[label] = PointMass(observed[i])
-        else:
-            points = column.points()
-            values, cut = field.belief(i, fits, known[i](points) if i in known else None, points)
-            if not values.sum() > 0:
-                raise ZeroProbabilityError(
-                    f"the belief of '{label}' is nowhere positive: no row is near what was observed; "
-                    "learn from more rows, or check the values"
-                )
-            worst = max(worst, cut)
-            found = field.density(i, values, points)
-            if column.size:
-                flat[part] = found
-            else:
-                densities[label] = found
-    return Marginals(variables, flat, densities), worst
