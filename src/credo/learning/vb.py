@@ -20,26 +20,27 @@ explain ends a run as diverged: it would mean that a family breaks the contract.
 from __future__ import annotations
 
 import abc
-import time
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from ..core import check
 from ..core.errors import ConvergenceError, ConvergenceWarning
-from ..core.progress import Progress
 from ..core.result import Estimate, Status
 from ..core.stopwatch import Stopwatch
-from ..inference.base import Budget
+from ..optimise.driver import UNKNOWN, Outcome, Step, drive
+from ..optimise.run import Budget, Run
 from .base import Fit
+from .runs import with_start
 
 __all__ = [
     "Climb",
     "Expectation",
     "Prune",
+    "Start",
     "VariationalFit",
     "VariationalModel",
     "best_climb",
@@ -49,6 +50,8 @@ __all__ = [
 
 Prune = Literal["unused", "search", "none"]
 Again = Callable[[Any], "Climb"]
+Refine = Callable[["Climb", Again], "Climb"]
+_CURVE = "free_energy"  # its name in the trace of a run
 _UNUSED = 0.5  # a component with fewer expected rows than this explains nothing
 _FALL = 1e-9  # relative fall of the free energy that rounding explains
 
@@ -105,9 +108,9 @@ class VariationalFit(Fit):
             yield f"log evidence {self.evidence}"
 
 
-@dataclass
+@dataclass(frozen=True, eq=False)
 class Climb:
-    """One run from one start: the curve, and where it is."""
+    """One run from one start: the curve, and where it led."""
 
     q: Any  # the distribution over the parameters
     free_energy: list[float] = field(default_factory=list)  # at the start and after each iteration
@@ -119,50 +122,92 @@ class Climb:
         """The last free energy."""
         return self.free_energy[-1] if self.free_energy else -np.inf
 
-    def record(self, value: float, numbers: dict[str, float]) -> float:
-        """Note a free energy; returns the gain."""
-        gain = value - self.value
-        self.free_energy.append(value)
-        for name, number in numbers.items():
-            self.trace.setdefault(name, []).append(number)
-        return gain
+    @property
+    def was_stopped(self) -> bool:
+        """Whether somebody or the clock ended it."""
+        return self.status in (Status.INTERRUPTED, Status.OUT_OF_TIME)
 
 
-def climb(
-    model: VariationalModel,
-    start: Any,
-    budget: Budget,
-    rows: float,
-    tick: Callable[[float], None],
-    end: float,
-) -> Climb:
-    """Alternate VB-E and VB-M; q is always the one whose free energy is the last of the curve."""
-    found = Climb(start)
-    try:
-        expected = model.expect(start)
-        found.record(expected.log_weight - model.divergence(start), model.numbers(start))
-        for _ in range(budget.max_iter):
-            q = model.adapt(model.maximise(expected.statistics, found.q))
-            expected = model.expect(q)
-            value = expected.log_weight - model.divergence(q)
-            if not np.isfinite(value):
-                found.status = Status.DIVERGED
-                return found
-            found.q = q
-            gain = found.record(value, model.numbers(q))
-            tick(value)
-            if gain < -_FALL * max(rows, abs(value)) and model.is_monotone():
-                found.status = Status.DIVERGED
-                return found
-            if abs(gain) < budget.tol * rows:
-                found.status = Status.CONVERGED
-                return found
-            if time.perf_counter() > end:
-                found.status = Status.OUT_OF_TIME
-                return found
-    except KeyboardInterrupt:
-        found.status = Status.INTERRUPTED
-    return found
+class Start(NamedTuple):
+    """A start that takes work: what to answer with at once, and how to get what to climb from."""
+
+    q: Any
+    prepare: Callable[[], Any]
+
+
+class _State(NamedTuple):
+    """A distribution over the parameters, and what the VB-E step said about it."""
+
+    q: Any
+    statistics: Any = None
+    value: float = -np.inf  # its free energy
+    is_evaluated: bool = False
+    prepare: Callable[[], Any] | None = None  # gives the `q` of the first step
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """VB-M and VB-E as the driver sees them; the first step is a VB-E step alone."""
+
+    name: str
+    rows: float
+    starts: Callable[[int], Any]
+
+    def start(self, model: VariationalModel, run: Run) -> Step:
+        first = self.starts(run.number)
+        if isinstance(first, Start):
+            return Step(_State(first.q, prepare=first.prepare))
+        return Step(_State(first))
+
+    def advance(self, model: VariationalModel, state: _State, run: Run) -> Step:
+        if state.is_evaluated:
+            q = model.adapt(model.maximise(state.statistics, state.q))
+        else:
+            q = state.q if state.prepare is None else state.prepare()
+        expected = model.expect(q)
+        value = expected.log_weight - model.divergence(q)
+        if state.is_evaluated and not np.isfinite(value):
+            return Step(state, [UNKNOWN], status=Status.DIVERGED)
+        gain = value - state.value
+        fell = gain < -_FALL * max(self.rows, abs(value)) and model.is_monotone()
+        trace = {name: [number] for name, number in model.numbers(q).items()} | {_CURVE: [value]}
+        new = _State(q, expected.statistics, value, True)
+        residual = abs(gain) / self.rows if np.isfinite(gain) else UNKNOWN
+        return Step(new, [residual], trace, Status.DIVERGED if fell else None)
+
+    def value(self, state: _State) -> float:
+        return state.value
+
+    def read(self, model: VariationalModel, outcome: Outcome) -> tuple[Climb, np.ndarray]:
+        trace = dict(outcome.trace)
+        found = Climb(outcome.state.q, trace.pop(_CURVE, []), trace, outcome.ended)
+        return found, np.array(outcome.values or [found.value])
+
+
+@dataclass(frozen=True)
+class _Refined:
+    """A climb and its refinement as one step."""
+
+    name: str
+    starts: Callable[[int], Any]
+    again: Again
+    refine: Refine
+
+    def start(self, model: VariationalModel, run: Run) -> Step:
+        return Step(Climb(self.starts(run.number)))
+
+    def advance(self, model: VariationalModel, state: Climb, run: Run) -> Step:
+        found = self.again(state.q)
+        if found.status in (Status.CONVERGED, Status.OUT_OF_ITERATIONS):
+            found = self.refine(found, self.again)
+        return Step(found, [UNKNOWN], status=found.status)
+
+    def value(self, state: Climb) -> float:
+        return state.value
+
+    def read(self, model: VariationalModel, outcome: Outcome) -> tuple[Climb, np.ndarray]:
+        found = replace(outcome.state, status=outcome.ended)
+        return found, np.array(outcome.values or [found.value])
 
 
 def best_climb(
@@ -173,7 +218,7 @@ def best_climb(
     budget: Budget,
     rows: float,
     label: str,
-    refine: Callable[[Climb, Callable[[Any], Climb]], Climb] | None = None,
+    refine: Refine | None = None,
 ) -> tuple[Climb, np.ndarray]:
     """The best of several climbs, and the free energy each of them reached.
 
@@ -182,7 +227,7 @@ def best_climb(
     model
         The model with its data.
     starts
-        Makes the start of each number.
+        Makes the start of each number: a `q`, or a `Start`.
     restarts, budget
         How many starts, and when each of them stops; `tol` is the gain per row that counts as none.
     rows
@@ -193,36 +238,23 @@ def best_climb(
         Changes a finished climb, as pruning does; gets the climb and a function that climbs from a `q`.
     """
     check.whole("restarts", restarts, 1)
-    clock = time.perf_counter()
-    end = np.inf if budget.seconds is None else clock + budget.seconds
-    done, climbs = 0, []
-    with Progress(label, restarts * budget.max_iter) as bar:
+    each = with_start(budget)
+    if refine is None:
+        steps = _Steps(label, rows, starts)
+        return drive(steps, model, each, restarts=restarts)  # type: ignore[no-any-return]
 
-        def tick(value: float) -> None:
-            nonlocal done
-            done += 1
-            bar.update(min(done, restarts * budget.max_iter), f"{value:.6g}")
+    def again(q: Any) -> Climb:
+        return drive(_Steps(label, rows, lambda number: q), model, each)[0]  # type: ignore[no-any-return]
 
-        def again(q: Any) -> Climb:
-            return climb(model, q, budget, rows, tick, end)
-
-        for number in range(restarts):
-            found = again(starts(number))
-            if refine is not None and found.status in (Status.CONVERGED, Status.OUT_OF_ITERATIONS):
-                found = refine(found, again)
-            climbs.append(found)
-            done = (number + 1) * budget.max_iter
-            if found.status in (Status.INTERRUPTED, Status.OUT_OF_TIME):
-                break
-    best = max(climbs, key=lambda c: c.value)
-    if climbs[-1].status is Status.INTERRUPTED:
-        best.status = Status.INTERRUPTED
-    return best, np.array([c.value for c in climbs])
+    # What a climb has found counts even where its refinement is cut.
+    whole = replace(budget, max_iter=1)
+    refined = _Refined(label, starts, again, refine)
+    return drive(refined, model, whole, restarts=restarts, whole=False)  # type: ignore[no-any-return]
 
 
 def pruner(
     sizes: Callable[[Any], np.ndarray], take: Callable[[Any, np.ndarray], Any], how: Prune
-) -> Callable[[Climb, Again], Climb] | None:
+) -> Refine | None:
     """What removes components from a finished climb and climbs on, for `best_climb`.
 
     Parameters
@@ -238,12 +270,7 @@ def pruner(
     if how == "none":
         return None
 
-    def without(found: Climb, kept: np.ndarray, again: Again) -> Climb | None:
-        """The climb on, if it ends higher."""
-        fewer = take(found.q, kept)
-        after = None if fewer is None else again(fewer)
-        if after is None or after.value <= found.value:
-            return None
+    def joined(found: Climb, after: Climb) -> Climb:
         trace = {name: [*found.trace[name], *after.trace[name]] for name in after.trace}
         return Climb(after.q, [*found.free_energy, *after.free_energy], trace, after.status)
 
@@ -256,13 +283,23 @@ def pruner(
             return first
         return [*first, *(np.flatnonzero(np.arange(len(rows)) != k) for k in np.argsort(rows))]
 
+    def better(found: Climb, again: Again) -> Climb | None:
+        """The first climb on that ends higher, or what was found where the trials are stopped."""
+        for kept in trials(found):
+            fewer = take(found.q, kept)
+            after = None if fewer is None else again(fewer)
+            if after is not None and after.value > found.value:
+                return joined(found, after)
+            if after is not None and after.was_stopped:
+                return replace(found, status=after.status)
+        return None
+
     def refine(found: Climb, again: Again) -> Climb:
-        while found.status in (Status.CONVERGED, Status.OUT_OF_ITERATIONS):
-            better = (without(found, kept, again) for kept in trials(found))
-            found_better = next((one for one in better if one is not None), None)
-            if found_better is None:
+        while not found.was_stopped and found.status is not Status.DIVERGED:
+            after = better(found, again)
+            if after is None:
                 return found
-            found = found_better
+            found = after
         return found
 
     return refine

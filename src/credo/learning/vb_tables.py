@@ -12,7 +12,6 @@ Bayesian-Dirichlet score), found in one step. An entry that is zero in the model
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -24,14 +23,16 @@ from ..core.result import Estimate, Kind, Status
 from ..core.variable import Variable, Variables
 from ..families.dirichlet_rows import DirichletRows
 from ..models.bayes_net import BayesNet
+from ..optimise.run import Run
 from .base import Fit, Learner, Task, register_learner
 from .counts import TableStep
 from .e_step import EStep
 from .expectations import Oracle
 from .likelihood import log_likelihood
 from .m_step import DirectedStep
+from .runs import completed
 from .table_priors import table_prior_of
-from .vb import Climb, Expectation, VariationalFit, VariationalModel, best_climb
+from .vb import Climb, Expectation, Start, VariationalFit, VariationalModel, best_climb
 from .vb_priors import best_symmetric
 
 __all__ = ["TablePosterior", "VariationalBayes", "table_rows"]
@@ -185,6 +186,23 @@ class VariationalBayes(Learner):
 
     def run(self, task: Task, rng: np.random.Generator) -> Fit:
         """Climb, and prune where asked to."""
+        with Run(task.budget, rng, whole=False):
+            found, task = self._pruned(task, rng)
+        if task.validation is None:
+            return found
+        held = task.validation
+
+        def watched(found: VariationalFit) -> VariationalFit:
+            try:
+                value = log_likelihood(found.model, held, task.inference, seed=task.seed).value
+            except ImpossibleRowError:  # tables that are not learned may have zeros
+                value = -np.inf
+            return replace(found, trace={**found.trace, "validation": np.array([value / held.total])})
+
+        return completed(found, watched)
+
+    def _pruned(self, task: Task, rng: np.random.Generator) -> tuple[VariationalFit, Task]:
+        """The fit, and the task without the states that were removed."""
         found = self._once(task, rng, self.start)
         while self.prune and found.status is Status.CONVERGED:
             fewer = _without_unused(task, found)
@@ -193,24 +211,17 @@ class VariationalBayes(Learner):
             after = replace(self, restarts=1)._once(fewer, rng, "given")
             assert isinstance(after.evidence, Estimate) and isinstance(found.evidence, Estimate)
             if after.evidence.value < found.evidence.value:
-                break
+                is_cut = after.status in (Status.INTERRUPTED, Status.OUT_OF_TIME)
+                return replace(found, status=after.status if is_cut else found.status), task
             said = f"hidden states without rows were removed: {after.model.variables.sizes.tolist()} are left"
             curve = np.concatenate([found.free_energy, after.free_energy])
             found = replace(
                 after, notes=(*found.notes, said), free_energy=curve, objective=curve / task.data.total
             )
             task = fewer
-        if task.validation is not None:
-            try:
-                value = log_likelihood(found.model, task.validation, task.inference, seed=task.seed).value
-            except ImpossibleRowError:  # tables that are not learned may have zeros
-                value = -np.inf
-            curve = np.array([value / task.validation.total])
-            found = replace(found, trace={**found.trace, "validation": curve})
-        return found
+        return found, task
 
     def _once(self, task: Task, rng: np.random.Generator, how: str) -> VariationalFit:
-        clock = time.perf_counter()
         prior = table_rows(task.model, self.prior)
         step = TableStep.of(task.model, fixed=self.fixed)
         oracle = Oracle(task.inference, task.inference_budget, task.seed, warm=False)
@@ -219,18 +230,21 @@ class VariationalBayes(Learner):
         blank = TablePosterior(task.model, prior, prior, step.held)
         notes: list[str] = []
 
-        def start(number: int) -> TablePosterior:
+        def start(number: int) -> Start:
             tables, note = _first(step, task, rng, how if number == 0 else "random")
             notes.extend([note] if note else [])
+            return Start(blank, lambda: problem.maximise(e_step(log_tables(tables)).counts, blank))
+
+        def log_tables(tables: np.ndarray) -> np.ndarray:
             with np.errstate(divide="ignore"):
-                return problem.maximise(e_step(np.log(tables)).counts, blank)
+                return np.log(tables)
 
         best, ends = best_climb(
             problem, start, restarts=self.restarts, budget=task.budget, rows=task.data.total, label=self.name
         )
         closed = e_step.is_closed_form and not self.adapt and best.status is Status.CONVERGED
         kind: Kind = "exact" if closed else "lower"
-        found = _fit(best, ends, task, time.perf_counter() - clock)
+        found = _fit(best, ends, task)
         return replace(
             found,
             status=Status.EXACT if closed else best.status,
@@ -248,14 +262,13 @@ def _first(step: TableStep, task: Task, rng: np.random.Generator, how: str) -> t
     return DirectedStep(step).separated(step.start(), hidden, rng)
 
 
-def _fit(best: Climb, ends: np.ndarray, task: Task, seconds: float) -> VariationalFit:
+def _fit(best: Climb, ends: np.ndarray, task: Task) -> VariationalFit:
     curve = np.array(best.free_energy)
     return VariationalFit(
         model=best.q.mean(),
         status=best.status,
         objective=curve / task.data.total,
         trace={name: np.array(values) for name, values in best.trace.items()},
-        seconds=seconds,
         restarts=ends / task.data.total,
         posterior=best.q,
         free_energy=curve,
