@@ -31,7 +31,7 @@ class Step(NamedTuple):
 
     state: Any  # data; the state before it is left as it was
     residuals: Sequence[float] | np.ndarray = ()  # per finished step; vanishes at the answer
-    trace: Mapping[str, Sequence[Any]] | None = None  # name -> numbers per finished step
+    trace: Mapping[str, Sequence[Any] | np.ndarray] | None = None  # name -> numbers per finished step
     status: Status | None = None  # a proof or a dead end that only the algorithm can know of
 
 

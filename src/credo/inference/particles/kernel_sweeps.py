@@ -76,7 +76,8 @@ class _Sweeps:
         self._rows = {i: f(field.columns[i].values) for i, f in known.items()}
 
     def start(self, problem: Variables, run: Run) -> Step:
-        state, changes = _State(*self._field.start()), []
+        state = _State(*self._field.start())
+        changes: list[float] = []
         while self._cut is not None and len(changes) < min(run.count, _LAST):
             state, change = self._sweep(state)
             changes.append(change)
