@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.errors import DataError, ImpossibleRowError, OptionError
 from ..core.factor_graph import FactorGraph
-from ..core.progress import Progress
 from ..core.result import Status
-from ..inference.base import Budget
-from .optimisers import Loss, Optimiser, Step, Stop
+from ..optimise import driver
+from ..optimise.run import Budget, Run
+from .optimisers import Look, Loss, Optimiser, Step
 from .priors import Prior
+from .runs import arrays
 
-__all__ = ["Ascent", "break_symmetry"]
+__all__ = ["Ascent", "Climbed", "break_symmetry"]
 
 
-@dataclass
+class Climbed(NamedTuple):
+    """Where an ascent led."""
+
+    weights: np.ndarray
+    status: Status
+    trace: dict[str, np.ndarray]  # one number per iteration and curve
+
+
+@dataclass(frozen=True)
 class Ascent:
-    """Maximise a mean over rows plus a prior; keeps every iteration's numbers, and the best weights.
+    """Maximise a mean over rows plus a prior; every iteration's numbers are kept.
 
     With `patience`, learning stops after so many iterations without a better validation value and
     returns the weights of the best one; otherwise the last weights are returned.
@@ -37,24 +45,12 @@ class Ascent:
     batch: int | None = None  # rows per step of a stochastic optimiser
     patience: int | None = None  # iterations without a better validation value
     label: str = "likelihood"  # of the progress bar
-    weights: np.ndarray = field(init=False)  # what is returned
-    trace: dict[str, list[float]] = field(init=False)  # one number per iteration and curve
 
-    def run(self, start: np.ndarray, budget: Budget, rng: np.random.Generator) -> Status:
-        """Climb from `start`; the result is in `weights` and `trace`."""
+    def run(self, start: np.ndarray, budget: Budget, rng: np.random.Generator) -> Climbed:
+        """Climb from `start`."""
         self._check()
-        self.weights = start.copy()
-        self.trace = {"objective": [], "log_likelihood": [], "gradient": [], "seconds": []}
-        if self.validation is not None:
-            self.trace["validation"] = []
-        self._clock, self._best, self._since = time.perf_counter(), -np.inf, 0
-        try:
-            with Progress(self.label, budget.max_iter) as bar:
-                return self.optimiser.minimise(self._loss(rng), start, budget, self._watcher(bar))
-        except Stop as stop:
-            return stop.status
-        except KeyboardInterrupt:
-            return Status.INTERRUPTED
+        steps = _Steps(self, start, self._loss(rng))
+        return driver.drive(steps, None, self.optimiser.limits(budget), rng)  # type: ignore[no-any-return]
 
     def _check(self) -> None:
         if self.patience is not None and self.validation is None:
@@ -85,46 +81,70 @@ class Ascent:
 
         return Loss(on(self.data), batches, self.prior.strength() / total)
 
-    def _watcher(self, bar: Progress) -> Callable[[np.ndarray, float, np.ndarray], None]:
-        def watch(weights: np.ndarray, value: float, gradient: np.ndarray) -> None:
-            objective = -value
-            likelihood = objective - self.prior.value(weights) / self.data.total
-            if self.watched is not None:
-                likelihood = self.watched.value(weights, self.data)
-                objective = likelihood + self.prior.value(weights) / self.data.total
-            self.trace["objective"].append(objective)
-            self.trace["log_likelihood"].append(likelihood)
-            self.trace["gradient"].append(float(np.abs(gradient).max(initial=0.0)))
-            self.trace["seconds"].append(time.perf_counter() - self._clock)
-            bar.update(len(self.trace["objective"]) - 1, f"objective {objective:.6g}")
-            self._keep(weights)
+    def numbers(self, look: Look, seconds: float) -> dict[str, list[float]]:
+        """The curves at a place."""
+        objective, prior = -look.value, self.prior.value(look.weights) / self.data.total
+        likelihood = objective - prior
+        if self.watched is not None:
+            likelihood = self.watched.value(look.weights, self.data)
+            objective = likelihood + prior
+        steepness = float(np.abs(look.gradient).max(initial=0.0))
+        found = {"objective": objective, "log_likelihood": likelihood, "gradient": steepness}
+        if self.validation is not None:
+            found["validation"] = self._held(look.weights)
+        return {name: [number] for name, number in found.items()} | {"seconds": [seconds]}
 
-        return watch
-
-    def _keep(self, weights: np.ndarray) -> None:
-        if self.validation is None:
-            self.weights = weights
-            return
+    def _held(self, weights: np.ndarray) -> float:
         try:
-            held = (self.watched or self.objective).value(weights, self.validation)
+            return float((self.watched or self.objective).value(weights, self.validation))
         except ImpossibleRowError as error:
             if self.patience is not None:  # there would be nothing to choose by
                 raise DataError(f"validation {error}") from None
-            held = -np.inf
-        self.trace["validation"].append(held)
-        if self.patience is None:
-            self.weights = weights
-        elif held > self._best:
-            self.weights, self._best, self._since = weights, held, 0
-        else:
-            self._since += 1
-            if self._since >= self.patience:
-                raise Stop(Status.CONVERGED)
+            return -np.inf
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The trace as equally long arrays; an interrupted last entry is cut."""
-        length = min(map(len, self.trace.values()))
-        return {key: np.array(values[:length]) for key, values in self.trace.items()}
+
+class _State(NamedTuple):
+    """Where the optimiser is, and what would be returned."""
+
+    weights: np.ndarray
+    inner: Any = None  # of the optimiser; None before the start is evaluated
+    best: float = -np.inf  # validation value of the weights
+    since: int = 0  # iterations without a better one
+
+
+class _Steps:
+    """An ascent as the driver sees it."""
+
+    def __init__(self, ascent: Ascent, first: np.ndarray, loss: Loss) -> None:
+        self._ascent, self._first, self._loss, self.name = ascent, first, loss, ascent.label
+
+    def start(self, problem: None, run: Run) -> driver.Step:
+        return driver.Step(_State(self._first.copy()))
+
+    def advance(self, problem: None, state: _State, run: Run) -> driver.Step:
+        ascent = self._ascent
+        if state.inner is None:
+            step = ascent.optimiser.begin(self._loss, self._first)
+        else:
+            step = ascent.optimiser.advance(self._loss, state.inner, run)
+        if step.state is state.inner:  # it found no way on
+            return driver.Step(state, step.residuals, status=step.status)
+        look = step.state[0]
+        trace = ascent.numbers(look, run.elapsed)
+        new = _State(look.weights, step.state)
+        if ascent.patience is None:
+            return driver.Step(new, step.residuals, trace, step.status)
+        held = trace["validation"][0]
+        if held > state.best:
+            return driver.Step(new._replace(best=held), step.residuals, trace, step.status)
+        late = state.since + 1 >= ascent.patience
+        new = state._replace(inner=step.state, since=state.since + 1)
+        return driver.Step(new, step.residuals, trace, Status.CONVERGED if late else step.status)
+
+    def read(self, problem: None, outcome: driver.Outcome) -> Climbed:
+        names = ["objective", "log_likelihood", "gradient", "seconds"]
+        names += ["validation"] * (self._ascent.validation is not None)
+        return Climbed(outcome.state.weights, outcome.ended, arrays(outcome.trace, names))
 
 
 def break_symmetry(

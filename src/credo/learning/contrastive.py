@@ -69,8 +69,7 @@ class ContrastiveDivergence(Learner):
             objective, prior_of(self.prior), optimiser_of(self.optimiser), task.data, task.validation,
             Pseudolikelihood(parameters) if whole else None, self.batch, self.patience, self.name,
         )  # fmt: skip
-        status = ascent.run(start, task.budget, rng)
-        trace = ascent.arrays()
+        weights, status, trace = ascent.run(start, task.budget, rng)
         trace["pseudolikelihood" if whole else "score_difference"] = trace.pop("log_likelihood")
         notes = (note,) if note else ()
-        return Fit(parameters.model(ascent.weights), status, trace["objective"], None, trace, notes=notes)
+        return Fit(parameters.model(weights), status, trace["objective"], None, trace, notes=notes)

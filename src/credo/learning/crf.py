@@ -104,18 +104,17 @@ class _Estimator(Estimator):
         start = np.zeros(count)
         if data.labels is not None and _any_missing(data.labels):
             start = 0.01 * rng.standard_normal(count)
-        status = ascent.run(start, budget, rng)
-        trace = ascent.arrays()
+        weights, status, trace = ascent.run(start, budget, rng)
         value = None
         if len(trace["log_likelihood"]):
             kind: Kind = "exact"
             if isinstance(objective, GraphLikelihood):
                 kind = objective.oracle.kind(not _any_missing(data.labels))
-            value = Estimate(objective.value(ascent.weights, data) * data.total, kind)
+            value = Estimate(objective.value(weights, data) * data.total, kind)
         found = Fit(None, status, trace["objective"], value, trace, type(self).__name__)
         if not status.is_success:
             warnings.warn(f"{type(self).__name__}: {found.advice}", ConvergenceWarning, stacklevel=3)
-        return ascent.weights, found
+        return weights, found
 
     def _check(self) -> None:
         options = self.get_params()

@@ -16,7 +16,7 @@ the tables are not.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -36,6 +36,7 @@ from .objectives import Likelihood
 from .optimisers import Optimiser, optimiser_of
 from .parameters import Parameters, why_not_linear
 from .priors import Prior, prior_of
+from .runs import completed
 
 __all__ = ["MaximumLikelihood", "log_likelihood"]
 
@@ -103,26 +104,21 @@ class MaximumLikelihood(Learner):
             objective, prior_of(self.prior), optimiser_of(self.optimiser), task.data, task.validation,
             batch=self.batch, patience=self.patience, label=self.name,
         )  # fmt: skip
-        status = ascent.run(start, task.budget, rng)
-        trace = ascent.arrays()
-        value = _final(objective, ascent, trace, task)
+        weights, status, trace = ascent.run(start, task.budget, rng)
         notes = ([note] if note else []) + oracle.report()
-        return Fit(
-            parameters.model(ascent.weights), status, trace["objective"], value, trace, notes=tuple(notes)
-        )
+        found = Fit(parameters.model(weights), status, trace["objective"], None, trace, notes=tuple(notes))
+        if not len(trace["log_likelihood"]):
+            return found  # stopped before the first value was known
 
+        def valued(found: Fit) -> Fit:
+            """With the log-likelihood of the weights that are returned."""
+            value = float(trace["log_likelihood"][-1])
+            if ascent.patience is not None or ascent.optimiser.is_stochastic:
+                value = objective.value(weights, task.data)  # not the last of the curve
+            kind = oracle.kind(task.data.is_complete)
+            return replace(found, log_likelihood=Estimate(value * task.data.total, kind))
 
-def _final(
-    objective: Likelihood, ascent: Ascent, trace: dict[str, np.ndarray], task: Task
-) -> Estimate | None:
-    """Log-likelihood of the weights that are returned; the last of the curve where that is the same."""
-    if not len(trace["log_likelihood"]):
-        return None  # stopped by hand before the first value was known
-    kind = objective.oracle.kind(task.data.is_complete)
-    if ascent.patience is None and not ascent.optimiser.is_stochastic:
-        return Estimate(float(trace["log_likelihood"][-1]) * task.data.total, kind)
-    value = objective.value(ascent.weights, task.data)
-    return Estimate(value * task.data.total, objective.oracle.kind(task.data.is_complete))
+        return completed(found, valued)
 
 
 def check_ascent(

@@ -199,7 +199,6 @@ class UndirectedStep(MStep):
         """Climb a little; the objective is concave, its start is the last optimum."""
         wanted = self.parameters.features(counts) / total
         used = counts > 0
-        best = parameters
 
         def loss(weights: np.ndarray) -> tuple[float, np.ndarray]:
             graph = self.parameters.graph_at(weights)
@@ -209,16 +208,11 @@ class UndirectedStep(MStep):
             gradient = wanted - self.parameters.features(self.oracle.entries(free))
             return self.oracle.log_z(free) - score - extra / total, -gradient - slope / total
 
-        def watch(weights: np.ndarray, value: float, gradient: np.ndarray) -> None:
-            nonlocal best
-            best = weights
-
         def batches() -> Iterator[Step]:
             return iter([loss])
 
-        status = LBFGS().minimise(
-            Loss(loss, batches, self.prior.strength() / total), parameters, Budget(self.steps, 1e-10), watch
-        )
+        whole = Loss(loss, batches, self.prior.strength() / total)
+        best, status = LBFGS().minimise(whole, parameters, Budget(self.steps, 1e-10))
         return parameters if status is Status.DIVERGED else best
 
     def made(self, parameters: np.ndarray) -> Any:

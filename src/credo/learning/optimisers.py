@@ -11,10 +11,9 @@ are exact. The rate of the two stochastic ones falls as rate / (1 + decay epoch)
 from __future__ import annotations
 
 import abc
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -22,21 +21,24 @@ from ..core import check
 from ..core.errors import OptionError
 from ..core.registry import Registry
 from ..core.result import Status
-from ..inference.base import Budget
-from .quasi_newton import Point, descend
+from ..optimise import driver
+from ..optimise import run as checks
+from ..optimise.run import Budget, Run
+from .quasi_newton import Descent, Point, descended
+from .runs import including, with_start
 
-__all__ = ["LBFGS", "SGD", "Adam", "Loss", "Optimiser", "Stop", "optimiser_of", "optimisers"]
+__all__ = ["LBFGS", "SGD", "Adam", "Look", "Loss", "Optimiser", "optimiser_of", "optimisers"]
 
 Step = Callable[[np.ndarray], tuple[float, np.ndarray]]  # weights -> value and gradient
-Watch = Callable[[np.ndarray, float, np.ndarray], None]  # weights, value, gradient; may raise Stop
+_QUIET = 3  # epochs in a row without change that end a stochastic descent
 
 
-class Stop(Exception):  # noqa: N818, a signal and no error
-    """Raised by a watcher to end the run with a status."""
+class Look(NamedTuple):
+    """What an optimiser shows of a place."""
 
-    def __init__(self, status: Status) -> None:
-        super().__init__(status.value)
-        self.status = status
+    weights: np.ndarray
+    value: float  # of the loss, there or on the way there
+    gradient: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,39 @@ class Optimiser(abc.ABC):
     is_stochastic: ClassVar[bool]  # whether it works with noisy gradients of batches
 
     @abc.abstractmethod
-    def minimise(self, loss: Loss, start: np.ndarray, budget: Budget, watch: Watch) -> Status:
-        """Descend; `watch` is called at the start and after each iteration, and keeps what it wants."""
+    def begin(self, loss: Loss, start: np.ndarray) -> driver.Step:
+        """The first step, which evaluates the start; the state of every step begins with a `Look`."""
+
+    @abc.abstractmethod
+    def advance(self, loss: Loss, state: Any, run: Run) -> driver.Step:
+        """One iteration."""
+
+    def limits(self, budget: Budget) -> Budget:
+        """The budget of its steps, evaluation of the start included."""
+        return with_start(budget)
+
+    def minimise(self, loss: Loss, start: np.ndarray, budget: Budget) -> tuple[np.ndarray, Status]:
+        """Descend; the weights at the end, and why it ended."""
+        return driver.drive(_Descent(self, start), loss, self.limits(budget))  # type: ignore[no-any-return]
+
+
+class _Descent:
+    """An optimiser alone, as the driver sees it."""
+
+    def __init__(self, optimiser: Optimiser, first: np.ndarray) -> None:
+        self._optimiser, self._first, self.name = optimiser, first, optimiser.name
+
+    def start(self, loss: Loss, run: Run) -> driver.Step:
+        return driver.Step(None)
+
+    def advance(self, loss: Loss, state: Any, run: Run) -> driver.Step:
+        if state is None:
+            return self._optimiser.begin(loss, self._first)
+        return self._optimiser.advance(loss, state, run)
+
+    def read(self, loss: Loss, outcome: driver.Outcome) -> tuple[np.ndarray, Status]:
+        weights = self._first if outcome.state is None else outcome.state[0].weights
+        return weights, outcome.ended
 
 
 optimisers: Registry[Optimiser] = Registry("optimiser")
@@ -79,24 +112,37 @@ class LBFGS(Optimiser):
         """Check the options."""
         check.whole("memory", self.memory, 1)
 
-    def minimise(self, loss: Loss, start: np.ndarray, budget: Budget, watch: Watch) -> Status:
-        """Stop when the largest slope is at most tol."""
-        clock = time.perf_counter()
+    def limits(self, budget: Budget) -> Budget:
+        """A largest slope of `tol` is none: where a loss is flat, slopes are exactly zero."""
+        return including(with_start(budget))
 
-        def seen(point: Point) -> None:
-            watch(point.w, point.value, point.slope)
-            if budget.seconds is not None and time.perf_counter() - clock > budget.seconds:
-                raise Stop(Status.OUT_OF_TIME)
+    def begin(self, loss: Loss, start: np.ndarray) -> driver.Step:
+        """The slopes at the start."""
+        here = Point.at(loss.full, start, loss.l1)
+        if not here.is_finite:
+            return driver.Step(_seen(Descent(here)), [driver.UNKNOWN], status=Status.DIVERGED)
+        return driver.Step(_seen(Descent(here)), [here.steepness])
 
-        return descend(
-            loss.full,
-            start,
-            loss.l1,
-            memory=self.memory,
-            max_iter=budget.max_iter,
-            tol=budget.tol,
-            watch=seen,
-        )
+    def advance(self, loss: Loss, state: tuple[Look, Descent], run: Run) -> driver.Step:
+        """One line search; the residual is the largest slope."""
+        tol = run.budget.tol
+        new = descended(loss.full, state[1], loss.l1, memory=self.memory, tol=tol)
+        if isinstance(new, Status):
+            return driver.Step(state, status=new)
+        return driver.Step(_seen(new), [new.here.steepness])
+
+
+def _seen(descent: Descent) -> tuple[Look, Descent]:
+    return Look(descent.here.w, descent.here.value, descent.here.slope), descent
+
+
+class _Epochs(NamedTuple):
+    """Where a stochastic descent is."""
+
+    look: Look
+    memory: dict[str, np.ndarray]  # of the directions
+    epoch: int = 0
+    changes: tuple[float, ...] = ()  # of the mean loss in the last epochs
 
 
 class _Stochastic(Optimiser):
@@ -114,33 +160,33 @@ class _Stochastic(Optimiser):
     def scale(self, memory: dict[str, np.ndarray]) -> np.ndarray | float:
         """How far a constant gradient of one would go by now, for the shrinking of absolute values."""
 
-    def minimise(self, loss: Loss, start: np.ndarray, budget: Budget, watch: Watch) -> Status:
-        """Walk the batches of each epoch once."""
-        clock = time.perf_counter()
-        w, memory, quiet, last = start.copy(), dict[str, np.ndarray](), 0, np.inf
-        value, gradient = loss.full(w)
-        watch(w.copy(), value + loss.penalty(w), gradient)
-        for epoch in range(budget.max_iter):
-            rate = self.rate / (1.0 + self.decay * epoch)
-            values, total, mean = [], 0, np.zeros_like(w)
-            for batch in loss.batches():
-                value, gradient = batch(w)
-                if not np.isfinite(value) or not np.isfinite(gradient).all():
-                    return Status.DIVERGED
-                values.append(value + loss.penalty(w))
-                total, mean = total + 1, mean + gradient
-                w = w - rate * self.direction(gradient, memory)
-                if np.any(loss.l1):
-                    w = np.sign(w) * np.maximum(np.abs(w) - rate * self.scale(memory) * loss.l1, 0.0)
-            here = float(np.mean(values))
-            watch(w.copy(), here, mean / total)
-            quiet = quiet + 1 if abs(here - last) < budget.tol else 0
-            last = here
-            if quiet >= 3:
-                return Status.CONVERGED
-            if budget.seconds is not None and time.perf_counter() - clock > budget.seconds:
-                return Status.OUT_OF_TIME
-        return Status.OUT_OF_ITERATIONS
+    def begin(self, loss: Loss, start: np.ndarray) -> driver.Step:
+        """The loss on all rows."""
+        value, gradient = loss.full(start)
+        look = Look(start.copy(), value + loss.penalty(start), gradient)
+        return driver.Step(_Epochs(look, {}), [driver.UNKNOWN])
+
+    def advance(self, loss: Loss, state: _Epochs, run: Run) -> driver.Step:
+        """Walk the batches of an epoch once; the residual is the largest of the last three changes."""
+        look, memory, epoch, changes = state
+        w, memory, rate = look.weights, dict(memory), self.rate / (1.0 + self.decay * epoch)
+        values, total, mean = [], 0, np.zeros_like(w)
+        for batch in loss.batches():
+            checks.check()
+            value, gradient = batch(w)
+            if not np.isfinite(value) or not np.isfinite(gradient).all():
+                return driver.Step(state, [driver.UNKNOWN], status=Status.DIVERGED)
+            values.append(value + loss.penalty(w))
+            total, mean = total + 1, mean + gradient
+            w = w - rate * self.direction(gradient, memory)
+            if np.any(loss.l1):
+                w = np.sign(w) * np.maximum(np.abs(w) - rate * self.scale(memory) * loss.l1, 0.0)
+        here = float(np.mean(values))
+        # The first mean has nothing to be compared with: the value at the start is of all rows.
+        changes = (*changes, abs(here - look.value) if epoch else driver.UNKNOWN)[-_QUIET:]
+        residual = max(changes) if len(changes) == _QUIET else driver.UNKNOWN
+        new = _Epochs(Look(w, here, mean / total), memory, epoch + 1, changes)
+        return driver.Step(new, [residual])
 
 
 @optimisers.register

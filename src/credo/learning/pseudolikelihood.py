@@ -53,10 +53,9 @@ class MaximumPseudolikelihood(Learner):
             Pseudolikelihood(parameters), prior_of(self.prior), optimiser_of(self.optimiser), task.data,
             task.validation, batch=self.batch, patience=self.patience, label=self.name,
         )  # fmt: skip
-        status = ascent.run(parameters.start, task.budget, rng)
-        trace = ascent.arrays()
+        weights, status, trace = ascent.run(parameters.start, task.budget, rng)
         trace["pseudolikelihood"] = trace.pop("log_likelihood")
-        return Fit(parameters.model(ascent.weights), status, trace["objective"], None, trace)
+        return Fit(parameters.model(weights), status, trace["objective"], None, trace)
 
 
 def incomplete(task: Task, way_out: str) -> str | None:

@@ -12,16 +12,17 @@ longer on the same problems than the objective did.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from ..core.result import Status
 from ..inference.curvature import curved, dot, last_scale
+from ..optimise.run import check
 
-__all__ = ["Point", "descend"]
+__all__ = ["Descent", "Point", "descended"]
 
 Function = Callable[[np.ndarray], tuple[float, np.ndarray]]
 _ENOUGH, _FLAT = 1e-4, 0.9  # the two Wolfe constants
@@ -53,51 +54,45 @@ class Point:
         """Whether nothing overflowed."""
         return bool(np.isfinite(self.value) and np.isfinite(self.gradient).all())
 
+    @property
+    def steepness(self) -> float:
+        """The largest slope."""
+        return float(np.abs(self.slope).max(initial=0.0))
 
-def descend(
-    function: Function,
-    start: np.ndarray,
-    l1: np.ndarray | float,
-    *,
-    memory: int,
-    max_iter: int,
-    tol: float,
-    watch: Callable[[Point], None],
-) -> Status:
-    """Descend until the largest slope is at most `tol`; `watch` sees every accepted point."""
-    here = Point.at(function, start, l1)
-    watch(here)
-    if not here.is_finite:
-        return Status.DIVERGED
-    pairs: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=memory)
-    for _ in range(max_iter):
-        if np.abs(here.slope).max(initial=0.0) <= tol:
-            return Status.CONVERGED
-        search = _orthant_search if np.any(l1) else _wolfe_search
-        there = search(function, here, _direction(here, pairs, l1), l1, not pairs)
-        if there is None and pairs:
-            pairs.clear()  # old curvature may be what misleads; the plain slope is the last word
-            there = search(function, here, -here.slope, l1, True)
-        if there is None:
-            return _stalled(here, tol)
-        step, change = there.w - here.w, there.gradient - here.gradient
-        if dot(step, change) > 1e-10 * dot(change, change):
-            pairs.append((step, change))
-        here = there
-        watch(here)
-    if np.abs(here.slope).max(initial=0.0) <= tol:
-        return Status.CONVERGED
-    return Status.OUT_OF_ITERATIONS
+
+class Descent(NamedTuple):
+    """Where a descent is, and the steps and changes of the gradient that led there."""
+
+    here: Point
+    pairs: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
+
+
+def descended(
+    function: Function, state: Descent, l1: np.ndarray | float, *, memory: int, tol: float
+) -> Descent | Status:
+    """One line search on; a status where there is none."""
+    here, pairs = state
+    search = _orthant_search if np.any(l1) else _wolfe_search
+    there = search(function, here, _direction(here, pairs, l1), l1, not pairs)
+    if there is None and pairs:
+        pairs = ()  # old curvature may be what misleads; the plain slope is the last word
+        there = search(function, here, -here.slope, l1, True)
+    if there is None:
+        return _stalled(here, tol)
+    step, change = there.w - here.w, there.gradient - here.gradient
+    if dot(step, change) > 1e-10 * dot(change, change):
+        pairs = (*pairs, (step, change))[-memory:]
+    return Descent(there, pairs)
 
 
 def _stalled(here: Point, tol: float) -> Status:
     """Rounding ends a descent near the optimum; anywhere else the gradient is not that of the value."""
     rounding = np.sqrt(_ROUNDING) * max(1.0, abs(here.value))
-    return Status.CONVERGED if np.abs(here.slope).max() <= max(tol, 10 * rounding) else Status.STALLED
+    return Status.CONVERGED if here.steepness <= max(tol, 10 * rounding) else Status.STALLED
 
 
 def _direction(
-    here: Point, pairs: deque[tuple[np.ndarray, np.ndarray]], l1: np.ndarray | float
+    here: Point, pairs: tuple[tuple[np.ndarray, np.ndarray], ...], l1: np.ndarray | float
 ) -> np.ndarray:
     """The two-loop recursion on the slope."""
     moves, turns = [step for step, _ in pairs], [change for _, change in pairs]
@@ -119,6 +114,7 @@ def _orthant_search(
     orthant = np.where(here.w == 0, -np.sign(here.slope), np.sign(here.w))
     length = _first_length(d, fresh)
     for _ in range(_TRIES):
+        check()
         w = here.w + length * d
         w = np.where(w * orthant > 0, w, 0.0)
         there = Point.at(function, w, l1)
@@ -140,6 +136,7 @@ def _wolfe_search(
     length = _first_length(d, fresh)
     best: Point | None = None
     for _ in range(_TRIES):
+        check()
         there = Point.at(function, here.w + length * d, l1)
         slope = dot(there.slope, d) if there.is_finite else np.inf
         falls = there.is_finite and there.value <= here.value + _ENOUGH * length * along
