@@ -140,6 +140,21 @@ def test_ctrl_c_while_bounding_still_answers(monkeypatch):
     assert found.bounds.lower.value <= found.result.log_z.value <= found.bounds.upper.value
 
 
+@pytest.mark.parametrize("method", [GBP, BP])
+def test_ctrl_c_while_estimating_leaves_what_is_known(monkeypatch, method):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(method, "run", interrupt)
+    found = solve(WIDE, **FORCED)
+    assert found.bounds.lower.value <= found.result.log_z.value <= found.bounds.upper.value
+    if method is GBP:  # the first: the bounds alone are known
+        assert found.result.status is Status.INTERRUPTED
+        assert found.result.log_z.value == pytest.approx(found.bounds.middle)
+        with pytest.raises(KeyboardInterrupt):
+            solve(WIDE, marginals=True, **FORCED)
+
+
 def test_wrong_arguments_are_named():
     with pytest.raises(QueryError, match="nobody"):
         solve(WIDE, maximise=["nobody"])

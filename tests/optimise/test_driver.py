@@ -262,3 +262,12 @@ def test_an_observer_given_to_a_call_sees_the_first_run_inside():
         drive(Halving(), None, Budget(max_iter=3, tol=0.0))
         drive(Halving(), None, Budget(max_iter=3, tol=0.0))
     assert seen == [1]
+
+
+def test_a_run_is_given_no_more_time_than_the_run_around_it():
+    with Run(Budget(seconds=5.0)) as outer:
+        assert outer.given == pytest.approx(5.0)
+        assert Run(Budget()).given <= 5.0 and Run(Budget(seconds=2.0)).given == pytest.approx(2.0)
+    with Run(Budget(seconds=0.0), whole=False):
+        assert Run(Budget(seconds=2.0)).given == 0.0
+    assert Run(Budget()).given == np.inf

@@ -16,7 +16,6 @@ Two bounds need no method and come first. For any state x and temperatures t >= 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -27,9 +26,10 @@ from ..core import check
 from ..core.display import Listing, Shown
 from ..core.errors import TooLargeError, UnsupportedError
 from ..core.factor_graph import Model
-from ..core.progress import Progress
 from ..core.result import Assignment, Estimate, Result, Status
 from ..kernels.positive_read import shifted_tables
+from ..optimise.driver import UNKNOWN, Outcome, Step, drive
+from ..optimise.run import Run, Stopped
 from .base import Budget, Problem, algorithms
 from .exact.tree import climb, machine_gigabytes
 from .question import pose
@@ -37,14 +37,15 @@ from .race import Runner, as_maximum, choose, entrants, fitting, gain_of
 from .search.local_search import first_states
 from .value import meets
 
-__all__ = ["Bracket", "Step", "bracket", "tighten"]
+__all__ = ["Bracket", "Turn", "bracket", "tighten"]
 
 _FIRST, _BRIEF = 0.04, 0.2  # first turn of each method: share of the time, and seconds at most
 _CHEAP = 2  # the first entrants have a turn even without any time, so that both sides are bounded
+_TURNS = 10**9  # as many as there is time for
 
 
 @dataclass(frozen=True)
-class Step:
+class Turn:
     """One turn of one method."""
 
     seconds: float  # since the beginning
@@ -63,7 +64,7 @@ class Bracket(Shown):
     assignment: Assignment | None = None  # of the maximised variables; worth at least `lower`
     lower_by: str = ""  # the method behind the lower bound
     upper_by: str = ""  # and behind the upper one
-    history: tuple[Step, ...] = ()  # one entry per turn
+    history: tuple[Turn, ...] = ()  # one entry per turn
     seconds: float = 0.0  # wall time
     notes: tuple[str, ...] = ()  # sentences about methods that could not take part
 
@@ -142,56 +143,76 @@ def tighten(
 ) -> Bracket:
     """The bracket of a problem, in terms of its own graph."""
     memory = machine_gigabytes() / 2 if memory_gb is None else memory_gb
-    race = _Race(problem, gap, time.perf_counter(), seconds, memory, check.generator(seed))
-    try:
-        race.first()
-        if not race.is_done and not race.exact():
-            with Progress("bracket", max(seconds, 1e-3)) as bar:
-                race.run(bar)
-    except KeyboardInterrupt:
-        race.status = Status.INTERRUPTED
-    return race.result()
+    turns = _Turns(gap, memory)
+    budget = Budget(max_iter=_TURNS, tol=0.0, seconds=seconds)
+    # A turn that was cut has proven something too.
+    return drive(turns, problem, budget, check.generator(seed), whole=False)  # type: ignore[no-any-return]
+
+
+class _Turns:
+    """The race as the driver sees it: a step is a turn."""
+
+    name = "bracket"
+
+    def __init__(self, gap: float, memory: float) -> None:
+        self._gap, self._memory = gap, memory
+
+    def start(self, problem: Problem, run: Run) -> Step:
+        race = _Race(problem, self._gap, self._memory, run)
+        race.take("the largest entry of every table", _largest_entries(problem))
+        return Step(race)
+
+    def advance(self, problem: Problem, race: _Race, run: Run) -> Step:
+        status = race.go_on() if race.runners else race.begin()
+        return Step(race, [min(max(race.apart, 0.0), UNKNOWN)], status=race.verdict() or status)
+
+    def read(self, problem: Problem, outcome: Outcome) -> Bracket:
+        return outcome.state.result(outcome.ended)  # type: ignore[no-any-return]
 
 
 @dataclass
 class _Race:
-    """The bounds so far, and what is left of time and memory."""
+    """The bounds so far, and who may still tighten them."""
 
     problem: Problem
     gap: float
-    clock: float
-    seconds: float
     memory: float
-    rng: np.random.Generator
+    run: Run
+    runners: list[Runner] = field(default_factory=list)  # none before the first turns
     lower: Estimate = field(default_factory=lambda: Estimate(-np.inf, "lower"))
     upper: Estimate = field(default_factory=lambda: Estimate(np.inf, "upper"))
     lower_by: str = "nothing"
     upper_by: str = "nothing"
     assignment: Assignment | None = None
-    status: Status = Status.CONVERGED
-    history: list[Step] = field(default_factory=list)
+    history: list[Turn] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-
-    @property
-    def left(self) -> float:
-        return max(0.0, self.seconds - (time.perf_counter() - self.clock))
 
     @property
     def apart(self) -> float:
         return self.upper.value - self.lower.value
 
-    @property
-    def is_done(self) -> bool:
-        return self.apart <= self.gap or meets(self.lower.value, self.upper.value)
+    def verdict(self) -> Status | None:
+        """Whether the bounds are one number, or close enough."""
+        if meets(self.lower.value, self.upper.value):
+            return Status.EXACT if self.assignment is None else Status.OPTIMAL
+        return Status.CONVERGED if self.apart <= self.gap else None
 
-    def first(self) -> None:
-        """The bounds that need no method."""
-        self.take("the largest entry of every table", _largest_entries(self.problem))
-        self.take("one state", _one_state(self.problem, self.rng))
+    def begin(self) -> Status | None:
+        """The score of one state, then the exact answer, or the turns that come whatever time is left."""
+        self.take("one state", _one_state(self.problem, self.run.rng))
+        if self.verdict() is not None or self.exact():
+            return Status.CONVERGED
+        # Turns double: a brief first one costs little, and easy models need not wait for a large budget.
+        brief = min(_FIRST * self.run.given, _BRIEF)
+        self.runners = [Runner(entrant, brief) for entrant in entrants(self.problem)]
+        for runner in self.runners[:_CHEAP]:
+            if self.verdict() is None:
+                self.turn(runner)
+        return None
 
     def exact(self) -> bool:
         """Answer exactly if that is forecast to fit into what is left of time and memory."""
-        ready = fitting(self.problem, self.left, self.memory)
+        ready = fitting(self.problem, self.run.left, self.memory)
         if ready is None:
             return False
         if self.problem.is_sum:
@@ -199,27 +220,18 @@ class _Race:
             value = Estimate(climb(ready.problem, ready.tree).log_z, "exact")
             found = Result("", Status.EXACT, log_z=value)
         else:
-            found = algorithms.resolve("junction-tree").run(self.problem, Budget(), self.rng)
+            found = algorithms.resolve("junction-tree").run(self.problem, Budget(), self.run.rng)
         self.take("junction-tree", found)
         return True
 
-    def run(self, bar: Progress) -> None:
-        """Give turns until the bounds are close enough, the time is up, or nothing more is gained."""
-        # Turns double: a brief first one costs little, and easy models need not wait for a large budget.
-        brief = min(_FIRST * self.seconds, _BRIEF)
-        runners = [Runner(entrant, brief) for entrant in entrants(self.problem)]
-        cheap = runners[:_CHEAP]
-        while not self.is_done and (able := [r for r in runners if not r.is_out]):
-            left = self.left
-            if left > 0:
-                ready = [r for r in able if r.has_use_for(left)]
-            else:
-                ready = [r for r in able if r in cheap and r.is_untried]
-            if not ready:
-                self.status = Status.OUT_OF_TIME
-                return
-            self.turn(choose(ready, self.apart))
-            bar.update(self.seconds - self.left, f"gap {self.apart:.4g}")
+    def go_on(self) -> Status | None:
+        """The turn of whoever promises most; an end where nothing more is gained, or not in this time."""
+        able = [r for r in self.runners if not r.is_out]
+        ready = [r for r in able if r.has_use_for(self.run.left)]
+        if not ready:
+            return Status.OUT_OF_TIME if able else Status.CONVERGED
+        self.turn(choose(ready, self.apart))
+        return None
 
     def turn(self, runner: Runner) -> None:
         """Run a method for the seconds of its turn, and keep what it proves."""
@@ -227,11 +239,11 @@ class _Race:
         algorithm = algorithms.resolve(spec)
         asked = as_maximum(self.problem) if runner.entrant.as_maximum else self.problem
         reason = algorithm.why_not(asked)
-        before, began = (self.lower.value, self.upper.value), time.perf_counter()
+        before, began = (self.lower.value, self.upper.value), self.run.elapsed
         if reason is None:
             try:
-                seconds = runner.share(self.left)
-                found = runner.run(algorithm, self.problem, seconds, self.rng.spawn(1)[0])
+                seconds = runner.share(self.run.left)
+                found = runner.run(algorithm, self.problem, seconds, self.run.rng.spawn(1)[0])
             except (UnsupportedError, TooLargeError) as refusal:
                 reason = str(refusal)
         if reason is not None:
@@ -240,7 +252,7 @@ class _Race:
             return
         self.take(spec, found)
         gain = gain_of(before, (self.lower.value, self.upper.value))
-        runner.learn(found.status, gain, time.perf_counter() - began, self.apart)
+        runner.learn(found.status, gain, self.run.elapsed - began, self.apart)
 
     def take(self, spec: str, result: Result) -> None:
         """Keep what a result proves."""
@@ -256,16 +268,14 @@ class _Race:
             if found.value > self.lower.value:
                 self.lower, self.lower_by = replace(found, kind="lower"), spec
                 self.assignment = result.assignment
-        spent = time.perf_counter() - self.clock
-        self.history.append(Step(spent, spec, self.lower.value, self.upper.value))
+        self.history.append(Turn(self.run.elapsed, spec, self.lower.value, self.upper.value))
         if result.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt
+            raise Stopped(result.status)
 
-    def result(self) -> Bracket:
+    def result(self, status: Status) -> Bracket:
         """The bounds; exact ones are marked so, and rounding cannot turn them around."""
-        lower, upper, status = self.lower, self.upper, self.status
-        if meets(lower.value, upper.value):
-            status = Status.OPTIMAL if self.assignment is not None else Status.EXACT
+        lower, upper, status = self.lower, self.upper, self.verdict() or status
+        if status in (Status.EXACT, Status.OPTIMAL):
             upper = Estimate(max(lower.value, upper.value), "exact")
             lower = replace(lower, kind="exact")
         return Bracket(
@@ -276,7 +286,7 @@ class _Race:
             self.lower_by,
             self.upper_by,
             tuple(self.history),
-            time.perf_counter() - self.clock,
+            self.run.elapsed,
             tuple(dict.fromkeys(self.notes)),
         )
 

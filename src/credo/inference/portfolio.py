@@ -9,10 +9,9 @@ to bounds on log Z, and an estimate outside them is moved to the nearer one.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -20,6 +19,8 @@ from ..core import check
 from ..core.errors import TooLargeError, UnsupportedError, ZeroProbabilityError
 from ..core.factor_graph import Model
 from ..core.result import Estimate, Result, Status, unrestrict
+from ..optimise.driver import UNKNOWN, Outcome, Step, drive
+from ..optimise.run import Run
 from .base import Budget, Problem, algorithms
 from .bracket import Bracket, tighten
 from .exact.tree import machine_gigabytes
@@ -96,15 +97,9 @@ def solve(
     if memory_gb is not None:
         check.at_least("memory_gb", memory_gb, 0)
     question, problem = pose(model, evidence, maximise)
-    work = _Work(problem, time.perf_counter() + seconds, memory_gb, seed)
-    result: Result
-    bounds: Bracket | None
-    if len(problem.maximised):
-        result, bounds = work.maximum()
-    elif marginals:
-        result, bounds = work.marginals()
-    else:
-        result, bounds = work.log_z()
+    with Run(Budget(seconds=seconds), whole=False) as run:
+        run.has_begun = False  # its parts answer for themselves, and planning between them is short
+        result, bounds = _Work(problem, run, memory_gb, seed).answer(marginals)
     return Answer(unrestrict(result, question.restriction, question.original), bounds)
 
 
@@ -113,13 +108,15 @@ class _Work:
     """A question and what may be used to answer it."""
 
     problem: Problem
-    ends: float  # on the clock
+    run: Run
     memory_gb: float | None
     seed: int | None
 
-    @property
-    def left(self) -> float:
-        return max(0.0, self.ends - time.perf_counter())
+    def answer(self, marginals: bool) -> tuple[Result, Bracket | None]:
+        """By the kind of question."""
+        if len(self.problem.maximised):
+            return self.maximum()
+        return self.marginals() if marginals else self.log_z()
 
     def maximum(self) -> tuple[Result, Bracket]:
         """The states behind the lower side of the bracket."""
@@ -134,9 +131,9 @@ class _Work:
     def marginals(self) -> tuple[Result, Bracket | None]:
         """Exact ones if that fits, else estimates."""
         memory = machine_gigabytes() / 2 if self.memory_gb is None else self.memory_gb
-        if fitting(self.problem, self.left / _DOWNWARDS, memory) is None:
-            return self._estimated(self.left), None
-        result = algorithms.resolve("junction-tree").run(self.problem, Budget(), self._rng)
+        if fitting(self.problem, self.run.left / _DOWNWARDS, memory) is None:
+            return self._estimated(self.run.left), None
+        result = algorithms.resolve("junction-tree").run(self.problem, Budget(), check.generator(self.seed))
         assert result.log_z is not None  # exact methods always have one
         sides = (result.log_z, result.log_z, Status.EXACT, None)
         return result, Bracket(*sides, lower_by=result.algorithm, upper_by=result.algorithm)
@@ -147,42 +144,73 @@ class _Work:
         if found.is_exact:
             return Result(found.upper_by, Status.EXACT, log_z=found.upper), found
         # Whoever interrupted the bounds does not want to wait for long.
-        left = 0.0 if found.status is Status.INTERRUPTED else self.left
-        return _clipped(self._estimated(left), found), found
-
-    @property
-    def _rng(self) -> np.random.Generator:
-        return check.generator(self.seed)
+        left = 0.0 if found.status is Status.INTERRUPTED else self.run.left
+        return _clipped(self._estimated(left, found), found), found
 
     def _tightened(self, share: float) -> Bracket:
         return tighten(
-            self.problem, gap=0.0, seconds=share * self.left, memory_gb=self.memory_gb, seed=self.seed
+            self.problem, gap=0.0, seconds=share * self.run.left, memory_gb=self.memory_gb, seed=self.seed
         )
 
-    def _estimated(self, seconds: float) -> Result:
-        """Marginals and log Z by the first estimator that settles, else by the one that changed least."""
-        ends = time.perf_counter() + seconds
-        runs: list[tuple[float, Result]] = []
-        specs = _ESTIMATORS if seconds > 0 else _QUICK
-        for k, spec in enumerate(specs):
-            left = max(0.0, ends - time.perf_counter())
-            if runs and left == 0:
-                break
-            budget = Budget(max_iter=10**6, tol=_TOL, seconds=left / (len(specs) - k))
+    def _estimated(self, seconds: float, bounds: Bracket | None = None) -> Result:
+        estimators = _Estimators(_ESTIMATORS if seconds > 0 else _QUICK, self.seed, bounds)
+        budget = Budget(tol=_TOL, seconds=seconds)
+        return drive(estimators, self.problem, budget, whole=False)  # type: ignore[no-any-return]
+
+
+class _Tried(NamedTuple):
+    """Which estimators had their turn."""
+
+    turns: int = 0  # how many, with those that refused
+    results: tuple[Result, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Estimators:
+    """Marginals and log Z by the first estimator that settles, else by the one that changed least.
+
+    Before there is one, what is known is the middle of the bounds.
+    """
+
+    name: ClassVar[str] = "solve"
+    specs: tuple[str, ...]
+    seed: int | None
+    bounds: Bracket | None
+
+    def start(self, problem: Problem, run: Run) -> Step:
+        return self.advance(problem, _Tried(), run) if self.bounds is None else Step(_Tried())
+
+    def advance(self, problem: Problem, state: _Tried, run: Run) -> Step:
+        """The turn of the next one that does not refuse."""
+        for turn in range(state.turns, len(self.specs)):
+            budget = Budget(max_iter=10**6, tol=_TOL, seconds=run.left / (len(self.specs) - turn))
             try:
-                result = algorithms.resolve(spec).run(self.problem, budget, self._rng)
+                spec = self.specs[turn]
+                found = algorithms.resolve(spec).run(problem, budget, check.generator(self.seed))
             except (TooLargeError, UnsupportedError):
                 continue
             except ZeroProbabilityError:
-                if spec == specs[-1] and not runs:
+                if turn + 1 == len(self.specs) and not state.results:
                     raise
                 continue
-            result = replace(result, algorithm=spec)
-            if result.status.is_success or result.status is Status.INTERRUPTED:
-                return result
-            change = result.trace.get("change", np.empty(0))
-            runs.append((float(np.nan_to_num(change[-1], nan=np.inf)) if len(change) else np.inf, result))
-        return min(runs, key=lambda run: run[0])[1]
+            ended = found.status.is_success or found.status is Status.INTERRUPTED
+            tried = _Tried(turn + 1, (*state.results, replace(found, algorithm=spec)))
+            return Step(tried, [_last_change(found)], status=found.status if ended else None)
+        return Step(state, status=Status.STALLED)
+
+    def read(self, problem: Problem, outcome: Outcome) -> Result:
+        results = outcome.state.results
+        if results:
+            settled = [found for found in results if found.status.is_success]
+            return (settled or sorted(results, key=_last_change))[0]  # type: ignore[no-any-return]
+        assert self.bounds is not None  # no start without bounds is made without a result
+        return Result("bracket", outcome.ended, log_z=Estimate(self.bounds.middle, "estimate"))
+
+
+def _last_change(result: Result) -> float:
+    """Of the messages of an estimator; unknown where it has none."""
+    change = result.trace.get("change", np.empty(0))
+    return min(float(np.nan_to_num(change[-1], nan=UNKNOWN)), UNKNOWN) if len(change) else UNKNOWN
 
 
 def _clipped(result: Result, found: Bracket) -> Result:

@@ -133,6 +133,11 @@ class Run:
         return perf_counter() - self.began
 
     @property
+    def given(self) -> float:
+        """Seconds from its beginning to its end, or that of a run around it."""
+        return max(0.0, self.ends - self.began)
+
+    @property
     def left(self) -> float:
         """Seconds until its end, or that of a run around it."""
         return max(0.0, self.ends - perf_counter())

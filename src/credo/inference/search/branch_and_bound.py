@@ -183,8 +183,7 @@ class _Search:
 
     def _sized(self, run: Run) -> tuple[WMB, BucketPasses]:
         """The widest mini-buckets whose tables fit the time given."""
-        given = run.ends - run.began
-        seconds = given if np.isfinite(given) else _WITHOUT_LIMIT
+        seconds = run.given if np.isfinite(run.given) else _WITHOUT_LIMIT
         allowed = min(_ENTRIES_PER_SECOND * seconds, _MOST_ENTRIES)
         wmb, passes = self._wmb, self._passes
         for log2 in range(5, 25):
@@ -387,7 +386,7 @@ class _Search:
 
 def _is_past(run: Run, share: float) -> bool:
     """Whether a share of the time given is over."""
-    return run.elapsed > share * (run.ends - run.began)
+    return run.elapsed > share * run.given
 
 
 def _first_node(plan: Plan, memory: Memory) -> _Open:
