@@ -10,24 +10,25 @@ demands; `smoothing` adds a pseudo-count to every entry instead. Complete data, 
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from ..core import check
 from ..core.factor_graph import FactorGraph
-from ..core.progress import Progress
-from ..core.result import Estimate, Status
+from ..core.result import Estimate
 from ..models.log_linear import LogLinear
 from ..models.mrf import MarkovNet
+from ..optimise.driver import Outcome, Step, drive
+from ..optimise.run import Run
 from .base import Fit, Learner, Task, register_learner
 from .data import Observations
 from .expectations import Oracle
 from .objectives import impossible_row
 from .parameters import Parameters, why_not_linear
 from .pseudolikelihood import incomplete
+from .runs import arrays, including, with_start
 
 __all__ = ["IPF"]
 
@@ -79,82 +80,81 @@ class IPF(Learner):
             raise impossible_row(parameters, task.data, graph.log_tables)
         wanted = self._frequencies(graph, task.data)
         sweeps = _Sweeps(graph, wanted, oracle, task)
-        status = sweeps.run()
-        made = FactorGraph.from_flat(graph.variables, graph.scope_start, graph.scope, sweeps.tables)
-        made.memo = graph.memo
-        model = MarkovNet.from_graph(made) if isinstance(task.model, MarkovNet) else made
-        trace = {key: np.array(values) for key, values in sweeps.trace.items()}
-        value = None
-        if len(trace["log_likelihood"]):
-            total = float(trace["log_likelihood"][-1]) * task.data.total
-            value = Estimate(total, oracle.kind(complete=True))
-        return Fit(model, status, trace["objective"], value, trace, notes=tuple(oracle.report()))
+        return drive(sweeps, task, including(with_start(task.budget)))  # type: ignore[no-any-return]
 
     def _frequencies(self, graph: FactorGraph, data: Observations) -> np.ndarray:
         size = np.repeat(graph.table_size, graph.table_size)
         return (data.table_counts(graph) + self.smoothing / size) / (data.total + self.smoothing)
 
 
+class _State(NamedTuple):
+    """Log tables."""
+
+    tables: np.ndarray
+    is_evaluated: bool = False
+
+
 class _Sweeps:
-    """The state of one run."""
+    """Sweeps as the driver sees them; the first step only looks at the start."""
+
+    name = IPF.name
 
     def __init__(self, graph: FactorGraph, wanted: np.ndarray, oracle: Oracle, task: Task) -> None:
-        self.graph, self.wanted, self.oracle, self.task = graph, wanted, oracle, task
-        self.tables = graph.log_tables.copy()
+        self.graph, self.wanted, self.oracle = graph, wanted, oracle
         self.counts = task.data.table_counts(graph)
         self.held = None if task.validation is None else task.validation.table_counts(graph)
-        self.trace: dict[str, list[float]] = {
-            key: [] for key in ("objective", "log_likelihood", "mismatch", "seconds")
+
+    def start(self, task: Task, run: Run) -> Step:
+        return Step(_State(self.graph.log_tables))
+
+    def advance(self, task: Task, state: _State, run: Run) -> Step:
+        tables = self._swept(state.tables) if state.is_evaluated else state.tables
+        marginals, log_z = self._marginals(tables)
+        mismatch = float(np.abs(marginals - self.wanted).max(initial=0.0))
+        wanted = self.wanted > 0
+        trace = {
+            # The likelihood of the smoothed frequencies: what each update raises.
+            "objective": [float(self.wanted[wanted] @ tables[wanted]) - log_z],
+            "log_likelihood": [_mean_score(self.counts, tables, task.data) - log_z],
+            "mismatch": [mismatch],
+            "seconds": [run.elapsed],
         }
-        if task.validation is not None:
-            self.trace["validation"] = []
+        if self.held is not None and task.validation is not None:
+            trace["validation"] = [_mean_score(self.held, tables, task.validation) - log_z]
+        return Step(_State(tables, True), [mismatch], trace)
 
-    def run(self) -> Status:
-        budget, clock = self.task.budget, time.perf_counter()
-        try:
-            with Progress("ipf", budget.max_iter) as bar:
-                for sweep in range(budget.max_iter + 1):
-                    mismatch = self._look(clock)
-                    bar.update(sweep, f"mismatch {mismatch:.1e}")
-                    if mismatch <= budget.tol:
-                        return Status.CONVERGED
-                    if budget.seconds is not None and time.perf_counter() - clock > budget.seconds:
-                        return Status.OUT_OF_TIME
-                    if sweep < budget.max_iter:
-                        self._sweep()
-        except KeyboardInterrupt:
-            return Status.INTERRUPTED
-        return Status.OUT_OF_ITERATIONS
+    def read(self, task: Task, outcome: Outcome) -> Fit:
+        graph, tables = self.graph, outcome.state.tables
+        made = FactorGraph.from_flat(graph.variables, graph.scope_start, graph.scope, tables)
+        made.memo = graph.memo
+        names = ["objective", "log_likelihood", "mismatch", "seconds"]
+        trace = arrays(outcome.trace, names + ["validation"] * (self.held is not None))
+        value = None
+        if outcome.state.is_evaluated:
+            total = float(trace["log_likelihood"][-1]) * task.data.total
+            value = Estimate(total, self.oracle.kind(complete=True))
+        return Fit(
+            MarkovNet.from_graph(made) if isinstance(task.model, MarkovNet) else made,
+            outcome.ended, trace["objective"], value, trace, notes=tuple(self.oracle.report()),
+        )  # fmt: skip
 
-    def _marginals(self) -> tuple[np.ndarray, float]:
-        graph = self.graph.with_states(self.graph.variables, self.tables.copy(), self.graph.table_start)
+    def _marginals(self, tables: np.ndarray) -> tuple[np.ndarray, float]:
+        graph = self.graph.with_states(self.graph.variables, tables.copy(), self.graph.table_start)
         found = self.oracle.free(graph)
         return self.oracle.entries(found), self.oracle.log_z(found)
 
-    def _look(self, clock: float) -> float:
-        marginals, log_z = self._marginals()
-        mismatch = float(np.abs(marginals - self.wanted).max(initial=0.0))
-        wanted = self.wanted > 0
-        # The likelihood of the smoothed frequencies: what each update raises.
-        self.trace["objective"].append(float(self.wanted[wanted] @ self.tables[wanted]) - log_z)
-        self.trace["log_likelihood"].append(_mean_score(self.counts, self.tables, self.task.data) - log_z)
-        self.trace["mismatch"].append(mismatch)
-        self.trace["seconds"].append(time.perf_counter() - clock)
-        if self.held is not None and self.task.validation is not None:
-            held = _mean_score(self.held, self.tables, self.task.validation) - log_z
-            self.trace["validation"].append(held)
-        return mismatch
-
-    def _sweep(self) -> None:
-        start, size = self.graph.table_start, self.graph.table_size
+    def _swept(self, tables: np.ndarray) -> np.ndarray:
+        """Every table matched once, in turn."""
+        tables, start, size = tables.copy(), self.graph.table_start, self.graph.table_size
         for a in range(self.graph.n_factors):
             mine = slice(int(start[a]), int(start[a] + size[a]))
-            marginals, _ = self._marginals()
+            marginals, _ = self._marginals(tables)
             with np.errstate(divide="ignore", invalid="ignore"):
                 shift = np.log(self.wanted[mine]) - np.log(marginals[mine])
             # An entry the model excludes stays excluded: 0/0 is no change.
             possible = marginals[mine] > 0
-            self.tables[mine] = np.where(possible, self.tables[mine] + shift, -np.inf)
+            tables[mine] = np.where(possible, tables[mine] + shift, -np.inf)
+        return tables
 
 
 def _mean_score(counts: np.ndarray, tables: np.ndarray, data: Observations) -> float:

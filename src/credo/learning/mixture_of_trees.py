@@ -17,22 +17,23 @@ Source: Meila and Jordan 2000.
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from ..core import check
 from ..core.errors import DataError
-from ..core.progress import Progress
-from ..core.result import Estimate, Status
+from ..core.result import Estimate
 from ..core.variable import Variables
-from ..inference.base import Budget
 from ..models.bayes_net import BayesNet
 from ..models.mixture_of_trees import MixtureOfTrees
+from ..optimise.driver import UNKNOWN, Outcome, Step, drive
+from ..optimise.run import Run
+from ..optimise.run import check as run_check
 from .base import Fit, Learner, Task, fit, register_learner
 from .data import Observations
+from .runs import arrays, with_start
 from .structure import chow_liu, variables_of
 
 __all__ = ["MixtureOfTreesEM", "mixture_of_trees"]
@@ -127,30 +128,10 @@ class MixtureOfTreesEM(Learner):
         data = _columns(task.data, variables)
         held = None if task.validation is None else _columns(task.validation, variables)
         count = len(task.model.trees) if isinstance(task.model, MixtureOfTrees) else self.components
-        climb = _Climb(data, held, self.smoothing, task.budget)
-        paths: list[_Path] = []
-        with Progress(self.name, self.restarts * task.budget.max_iter) as bar:
-            for k in range(self.restarts):
-                first = rng.dirichlet(np.full(count, _SHARPNESS), size=len(data.states))
-                if k == 0 and self.start == "given" and isinstance(task.model, MixtureOfTrees):
-                    first = task.model.responsibilities(data.states)
-                paths.append(climb.run(first, bar, k * task.budget.max_iter))
-                if paths[-1].status in (Status.INTERRUPTED, Status.OUT_OF_TIME):
-                    break
-        best = max(paths, key=lambda path: path.trace["objective"][-1])
-        trace = {key: np.array(values) for key, values in best.trace.items()}
-        model = best.model
-        assert model is not None
-        if isinstance(task.model, MixtureOfTrees):
-            model = MixtureOfTrees(model.weights, model.trees, task.model.choice)
-        return Fit(
-            model,
-            paths[-1].status if paths[-1].status is Status.INTERRUPTED else best.status,
-            trace["objective"],
-            Estimate(float(trace["log_likelihood"][-1]) * data.total, "exact"),
-            trace,
-            restarts=np.array([path.trace["objective"][-1] for path in paths]),
-        )
+        given = task.model if isinstance(task.model, MixtureOfTrees) else None
+        steps = _Steps(data, held, count, self.smoothing, given, self.start)
+        budget = with_start(task.budget)
+        return drive(steps, data, budget, rng, restarts=self.restarts)  # type: ignore[no-any-return]
 
 
 def _observed_variables(model: Any, variables: Variables) -> Variables:
@@ -166,60 +147,68 @@ def _columns(data: Observations, variables: Variables) -> Observations:
     return Observations.from_states(variables, states, weights=data.counts)
 
 
-@dataclass
-class _Path:
-    """One run from one start."""
+class _State(NamedTuple):
+    """A mixture, and what it is worth."""
 
-    model: MixtureOfTrees | None = None
-    status: Status = Status.OUT_OF_ITERATIONS
-    trace: dict[str, list[float]] = field(default_factory=dict)
+    model: MixtureOfTrees
+    objective: float = -np.inf
+    is_evaluated: bool = False
 
 
-class _Climb:
-    """What all runs of one call share."""
+@dataclass(frozen=True)
+class _Steps:
+    """EM as the driver sees it; the first step only evaluates the start."""
 
-    def __init__(
-        self, data: Observations, held: Observations | None, smoothing: float, budget: Budget
-    ) -> None:
-        self.data, self.held, self.smoothing, self.budget = data, held, smoothing, budget
-        self.clock = time.perf_counter()
+    data: Observations
+    held: Observations | None
+    count: int  # trees
+    smoothing: float
+    given: MixtureOfTrees | None
+    first: Literal["given", "random"]
+    name: ClassVar[str] = MixtureOfTreesEM.name
 
-    def run(self, share: np.ndarray, bar: Progress, done: int) -> _Path:
-        """Iterate from responsibilities until the objective per row changes less than tol."""
-        path = _Path(trace={key: [] for key in ("objective", "log_likelihood", "seconds")})
-        if self.held is not None:
-            path.trace["validation"] = []
-        try:
-            for k in range(self.budget.max_iter + 1):
-                path.model = self._improved(share)
-                self._record(path)
-                objective = path.trace["objective"]
-                bar.update(done + k, f"objective {objective[-1]:.6g}")
-                if k and objective[-1] - objective[-2] < self.budget.tol:
-                    path.status = Status.CONVERGED
-                    break
-                if self.budget.seconds is not None and time.perf_counter() - self.clock > self.budget.seconds:
-                    path.status = Status.OUT_OF_TIME
-                    break
-                share = path.model.responsibilities(self.data.states)
-        except KeyboardInterrupt:
-            if path.model is None or not path.trace["objective"]:
-                raise
-            path.status = Status.INTERRUPTED
-        return path
+    def start(self, data: Observations, run: Run) -> Step:
+        share = run.rng.dirichlet(np.full(self.count, _SHARPNESS), size=len(data.states))
+        if run.number == 0 and self.first == "given" and self.given is not None:
+            share = self.given.responsibilities(data.states)
+        return Step(_State(self._improved(share)))
+
+    def advance(self, data: Observations, state: _State, run: Run) -> Step:
+        model = state.model
+        if state.is_evaluated:
+            model = self._improved(model.responsibilities(data.states))
+        trace = self._numbers(model) | {"seconds": [run.elapsed]}
+        objective = trace["objective"][0]
+        gain = max(objective - state.objective, 0.0) if state.is_evaluated else UNKNOWN
+        return Step(_State(model, objective, True), [gain], trace)
+
+    def value(self, state: _State) -> float:
+        return state.objective
+
+    def read(self, data: Observations, outcome: Outcome) -> Fit:
+        model, objective, is_evaluated = outcome.state
+        names = ["objective", "log_likelihood", "seconds"] + ["validation"] * (self.held is not None)
+        trace = arrays(outcome.trace, names)
+        value = None
+        if is_evaluated:
+            value = Estimate(float(trace["log_likelihood"][-1]) * data.total, "exact")
+        if self.given is not None:
+            model = MixtureOfTrees(model.weights, model.trees, self.given.choice)
+        ends = np.array(outcome.values or [objective])
+        return Fit(model, outcome.ended, trace["objective"], value, trace, restarts=ends)
 
     def _improved(self, share: np.ndarray) -> MixtureOfTrees:
         counts = self.data.counts[:, None] * share
-        trees = [
-            chow_liu(replace(self.data, counts=column), self.data.variables, smoothing=self.smoothing)
-            for column in np.ascontiguousarray(counts.T)
-        ]
-        made = [tree for tree in trees if isinstance(tree, BayesNet)]
+        made = []
+        for column in np.ascontiguousarray(counts.T):
+            run_check()
+            tree = chow_liu(replace(self.data, counts=column), self.data.variables, smoothing=self.smoothing)
+            made += [tree] if isinstance(tree, BayesNet) else []
         return MixtureOfTrees(counts.sum(axis=0) / counts.sum(), made)
 
-    def _record(self, path: _Path) -> None:
-        model, total = path.model, self.data.total
-        assert model is not None
+    def _numbers(self, model: MixtureOfTrees) -> dict[str, list[float]]:
+        """The curves, per row."""
+        total = self.data.total
         value = float(self.data.counts @ model.log_probs(self.data.states)) / total
         # Every row of a table counts alike where all joint states do.
         extra = (
@@ -227,9 +216,8 @@ class _Climb:
             if self.smoothing
             else 0.0
         )
-        path.trace["log_likelihood"].append(value)
-        path.trace["objective"].append(value + self.smoothing * extra / total)
-        path.trace["seconds"].append(time.perf_counter() - self.clock)
+        numbers = {"log_likelihood": [value], "objective": [value + self.smoothing * extra / total]}
         if self.held is not None:
             held = float(self.held.counts @ model.log_probs(self.held.states)) / self.held.total
-            path.trace["validation"].append(held)
+            numbers["validation"] = [held]
+        return numbers
