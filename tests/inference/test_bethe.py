@@ -27,6 +27,7 @@ from credo.inference.hybrid import HybridQuestion
 from credo.inference.variational import bethe_final, bethe_run
 from credo.inference.variational.bethe import Bethe
 from credo.nn.arrays import precision
+from credo.optimise.driver import drive
 
 PUBLISHED_CYCLE = {3: (-17.32, 0.42)}  # components -> mean and sd over 50 starts of 150 steps
 
@@ -162,25 +163,33 @@ def test_a_discrete_tree_reaches_log_z_from_below_with_exact_beliefs():
 
 def test_a_run_that_is_stopped_returns_what_was_found(monkeypatch):
     calls = itertools.count()
-    real = bethe_run.Run.chunk
+    real = bethe_run.Ascents.chunk
 
     def chunk(self, *arguments):
-        if next(calls) == 1:
+        if next(calls) == 2:
             raise KeyboardInterrupt
         return real(self, *arguments)
 
-    monkeypatch.setattr(bethe_run.Run, "chunk", chunk)
+    monkeypatch.setattr(bethe_run.Ascents, "chunk", chunk)
     with pytest.warns(ConvergenceWarning, match="stopped by hand"):
         found = credo.infer(discrete_tree(), "bethe(components=6, restarts=4)", seed=0)
-    assert found.status is Status.INTERRUPTED and len(found.trace["objective"]) == 5
+    assert found.status is Status.INTERRUPTED
+    assert len(found.trace["objective"]) in (2, 3)  # a step, then one or two, as fast as the machine is
+
+
+class Unjudged(bethe_run.Ascents):
+    """Answers with where all starts stand."""
+
+    def read(self, problem, outcome):
+        return outcome.state
 
 
 def cycle_run(steps: int, **options):
     question = HybridQuestion.of(zoo.bimodal_cycle().to_factor_graph(), None)
     with precision(double=True):
-        run = bethe_run.Run(question.problem(), Bethe(**options), False, np.random.default_rng(0))
-        _, values, effective, _ = run._steps(Budget(steps, 0.0), 0.0)
-    return values[-1], effective[-1]
+        run = Unjudged(question.problem(), Bethe(**options), False, np.random.default_rng(0))
+        state = drive(run, None, Budget(steps, 0.0))
+    return state.values[-1], state.components[-1]
 
 
 def test_the_three_cycle_is_as_published_and_the_guard_prevents_collapse():

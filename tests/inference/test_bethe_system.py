@@ -22,20 +22,22 @@ from credo.inference.variational.bethe_expectations import (
     trapezoid,
 )
 from credo.inference.variational.bethe_plan import Kind, Plan, _row_lists
-from credo.inference.variational.bethe_run import Run
+from credo.inference.variational.bethe_run import Ascents
 from credo.inference.variational.bethe_system import Draws, Parameters, _gathered, beliefs, gradient
 from credo.nn.arrays import precision
 from credo.nn.compiled import Compiled
 
 
-def run_of(model, **options) -> Run:
+def run_of(model, **options) -> Ascents:
     """A model in compiled form; plain gradients, that is with lambda_m, unless told otherwise."""
     question = HybridQuestion.of(model.to_factor_graph(), None)
     with precision(double=True):
-        return Run(question.problem(), Bethe(**{"guard": 1.0, **options}), False, np.random.default_rng(0))
+        return Ascents(
+            question.problem(), Bethe(**{"guard": 1.0, **options}), False, np.random.default_rng(0)
+        )
 
 
-def slopes_of(run: Run):
+def slopes_of(run: Ascents):
     """Values and gradients of a stack of parameters, compiled once; takes the data of any like run."""
 
     def one(parameters, data):
@@ -52,7 +54,7 @@ def slopes_of(run: Run):
     return call
 
 
-def random_parameters(run: Run, count: int, seed: int = 0, scale: float = 1.0) -> Parameters:
+def random_parameters(run: Ascents, count: int, seed: int = 0, scale: float = 1.0) -> Parameters:
     rng = np.random.default_rng(seed)
     first = jax.tree.map(lambda x: np.asarray(x)[0], run.carry.parameters)
     return jax.tree.map(lambda x: scale * rng.standard_normal((count, *x.shape)), first)

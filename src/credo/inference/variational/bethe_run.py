@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from ...core.errors import ModelError, QueryError, UnsupportedError
-from ...core.progress import Progress
 from ...core.result import Status
 from ...nn.arrays import precision
-from ..base import Budget
+from ...optimise.driver import UNKNOWN, Outcome, Step, drive
+from ...optimise.pace import Pace
+from ...optimise.run import Budget, Run
 from ..hybrid import HybridProblem
 from ..starting_places import Places, refuse_flat_along, starting_places
 from .bethe_ascent import Carry, Numbers, Settings, advance
@@ -22,13 +22,12 @@ from .bethe_final import Verdict, judge, mixture_of, refuse_values
 from .bethe_plan import Layout, Plan, layout_of
 from .bethe_system import Parameters
 from .bethe_zeros import boxes, without_zeros
+from .descent import told_ends
 from .surrogate import Surrogate
 
-__all__ = ["Found", "Run", "solve"]
+__all__ = ["Ascents", "Found", "solve"]
 
 _CHUNK = 50  # steps of a call at most, and between two looks whether the run may end
-_FIRST = 5  # steps of the first call
-_PATIENCE = 0.5  # seconds between two looks at the clock
 _QUIET = 10  # steps in a row whose change must be small
 _WINDOW = 100  # steps whose means are compared; twice as many if they are random
 _FAVOUR = 6.0  # logit of the states in which a component starts where a model has zeros
@@ -52,11 +51,21 @@ def solve(
 ) -> Found:
     """Optimise from every start and keep the best."""
     with precision(double=True):
-        return Run(problem, options, paired, rng).solve(budget)
+        budget = replace(budget, tol=max(options.stop, budget.tol))
+        ascents = Ascents(problem, options, paired, rng)
+        return drive(ascents, problem, budget, rng)  # type: ignore[no-any-return]
 
 
-class Run:
-    """One problem in the form that is compiled, with its starts.
+class Progressed(NamedTuple):
+    """Where all starts stand."""
+
+    carry: Carry
+    values: np.ndarray  # (steps, restarts) objectives
+    components: np.ndarray  # (steps, restarts) in effect
+
+
+class Ascents:
+    """One problem in the form that is compiled, with its starts, as the driver sees it.
 
     Parameters
     ----------
@@ -72,6 +81,7 @@ class Run:
 
     def __init__(self, problem: HybridProblem, options: Any, paired: bool, rng: np.random.Generator) -> None:
         self.problem, self.options, self.graph = problem, options, problem.graph
+        self.name, self._pace = options.name, Pace(most=_CHUNK)
         families = {"real": paired, "simplex": options.expectation != "particles"}
         self.layout: Layout = layout_of(self.graph, families, options.counting, options.wall)
         if self.layout.constant == -np.inf:
@@ -146,77 +156,60 @@ class Run:
             return np.log(rng.standard_gamma(1.0, shape))
         return np.sort(rng.standard_normal(count)) if self.settings.particles else gauss_hermite(count)[0]
 
-    def solve(self, budget: Budget) -> Found:
-        """Steps until the objective stands still or the budget is used up; then the last evaluation."""
-        stop = max(self.options.stop, budget.tol)
-        carry, values, components, status = self._steps(budget, stop)
-        verdicts = self._verdicts(carry)
-        best = int(np.argmax([v.value for v in verdicts]))
-        verdict = verdicts[best]
-        best = verdict.restart
-        if status is None:
-            settled = self._settled(values[:, best], stop)
-            status = Status.CONVERGED if settled else Status.OUT_OF_ITERATIONS
-        self._refuse_unbounded(verdict.parameters)
-        notes = list(verdict.notes)
-        if len(verdicts) > 1:
-            ends = [v.value for v in verdicts]
-            notes.append(f"{len(ends)} starts gave values from {min(ends):.8g} to {max(ends):.8g}")
-        trace = {
-            "objective": values[:, best],
-            "components": components[:, best],
-            "change": self._changes(values[:, best]),
-        }
-        return Found(mixture_of(self.layout, verdict), status, trace, tuple(notes))
+    def start(self, problem: HybridProblem, run: Run) -> Step:
+        """All starts at once: they are mapped."""
+        none = np.zeros((0, self.options.restarts))
+        return Step(Progressed(self.carry, none, none))
 
-    def _steps(self, budget: Budget, stop: float) -> tuple[Carry, np.ndarray, np.ndarray, Status | None]:
-        carry, done, status, stride = self.carry, 0, None, _FIRST
-        values, components = [], []
-        clock = time.perf_counter() - advance.seconds
-        with Progress(self.options.name, budget.max_iter) as bar:
-            try:
-                while done < budget.max_iter:
-                    # Stops at multiples of the chunk, however fast the machine is: same seed, same answer.
-                    limit = min(stride, _CHUNK - done % _CHUNK, budget.max_iter - done)
-                    started = time.perf_counter() - advance.seconds
-                    new, value, effective = self.chunk(carry, limit, self.numbers)
-                    values.append(value)
-                    components.append(effective)
-                    done += limit
-                    lost = ~np.isfinite(value).all(axis=0)
-                    if lost.any():
-                        self._explain(carry)
-                    if lost.all():
-                        status = Status.DIVERGED
-                        break
-                    carry = new
-                    bar.update(done, f"log Z ~ {np.nanmax(value[-1]):.6g}")
-                    now = time.perf_counter() - advance.seconds  # compiling does not count
-                    stride = int(np.clip(_PATIENCE * limit / max(now - started, 1e-9), 1, _CHUNK))
-                    joined = np.concatenate(values)
-                    at_end = done % _CHUNK == 0 or done == budget.max_iter
-                    if at_end and all(self._settled(joined[:, r], stop) for r in range(joined.shape[1])):
-                        break
-                    spent = now - clock
-                    if budget.seconds is not None and spent > budget.seconds:
-                        status = Status.OUT_OF_TIME
-                        break
-            except KeyboardInterrupt:
-                status = Status.INTERRUPTED
-        shape = (0, self.options.restarts)
-        return (
-            carry,
-            np.concatenate([*values, np.zeros(shape)]),
-            np.concatenate([*components, np.zeros(shape)]),
-            status,
+    def advance(self, problem: HybridProblem, state: Progressed, run: Run) -> Step:
+        """A chunk of steps."""
+        done = len(state.values)
+        # Chunks end at multiples of the largest, however fast the machine is: same seed, same answer.
+        limit = min(self._pace.count, _CHUNK - done % _CHUNK, run.count)
+        before = run.elapsed
+        carry, values, components = self.chunk(state.carry, limit, self.numbers)
+        self._pace.took(run.elapsed - before)
+        lost = ~np.isfinite(values).all(axis=0)
+        if lost.any():
+            self._explain(state.carry)
+        new = Progressed(
+            state.carry if lost.all() else carry,
+            np.concatenate([state.values, values]),
+            np.concatenate([state.components, components]),
         )
+        if lost.all():
+            return Step(new, [UNKNOWN] * limit, status=Status.DIVERGED)
+        is_still = self._is_still(new.values, run.budget.tol, is_last=limit == run.count)
+        return Step(new, [UNKNOWN] * (limit - 1) + [0.0 if is_still else UNKNOWN])
+
+    def _is_still(self, values: np.ndarray, stop: float, is_last: bool) -> bool:
+        """Whether the run may end: all starts stand still at the end of a chunk, the best one in the end."""
+        if not is_last and len(values) % _CHUNK:
+            return False
+        settled = [self._settled(values[:, r], stop) for r in range(values.shape[1])]
+        return all(settled) or (is_last and settled[int(np.nanargmax(values[-1]))])
+
+    def read(self, problem: HybridProblem, outcome: Outcome) -> Found:
+        """The last evaluation of where every start stands; the best."""
+        state = outcome.state
+        verdicts = self._verdicts(state.carry)
+        verdict = max(verdicts, key=lambda v: v.value)
+        self._refuse_unbounded(verdict.parameters)
+        values = state.values[:, verdict.restart]
+        trace = {
+            "objective": values,
+            "components": state.components[:, verdict.restart],
+            "change": self._changes(values),
+        }
+        ends = [v.value for v in verdicts] if len(verdicts) > 1 else []
+        notes = (*verdict.notes, *told_ends(ends))
+        return Found(mixture_of(self.layout, verdict), outcome.ended, trace, notes)
 
     def chunk(self, carry: Carry, limit: int, numbers: Numbers) -> tuple[Carry, np.ndarray, np.ndarray]:
         """At most 50 steps: where they lead, values and effective components before each."""
         new, values, components = advance(
             carry, self.data, self.weights, numbers, np.int32(limit), plan=self.plan, settings=self.settings
         )
-        # Waits for the chunk; a Ctrl-C meanwhile is raised here.
         return new, np.asarray(values)[:limit] + self.layout.constant, np.asarray(components)[:limit]
 
     def _settled(self, values: np.ndarray, stop: float) -> bool:
