@@ -47,8 +47,8 @@ class State(NamedTuple):
 
 def _parameters(x: np.ndarray, count: int, n: int) -> Parameters:
     cut = count * n
-    parts = (x[k * cut : (k + 1) * cut].reshape(count, n) for k in range(3))
-    return Parameters(*parts, x[3 * cut :])
+    means, slopes, log_sds = (x[k * cut : (k + 1) * cut].reshape(count, n) for k in range(3))
+    return Parameters(means, slopes, log_sds, x[3 * cut :])
 
 
 def _flat(p: Parameters) -> np.ndarray:
