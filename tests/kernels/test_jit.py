@@ -300,3 +300,12 @@ def _python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
         check=False,
         timeout=120,
     )
+
+
+def test_parts_of_kernels_are_interpreted_where_python_calls_them(folder, monkeypatch):
+    monkeypatch.setattr(jit._Process, "tier", "compiled")
+    total = kernel()
+    part = total.py_func.__globals__["_scaled"]
+    assert total(np.ones(3), 0) == 9.0
+    assert part._compiled is not None
+    assert part(np.ones(3), 1) == 3.0

@@ -35,6 +35,7 @@ _OPTIONS: dict[str, Any] = {
     "error_model": "numpy",
     "fastmath": {"contract", "reassoc", "arcp", "nsz"},
     "boundscheck": None,
+    "no_cfunc_wrapper": True,  # nobody calls kernels from C
 }
 
 
@@ -158,7 +159,8 @@ class _Files:
         self.kernel = kernel
 
     def _name(self, sig: Any, codegen: Any) -> str:
-        key = repr((sig, codegen.magic_tuple(), numba.__version__))
+        options = sorted((k, sorted(v) if isinstance(v, set) else v) for k, v in _OPTIONS.items())
+        key = repr((sig, codegen.magic_tuple(), numba.__version__, options))
         return f"{disk_cache.name_of(self.kernel)}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"
 
     def load_overload(self, sig: Any, context: Any) -> Any:

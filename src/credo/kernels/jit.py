@@ -101,7 +101,8 @@ class Kernel:
         self.options = options
         self._spent = 0.0  # seconds run interpreted
         self._done = 0.0  # work done in that time
-        self._run: Any = None  # the compiled form, once it is what calls take
+        self._compiled: Any = None  # the compiled form, once there is one
+        self._run: Any = None  # the same, once it is what calls from Python take
         self.__name__, self.__doc__ = function.__name__, function.__doc__
         self.__module__, self.__qualname__ = function.__module__, function.__qualname__
         self.__wrapped__ = function  # for signatures and doctests
@@ -139,6 +140,8 @@ class Kernel:
 
     def _is_due(self, forecast: float, args: tuple[Any, ...]) -> bool:
         """Whether to take the compiled form for a call of so many interpreted seconds."""
+        if not self._is_for_python:
+            return False
         if _Process.tier != "tiered":
             return _Process.tier == "compiled"
         if self._spent + forecast < _NOTHING or not self._compiling_pays(forecast):
@@ -161,9 +164,14 @@ class Kernel:
         return _Process.spent + forecast > FREE and self._spent + forecast > SHARE * self.price
 
     @property
+    def _is_for_python(self) -> bool:
+        """Whether its compiled form can be called from Python, not from kernels alone."""
+        return not self.options.get("no_cpython_wrapper", False)
+
+    @property
     def price(self) -> float:
         """Seconds that compiling would take, by the size of what is not compiled yet."""
-        return _PER_BYTE * sum(len(k.py_func.__code__.co_code) for k in self.reach if k._run is None)
+        return _PER_BYTE * sum(len(k.py_func.__code__.co_code) for k in self.reach if k._compiled is None)
 
     @cached_property
     def reach(self) -> frozenset[Kernel]:
@@ -186,13 +194,14 @@ class Kernel:
     @property
     def compiled(self) -> Compiled:
         """The compiled form; its signatures are compiled, or loaded, as calls need them."""
-        if self._run is None:
+        if self._compiled is None:
             with _Process.lock:
-                if self._run is None:
+                if self._compiled is None:
                     from .compiled import Compiled
 
-                    self._run = Compiled.of(self)
-        return self._run
+                    self._compiled = Compiled.of(self)
+                    self._run = self._compiled if self._is_for_python else None
+        return self._compiled
 
     @property
     def _numba_type_(self) -> Any:
@@ -200,7 +209,7 @@ class Kernel:
         return self.compiled._numba_type_
 
     def __repr__(self) -> str:
-        tier = "interpreted" if self._run is None else "compiled"
+        tier = "interpreted" if self._compiled is None else "compiled"
         return f"<kernel {self.__module__}.{self.__name__}, {tier}>"
 
 
