@@ -19,15 +19,16 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..core import check
 from ..core.display import Listing, Shown, data_frame, finite
 from ..core.errors import OptionError, UnsupportedError
-from ..core.progress import Progress
 from ..learning.evidence import NestedTest, bic, model_posterior, nested_test
+from ..optimise.driver import UNKNOWN, Outcome, Step, drive
+from ..optimise.run import Budget, Run
 from .candidates import Candidate, candidate
 
 __all__ = ["ModelComparison", "ModelRow", "compare_models"]
@@ -212,19 +213,33 @@ def compare_models(
     check.whole("folds", folds, 2)
     check.in_range("level", level, 0, 1)
     made = {name: candidate(m, data, prior=prior, restarts=restarts, seed=seed) for name, m in named.items()}
-    rows: list[ModelRow] = []
-    try:
-        with Progress("compare-models", len(made)) as bar:
-            for name, one in made.items():
-                rows.append(_row(name, one, wanted, folds, seed))
-                bar.update(len(rows), name)
-    except KeyboardInterrupt:
-        if not rows:
-            raise
+    todo = _Rows(list(made.items()), wanted, folds, seed)
+    rows = drive(todo, None, Budget(max_iter=len(made) - 1))
     if nested:
         rows = _tested(rows)
     rows, basis = _weighed(rows)
     return ModelComparison(tuple(rows), next(iter(made.values())).rows, basis, level)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The comparison as the driver sees it: a row is a step, and the first one is the least there can be."""
+
+    made: list[tuple[str, Candidate]]
+    wanted: tuple[str, ...]
+    folds: int
+    seed: int | None
+    name: ClassVar[str] = "compare-models"
+
+    def start(self, problem: None, run: Run) -> Step:
+        return Step((_row(*self.made[0], self.wanted, self.folds, self.seed),))
+
+    def advance(self, problem: None, state: tuple[ModelRow, ...], run: Run) -> Step:
+        row = _row(*self.made[len(state)], self.wanted, self.folds, self.seed)
+        return Step((*state, row), [UNKNOWN])
+
+    def read(self, problem: None, outcome: Outcome) -> list[ModelRow]:
+        return list(outcome.state)
 
 
 def _named(models: Any) -> dict[str, Any]:

@@ -18,20 +18,22 @@ random matrices (start="random"), or from random messages in the first M-step (s
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from ..core import check
 from ..core.errors import ModelError, OptionError
-from ..core.progress import Progress
 from ..core.registry import describe
 from ..core.result import Status
+from ..core.stopwatch import Stopwatch
 from ..models.normal_form import Diverter, NormalForm, Source
 from ..models.normal_form_messages import Messages
+from ..optimise.driver import UNKNOWN, Outcome, Step, drive
+from ..optimise.run import Budget, Run
 from .block_records import BlockFit, BlockRun, BlockSamples
 from .blocks import VIT, BlockRule, block_rules
 
@@ -121,11 +123,11 @@ def train_blocks(
         raise OptionError(f"rule: expected a name or a BlockRule, got {chosen!r:.80}")
     distinct = not (isinstance(chosen, VIT) and chosen.ties == "random")
     every = BlockSamples.of(graph, data, mask, floor)
-    clock, rng = time.perf_counter(), check.generator(seed)
+    watch, rng = Stopwatch(), check.generator(seed)
     starts = (started(graph, start, concentration, rng, every) for _ in range(restarts))
     samples = every.distinct() if distinct else every
     runs = train_all(starts, samples, chosen, epochs=epochs, restarts=restarts, tol=tol, record=record)
-    return BlockFit(runs, describe(chosen), time.perf_counter() - clock)
+    return BlockFit(runs, describe(chosen), watch.seconds)
 
 
 def train_all(
@@ -140,15 +142,11 @@ def train_all(
     seconds: float | None = None,
 ) -> tuple[BlockRun, ...]:
     """Train from every start until all are done, time is up or somebody stops it."""
-    clock, runs = time.perf_counter(), []
-    with Progress(f"blocks ({rule.name})", restarts * epochs) as bar:
-        for number, (graph, first) in enumerate(starts):
-            training = _Training(graph, samples, rule, record, first)
-            left = None if seconds is None else seconds - (time.perf_counter() - clock)
-            runs.append(training.run(epochs, tol, left, bar, number))
-            if runs[-1].status in (Status.INTERRUPTED, Status.OUT_OF_TIME):
-                break
-    return tuple(runs)
+    made = (_Training(graph, samples, rule, record, first) for graph, first in starts)
+    several = _Starts(f"blocks ({rule.name})", made, Budget(epochs, tol))
+    budget = Budget(max_iter=restarts - 1, seconds=seconds)
+    # Every run counts, as far as it came.
+    return drive(several, None, budget, whole=False)  # type: ignore[no-any-return]
 
 
 def check_start(graph: NormalForm, start: str) -> None:
@@ -180,9 +178,41 @@ def started(
     return level, (first, samples.train)
 
 
-@dataclass
+@dataclass(frozen=True)
+class _Starts:
+    """All starts as the driver sees them: each is a step, and a run of its own."""
+
+    name: str
+    trainings: Iterator[_Training]
+    each: Budget
+
+    def start(self, problem: None, run: Run) -> Step:
+        return self._with_next(())
+
+    def advance(self, problem: None, state: tuple[BlockRun, ...], run: Run) -> Step:
+        return self._with_next(state)
+
+    def _with_next(self, runs: tuple[BlockRun, ...]) -> Step:
+        found = drive(next(self.trainings), None, self.each)
+        was_stopped = found.status in (Status.INTERRUPTED, Status.OUT_OF_TIME)
+        return Step((*runs, found), [UNKNOWN] * bool(runs), status=found.status if was_stopped else None)
+
+    def read(self, problem: None, outcome: Outcome) -> tuple[BlockRun, ...]:
+        return outcome.state  # type: ignore[no-any-return]
+
+
+class _State(NamedTuple):
+    """A graph and its messages."""
+
+    graph: NormalForm
+    messages: Messages
+    value: float  # log-likelihood
+    epoch: int = 0
+
+
+@dataclass(frozen=True)
 class _Training:
-    """The epochs of one run."""
+    """The epochs of one start as the driver sees them."""
 
     graph: NormalForm
     samples: BlockSamples
@@ -190,60 +220,43 @@ class _Training:
     record: bool
     first: tuple[Messages, np.ndarray] | None = None  # what the first M-step reads instead of messages
 
-    def __post_init__(self) -> None:
-        self._curves: list[tuple[float, float, float, float]] = []
-        self._thetas: dict[str, list[np.ndarray]] = {name: [] for name in self.graph.learnable}
-        self._joins = any(isinstance(p, Diverter) and len(p.inputs) > 1 for p in self.graph.parts)
-        self._log_z = self.graph.log_z
+    @property
+    def name(self) -> str:
+        return f"blocks ({self.rule.name})"
 
-    def run(self, epochs: int, tol: float, seconds: float | None, bar: Progress, number: int) -> BlockRun:
-        """All epochs; after an interruption, what was found before it."""
-        clock = time.perf_counter()
-        status = Status.OUT_OF_ITERATIONS
-        try:
-            messages = self._expect()
-            for epoch in range(epochs):
-                seen, weights = (messages, self.samples.train) if self.first is None else self.first
-                self.first = None
-                new = update_blocks(self.graph, seen, self.rule, weights)
-                old, self.graph = self.graph, new
-                try:
-                    messages = self._expect()
-                except KeyboardInterrupt:
-                    self.graph = old
-                    raise
-                bar.update(number * epochs + epoch + 1, f"{self._curves[-1][0]:.6g}")
-                gain = self._curves[-1][0] - self._curves[-2][0]
-                if tol and epoch and abs(gain) < tol * self.samples.train.sum():
-                    status = Status.CONVERGED
-                    break
-                if seconds is not None and time.perf_counter() - clock > seconds:
-                    status = Status.OUT_OF_TIME
-                    break
-        except KeyboardInterrupt:
-            if not self._curves:
-                raise
-            status = Status.INTERRUPTED
-        return self._report(status)
+    @cached_property
+    def _log_z(self) -> float | None:
+        """The same for all parameters, unless learned blocks meet."""
+        joins = any(isinstance(p, Diverter) and len(p.inputs) > 1 for p in self.graph.parts)
+        return None if joins else self.graph.log_z
 
-    def _expect(self) -> Messages:
-        """The E-step; files what is recorded of this epoch, all or nothing."""
-        messages = self.graph.messages(self.samples.given)
-        log_z = self.graph.log_z if self._joins else self._log_z
-        likelihood, pseudo = messages.log_z - log_z, messages.pseudo()
-        train, test = self.samples.train, self.samples.test
-        parameters = self.graph.parameters
-        totals = [float(_total(w, x)) for w in (train, test) for x in (likelihood, pseudo)]
-        self._curves.append((totals[0], totals[1], totals[2], totals[3]))
-        if self.record:
-            for name, kept in self._thetas.items():
-                kept.append(parameters[name])
-        return messages
+    def start(self, problem: None, run: Run) -> Step:
+        return self._expected(self.graph, None)
 
-    def _report(self, status: Status) -> BlockRun:
-        curves = np.array(self._curves).T
-        kept = {name: np.array(values) for name, values in self._thetas.items() if values}
-        return BlockRun(self.graph, status, curves[0], curves[1], curves[2], curves[3], kept)
+    def advance(self, problem: None, state: _State, run: Run) -> Step:
+        seen, weights = state.messages, self.samples.train
+        if self.first is not None and state.epoch == 0:
+            seen, weights = self.first
+        return self._expected(update_blocks(state.graph, seen, self.rule, weights), state)
+
+    def _expected(self, graph: NormalForm, before: _State | None) -> Step:
+        """The E-step, and what is recorded of this epoch."""
+        messages = graph.messages(self.samples.given)
+        likelihood = messages.log_z - (graph.log_z if self._log_z is None else self._log_z)
+        weights, curves = (self.samples.train, self.samples.test), (likelihood, messages.pseudo())
+        totals = tuple(_total(w, x) for w in weights for x in curves)
+        trace: dict[str, list[Any]] = {"curves": [totals], "parameters": [graph.parameters] * self.record}
+        if before is None:
+            return Step(_State(graph, messages, totals[0]), (), trace)
+        gain = abs(totals[0] - before.value) / self.samples.train.sum()
+        residual = gain if before.epoch and np.isfinite(gain) else UNKNOWN
+        return Step(_State(graph, messages, totals[0], before.epoch + 1), [residual], trace)
+
+    def read(self, problem: None, outcome: Outcome) -> BlockRun:
+        graph, recorded = outcome.state.graph, outcome.trace["parameters"]
+        kept = {name: np.array([p[name] for p in recorded]) for name in graph.learnable if recorded}
+        curves = np.array(outcome.trace["curves"]).T
+        return BlockRun(graph, outcome.ended, curves[0], curves[1], curves[2], curves[3], kept)
 
 
 def _total(weights: np.ndarray, values: np.ndarray) -> float:

@@ -148,7 +148,7 @@ class _Steps:
         fell = gain < -(_FLOOR_FALL if self.floor else _FALL) * max(1.0, abs(objective) / rows)
         if fell and state.number == 1 and self.floor > 0:  # a start may have variances below the floor
             return Step(new, [UNKNOWN], trace)
-        return Step(new, [max(gain, 0.0)], trace, Status.DIVERGED if fell else None)
+        return Step(new, [gain], trace, Status.DIVERGED if fell else None)
 
     def _check_seen(self, statistics: Any) -> None:
         if self.unseen == "keep":

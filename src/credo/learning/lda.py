@@ -16,15 +16,18 @@ Source: Guo 2020, chapter 7 and appendices A, B; Blei, Ng and Jordan 2003; Hoffm
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal, Self
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
 from ..core import check
 from ..core.errors import ConvergenceWarning, DataError, MissingExtraError, OptionError, QueryError
-from ..core.progress import Progress
 from ..core.result import Status
 from ..families.dirichlet_mixture import mixture_mode
+from ..optimise.driver import UNKNOWN, Outcome, Step, drive
+from ..optimise.run import Budget, Run
+from ..optimise.run import check as run_check
 from .estimator import Estimator
 
 __all__ = ["BetheLDA"]
@@ -144,9 +147,9 @@ class BetheLDA(Estimator):
         self._check()
         corpus = _Corpus(X)
         rng = check.generator(self.seed)
-        shared, values = self._best(corpus, rng)
+        shared, values = self._train(corpus, lambda: self._start(corpus.vocabulary, rng), rng, self.restarts)
         if self.mixtures > 1 and self.status_ is not Status.INTERRUPTED:
-            shared, more = self._train(corpus, self._split(shared, rng), rng)
+            shared, more = self._train(corpus, lambda: self._split(shared, rng), rng)
             values += more
         self._keep(shared, values)
         if self.status_ is Status.OUT_OF_ITERATIONS and self.tol > 0:
@@ -245,34 +248,12 @@ class BetheLDA(Estimator):
             prior=self.learn_prior,
         )
 
-    def _best(self, corpus: _Corpus, rng: np.random.Generator) -> tuple[Any, list[float]]:
-        """The best of several starts with one component."""
-        best: tuple[Any, list[float], Status] | None = None
-        for _ in range(self.restarts):
-            shared, values = self._train(corpus, self._start(corpus.vocabulary, rng), rng)
-            if best is None or (values and values[-1] > best[1][-1]):
-                best = shared, values, self.status_
-            if self.status_ is Status.INTERRUPTED:
-                break
-        assert best is not None
-        self.status_ = self.status_ if self.status_ is Status.INTERRUPTED else best[2]
-        return best[0], best[1]
-
-    def _train(self, corpus: _Corpus, shared: Any, rng: np.random.Generator) -> tuple[Any, list[float]]:
-        """Passes over the documents until the value stands still."""
-        values: list[float] = []
-        self.status_, steps = Status.OUT_OF_ITERATIONS, 0
-        with Progress("lda", self.max_iter) as bar:
-            try:
-                for k in range(self.max_iter):
-                    shared, value, steps = self._pass(corpus, shared, steps, rng)
-                    values.append(value)
-                    bar.update(k + 1, f"value {value:.8g}")
-                    if k and abs(values[-1] - values[-2]) < self.tol * corpus.tokens:
-                        self.status_ = Status.CONVERGED
-                        break
-            except KeyboardInterrupt:
-                self.status_ = Status.INTERRUPTED
+    def _train(
+        self, corpus: _Corpus, first: Callable[[], Any], rng: np.random.Generator, restarts: int = 1
+    ) -> tuple[Any, list[float]]:
+        """Passes over the documents until the value stands still; the best of several starts."""
+        passes, budget = _Passes(self, first), Budget(self.max_iter, self.tol)
+        shared, values, self.status_ = drive(passes, corpus, budget, rng, restarts=restarts)
         return shared, values
 
     def _start(self, vocabulary: int, rng: np.random.Generator) -> Any:
@@ -301,6 +282,7 @@ class BetheLDA(Estimator):
             rows = order[first : first + size]
             slopes: Any = None
             for chunk in _chunks(rows):
+                run_check()
                 found = training.fit_documents(shared, corpus.documents(chunk), self._limits, settings, rng)
                 slopes = found.slopes if slopes is None else _added(slopes, found.slopes)
                 value += float(found.values.sum())
@@ -341,6 +323,37 @@ class BetheLDA(Estimator):
             lengths = np.diff(corpus.start)[chunk]
             words += [found.local.words[d, :, :length] for d, length in enumerate(lengths)]
         return np.concatenate(theta), np.concatenate(values), words
+
+
+class _State(NamedTuple):
+    """What documents share, and the value of the last pass."""
+
+    shared: Any
+    value: float = -np.inf
+    steps: int = 0  # of the topics
+
+
+class _Passes:
+    """Training as the driver sees it: a pass over all documents is a step."""
+
+    name = "lda"
+
+    def __init__(self, lda: BetheLDA, first: Callable[[], Any]) -> None:
+        self._lda, self._first = lda, first
+
+    def start(self, corpus: _Corpus, run: Run) -> Step:
+        return Step(_State(self._first()))
+
+    def advance(self, corpus: _Corpus, state: _State, run: Run) -> Step:
+        shared, value, steps = self._lda._pass(corpus, state.shared, state.steps, run.rng)
+        change = abs(value - state.value) / corpus.tokens if np.isfinite(state.value) else UNKNOWN
+        return Step(_State(shared, value, steps), [change], {"value": [value]})
+
+    def value(self, state: _State) -> float:
+        return state.value
+
+    def read(self, corpus: _Corpus, outcome: Outcome) -> tuple[Any, list[float], Status]:
+        return outcome.state.shared, outcome.trace.get("value", []), outcome.ended
 
 
 class _Corpus:

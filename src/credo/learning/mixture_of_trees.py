@@ -179,7 +179,7 @@ class _Steps:
             model = self._improved(model.responsibilities(data.states))
         trace = self._numbers(model) | {"seconds": [run.elapsed]}
         objective = trace["objective"][0]
-        gain = max(objective - state.objective, 0.0) if state.is_evaluated else UNKNOWN
+        gain = objective - state.objective if state.is_evaluated else UNKNOWN
         return Step(_State(model, objective, True), [gain], trace)
 
     def value(self, state: _State) -> float:

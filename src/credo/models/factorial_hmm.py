@@ -29,6 +29,8 @@ from ..core.result import Estimate, Status
 from ..families.base import Emission
 from ..families.gaussian import TiedGaussian
 from ..kernels.scaled_chains import smooth_chains
+from ..optimise.driver import UNKNOWN, Outcome, Step, drive
+from ..optimise.run import Budget, Run
 from .hidden_chain import moves
 from .hmm import HMM
 from .hmm_parameters import probability_rows
@@ -185,7 +187,9 @@ class FactorialHMM(Shown):
         scores = self._emission.log_density(data.rows).reshape(-1, *self.shape)
         self._check_positive(scores, method)
         field_of = _Structured if method == "structured" else _Factored
-        return _climb(field_of(self, scores, data.start, seed), max_iter, tol)
+        mean_field = field_of(self, scores, data.start, seed)
+        found = drive(_Sweeps(), mean_field, Budget(max_iter, tol), whole=False)
+        return found  # type: ignore[no-any-return]
 
     def _check_positive(self, scores: np.ndarray, method: Method) -> None:
         """A mean field has no finite bound where a zero meets a positive belief."""
@@ -288,17 +292,20 @@ def _random_beliefs(shape: tuple[int, ...], rows: int, seed: Any) -> list[np.nda
     return [rng.dirichlet(np.full(size, 5.0), size=rows) for size in shape]
 
 
-def _climb(mean_field: Any, max_iter: int, tol: float) -> FactorialPosterior:
-    bounds: list[float] = []
-    status = Status.OUT_OF_ITERATIONS
-    rows = len(mean_field.scores)
-    try:
-        for _ in range(max_iter):
-            bounds.append(mean_field.sweep())
-            if len(bounds) > 1 and bounds[-1] - bounds[-2] < tol * rows:
-                status = Status.CONVERGED
-                break
-    except KeyboardInterrupt:
-        status = Status.INTERRUPTED
-    value = Estimate(bounds[-1] if bounds else -np.inf, "lower")
-    return FactorialPosterior(value, tuple(mean_field.beliefs), status, np.array(bounds))
+class _Sweeps:
+    """Mean field as the driver sees it: sweeps that change the beliefs in their place."""
+
+    name = "factorial mean field"
+
+    def start(self, mean_field: _Structured | _Factored, run: Run) -> Step:
+        return Step(-np.inf)
+
+    def advance(self, mean_field: _Structured | _Factored, state: float, run: Run) -> Step:
+        bound = mean_field.sweep()
+        gain = (bound - state) / len(mean_field.scores) if np.isfinite(state) else UNKNOWN
+        return Step(bound, [gain], {"bound": [bound]})
+
+    def read(self, mean_field: _Structured | _Factored, outcome: Outcome) -> FactorialPosterior:
+        bounds = np.array(outcome.trace.get("bound", []))
+        value = Estimate(outcome.state, "lower")
+        return FactorialPosterior(value, tuple(mean_field.beliefs), outcome.ended, bounds)
