@@ -43,6 +43,7 @@ from credo.inference.base import algorithms
 METRICS = ("l1 error", "correlation", "log Z error")
 COLUMNS = ("mean field", "loopy BP", "damped BP", "GBP", "inference net", "RENN")
 PENALTY = {"grid": 5.0, "complete": 3.0}
+STEPS = 200  # of Adam at most
 HUB = {9: 3, 16: 4}  # variables all larger regions share, by the size of a complete graph
 
 INSIDE = (
@@ -117,9 +118,9 @@ def hub_regions(n: int, hub: int) -> tuple[tuple[str, ...], ...]:
 
 def renn(settings: Mapping[str, Any], **options: Any) -> Method:
     """The documented setting of a family; `options` replace some of it, and so do `width` and `steps`."""
-    small = {key: settings[key] for key in ("width", "steps") if key in settings}
+    small = {"width": settings["width"]} if "width" in settings else {}
     chosen = {"penalty": PENALTY[settings["graph"]], "project": False, **small, **options}
-    return Method(algorithms.get("renn")(**chosen))
+    return Method(algorithms.get("renn")(**chosen), {"max_iter": settings.get("steps", STEPS)})
 
 
 def ours(settings: Mapping[str, Any]) -> Method:
@@ -133,17 +134,16 @@ def ours(settings: Mapping[str, Any]) -> Method:
 def methods(settings: Mapping[str, Any]) -> dict[str, Method]:
     """All columns of the tables."""
     sweeps = {"max_iter": 200, "tol": 1e-6}
-    plain = renn(settings).algorithm
-    net = algorithms.get("inference-net")(
-        penalty=plain.penalty, width=plain.width, steps=plain.steps, project=False
-    )
+    network = renn(settings)
+    plain = network.algorithm
+    net = algorithms.get("inference-net")(penalty=plain.penalty, width=plain.width, project=False)
     return {
         "mean field": Method("mean-field(order=random)", sweeps),
         "loopy BP": Method("bp(schedule=random)", sweeps),
         "damped BP": Method("bp(schedule=random, damping=0.5)", sweeps),
         "GBP": Method("gbp", {"max_iter": 5000}),
-        "inference net": Method(net, {"seconds": 900.0}),
-        "RENN": Method(plain),
+        "inference net": Method(net, {**network.limits, "seconds": 900.0}),
+        "RENN": network,
         OURS: ours(settings),
     }
 

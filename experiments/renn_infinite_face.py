@@ -31,7 +31,7 @@ def methods(settings: Mapping[str, Any]) -> dict[str, Method]:
     return {
         "GBP": Method(algorithms.get("gbp")(**REGIONS)),
         "RENN": renn(settings, **REGIONS),
-        OURS: renn(settings, width=32, polish="gbp", project=True, **REGIONS),
+        OURS: Method(renn(settings, width=32, polish="gbp", project=True, **REGIONS).algorithm),
     }
 
 

@@ -31,7 +31,7 @@ def test_structures_may_be_mixed_and_keep_their_order():
     models = [credo.datasets.ising_grid(3, seed=0), credo.datasets.complete_ising(4, seed=0), *grids(2)[1:]]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        batch = credo.infer_models(models, "renn(width=8, steps=5)", seed=0)
+        batch = credo.infer_models(models, "renn(width=8)", seed=0, max_iter=5)
     assert [len(r.marginals) for r in batch] == [9, 4, 9]
     with pytest.raises(QueryError, match="marginals: the models differ in size; read them one by one"):
         _ = batch.marginals
@@ -56,10 +56,10 @@ def test_evidence_is_one_for_all_or_one_per_model():
 def test_a_warm_start_is_one_for_all_or_one_per_model():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        early = credo.infer(grids()[0], "renn(width=8, steps=100, stop=0)", seed=0)
-        cold = credo.infer_models(grids(), "renn(width=8, steps=5)", seed=0)
-        warm = credo.infer_models(grids(), "renn(width=8, steps=5)", seed=0, warm_start=early)
-        each = credo.infer_models(grids(), "renn(width=8, steps=5)", seed=0, warm_start=[early] * 3)
+        early = credo.infer(grids()[0], "renn(width=8, stop=0)", seed=0, max_iter=100)
+        cold = credo.infer_models(grids(), "renn(width=8)", seed=0, max_iter=5)
+        warm = credo.infer_models(grids(), "renn(width=8)", seed=0, warm_start=early, max_iter=5)
+        each = credo.infer_models(grids(), "renn(width=8)", seed=0, warm_start=[early] * 3, max_iter=5)
     assert warm[0].trace["objective"][0] < cold[0].trace["objective"][0] - 0.1
     np.testing.assert_allclose(warm.marginals, each.marginals, rtol=1e-12)
 

@@ -31,7 +31,7 @@ from credo.inference.neural.renn import RENN
 from credo.nn.arrays import precision
 from credo.structures import region_graph
 
-SMALL = "renn(width=8, steps=60)"
+SMALL = "renn(width=8)"
 
 
 def quietly(model, method, **question):
@@ -233,7 +233,7 @@ def test_the_projection_is_the_nearest_consistent_point():
 def test_it_comes_near_the_marginals_of_a_weak_grid():
     grid = credo.datasets.ising_grid(3, coupling="uniform(low=-0.5, high=0.5)", seed=3)
     exact = credo.infer(grid, "junction-tree")
-    found = credo.infer(grid, "renn(width=8, rate=0.005, steps=1500, stop=1e-8)", seed=0)
+    found = credo.infer(grid, "renn(width=8, rate=0.005, stop=1e-8)", seed=0, max_iter=1500)
     assert np.abs(found.marginals.flat - exact.marginals.flat).max() < 0.02
     assert found.log_z.value == pytest.approx(exact.log_z.value, abs=0.05)
     assert found.status is Status.CONVERGED
@@ -241,7 +241,7 @@ def test_it_comes_near_the_marginals_of_a_weak_grid():
     assert found.trace["objective"][-1] < found.trace["objective"][0]
 
 
-@pytest.mark.parametrize("method", [SMALL, "inference-net(width=8, steps=60)"])
+@pytest.mark.parametrize("method", [SMALL, "inference-net(width=8)"])
 def test_zeros_give_no_nan_and_impossible_states_get_no_belief(method):
     graph = three_way(zeros=True)
     found = quietly(graph, method, seed=0)
@@ -278,7 +278,7 @@ def test_seeds_reproduce():
 @pytest.mark.parametrize("option", ["", ", restarts=2", ", polish=gbp", ", project=false"])
 def test_a_batch_gives_what_single_runs_give(option):
     grids = [credo.datasets.ising_grid(3, seed=s) for s in range(3)]
-    method = f"renn(width=8, steps=40, stop=1e-4, precision=double{option})"
+    method = f"renn(width=8, stop=1e-4, precision=double{option})"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         batch = credo.infer_models(grids, method, seed=5)
@@ -297,7 +297,7 @@ def test_a_batch_that_is_too_large_runs_in_groups(monkeypatch):
     from credo.inference.neural import solve
 
     grids = [credo.datasets.ising_grid(3, seed=s) for s in range(5)]
-    method = "renn(width=8, steps=20, precision=double)"
+    method = "renn(width=8, precision=double)"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         whole = credo.infer_models(grids, method, seed=5)
@@ -314,41 +314,41 @@ def test_one_structure_is_compiled_once():
     grids = [credo.datasets.ising_grid(3, 4, seed=s) for s in range(2)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        first, second = (credo.infer_models([g], "renn(width=4, steps=10)", seed=0) for g in grids)
+        first, second = (credo.infer_models([g], "renn(width=4)", seed=0, max_iter=10) for g in grids)
     assert first.compile_seconds > 0
     assert second.compile_seconds == 0
 
 
 def test_a_warm_start_goes_on_where_the_earlier_run_ended():
     first, second = (credo.datasets.ising_grid(3, coupling=c, seed=0) for c in (0.5, 0.55))
-    early = quietly(first, "renn(width=8, steps=300, stop=0)", seed=0)
-    cold = quietly(second, "renn(width=8, steps=10, stop=0)", seed=0)
-    warm = quietly(second, "renn(width=8, steps=10, stop=0)", seed=0, warm_start=early)
+    early = quietly(first, "renn(width=8, stop=0)", seed=0, max_iter=300)
+    cold = quietly(second, "renn(width=8, stop=0)", seed=0, max_iter=10)
+    warm = quietly(second, "renn(width=8, stop=0)", seed=0, warm_start=early, max_iter=10)
     assert warm.trace["objective"][-1] < cold.trace["objective"][-1] - 0.1
-    again = quietly(first, "renn(width=8, steps=1, stop=0)", seed=3, warm_start=early)
+    again = quietly(first, "renn(width=8, stop=0)", seed=3, warm_start=early, max_iter=1)
     assert again.trace["objective"][0] == pytest.approx(early.trace["objective"][-1], abs=0.05)
 
 
 def test_a_warm_start_of_the_wrong_kind_is_refused():
     grid, other = credo.datasets.ising_grid(3, seed=0), credo.datasets.ising_grid(4, seed=0)
-    early = quietly(grid, "renn(width=8, steps=5)", seed=0)
+    early = quietly(grid, "renn(width=8)", seed=0, max_iter=5)
     with pytest.raises(QueryError, match="the parameters have other shapes"):
-        credo.infer(other, "renn(width=8, steps=5)", warm_start=early)
+        credo.infer(other, "renn(width=8)", warm_start=early, max_iter=5)
     with pytest.raises(QueryError, match="expected the result of a method that minimises a free energy"):
-        credo.infer(grid, "renn(width=8, steps=5)", warm_start=credo.infer(grid, "gbp"))
+        credo.infer(grid, "renn(width=8)", warm_start=credo.infer(grid, "gbp"), max_iter=5)
 
 
 def test_restarts_return_the_lowest_free_energy():
     grid = credo.datasets.ising_grid(3, seed=4)
-    alone = quietly(grid, "renn(width=8, steps=40, stop=0)", seed=0)
-    several = quietly(grid, "renn(width=8, steps=40, stop=0, restarts=4)", seed=0)
+    alone = quietly(grid, "renn(width=8, stop=0)", seed=0, max_iter=40)
+    several = quietly(grid, "renn(width=8, stop=0, restarts=4)", seed=0, max_iter=40)
     assert several.log_z.value >= alone.log_z.value - 1e-6
 
 
 def test_the_polish_never_raises_the_free_energy():
     grid = credo.datasets.ising_grid(3, seed=2)
     plain = quietly(grid, SMALL, seed=0)
-    better = quietly(grid, "renn(width=8, steps=60, polish=gbp)", seed=0)
+    better = quietly(grid, "renn(width=8, polish=gbp)", seed=0)
     gbp = credo.infer(grid, "gbp")
     assert better.log_z.value >= plain.log_z.value
     assert better.log_z.value == pytest.approx(gbp.log_z.value, abs=1e-6)
@@ -357,27 +357,27 @@ def test_the_polish_never_raises_the_free_energy():
 
 def test_the_polish_by_bp_is_bp_from_other_messages():
     grid = credo.datasets.ising_grid(3, coupling=0.2, seed=2)
-    found = quietly(grid, "renn(width=8, steps=60, polish=bp)", seed=0)
+    found = quietly(grid, "renn(width=8, polish=bp)", seed=0)
     np.testing.assert_allclose(found.marginals.flat, credo.infer(grid, "bp").marginals.flat, atol=1e-6)
 
 
 def test_the_polish_is_exact_on_a_tree():
     graph = random_tree()
-    found = credo.infer(graph, "renn(width=8, steps=20, polish=gbp)", seed=0)
+    found = credo.infer(graph, "renn(width=8, polish=gbp)", seed=0)
     assert found.log_z.value == pytest.approx(log_z_of(graph), abs=1e-9)
 
 
 def test_the_regions_of_a_junction_tree_lead_to_log_z():
     graph = three_way()
-    method = "renn(width=8, regions=junction-tree, rate=0.01, steps=1500, stop=1e-12)"
+    method = "renn(width=8, regions=junction-tree, rate=0.01, stop=1e-12)"
     found = quietly(graph, method, seed=0, tol=0)
     assert found.log_z.value == pytest.approx(log_z_of(graph), abs=2e-3)
 
 
 def test_beliefs_as_found_are_reported_on_request():
     grid = credo.datasets.ising_grid(3, seed=4)
-    raw = quietly(grid, "renn(width=8, steps=40, project=false)", seed=0)
-    shown = quietly(grid, "renn(width=8, steps=40)", seed=0)
+    raw = quietly(grid, "renn(width=8, project=false)", seed=0, max_iter=40)
+    shown = quietly(grid, "renn(width=8)", seed=0, max_iter=40)
     pattern = r"-F of the beliefs as found: (\S+); projected to agree: (\S+)"
     numbers = re.fullmatch(pattern, shown.notes[0]).groups()
     assert float(numbers[0]) == pytest.approx(raw.log_z.value, abs=1e-6)
@@ -387,12 +387,9 @@ def test_beliefs_as_found_are_reported_on_request():
 
 def test_the_penalty_makes_regions_agree():
     grid = credo.datasets.ising_grid(3, seed=4)
-    left = [
-        quietly(grid, f"renn(width=8, steps=300, stop=0, rate=0.005, penalty={p})", seed=0).trace["penalty"][
-            -1
-        ]
-        for p in (0, 1, 20)
-    ]
+    method = "renn(width=8, stop=0, rate=0.005, penalty={})"
+    found = [quietly(grid, method.format(p), seed=0, max_iter=300) for p in (0, 1, 20)]
+    left = [f.trace["penalty"][-1] for f in found]
     assert left[0] > left[1] > left[2]
 
 
@@ -405,14 +402,14 @@ def test_the_penalty_makes_regions_agree():
     ],
 )
 def test_every_ablation_of_layers_runs(layers):
-    found = quietly(credo.datasets.ising_grid(3, seed=4), f"renn(width=4, steps=10, {layers})", seed=0)
+    found = quietly(credo.datasets.ising_grid(3, seed=4), f"renn(width=4, {layers})", seed=0, max_iter=10)
     assert np.isfinite(found.marginals.flat).all()
 
 
 @pytest.mark.slow
 def test_large_regions_get_a_narrow_head():
     grid = credo.datasets.ising_grid(4, seed=4)
-    found = quietly(grid, "renn(width=64, steps=5, regions=all-faces)", seed=0)
+    found = quietly(grid, "renn(width=64, regions=all-faces)", seed=0, max_iter=5)
     heads = found.state.parameters.heads
     assert [head.narrow is None for head in heads] == [True, False]  # 4 and 12 variables
     assert max(head.output.weight.shape[1] for head in heads) == 2**12
@@ -429,7 +426,7 @@ def test_the_infinite_face_counts_as_a_region():
 def test_evidence_and_constants_are_treated():
     graph = three_way()
     exact = credo.infer(graph, "junction-tree", evidence={"a": 1, "d": 0})
-    found = quietly(graph, "renn(width=8, steps=40, polish=gbp)", evidence={"a": 1, "d": 0}, seed=0)
+    found = quietly(graph, "renn(width=8, polish=gbp)", evidence={"a": 1, "d": 0}, seed=0)
     np.testing.assert_allclose(found.marginals["a"], [0, 1])
     assert found.log_z.value == pytest.approx(exact.log_z.value, abs=0.5)
     known = credo.infer(graph, SMALL, evidence={v: 0 for v in "abcde"})
@@ -442,13 +439,13 @@ def test_many_rows_of_evidence_share_one_program():
     rows = [{}, {"a": 1}, {"c": 0, "e": [0.2, 0.8]}]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        found = credo.infer_many(graph, rows, "renn(width=8, steps=30, polish=gbp)")
+        found = credo.infer_many(graph, rows, "renn(width=8, polish=gbp)")
     for k, row in enumerate(rows):
         expected = quietly(graph, "gbp", evidence=row)
         assert found.log_z[k] == pytest.approx(expected.log_z.value, abs=0.05)
         np.testing.assert_allclose(found.flat[k], expected.marginals.flat, atol=0.05)
     with pytest.raises(ZeroProbabilityError, match="row 1: the evidence has probability zero"):
-        credo.infer_many(graph, [{"a": 1}, {"a": 0, "b": 1}], "renn(width=8, steps=30)")
+        credo.infer_many(graph, [{"a": 1}, {"a": 0, "b": 1}], "renn(width=8)", max_iter=30)
 
 
 def test_running_out_of_steps_is_said():
@@ -479,7 +476,6 @@ def test_ctrl_c_and_the_clock_end_a_run(monkeypatch):
     [
         ({"penalty": -1.0}, "penalty must be at least 0"),
         ({"width": 0}, "width must be at least 1"),
-        ({"steps": 0}, "steps must be at least 1"),
         ({"attention": -1}, "attention must be at least 0"),
         ({"residual": -1}, "residual must be at least 0"),
         ({"rate": -0.1}, "rate must be at least 0"),
@@ -520,4 +516,4 @@ def test_a_missing_package_names_the_extra(monkeypatch):
 
 def test_options_have_text_forms():
     assert "renn" in credo.algorithms()
-    assert {f.name for f in dataclasses.fields(RENN)} >= {"penalty", "width", "steps", "rate", "polish"}
+    assert {f.name for f in dataclasses.fields(RENN)} >= {"penalty", "width", "rate", "polish"}

@@ -36,9 +36,8 @@ class BetheDirect(FreeEnergyMinimiser):
     """Gradient minimisation of the Bethe free energy under its constraints."""
 
     name: ClassVar[str] = "bethe-direct"
-    steps: int = 1000  # of Adam in all; max_iter may lower it
-    rounds: int = 50  # of multipliers
-    rate: float = 0.1  # of Adam in the first round; a tenth of it in the last
+    rounds: int = 50  # of multipliers that max_iter steps are shared out to; what they leave over goes on
+    rate: float = 0.1  # of Adam in the first round; a tenth of it in the last and after it
     penalty: float = 10.0  # weight of the squared disagreement
     stop: float = 1e-14  # mean squared change of marginals in one step that ends a round; tol may raise it
 
@@ -62,9 +61,8 @@ class RegionDirect(FreeEnergyMinimiser):
     # root regions: auto, bethe, cvm, faces, all-faces, star, loops, loop-edge-node, junction-tree, or names
     regions: str | Sequence[Sequence[str]] = "auto"
     max_states: int = MAX_STATES  # loops with more joint states are split into triangles
-    steps: int = 1000  # of Adam in all; max_iter may lower it
-    rounds: int = 50  # of multipliers
-    rate: float = 0.1  # of Adam in the first round; a tenth of it in the last
+    rounds: int = 50  # of multipliers that max_iter steps are shared out to; what they leave over goes on
+    rate: float = 0.1  # of Adam in the first round; a tenth of it in the last and after it
     penalty: float = 10.0  # weight of the squared disagreement
     stop: float = 1e-14  # mean squared change of marginals in one step that ends a round; tol may raise it
 
@@ -82,7 +80,6 @@ class RegionDirect(FreeEnergyMinimiser):
 
 
 def _check(options: BetheDirect | RegionDirect) -> None:
-    check.whole("steps", options.steps, 1)
     check.whole("rounds", options.rounds, 2)
     check.at_least("rate", options.rate, 0)
     check.at_least("penalty", options.penalty, 0)
@@ -95,7 +92,6 @@ def _plan(options: BetheDirect | RegionDirect) -> Plan:
         width=1,
         layers=(0, 0),
         penalty=options.penalty,
-        steps=options.steps,
         rate=options.rate,
         stop=options.stop,
         double=True,

@@ -119,12 +119,11 @@ class FreeEnergyMinimiser(Algorithm):
     ) -> list[Any]:
         solve = _neural()
         plan = self._plan()
-        steps = min(plan.steps, budget.max_iter)
         own = replace(
             plan,
-            steps=steps,
+            steps=budget.max_iter,
             stop=max(plan.stop, budget.tol**2),  # both as mean squares
-            rounds=max(1, min(plan.rounds, steps)),
+            rounds=max(1, min(plan.rounds, budget.max_iter)),
             seconds=budget.seconds,
         )
         variables = len(problems[0].graph.variables)

@@ -15,10 +15,10 @@ class Plan:
     width: int  # numbers per variable
     layers: tuple[int, int]  # attention, residual; (0, 0): free logits
     penalty: float  # weight of the squared disagreement
-    steps: int  # most steps, of all rounds together
     rate: float  # of Adam
     stop: float  # mean squared change that ends the steps
     double: bool  # precision
+    steps: int = 0  # most steps, of all rounds together: the budget of the call
     rounds: int = 1  # of multipliers; one: none
     seconds: float | None = None  # most wall time of the steps
     restarts: int = 1  # starts per problem

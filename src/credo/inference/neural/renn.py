@@ -57,7 +57,7 @@ class RENN(FreeEnergyMinimiser):
     --------
     >>> import credo
     >>> grid = credo.datasets.ising_grid(3, coupling="uniform(low=-0.5, high=0.5)", seed=0)
-    >>> found = credo.infer(grid, "renn(width=8, rate=0.005, stop=1e-8, steps=1000)", seed=0)
+    >>> found = credo.infer(grid, "renn(width=8, rate=0.005, stop=1e-8)", seed=0)
     >>> bool(abs(found.log_z.value - credo.infer(grid, "junction-tree").log_z.value) < 0.02)
     True
     """
@@ -70,7 +70,6 @@ class RENN(FreeEnergyMinimiser):
     width: int = 128  # numbers per variable
     attention: int = 1  # attention layers
     residual: int = 2  # residual layers; without any layer the logits are free
-    steps: int = 200  # most steps of Adam; max_iter may lower it
     rate: float = 0.001  # of Adam
     stop: float = 1e-5  # mean squared change of marginals in one step that ends the run; tol may raise it
     restarts: int = 1  # networks per model; the lowest free energy is returned
@@ -106,7 +105,6 @@ class InferenceNet(FreeEnergyMinimiser):
     width: int = 128  # numbers per variable
     attention: int = 1  # attention layers
     residual: int = 2  # residual layers; without any layer the logits are free
-    steps: int = 200  # most steps of Adam; max_iter may lower it
     rate: float = 0.001  # of Adam
     stop: float = 1e-5  # mean squared change of marginals in one step that ends the run; tol may raise it
     restarts: int = 1  # networks per model; the lowest free energy is returned
@@ -128,7 +126,6 @@ def _check(options: RENN | InferenceNet) -> None:
     check.whole("width", options.width, 1)
     check.whole("attention", options.attention, 0)
     check.whole("residual", options.residual, 0)
-    check.whole("steps", options.steps, 1)
     check.at_least("rate", options.rate, 0)
     check.at_least("stop", options.stop, 0)
     check.whole("restarts", options.restarts, 1)
@@ -140,7 +137,6 @@ def _plan(options: RENN | InferenceNet, polish: str = "none", double: bool = Fal
         width=options.width,
         layers=(options.attention, options.residual),
         penalty=options.penalty,
-        steps=options.steps,
         rate=options.rate,
         stop=options.stop,
         double=double,

@@ -116,8 +116,7 @@ class _Rounds:
         if is_settled or done == left:
             new, apart = self._next(new)
             residuals[-1] = apart if is_settled and np.isfinite(apart) else UNKNOWN
-        is_last = new.number == self._plan.rounds
-        return Step(new, residuals, history, Status.OUT_OF_ITERATIONS if is_last else None)
+        return Step(new, residuals, history)
 
     def read(self, problem: tuple[Any, Any], outcome: Outcome) -> Fit:
         fit = self._adam.read(
@@ -144,7 +143,7 @@ class _Rounds:
 
     def _rate(self, number: int) -> float:
         """Large steps first, small ones at the end, where Adam would otherwise keep jumping about."""
-        return self._plan.rate * _LAST_RATE ** (number / max(self._plan.rounds - 1, 1))
+        return self._plan.rate * _LAST_RATE ** min(number / max(self._plan.rounds - 1, 1), 1.0)
 
 
 def _fit(parameters: Any, data: Any, shared: Any, plan: Plan) -> Fit:
