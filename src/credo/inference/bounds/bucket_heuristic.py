@@ -20,14 +20,13 @@ therefore be taken from `theta`, not from the factors.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
 
 from ...kernels.mini_buckets import partial_value
 from ...structures.mini_buckets import MiniBuckets
-from ..base import Problem
+from ..base import Budget, Problem
 from .bucket_passes import BucketPasses, Tables
 from .wmb import WMB
 
@@ -78,15 +77,9 @@ def bucket_heuristic(
     Stops early when the bound no longer moves, or after `seconds`. Raises `problem.contradiction()` when
     the bound proves that there is no possible state.
     """
-    clock = time.perf_counter()
+    budget = Budget(max_iter=iterations + 1, tol=_STILL, seconds=seconds)
     method = WMB(ibound=ibound, max_table=max_table)
-    state = method.start(problem, np.random.default_rng(0))
-    for _ in range(iterations + 1):
-        if seconds is not None and time.perf_counter() - clock > seconds:
-            break
-        state, change = method.step(problem, state)
-        if change < _STILL:
-            break
+    state = method.run(problem, budget, np.random.default_rng(0)).state
     return BucketHeuristic(state.passes, state.best)
 
 

@@ -12,7 +12,6 @@ is the best joint state; another one is rounded.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -21,6 +20,7 @@ import numpy as np
 from ...core import check
 from ...core.errors import ZeroProbabilityError
 from ...core.result import Result, Status
+from ...optimise.run import Run
 from ..base import Algorithm, Budget, Problem, register
 from .decomposition import Decomposition, answer
 
@@ -69,10 +69,14 @@ class LP(Algorithm):
 
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Solve, turn prices into shifts, round."""
-        clock = time.perf_counter()
+        with Run(budget, rng, whole=False) as run:
+            run.has_begun = False  # planning may outlast the time: there is nothing yet to answer with
+            return self._solved(problem, run)
+
+    def _solved(self, problem: Problem, run: Run) -> Result:
         work = Decomposition.of(problem)
         shifts, sweeps = work.no_shifts(), _INSTEAD
-        found = self._solve(work, budget.seconds) if len(work.graph.scope) else None
+        found = self._solve(work, run) if len(work.graph.scope) else None
         status, integral, tried = Status.CONVERGED, True, []
         if found is not None:
             status = Status.CONVERGED if found.status == 0 else Status.OUT_OF_ITERATIONS
@@ -85,8 +89,7 @@ class LP(Algorithm):
                 belief = np.asarray(found.x)[: len(work.node)]
                 tried.append(work.improve(_favourites(belief, work.terms.state_start)))
                 integral = bool(np.minimum(np.abs(belief), np.abs(1 - belief)).max() < _INTEGRAL)
-        until = None if budget.seconds is None else clock + budget.seconds
-        upper, shifts = _polished(work, shifts, sweeps, until)
+        upper, shifts = _polished(work, shifts, sweeps, run)
         tried += [work.decode(shifts, backwards=backwards) for backwards in (False, True)]
         states, score = max(tried, key=lambda pair: pair[1])
         if score == -np.inf:
@@ -96,7 +99,7 @@ class LP(Algorithm):
         )
         return answer(self.name, problem, status, upper, work.original(states), notes=notes)
 
-    def _solve(self, work: Decomposition, seconds: float | None) -> Any:
+    def _solve(self, work: Decomposition, run: Run) -> Any:
         from scipy.optimize import linprog
 
         cost, matrix, right = _program(work)
@@ -104,8 +107,8 @@ class LP(Algorithm):
             "primal_feasibility_tolerance": _TOLERANCE,
             "dual_feasibility_tolerance": _TOLERANCE,
         }
-        if seconds is not None:
-            options["time_limit"] = (1 - _KEPT) * float(seconds)
+        if np.isfinite(run.given):
+            options["time_limit"] = (1 - _KEPT) * run.given
         return linprog(
             cost, A_eq=matrix, b_eq=right, bounds=(0, None), method=_METHOD[self.solver], options=options
         )
@@ -145,13 +148,11 @@ def _prices(work: Decomposition, prices: np.ndarray) -> np.ndarray:
     return np.nan_to_num(-np.asarray(prices)[: int(work.terms.edge_state_start[-1])])
 
 
-def _polished(
-    work: Decomposition, shifts: np.ndarray, sweeps: int, until: float | None
-) -> tuple[float, np.ndarray]:
+def _polished(work: Decomposition, shifts: np.ndarray, sweeps: int, run: Run) -> tuple[float, np.ndarray]:
     """The lowest bound of some monotone sweeps, and its shifts."""
     best, moved = work.bound(shifts), shifts.copy()
     for turn in range(sweeps):
-        if until is not None and turn and time.perf_counter() > until:
+        if turn and run.ended() is not None:
             break
         work.sweep(moved, trust=turn > 0)
         bound = work.bound(moved)

@@ -39,7 +39,6 @@ the loops.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -50,6 +49,7 @@ from ...core import check
 from ...core.errors import OptionError, QueryError
 from ...core.result import Estimate, Result, Status
 from ...kernels import regions as kernel
+from ...optimise.run import Run
 from ...structures.region_builders import MAX_STATES, REGIONS
 from ..base import Algorithm, Budget, IterativeAlgorithm, Problem, register
 from .gbp_double_loop import Descent, DescentState
@@ -113,7 +113,11 @@ class GBP(Algorithm):
 
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Pass messages, minimise the free energy, or a single and then the double loop."""
-        clock = time.perf_counter()
+        with Run(budget, rng, whole=False) as run:
+            run.has_begun = False  # planning may outlast the time: there is nothing yet to answer with
+            return self._solved(problem, budget, rng)
+
+    def _solved(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         tables = RegionTables(problem, plan_of(problem.graph, self.regions, self.max_states))
         messages = self._messages(tables)
         if tables.plan.regions.is_forest:
@@ -130,10 +134,7 @@ class GBP(Algorithm):
             return found
         passes, change = len(found.trace["change"]), float(found.trace["change"][-1])
         note = f"the single loop still changed by {change:.2g} after {passes} passes; the double loop went on"
-        left = budget.seconds
-        if left is not None:
-            left = max(0.0, left - (time.perf_counter() - clock))
-        second = Descent(tables, found.state, False).run(problem, replace(budget, seconds=left), rng)
+        second = Descent(tables, found.state, False).run(problem, budget, rng)
         return replace(second, notes=(*second.notes, note))
 
     def _first(self, problem: Problem, tables: RegionTables, messages: _Messages) -> DescentState:

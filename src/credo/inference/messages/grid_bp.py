@@ -18,7 +18,6 @@ A table over k real variables has n^k entries; equal factors on equal grids shar
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -30,6 +29,7 @@ from ...core.errors import OptionError, ZeroProbabilityError
 from ...core.result import Assignment, Estimate, Marginals, Result, Status
 from ...core.variable import Variables
 from ...families.densities import GridDensity
+from ...optimise.run import Run
 from ..base import Algorithm, Budget, Problem, register
 from ..hybrid import HybridProblem
 from . import engine
@@ -95,15 +95,10 @@ class GridBP(Algorithm):
 
     def run(self, problem: HybridProblem, budget: Budget, rng: np.random.Generator) -> Result:
         """Find the ranges, run `bp` on the tables, and read densities off its beliefs."""
-        deadline = np.inf if budget.seconds is None else time.perf_counter() + budget.seconds
-        grids, moving, cut = self._grids(problem, budget, deadline, rng)
-        if cut is None:
-            result = self._ask(problem, grids, problem.maximise, _left(budget, deadline), rng)
-        elif problem.is_sum:
-            result = cut
-        else:  # the maximum on the coarse grids, in a moment
-            last = replace(budget, max_iter=min(budget.max_iter, _SWEEPS), seconds=None)
-            result = replace(self._ask(problem, grids, problem.maximise, last, rng), status=cut.status)
+        with Run(budget, rng, whole=False) as run:
+            run.has_begun = False  # planning may outlast the time: there is nothing yet to answer with
+            grids, moving, cut = self._grids(problem, budget, run)
+            result = self._last(problem, grids, budget, rng, cut)
         if moving and cut is None:
             note = f"the ranges of {moving[:5]} still moved after {self.rounds} rounds; give low and high"
             result = _stalled(result, note)
@@ -114,8 +109,24 @@ class GridBP(Algorithm):
             return self._beliefs(problem, grids, result)
         return self._maximum(problem, grids, result)
 
+    def _last(
+        self,
+        problem: HybridProblem,
+        grids: Grids,
+        budget: Budget,
+        rng: np.random.Generator,
+        cut: Result | None,
+    ) -> Result:
+        """The answer on the last grids; where the search for them was cut, what it has, or in a moment."""
+        if cut is not None and problem.is_sum:
+            return cut
+        if cut is None:
+            return self._ask(problem, grids, problem.maximise, budget, rng)
+        few = replace(budget, max_iter=min(budget.max_iter, _SWEEPS), seconds=None)
+        return replace(self._ask(problem, grids, problem.maximise, few, rng), status=cut.status)
+
     def _grids(
-        self, problem: HybridProblem, budget: Budget, deadline: float, rng: np.random.Generator
+        self, problem: HybridProblem, budget: Budget, run: Run
     ) -> tuple[Grids, list[str], Result | None]:
         """Grids, variables whose ranges were not found, and the coarse answer of a search that was cut."""
         graph = problem.graph
@@ -128,11 +139,11 @@ class GridBP(Algorithm):
         moving: list[str] = []
         for _ in range(self.rounds if real else 0):
             grids = Grids(low.copy(), high.copy(), min(self.points, _COARSE), "trapezoid")
-            result = self._ask(problem, grids, (), _left(coarse, deadline), rng)
+            result = self._ask(problem, grids, (), coarse, run.rng)
             found = result.marginals
             assert found is not None
-            if result.status is Status.INTERRUPTED or time.perf_counter() > deadline:
-                status = Status.INTERRUPTED if result.status is Status.INTERRUPTED else Status.OUT_OF_TIME
+            status = result.status if result.status is Status.INTERRUPTED else run.ended()
+            if status is not None:
                 return grids, [], replace(result, status=status)
             moving = []
             for i in real:
@@ -211,11 +222,6 @@ class GridBP(Algorithm):
             score=Estimate(value, "exact" if problem.is_max else "estimate"),
             notes=(*result.notes, _told(grids, variables)),
         )
-
-
-def _left(budget: Budget, deadline: float) -> Budget:
-    """The budget with the time that is left of it."""
-    return replace(budget, seconds=None if deadline == np.inf else max(0.0, deadline - time.perf_counter()))
 
 
 def _stalled(result: Result, note: str) -> Result:
