@@ -37,6 +37,7 @@ from .expectations import Oracle
 from .likelihood import check_ascent
 from .optimisers import Optimiser, optimiser_of
 from .priors import Prior, prior_of
+from .runs import completed
 
 __all__ = ["ChainCRF", "GraphCRF"]
 
@@ -105,13 +106,17 @@ class _Estimator(Estimator):
         if data.labels is not None and _any_missing(data.labels):
             start = 0.01 * rng.standard_normal(count)
         weights, status, trace = ascent.run(start, budget, rng)
-        value = None
-        if len(trace["log_likelihood"]):
+        found = Fit(None, status, trace["objective"], None, trace, type(self).__name__)
+
+        def valued(found: Fit) -> Fit:
+            value = objective.value(weights, data) * data.total
             kind: Kind = "exact"
             if isinstance(objective, GraphLikelihood):
                 kind = objective.oracle.kind(not _any_missing(data.labels))
-            value = Estimate(objective.value(weights, data) * data.total, kind)
-        found = Fit(None, status, trace["objective"], value, trace, type(self).__name__)
+            return replace(found, log_likelihood=Estimate(value, kind))
+
+        if len(trace["log_likelihood"]):
+            found = completed(found, valued)
         if not status.is_success:
             warnings.warn(f"{type(self).__name__}: {found.advice}", ConvergenceWarning, stacklevel=3)
         return weights, found

@@ -75,7 +75,7 @@ class Oracle:
                 seed=self.seed, warm_start=warm, **budget,
             )  # fmt: skip
         if found.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt  # an algorithm keeps Ctrl-C to itself; here it ends the learning
+            raise KeyboardInterrupt  # what a run that was cut says is no expectation
         self.runs += 1
         self.failures += not found.status.is_success
         if found.log_z is not None:
