@@ -147,7 +147,8 @@ class Descents(abc.ABC, Generic[S]):
     """
 
     def __init__(self, name: str, restarts: int, rng: np.random.Generator) -> None:
-        self.name, self._streams = name, rng.spawn(restarts)
+        self.name, self._restarts = name, restarts
+        self._parent = self.rng = rng
 
     @abc.abstractmethod
     def begin(self, problem: Any, number: int, rng: np.random.Generator) -> S:
@@ -163,15 +164,16 @@ class Descents(abc.ABC, Generic[S]):
 
     def run(self, problem: Any, budget: Budget) -> Result:
         """Sweep from each start until beliefs stand still."""
-        return drive(self, problem, budget, restarts=len(self._streams))  # type: ignore[no-any-return]
+        return drive(self, problem, budget, restarts=self._restarts)  # type: ignore[no-any-return]
 
     def start(self, problem: Any, run: Run) -> Step:
         """A new descent."""
-        return Step(self.begin(problem, run.number, self._streams[run.number]))
+        self.rng = self._parent.spawn(1)[0]
+        return Step(self.begin(problem, run.number, self.rng))
 
     def advance(self, problem: Any, state: S, run: Run) -> Step:
         """One sweep."""
-        state, change = self.sweep(problem, state, self._streams[run.number])
+        state, change = self.sweep(problem, state, self.rng)
         return Step(state, [change], {"free_energy": [state.free_energy]})
 
     def value(self, state: S) -> float:
@@ -180,7 +182,7 @@ class Descents(abc.ABC, Generic[S]):
 
     def bound(self, outcome: Outcome) -> Result:
         """The bound and the story, without beliefs."""
-        ends, starts, notes = outcome.values, len(self._streams), tuple[str, ...]()
+        ends, starts, notes = outcome.values, self._restarts, tuple[str, ...]()
         if ends:  # not while the first of several goes on
             note = f"{len(ends)} of {starts} starts gave bounds from {min(ends):.8g} to {max(ends):.8g}"
             notes = (note,)

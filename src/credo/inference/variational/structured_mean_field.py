@@ -125,7 +125,7 @@ class _ClusterDescents(Descents[Any]):
     def advance(self, problem: Problem, state: Any, run: Run) -> Step:
         if not isinstance(state, _Naive):
             return super().advance(problem, state, run)
-        new, change = sweep(problem.graph, state.beliefs, self._options.order, self._streams[run.number])
+        new, change = sweep(problem.graph, state.beliefs, self._options.order, self.rng)
         state = _Naive(new, state.sweeps + 1)
         is_there = change < run.budget.tol or state.sweeps == run.budget.max_iter
         return Step(self._clustered(state) if is_there else state)  # only sweeps over clusters are counted
