@@ -204,7 +204,8 @@ def test_a_symmetric_start_is_stuck_unless_it_is_perturbed():
     assert found.log_likelihood.value > stuck.log_likelihood.value + 300
     truth = log_likelihood(mixture(), rows).value
     again = fit(start, rows, "em", seed=0, max_iter=2000)
-    assert again.model == found.model, "the same seed gives the same answer"
+    # Up to the rounding of the tier in which the kernels run.
+    assert np.allclose(again.model.flat_tables, found.model.flat_tables, rtol=0, atol=1e-9), "the same seed"
     best = fit(start, rows, "em(restarts=4)", seed=0, max_iter=2000)
     assert best.log_likelihood.value > truth, "the maximum is above the truth on its own data"
 
@@ -477,7 +478,7 @@ def test_what_ends_em_ends_the_bp_inside_it_with_the_best_model_of_em(monkeypatc
     assert found.status is (Status.INTERRUPTED if why == "a signal" else Status.OUT_OF_TIME)
     assert len(at) == 61, "nothing goes on after the step that was cut"
     steps = len(found.objective)
-    assert 1 < steps < 31 and np.array_equal(found.objective, whole_start.objective[:steps])
+    assert 1 < steps < 31 and np.allclose(found.objective, whole_start.objective[:steps], rtol=1e-12)
     assert found.log_likelihood.value == pytest.approx(float(found.objective[-1]) * len(rows))
 
 
