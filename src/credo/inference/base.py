@@ -178,7 +178,8 @@ class ResumableAlgorithm(Algorithm, Generic[S]):
 
     def run(self, problem: Any, budget: Budget, rng: np.random.Generator) -> Result:
         """Run from the first state."""
-        with Run(budget, rng, whole=False):
+        with Run(budget, rng, whole=False) as run:
+            run.has_begun = False
             return self.resume(problem, self.start(problem, rng), budget)
 
 

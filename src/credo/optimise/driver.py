@@ -17,11 +17,12 @@ import numpy as np
 
 from ..core.progress import Progress
 from ..core.result import Status
-from .run import Budget, Run, Stopped
+from .run import Budget, Run, Stopped, unwatched
 
 __all__ = ["UNKNOWN", "Iterative", "Observer", "Outcome", "Step", "View", "drive"]
 
 UNKNOWN = float(np.finfo(np.float64).max)  # residual of a step that cannot tell how far the answer is
+_ENDLESS = 10**6  # steps that nobody means to wait for: the time limits such a run
 _THIN = 0.1  # seconds between two looks of an observer
 _INTERRUPT = 2  # the number of SIGINT: how an observer asks to stop
 
@@ -136,7 +137,8 @@ def drive(
         outcome = _Work(algorithm, problem, run, on_step).run_all(restarts, state)
         if outcome.was_stopped and run.outer is not None and (status := run.outer.ended()) is not None:
             raise Stopped(status)  # somebody further out answers
-        return algorithm.read(problem, outcome)
+        with unwatched():
+            return algorithm.read(problem, outcome)
 
 
 class _Work:
@@ -149,7 +151,8 @@ class _Work:
 
     def run_all(self, restarts: int, state: Any) -> Outcome:
         """Every start in turn; the best, under the status of the last one if that was cut."""
-        with Progress(self.algorithm.name, self.run.budget.max_iter * restarts) as bar:
+        steps = self.run.budget.max_iter * restarts
+        with Progress(self.algorithm.name, self.run.given if steps > _ENDLESS else steps) as bar:
             for number in range(restarts):
                 try:
                     at = self._begin(number, state)
@@ -187,13 +190,19 @@ class _Work:
                 at.take(self.algorithm.advance(self.problem, at.state, run))
                 now = perf_counter()
                 at.status = at.status or _judge(at.last, run.budget.tol) or run.ended(now)
-                bar.update(at.number * most + len(at.residuals), f"residual {at.last:.1e}")
+                bar.update(*self._progress(at))
                 if self.on_step is not None and now >= look:
                     look = now + _THIN
                     self.on_step(len(at.residuals), self._view(at))
         except (Stopped, KeyboardInterrupt) as stopped:
             at.status = self._answered(stopped)
         at.status = at.ended
+
+    def _progress(self, at: Outcome) -> tuple[float, str]:
+        """How far the bar is: steps done, or time where steps do not limit the run; and what to say."""
+        most = self.run.budget.max_iter
+        done = self.run.elapsed if most > _ENDLESS else at.number * most + len(at.residuals)
+        return done, f"residual {at.last:.1e}" if at.last < UNKNOWN else ""
 
     def _answered(self, stopped: BaseException) -> Status:
         """What the run ended with: a state is there, and is the answer."""
@@ -203,10 +212,17 @@ class _Work:
         self.run.root.asked = self.run.root.asked or _INTERRUPT
         return Status.INTERRUPTED
 
+    def _reading(self, at: Outcome) -> Callable[[], Any]:
+        def read() -> Any:
+            with unwatched():
+                return self.algorithm.read(self.problem, at)
+
+        return read
+
     def _view(self, at: Outcome) -> View:
         return View(
             at,
-            lambda: self.algorithm.read(self.problem, at),
+            self._reading(at),
             lambda: self.run.root.note(_INTERRUPT),
         )
 

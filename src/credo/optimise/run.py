@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from math import inf
@@ -26,7 +27,7 @@ from typing import Any
 from ..core import check as checks
 from ..core.result import Status
 
-__all__ = ["Budget", "Run", "Stopped", "check", "current_run"]
+__all__ = ["Budget", "Run", "Stopped", "check", "current_run", "unwatched"]
 
 _INT, _TERM = int(signal.SIGINT), int(signal.SIGTERM)
 _CURRENT: ContextVar[Run | None] = ContextVar("run", default=None)
@@ -147,6 +148,16 @@ class Run:
         if self.root.asked:
             return Status.INTERRUPTED
         return Status.OUT_OF_TIME if (now or perf_counter()) > self.ends else None
+
+
+@contextmanager
+def unwatched() -> Iterator[None]:
+    """Work that nobody stops: reading an answer."""
+    token = _CURRENT.set(None)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
 
 
 def current_run() -> Run | None:
