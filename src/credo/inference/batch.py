@@ -27,6 +27,7 @@ from ..core.factor_graph import FactorGraph, Model
 from ..core.progress import Progress
 from ..core.result import Marginals, Status
 from ..core.variable import Variables
+from ..optimise.run import call
 from .base import Algorithm, Budget, ContradictoryRowError, algorithms
 from .question import graph_of, infer
 
@@ -119,14 +120,22 @@ def infer_many(
     budget = Budget(max_iter, tol)
     back = back.ravel()
     try:
-        if isinstance(algorithm, ManyRows) and algorithm.takes_rows:
-            flat, log_z, status = algorithm.run_many(graph, distinct, budget)
-            _warn_about(algorithm.name, status)
-        else:
-            flat, log_z, status = _row_by_row(graph, distinct, algorithm, budget, seed)
+        with call():
+            flat, log_z, status = _answers(graph, distinct, algorithm, budget, seed)
     except ContradictoryRowError as error:
         raise ContradictoryRowError(int(np.flatnonzero(back == error.row)[0])) from None
     return Batch(graph.variables, flat[back], log_z[back], tuple(status[int(i)] for i in back))
+
+
+def _answers(
+    graph: FactorGraph, rows: np.ndarray, algorithm: Algorithm | None, budget: Budget, seed: int | None
+) -> tuple[np.ndarray, np.ndarray, tuple[Status, ...]]:
+    """Flat marginals, log Z and status of distinct rows, in one kernel where the algorithm has one."""
+    if not (isinstance(algorithm, ManyRows) and algorithm.takes_rows):
+        return _row_by_row(graph, rows, algorithm, budget, seed)
+    found = algorithm.run_many(graph, rows, budget)
+    _warn_about(algorithm.name, found[2])
+    return found
 
 
 def _warn_about(name: str, status: tuple[Status, ...]) -> None:
@@ -134,7 +143,7 @@ def _warn_about(name: str, status: tuple[Status, ...]) -> None:
     failed = sum(not s.is_success for s in status)
     if failed:
         sentence = f"{name}: {failed} of {len(status)} distinct rows: {Status.OUT_OF_ITERATIONS.advice}"
-        warnings.warn(sentence, ConvergenceWarning, stacklevel=3)
+        warnings.warn(sentence, ConvergenceWarning, stacklevel=4)
 
 
 def _rows(evidence: Any) -> list[Mapping[str, Any]]:

@@ -7,7 +7,7 @@ the answer is expressed in all states of the original graph again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -19,6 +19,8 @@ from ..core.evidence import Evidence, Restriction, condition
 from ..core.factor_graph import FactorGraph, Model
 from ..core.hybrid_graph import HybridGraph
 from ..core.result import Joint, Result, Samples, unrestrict
+from ..optimise.driver import Observer
+from ..optimise.run import call
 from .base import Algorithm, Budget, Problem, algorithms, names_to_maximise
 from .hints import hinted
 from .running import chosen, run_algorithm
@@ -41,6 +43,7 @@ def infer(
     seed: int | None = None,
     strict: bool = False,
     warm_start: Result | None = None,
+    on_step: Observer | None = None,
 ) -> Result:
     """Answer a question about a model.
 
@@ -68,6 +71,10 @@ def infer(
         Raise `ConvergenceError` instead of warning when the run did not converge.
     warm_start
         The result of an earlier run of a message-passing method with the same variables observed.
+    on_step
+        Called as `on_step(iteration, view)` while an iterative method runs, ten times a second at most:
+        `view.outcome` holds its state, residuals and trace, `view.result()` computes the answer so far and
+        `view.stop()` ends the run with it.
 
     Returns
     -------
@@ -84,15 +91,26 @@ def infer(
     graph = graph_of(model)
     warm = _state_of(warm_start)
     budget = Budget(max_iter, tol, seconds)
-    if _is_hybrid(graph, method):
-        if temperatures or order is not None:
-            raise QueryError("temperatures and order are for discrete variables only; leave them out")
-        from .hybrid import HybridQuestion
+    with call() as run:
+        if _is_hybrid(graph, method):
+            if temperatures or order is not None:
+                raise QueryError("temperatures and order are for discrete variables only; leave them out")
+            from .hybrid import HybridQuestion
 
-        asked = HybridQuestion.of(graph, evidence)
-        return asked.ask(asked.problem(maximise, warm=warm), method, budget, seed=seed, strict=strict)
-    question, problem = pose(model, evidence, maximise, temperatures, order)
-    return question.ask(replace(problem, warm=warm), method, budget, seed=seed, strict=strict)
+            asked = HybridQuestion.of(graph, evidence)
+            posed = asked.problem(maximise, warm=warm)
+            run.on_step = _mapped(on_step, lambda found: asked.evidence.complete(found, posed.asked))
+            return asked.ask(posed, method, budget, seed=seed, strict=strict)
+        question, problem = pose(model, evidence, maximise, temperatures, order)
+        run.on_step = _mapped(on_step, question.all_states)
+        return question.ask(replace(problem, warm=warm), method, budget, seed=seed, strict=strict)
+
+
+def _mapped(on_step: Observer | None, back: Callable[[Result], Result]) -> Observer | None:
+    """An observer who sees answers in terms of the model that was asked about."""
+    if on_step is None:
+        return None
+    return lambda iteration, view: on_step(iteration, view._replace(result=lambda: back(view.result())))
 
 
 def _is_hybrid(graph: FactorGraph | HybridGraph, method: str | Algorithm | None) -> bool:
@@ -266,6 +284,10 @@ class Question:
 
         algorithm, notes = chosen(method, problem, choose)
         result = run_algorithm(algorithm, problem, budget, check.generator(seed), notes, strict=strict)
+        return self.all_states(result)
+
+    def all_states(self, result: Result) -> Result:
+        """An answer about the conditioned graph in terms of all states of the original one."""
         return unrestrict(result, self.restriction, self.original)
 
 

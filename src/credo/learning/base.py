@@ -24,8 +24,11 @@ from ..core.factor_graph import Model
 from ..core.registry import Entry, Registry, describe
 from ..core.result import Estimate, Status
 from ..core.stopwatch import Stopwatch, told_seconds
+from ..core.variable import Variables
 from ..inference.base import Algorithm, Budget
 from ..inference.question import graph_of
+from ..optimise.driver import Observer
+from ..optimise.run import call
 from .data import Observations
 
 __all__ = ["Fit", "Learner", "Task", "fit", "learners", "register_learner"]
@@ -154,6 +157,7 @@ def fit(
     seed: int | None = None,
     inference_budget: Budget | None = None,
     strict: bool = False,
+    on_step: Observer | None = None,
 ) -> Fit:
     """Fit the parameters of a model to data.
 
@@ -181,6 +185,8 @@ def fit(
         `Budget(max_iter, tol, seconds)` of each run of an iterative inference algorithm.
     strict
         Raise `ConvergenceError` instead of warning when learning did not converge.
+    on_step
+        Called as `on_step(iteration, view)` while learning, ten times a second at most; see `credo.infer`.
 
     Returns
     -------
@@ -197,36 +203,19 @@ def fit(
     array([[0.5 , 0.25],
            [0.  , 0.25]])
     """
-    variables = graph_of(model).variables
-    chosen = learners.resolve(learner)
-    if not isinstance(chosen, Learner):
-        raise OptionError(f"learner: expected a name or a Learner, got {chosen!r:.80}")
-    rng = check.generator(seed)
-    observed = Observations.of(variables, data, weights=weights)
-    held: Observations | None = None
-    if isinstance(validation, (int, float)) and not isinstance(validation, bool):
-        check.in_range("validation", validation, 0, 1)
-        if validation:
-            observed, held = observed.split(float(validation), rng)
-    elif validation is not None:
-        try:
-            held = Observations.of(variables, validation)
-        except DataError as error:
-            raise DataError(f"validation: {error}") from None
-    task = Task(
-        model,
-        observed,
-        held,
-        inference,
-        inference_budget or Budget(),
-        Budget(max_iter, tol, seconds),
-        seed,
-    )
-    reason = chosen.why_not(task)
-    if reason is not None:
-        raise UnsupportedError(f"{chosen.name} cannot treat this task: {reason}")
-    watch = Stopwatch()
-    found = chosen.run(task, rng)
+    limits, rng = Budget(max_iter, tol, seconds), check.generator(seed)
+    with call(on_step):
+        variables = graph_of(model).variables
+        chosen = learners.resolve(learner)
+        if not isinstance(chosen, Learner):
+            raise OptionError(f"learner: expected a name or a Learner, got {chosen!r:.80}")
+        observed, held = _split(variables, data, weights, validation, rng)
+        task = Task(model, observed, held, inference, inference_budget or Budget(), limits, seed)
+        reason = chosen.why_not(task)
+        if reason is not None:
+            raise UnsupportedError(f"{chosen.name} cannot treat this task: {reason}")
+        watch = Stopwatch()
+        found = chosen.run(task, rng)
     if not found.status.is_success:
         sentence = f"{chosen.name}: {found.advice}"
         if strict:
@@ -235,3 +224,19 @@ def fit(
     return replace(
         found, learner=describe(chosen), seconds=watch.seconds, compile_seconds=watch.compile_seconds
     )
+
+
+def _split(
+    variables: Variables, data: Any, weights: Any, validation: Any, rng: np.random.Generator
+) -> tuple[Observations, Observations | None]:
+    """What to learn from and what to watch: a share of the data, or data of their own."""
+    observed = Observations.of(variables, data, weights=weights)
+    if isinstance(validation, (int, float)) and not isinstance(validation, bool):
+        check.in_range("validation", validation, 0, 1)
+        return observed.split(float(validation), rng) if validation else (observed, None)
+    if validation is None:
+        return observed, None
+    try:
+        return observed, Observations.of(variables, validation)
+    except DataError as error:
+        raise DataError(f"validation: {error}") from None

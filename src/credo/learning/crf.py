@@ -254,7 +254,7 @@ class GraphCRF(_Estimator):
     1.0
     """
 
-    def __init__(  # noqa: PLR0913, the options of one estimator
+    def __init__(
         self,
         *,
         inference: str | Algorithm | None = None,

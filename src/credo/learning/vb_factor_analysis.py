@@ -180,7 +180,7 @@ class _Factors(VariationalModel):
         return {"relevant": float(q.relevant(self.level or 1e3).sum())}
 
 
-def vb_factor_analysis(  # noqa: PLR0913, the options of one call
+def vb_factor_analysis(
     x: Any,
     factors: int | None = None,
     *,

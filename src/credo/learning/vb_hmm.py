@@ -162,7 +162,7 @@ def _possible(prior: DirichletRows, counts: np.ndarray) -> np.ndarray:
     return np.where(prior.concentration > 0, counts, 0.0)
 
 
-def vb_hmm(  # noqa: PLR0913, the options of one call
+def vb_hmm(
     model: HMM,
     x: Any,
     lengths: Any = None,

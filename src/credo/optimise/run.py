@@ -25,9 +25,10 @@ from time import perf_counter
 from typing import Any
 
 from ..core import check as checks
+from ..core.errors import ConvergenceError
 from ..core.result import Status
 
-__all__ = ["Budget", "Run", "Stopped", "check", "current_run", "unwatched"]
+__all__ = ["Budget", "Run", "Stopped", "call", "check", "current_run", "is_ending", "unwatched"]
 
 _INT, _TERM = int(signal.SIGINT), int(signal.SIGTERM)
 _CURRENT: ContextVar[Run | None] = ContextVar("run", default=None)
@@ -110,7 +111,11 @@ class Run:
             signal.signal(number, handler)
         Run.is_leaving |= self.asked == _TERM
         if self.parent is None and isinstance(error, Stopped):
-            raise KeyboardInterrupt("stopped before there was anything to answer with") from None
+            if error.status is Status.INTERRUPTED:
+                raise KeyboardInterrupt("stopped before there was anything to answer with") from None
+            raise ConvergenceError(
+                "the time given was used up before there was anything to answer with; raise seconds"
+            ) from None
 
     def _listen(self) -> tuple[tuple[int, Any], ...]:
         """Put our handlers in the place of Python's own; those of others stay."""
@@ -160,9 +165,22 @@ def unwatched() -> Iterator[None]:
         _CURRENT.reset(token)
 
 
+@contextmanager
+def call(on_step: Callable[[int, Any], None] | None = None) -> Iterator[Run]:
+    """What a public call is: signals are noted from here on; the runs inside have their own time."""
+    with Run(Budget(), whole=False, on_step=on_step) as run:
+        yield run
+
+
 def current_run() -> Run | None:
     """The run around the caller, if there is one."""
     return _CURRENT.get()
+
+
+def is_ending() -> bool:
+    """Whether the run around the caller has ended: searches for something better then keep what they have."""
+    run = _CURRENT.get()
+    return run is not None and run.ended() is not None
 
 
 def check() -> None:

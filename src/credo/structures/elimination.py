@@ -19,6 +19,7 @@ import numpy as np
 from ..core import check
 from ..core.errors import QueryError
 from ..core.factor_graph import FactorGraph
+from ..optimise.run import is_ending
 from .graph import UndirectedGraph, join_cliques
 
 __all__ = ["EliminationOrder", "Heuristic", "elimination_order", "free_scopes", "induced_width", "is_narrow"]
@@ -118,7 +119,7 @@ def elimination_order(
     climbers = [_Climber(adjacency, weight, level, HEURISTICS[names[0]], rng)]
     if heuristic == "search" and not _is_spent(climbers, effort):
         climbers.append(_Climber(adjacency, weight, level, HEURISTICS[names[1]], rng))
-        while not _is_spent(climbers, effort):
+        while not _is_spent(climbers, effort) and not is_ending():
             for climber in climbers:
                 climber.step()
     return _finish(graph, adjacency, min(climbers, key=lambda c: c.total).order)

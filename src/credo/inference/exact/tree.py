@@ -19,6 +19,7 @@ from ...core.factor_graph import FactorGraph
 from ...core.registry import or_else
 from ...kernels import join_tree as kernel
 from ...kernels.support import supported_states
+from ...optimise.run import check
 from ...structures.elimination import EliminationOrder, elimination_order, is_narrow
 from ...structures.join_tree import JoinTree, join_tree
 from ..base import Problem, algorithms
@@ -212,6 +213,7 @@ class Climb:
 
 def climb(problem: Problem, tree: JoinTree, *, logs: bool = False, arena: np.ndarray | None = None) -> Climb:
     """Run the upward pass on the problem's tables, in a given arena if there is one to reuse."""
+    check()
     graph, heat = problem.graph, problem.temperatures
     logs = logs or bool(((heat != 0) & (heat != 1)).any())
     arena = np.empty(tree.entries) if arena is None else arena

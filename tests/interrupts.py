@@ -1,0 +1,86 @@
+"""Interrupt every method and some learners at random moments; a line each says what came of it.
+
+    python tests/interrupts.py [MOMENTS] [SEED]
+
+Run in a process of its own, because a signal that comes too late hits whatever runs then.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+import warnings
+
+import numpy as np
+
+import credo
+from credo.core.errors import CredoError, UnsupportedError
+from credo.inference.base import algorithms
+from credo.inference.contents import methods
+
+NOTHING = "stopped before there was anything to answer with"
+LIMITS = {"max_iter": 10**7, "tol": 0.0, "seconds": 20.0, "seed": 0}
+
+
+def subjects():
+    """Name -> a call that would go on for long."""
+    grid = credo.datasets.ising_grid(14, coupling="normal(scale=1)", field="normal(scale=0.1)", seed=0)
+    for name, method in methods().items():
+        if method.compiles or "discrete" not in method.reads:
+            continue
+        algorithms.get(name)  # imported, so that the moment lies in the run
+        for task, question in (("sum", {}), ("max", {"maximise": "all"})):
+            if task in method.answers:
+                yield f"{name} {task}", lambda n=name, q=question: credo.infer(grid, n, **LIMITS, **q)
+    asia = credo.datasets.asia()
+    data = credo.sample(asia, 2000, seed=0).to_frame().drop(columns=["either"])
+    for learner in ("em", "em(restarts=3)"):
+        yield learner, lambda spec=learner: credo.fit(asia, data, spec, **LIMITS)
+
+
+def outcome(call, seconds: float) -> tuple[str, float]:
+    """What an interrupted call gives, and how long after the signal."""
+    sent = []
+
+    def send():
+        sent.append(time.perf_counter())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    timer = threading.Timer(seconds, send)
+    told = "?"
+    try:
+        timer.start()
+        try:
+            told = f"answer: {call().status.value}"
+        except KeyboardInterrupt as error:
+            told = "nothing yet" if str(error) == NOTHING else f"LOST: bare KeyboardInterrupt {error}"
+        except UnsupportedError:
+            told = "refused"
+        except CredoError as error:
+            told = f"sentence: {error}"[:80]
+        except BaseException as error:
+            told = f"LOST: {error!r}"[:120]
+        ended = time.perf_counter()
+        timer.cancel()
+        timer.join()
+    except KeyboardInterrupt:
+        pass  # it came when the call had ended
+    return told, ended - sent[0] if sent and sent[0] < ended else 0.0
+
+
+def main() -> None:
+    """Print a line per subject and moment."""
+    moments, seed = (int(a) for a in (*sys.argv[1:], *("1", "0")[len(sys.argv) - 1 :]))
+    warnings.simplefilter("ignore")
+    rng = np.random.default_rng(seed)
+    for name, call in subjects():
+        for _ in range(moments):
+            told, latency = outcome(call, 10 ** rng.uniform(-2.3, -0.7))
+            print(f"{name:32} {latency:6.2f} s  {told}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
