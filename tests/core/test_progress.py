@@ -134,7 +134,7 @@ def test_a_real_bar_is_drawn_and_wiped(clock, monkeypatch):
     assert "bp" in terminal.getvalue()
 
 
-def test_a_long_run_reports_its_change(bars, monkeypatch):
+def test_a_long_run_reports_its_residual(bars, monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
     monkeypatch.setattr(progress, "_PATIENCE", -1.0)
     rng = np.random.default_rng(0)
@@ -143,7 +143,7 @@ def test_a_long_run_reports_its_change(bars, monkeypatch):
     credo.infer(graph, "bp")
     updates = [entry for entry in bars if entry[0] == "update"]
     assert updates
-    assert updates[-1][3].startswith("bp change ")
+    assert updates[-1][3].startswith("bp residual ")
     bars.clear()
     credo.infer_many(graph, [{"x0": 0}, {"x0": 1}], "junction-tree")
     assert ("update", 7, 2, "junction-tree") in bars

@@ -258,7 +258,7 @@ def test_outcomes_take_steps():
 
 def test_an_observer_given_to_a_call_sees_the_first_run_inside():
     seen = []
-    with Run(Budget(), whole=False, on_step=lambda i, view: seen.append(i)):
+    with Run(Budget(), whole=False, on_step=lambda i, view: seen.append(i)), Run(Budget(), whole=False):
         drive(Halving(), None, Budget(max_iter=3, tol=0.0))
         drive(Halving(), None, Budget(max_iter=3, tol=0.0))
     assert seen == [1]

@@ -20,7 +20,7 @@ import typer
 from .completion import complete_method
 from .output import note
 
-__all__ = ["run", "warm_up"]
+__all__ = ["ask_all", "run", "warm_up"]
 
 
 def run(
@@ -62,7 +62,7 @@ def warm_up(specs: Iterable[str], jobs: int) -> None:
     os.environ["CREDO_KERNELS"] = "compiled"
     try:
         with context.Pool(min(jobs, len(groups))) as pool, Progress("warm", len(groups)) as bar:
-            for done, name in enumerate(pool.imap_unordered(_ask_all, groups.values()), 1):
+            for done, name in enumerate(pool.imap_unordered(ask_all, groups.values()), 1):
                 bar.update(done, name)
     finally:
         os.environ.pop("CREDO_KERNELS")
@@ -70,7 +70,7 @@ def warm_up(specs: Iterable[str], jobs: int) -> None:
             os.environ["CREDO_KERNELS"] = before
 
 
-def _ask_all(specs: Sequence[str]) -> str:
+def ask_all(specs: Sequence[str]) -> str:
     """Ask every question; a method that refuses one, or fails, has compiled what it got to."""
     warnings.simplefilter("ignore")
     for spec in specs:

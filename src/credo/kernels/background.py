@@ -74,7 +74,9 @@ class Helper:
             time.sleep(0.01)
 
     def _begin(self) -> bool:
-        if self._failed or _cores() < 2 or not sys.executable or not disk_cache.can_keep():
+        can_listen = hasattr(os, "set_blocking")  # without waiting for an answer
+        able = can_listen and _cores() > 1 and bool(sys.executable) and disk_cache.can_keep()
+        if self._failed or not able:
             self._failed = True
             return False
         environment = {**os.environ, "CREDO_KERNELS": "compiled"}

@@ -132,8 +132,7 @@ def drive(
         Called as `on_step(iteration, view)` between steps, ten times a second at most.
     """
     with Run(budget, rng, whole=whole) as run:
-        if on_step is None and run.parent is not None:
-            on_step, run.parent.on_step = run.parent.on_step, None
+        on_step = on_step or run.take_observer()
         outcome = _Work(algorithm, problem, run, on_step).run_all(restarts, state)
         if outcome.was_stopped and run.outer is not None and (status := run.outer.ended()) is not None:
             raise Stopped(status)  # somebody further out answers

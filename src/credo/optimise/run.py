@@ -133,6 +133,16 @@ class Run:
             raise KeyboardInterrupt
         self.asked = number
 
+    def take_observer(self) -> Callable[[int, Any], None] | None:
+        """The observer given to a run around this one, for the first that asks: the others are not its business."""
+        around = self.parent
+        while around is not None and around.on_step is None:
+            around = around.parent
+        if around is None:
+            return None
+        found, around.on_step = around.on_step, None
+        return found
+
     @property
     def elapsed(self) -> float:
         """Seconds since it began."""

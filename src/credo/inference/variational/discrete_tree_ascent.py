@@ -38,7 +38,7 @@ class Start:
 class Climb:
     """Where a climb leads."""
 
-    mixture: TreeMixture
+    mixture: TreeMixture  # where the climb stands
     value: float  # minus the Bethe free energy
     ceiling: float | None = None  # the least value + gap of Frank-Wolfe
 
@@ -46,7 +46,7 @@ class Climb:
 class Vertices(NamedTuple):
     """Where Frank-Wolfe stands."""
 
-    mixture: TreeMixture
+    mixture: TreeMixture  # where the climb stands
     value: float  # minus the Bethe free energy
     learn_weights: bool  # whether the weights of the components change
     steps: int = 0  # done so far
@@ -125,8 +125,8 @@ class _Vector:
 class Logs:
     """Where quasi-Newton ascent stands; `x` is moved in place."""
 
-    trees: list[Tree]
-    vector: _Vector
+    trees: list[Tree]  # one per component
+    vector: _Vector  # how logarithms lie in one vector
     x: np.ndarray  # free log weights, and logits if they are learnt
 
     def objective(self, model: PairModel, x: np.ndarray) -> tuple[float, np.ndarray]:
