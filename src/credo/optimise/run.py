@@ -14,7 +14,7 @@ returns what it has.
 
 from __future__ import annotations
 
-import signal
+import _signal as signal  # type: ignore[import-not-found]  # without enums, which cost more than the rest of a call
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -47,6 +47,9 @@ class Budget:
         checks.at_least("tol", self.tol, 0)
         if self.seconds is not None:
             checks.at_least("seconds", self.seconds, 0)
+
+
+_NO_LIMIT = Budget()
 
 
 class Stopped(BaseException):
@@ -121,7 +124,7 @@ class Run:
         """Put our handlers in the place of Python's own; those of others stay."""
         if Run.is_leaving:
             raise SystemExit(128 + _TERM)
-        if threading.current_thread() is not threading.main_thread():
+        if threading.get_ident() != threading.main_thread().ident:
             return ()
         defaults = ((_INT, signal.default_int_handler), (_TERM, signal.SIG_DFL))
         mine = [number for number, default in defaults if signal.getsignal(number) == default]
@@ -134,7 +137,7 @@ class Run:
         self.asked = number
 
     def take_observer(self) -> Callable[[int, Any], None] | None:
-        """The observer given to a run around this one, for the first that asks: the others are not its business."""
+        """The observer given to a run around this one, for the first run that asks for it."""
         around = self.parent
         while around is not None and around.on_step is None:
             around = around.parent
@@ -175,11 +178,9 @@ def unwatched() -> Iterator[None]:
         _CURRENT.reset(token)
 
 
-@contextmanager
-def call(on_step: Callable[[int, Any], None] | None = None) -> Iterator[Run]:
+def call(on_step: Callable[[int, Any], None] | None = None) -> Run:
     """What a public call is: signals are noted from here on; the runs inside have their own time."""
-    with Run(Budget(), whole=False, on_step=on_step) as run:
-        yield run
+    return Run(_NO_LIMIT, whole=False, on_step=on_step)
 
 
 def current_run() -> Run | None:
