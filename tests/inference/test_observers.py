@@ -19,7 +19,9 @@ def test_observers_see_answers_about_the_model_that_was_asked_about():
 
     grid = credo.datasets.ising_grid(6, coupling="normal(scale=2)", seed=0)
     with pytest.warns(ConvergenceWarning, match="stopped by hand"):
-        found = credo.infer(grid, "bp(damping=0.5)", evidence={"x0": 1}, tol=0.0, on_step=watch)
+        found = credo.infer(
+            grid, "bp(damping=0.5)", evidence={"x0": 1}, tol=0.0, max_iter=10**8, on_step=watch
+        )
     assert found.status is Status.INTERRUPTED
     assert seen == [(seen[0][0], 72, 1.0)]
 
