@@ -193,6 +193,7 @@ class _Work:
                 if self.on_step is not None and now >= look:
                     look = now + _THIN
                     self.on_step(len(at.residuals), self._view(at))
+                    at.status = at.status or run.ended()  # an observer may stop the run
         except (Stopped, KeyboardInterrupt) as stopped:
             at.status = self._answered(stopped)
         at.status = at.ended
