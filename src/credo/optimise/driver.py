@@ -1,8 +1,8 @@
 r"""One driver for everything that takes steps: inference, learning, search, sampling, optimisers, races.
 
 An algorithm says how to start, how to go on and what a state answers (`Iterative`). The driver owns the
-rest: budget, clock, signals, restarts, progress, observers, the trace, the status. Only the driver says
-*converged*, from a residual that vanishes at the answer.
+rest: budget, clock, signals, restarts, progress, observers, the trace, the status. It says *converged* when
+the residual of a step, which should vanish at the answer, is below `tol`.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ class _Work:
 
 
 def _judge(last: float, tol: float) -> Status | None:
-    """Say *converged*, here alone: a residual that vanishes at the answer is below `tol`."""
+    """Whether the last residual ends the run."""
     if not isfinite(last):
         return Status.DIVERGED
     return Status.CONVERGED if last < tol else None
