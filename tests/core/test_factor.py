@@ -125,3 +125,15 @@ def test_a_factor_without_a_table_shows_its_scope():
     x = Variable("x", credo.Real())
     shown = cells(credo.GaussianFactor([x], [[1.0]], [0.0])._repr_html_())
     assert shown == ["variable", "domain", "x", "Real()"]
+
+
+def test_whole_numbers_that_no_float_holds_are_refused():
+    a = Variable("a", 2)
+    for make in (TableFactor, TableFactor.from_log):
+        with pytest.raises(ModelError, match=r"factor over \['a'\]: expected a table of numbers"):
+            make([a], [10**400, 1])
+    graph = credo.FactorGraph([a], [TableFactor([a], [1, 2])])
+    with pytest.raises(EvidenceError, match="soft evidence on 'a': expected 2 numbers"):
+        credo.infer(graph, evidence={"a": [10**400, 1]})
+    with pytest.raises(EvidenceError, match="variable 'a' has no state"):
+        credo.infer(graph, evidence={"a": 10**400})

@@ -19,7 +19,7 @@ from .errors import ModelError
 from .joint import label_columns
 from .variable import Variable
 
-__all__ = ["Factor", "TableFactor", "check_log_table", "check_scope", "look_up", "to_log"]
+__all__ = ["Factor", "TableFactor", "check_log_table", "check_scope", "look_up", "take_out_maximum", "to_log"]
 
 
 class Factor(abc.ABC):
@@ -73,6 +73,15 @@ def look_up(*arguments: Any) -> Any:
     return table[tuple(states)]
 
 
+def take_out_maximum(log_table: np.ndarray) -> tuple[np.ndarray, float]:
+    """A log table shifted to a maximum of zero, and that maximum; one of zero weights alone stays, with -inf.
+
+    Sums of shifted tables keep the digits of their differences, whatever constants there were.
+    """
+    top = float(log_table.max())
+    return (log_table - top if top > -np.inf else log_table), top
+
+
 class TableFactor(Factor):
     """A factor given by a dense table of weights.
 
@@ -108,8 +117,12 @@ class TableFactor(Factor):
         """Make a factor from log weights (-inf is a zero weight)."""
         made = cls.__new__(cls)
         made.scope = tuple(scope)
-        values = np.array(log_table, dtype=np.float64)
-        check_log_table(values, check_scope(made.scope))
+        where = check_scope(made.scope)
+        try:
+            values = np.array(log_table, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            raise ModelError(f"{where}: expected a table of numbers, got {log_table!r:.80}") from None
+        check_log_table(values, where)
         made.log_table = _shaped(made.scope, values)
         return made
 
@@ -162,7 +175,7 @@ def to_log(table: Any, where: str) -> np.ndarray:
     """Logarithm of non-negative weights; refuses negative, NaN and infinite entries."""
     try:
         values = np.asarray(table, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ModelError(f"{where}: expected a table of numbers, got {table!r:.80}") from None
     # `not all` catches NaN as well, because every comparison with NaN is false.
     if not (values >= 0).all():

@@ -1,0 +1,133 @@
+"""One file of JSON and arrays: a zip of stored members, `content.json` and `0.npy`, `1.npy`, ...
+
+Written beside and renamed, so that whoever reads finds the old file or the new one, never a part. Read
+without trust: nothing is unpickled, nothing is unpacked, and no array is made before its header was found to
+agree with the bytes that are there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import struct
+import zipfile
+from math import prod
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from .errors import FormatError
+
+__all__ = ["read_container", "write_container"]
+
+_CONTENT = "content.json"
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # of every member: equal contents are equal files
+_ENCRYPTED = 1  # flag of a member
+# What reading a damaged archive raises: bad sums, places outside of the file, nesting without end.
+_DAMAGE = (zipfile.BadZipFile, EOFError, OSError, OverflowError, RuntimeError, struct.error, ValueError)
+
+
+def write_container(path: Path, content: Any, arrays: list[np.ndarray]) -> None:
+    """Write a file whole, or leave what was there as it was.
+
+    Parameters
+    ----------
+    path
+        Where to.
+    content
+        What JSON can say.
+    arrays
+        Of any type but objects.
+    """
+    beside = path.with_name(path.name + ".part")
+    try:
+        with open(beside, "wb") as file:
+            _write(file, content, arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise
+    _sync_folder(path.parent)
+
+
+def _write(file: IO[bytes], content: Any, arrays: list[np.ndarray]) -> None:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        text = json.dumps(content, allow_nan=False).encode()
+        archive.writestr(zipfile.ZipInfo(_CONTENT, _EPOCH), text)
+        for number, array in enumerate(arrays):
+            member = zipfile.ZipInfo(f"{number}.npy", _EPOCH)
+            with archive.open(member, "w", force_zip64=True) as into:
+                np.lib.format.write_array(into, array, allow_pickle=False)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name last, where the system lets folders be opened."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def read_container(path: Path) -> tuple[Any, list[np.ndarray]]:
+    """Content and arrays of a file; what is no such file is refused with a sentence."""
+    with open(path, "rb") as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                members = _members(path, archive)
+                with archive.open(members[0]) as text:
+                    content = json.loads(text.read())
+                return content, [_array(path, archive, member) for member in members[1:]]
+        except FormatError:
+            raise
+        except json.JSONDecodeError as error:
+            raise _refused(path, f"its {_CONTENT} is no JSON ({error})") from None
+        except _DAMAGE as error:
+            raise _refused(path, f"it is damaged or of another kind ({error})") from None
+
+
+def _members(path: Path, archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
+    """The members in order, each stored as it is."""
+    found = archive.infolist()
+    names = [_CONTENT, *(f"{k}.npy" for k in range(len(found) - 1))]
+    if [member.filename for member in found] != names:
+        raise _refused(path, f"expected the members {_CONTENT}, 0.npy, 1.npy, ..., got others")
+    for member in found:
+        if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & _ENCRYPTED:
+            raise _refused(path, f"its member {member.filename} is compressed or encrypted")
+    if sum(member.file_size for member in found) > os.path.getsize(path):
+        raise _refused(path, "its members say that they are larger than the file")
+    return found
+
+
+def _array(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
+    """One array, made when its header agrees with the size of the member."""
+    with archive.open(member) as file:
+        try:
+            version = np.lib.format.read_magic(file)
+            read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+            if version not in read:
+                raise ValueError(f"version {version} of its header is unknown")
+            shape, is_fortran, dtype = read[version](file)
+        except ValueError as error:
+            raise _refused(path, f"its member {member.filename} is no array ({error})") from None
+        if dtype.hasobject:
+            raise _refused(path, f"its member {member.filename} holds pickled objects, which are never read")
+        size = prod(shape) * dtype.itemsize
+        if min(shape, default=0) < 0 or size != member.file_size - file.tell():
+            raise _refused(path, f"the header of its member {member.filename} disagrees with its size")
+        data = file.read()  # to the end, where the checksum is compared
+    order: Any = "F" if is_fortran else "C"
+    found = np.empty(shape, dtype=dtype, order=order)
+    found[...] = np.frombuffer(data, dtype=dtype, count=prod(shape)).reshape(shape, order=order)
+    return found
+
+
+def _refused(path: Path, why: str) -> FormatError:
+    return FormatError(f"{path}: expected a file written by credo, but {why}; give another file name")

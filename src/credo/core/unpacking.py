@@ -1,0 +1,196 @@
+"""The way back from a tree of JSON and arrays to what was packed (see `records`).
+
+The tree may come from anywhere: what is not as `pack` writes it is refused with a sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+
+from .errors import FormatError
+from .records import GENERATORS, Known, known_record
+from .result import Status
+
+__all__ = ["unpack"]
+
+_SPECIAL = {"inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
+
+
+def unpack(tree: Any, arrays: list[np.ndarray], like: Any = None) -> Any:
+    """What was packed; parts that were not packed are taken from `like`."""
+    return _Unpacker(arrays).unpacked(tree, like)
+
+
+class _Unpacker:
+    def __init__(self, arrays: list[np.ndarray]) -> None:
+        self._arrays = arrays
+
+    def unpacked(self, tree: Any, like: Any) -> Any:
+        if tree is None or type(tree) in (bool, int, float, str):
+            return tree
+        if not isinstance(tree, dict) or not tree:
+            raise _damaged(f"expected a value, got {tree!r:.40}")
+        for tag, read in _READERS.items():
+            if tag in tree:
+                return read(self, tree, like)
+        raise _damaged(f"the kind of value {sorted(tree)!r:.60} is unknown to this version")
+
+    def array(self, number: Any) -> np.ndarray:
+        if type(number) is not int or not 0 <= number < len(self._arrays):
+            raise _damaged(f"there is no array {number!r:.20}")
+        return self._arrays[number]
+
+    def shaped(self, tree: Any, like: Any) -> np.ndarray:
+        found, axes = self.array(tree["array"]), tree.get("axes")
+        if axes is None:
+            return found
+        if not isinstance(axes, list) or sorted(axes, key=str) != sorted(range(found.ndim), key=str):
+            raise _damaged(f"the axes {axes!r:.40} are not those of an array")
+        return found.transpose(np.argsort(axes))
+
+    def sequence(self, tree: Any, like: Any) -> Any:
+        kind = "tuple" if "tuple" in tree else "list"
+        parts = self._list(tree[kind])
+        likes = like if isinstance(like, (tuple, list)) and len(like) == len(parts) else [None] * len(parts)
+        made = [self.unpacked(t, one) for t, one in zip(parts, likes, strict=True)]
+        return tuple(made) if kind == "tuple" else made
+
+    def numbers(self, tree: Any, like: Any) -> Any:
+        name = next(n for n in ("floats", "scalars", "rows") if n in tree)
+        found = self.array(tree[name])
+        if found.ndim == 0:
+            raise _damaged("a list of numbers has none")
+        made = found.tolist() if name == "floats" else list(found)
+        return tuple(made) if tree.get("as") == "tuple" else made
+
+    def pairs(self, tree: Any, like: Any) -> dict[Any, Any]:
+        likes = like if isinstance(like, dict) else {}
+        found = {}
+        for pair in self._list(tree["dict"]):
+            if len(self._list(pair)) != 2:
+                raise _damaged("a table has an entry that is no pair")
+            key = self.unpacked(pair[0], None)
+            try:
+                found[key] = self.unpacked(pair[1], likes.get(key))
+            except TypeError:
+                raise _damaged("a table has a key that cannot be one") from None
+        return found
+
+    def some(self, tree: Any, like: Any) -> Any:
+        name = "set" if "set" in tree else "frozenset"
+        parts = [self.unpacked(t, None) for t in self._list(tree[name])]
+        return set(parts) if name == "set" else frozenset(parts)
+
+    def foreign(self, tree: Any, like: Any) -> Any:
+        parts = self._list(tree["like"])
+        if not hasattr(like, "_fields") or len(like) != len(parts):
+            raise _damaged("a part belongs to something that was not started")
+        return type(like)(*map(self.unpacked, parts, like))
+
+    def status(self, tree: Any, like: Any) -> Status:
+        try:
+            return Status(tree["status"])
+        except ValueError:
+            raise _damaged(f"the status {tree['status']!r:.40} is unknown to this version") from None
+
+    def special(self, tree: Any, like: Any) -> float:
+        if tree["float"] not in _SPECIAL:
+            raise _damaged(f"expected a number, got {tree['float']!r:.40}")
+        return _SPECIAL[tree["float"]]
+
+    def jax(self, tree: Any, like: Any) -> Any:
+        import jax
+
+        if "key" in tree:
+            return jax.random.wrap_key_data(jax.numpy.asarray(self.array(tree["key"])), impl=tree.get("kind"))
+        with jax.enable_x64(True):  # the array says how long its numbers are
+            return jax.numpy.asarray(self.array(tree["jax"]))
+
+    def generator(self, tree: Any, like: Any) -> np.random.Generator:
+        found = self.unpacked(tree["generator"], None)
+        try:
+            state, (entropy, spawned, size, children) = found["state"], found["seeds"]
+            name = state["bit_generator"]
+            if name not in GENERATORS:
+                raise _damaged(f"the generator {name!r:.40} is unknown to this version")
+            seeds = np.random.SeedSequence(
+                entropy, spawn_key=spawned, pool_size=size, n_children_spawned=children
+            )
+            rng = np.random.Generator(getattr(np.random, name)(seeds))
+            rng.bit_generator.state = state
+        except (KeyError, TypeError, ValueError):
+            raise _damaged("a generator lacks its state") from None
+        return _moved(like, rng) if isinstance(like, np.random.Generator) else rng
+
+    def record(self, tree: Any, like: Any) -> Any:
+        known = known_record(tree["record"])
+        if known is None:
+            raise _damaged(f"the record {tree['record']!r:.40} is unknown to this version")
+        fields = tree.get("fields")
+        if not isinstance(fields, dict) or set(fields) != set(known.fields):
+            raise _damaged(f"the record '{known.tag}' has other fields than in this version")
+        if not known.changes:
+            return self._made(known, fields, like)
+        if type(like) is not known.cls:
+            raise _damaged(f"the record '{known.tag}' belongs to something that was not started")
+        for name in known.fields:
+            if fields[name] is not None and getattr(like, name) is None and hasattr(like, "revive"):
+                like.revive(name)
+            setattr(like, name, self.unpacked(fields[name], getattr(like, name)))
+        return like
+
+    def _made(self, known: Known, fields: dict[str, Any], like: Any) -> Any:
+        if not fields and type(like) is known.cls:
+            return like  # with all it has computed
+        values = {n: self.unpacked(t, getattr(like, n, None)) for n, t in fields.items()}
+        for name in known.rebuilt:
+            if not hasattr(like, name):
+                raise _damaged(f"the record '{known.tag}' belongs to something that was not started")
+            values[name] = getattr(like, name)
+        return known.cls(**values)
+
+    def _list(self, tree: Any) -> list[Any]:
+        if not isinstance(tree, list):
+            raise _damaged(f"expected several values, got {tree!r:.40}")
+        return tree
+
+
+_READERS: dict[str, Callable[[_Unpacker, Any, Any], Any]] = {
+    "record": _Unpacker.record,
+    "array": _Unpacker.shaped,
+    "tuple": _Unpacker.sequence,
+    "list": _Unpacker.sequence,
+    "float": _Unpacker.special,
+    "floats": _Unpacker.numbers,
+    "scalars": _Unpacker.numbers,
+    "rows": _Unpacker.numbers,
+    "scalar": lambda u, tree, like: u.array(tree["scalar"])[()],
+    "dict": _Unpacker.pairs,
+    "set": _Unpacker.some,
+    "frozenset": _Unpacker.some,
+    "status": _Unpacker.status,
+    "generator": _Unpacker.generator,
+    "jax": _Unpacker.jax,
+    "key": _Unpacker.jax,
+    "like": _Unpacker.foreign,
+}
+
+
+def _moved(rng: np.random.Generator, to: np.random.Generator) -> np.random.Generator:
+    """The generator itself where another one stands, if it came from the same seed."""
+    mine, other = cast(list[np.random.SeedSequence], [g.bit_generator.seed_seq for g in (rng, to)])
+    ahead = other.n_children_spawned - mine.n_children_spawned
+    same = [repr((seeds.entropy, seeds.spawn_key)) for seeds in (mine, other)]
+    if same[0] != same[1] or ahead < 0 or type(rng.bit_generator) is not type(to.bit_generator):
+        return to
+    if ahead:
+        mine.spawn(ahead)
+    rng.bit_generator.state = to.bit_generator.state
+    return rng
+
+
+def _damaged(why: str) -> FormatError:
+    return FormatError(why)
