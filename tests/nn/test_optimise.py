@@ -8,7 +8,7 @@ import optax
 import pytest
 
 from credo.core.result import Status
-from credo.nn import compiled, layout, optimise
+from credo.nn import compiled, layout, live_rows, optimise
 from credo.nn.arrays import precision
 from credo.nn.compiled import Compiled
 from credo.nn.optimise import minimise
@@ -171,3 +171,38 @@ def test_a_compiler_without_an_option_goes_without_it(monkeypatch):
     assert compiled._known("quick") == compiled._known("loops") == {}
     np.testing.assert_allclose(Compiled(lambda x: (2 * x).sum(), loops=True)(x), 0, atol=1e-6)
     compiled._known.cache_clear()
+
+
+def steep(x, data, shared):
+    return jnp.sum((x - data) ** 2), {"residual": jnp.sum((x - data) ** 2)}, x
+
+
+def test_a_problem_has_converged_when_its_residual_is_below_tol_and_stalls_at_a_small_step():
+    first, data = np.zeros((2, 1), np.float32), np.array([[0.5], [1.0]], np.float32)
+    fit = minimise(steep, moved, first, data, (), steps=2000, rate=0.02, tol=1e-4)
+    assert fit.stopped.all() and (fit.residuals < 1e-4).all()
+    for k in range(2):
+        assert (fit.history["residual"][: fit.steps[k] - 1, k] >= 1e-4).all()
+    slow = minimise(steep, moved, first, data, (), steps=2000, rate=1e-6, stop=1e-5, tol=1e-4)
+    assert slow.stopped.all() and (slow.residuals > 0.2).all()  # small steps, far from the answer
+
+
+def test_problems_that_are_done_leave_the_batch_and_numbers_stay(monkeypatch):
+    first, data = np.zeros((8, 1), np.float32), np.arange(1, 9, dtype=np.float32)[:, None]
+    whole = minimise(steep, moved, first, data, (), steps=2000, rate=0.02, tol=1e-4)
+    sizes, real = [], optimise.Adam._call
+
+    def called(adam, carry, *given):
+        sizes.append(len(carry.active))
+        return real(adam, carry, *given)
+
+    monkeypatch.setattr(live_rows, "_WORTH", 0)
+    monkeypatch.setattr(optimise.Adam, "_call", called)
+    parts = minimise(steep, moved, first, data, (), steps=2000, rate=0.02, tol=1e-4)
+    assert sizes == sorted(sizes, reverse=True) and set(sizes) >= {8, 4, 2}
+    np.testing.assert_allclose(parts.parameters, whole.parameters, rtol=1e-6)
+    assert parts.steps.tolist() == whole.steps.tolist() and parts.stopped.all()
+    for k, taken in enumerate(whole.steps):
+        np.testing.assert_allclose(
+            parts.history["objective"][:taken, k], whole.history["objective"][:taken, k], rtol=1e-5
+        )

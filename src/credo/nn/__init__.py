@@ -7,5 +7,10 @@ loaded, so they are imported where they are used; this one imports nothing.
     layers       embeddings, self-attention, residual layers
     compiled     one compiled program per combination of shapes, and the seconds compiling took
     layout       trees of parameters as a few rows of numbers
+    adam         Adam by Optax: directions, rates, clipped gradients
+    loop         steps in a compiled loop, with a row of numbers kept of each
+    chunks       mini-batch steps in compiled chunks: phases, carried state, resumable within an epoch
+    batches      which rows a mini-batch has, by seed, epoch and position
+    hooks        what happens between epochs: validation, early stopping
     optimise     driven Adam steps on many problems of one shape at once, with early stop and history
 """

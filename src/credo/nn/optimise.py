@@ -6,9 +6,11 @@
 is written for one problem and mapped over the axis. Steps run in compiled chunks, which are driven (see
 `optimise/driver.py`).
 
-A problem stops when `change(watched_now - watched_before, shared)` falls below `stop` after the
-first ten steps. Its parameters then stay as they are while others go on. One program serves any number of
-steps, any rate and any tolerance: those are arguments, not constants.
+A problem has converged when the metric "residual" of its loss, which vanishes at the answer, falls below
+`tol`. It stops short of that when `change(watched_now - watched_before, shared)` falls below `stop` after the
+first ten steps. Its parameters then stay as they are while others go on; when at least half have stopped, the
+others go on alone. One program serves any number of steps, any rate and any tolerance: those are arguments,
+not constants.
 """
 
 from __future__ import annotations
@@ -20,24 +22,28 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
+from ..core.records import record
 from ..core.result import Status
 from ..core.stopwatch import Stopwatch
 from ..optimise.driver import UNKNOWN, Outcome, Step, drive
 from ..optimise.pace import Pace
 from ..optimise.run import Budget, Run
+from .adam import Moments, direction
 from .compiled import Compiled
 from .layout import Layout
+from .live_rows import live_rows, put_rows, take_rows
+from .loop import repeat
 
 __all__ = ["Adam", "Carry", "Fit", "minimise"]
 
-_WARM_UP = 10  # steps a problem takes in any case
+_WARM_UP = 10  # steps a problem takes before a small one counts
 
 Loss = Callable[[Any, Any, Any], tuple[jax.Array, dict[str, jax.Array], jax.Array]]
 Change = Callable[[jax.Array, Any], jax.Array]
 
 
+@record("adam")
 class Carry(NamedTuple):
     """Where the steps have come to."""
 
@@ -46,6 +52,7 @@ class Carry(NamedTuple):
     watched: Any  # (problems, entries) at the step before
     active: Any  # (problems,)
     steps: Any  # (problems,) done so far
+    residual: Any  # (problems,) at the last of them; inf if the loss has none
 
 
 @dataclass(frozen=True)
@@ -56,7 +63,8 @@ class Fit:
     watched: np.ndarray  # what the loss showed at the last step
     history: dict[str, np.ndarray]  # metric -> (steps, problems); "change" among them
     steps: np.ndarray  # taken by each problem
-    stopped: np.ndarray  # whether the change fell below `stop`
+    stopped: np.ndarray  # whether it converged, or the change fell below `stop`
+    residuals: np.ndarray  # at the last step of each problem; inf if the loss has none
     cut: Status | None  # what ended it early: a signal, the clock, or nothing
     carry: Carry  # to continue from
     seconds: float = 0.0  # of the steps
@@ -73,6 +81,7 @@ def minimise(
     steps: int,
     rate: float,
     stop: float = 0.0,
+    tol: float = 0.0,
     chunk: int = 25,
     seconds: float | None = None,
     carry: Carry | None = None,
@@ -95,6 +104,8 @@ def minimise(
         Most steps and the rate of Adam.
     stop
         The change at which a problem stops.
+    tol
+        The residual at which it has converged.
     chunk
         Most steps of one call.
     seconds
@@ -118,12 +129,12 @@ def minimise(
     >>> np.asarray(fit.parameters).round(2).ravel().tolist()
     [1.0, 2.0]
     """
-    adam = Adam(loss, change, parameters, stop=stop, chunk=chunk)
+    adam = Adam(loss, change, parameters, stop=stop, tol=tol, chunk=chunk)
     first = adam.first(data, shared) if carry is None else adam.again(carry)
-    compiling = adam.prepare(first, data, shared)
-    watch, budget = Stopwatch(), Budget(steps, adam.stop_of(first), seconds)
+    adam.prepare(first, data, shared)
+    watch, budget = Stopwatch(), Budget(steps, adam.tol_of(first), seconds)
     fit: Fit = drive(_Steps(name, adam, rate), (data, shared), budget, state=first)
-    return replace(fit, seconds=watch.seconds, compile_seconds=compiling)
+    return replace(fit, seconds=watch.seconds, compile_seconds=adam.compile_seconds)
 
 
 class Adam:
@@ -131,39 +142,78 @@ class Adam:
 
     Parameters
     ----------
-    loss, change, parameters, stop, chunk
+    loss, change, parameters, stop, tol, chunk
         See `minimise`.
     """
 
-    def __init__(self, loss: Loss, change: Change, parameters: Any, *, stop: float, chunk: int = 25) -> None:
-        self._loss, self._parameters, self._stop = loss, parameters, stop
+    def __init__(
+        self, loss: Loss, change: Change, parameters: Any, *, stop: float, tol: float = 0.0, chunk: int = 25
+    ) -> None:
+        self._loss, self._parameters, self._stop, self._tol = loss, parameters, stop, tol
         self._program, self._layout, self._chunk = _program(loss, change), Layout.of(parameters), chunk
-        self._pace = Pace(chunk)
+        self._pace, self._compiled = Pace(chunk), self._program.seconds
 
     def first(self, data: Any, shared: Any) -> Carry:
         """Before any step."""
         return _first(self._loss, self._layout, self._parameters, data, shared)
 
     def again(self, carry: Carry) -> Carry:
-        """The same, all problems active."""
-        return carry._replace(active=np.ones(len(carry.active), bool))
+        """The same, all problems active that have not converged."""
+        return carry._replace(active=~self.has_converged(carry))
 
-    def stop_of(self, carry: Carry) -> float:
-        """The change at which a problem stops, as the program compares it."""
-        return float(_scalar(carry, self._stop))
+    def has_converged(self, carry: Carry) -> np.ndarray:
+        """(problems,) whether the residual fell below `tol`."""
+        return np.asarray(carry.residual) < _scalar(carry, self._tol)
 
-    def prepare(self, carry: Carry, data: Any, shared: Any) -> float:
-        """Compile if need be; the seconds that took."""
-        before = self._program.seconds
+    def tol_of(self, carry: Carry) -> float:
+        """The residual at which a problem has converged, as the program compares it."""
+        return float(_scalar(carry, self._tol))
+
+    def residuals(self, carry: Carry, history: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The largest one of each step; the last is below `tol` only if all problems have converged.
+
+        One that runs away does not end the others.
+        """
+        worst = history.get("residual", history["change"]).max(axis=1).astype(np.float64)
+        worst = np.nan_to_num(worst, nan=UNKNOWN, posinf=UNKNOWN)
+        if self.has_converged(carry).all():
+            worst[-1:] = np.max(carry.residual)
+        else:
+            worst[-1:] = np.maximum(worst[-1:], self.tol_of(carry))
+        return worst
+
+    @property
+    def compile_seconds(self) -> float:
+        """Spent on compiling since this was made."""
+        return self._program.seconds - self._compiled
+
+    def prepare(self, carry: Carry, data: Any, shared: Any) -> None:
+        """Compile if need be."""
         self._program.ready(*self._arguments(carry, data, shared, 0.0, 1), **self._static)
-        return self._program.seconds - before
 
     def advance(
-        self, carry: Carry, data: Any, shared: Any, rate: float, run: Run, most: int
+        self, carry: Carry, data: Any, shared: Any, rate: float, run: Run, most: int, live: Any = None
     ) -> tuple[Carry, dict[str, np.ndarray]]:
-        """Some steps, as many as go in a short time; metrics (steps, problems)."""
+        """Some steps, as many as go in a short time; metrics (steps, problems).
+
+        `live` says which problems may still be needed; those that are active if it is None.
+        """
+        is_live = np.asarray(carry.active if live is None else live)
+        rows = live_rows(is_live, sum(part.shape[1] for part in carry.parameters))
+        if rows is None:
+            return self._call(carry, data, shared, rate, run, most)
+        part, own = take_rows((carry, data), rows)
+        new, told = self._call(part, own, shared, rate, run, most, int(np.max(carry.steps)))
+        wide = {name: np.zeros((len(values), len(is_live)), values.dtype) for name, values in told.items()}
+        for name, values in told.items():
+            wide[name][:, rows] = values
+        return put_rows(carry, rows, new), wide
+
+    def _call(
+        self, carry: Carry, data: Any, shared: Any, rate: float, run: Run, most: int, done: int = 0
+    ) -> tuple[Carry, dict[str, np.ndarray]]:
         began = run.elapsed
-        arguments = self._arguments(carry, data, shared, rate, min(self._pace.count, most))
+        arguments = self._arguments(carry, data, shared, rate, min(self._pace.count, most), done)
         new, history, taken = self._program(*arguments, **self._static)
         taken = int(taken)  # waits for the chunk
         self._pace.took(run.elapsed - began)
@@ -177,6 +227,7 @@ class Adam:
             history={name: np.stack(rows) for name, rows in trace.items()},
             steps=np.asarray(carry.steps),
             stopped=~np.asarray(carry.active),
+            residuals=np.asarray(carry.residual),
             cut=cut,
             carry=carry,
         )
@@ -185,25 +236,23 @@ class Adam:
     def _static(self) -> dict[str, Any]:
         return {"layout": self._layout, "chunk": self._chunk}
 
-    def _arguments(self, carry: Carry, data: Any, shared: Any, rate: float, limit: int) -> tuple[Any, ...]:
-        numbers = (_scalar(carry, rate), _scalar(carry, self._stop), np.int32(_WARM_UP), np.int32(limit))
-        return (carry, data, shared, *numbers)
+    def _arguments(
+        self, carry: Carry, data: Any, shared: Any, rate: float, limit: int, done: int = 0
+    ) -> tuple[Any, ...]:
+        limits = (_scalar(carry, rate), _scalar(carry, self._stop), _scalar(carry, self._tol))
+        return (carry, data, shared, *limits, np.int32(_WARM_UP), np.int32(limit), np.int32(done))
 
 
 class _Steps:
-    """Steps of one rate as the driver sees them: the residual is the largest change."""
+    """Steps of one rate as the driver sees them: the residual is the largest one."""
 
     def __init__(self, name: str, adam: Adam, rate: float) -> None:
         self.name, self._adam, self._rate = name, adam, rate
 
     def advance(self, problem: tuple[Any, Any], state: Carry, run: Run) -> Step:
         new, history = self._adam.advance(state, *problem, self._rate, run, run.count)
-        largest = history["change"].max(axis=1).astype(np.float64)
-        # One problem that runs away does not end the others.
-        residuals = np.nan_to_num(largest, nan=UNKNOWN, posinf=UNKNOWN)
-        if np.asarray(new.active).any():  # no problem stops during the warm-up
-            residuals[-1] = max(residuals[-1], self._adam.stop_of(new))
-        return Step(new, residuals, history)
+        is_stuck = not np.asarray(new.active).any() and not self._adam.has_converged(new).all()
+        return Step(new, self._adam.residuals(new, history), history, Status.STALLED if is_stuck else None)
 
     def read(self, problem: tuple[Any, Any], outcome: Outcome) -> Fit:
         return self._adam.read(outcome.state, outcome.trace, outcome.status if outcome.was_stopped else None)
@@ -238,15 +287,15 @@ def _first(loss: Loss, layout: Layout, parameters: Any, data: Any, shared: Any) 
         np.zeros((count, *watched.shape), watched.dtype),
         np.ones(count, bool),
         np.zeros(count, np.int32),
+        np.full(count, np.inf, watched.dtype),
     )
 
 
 def _advance(
     loss: Loss, change: Change, layout: Layout, chunk: int, carry: Carry, data: Any, shared: Any,
-    rate: Any, stop: Any, warm_up: Any, limit: Any,
+    rate: Any, stop: Any, tol: Any, warm_up: Any, limit: Any, done: Any,
 ) -> Any:  # fmt: skip
     """At most `limit` steps of all problems; the new carry, the history and the steps taken."""
-    adam = optax.scale_by_adam()
 
     def valued(p: Any, d: Any) -> Any:
         value, metrics, watched = loss(p, d, shared)
@@ -255,37 +304,26 @@ def _advance(
     slope = jax.vmap(jax.value_and_grad(valued, has_aux=True))
     changes: Any = jax.vmap(lambda difference: change(difference, shared))
 
-    def step(k: Any, carry: Carry, history: Any) -> tuple[Carry, Any]:
+    def step(k: Any, carry: Carry) -> tuple[Carry, Any]:
         (_, (metrics, watched)), tree = slope(layout.read(carry.parameters), data)
         gradient = layout.rows(tree, jnp.concatenate)
-        count = carry.steps.max()  # problems start together, so one count serves all
-        state = optax.ScaleByAdamState(count, *carry.moments)
-        direction, state = adam.update(gradient, state)
+        # Problems start together, so one count serves all, those that were left out included.
+        count = jnp.maximum(carry.steps.max(), done)
+        way, state = direction(gradient, Moments(count, *carry.moments))
         moved = changes(watched - carry.watched)
-        still = carry.active & ~((moved < stop) & (carry.steps >= warm_up))
+        residual = metrics.get("residual", jnp.full_like(carry.residual, jnp.inf))
+        is_small = (moved < stop) & (carry.steps >= warm_up)
+        still = carry.active & ~is_small & ~(residual < tol)
         seen = jnp.where(carry.active[:, None], watched, carry.watched)
-        pairs = zip(carry.parameters, direction, strict=True)
+        pairs = zip(carry.parameters, way, strict=True)
         new = Carry(
             tuple(p - rate * jnp.where(still[:, None], d, 0) for p, d in pairs),
-            (state.mu, state.nu),
+            (state.mean, state.square),
             seen,
             still,
             carry.steps + carry.active,
+            jnp.where(carry.active, residual, carry.residual),
         )
-        row = {**metrics, "change": moved}
-        return new, {name: values.at[k].set(row[name]) for name, values in history.items()}
+        return new, {**metrics, "change": moved}
 
-    shapes = jax.eval_shape(slope, layout.read(carry.parameters), data)[0][1][0]
-    kind = carry.watched.dtype
-    history = {name: jnp.zeros((chunk, *s.shape), s.dtype) for name, s in shapes.items()}
-    history["change"] = jnp.zeros((chunk, len(carry.active)), kind)
-
-    def go_on(state: Any) -> Any:
-        return (state[0] < limit) & state[1].active.any()
-
-    def body(state: Any) -> Any:
-        k, inner, rows = state
-        return (k + 1, *step(k, inner, rows))
-
-    taken, carry, history = jax.lax.while_loop(go_on, body, (jnp.int32(0), carry, history))
-    return carry, history, taken
+    return repeat(step, carry, chunk, limit, lambda carry: carry.active.any())

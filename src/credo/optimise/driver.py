@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import isfinite
 from time import perf_counter
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -19,7 +20,10 @@ from ..core.progress import Progress
 from ..core.result import Status
 from .run import Budget, Run, Stopped, unwatched
 
-__all__ = ["UNKNOWN", "Iterative", "Observer", "Outcome", "Step", "View", "drive"]
+if TYPE_CHECKING:
+    from .checkpoint import Checkpoint
+
+__all__ = ["UNKNOWN", "Iterative", "Observer", "Outcome", "Step", "View", "Work", "drive", "judge"]
 
 UNKNOWN = float(np.finfo(np.float64).max)  # residual of a step that cannot tell how far the answer is
 _ENDLESS = 10**6  # steps that nobody means to wait for: the time limits such a run
@@ -54,6 +58,8 @@ class Iterative(Protocol):
 
     def value(self, state: Any) -> float:
         """How good a state is, larger is better; asked only where there are restarts."""
+
+    # `memory`, where there is one: objects outside of the state that steps change, for checkpoints.
 
 
 @dataclass(eq=False)
@@ -90,12 +96,78 @@ class Outcome:
         return self.status or Status.OUT_OF_ITERATIONS
 
 
-class View(NamedTuple):
-    """What an observer sees."""
+class View:
+    """What an observer sees: nothing is computed before it is asked for, and then once.
 
-    outcome: Outcome  # state, residuals and trace so far
-    result: Callable[[], Any]  # computes the answer so far
-    stop: Callable[[], None]  # ends the run with it
+    Parameters
+    ----------
+    outcome
+        State, residuals and trace so far.
+    read
+        Computes the answer so far.
+    stop
+        Ends the run with it.
+    ask
+        What the algorithm has of this name (`messages`, `parameters`), None where it has none.
+    """
+
+    def __init__(
+        self,
+        outcome: Outcome,
+        read: Callable[[], Any],
+        stop: Callable[[], None],
+        ask: Callable[[str], Any] = lambda name: None,
+    ) -> None:
+        self.outcome, self.stop, self._read, self._ask = outcome, stop, read, ask
+
+    def mapped(self, back: Callable[[Any], Any]) -> View:
+        """The same with another form of the answer."""
+        return View(self.outcome, lambda: back(self._read()), self.stop, self._ask)
+
+    @cached_property
+    def _result(self) -> Any:
+        return self._read()
+
+    def result(self) -> Any:
+        """The answer so far."""
+        return self._result
+
+    @property
+    def residual(self) -> float | None:
+        """What should vanish at the answer; None before it is known."""
+        return self.outcome.last if self.outcome.last < UNKNOWN else None
+
+    @property
+    def beliefs(self) -> Any:
+        """Marginals so far."""
+        return getattr(self.result(), "marginals", None)
+
+    @property
+    def log_z(self) -> Any:
+        """Log Z or the value of the maximisation so far, an `Estimate` that says what it guarantees."""
+        return getattr(self.result(), "log_z", None)
+
+    @property
+    def bound(self) -> float | None:
+        """The bound proven so far, from above or below as `log_z.kind` says."""
+        value = self.log_z
+        return value.value if value is not None and value.kind != "estimate" else None
+
+    @property
+    def energy(self) -> float | None:
+        """What is minimised: minus the score of the states so far, or the free energy, minus log Z."""
+        value = getattr(self.result(), "score", None) or self.log_z
+        return None if value is None else -value.value
+
+    @cached_property
+    def messages(self) -> Any:
+        """(factor, variable) -> log message, on the conditioned model, of methods that pass them on edges."""
+        return self._ask("messages")
+
+    @cached_property
+    def parameters(self) -> Any:
+        """What a learner changes, so far: arrays or a model."""
+        return self._ask("parameters")
 
 
 Observer = Callable[[int, View], None]
@@ -133,34 +205,49 @@ def drive(
     """
     with Run(budget, rng, whole=whole) as run:
         on_step = on_step or run.take_observer()
-        outcome = _Work(algorithm, problem, run, on_step).run_all(restarts, state)
+        run.is_traced = getattr(on_step, "asks_trace", False)
+        outcome = Work(algorithm, problem, run, on_step, restarts).run_all(state)
         if outcome.was_stopped and run.outer is not None and (status := run.outer.ended()) is not None:
             raise Stopped(status)  # somebody further out answers
         with unwatched():
             return algorithm.read(problem, outcome)
 
 
-class _Work:
+class Work:
     """One call of `drive`."""
 
-    def __init__(self, algorithm: Any, problem: Any, run: Run, on_step: Observer | None) -> None:
-        self.algorithm, self.problem, self.run, self.on_step = algorithm, problem, run, on_step
+    def __init__(
+        self, algorithm: Any, problem: Any, run: Run, on_step: Observer | None, restarts: int
+    ) -> None:
+        self.algorithm, self.problem, self.run, self.restarts = algorithm, problem, run, restarts
+        # Where steps are runs, an observer is for those.
+        self.inside = on_step if getattr(algorithm, "steps_are_runs", False) else None
+        self.on_step: Observer = on_step if on_step is not None and self.inside is None else _nobody
+        self.keep: Checkpoint | None = run.take_checkpoint()
         self.values: list[float] = []
         self.best: Outcome | None = None
 
-    def run_all(self, restarts: int, state: Any) -> Outcome:
+    @property
+    def memory(self) -> tuple[Any, ...]:
+        """What the algorithm changes besides its state."""
+        return getattr(self.algorithm, "memory", ())
+
+    def run_all(self, state: Any) -> Outcome:
         """Every start in turn; the best, under the status of the last one if that was cut."""
+        restarts = self.restarts
         steps = self.run.budget.max_iter * restarts
         with Progress(self.algorithm.name, self.run.given if steps > _ENDLESS else steps) as bar:
-            for number in range(restarts):
+            self.bar = bar
+            resumed = None if self.keep is None else self.keep.resume(self, state)
+            for number in range(resumed.number if resumed else 0, restarts):
                 try:
-                    at = self._begin(number, state)
+                    at, resumed = resumed or self.begin(number, state), None
                 except (Stopped, KeyboardInterrupt) as stopped:
                     if self.best is None:
                         raise
                     self.best.status = self._answered(stopped)
                     break
-                self._climb(at, bar)
+                self._climb(at)
                 if restarts > 1:
                     self.values.append(self.algorithm.value(at.state))
                 if self.best is None or self.values[-1] > self.values[self.best.number]:
@@ -168,35 +255,45 @@ class _Work:
                 if at.was_stopped:
                     self.best.status = at.status
                     break
+        if self.keep is not None:
+            self.keep.finish(self)
         assert self.best is not None
         self.best.values = self.values
         return self.best
 
-    def _begin(self, number: int, state: Any) -> Outcome:
+    def begin(self, number: int, state: Any) -> Outcome:
+        """The first state of a start."""
+        if self.keep is not None:
+            self.keep.before_start(self.run.rng)
         self.run.number, self.run.has_begun = number, self.best is not None
+        self.run.on_step = self.inside
         first = Step(state) if state is not None else self.algorithm.start(self.problem, self.run)
         self.run.has_begun = True
         at = Outcome(None, number=number)
         at.take(first)
         return at
 
-    def _climb(self, at: Outcome, bar: Progress) -> None:
+    def _climb(self, at: Outcome) -> None:
         """Steps from one start. Nothing but `advance` can be cut: what is known stays whole."""
-        run, most, look = self.run, self.run.budget.max_iter, 0.0
+        run, most, look, keep, is_cut = self.run, self.run.budget.max_iter, 0.0, self.keep, False
         try:
             while at.status is None and (left := most - len(at.residuals)) > 0:
-                run.count = left
+                if keep is not None:
+                    keep.look(self, at)
+                run.count, run.on_step = left, self.inside
                 at.take(self.algorithm.advance(self.problem, at.state, run))
                 now = perf_counter()
-                at.status = at.status or _judge(at.last, run.budget.tol) or run.ended(now)
-                bar.update(*self._progress(at))
-                if self.on_step is not None and now >= look:
+                at.status = at.status or judge(at.last, run.budget.tol) or run.ended(now)
+                if now >= look:
                     look = now + _THIN
+                    self.bar.update(*self._progress(at))
                     self.on_step(len(at.residuals), self._view(at))
                     at.status = at.status or run.ended()  # an observer may stop the run
         except (Stopped, KeyboardInterrupt) as stopped:
-            at.status = self._answered(stopped)
+            at.status, is_cut = self._answered(stopped), True
         at.status = at.ended
+        if keep is not None:
+            keep.end(self, at, is_cut)
 
     def _progress(self, at: Outcome) -> tuple[float, str]:
         """How far the bar is: steps done, or time where steps do not limit the run; and what to say."""
@@ -215,20 +312,24 @@ class _Work:
     def _reading(self, at: Outcome) -> Callable[[], Any]:
         def read() -> Any:
             with unwatched():
-                return self.algorithm.read(self.problem, at)
+                return getattr(self.algorithm, "show", self.algorithm.read)(self.problem, at)
 
         return read
 
     def _view(self, at: Outcome) -> View:
-        return View(
-            at,
-            self._reading(at),
-            lambda: self.run.root.note(_INTERRUPT),
-        )
+        def ask(name: str) -> Any:
+            method = getattr(self.algorithm, name, None)
+            return None if method is None else method(self.problem, at.state)
+
+        return View(at, self._reading(at), lambda: self.run.root.note(_INTERRUPT), ask)
 
 
-def _judge(last: float, tol: float) -> Status | None:
-    """Whether the last residual ends the run."""
+def _nobody(iteration: int, view: View) -> None:
+    """Who looks where nobody does."""
+
+
+def judge(last: float, tol: float) -> Status | None:
+    """Whether the last residual ends a run; asked by those that take many runs' steps at once, too."""
     if not isfinite(last):
         return Status.DIVERGED
     return Status.CONVERGED if last < tol else None

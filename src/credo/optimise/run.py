@@ -79,6 +79,8 @@ class Run:
     """
 
     is_leaving = False  # whether a SIGTERM was answered
+    checkpoint: Any = None  # of a call: for the first driven run inside
+    is_traced = False  # whether every step is to be recorded, whatever that costs
 
     def __init__(
         self,
@@ -113,6 +115,8 @@ class Run:
         for number, handler in self._handlers:
             signal.signal(number, handler)
         Run.is_leaving |= self.asked == _TERM
+        if self.checkpoint is not None:
+            self.checkpoint.close()
         if self.parent is None and isinstance(error, Stopped):
             if error.status is Status.INTERRUPTED:
                 raise KeyboardInterrupt("stopped before there was anything to answer with") from None
@@ -145,6 +149,18 @@ class Run:
             return None
         found, around.on_step = around.on_step, None
         return found
+
+    def take_checkpoint(self) -> Any:
+        """The checkpoint of a call around this run, for the outermost driven run in it."""
+        around = self.parent
+        while around is not None and around.checkpoint is None:
+            if not around.has_begun:
+                return None  # work of a start: the run that it is for comes later
+            around = around.parent
+        if around is None or around.checkpoint.is_taken:
+            return None
+        around.checkpoint.is_taken = True
+        return around.checkpoint
 
     @property
     def elapsed(self) -> float:

@@ -1,6 +1,6 @@
 r"""Optimisers of a loss  f(w) + sum_k l1_k |w_k|,  f differentiable.
 
-    lbfgs   quasi-Newton steps on all rows with a line search: the loss never rises (`quasi_newton.py`)
+    lbfgs   quasi-Newton steps on all rows with a line search: the loss never rises (`lbfgs.py`)
     sgd     w <- prox( w - rate_t m_t ),   m_t = momentum m_{t-1} + gradient of one batch
     adam    the same with each coordinate scaled by its running root mean square
 
@@ -19,13 +19,14 @@ import numpy as np
 
 from ..core import check
 from ..core.errors import OptionError
+from ..core.records import record
 from ..core.registry import Registry
 from ..core.result import Status
-from ..optimise import driver
-from ..optimise import run as checks
-from ..optimise.run import Budget, Run
-from .quasi_newton import Descent, Point, descended
-from .runs import including, with_start
+from . import driver
+from . import run as checks
+from .budgets import including, with_start
+from .lbfgs import Descent, Point, advance
+from .run import Budget, Run
 
 __all__ = ["LBFGS", "SGD", "Adam", "Look", "Loss", "Optimiser", "optimiser_of", "optimisers"]
 
@@ -33,6 +34,7 @@ Step = Callable[[np.ndarray], tuple[float, np.ndarray]]  # weights -> value and 
 _QUIET = 3  # epochs in a row without change that end a stochastic descent
 
 
+@record("look")
 class Look(NamedTuple):
     """What an optimiser shows of a place."""
 
@@ -46,7 +48,7 @@ class Loss:
     """What is minimised: the smooth part on all rows or by batches, and the strength of |w|."""
 
     full: Step  # smooth part on all rows
-    batches: Callable[[], Iterator[Step]]  # smooth part on each batch of one epoch
+    batches: Callable[[], Iterator[Step]] | None = None  # on each batch of an epoch; None: all rows
     l1: np.ndarray | float = 0.0  # strength of the absolute values
 
     def penalty(self, weights: np.ndarray) -> float:
@@ -125,17 +127,15 @@ class LBFGS(Optimiser):
 
     def advance(self, loss: Loss, state: tuple[Look, Descent], run: Run) -> driver.Step:
         """One line search; the residual is the largest slope."""
-        tol = run.budget.tol
-        new = descended(loss.full, state[1], loss.l1, memory=self.memory, tol=tol)
-        if isinstance(new, Status):
-            return driver.Step(state, status=new)
-        return driver.Step(_seen(new), [new.here.steepness])
+        step = advance(loss.full, state[1], loss.l1, memory=self.memory)
+        return step._replace(state=state if step.state is state[1] else _seen(step.state))
 
 
 def _seen(descent: Descent) -> tuple[Look, Descent]:
     return Look(descent.here.w, descent.here.value, descent.here.slope), descent
 
 
+@record("epochs")
 class _Epochs(NamedTuple):
     """Where a stochastic descent is."""
 
@@ -171,7 +171,7 @@ class _Stochastic(Optimiser):
         look, memory, epoch, changes = state
         w, memory, rate = look.weights, dict(memory), self.rate / (1.0 + self.decay * epoch)
         values, total, mean = [], 0, np.zeros_like(w)
-        for batch in loss.batches():
+        for batch in [loss.full] if loss.batches is None else loss.batches():
             checks.check()
             value, gradient = batch(w)
             if not np.isfinite(value) or not np.isfinite(gradient).all():

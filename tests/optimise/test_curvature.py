@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from credo.inference.curvature import curved, dot, is_curved, last_scale
+from credo.optimise.curvature import curved, dot, is_curved, last_scale
 
 
 def quadratic(seed, n=6):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["curved", "dot", "is_curved", "last_scale"]
+from ..core.records import record
+
+__all__ = ["Pairs", "curved", "dot", "is_curved", "last_scale"]
 
 _LEAST = 1e-200  # products of numbers that are smaller underflow
 _SHORT = 8192  # numbers up to which a product by BLAS stays in this thread
@@ -50,3 +53,23 @@ def last_scale(
     """The usual metric: one number, by which the last move was longer than its turn."""
     scale = dot(moves[-1], turns[-1]) / dot(turns[-1], turns[-1]) if moves else 1.0
     return lambda v: scale * v
+
+
+@record("pairs")
+class Pairs(NamedTuple):
+    """Recent moves, and how the slope turned along each."""
+
+    moves: tuple[np.ndarray, ...] = ()
+    turns: tuple[np.ndarray, ...] = ()
+
+    def times(
+        self, slope: np.ndarray, metric: Callable[[np.ndarray], np.ndarray] | None = None
+    ) -> np.ndarray:
+        """The slope times the inverse curvature."""
+        return curved(slope, self.moves, self.turns, metric or last_scale(self.moves, self.turns))
+
+    def after(self, move: np.ndarray, turn: np.ndarray, memory: int) -> Pairs:
+        """With one more pair if its curvature is safely positive, and no more than `memory` of them."""
+        if not is_curved(move, turn):
+            return self
+        return Pairs((*self.moves, move)[-memory:], (*self.turns, turn)[-memory:])

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from credo.core.result import Status
-from credo.inference.base import Budget
-from credo.learning.optimisers import LBFGS, SGD, Adam, Loss, Optimiser
-from credo.learning.priors import Elastic, Gaussian, Laplace
+from credo.optimise.optimisers import LBFGS, SGD, Adam, Loss, Optimiser
+from credo.optimise.run import Budget
 
 
 def rosenbrock(w):
@@ -122,14 +121,3 @@ def test_a_start_without_slope_is_the_end():
     status, w, values = run(LBFGS(), quadratic(np.ones(2), 1.0), np.ones(2), max_iter=10, tol=1e-8)
     assert (status, len(values)) == (Status.CONVERGED, 1)
     assert w == pytest.approx(np.ones(2))
-
-
-@pytest.mark.parametrize("prior", [Gaussian(scale=0.7, mean=0.2), Elastic(c1=0.3, c2=1.1), Laplace(scale=2)])
-def test_priors_have_the_gradient_of_their_value(prior):
-    w = np.array([0.5, -1.5, 2.0])
-    smooth, gradient = prior.smooth(w)
-    for k in range(3):
-        step = 1e-6 * np.eye(3)[k]
-        slope = (prior.value(w + step) - prior.value(w - step)) / 2e-6
-        assert slope == pytest.approx(gradient[k] - prior.strength() * np.sign(w[k]), abs=1e-6)
-    assert prior.value(w) == pytest.approx(smooth - prior.strength() * 4.0)
