@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -30,6 +31,12 @@ from credo.nn.arrays import precision
 from credo.optimise.driver import drive
 
 PUBLISHED_CYCLE = {3: (-17.32, 0.42)}  # components -> mean and sd over 50 starts of 150 steps
+
+
+def quietly(model, method, **question):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return credo.infer(model, method, **question)
 
 
 @pytest.fixture(scope="module")
@@ -211,12 +218,51 @@ def test_simplex_beliefs_find_the_conjugate_posterior():
         *(potentials.categorical(z, theta) for z in words),
     ]
     model = credo.HybridNet([theta, *words], factors)
-    found = credo.infer(model, "bethe(components=1)", evidence={"z0": 0, "z1": 2, "z2": 2}, seed=0)
+    found = quietly(model, "bethe(components=1)", evidence={"z0": 0, "z1": 2, "z2": 2}, seed=0)
+    assert found.status is Status.STALLED  # steps are random: their noise hides the residual
+    assert any("steps are random" in note for note in found.notes)
     prior, counts = np.array([1.0, 2.0, 3.0]), np.array([1, 0, 2])
     exact = gammaln(6) - gammaln(9) + (gammaln(prior + counts) - gammaln(prior)).sum()
     assert found.log_z.value == pytest.approx(exact, abs=1e-3)
     assert "standard error" in found.notes[0]
     np.testing.assert_allclose(found.marginals["theta"].concentrations[0], prior + counts, rtol=0.02)
+
+
+def two_modes(apart: float):
+    x, y = credo.Variable("x", credo.Real()), credo.Variable("y", credo.Real())
+    near = credo.DensityFactor([x, y], lambda x, y: -0.5 * (x - y) ** 2)
+    mixture = potentials.gaussian_mixture(x, [0.5, 0.5], [-apart, apart], [1.0, 1.0])
+    return credo.HybridNet([x, y], [mixture, near])
+
+
+def test_components_on_top_of_each_other_are_tried_elsewhere():
+    model = two_modes(5.0)
+    with pytest.warns(ConvergenceWarning, match="bethe: no step improves any more"):
+        plain = credo.infer(model, "bethe(components=2, renewals=0)", seed=3)
+    found = credo.infer(model, "bethe(components=2)", seed=3)
+    assert (plain.state.means[0] > 0).all()  # both at one of the two modes
+    assert found.status is Status.CONVERGED and found.log_z.value > plain.log_z.value + 0.4
+    np.testing.assert_allclose(np.sort(found.state.means[0]), [-5, 5], atol=0.01)
+    assert "2 of 2 components in effect" in found.notes
+    assert any("the best mixture is kept" in note for note in found.notes)
+
+
+def test_components_that_coincide_count_once():
+    net = credo.GaussianNet([[1.0, 0.0], [0.0, 1.0]], [0.0, 0.0])
+    found = credo.infer(net, "bethe(components=3)", seed=0)
+    assert found.log_z.value == pytest.approx(np.log(2 * np.pi), abs=1e-4)
+    assert "1 of 3 components in effect" in found.notes
+    assert "2 of 2 components in effect" in credo.infer(two_modes(5.0), "bethe(components=2)", seed=0).notes
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_renewals_never_lower_the_value_and_converged_means_that_nothing_is_left_to_gain(seed):
+    model = zoo.switching()
+    plain, found = (quietly(model, f"bethe(components=4, renewals={r})", seed=seed) for r in (0, 3))
+    assert found.log_z.value >= plain.log_z.value - 1e-12
+    for result in (plain, found):
+        assert result.converged == (result.trace["residual"][-1] < 1e-6)
+        np.testing.assert_array_equal(result.trace["log_z"], result.trace["objective"])
 
 
 # Ugly cases

@@ -12,6 +12,28 @@ from credo.core.errors import ConvergenceWarning, OptionError, QueryError, Unsup
 from credo.core.result import Status
 
 
+def test_converged_means_that_the_slope_of_the_bound_vanishes():
+    x, y = credo.Variable("x", credo.Real()), credo.Variable("y", credo.Real())
+    pair = credo.DensityFactor([x, y], lambda x, y: -0.25 * (x - y) ** 4 - 0.5 * (x - 1) ** 2)
+    found = credo.infer(credo.HybridNet([x, y], [pair]), "mean-field", seed=0, tol=1e-7)
+    m = {name: found.marginals[name].mean for name in "xy"}
+    v = {name: found.marginals[name].variance for name in "xy"}
+    gap, spread = m["x"] - m["y"], v["x"] + v["y"]
+    slope = gap**3 + 3 * gap * spread  # of -E[(x - y)^4] / 4 by the mean of y
+    assert abs(slope) * np.sqrt(v["y"]) < 1e-6
+    assert v["y"] == pytest.approx(1 / (3 * gap**2 + 3 * spread), rel=1e-5)
+    np.testing.assert_array_equal(found.trace["log_z"], -found.trace["free_energy"])
+
+
+def test_a_belief_that_no_step_improves_is_stalled(monkeypatch):
+    from credo.inference.variational import hybrid_mean_field
+
+    monkeypatch.setattr(hybrid_mean_field.Sweeper, "sweep", lambda sweeper, beliefs, orders: (beliefs, 0.1))
+    with pytest.warns(ConvergenceWarning, match="mean-field: no step improves any more"):
+        found = credo.infer(hybrid_zoo.gaussian_loop(), "mean-field", seed=0)
+    assert found.status is Status.STALLED and len(found.trace["change"]) == 1
+
+
 @pytest.mark.parametrize("spec", ["mean-field", "mean-field(order=random, restarts=2)"])
 def test_gaussian_models_have_exact_means_and_the_closed_form_of_the_bound(spec: str):
     net = hybrid_zoo.gaussian_loop()

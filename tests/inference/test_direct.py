@@ -50,6 +50,15 @@ def test_the_region_minimum_is_the_fixed_point_of_gbp():
     np.testing.assert_allclose(found.marginals.flat, gbp.marginals.flat, atol=1e-4)
 
 
+@pytest.mark.parametrize("method", ["bethe-direct", "region-direct"])
+def test_converged_means_that_gradient_and_disagreement_vanish(method):
+    for seed in (0, 1):
+        found = quietly(credo.datasets.ising_grid(4, seed=seed), method, seed=0)
+        assert found.converged == (found.trace["residual"][-1] < 1e-8)
+        assert not found.converged or found.trace["penalty"][-1] < 1e-6
+        np.testing.assert_array_equal(found.trace["log_z"], -found.trace["free_energy"])
+
+
 def test_zeros_stay_zeros():
     tables = {("a", "b"): [[1, 0], [2, 3]], ("b", "c"): [[0, 1], [1, 1]], ("c", "a"): [[1, 2], [3, 4]]}
     graph = credo.FactorGraph({"a": 2, "b": 2, "c": 2}, tables)

@@ -429,3 +429,24 @@ def test_messages_on_a_forest_give_the_same_as_the_join_tree(case, monkeypatch):
     assert passed.log_z.value == pytest.approx(planned.log_z.value, abs=1e-10)
     np.testing.assert_allclose(passed.marginals.flat, planned.marginals.flat, atol=1e-10)
     np.testing.assert_allclose(passed.factor_marginals.flat, planned.factor_marginals.flat, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    "method", ["enumerate", "junction-tree", "junction-tree(propagation=hugin)", "elimination", "bp"]
+)
+@pytest.mark.parametrize("scope", ["", "a", "ab", "ac"])
+def test_a_huge_constant_takes_no_digits_from_marginals(method, scope):
+    rng = np.random.default_rng(0)
+    variables = {name: credo.Variable(name, 3 if name == "b" else 2) for name in "abcd"}
+    pairs = [
+        credo.TableFactor.from_log([variables[i], variables[j]], rng.normal(size=(size, 2)))
+        for i, j, size in (("b", "a", 3), ("b", "c", 3), ("c", "d", 2))
+    ]
+    own = [variables[name] for name in scope]
+    constant = credo.TableFactor.from_log(own, np.full([v.size for v in own], 1e12))
+    plain = credo.infer(credo.FactorGraph(variables.values(), pairs), "enumerate")
+    found = credo.infer(credo.FactorGraph(variables.values(), [*pairs, constant]), method)
+    atol = 1e-8 if method == "bp" and scope == "ac" else 1e-14  # which closes a loop
+    for name in variables:
+        np.testing.assert_allclose(found.marginals[name], plain.marginals[name], atol=atol)
+    assert found.log_z.value == pytest.approx(1e12 + plain.log_z.value, rel=1e-15)

@@ -437,3 +437,26 @@ def test_ctrl_c_returns_the_best_gaussian_trees_so_far(monkeypatch, gradient):
 def test_the_time_given_is_kept_by_gaussian_trees():
     found = _run(gaussian_loop(), "mixture-of-gaussian-trees(restarts=9)", seconds=0.0)
     assert found.status is Status.OUT_OF_TIME and found.notes[-1].startswith("1 starts")
+
+
+def test_components_that_coincide_count_once():
+    grid = credo.datasets.ising_grid(3, seed=0)
+    same = credo.infer(grid, "mixture-of-trees(trees=maximum, spread=0)", seed=0)
+    assert "1 of 3 components in effect" in same.notes
+    assert same.state.effective == pytest.approx(1.0)
+    net = credo.GaussianNet([[2.0, -0.8, 0.0], [-0.8, 1.5, 0.3], [0.0, 0.3, 1.0]], [1.0, 0.0, 2.0])
+    found = credo.infer(net, "mixture-of-gaussian-trees(components=2)", seed=0)
+    assert "1 of 2 components in effect" in found.notes
+
+
+@pytest.mark.parametrize("optimiser", ["gradient", "frank-wolfe"])
+def test_converged_means_that_the_slope_or_the_gap_vanishes(optimiser):
+    for seed in range(3):
+        grid = credo.datasets.ising_grid(3, seed=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found = credo.infer(grid, f"mixture-of-trees(optimiser={optimiser})", seed=0, max_iter=300)
+        last = found.trace["change"][-1]
+        left = min(last, last**2) if optimiser == "gradient" else last
+        assert not found.converged or left < 1e-8 * max(1.0, abs(found.log_z.value))
+        assert len(found.trace["log_z"]) == len(found.trace["change"])

@@ -56,7 +56,7 @@ def test_evidence_is_one_for_all_or_one_per_model():
 def test_a_warm_start_is_one_for_all_or_one_per_model():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        early = credo.infer(grids()[0], "renn(width=8, stop=0)", seed=0, max_iter=100)
+        early = credo.infer(grids()[0], "renn(width=8, stop=1e-12)", seed=0, max_iter=100)
         cold = credo.infer_models(grids(), "renn(width=8)", seed=0, max_iter=5)
         warm = credo.infer_models(grids(), "renn(width=8)", seed=0, warm_start=early, max_iter=5)
         each = credo.infer_models(grids(), "renn(width=8)", seed=0, warm_start=[early] * 3, max_iter=5)

@@ -99,6 +99,15 @@ def test_traces_of_hessians_are_finite_differences():
     np.testing.assert_allclose(shape.slopes(point)[0], model.to_factor_graph().log_scores(values))
 
 
+def test_converged_means_that_the_slopes_vanish():
+    x = credo.Variable("x", credo.Real())
+    two = credo.HybridNet([x], [credo.potentials.gaussian_mixture(x, [0.5, 0.5], [-3.0, 3.0], [1.0, 1.0])])
+    for model in (hybrid_zoo.gaussian_loop(), two):
+        found = credo.infer(model, "nonparametric-vi(components=3)", seed=0)
+        assert found.status is Status.CONVERGED and found.trace["residual"][-1] < 1e-8
+        assert found.trace["log_z"][-1] == pytest.approx(found.log_z.value, abs=1e-6)
+
+
 def test_one_component_on_a_gaussian_model_has_a_closed_form():
     net = hybrid_zoo.gaussian_loop()
     result = credo.infer(net, "nonparametric-vi(components=1)", seed=0)

@@ -79,8 +79,19 @@ def test_one_particle_climbs_to_the_mode():
     np.testing.assert_allclose([result.marginals[n].mean for n in net.names], net.mean, atol=1e-3)
 
 
+def test_a_run_has_converged_where_the_direction_vanishes_whatever_the_rate():
+    net = hybrid_zoo.gaussian_loop()
+    found = credo.infer(net, "svgd", seed=0)
+    assert found.status is Status.CONVERGED and found.trace["change"][-1] < 1e-3
+    assert len(found.trace["energy"]) == len(found.trace["change"])
+    assert found.trace["energy"][-1] < found.trace["energy"][0]
+    with pytest.warns(ConvergenceWarning, match="svgd: max_iter was reached"):
+        slow = credo.infer(net, "svgd(rate=1e-6)", seed=0, max_iter=50)  # steps are tiny, the way is long
+    assert slow.trace["change"][-1] > 0.1
+
+
 @pytest.mark.parametrize(
-    "spec", ["svgd", "svgd(form=messages)", "svgd(kernel=coordinate)", "svgd(bandwidth=1.0)"]
+    "spec", ["svgd", "svgd(form=messages, stop=0.05)", "svgd(kernel=coordinate)", "svgd(bandwidth=1.0)"]
 )
 def test_particles_have_the_means_of_a_gaussian_model(spec: str):
     net = hybrid_zoo.gaussian_loop()

@@ -152,6 +152,7 @@ class Algorithm(abc.ABC):
     hybrid: ClassVar[bool] = False  # whether it reads a `HybridProblem`: variables of any domain
     continuous: ClassVar[bool] = False  # whether it reads one too, for graphs with continuous variables alone
     compiles: ClassVar[bool] = False  # whether a new structure is compiled first, which takes seconds
+    checkpoints: ClassVar[bool] = False  # whether its runs can be kept: they are driven, their state is data
 
     @abc.abstractmethod
     def why_not(self, problem: Any) -> str | None:
@@ -180,11 +181,18 @@ class ResumableAlgorithm(Algorithm, Generic[S]):
         """Run from the first state."""
         with Run(budget, rng, whole=False) as run:
             run.has_begun = False
-            return self.resume(problem, self.start(problem, rng), budget)
+            first = self.start(problem, rng)
+            run.has_begun = True
+            return self.resume(problem, first, budget)
 
 
 class IterativeAlgorithm(ResumableAlgorithm[S]):
-    """An algorithm of equal steps. Implement `start`, `step` and `read`; the driver has the loop."""
+    """An algorithm of equal steps. Implement `start`, `step` and `read`; the driver has the loop.
+
+    For checkpoints, make the class of its states known by `core.records.record`.
+    """
+
+    checkpoints: ClassVar[bool] = True
 
     @abc.abstractmethod
     def step(self, problem: Any, state: S) -> tuple[S, float]:
@@ -201,6 +209,10 @@ class IterativeAlgorithm(ResumableAlgorithm[S]):
     def read(self, problem: Any, state: S, status: Status) -> Result:
         """The answer held by a state, given why the run stopped."""
 
+    def messages(self, problem: Any, state: S) -> dict[tuple[int, str], np.ndarray] | None:
+        """(factor, variable) -> log message held by a state, for observers; None where edges have none."""
+        return None
+
     def resume(self, problem: Any, state: S, budget: Budget) -> Result:
         """Step until the change is below `tol`, or the budget is used up, or somebody stops it."""
         return drive(_EqualSteps(self), problem, budget, state=state)  # type: ignore[no-any-return]
@@ -213,11 +225,22 @@ class _EqualSteps:
         self._algorithm, self.name = algorithm, algorithm.name
 
     def advance(self, problem: Any, state: Any, run: Run) -> Step:
-        return Step(*self._algorithm.advance(problem, state, run.count, run.budget.tol))
+        count = 1 if run.is_traced else run.count
+        state, changes = self._algorithm.advance(problem, state, count, run.budget.tol)
+        if not run.is_traced:
+            return Step(state, changes)
+        found = self._algorithm.read(problem, state, Status.CONVERGED)
+        if found.trace or found.log_z is None:  # it keeps a record of its own, or has no value
+            return Step(state, changes)
+        return Step(state, changes, {"log_z": [found.log_z.value] * len(changes)})
+
+    def messages(self, problem: Any, state: Any) -> Any:
+        return self._algorithm.messages(problem, state)
 
     def read(self, problem: Any, outcome: Outcome) -> Result:
         found = self._algorithm.read(problem, outcome.state, outcome.ended)
-        trace = {**found.trace, "change": np.array(outcome.residuals)}
+        trace = {name: np.array(numbers) for name, numbers in outcome.trace.items()}
+        trace = {**found.trace, **trace, "change": np.array(outcome.residuals)}
         return replace(found, trace=trace, state=outcome.state)
 
 

@@ -201,7 +201,7 @@ class _Race:
         """The score of one state, then the exact answer, or the turns that come whatever time is left."""
         self.take("one state", _one_state(self.problem, self.run.rng))
         if self.verdict() is not None or self.exact():
-            return Status.CONVERGED
+            return Status.STALLED  # unless the verdict is better: nobody else is asked
         # Turns double: a brief first one costs little, and easy models need not wait for a large budget.
         brief = min(_FIRST * self.run.given, _BRIEF)
         self.runners = [Runner(entrant, brief) for entrant in entrants(self.problem)]
@@ -229,7 +229,7 @@ class _Race:
         able = [r for r in self.runners if not r.is_out]
         ready = [r for r in able if r.has_use_for(self.run.left)]
         if not ready:
-            return Status.OUT_OF_TIME if able else Status.CONVERGED
+            return Status.OUT_OF_TIME if able else Status.STALLED
         self.turn(choose(ready, self.apart))
         return None
 

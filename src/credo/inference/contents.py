@@ -36,6 +36,7 @@ class Method(Entry):
     hybrid: bool = False  # as declared by the class
     continuous: bool = False  # as declared by the class
     compiles: bool = False  # as declared by the class
+    checkpoints: bool = False  # as declared by the class
 
     @property
     def family(self) -> str:

@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..core import check
 from ..core.domain import Simplex
 from ..core.errors import UnsupportedError, ZeroProbabilityError
 from ..core.factor_graph import FactorGraph
@@ -20,7 +19,7 @@ from ..core.hybrid_evidence import HybridEvidence
 from ..core.hybrid_graph import HybridGraph
 from ..core.result import Result
 from .base import Algorithm, Budget, algorithms, names_to_maximise
-from .running import chosen, run_algorithm
+from .running import chosen, generator_of, run_algorithm
 
 __all__ = ["HybridProblem", "HybridQuestion"]
 
@@ -100,13 +99,15 @@ class HybridQuestion:
         *,
         seed: int | None,
         strict: bool,
+        keep: Any = None,
     ) -> Result:
         """Run a method, say how it went, and add the observed variables to its answer."""
         from .choose import choose_hybrid
 
         algorithm, notes = chosen(method, problem, choose_hybrid)
         self._refuse_discrete(algorithm)
-        result = run_algorithm(algorithm, problem, budget, check.generator(seed), notes, strict=strict)
+        rng = generator_of(seed, keep, algorithm, problem, self.original)
+        result = run_algorithm(algorithm, problem, budget, rng, notes, strict=strict)
         return self.evidence.complete(result, problem.asked)
 
     def _refuse_discrete(self, algorithm: Any) -> None:

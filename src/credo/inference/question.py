@@ -7,6 +7,7 @@ the answer is expressed in all states of the original graph again.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -19,17 +20,17 @@ from ..core.evidence import Evidence, Restriction, condition
 from ..core.factor_graph import FactorGraph, Model
 from ..core.hybrid_graph import HybridGraph
 from ..core.result import Joint, Result, Samples, unrestrict
-from ..optimise.driver import Observer
+from ..optimise.driver import Observer, View
 from ..optimise.run import call
 from .base import Algorithm, Budget, Problem, algorithms, names_to_maximise
 from .hints import hinted
-from .running import chosen, run_algorithm
+from .running import chosen, generator_of, opened, run_algorithm
 
 __all__ = ["Question", "graph_of", "infer", "pose", "query", "sample"]
 
 
 @hinted
-def infer(
+def infer(  # noqa: PLR0913, the options of one call
     model: Model,
     method: str | Algorithm | None = None,
     *,
@@ -44,6 +45,9 @@ def infer(
     strict: bool = False,
     warm_start: Result | None = None,
     on_step: Observer | None = None,
+    trace: bool = False,
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: float = 60,
 ) -> Result:
     """Answer a question about a model.
 
@@ -73,8 +77,17 @@ def infer(
         The result of an earlier run of a message-passing method with the same variables observed.
     on_step
         Called as `on_step(iteration, view)` while an iterative method runs, ten times a second at most:
-        `view.outcome` holds its state, residuals and trace, `view.result()` computes the answer so far and
-        `view.stop()` ends the run with it.
+        `view.beliefs`, `view.log_z`, `view.bound`, `view.energy`, `view.residual` and `view.messages` show
+        where it is, `view.outcome` holds its state, residuals and trace, `view.result()` computes the answer
+        so far and `view.stop()` ends the run with it. What is not asked for costs nothing.
+    trace
+        Record log Z after every step of a method that does not do so by itself (message passing), in
+        `result.trace["log_z"]`; a step then costs about two.
+    checkpoint, every
+        A file that keeps the state of an iterative method, written every so many seconds at most and at the
+        end, however that comes. If it exists, the run goes on from there, equal to the last bit to one that
+        was never stopped; a finished one is read, or goes on where `max_iter` (counted from the very
+        beginning) or `tol` now allow more. Kernels are compiled from the beginning.
 
     Returns
     -------
@@ -92,6 +105,8 @@ def infer(
     warm = _state_of(warm_start)
     budget = Budget(max_iter, tol, seconds)
     with call() as run:
+        if checkpoint is not None:
+            run.checkpoint = opened(checkpoint, every, warm)
         if _is_hybrid(graph, method):
             if temperatures or order is not None:
                 raise QueryError("temperatures and order are for discrete variables only; leave them out")
@@ -99,18 +114,29 @@ def infer(
 
             asked = HybridQuestion.of(graph, evidence)
             posed = asked.problem(maximise, warm=warm)
-            run.on_step = _mapped(on_step, lambda found: asked.evidence.complete(found, posed.asked))
-            return asked.ask(posed, method, budget, seed=seed, strict=strict)
+            run.on_step = _watcher(on_step, trace, lambda found: asked.evidence.complete(found, posed.asked))
+            return asked.ask(posed, method, budget, seed=seed, strict=strict, keep=run.checkpoint)
         question, problem = pose(model, evidence, maximise, temperatures, order)
-        run.on_step = _mapped(on_step, question.all_states)
-        return question.ask(replace(problem, warm=warm), method, budget, seed=seed, strict=strict)
+        run.on_step = _watcher(on_step, trace, question.all_states)
+        problem = problem if warm is None else replace(problem, warm=warm)
+        return question.ask(problem, method, budget, seed=seed, strict=strict, keep=run.checkpoint)
 
 
-def _mapped(on_step: Observer | None, back: Callable[[Result], Result]) -> Observer | None:
+@dataclass(frozen=True)
+class _Watcher:
     """An observer who sees answers in terms of the model that was asked about."""
-    if on_step is None:
-        return None
-    return lambda iteration, view: on_step(iteration, view._replace(result=lambda: back(view.result())))
+
+    on_step: Observer | None
+    asks_trace: bool
+    back: Callable[[Result], Result]
+
+    def __call__(self, iteration: int, view: View) -> None:
+        if self.on_step is not None:
+            self.on_step(iteration, view.mapped(self.back))
+
+
+def _watcher(on_step: Observer | None, trace: bool, back: Callable[[Result], Result]) -> Observer | None:
+    return _Watcher(on_step, trace, back) if trace or on_step is not None else None
 
 
 def _is_hybrid(graph: FactorGraph | HybridGraph, method: str | Algorithm | None) -> bool:
@@ -278,12 +304,14 @@ class Question:
         *,
         seed: int | None,
         strict: bool,
+        keep: Any = None,
     ) -> Result:
         """Run a method, say how it went, and map its answer back to all states."""
         from .choose import choose
 
         algorithm, notes = chosen(method, problem, choose)
-        result = run_algorithm(algorithm, problem, budget, check.generator(seed), notes, strict=strict)
+        rng = generator_of(seed, keep, algorithm, problem, self.original)
+        result = run_algorithm(algorithm, problem, budget, rng, notes, strict=strict)
         return self.all_states(result)
 
     def all_states(self, result: Result) -> Result:
@@ -299,6 +327,8 @@ def _names(names: str | Iterable[str]) -> tuple[str, ...]:
 
 def _levels(temperatures: np.ndarray) -> np.ndarray:
     """Level 0 for the highest temperature, rising as it falls."""
+    if (temperatures == 1).all():  # most questions
+        return np.zeros(len(temperatures), dtype=np.int64)
     return np.unique(-temperatures, return_inverse=True)[1].astype(np.int64)
 
 

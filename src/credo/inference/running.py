@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from ..core import check
 from ..core.errors import ConvergenceError, ConvergenceWarning, OptionError, UnsupportedError
 from ..core.registry import describe
 from ..core.result import Result
 from ..core.stopwatch import Stopwatch
 from .base import Algorithm, Budget, algorithms
 
-__all__ = ["chosen", "run_algorithm"]
+__all__ = ["chosen", "generator_of", "opened", "run_algorithm"]
 
 
 def chosen(
@@ -26,6 +27,43 @@ def chosen(
         return algorithms.resolve(method), ()
     algorithm, note = choose(problem)
     return algorithm, (note,)
+
+
+def opened(path: Any, every: float, warm: Any) -> Any:
+    """The checkpoint of a call."""
+    from ..optimise.checkpoint import Checkpoint
+
+    if warm is not None:
+        raise OptionError("checkpoint: it keeps where a run began too; leave out warm_start")
+    return Checkpoint(path, every)
+
+
+def generator_of(seed: Any, keep: Any, algorithm: Any, problem: Any, original: Any) -> np.random.Generator:
+    """The generator of a run; the checkpoint, if there is one, is told what the run is about."""
+    if keep is None:
+        return check.generator(seed)
+    from ..core.fingerprint import fingerprint
+
+    if not getattr(algorithm, "checkpoints", False):
+        able = [name for name, known in algorithms.entries().items() if known.checkpoints]
+        raise UnsupportedError(
+            f"{getattr(algorithm, 'name', algorithm)} keeps no checkpoints; leave out checkpoint, or use one "
+            f"of {able}"
+        )
+    rng: np.random.Generator = keep.generator(seed)
+    question = {k: v for k, v in vars(problem).items() if k in _QUESTION}
+    keep.identify(
+        {
+            "method": describe(algorithm),
+            "model": fingerprint(original),
+            "evidence": fingerprint(problem.graph),
+            "question": fingerprint(question),
+        }
+    )
+    return rng
+
+
+_QUESTION = ("temperatures", "levels", "query", "samples", "maximise", "asked")  # fields of problems
 
 
 def run_algorithm(

@@ -39,6 +39,7 @@ def method_of(cls: type[Algorithm]) -> Method:
         hybrid=cls.hybrid,
         continuous=cls.continuous,
         compiles=cls.compiles,
+        checkpoints=cls.checkpoints,
     )
 
 

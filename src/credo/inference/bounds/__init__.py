@@ -12,12 +12,14 @@ METHODS = {
         "Forward passes bound, backward passes tell how to shift costs and weights.",
         answers=("sum", "max", "mixed", "powered"),
         promises=("exact on trees", "upper"),
+        checkpoints=True,
     ),
     "gdd": Method(
         "credo.inference.bounds.gdd",
         "Lower a bound on any powered sum by shifting costs and sharing out temperatures.",
         answers=("sum", "max", "mixed", "powered"),
         promises=("monotone", "upper"),
+        checkpoints=True,
     ),
     "mini-bucket": Method(
         "credo.inference.bounds.mini_bucket",
@@ -30,12 +32,14 @@ METHODS = {
         "Minimise an explicit convex combination of forest log partition functions.",
         answers=("sum", "max"),
         promises=("exact on trees", "monotone", "upper"),
+        checkpoints=True,
     ),
     "dual-decomposition": Method(
         "credo.inference.bounds.dual_decomposition",
         "Lower the bound on the best score by shifts between factors and variables.",
         answers=("max",),
         promises=("monotone", "upper"),
+        checkpoints=True,
     ),
     "lp": Method(
         "credo.inference.bounds.lp",

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...core.errors import TooLargeError
 from ...core.factor_graph import FactorGraph
+from ...core.records import record
 from ...core.result import Assignment, Estimate, Result, Status
 from ...kernels import mini_bucket_tables as tabled
 from ...kernels import mini_buckets as kernel
@@ -37,6 +38,7 @@ _NEGATIVE = 0.5  # first size of each negative weight, as a share of the tempera
 _HEATS = (3.0, 0.05)  # at which beliefs see maxima: first, and in the end
 
 
+@record("bucket tables")
 class Tables(NamedTuple):
     """Costs and messages of one pass, flat, in the layout of `MiniBuckets`."""
 

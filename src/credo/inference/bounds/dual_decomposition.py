@@ -29,6 +29,7 @@ from typing import ClassVar, Literal, NamedTuple, get_args
 import numpy as np
 
 from ...core import check
+from ...core.records import record
 from ...core.result import Result, Status
 from ...kernels import dual_decomposition as kernel
 from ..base import IterativeAlgorithm, Problem, register
@@ -46,6 +47,7 @@ _PER_HEAT = 200  # sweeps at one temperature at most
 _STALLED = 1e-5  # share of the gap by which a sweep must lower the bound to be worth another one
 
 
+@record("dual-decomposition", rebuilt=("work",))
 class DualState(NamedTuple):
     """Shifts, the best bound and the best states so far."""
 

@@ -41,13 +41,14 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from ...core import check
+from ...core.records import record
 from ...core.result import Assignment, Estimate, Marginals, Result, Status
 from ...kernels.gdd import bound_of, project_zeros
 from ...kernels.gdd_decode import decode_states
 from ..base import IterativeAlgorithm, Problem, register
 from ..value import meets, value_of
 from .gdd_blocks import bound_after, sweep_blocks
-from .gdd_joint import Descent, joint_start, joint_step
+from .gdd_joint import Joint, joint_start, joint_step
 from .gdd_passes import Passing, pass_start, pass_step
 from .gdd_plan import Plan, make_plan
 from .possible import valued
@@ -59,6 +60,7 @@ _COOLING, _COLDEST = 0.8, 1e-3  # of smoothed maxima: factor per sweep, and wher
 _LOOK = 10  # sweeps between two looks at the score, where all variables are maximised
 
 
+@record("gdd blocks", rebuilt=("plan", "base"))
 class GDDState(NamedTuple):
     """Shifts and weights, and what they amount to."""
 
@@ -73,7 +75,7 @@ class GDDState(NamedTuple):
     best: float  # lowest bound so far
     bounds: tuple[float, ...]  # after each sweep
     states: np.ndarray | None  # best decoding so far, where all variables are maximised
-    descent: Descent | None  # of updates=joint
+    descent: Joint | None  # of updates=joint
 
 
 @register
@@ -206,20 +208,22 @@ class GDD(IterativeAlgorithm[GDDState | Passing]):
     def _sweep(self, problem: Problem, state: GDDState) -> tuple[GDDState, float]:
         plan = state.plan
         tables, shifts, weight = state.tables.copy(), state.shifts.copy(), state.weight.copy()
+        steps, paces = state.steps.copy(), state.paces.copy()
         cold = problem.temperatures[plan.axis_variable] == 0
         if self._is_smoothed(problem):
             even = plan.first_weights(np.ones(len(problem.temperatures)), "uniform")
             weight[cold] = self._heat(state) * even[cold]
         sweep_blocks(
             plan,
-            (weight, tables, shifts, state.steps, state.paces),
+            (weight, tables, shifts, steps, paces),
             self.inner,
             0.0 if self.fixed_weights else max(self.floor, 1e-12),
             backwards=len(state.bounds) % 2 == 1,
         )
         weight[cold] = 0.0
         bound = state.constant + bound_after(plan, state.base, shifts, weight, tables)
-        return state._replace(tables=tables, shifts=shifts, weight=weight), bound
+        state = state._replace(tables=tables, shifts=shifts, weight=weight, steps=steps, paces=paces)
+        return state, bound
 
     def _look(self, problem: Problem, state: GDDState) -> GDDState:
         """Decode, and keep the best states met."""

@@ -11,46 +11,40 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ...core.records import record
 from ...kernels.gdd import bound_of, gradient, shift_tables
+from ...optimise.lbfgs import Descent, Function, Point, descend
 from ..base import Problem
-from ..curvature import curved, is_curved, last_scale
 
 if TYPE_CHECKING:
     from .gdd import GDDState
 
-__all__ = ["Descent", "joint_start", "joint_step"]
+__all__ = ["Joint", "joint_start", "joint_step"]
 
-_MEMORY = 10  # pairs of steps and gradient differences kept
-_ARMIJO = 1e-4  # share of the predicted decrease that a step must deliver
 _COLDEST = 1e-3  # temperature at which smoothed maxima stop being sharpened
 _PER_HEAT = 40  # steps at one temperature at most
 _SLOW = 1e-5  # relative decrease that counts as slow while maxima are smoothed
 _STILL = 1e-12  # and as rest where nothing is
 
 
-class Descent(NamedTuple):
+@record("gdd joint")
+class Joint(NamedTuple):
     """Where the minimisation stands."""
 
-    point: np.ndarray  # shifts, then one logit per axis
-    value: float  # of the smoothed bound
-    slope: np.ndarray  # its gradient
-    steps: tuple[np.ndarray, ...]  # recent moves
-    moves: tuple[np.ndarray, ...]  # and how the gradient changed with them
+    descent: Descent  # of the smoothed bound, by shifts, then one logit per axis
     heat: float  # stands for temperature zero
     age: int  # steps taken at this temperature
     free: bool  # whether weights move
 
 
-def joint_start(problem: Problem, state: GDDState, floor: float, *, free: bool) -> Descent:
+def joint_start(problem: Problem, state: GDDState, floor: float, *, free: bool) -> Joint:
     """The state's own point; smoothing starts at the scale of the tables."""
     logits = np.log(np.maximum(state.weight, 1e-3 * problem.temperatures[state.plan.axis_variable]) + 1e-300)
     point = np.concatenate([state.shifts, np.where(np.isfinite(logits), logits, 0.0)])
     finite = state.base[np.isfinite(state.base)]
     cold = bool((problem.temperatures == 0).any())
     heat = max(0.1, float(finite.std()) / 2) if cold and len(finite) else 1.0
-    made = Descent(point, 0.0, np.empty(0), (), (), heat, 0, free)
-    value, slope = _evaluate(problem, state, made, point, floor)
-    return made._replace(value=value, slope=slope)
+    return _begun(problem, state, heat, free, point, floor)
 
 
 def joint_step(problem: Problem, state: GDDState, floor: float) -> tuple[GDDState, float, bool]:
@@ -58,20 +52,21 @@ def joint_step(problem: Problem, state: GDDState, floor: float) -> tuple[GDDStat
     now = state.descent
     assert now is not None
     cold = bool((problem.temperatures == 0).any())
-    moved = _descend(problem, state, now, floor)
-    gained = 0.0 if moved is None else (now.value - moved.value) / max(1.0, abs(now.value))
-    now = now if moved is None else moved
-    now = now._replace(age=now.age + 1)
+    before = now.descent.here.value
+    moved = (
+        descend(_function(problem, state, now.heat, now.free, floor), now.descent, search="halving")
+        or now.descent
+    )
+    gained = (before - moved.here.value) / max(1.0, abs(before))
+    now = now._replace(descent=moved, age=now.age + 1)
     is_done = False
     if cold and (gained < _SLOW or now.age >= _PER_HEAT):
         is_done = now.heat <= _COLDEST
-        now = now._replace(heat=now.heat / 2, age=0, steps=(), moves=())
-        value, slope = _evaluate(problem, state, now, now.point, floor)
-        now = now._replace(value=value, slope=slope)
+        now = _begun(problem, state, now.heat / 2, now.free, moved.here.w, floor)
     elif not cold:
         is_done = gained < _STILL
     plan = state.plan
-    shifts, weight = _parts(problem, state, now, now.point, floor)
+    shifts, weight = _parts(problem, state, now.heat, now.free, now.descent.here.w, floor)
     weight = np.where(problem.temperatures[plan.axis_variable] == 0, 0.0, weight)
     tables = np.empty_like(state.base)
     shift_tables(plan.separators, plan.edges, plan.maps, state.base, shifts, tables)
@@ -81,17 +76,30 @@ def joint_step(problem: Problem, state: GDDState, floor: float) -> tuple[GDDStat
     return moved_state, bound, is_done
 
 
+def _begun(
+    problem: Problem, state: GDDState, heat: float, free: bool, point: np.ndarray, floor: float
+) -> Joint:
+    """A descent from a point at a new temperature."""
+    function = _function(problem, state, heat, free, floor)
+    return Joint(Descent(Point.at(function, point)), heat, 0, free)
+
+
+def _function(problem: Problem, state: GDDState, heat: float, free: bool, floor: float) -> Function:
+    """What L-BFGS descends."""
+    return lambda point: _evaluate(problem, state, heat, free, point, floor)
+
+
 def _parts(
-    problem: Problem, state: GDDState, now: Descent, point: np.ndarray, floor: float
+    problem: Problem, state: GDDState, heat: float, free: bool, point: np.ndarray, floor: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Shifts and smoothed weights of a point."""
     plan = state.plan
     shifts, logits = point[: plan.n_shifts], point[plan.n_shifts :]
     owner = plan.axis_variable
-    heats = np.where(problem.temperatures == 0, now.heat, problem.temperatures)
-    if not now.free:
+    heats = np.where(problem.temperatures == 0, heat, problem.temperatures)
+    if not free:
         even = 1.0 / np.bincount(owner, minlength=len(heats))[owner]
-        return shifts, np.where(problem.temperatures[owner] == 0, now.heat * even, state.weight)
+        return shifts, np.where(problem.temperatures[owner] == 0, heat * even, state.weight)
     top = np.full(len(heats), -np.inf)
     np.maximum.at(top, owner, logits)
     part = np.exp(logits - top[owner])
@@ -102,11 +110,11 @@ def _parts(
 
 
 def _evaluate(
-    problem: Problem, state: GDDState, now: Descent, point: np.ndarray, floor: float
+    problem: Problem, state: GDDState, heat: float, free: bool, point: np.ndarray, floor: float
 ) -> tuple[float, np.ndarray]:
     """The smoothed bound and its gradient."""
     plan, owner = state.plan, state.plan.axis_variable
-    shifts, weight = _parts(problem, state, now, point, floor)
+    shifts, weight = _parts(problem, state, heat, free, point, floor)
     tables = np.empty_like(state.base)
     shift_tables(plan.separators, plan.edges, plan.maps, state.base, shifts, tables)
     by_shift, by_weight = np.empty(plan.n_shifts), np.zeros(len(owner))
@@ -121,39 +129,13 @@ def _evaluate(
         by_shift,
         by_weight,
     )
-    if not now.free:
+    if not free:
         return float(value), np.concatenate([by_shift, np.zeros(len(owner))])
     n = len(problem.temperatures)
     count = np.bincount(owner, minlength=n)[owner]
     share = floor / (1.0 + floor * count)
-    heats = np.where(problem.temperatures == 0, now.heat, problem.temperatures)[owner]
+    heats = np.where(problem.temperatures == 0, heat, problem.temperatures)[owner]
     moving = weight - heats * share  # (1 - share count) heat part
     part = moving / np.maximum(np.bincount(owner, moving, minlength=n)[owner], 1e-300)
     mean = np.bincount(owner, part * by_weight, minlength=n)[owner]
     return float(value), np.concatenate([by_shift, moving * (by_weight - mean)])
-
-
-def _descend(problem: Problem, state: GDDState, now: Descent, floor: float) -> Descent | None:
-    """A lower point along the L-BFGS direction or, failing that, the gradient; None if there is none."""
-    for steps, moves in ((now.steps, now.moves), ((), ())):
-        direction = -curved(now.slope, steps, moves, last_scale(steps, moves))
-        predicted = float(now.slope @ direction)
-        if predicted >= 0:
-            continue
-        length = 1.0 if steps else min(1.0, 1.0 / max(1e-300, float(np.abs(direction).max())))
-        for _ in range(30):
-            point = now.point + length * direction
-            value, slope = _evaluate(problem, state, now, point, floor)
-            if value <= now.value + _ARMIJO * length * predicted:
-                return _remember(now._replace(steps=steps, moves=moves), point, value, slope)
-            length /= 2
-    return None
-
-
-def _remember(now: Descent, point: np.ndarray, value: float, slope: np.ndarray) -> Descent:
-    """The new point, with its curvature pair if that is safely positive."""
-    steps, moves = now.steps, now.moves
-    step, move = point - now.point, slope - now.slope
-    if is_curved(step, move):
-        steps, moves = (*steps, step)[-_MEMORY:], (*moves, move)[-_MEMORY:]
-    return now._replace(point=point, value=value, slope=slope, steps=steps, moves=moves)

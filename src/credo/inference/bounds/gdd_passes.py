@@ -26,10 +26,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...core.records import record
 from ...kernels.gdd_passes import common_beliefs, first_entries, shifted
 from ...kernels.mini_bucket_tables import COLD
+from ...optimise.curvature import Pairs, dot
+from ...optimise.line_search import backtrack, falls
 from ..base import Problem
-from ..curvature import curved, dot, is_curved
 from .bucket_choice import tightest_passes
 from .bucket_passes import BucketPasses, Tables, bucket_passes
 from .bucket_weights import reweigh
@@ -41,7 +43,6 @@ _MEMORY = 10  # pairs of moves and slope differences kept
 _RARE = 1e-2  # beliefs below count as this in the metric
 _LONGEST = 3.0, 1.0  # most that a leap moves a shift, and the logarithm of a weight
 _HALVINGS = 12  # of a leap
-_ARMIJO = 1e-4  # share of the predicted decrease that a leap must deliver
 _ROUNDING = 1e-13  # relative rise that is no rise
 _SETTLED = 3  # sweeps before the first leap
 _SHARP = 3  # sweeps at first that match maxima themselves
@@ -91,6 +92,7 @@ class PassPlan:
         return np.bincount(self.group, values, minlength=1)[self.group]  # type: ignore[no-any-return]
 
 
+@record("gdd slopes")
 class _Slopes(NamedTuple):
     """What a backward pass tells."""
 
@@ -100,6 +102,7 @@ class _Slopes(NamedTuple):
     metric: np.ndarray  # inverse curvature of the shifts
 
 
+@record("gdd passes", rebuilt=("plan",))
 class Passing(NamedTuple):
     """Where the passes stand."""
 
@@ -112,8 +115,7 @@ class Passing(NamedTuple):
     sharp: bool  # whether maxima are matched themselves now
     step: float  # share of the way to agreement that is tried next
     length: float  # of the last leap
-    moves: tuple[np.ndarray, ...]  # recent moves
-    turns: tuple[np.ndarray, ...]  # and how the slopes changed with them
+    pairs: Pairs  # recent moves, and how the slopes changed with them
     gains: tuple[float, ...]  # of the last two matchings, and since the last leap
     rest: tuple[int, int]  # sweeps until the next leap, and how many to wait if that disappoints
     undo: tuple[Tables, np.ndarray, _Slopes | None] | None  # where the last leap began: tables, share, slopes
@@ -146,7 +148,7 @@ def pass_start(
     coldest = max(_RANGE * heat, 1.01 * COLD * int(plan.fellows.max(initial=1)))
     sharp = plan.is_mixed
     return Passing(
-        plan, tables, share, None, heat if smooth else 0.0, coldest, sharp, 1.0, 1.0, (), (), (), (0, 1),
+        plan, tables, share, None, heat if smooth else 0.0, coldest, sharp, 1.0, 1.0, Pairs(), (), (0, 1),
         None,
         tables, (), None,
     )  # fmt: skip
@@ -229,7 +231,7 @@ def _soften(state: Passing) -> Passing:
 def _at_heat(state: Passing, heat: float) -> Passing:
     plan = state.plan
     tables = plan.soft.evaluate(state.tables.theta, plan.weights(state.share, heat))
-    return state._replace(tables=tables, heat=heat, slopes=None, moves=(), turns=(), gains=(), undo=None)
+    return state._replace(tables=tables, heat=heat, slopes=None, pairs=Pairs(), gains=(), undo=None)
 
 
 def _cool(state: Passing, gain: float, price: float, size: float) -> tuple[Passing, float]:
@@ -269,7 +271,7 @@ def _arrive(state: Passing, new: Tables, share: np.ndarray, move: np.ndarray | N
     """Go on from new tables, with the slopes there and the curvature met on the way."""
     plan, old = state.plan, state.slopes
     slopes = _look(state, new, share)
-    moves, turns = state.moves, state.turns
+    pairs = state.pairs
     if old is not None and len(old.slope) and len(slopes.slope):
         if move is None:
             with np.errstate(invalid="ignore"):
@@ -277,10 +279,8 @@ def _arrive(state: Passing, new: Tables, share: np.ndarray, move: np.ndarray | N
             least = plan.least()
             part = np.log(np.maximum(share - least, 1e-12) / np.maximum(state.share - least, 1e-12))
             move = np.concatenate([np.where(np.isfinite(shift), shift, 0.0), np.clip(part, -2.0, 2.0)])
-        turn = slopes.slope - old.slope
-        if is_curved(move, turn):
-            moves, turns = (*moves, move)[-_MEMORY:], (*turns, turn)[-_MEMORY:]
-    return state._replace(tables=new, share=share, slopes=slopes, moves=moves, turns=turns)
+        pairs = pairs.after(move, slopes.slope - old.slope, _MEMORY)
+    return state._replace(tables=new, share=share, slopes=slopes, pairs=pairs)
 
 
 def _look(state: Passing, tables: Tables, share: np.ndarray, *, leaping: bool | None = None) -> _Slopes:
@@ -331,35 +331,58 @@ def _leap_or_match(state: Passing) -> Passing:
 
 def _leap(state: Passing) -> Passing:
     """A quasi-Newton step on all shifts and weights that lowers the bound, if one does."""
-    plan, slopes = state.plan, state.slopes
+    slopes = state.slopes
     if slopes is None or not len(slopes.slope):
         slopes = _look(state, state.tables, state.share, leaping=True)
         state = state._replace(slopes=slopes)
-    n, least = len(plan.owner), plan.least()
+    for pairs in (state.pairs, Pairs()):
+        found = _along(state, slopes, pairs)
+        if found is not None:
+            return found
+    return state._replace(pairs=Pairs())
+
+
+def _along(state: Passing, slopes: _Slopes, pairs: Pairs) -> Passing | None:
+    """Down the way that the pairs show, if that lowers the bound."""
+    way, old = _way(state, slopes, pairs), state.tables.value
+    predicted = dot(slopes.slope, way)
+    if not predicted < 0:
+        return None
+    found = backtrack(
+        lambda length: _moved(state, way, length),
+        lambda there, length: falls(there[0].value, old, length * predicted),
+        min(1.0, 4.0 * state.length),
+        _HALVINGS,
+    )
+    if found is None:
+        return None
+    (new, share), length = found
+    return _arrive(state._replace(pairs=pairs, length=length), new, share, length * way)
+
+
+def _moved(state: Passing, way: np.ndarray, length: float) -> tuple[Tables, np.ndarray]:
+    """Tables and shares so far along a way."""
+    plan, n, least = state.plan, len(state.plan.owner), state.plan.least()
     part = np.maximum((state.share - least) / (1.0 - least * plan.fellows), 1e-12)
-    for moves, turns in ((state.moves, state.turns), ((), ())):
-        way = -_direction(state, slopes, moves, turns)
-        way[:n] = np.clip(way[:n], -_LONGEST[0], _LONGEST[0])
-        # Shifts of a bucket cancel exactly, whatever was rounded or clipped.
-        way[:n] -= (plan.by_slot(way[:n]) / np.maximum(plan.by_slot(np.ones(n)), 1.0))[plan.slot]
-        way[n:] = np.clip(way[n:], -_LONGEST[1], _LONGEST[1])
-        predicted, length = dot(slopes.slope, way), min(1.0, 4.0 * state.length)
-        for _ in range(_HALVINGS if predicted < 0 else 0):
-            theta = np.empty_like(state.tables.theta)
-            shifted(plan.soft.layout, plan.start, way[:n], length, state.tables.theta, theta)
-            grown = part * np.exp(length * way[n:])
-            share = least + (1.0 - least * plan.fellows) * grown / plan.by_bucket(grown)
-            new = plan.soft.evaluate(theta, plan.weights(share, state.heat))
-            if new.value <= state.tables.value + _ARMIJO * length * predicted:
-                found = state._replace(moves=moves, turns=turns, length=length)
-                return _arrive(found, new, share, length * way)
-            length /= 2
-    return state._replace(moves=(), turns=())
+    theta = np.empty_like(state.tables.theta)
+    shifted(plan.soft.layout, plan.start, way[:n], length, state.tables.theta, theta)
+    grown = part * np.exp(length * way[n:])
+    share = least + (1.0 - least * plan.fellows) * grown / plan.by_bucket(grown)
+    return plan.soft.evaluate(theta, plan.weights(share, state.heat)), share
 
 
-def _direction(
-    state: Passing, slopes: _Slopes, moves: tuple[np.ndarray, ...], turns: tuple[np.ndarray, ...]
-) -> np.ndarray:
+def _way(state: Passing, slopes: _Slopes, pairs: Pairs) -> np.ndarray:
+    """Where to leap: down the curvature, no further than is sensible."""
+    plan, n = state.plan, len(state.plan.owner)
+    way = -_direction(state, slopes, pairs)
+    way[:n] = np.clip(way[:n], -_LONGEST[0], _LONGEST[0])
+    # Shifts of a bucket cancel exactly, whatever was rounded or clipped.
+    way[:n] -= (plan.by_slot(way[:n]) / np.maximum(plan.by_slot(np.ones(n)), 1.0))[plan.slot]
+    way[n:] = np.clip(way[n:], -_LONGEST[1], _LONGEST[1])
+    return way
+
+
+def _direction(state: Passing, slopes: _Slopes, pairs: Pairs) -> np.ndarray:
     """The slope times the inverse curvature seen so far; the metric of matching stands for the rest."""
     plan, n = state.plan, len(state.plan.owner)
     heat = np.where(plan.cold, 1.0, plan.heat)
@@ -368,4 +391,4 @@ def _direction(
         pull = plan.by_slot(slopes.metric * v[:n]) / np.maximum(plan.by_slot(slopes.metric), 1e-300)
         return np.concatenate([slopes.metric * (v[:n] - pull[plan.slot]), v[n:] * _RATE / heat])
 
-    return curved(slopes.slope, moves, turns, metric)
+    return pairs.times(slopes.slope, metric)

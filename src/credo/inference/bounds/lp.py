@@ -30,6 +30,7 @@ _POLISH = 5  # monotone sweeps after the solver
 _INSTEAD = 200  # sweeps where a stopped solver gives no prices
 _KEPT = 0.2  # share of the time kept for them
 _TOLERANCE = 1e-10  # of the solver, the least it takes
+_APART = 1e-6  # relative gap between primal and dual that the solver's tolerances explain
 _INTEGRAL = 1e-6  # distance from 0 or 1 that counts as none
 _METHOD = {"automatic": "highs", "simplex": "highs-ds", "interior-point": "highs-ipm"}
 
@@ -77,11 +78,8 @@ class LP(Algorithm):
         work = Decomposition.of(problem)
         shifts, sweeps = work.no_shifts(), _INSTEAD
         found = self._solve(work, run) if len(work.graph.scope) else None
-        status, integral, tried = Status.CONVERGED, True, []
+        integral, tried = True, []
         if found is not None:
-            status = Status.CONVERGED if found.status == 0 else Status.OUT_OF_ITERATIONS
-            if found.status == 1:
-                status = Status.OUT_OF_TIME
             if found.eqlin.marginals is not None:
                 shifts, sweeps = _prices(work, found.eqlin.marginals), _POLISH
             integral = False
@@ -90,6 +88,7 @@ class LP(Algorithm):
                 tried.append(work.improve(_favourites(belief, work.terms.state_start)))
                 integral = bool(np.minimum(np.abs(belief), np.abs(1 - belief)).max() < _INTEGRAL)
         upper, shifts = _polished(work, shifts, sweeps, run)
+        status = _status(work, found, upper)
         tried += [work.decode(shifts, backwards=backwards) for backwards in (False, True)]
         states, score = max(tried, key=lambda pair: pair[1])
         if score == -np.inf:
@@ -141,6 +140,16 @@ def _program(work: Decomposition) -> tuple[np.ndarray, Any, np.ndarray]:
     matrix = csr_array((np.concatenate(values), entries), shape=shape)
     right = np.concatenate([np.zeros(edge_states), np.ones(len(t.sizes))])
     return -np.concatenate([work.node, theta]), matrix, right
+
+
+def _status(work: Decomposition, found: Any, upper: float) -> Status:
+    """Converged if the value of the relaxation and the bound that its prices prove are one number."""
+    if found is None:  # variables alone: the bound is their sum
+        return Status.CONVERGED
+    if found.status != 0:
+        return Status.OUT_OF_TIME if found.status == 1 else Status.OUT_OF_ITERATIONS
+    apart = upper - (work.constant - float(found.fun))
+    return Status.CONVERGED if apart <= _APART * max(1.0, abs(upper)) else Status.STALLED
 
 
 def _prices(work: Decomposition, prices: np.ndarray) -> np.ndarray:

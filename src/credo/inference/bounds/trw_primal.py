@@ -29,11 +29,12 @@ import numpy as np
 
 from ...core import check
 from ...core.factor_graph import FactorGraph
+from ...core.records import record
 from ...core.result import Estimate, FactorMarginals, Marginals, Result, Status
 from ...kernels.tables import best_states
+from ...optimise.lbfgs import Descent, Function, Point, descend
 from ...structures.spanning_trees import Forests, covering_forests, random_forests
 from ..base import IterativeAlgorithm, Problem, register
-from ..curvature import curved, is_curved, last_scale
 from ..forest import ForestPasses
 from .decomposition import answer
 from .possible import valued
@@ -41,8 +42,6 @@ from .possible import valued
 __all__ = ["TRWPrimal"]
 
 _FLOOR = 0.02  # share of the weights that stays equal: no forest vanishes, so no rho does
-_MEMORY = 10  # pairs of steps and gradient differences kept by L-BFGS
-_ARMIJO = 1e-4  # share of the predicted decrease that a step must deliver
 _COLDEST = 1e-3  # temperature at which smoothed maxima stop being sharpened
 _PER_HEAT = 40  # steps at one temperature at most
 
@@ -60,6 +59,7 @@ class _Work:
         self.shape = (len(forests), len(self.passes.node))
 
 
+@record("trw-primal value")
 class _Value(NamedTuple):
     """One evaluation of the bound."""
 
@@ -71,18 +71,27 @@ class _Value(NamedTuple):
     disagreement: float  # largest difference of a forest's marginal from the average
 
 
+@record("trw-primal", rebuilt=("work",))
 class PrimalState(NamedTuple):
     """A point, its value, and what L-BFGS remembers."""
 
     work: _Work  # forests and index arrays
-    point: np.ndarray  # shifts per forest and state, then one logit per forest
-    value: _Value  # the bound there
-    steps: tuple[np.ndarray, ...]  # recent moves
-    moves: tuple[np.ndarray, ...]  # and how the gradient changed with them
+    descent: Descent  # shifts per forest and state, then one logit per forest; and what L-BFGS remembers
     heat: float  # temperature of the smoothed maxima, 1 for sums
     age: int  # steps taken at this temperature
     best: float  # lowest bound on the maximum so far
     bounds: np.ndarray  # the bound after each step
+
+    @property
+    def point(self) -> np.ndarray:
+        """Shifts and logits."""
+        return self.descent.here.w
+
+    @property
+    def value(self) -> _Value:
+        """The bound there."""
+        found: _Value = self.descent.here.more[0]
+        return found
 
 
 @register
@@ -119,16 +128,17 @@ class TRWPrimal(IterativeAlgorithm[PrimalState]):
         heat = (
             1.0 if problem.is_sum else max(1.0, float(np.ptp(work.finite)) / 4 if len(work.finite) else 0.0)
         )
-        value = self._evaluate(problem, work, point, heat)
-        best = value.bound if problem.is_sum else self._evaluate(problem, work, point, 0.0).bound
-        return PrimalState(work, point, value, (), (), heat, 0, best, np.empty(0))
+        first = Descent(Point.at(self._function(problem, work, heat), point))
+        best = first.here.value if problem.is_sum else self._evaluate(problem, work, point, 0.0).bound
+        return PrimalState(work, first, heat, 0, best, np.empty(0))
 
     def step(self, problem: Problem, state: PrimalState) -> tuple[PrimalState, float]:
         """One L-BFGS step that lowers the bound; the change is what the forests still disagree by."""
-        moved = self._descend(problem, state) or state
+        function = self._function(problem, state.work, state.heat)
+        moved = descend(function, state.descent, search="halving") or state.descent
         # Where rounding hides any decrease, nothing is left to gain.
-        stuck = state.value.bound - moved.value.bound <= 4e-16 * abs(state.value.bound)
-        state = moved._replace(age=state.age + 1)
+        stuck = state.value.bound - moved.here.value <= 4e-16 * abs(state.value.bound)
+        state = state._replace(descent=moved, age=state.age + 1)
         change = 0.0 if stuck else self._left(state)
         if not problem.is_sum:
             state, change = self._cool(problem, state, change)
@@ -148,25 +158,17 @@ class TRWPrimal(IterativeAlgorithm[PrimalState]):
         if state.heat <= _COLDEST or len(state.work.orders) == 1:
             return state, 0.0
         heat = state.heat / 2
-        value = self._evaluate(problem, state.work, state.point, heat)
-        return state._replace(heat=heat, age=0, value=value, steps=(), moves=()), 1.0
+        descent = Descent(Point.at(self._function(problem, state.work, heat), state.point))
+        return state._replace(heat=heat, age=0, descent=descent), 1.0
 
-    def _descend(self, problem: Problem, state: PrimalState) -> PrimalState | None:
-        """A lower point along the L-BFGS direction or, failing that, the gradient; None if there is none."""
-        slope = state.value.gradient
-        for steps, moves in ((state.steps, state.moves), ((), ())):
-            direction = -curved(slope, steps, moves, last_scale(steps, moves))
-            predicted = float(slope @ direction)
-            if predicted >= 0:
-                continue
-            length = 1.0 if steps else min(1.0, 1.0 / float(np.abs(direction).max()))
-            for _ in range(30):
-                point = state.point + length * direction
-                value = self._evaluate(problem, state.work, point, state.heat)
-                if value.bound <= state.value.bound + _ARMIJO * length * predicted:
-                    return _remember(state, point, value, steps, moves)
-                length /= 2
-        return None
+    def _function(self, problem: Problem, work: _Work, heat: float) -> Function:
+        """What L-BFGS descends."""
+
+        def evaluate(point: np.ndarray) -> tuple[float, np.ndarray, _Value]:
+            value = self._evaluate(problem, work, point, heat)
+            return value.bound, value.gradient, value
+
+        return evaluate
 
     def _evaluate(self, problem: Problem, work: _Work, point: np.ndarray, heat: float) -> _Value:
         """The bound at a point; gradient and marginals are those of the given temperature."""
@@ -222,17 +224,3 @@ class TRWPrimal(IterativeAlgorithm[PrimalState]):
         favoured = best_states(graph.variables.state_start, value.states)
         states, _ = valued(problem, favoured, np.arange(len(favoured)))
         return answer(self.name, problem, status, state.best, states, trace)
-
-
-def _remember(
-    state: PrimalState,
-    point: np.ndarray,
-    value: _Value,
-    steps: tuple[np.ndarray, ...],
-    moves: tuple[np.ndarray, ...],
-) -> PrimalState:
-    """The new point, with its curvature pair if that is safely positive."""
-    step, move = point - state.point, value.gradient - state.value.gradient
-    if is_curved(step, move):
-        steps, moves = (*steps, step)[-_MEMORY:], (*moves, move)[-_MEMORY:]
-    return state._replace(point=point, value=value, steps=steps, moves=moves)

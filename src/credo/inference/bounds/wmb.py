@@ -32,6 +32,7 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from ...core import check
+from ...core.records import record
 from ...core.result import Estimate, Marginals, Result, Status
 from ..base import IterativeAlgorithm, Problem, register
 from .bucket_choice import tightest_passes
@@ -47,6 +48,7 @@ _KICKS, _KICK = 4, 0.3  # forced steps out of the dead ends of maxima, and their
 _GROWTH = 1.5  # of the step after one that helped
 
 
+@record("wmb", rebuilt=("passes",))
 class WMBState(NamedTuple):
     """Where an iteration stands."""
 

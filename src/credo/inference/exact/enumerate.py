@@ -2,18 +2,21 @@
 
     theta(x) = sum_a theta_a(x_a),      p(x) = exp( theta(x) - log Z )
 
-The joint log table is built by broadcasting; powered sums eliminate one axis at a time in the
-order of the problem's levels. Exact; time and memory grow with the product of all state counts.
+The joint log table is built by broadcasting, each table shifted to a maximum of zero, so that constants take
+no digits from differences; powered sums eliminate one axis at a time in the order of the problem's levels.
+Exact; time and memory grow with the product of all state counts.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import fsum
 from typing import ClassVar
 
 import numpy as np
 
 from ...core import check
+from ...core.factor import take_out_maximum
 from ...core.factor_graph import FactorGraph
 from ...core.result import (
     Assignment,
@@ -54,11 +57,11 @@ class Enumerate(Algorithm):
         """Build the joint table and read every answer off it."""
         graph = problem.graph
         free = np.flatnonzero(graph.variables.sizes > 1)
-        joint = _joint_log_table(graph, free)
+        joint, constant = _joint_log_table(graph, free)
         if joint.max() == -np.inf:
             raise problem.contradiction()
         value, assignment = _powered_sum(problem, joint, free)
-        log_z = Estimate(value, "exact")
+        log_z = Estimate(value + constant, "exact")
         score = None if assignment is None else log_z
         found = Result(self.name, Status.EXACT, log_z=log_z, assignment=assignment, score=score)
         if not problem.is_sum:
@@ -75,19 +78,20 @@ class Enumerate(Algorithm):
         )
 
 
-def _joint_log_table(graph: FactorGraph, free: np.ndarray) -> np.ndarray:
-    """Sum of all log tables, one axis per variable with more than one state."""
+def _joint_log_table(graph: FactorGraph, free: np.ndarray) -> tuple[np.ndarray, float]:
+    """Sum of all log tables less their maxima, one axis per variable with more than one state; the maxima."""
     axis = {int(i): k for k, i in enumerate(free)}
-    joint = np.zeros(graph.variables.sizes[free])
+    joint, tops = np.zeros(graph.variables.sizes[free]), []
     for a in range(graph.n_factors):
         mine = [int(i) for i in graph.scope_of(a) if int(i) in axis]
-        table = graph.log_table(a).reshape([graph.variables.sizes[i] for i in mine])
+        table, top = take_out_maximum(graph.log_table(a).reshape([graph.variables.sizes[i] for i in mine]))
+        tops.append(top)
         by_axis = sorted(range(len(mine)), key=lambda k: axis[mine[k]])
         shape = [1] * len(free)
         for i in mine:
             shape[axis[i]] = int(graph.variables.sizes[i])
         joint = joint + table.transpose(by_axis).reshape(shape)
-    return joint
+    return joint, fsum(tops)
 
 
 def _powered_sum(problem: Problem, joint: np.ndarray, free: np.ndarray) -> tuple[float, Assignment | None]:

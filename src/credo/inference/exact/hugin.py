@@ -4,14 +4,18 @@ r"""Hugin propagation: clique beliefs q and separator beliefs r, with division.
     i -> j    r_new = sum_{C_i \ S_ij} q_i,   q_j <- q_j r_new / r_ij,   r_ij <- r_new
 
 up to the root and down again; the product of all q over the product of all r never changes. At the
-end q and r are the marginals. Everything is in logarithms; 0 / 0 := 0. A second, independent road
-to the numbers of the binary join tree.
+end q and r are the marginals. Everything is in logarithms; 0 / 0 := 0. Tables are shifted to a maximum of
+zero, so that constants take no digits from differences. A second, independent road to the numbers of the
+binary join tree.
 """
 
 from __future__ import annotations
 
+from math import fsum
+
 import numpy as np
 
+from ...core.factor import take_out_maximum
 from ...core.factor_graph import FactorGraph
 from ...core.result import Estimate, FactorMarginals, Marginals, Result, Status
 from ...structures.elimination import elimination_order
@@ -31,7 +35,8 @@ def run(problem: Problem, limits: Limits, effort: float) -> Result:
     beliefs = _start(tree)
     _propagate(tree, beliefs)
     roots = [c for c, p in enumerate(tree.parent) if p < 0]
-    log_z = _constant(tree) + sum(float(_log_sum(beliefs[c], ())) for c in roots)
+    tops = [take_out_maximum(graph.log_table(a))[1] for a in range(graph.n_factors)]
+    log_z = fsum([*tops, *(float(_log_sum(beliefs[c], ())) for c in roots)])
     if log_z == -np.inf:
         raise problem.contradiction()
     beliefs = [np.exp(q - _log_sum(q, ())) for q in beliefs]
@@ -42,13 +47,6 @@ def run(problem: Problem, limits: Limits, effort: float) -> Result:
         marginals=_marginals(tree, beliefs),
         factor_marginals=_factor_marginals(tree, beliefs),
     )
-
-
-def _constant(tree: JunctionTree) -> float:
-    """Factors without a scope, where there is no clique to hold them."""
-    if tree.cliques:
-        return 0.0
-    return float(sum(tree.graph.log_table(a).sum() for a in range(tree.graph.n_factors)))
 
 
 def _start(tree: JunctionTree) -> list[np.ndarray]:
@@ -63,7 +61,7 @@ def _start(tree: JunctionTree) -> list[np.ndarray]:
 def _spread(graph: FactorGraph, a: int, clique: np.ndarray) -> np.ndarray:
     """A factor's log table with its axes in clique order and length one where it has none."""
     mine = np.array([i for i in graph.scope_of(a) if graph.variables.sizes[i] > 1], dtype=np.int64)
-    table = graph.log_table(a).reshape(graph.variables.sizes[mine])
+    table = take_out_maximum(graph.log_table(a))[0].reshape(graph.variables.sizes[mine])
     table = table.transpose(np.argsort(mine))
     return table.reshape([graph.variables.sizes[i] if i in mine else 1 for i in clique])
 

@@ -121,6 +121,10 @@ class AlphaBP(IterativeAlgorithm[MessageState]):
         posed = state.form.problem
         return engine.advance(posed, state, self.weights(posed), self.schedule, count, tol)
 
+    def messages(self, problem: Problem, state: MessageState) -> dict[tuple[int, str], np.ndarray]:
+        """Log messages by edge; factors of the prior come after the model's own."""
+        return engine.messages_by_edge(state.form.problem, state)
+
     def read(self, problem: Problem, state: MessageState, status: Status) -> Result:
         """Beliefs and the reweighted Bethe log Z."""
         posed = state.form.problem

@@ -81,6 +81,10 @@ class BP(IterativeAlgorithm[MessageState]):
         """Several sweeps inside the kernel."""
         return engine.advance(problem, state, self._weights(problem), self.schedule, count, tol)
 
+    def messages(self, problem: Problem, state: MessageState) -> dict[tuple[int, str], np.ndarray]:
+        """Log messages by edge."""
+        return engine.messages_by_edge(problem, state)
+
     def read(self, problem: Problem, state: MessageState, status: Status) -> Result:
         """Beliefs and the Bethe log Z, or decoded states."""
         weights = self._weights(problem)

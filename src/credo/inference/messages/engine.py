@@ -14,10 +14,11 @@ import numpy as np
 
 from ...core.errors import QueryError
 from ...core.factor_graph import FactorGraph
+from ...core.records import record
 from ...core.result import Status
 from ...kernels import messages as kernel
 from ..base import Budget, ContradictoryRowError, Problem
-from .forms import choose_form, safe_form
+from .forms import Kept, choose_form, safe_form
 from .readout import Readout
 from .sweeps import SCHEDULES, Schedule, Sweep, Weighted, is_forest, orders
 
@@ -31,6 +32,7 @@ __all__ = [
     "advance",
     "is_forest",
     "log_messages",
+    "messages_by_edge",
     "read",
     "run_many",
     "start",
@@ -44,6 +46,7 @@ _SURE = 1e-2  # probability in a message below which changes of its logarithm do
 _REST = 20  # sweeps in which no belief may move while such logarithms do
 
 
+@record("messages")
 class MessageState(NamedTuple):
     """Messages in the form the kernels use; `log_messages(state)` gives them as logarithms."""
 
@@ -52,6 +55,11 @@ class MessageState(NamedTuple):
     turn: int  # sweeps done, for schedules with several orders
     rng: np.random.Generator  # for random orders
     due: np.ndarray | None = None  # what the residual schedule has pending
+    still: int = 0  # above 0: beliefs rest, and it is the number of the next sweep that makes sure
+
+    def alone(self) -> MessageState:
+        """The same messages without the problem they came from: enough for a warm start, and data only."""
+        return MessageState(Kept(), log_messages(self), 0, self.rng)
 
 
 def start(
@@ -96,32 +104,64 @@ def advance(
 ) -> tuple[MessageState, np.ndarray]:
     """Up to `count` sweeps (a few at most at a time); the new state and the change of each.
 
+    The change is that of a message without damping, of which a damped sweep makes a part only.
+
     A message that is nearly certain may still be on its way where its probability does not show it, and
     tip a belief once it meets an opposite one. So a change below `tol` is the last only if the logarithms
     rest too, or, since on loops they may grow for ever, no belief moves for some sweeps more.
     """
-    state, changes = _swept(problem, state, weights, schedule, count, tol)
-    if not len(changes) or not changes[-1] < tol:
-        return state, changes
-    enough, least = 10 * tol * float(weights.step.min(initial=1.0)), state.form.least(state.values)
-    if least >= _SURE or changes[-1] <= enough * least:
-        return state, changes
+    part, changes = float(weights.step.min(initial=1.0)), np.empty(0)
+    tol *= part
+    enough = 10 * tol
+    if not state.still:
+        state, changes = _swept(problem, state, weights, schedule, count, tol)
+        if not len(changes) or not changes[-1] < tol:
+            return state, changes / part
+        least = state.form.least(state.values)
+        if least >= _SURE or changes[-1] <= enough * least:
+            return state, changes / part
+    state, changes = _made_sure(problem, state, weights, schedule, (changes, count, tol, enough))
+    return state, changes / part
+
+
+def _made_sure(
+    problem: Problem,
+    state: MessageState,
+    weights: Weighted,
+    schedule: Schedule,
+    so_far: tuple[np.ndarray, int, float, float],
+) -> tuple[MessageState, np.ndarray]:
+    """Sweeps after the beliefs came to rest, until the logarithms do or enough of them moved nothing."""
+    changes, count, tol, enough = so_far
     plain: Schedule = "sequential" if schedule == "residual" else schedule  # which asks what shows
     rest = np.inf if is_forest(problem.graph) else _REST
-    still, left = 0, max(1, count - len(changes))
-    while still < min(rest, left):
+    first = still = state.still or 1
+    left = max(1, count - len(changes))
+    while still <= rest and still - first < left:
         before = state
         state, more = _swept(problem, state, weights, plain, 1, 0.0)
         changes = np.append(changes, more)
         if state.form is before.form and state.form.log_gap(before.values, state.values) <= enough:
-            return state, changes
+            return state._replace(still=0), changes
         changes[-1] = max(changes[-1], _belief_gap(problem.graph, log_messages(before), log_messages(state)))
         if not changes[-1] < tol:
-            return state._replace(due=None), changes
+            return state._replace(due=None, still=0), changes
         still += 1
-    if still < rest:
-        changes[-1] = np.inf  # sweeps ran out on the way
-    return state._replace(due=None), changes
+    if still <= rest:  # sweeps ran out on the way
+        changes[-1] = max(changes[-1], 2 * tol)
+        return state._replace(due=None, still=still), changes
+    return state._replace(due=None, still=0), changes
+
+
+def messages_by_edge(problem: Problem, state: MessageState) -> dict[tuple[int, str], np.ndarray]:
+    """(factor, variable) -> log message of the factor to the variable, normalised."""
+    graph, logs = problem.graph, log_messages(state)
+    w, names = graph.wiring, graph.variables.names
+    owner = np.repeat(np.arange(graph.n_factors), np.diff(graph.scope_start))
+    return {
+        (int(a), names[int(i)]): logs[w.edge_state_start[e] : w.edge_state_start[e + 1]]
+        for e, (a, i) in enumerate(zip(owner, graph.scope, strict=True))
+    }
 
 
 def _belief_gap(graph: FactorGraph, before: np.ndarray, after: np.ndarray) -> float:
@@ -196,10 +236,12 @@ def run_many(
     extended = _with_slots(graph)
     w, active = extended.wiring, np.flatnonzero(np.diff(extended.scope_start) > 0)
     rows, at_once = orders(extended, active, Sweep(schedule, 0, 2, 0.0, np.random.default_rng(0)))
+    chosen = weights(extended)
+    tol = budget.tol * float(chosen.step.min(initial=1.0))  # of damped messages, as in `advance`
     marginals, values, changes = kernel.log_batch(
         rows,
         at_once,
-        *weights(extended),
+        *chosen,
         w.scope_start,
         w.scope,
         w.sizes,
@@ -211,12 +253,12 @@ def run_many(
         len(graph.log_tables),
         clamps,
         budget.max_iter,
-        budget.tol,
+        tol,
         budget.max_iter + 1 if is_forest(graph) else _REST,
     )
     if (changes < 0).any():
         raise ContradictoryRowError(int(np.flatnonzero(changes < 0)[0]))
-    stopped = (Status.CONVERGED if c < budget.tol else Status.OUT_OF_ITERATIONS for c in changes)
+    stopped = (Status.CONVERGED if c < tol else Status.OUT_OF_ITERATIONS for c in changes)
     return marginals, values, tuple(stopped)
 
 

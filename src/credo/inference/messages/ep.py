@@ -1,39 +1,45 @@
 r"""Expectation propagation on models of discrete, real and simplex variables.
 
-Each factor f_a is replaced by a product of sites, one per variable, from an exponential family: Gaussian for
-real variables, categorical for discrete ones, Dirichlet for simplex ones. With q the product of all sites,
+Each factor f_a is replaced by a site from an exponential family: Gaussian for real variables, categorical for
+discrete ones, Dirichlet for simplex ones. `sites=diagonal` are products over variables; `sites=block` are
+Gaussians over all real variables of a factor: q is one joint Gaussian, Gaussian factors are exact as a whole,
+also in loops, and chains settle in fewer sweeps, at the price of the inverse of a matrix per batch of
+updates. With q the product of all sites,
 
     cavity         q^{-a} = q / site_a^power
     tilted         f_a^power q^{-a}
     new site       site_a = ( proj[ f_a^power q^{-a} ] / q^{-a} )^(1 / power),
 
 where proj keeps the expected sufficient statistics. power = 1 is expectation propagation; smaller powers are
-power EP, which is stabler where factors have several modes. With power 1 and discrete variables only it is
-belief propagation, with Gaussian factors only Gaussian belief propagation. The value is
+power EP, which is stabler where factors have several modes. A mapping gives powers to some factors by their
+numbers in the model. With power 1 and discrete variables only it is belief propagation, with Gaussian factors
+only Gaussian belief propagation. The value is
 
-    log Z ~ sum_i Phi_i + sum_a ( log int f_a^power q^{-a} - sum_{i in a} Phi_i ) / power
+    log Z ~ log int q + sum_a ( log int f_a^power q^{-a} - log int q ) / power
 
-with Phi_i = log int q_i (in natural parameters, not normalised), an estimate. Factors in the family, and the
-diagonals of Gaussian factors, are not approximated. Tilted distributions are summed over the joint states of
-discrete variables and over Gauss-Hermite points of real ones, whose proposals follow the moments found
-(`ep_tilted.py`). Such sums converge quickly for smooth factors, like 1 / nodes across a kink.
+over the scope of a inside the sum (in natural parameters, not normalised), an estimate. Factors in the
+family, and the diagonals of Gaussian factors, are not approximated, and Gaussian factors have no power.
+Tilted distributions are summed over the joint states of discrete variables and over Gauss-Hermite points of
+real ones; where these are too few, integrals over one or two real variables are adaptive (`ep_points.py`),
+across kinks and edges of supports too.
 
-Nothing guarantees convergence. An update is skipped where the cavity has a negative precision, the tilted
-distribution no integral or its proposal is still far off, or the belief would lose its integral; the notes
-say how often. A
-negative precision of a site is nothing to worry about: couplings need them. A run whose last sweep skipped
-updates has stalled, not converged.
+Nothing guarantees convergence. The residual is the largest change of a site, undamped and in units of the
+beliefs; it vanishes where all tilted distributions have the moments of the beliefs. An update is skipped
+where the tilted distribution has no integral or its proposal is still far off, or the belief would lose its
+integral; the notes say how often. A negative precision of a site is nothing to worry about: couplings need
+them. A run whose last sweep skipped updates has stalled, not converged.
 
 Schedules: `sequential` (batches of factors that share no variable, forwards and backwards in turn), `tree`
-(leaves to roots of a spanning forest and back), `flooding` (all at once), `auto` (tree on forests, else
-sequential). A sweep evaluates (joint states) x nodes^(real variables) points per factor, or a few times that
-while proposals move.
+(leaves to roots of a spanning forest and back), `flooding` (all at once, in parallel), `auto` (tree on
+forests, else sequential). A sweep evaluates a few times (joint states) x nodes^(real variables) points per
+factor, thousands where integrals are adaptive.
 
 Sources: Minka (2001, 2004).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -42,22 +48,25 @@ import numpy as np
 from ...core import check
 from ...core.belief import Density
 from ...core.errors import OptionError, QueryError
+from ...core.records import record
 from ...core.result import Estimate, Marginals, Result, Status
 from ...families.densities import DirichletMixtureDensity, MixtureDensity
+from ...optimise.run import check as check_clock
 from ..base import IterativeAlgorithm, register
 from ..gaussian_system import refuse_improper
 from ..hybrid import HybridProblem
+from .ep_beliefs import Beliefs, beliefs_of
 from .ep_sites import Layout, Parameters, SiteGroup
 from .ep_tilted import Proposal
-from .ep_updates import Batch, Beliefs, Update, batches, log_norms, log_scale, update
+from .ep_updates import Batch, Update, batches, log_scale, update
 from .moments import log_sum
 
 __all__ = ["EP", "EPState"]
 
 _ENDLESS = 1e8  # a standard deviation this many times the first one says that there is no integral
-_REPAIRS = 4  # times a sweep of all at once is taken back in part before it is given up
 
 
+@record("ep", rebuilt=("layout", "order"))
 class EPState(NamedTuple):
     """The sites, and where the points of each factor are."""
 
@@ -74,7 +83,7 @@ class EPState(NamedTuple):
 @register
 @dataclass(frozen=True, kw_only=True)
 class EP(IterativeAlgorithm[EPState]):
-    """Expectation propagation and power EP, with fully factorised approximations.
+    """Expectation propagation and power EP, with sites per variable or joint ones per factor.
 
     Examples
     --------
@@ -91,20 +100,24 @@ class EP(IterativeAlgorithm[EPState]):
     name: ClassVar[str] = "ep"
     hybrid: ClassVar[bool] = True
     warm_starts: ClassVar[bool] = True
-    power: float = 1.0  # of power EP, at most 1, which is EP
+    power: float | Mapping[int, float] = 1.0  # of power EP, at most 1, which is EP; or per factor by number
     damping: float = 0.0  # weight of the old site
     schedule: Literal["auto", "flooding", "sequential", "tree"] = "auto"  # the order of the updates
+    sites: Literal["diagonal", "block"] = "diagonal"  # per variable, or joint over the reals of a factor
     nodes: int = 20  # Gauss-Hermite points per real variable of a factor
     points: int = 512  # points on the simplex of a factor
     spread: float = 10.0  # first width of variables that no exact factor confines, in those of their profiles
 
     def __post_init__(self) -> None:
         """Check the options."""
-        check.at_least("power", self.power, 0.01)
-        if self.power > 1:
-            raise OptionError(f"power must be at most 1, got {self.power!r}")
+        for a, power in self.power.items() if isinstance(self.power, Mapping) else [(0, self.power)]:
+            check.whole("power: the number of a factor", a, 0)
+            check.at_least("power", power, 0.01)
+            if power > 1:
+                raise OptionError(f"power must be at most 1, got {power!r}")
         check.in_range("damping", self.damping, 0, 1)
         check.one_of("schedule", self.schedule, ["auto", "flooding", "sequential", "tree"])
+        check.one_of("sites", self.sites, ["diagonal", "block"])
         check.whole("nodes", self.nodes, 2)
         check.whole("points", self.points, 16)
         check.at_least("spread", self.spread, 1e-9)
@@ -121,7 +134,14 @@ class EP(IterativeAlgorithm[EPState]):
         """Sites that say nothing, or next to nothing where a belief needs it, or those of an earlier run."""
         graph = problem.graph
         refuse_improper(graph)
-        layout = Layout.of(graph, nodes=self.nodes, points=self.points, spread=self.spread)
+        layout = Layout.of(
+            graph,
+            nodes=self.nodes,
+            points=self.points,
+            spread=self.spread,
+            power=self.power,
+            is_block=self.sites == "block",
+        )
         if layout.constant == -np.inf:
             raise problem.contradiction()
         schedule: str = self.schedule
@@ -153,7 +173,7 @@ class EP(IterativeAlgorithm[EPState]):
 
     def _sweep(self, problem: HybridProblem, state: EPState) -> tuple[float, int, int]:
         """Batch by batch, each from the beliefs after the last."""
-        beliefs = Beliefs(state.layout, state.sites)
+        beliefs = beliefs_of(state.layout, state.sites)
         change, skipped = 0.0, 0
         for g, rows in state.order[:: -1 if state.turn % 2 else 1]:
             group = state.layout.groups[g]
@@ -162,15 +182,14 @@ class EP(IterativeAlgorithm[EPState]):
             if endless >= 0:
                 return change, skipped, endless
             keep = np.flatnonzero(new.exists)
-            beliefs.put(group, rows[keep], state.sites, new.at(keep))
+            skipped += len(rows) - len(keep) + beliefs.put(group, rows[keep], state.sites, new.at(keep))
             change = max(change, float(new.change.max(initial=0.0)))
-            skipped += len(rows) - len(keep)
         return change, skipped, -1
 
     def _flood(self, problem: HybridProblem, state: EPState) -> tuple[float, int, int]:
         """All from the old beliefs; what would leave a belief without an integral is taken back."""
         layout, sites = state.layout, state.sites
-        beliefs, before = Beliefs(layout, sites), sites.copy()
+        beliefs, before = beliefs_of(layout, sites), sites.copy()
         change, skipped = 0.0, 0
         for g, rows in state.order:
             group = layout.groups[g]
@@ -182,7 +201,7 @@ class EP(IterativeAlgorithm[EPState]):
             new.at(keep).write(group, rows[keep], sites)
             change = max(change, float(new.change.max(initial=0.0)))
             skipped += len(rows) - len(keep)
-        return change, skipped + _repair(layout, sites, before), -1
+        return change, skipped + beliefs.repair(layout, sites, before), -1
 
     def _update(
         self,
@@ -193,8 +212,8 @@ class EP(IterativeAlgorithm[EPState]):
         beliefs: Beliefs,
         sites: Parameters,
     ) -> Update:
-        group, proposal = state.layout.groups[g], state.proposals[g]
-        new = update(group, rows, beliefs, sites, proposal, self.power, 1 - self.damping)
+        check_clock()
+        new = update(state.layout.groups[g], rows, beliefs, sites, state.proposals[g], 1 - self.damping)
         if not new.possible:
             raise problem.contradiction()
         return new
@@ -202,7 +221,7 @@ class EP(IterativeAlgorithm[EPState]):
     def read(self, problem: HybridProblem, state: EPState, status: Status) -> Result:
         """Beliefs and the value of the approximation."""
         layout, variables = state.layout, problem.graph.variables
-        beliefs = Beliefs(layout, state.sites)
+        beliefs = beliefs_of(layout, state.sites)
         if state.endless >= 0:
             name = variables.names[int(np.flatnonzero(layout.kinds == "r")[state.endless])]
             sentence = f"the variance of '{name}' grows without bound: the product of the factors seems to "
@@ -211,8 +230,8 @@ class EP(IterativeAlgorithm[EPState]):
         if state.skipped_in_all:
             notes = (
                 f"{state.skipped} updates were skipped in the last sweep and {state.skipped_in_all} in all, "
-                "where a cavity or belief would have no integral, or points missed the mass; damping, more "
-                "nodes or a smaller power may help",
+                "where a tilted distribution or belief would have no integral, or points missed the mass; "
+                "damping, block sites, more nodes or a smaller power may help",
             )
             if status is Status.CONVERGED and state.skipped:
                 status = Status.STALLED
@@ -231,13 +250,13 @@ class EP(IterativeAlgorithm[EPState]):
 
     def _log_z(self, state: EPState, beliefs: Beliefs) -> float | None:
         layout = state.layout
-        norms = log_norms(layout, beliefs)
-        if (norms.logs == -np.inf).any():
+        norms = beliefs.other_log_norms()
+        if (norms[0] == -np.inf).any():
             return -np.inf
-        total = layout.constant + float(norms.precision.sum() + norms.logs.sum() + norms.natural.sum())
+        total = layout.constant + beliefs.real_log_norm() + float(norms[0].sum() + norms[1].sum())
         for group, proposal in zip(layout.groups, state.proposals, strict=True):
             own = Proposal(*(part.copy() for part in proposal))
-            part = log_scale(group, beliefs, state.sites, own, self.power, norms)
+            part = log_scale(group, beliefs, state.sites, own, norms)
             if part is None:
                 return None
             total += part
@@ -256,34 +275,18 @@ def _shapes(state: EPState) -> list[tuple[int, ...]]:
     return [part.shape for part in parts]
 
 
-def _repair(layout: Layout, sites: Parameters, before: Parameters) -> int:
-    """Take back the new sites at variables whose beliefs have no integral, in place; how many."""
-    taken = 0
-    for _ in range(_REPAIRS):
-        beliefs = Beliefs(layout, sites)
-        bad_real, bad_simplex = ~(beliefs.precision > 0), ~(beliefs.natural > -1)
-        if not (bad_real.any() or bad_simplex.any()):
-            return taken
-        real, simplex = bad_real[layout.owners.precision], bad_simplex[layout.owners.natural]
-        sites.precision[real], sites.shift[real] = before.precision[real], before.shift[real]
-        sites.natural[simplex] = before.natural[simplex]
-        taken += int(real.sum() + simplex.sum())
-    for part, old in zip(sites, before, strict=True):
-        part[:] = old
-    return taken
-
-
 def _marginals(variables: Any, layout: Layout, beliefs: Beliefs) -> Marginals:
-    q = beliefs.parameters
-    one, flat = np.ones(1), np.zeros(len(q.logs))
-    mean, sd = q.shift / q.precision, 1 / np.sqrt(q.precision)
+    logs = beliefs.logs
+    one, flat = np.ones(1), np.zeros(len(logs))
+    mean, variance = beliefs.moments
+    sd = np.sqrt(variance)
     densities: dict[str, Density] = {}
     for i, name in enumerate(variables.names):
         first, last = layout.start[i], layout.start[i] + layout.width[i]
         if layout.kinds[i] == "d":
-            flat[first:last] = np.exp(q.logs[first:last] - log_sum(q.logs[first:last]))
+            flat[first:last] = np.exp(logs[first:last] - log_sum(logs[first:last]))
         elif layout.kinds[i] == "r":
             densities[name] = MixtureDensity(one, mean[first:last], sd[first:last])
         else:
-            densities[name] = DirichletMixtureDensity(one, 1 + q.natural[None, first:last])
+            densities[name] = DirichletMixtureDensity(one, 1 + beliefs.natural[None, first:last])
     return Marginals(variables, flat, densities)

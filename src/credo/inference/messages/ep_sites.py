@@ -3,11 +3,14 @@
     q_i  =  base_i  x  prod_a site_{a,i},     a Gaussian, a categorical, or a Dirichlet, in natural parameters
 
 Factors of one variable that are in the family already, and the diagonals of Gaussian factors, are exact: they
-are the base. All sites of one kind lie in one flat array; a `SiteGroup` knows where those of its factors are.
+are the base. With block sites q is one Gaussian over all real variables: Gaussian factors are exact as a
+whole, and a site is a Gaussian over all real variables of its factor. All sites of one kind lie in one flat
+array; a `SiteGroup` knows where those of its factors are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -16,24 +19,28 @@ import numpy as np
 
 from ...core.density import quadratic
 from ...core.domain import Discrete, Real, Simplex
-from ...core.errors import UnsupportedError
+from ...core.errors import OptionError, UnsupportedError
 from ...core.factor import look_up
 from ...core.hybrid_graph import FactorGroup, HybridGraph
+from ...core.records import record
 from ...core.wiring import starts_of
 from ..located import places_of
-from .ep_tilted import GaussianTilt, PointsTilt, Proposal, TableTilt, Tilt
+from .ep_points import PointsTilt
+from .ep_tilted import GaussianTilt, Proposal, TableTilt, Tilt
 from .gaussian_couplings import merged
-from .moments import group_log_values
+from .moments import group_log_values, is_positive_definite
 
 __all__ = ["Layout", "Parameters", "SiteGroup"]
 
 _MOST_POINTS = 1 << 20  # of one factor
+_MOST_REALS = 5000  # whose joint Gaussian is kept
 
 
+@record("ep sites")
 class Parameters(NamedTuple):
     """Natural parameters, of variables or of sites; discrete and simplex ones one after another."""
 
-    precision: np.ndarray  # (reals,)
+    precision: np.ndarray  # (reals,) of variables, one matrix after another of sites
     shift: np.ndarray  # (reals,)
     logs: np.ndarray  # (states,) log weights; -inf is a zero
     natural: np.ndarray  # (coordinates,) concentrations - 1
@@ -48,10 +55,12 @@ class SiteGroup:
     """Factors whose sites are updated together; places index `Parameters` of variables and of sites."""
 
     scopes: np.ndarray  # (count, arity) variables
-    real: tuple[np.ndarray, np.ndarray]  # places (count, reals) of variables, of sites
+    real: tuple[np.ndarray, np.ndarray]  # places (count, reals) of variables, of shifts of sites
+    square: np.ndarray  # places (count, reals, reals) of precisions of sites
     discrete: tuple[tuple[np.ndarray, np.ndarray], ...]  # per axis, places (count, states)
     simplex: tuple[np.ndarray, np.ndarray]  # places (count, width); width 0 without one
     tilt: Tilt  # how tilted distributions are found
+    power: np.ndarray  # (count,) of power EP
 
     def __len__(self) -> int:
         return len(self.scopes)
@@ -74,22 +83,37 @@ class Layout:
     first: Parameters  # the first sites
     sd: np.ndarray  # (reals,) standard deviations of the first beliefs
     constant: float  # log of factors without variables, and of constants taken out
+    coupling: np.ndarray | None = None  # (reals, reals) of exact factors, zeros on the diagonal; block sites
 
     @cached_property
     def owners(self) -> Parameters:
-        """The place of its variable for every place of a site."""
+        """The place of its variable for every place of a site; -1 for precisions between two variables."""
         found = Parameters(*(np.zeros(len(part), dtype=np.int64) for part in self.first))
+        found.precision[:] = -1
         for group in self.groups:
-            found.precision[group.real[1]] = found.shift[group.real[1]] = group.real[0]
+            found.precision[np.einsum("aii->ai", group.square)] = group.real[0]
+            found.shift[group.real[1]] = group.real[0]
             found.natural[group.simplex[1]] = group.simplex[0]
             for places, sites in group.discrete:
                 found.logs[sites] = places
         return found
 
     @classmethod
-    def of(cls, graph: HybridGraph, *, nodes: int, points: int, spread: float) -> Layout:
-        """Read a graph; variables that no exact factor confines begin this much wider than their profiles."""
-        return _Builder(graph, nodes, points).build(spread)
+    def of(
+        cls,
+        graph: HybridGraph,
+        *,
+        nodes: int,
+        points: int,
+        spread: float,
+        power: float | Mapping[int, float] = 1.0,
+        is_block: bool = False,
+    ) -> Layout:
+        """Read a graph; variables that no exact factor confines begin this much wider than their profiles.
+
+        `power` is that of all factors, or of some by their numbers in the graph.
+        """
+        return _Builder(graph, nodes, points, power, is_block).build(spread)
 
     def proposals(self) -> tuple[Proposal, ...]:
         """Proposals that were not used yet, per group; closed forms need none."""
@@ -105,8 +129,11 @@ class Layout:
 class _Builder:
     """Goes through the groups of a graph once."""
 
-    def __init__(self, graph: HybridGraph, nodes: int, points: int) -> None:
+    def __init__(
+        self, graph: HybridGraph, nodes: int, points: int, power: float | Mapping[int, float], is_block: bool
+    ) -> None:
         self._graph, self._nodes, self._points = graph, nodes, points
+        self._power = _powers(graph, power)
         domains = [v.domain for v in graph.variables]
         self._kinds = np.array([_kind(d) for d in domains], dtype="U1")
         self._width = np.array([d.size if isinstance(d, Discrete) else d.width for d in domains], np.int64)
@@ -115,8 +142,15 @@ class _Builder:
             mine = self._kinds == kind
             self._start[mine] = starts_of(self._width[mine])[:-1]
         self._base = Parameters(*(np.zeros(self._total(kind)) for kind in "rrds"))
-        self._used = {"r": 0, "d": 0, "s": 0}  # places of sites given away
+        self._used = {"r": 0, "d": 0, "s": 0, "rr": 0}  # places of sites given away
         self._constant = 0.0
+        reals = self._total("r")
+        if is_block and reals > _MOST_REALS:
+            raise UnsupportedError(
+                f"ep: block sites need the joint covariance of all real variables, {_MOST_REALS} at most, "
+                f"got {reals}; give sites=diagonal"
+            )
+        self._coupling = np.zeros((reals, reals)) if is_block else None
 
     def _total(self, kind: str) -> int:
         return int(self._width[self._kinds == kind].sum())
@@ -127,10 +161,18 @@ class _Builder:
             made = self._group(group)
             if made is not None and len(made):
                 found.append(made)
-        sites = Parameters(*(np.zeros(self._used[kind]) for kind in "rrds"))
+        sites = Parameters(*(np.zeros(self._used[kind]) for kind in ("rr", "r", "d", "s")))
         sd = self._confine(found, sites, spread)
         return Layout(
-            self._kinds, self._start, self._width, tuple(found), self._base, sites, sd, self._constant
+            self._kinds,
+            self._start,
+            self._width,
+            tuple(found),
+            self._base,
+            sites,
+            sd,
+            self._constant,
+            self._coupling,
         )
 
     def _group(self, group: FactorGroup) -> SiteGroup | None:
@@ -154,7 +196,11 @@ class _Builder:
             if len(group.domains) == 1:
                 return None
             scopes, couplings = merged(scopes, J)
-            return self._sites(group, scopes, GaussianTilt(couplings))
+            if self._coupling is None:
+                return self._sites(group, scopes, GaussianTilt(couplings))
+            places = self._start[scopes]
+            np.add.at(self._coupling, (places[:, :, None], places[:, None, :]), couplings)
+            return None
         return self._sites(group, scopes, self._points_of(group))
 
     def _tables(self, group: FactorGroup) -> np.ndarray:
@@ -192,7 +238,12 @@ class _Builder:
         none = np.zeros((len(scopes), 0), dtype=np.int64)
         real = [np.concatenate([none, *(pair[k] for pair in by_kind["r"])], axis=1) for k in range(2)]
         simplex = by_kind["s"][0] if by_kind["s"] else (none, none)
-        return SiteGroup(scopes, (real[0], real[1]), tuple(by_kind["d"]), simplex, tilt)
+        count, k = real[0].shape
+        square = self._used["rr"] + np.arange(count * k * k).reshape(count, k, k)
+        self._used["rr"] += square.size
+        is_exact = isinstance(tilt, GaussianTilt)
+        power = np.ones(count) if is_exact else self._power[group.factors]
+        return SiteGroup(scopes, (real[0], real[1]), square, tuple(by_kind["d"]), simplex, tilt, power)
 
     def _places(self, variables: np.ndarray) -> np.ndarray:
         """Places (count, width) of variables of one kind and width."""
@@ -205,22 +256,48 @@ class _Builder:
         Returns the standard deviations of the first beliefs.
         """
         precision, shift = self._base.precision.copy(), self._base.shift.copy()
+        touched = np.zeros(len(precision), dtype=np.int64)
+        for group in groups:
+            np.add.at(touched, group.real[0], 1)
         open_ = precision <= 0
+        if self._coupling is not None and not is_positive_definite(self._coupling + np.diag(precision)):
+            open_ |= touched > 0  # none is, alone, but they are together
         if open_.any():
-            touched = np.zeros(len(precision), dtype=np.int64)
-            for group in groups:
-                np.add.at(touched, group.real[0], 1)
             real = np.flatnonzero(self._kinds == "r")
             found = places_of(self._graph)
-            precision[open_] = (spread * found.scale[real[open_]]) ** -2.0
-            shift[open_] = precision[open_] * found.centre[real[open_]]
+            wide = (spread * found.scale[real[open_]]) ** -2.0
+            precision[open_] = np.maximum(precision[open_], 0.0) + wide
+            shift[open_] = shift[open_] * (precision[open_] > wide) + wide * found.centre[real[open_]]
             each = np.maximum(touched, 1)
             lacking, pull = (precision - self._base.precision) / each, (shift - self._base.shift) / each
             for group in groups:
                 variables, places = group.real
-                sites.precision[places], sites.shift[places] = lacking[variables], pull[variables]
+                sites.precision[np.einsum("aii->ai", group.square)] = lacking[variables]
+                sites.shift[places] = pull[variables]
+        if self._coupling is not None and not is_positive_definite(self._coupling + np.diag(precision)):
+            raise UnsupportedError(
+                "ep: block sites begin with the Gaussian factors, whose joint precision is not positive "
+                "definite here; give sites=diagonal"
+            )
         return np.asarray(1 / np.sqrt(precision))
 
 
 def _kind(domain: Discrete | Real | Simplex) -> str:
     return "d" if isinstance(domain, Discrete) else "r" if isinstance(domain, Real) else "s"
+
+
+def _powers(graph: HybridGraph, power: float | Mapping[int, float]) -> np.ndarray:
+    """The power of every factor."""
+    if not isinstance(power, Mapping):
+        return np.full(graph.n_factors, float(power))
+    found = np.ones(graph.n_factors)
+    for a, value in power.items():
+        if not 0 <= a < graph.n_factors:
+            raise OptionError(f"power: expected numbers of factors below {graph.n_factors}, got {a}")
+        if graph.factors[a].function is quadratic:
+            names = list(graph.factors[a].names)
+            raise OptionError(
+                f"power: factor {a} over {names} is Gaussian, which is exact and has no power; leave it out"
+            )
+        found[a] = value
+    return found

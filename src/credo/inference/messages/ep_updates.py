@@ -4,8 +4,8 @@ r"""One update of expectation propagation, for many factors at once, and the ord
     tilted      f_a^power prod_i cavity_i
     new site    ( projection of the tilted distribution / cavity )^(1 / power)
 
-Weights of discrete states are kept as a finite sum of logarithms and a count of zeros, so that a site can be
-divided out even where it is zero.
+The residual of an update is how far the site would move without damping, in units of the beliefs: it vanishes
+where the moments of all tilted distributions are those of the beliefs.
 """
 
 from __future__ import annotations
@@ -15,79 +15,23 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.wiring import starts_of
+from .ep_beliefs import Beliefs
 from .ep_sites import Layout, Parameters, SiteGroup
-from .ep_tilted import Cavity, Proposal
-from .moments import dirichlet_log_norm, gaussian_log_norm, log_sum, match_dirichlet, normalised
+from .ep_tilted import Cavity, Proposal, Tilted
+from .moments import log_sum, match_dirichlet, normalised
 
-__all__ = ["Batch", "Beliefs", "Update", "batches", "log_norms", "log_scale", "update"]
-
-
-class Beliefs:
-    """Natural parameters of all variables; they follow their sites, in place."""
-
-    def __init__(self, layout: Layout, sites: Parameters) -> None:
-        base, owner = layout.base, layout.owners
-        self.precision = base.precision + _gathered(owner.precision, sites.precision, base.precision)
-        self.shift = base.shift + _gathered(owner.shift, sites.shift, base.shift)
-        self.natural = base.natural + _gathered(owner.natural, sites.natural, base.natural)
-        self.finite = _finite(base.logs) + _gathered(owner.logs, _finite(sites.logs), base.logs)
-        none = sites.logs == -np.inf
-        self.zeros = (base.logs == -np.inf) + np.bincount(owner.logs[none], minlength=len(base.logs))
-
-    @property
-    def parameters(self) -> Parameters:
-        """The natural parameters."""
-        logs = np.where(self.zeros > 0, -np.inf, self.finite)
-        return Parameters(self.precision, self.shift, logs, self.natural)
-
-    def cavity(self, group: SiteGroup, rows: np.ndarray, sites: Parameters, power: float) -> Cavity:
-        """What the others say about the continuous variables of some factors."""
-        variable, site = group.real[0][rows], group.real[1][rows]
-        place, coordinate = group.simplex[0][rows], group.simplex[1][rows]
-        return Cavity(
-            self.precision[variable] - power * sites.precision[site],
-            self.shift[variable] - power * sites.shift[site],
-            self.precision[variable],
-            self.shift[variable] / self.precision[variable],
-            self.natural[place] - power * sites.natural[coordinate],
-        )
-
-    def discrete_cavities(
-        self, group: SiteGroup, rows: np.ndarray, sites: Parameters, power: float
-    ) -> list[np.ndarray]:
-        """What the others say about the discrete variables: log weights (rows, states) per axis."""
-        found = []
-        for places, own in group.discrete:
-            logs = sites.logs[own[rows]]
-            none = logs == -np.inf
-            zeros = self.zeros[places[rows]] - (none if power == 1 else 0)
-            value = self.finite[places[rows]] - power * np.where(none, 0.0, logs)
-            found.append(np.where(zeros > 0, -np.inf, value))
-        return found
-
-    def put(self, group: SiteGroup, rows: np.ndarray, sites: Parameters, new: Update) -> None:
-        """Replace the sites of factors that share no variable, in place, and follow."""
-        variable, site = group.real[0][rows], group.real[1][rows]
-        self.precision[variable] += new.precision - sites.precision[site]
-        self.shift[variable] += new.shift - sites.shift[site]
-        place, coordinate = group.simplex[0][rows], group.simplex[1][rows]
-        self.natural[place] += new.natural - sites.natural[coordinate]
-        for (places, own), logs in zip(group.discrete, new.logs, strict=True):
-            old, at = sites.logs[own[rows]], places[rows]
-            self.finite[at] += _finite(logs) - _finite(old)
-            self.zeros[at] += (logs == -np.inf).astype(np.int64) - (old == -np.inf)
-        new.write(group, rows, sites)
+__all__ = ["Batch", "Update", "batches", "log_scale", "update"]
 
 
 class Update(NamedTuple):
     """New sites of some factors."""
 
-    precision: np.ndarray  # (rows, reals)
+    precision: np.ndarray  # (rows, reals, reals)
     shift: np.ndarray  # (rows, reals)
     logs: tuple[np.ndarray, ...]  # per discrete axis (rows, states)
     natural: np.ndarray  # (rows, width)
     exists: np.ndarray  # (rows,) False where the update must be skipped
-    change: np.ndarray  # (rows,) relative to the beliefs
+    change: np.ndarray  # (rows,) without damping, relative to the beliefs
     possible: bool  # False if some factor allows no joint state
     variance: np.ndarray  # (rows, reals) of the tilted distributions
 
@@ -104,9 +48,24 @@ class Update(NamedTuple):
             variance=self.variance[keep],
         )
 
+    def shorter(self, group: SiteGroup, rows: np.ndarray, sites: Parameters, step: float) -> Update:
+        """Sites between the old, at 0, and these, at 1."""
+        square, real = sites.precision[group.square[rows]], sites.shift[group.real[1][rows]]
+        natural = sites.natural[group.simplex[1][rows]]
+        logs = (
+            _mixed(logs, sites.logs[own[rows]], step)
+            for logs, (_, own) in zip(self.logs, group.discrete, strict=True)
+        )
+        return self._replace(
+            precision=square + step * (self.precision - square),
+            shift=real + step * (self.shift - real),
+            logs=tuple(logs),
+            natural=natural + step * (self.natural - natural),
+        )
+
     def write(self, group: SiteGroup, rows: np.ndarray, sites: Parameters) -> None:
         """Put the new sites in their places."""
-        sites.precision[group.real[1][rows]] = self.precision
+        sites.precision[group.square[rows]] = self.precision
         sites.shift[group.real[1][rows]] = self.shift
         sites.natural[group.simplex[1][rows]] = self.natural
         for (_, own), logs in zip(group.discrete, self.logs, strict=True):
@@ -119,38 +78,39 @@ def update(
     beliefs: Beliefs,
     sites: Parameters,
     proposal: Proposal,
-    power: float,
     step: float,
 ) -> Update:
     """New sites of some factors of a group from the beliefs as they are; `step` is the weight of the new."""
-    cavity = beliefs.cavity(group, rows, sites, power)
+    cavity, power = beliefs.cavity(group, rows, sites), group.power[rows]
     tilted = group.tilt(rows, cavity, power, proposal)
-    others = beliefs.discrete_cavities(group, rows, sites, power)
+    others = beliefs.discrete_cavities(group, rows, sites)
     logs, messages = _combined(tilted.log_weight, group.sizes, others)
     share, total = normalised(logs, axis=1)
-    mean = np.einsum("rc,rci->ri", share, tilted.mean)
-    spread = tilted.variance + (tilted.mean - mean[:, None, :]) ** 2
-    width = np.einsum("rc,rci->ri", share, spread)
+    mean, covariance = _moments(share, tilted)
+    width = np.einsum("rii->ri", covariance)
     exists = tilted.exists & (width > 0).all(axis=1) & np.isfinite(width).all(axis=1)
-    variance = np.where(exists[:, None], width, 1.0)
-    precision = (1 / variance - cavity.precision) / power
-    shift = (mean / variance - cavity.shift) / power
-    natural = _projected(tilted.expected_log, share, cavity, power)
-    real, simplex = group.real[1][rows], group.simplex[1][rows]
+    covariance = np.where(exists[:, None, None], covariance, np.eye(width.shape[1]))
+    precision = beliefs.project(mean, covariance)
+    shift = np.einsum("rij,rj->ri", precision, mean)
     new = Update(
-        sites.precision[real] + step * (precision - sites.precision[real]),
-        sites.shift[real] + step * (shift - sites.shift[real]),
-        tuple(
-            _mixed(message / power, sites.logs[own[rows]], step)
-            for message, (_, own) in zip(messages, group.discrete, strict=True)
-        ),
-        sites.natural[simplex] + step * (natural - sites.natural[simplex]),
+        (precision - cavity.precision) / power[:, None, None],
+        (shift - cavity.shift) / power[:, None],
+        tuple(_scaled(message / power[:, None]) for message in messages),
+        _projected(tilted.expected_log, share, cavity, power),
         exists,
         np.zeros(len(rows)),
         bool((total > -np.inf)[tilted.exists].all()),
         width,
     )
-    return _checked(new, group, rows, beliefs, sites)
+    return _checked(new, group, rows, beliefs, sites, step)
+
+
+def _moments(share: np.ndarray, tilted: Tilted) -> tuple[np.ndarray, np.ndarray]:
+    """Means and covariances of the real variables over all joint states."""
+    mean = np.einsum("rc,rci->ri", share, tilted.mean)
+    away = tilted.mean - mean[:, None, :]
+    spread = tilted.covariance + away[..., :, None] * away[..., None, :]
+    return mean, np.einsum("rc,rcij->rij", share, spread)
 
 
 def _combined(
@@ -171,79 +131,75 @@ def _combined(
     return whole.reshape(rows, -1), [m.reshape(rows, -1) for m in messages]
 
 
-def _projected(expected_log: np.ndarray, share: np.ndarray, cavity: Cavity, power: float) -> np.ndarray:
+def _projected(expected_log: np.ndarray, share: np.ndarray, cavity: Cavity, power: np.ndarray) -> np.ndarray:
     """The natural parameters of new Dirichlet sites (rows, width)."""
     if not expected_log.shape[2]:
         return expected_log[:, 0, :]
     target = np.einsum("rc,rck->rk", share, expected_log)
     matched = match_dirichlet(target, np.maximum(cavity.natural + 1, 0.5))
-    return (matched - 1 - cavity.natural) / power
+    return np.asarray((matched - 1 - cavity.natural) / power[:, None])
+
+
+def _scaled(logs: np.ndarray) -> np.ndarray:
+    """Log weights that sum to one."""
+    norm = log_sum(logs, axis=1)[:, None]
+    return np.asarray(logs - np.where(np.isfinite(norm), norm, 0.0))
 
 
 def _mixed(logs: np.ndarray, old: np.ndarray, step: float) -> np.ndarray:
     """Normalised log weights between the old and the new; a zero of either is a zero."""
-    norm = log_sum(logs, axis=1)[:, None]
-    logs = logs - np.where(np.isfinite(norm), norm, 0.0)
-    if step == 1:
-        return logs
-    mixed = step * logs + (1 - step) * old
-    return mixed - log_sum(mixed, axis=1)[:, None]
+    return _scaled(step * logs + (1 - step) * old)
 
 
-def _checked(new: Update, group: SiteGroup, rows: np.ndarray, beliefs: Beliefs, sites: Parameters) -> Update:
-    """Fill in the changes, and refuse what would leave a belief without an integral."""
-    variable, site = group.real[0][rows], group.real[1][rows]
-    place, coordinate = group.simplex[0][rows], group.simplex[1][rows]
-    own = beliefs.precision[variable]
-    gap, drift = new.precision - sites.precision[site], new.shift - sites.shift[site]
-    turn = new.natural - sites.natural[coordinate]
-    alpha = 1 + beliefs.natural[place]
-    proper = (own + gap > 0).all(axis=1) & (alpha + turn > 0).all(axis=1)
-    proper &= np.isfinite(gap).all(axis=1) & np.isfinite(drift).all(axis=1) & np.isfinite(turn).all(axis=1)
-    change = np.abs(gap / own).max(axis=1, initial=0.0)
+def _checked(
+    new: Update, group: SiteGroup, rows: np.ndarray, beliefs: Beliefs, sites: Parameters, step: float
+) -> Update:
+    """Fill in the residuals, damp, and refuse what would leave a belief without an integral."""
+    own = beliefs.scopes(group, rows)
+    sd = np.sqrt(own.variance)
+    gap = new.precision - sites.precision[group.square[rows]]
+    drift = new.shift - sites.shift[group.real[1][rows]]
+    turn = new.natural - sites.natural[group.simplex[1][rows]]
+    alpha = 1 + beliefs.natural[group.simplex[0][rows]]
+    exists = new.exists & (alpha + step * turn > 0).all(axis=1)
+    for part in (gap.reshape(len(rows), -1), drift, turn):
+        exists &= np.isfinite(part).all(axis=1)
+    safe = np.where(exists[:, None, None], gap, 0.0)
+    exists &= beliefs.keeps_integral(own, step * safe)
+    change = np.abs(gap * sd[:, :, None] * sd[:, None, :]).max(axis=(1, 2), initial=0.0)
     # Of the mean, in standard deviations: far from zero the shift itself is a large number.
-    move = (drift - gap * beliefs.shift[variable] / own) / np.sqrt(own)
+    move = (drift - np.einsum("rij,rj->ri", gap, own.mean)) * sd
     change = np.maximum(change, np.abs(move).max(axis=1, initial=0.0))
     change = np.maximum(change, np.abs(turn / alpha).max(axis=1, initial=0.0))
     for logs, (_, at) in zip(new.logs, group.discrete, strict=True):
         change = np.maximum(change, np.abs(np.exp(logs) - np.exp(sites.logs[at[rows]])).max(axis=1))
-    exists = new.exists & proper
-    return new._replace(exists=exists, change=np.where(exists, change, 0.0))
+    damped = new if step == 1 else new.shorter(group, rows, sites, step)
+    return damped._replace(exists=exists, change=np.where(exists, change, 0.0))
 
 
 def log_scale(
-    group: SiteGroup, beliefs: Beliefs, sites: Parameters, proposal: Proposal, power: float, norms: Parameters
+    group: SiteGroup,
+    beliefs: Beliefs,
+    sites: Parameters,
+    proposal: Proposal,
+    norms: tuple[np.ndarray, np.ndarray],
 ) -> float | None:
-    """Sum of the log scales of a group's sites, (log int tilted - sum_i log int q_i) / power; None if none.
+    """Sum of the log scales of a group's sites, (log int tilted - log int q over the scope) / power, or None.
 
-    `norms` holds the log integrals of the beliefs at their first places.
+    `norms` holds the log integrals of discrete and simplex beliefs at their first places.
     """
     rows = np.arange(len(group))
-    cavity = beliefs.cavity(group, rows, sites, power)
-    tilted = group.tilt(rows, cavity, power, proposal)
+    cavity = beliefs.cavity(group, rows, sites)
+    tilted = group.tilt(rows, cavity, group.power, proposal)
     if not tilted.exists.all():
         return None
-    logs, _ = _combined(tilted.log_weight, group.sizes, beliefs.discrete_cavities(group, rows, sites, power))
-    value = log_sum(logs, axis=1) - norms.precision[group.real[0]].sum(axis=1)
+    logs, _ = _combined(tilted.log_weight, group.sizes, beliefs.discrete_cavities(group, rows, sites))
+    value = log_sum(logs, axis=1) - beliefs.scope_log_norms(group)
     for places, _ in group.discrete:
-        value = value - norms.logs[places[:, 0]]
+        value = value - norms[0][places[:, 0]]
     if group.simplex[0].shape[1]:
-        value = value - norms.natural[group.simplex[0][:, 0]]
-    return float(value.sum()) / power
-
-
-def log_norms(layout: Layout, beliefs: Beliefs) -> Parameters:
-    """Log integrals of the beliefs at the first place of every variable, zeros elsewhere."""
-    q = beliefs.parameters
-    real = gaussian_log_norm(q.precision, q.shift)
-    logs, natural = np.zeros(len(q.logs)), np.zeros(len(q.natural))
-    for i in np.flatnonzero(layout.kinds != "r"):
-        part = slice(layout.start[i], layout.start[i] + layout.width[i])
-        if layout.kinds[i] == "d":
-            logs[part.start] = log_sum(q.logs[part])
-        else:
-            natural[part.start] = dirichlet_log_norm(q.natural[part])
-    return Parameters(real, real, logs, natural)
+        value = value - norms[1][group.simplex[0][:, 0]]
+    return float((value / group.power).sum())
 
 
 class Batch(NamedTuple):
@@ -320,11 +276,3 @@ def _tree_rounds(scopes: list[np.ndarray], n: int) -> np.ndarray:
         rounds[a] = last[scopes[a]].max() + 1
         last[scopes[a]] = rounds[a]
     return rounds
-
-
-def _gathered(owner: np.ndarray, values: np.ndarray, like: np.ndarray) -> np.ndarray:
-    return np.bincount(owner, values, minlength=len(like))
-
-
-def _finite(logs: np.ndarray) -> np.ndarray:
-    return np.where(logs == -np.inf, 0.0, logs)

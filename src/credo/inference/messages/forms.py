@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ...core.records import record
 from ...kernels import messages as log_kernel
 from ...kernels import positive_messages
 from ..base import Problem
@@ -23,9 +24,19 @@ from .positive_forms import _Binary, _Linear
 from .readout import Readout, read_logs, uniform_logs
 from .sweeps import Sweep, Weighted, orders, paced
 
-__all__ = ["choose_form", "safe_form"]
+__all__ = ["Kept", "choose_form", "safe_form"]
 
 _SAFE_LOG = 300.0  # log range of a product of messages; times another one it stays inside the doubles
+
+
+@record("messages alone")
+@dataclass(frozen=True)
+class Kept:
+    """Logarithms without a problem: nothing to sweep over, something to start from."""
+
+    def to_log(self, values: np.ndarray) -> np.ndarray:
+        """The messages as they are."""
+        return values
 
 
 def choose_form(problem: Problem, weights: Weighted) -> Any:
@@ -48,6 +59,7 @@ def safe_form(problem: Problem) -> Any:
     return _Log(problem)
 
 
+@record("messages as logarithms", rebuilt=("problem",))
 @dataclass(frozen=True, eq=False)
 class _Log:
     """Logarithms; any task, weights and zeros."""

@@ -78,6 +78,10 @@ class FractionalBP(IterativeAlgorithm[MessageState]):
         """Several sweeps inside the kernel."""
         return engine.advance(problem, state, self.weights(problem), self.schedule, count, tol)
 
+    def messages(self, problem: Problem, state: MessageState) -> dict[tuple[int, str], np.ndarray]:
+        """Log messages by edge."""
+        return engine.messages_by_edge(problem, state)
+
     def read(self, problem: Problem, state: MessageState, status: Status) -> Result:
         """Beliefs and the reweighted Bethe log Z."""
         found = engine.read(problem, state, self.weights(problem))

@@ -32,6 +32,7 @@ import numpy as np
 
 from ...core import check
 from ...core.errors import QueryError
+from ...core.records import record
 from ...core.result import Assignment, Kind, Marginals, Result, Status
 from ..base import IterativeAlgorithm, register
 from ..gaussian_system import (
@@ -51,6 +52,7 @@ __all__ = ["GaussianBP", "GaussianMessages"]
 _CHUNK = 1 << 22  # messages passed between two looks at the clock
 
 
+@record("gaussian-bp", rebuilt=("couplings", "walks"))
 class GaussianMessages(NamedTuple):
     """Messages in canonical form, one pair of numbers per edge of `couplings`."""
 

@@ -47,6 +47,7 @@ import numpy as np
 
 from ...core import check
 from ...core.errors import OptionError, QueryError
+from ...core.records import record
 from ...core.result import Estimate, Result, Status
 from ...kernels import regions as kernel
 from ...optimise.run import Run
@@ -78,6 +79,7 @@ class GBP(Algorithm):
     """
 
     name: ClassVar[str] = "gbp"
+    checkpoints: ClassVar[bool] = True
     promises: ClassVar[frozenset[str]] = frozenset({"exact on trees"})
     warm_starts: ClassVar[bool] = True
     # root regions: auto, bethe, cvm, faces, all-faces, star, loops, loop-edge-node, junction-tree, or names
@@ -115,11 +117,12 @@ class GBP(Algorithm):
         """Pass messages, minimise the free energy, or a single and then the double loop."""
         with Run(budget, rng, whole=False) as run:
             run.has_begun = False  # planning may outlast the time: there is nothing yet to answer with
-            return self._solved(problem, budget, rng)
+            return self._solved(problem, budget, rng, run)
 
-    def _solved(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
+    def _solved(self, problem: Problem, budget: Budget, rng: np.random.Generator, run: Run) -> Result:
         tables = RegionTables(problem, plan_of(problem.graph, self.regions, self.max_states))
         messages = self._messages(tables)
+        run.has_begun = True
         if tables.plan.regions.is_forest:
             return _exact(messages.run(problem, budget, rng), messages)
         if self.solver == "messages":
@@ -180,6 +183,7 @@ def _revived(logs: np.ndarray) -> np.ndarray:
     return np.maximum(logs, _FAINT)
 
 
+@record("gbp")
 class GBPState(NamedTuple):
     """Messages of all edges of the region graph."""
 
@@ -225,12 +229,13 @@ class _Messages(IterativeAlgorithm[GBPState]):
         messages = state.messages.copy()
         orders = self._orders(state, count)
         edges = self.tables.edges
+        part = 1.0 - self.damping  # of the change of a message, which a damped sweep makes
         changes = kernel.sweeps.over(work * count)(
-            orders, self.damping, self.linear, edges, messages, count, tol
+            orders, self.damping, self.linear, edges, messages, count, tol * part
         )
         if changes[-1] == kernel.IMPOSSIBLE:
             raise problem.contradiction()
-        return GBPState(messages, state.turn + len(changes), state.rng), changes
+        return GBPState(messages, state.turn + len(changes), state.rng), changes / part
 
     def _orders(self, state: GBPState, count: int) -> np.ndarray:
         """Rows of regions that send, one row per sweep in turn."""

@@ -17,9 +17,13 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from ...core.records import record
 from ...core.result import Result, Status
 from ...kernels.region_descent import descend
 from ...kernels.regions import IMPOSSIBLE
+from ...optimise.cccp import Inner, lower
+from ...optimise.driver import Step
+from ...optimise.run import Run
 from ..base import IterativeAlgorithm, Problem
 from .region_plan import RegionTables
 
@@ -29,16 +33,52 @@ _AGREED = 1e-12  # disagreement of beliefs at which the convex problem counts as
 _FIRST_PASSES = 200  # of the first outer step, whose free energy the next ones are compared with
 _PASSES = 5  # of an inner loop before the free energy is looked at
 _MOST_PASSES = 2000  # of one inner loop
-_ROUNDING = 1e-13  # relative rise of the free energy that is no rise
 _CHUNK = 16  # passes of the single loop between two looks at the clock
 
 
+@record("gbp descent")
 class DescentState(NamedTuple):
     """Where the descent stands."""
 
     multipliers: np.ndarray  # one table per inner region and root above it
     logs: np.ndarray  # normalised log beliefs of all regions
     free_energies: tuple[float, ...]  # after each outer step of the double loop
+
+
+class _FreeEnergy:
+    """The region free energy as a function with a convex and a concave part; places are `DescentState`s."""
+
+    def __init__(self, tables: RegionTables) -> None:
+        self._tables = tables
+
+    def value(self, x: DescentState) -> float:
+        return -float(self._tables.log_z(x.logs))
+
+    def bound(self, x: DescentState) -> DescentState:
+        """Where the tangents touch, which is all that the passes need to know."""
+        return x
+
+    def place(self, state: DescentState) -> DescentState:
+        return state
+
+    def change(self, old: DescentState, new: DescentState) -> float:
+        """The largest one of a belief."""
+        return float(np.abs(np.exp(new.logs) - np.exp(old.logs)).max(initial=0.0))
+
+
+class _Passes:
+    """Passes with fixed tangents as the driver sees them; the residual is the disagreement of beliefs."""
+
+    name = "gbp"
+
+    def __init__(self, descent: Descent, problem: Problem) -> None:
+        self._descent, self._problem = descent, problem
+
+    def start(self, tangent: DescentState, run: Run) -> Step:
+        return Step(tangent)
+
+    def advance(self, tangent: DescentState, state: DescentState, run: Run) -> Step:
+        return Step(*self._descent.passes(self._problem, state, run.count, run.budget.tol, at=tangent.logs))
 
 
 @dataclass(frozen=True)
@@ -68,24 +108,18 @@ class Descent(IterativeAlgorithm[DescentState]):
     ) -> tuple[DescentState, np.ndarray]:
         """Several passes of the single loop, or one outer step of the double loop."""
         if self.eager:
-            return self._passes(problem, state, min(count, _CHUNK), tol)
+            return self.passes(problem, state, min(count, _CHUNK), tol)
         before = state.free_energies[-1] if state.free_energies else np.inf
-        new, left = state, np.array([np.inf])
-        passes = 0
-        while passes < _MOST_PASSES and left[-1] > _AGREED:
-            new, left = self._passes(
-                problem, new, _PASSES if state.free_energies else _FIRST_PASSES, _AGREED, at=state.logs
-            )
-            passes += len(left)
-            energy = -self.tables.log_z(new.logs)
-            if energy <= before + _ROUNDING * abs(before):
-                break
-        change = float(np.abs(np.exp(new.logs) - np.exp(state.logs)).max(initial=0.0))
-        return new._replace(free_energies=(*state.free_energies, energy)), np.array([change])
+        steps = _PASSES if state.free_energies else _FIRST_PASSES
+        whole = _FreeEnergy(self.tables)
+        found = lower(whole, _Passes(self, problem), state, before, Inner(steps, _MOST_PASSES, _AGREED))
+        change = np.array([whole.change(state, found.x)])
+        return found.x._replace(free_energies=(*state.free_energies, found.value)), change
 
-    def _passes(
+    def passes(
         self, problem: Problem, state: DescentState, count: int, tol: float, at: np.ndarray | None = None
     ) -> tuple[DescentState, np.ndarray]:
+        """Up to `count` passes over the inner regions, and the disagreement met in each."""
         plan = self.tables.plan
         multipliers, logs = state.multipliers.copy(), np.empty_like(state.logs)
         changes = descend(

@@ -26,12 +26,14 @@ __all__ = [
     "gauss_hermite",
     "gaussian_log_norm",
     "group_log_values",
+    "is_positive_definite",
     "log_sum",
     "match_dirichlet",
     "normalised",
     "relative_logs",
     "simplex_points",
     "weighted_moments",
+    "whitened_form",
     "whitened_step",
 ]
 
@@ -69,19 +71,32 @@ def gauss_hermite(nodes: int, dimension: int) -> tuple[np.ndarray, np.ndarray]:
 def relative_logs(
     mean: np.ndarray, root: np.ndarray, precision: np.ndarray, shift: np.ndarray, z: np.ndarray
 ) -> np.ndarray:
-    """Logs of prod_i exp(shift_i x_i - precision_i x_i^2 / 2) / N(x; mean, root root') at x = mean + root z.
+    """Logs of exp(shift x - x' precision x / 2) / N(x; mean, root root') at points x = mean + root z.
 
-    One row of `precision` and `shift` (rows, d) serves all states of `mean` (rows, states, d) and `root`. The
-    answer is a quadratic form in z, (rows, states, points), whose coefficients take no sum over points.
+    One row of `precision` (rows, d, d) and `shift` (rows, d) serves all states of `mean` (rows, states, d)
+    and `root`. The answer is a quadratic form in z, (rows, states, points).
     """
+    start, linear, bent = whitened_form(mean, root, precision, shift)
     d = z.shape[1]
-    pull = shift[:, None] - precision[:, None] * mean
-    start = (mean * (shift[:, None] - 0.5 * precision[:, None] * mean)).sum(axis=-1)
-    norm = np.log(np.abs(np.einsum("...ii->...i", root))).sum(axis=-1) + 0.5 * d * LOG_2PI
-    linear = np.einsum("rcij,rci->rcj", root, pull)
-    bent = 0.5 * (np.eye(d) - np.einsum("rcij,ri,rcik->rcjk", root, precision, root))
+    start = start + 0.5 * d * LOG_2PI
+    bent = bent + 0.5 * np.eye(d)
     terms = np.concatenate([linear, bent.reshape(*bent.shape[:2], d * d)], axis=-1)
-    return np.asarray((start + norm)[..., None] + np.matmul(terms, _powers(z).T))
+    return np.asarray(start[..., None] + np.matmul(terms, _powers(z).T))
+
+
+def whitened_form(
+    mean: np.ndarray, root: np.ndarray, precision: np.ndarray, shift: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A constant, vector and matrix: shift x - x' precision x / 2 + log |root| as a form in z.
+
+    Shapes are those of `relative_logs`; no coefficient takes a sum over points.
+    """
+    pulled = np.einsum("rij,rcj->rci", precision, mean)
+    start = (mean * (shift[:, None] - 0.5 * pulled)).sum(axis=-1)
+    norm = np.log(np.abs(np.einsum("...ii->...i", root))).sum(axis=-1)
+    linear = np.einsum("rcij,rci->rcj", root, shift[:, None] - pulled)
+    bent = -0.5 * np.einsum("rcij,ril,rclk->rcjk", root, precision, root)
+    return start + norm, linear, bent
 
 
 def weighted_moments(
@@ -156,6 +171,19 @@ def normalised(logs: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
 def gaussian_log_norm(precision: np.ndarray, shift: np.ndarray) -> np.ndarray:
     """Log of the integral of exp(shift x - precision x^2 / 2)."""
     return 0.5 * (LOG_2PI - np.log(precision) + shift**2 / precision)
+
+
+def is_positive_definite(matrix: np.ndarray) -> bool:
+    """Whether a symmetric matrix is positive definite; variables may have very different scales."""
+    diagonal = np.diag(matrix)
+    if not (diagonal > 0).all():
+        return False
+    unit = 1 / np.sqrt(diagonal)
+    try:
+        np.linalg.cholesky(matrix * unit[:, None] * unit)
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def dirichlet_log_norm(natural: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ...core.records import record
 from ...core.result import FactorMarginals, Marginals
 from ...kernels import binary_messages, positive_messages, positive_read, residual_messages
 from ...kernels.jit import threads
@@ -73,6 +74,7 @@ class _Positive(abc.ABC):
         return float(gap[np.isfinite(gap)].max(initial=0.0))
 
 
+@record("messages as positive numbers", rebuilt=("problem", "free", "active", "is_guess"))
 @dataclass(frozen=True, eq=False)
 class _Linear(_Positive):
     """Positive numbers; plain BP."""
@@ -194,6 +196,7 @@ class _Linear(_Positive):
         )
 
 
+@record("messages as ratios", rebuilt=("problem", "free", "active", "is_guess"))
 @dataclass(frozen=True, eq=False)
 class _Binary(_Positive):
     """One ratio m(1) / m(0) per message; plain BP on pairwise binary models."""

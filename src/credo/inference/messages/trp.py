@@ -23,6 +23,7 @@ import numpy as np
 
 from ...core import check
 from ...core.factor_graph import FactorGraph
+from ...core.records import record
 from ...core.result import Estimate, FactorMarginals, Marginals, Result, Status
 from ...kernels.trees import mix_logs
 from ...structures.conversions import table_entries
@@ -58,6 +59,7 @@ class _Work:
         return found
 
 
+@record("trp", rebuilt=("work",))
 class TRPState(NamedTuple):
     """The current factorisation of the joint."""
 

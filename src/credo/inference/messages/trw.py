@@ -36,6 +36,7 @@ import numpy as np
 
 from ...core import check
 from ...core.factor_graph import FactorGraph
+from ...core.records import record
 from ...core.result import Assignment, Estimate, Result, Status
 from ...kernels.tables import best_states
 from ...kernels.trees import reweighted_bound
@@ -58,6 +59,7 @@ _NEARLY_STILL = 1e-5  # the same while rho is still being improved; the bound ho
 _FAINT = 600.0  # log range below the maximum to which an underflowed message is lifted
 
 
+@record("trw round")
 class _Round(NamedTuple):
     """The best appearance probabilities so far and what they gave."""
 
@@ -67,6 +69,7 @@ class _Round(NamedTuple):
     target: np.ndarray  # the forest to move towards
 
 
+@record("trw", rebuilt=("passes",))
 class TRWState(NamedTuple):
     """Messages, appearance probabilities, and where their optimisation stands."""
 
@@ -78,6 +81,10 @@ class TRWState(NamedTuple):
     length: float  # last step on rho
     rounds: int  # steps on rho still to try
     bound: float = np.inf  # certified by the messages when their change was last below tol
+
+    def alone(self) -> MessageState:
+        """What a warm start needs, as data."""
+        return self.messages.alone()
 
 
 @register
@@ -190,6 +197,10 @@ class TRW(IterativeAlgorithm[TRWState]):
         rng = state.messages.rng
         messages = engine.start(problem, self._weights(state.passes, rho), rng, messages=best.messages)
         return state._replace(messages=messages, rho=rho, best=best, bound=np.inf)
+
+    def messages(self, problem: Problem, state: TRWState) -> dict[tuple[int, str], np.ndarray]:
+        """Log messages by edge."""
+        return engine.messages_by_edge(problem, state.messages)
 
     def read(self, problem: Problem, state: TRWState, status: Status) -> Result:
         """Beliefs or decoded states, and the bound the messages certify."""

@@ -12,23 +12,27 @@ METHODS = {
         "A network whose outputs are beliefs of regions, optimised for their free energy.",
         answers=("sum",),
         compiles=True,
+        checkpoints=True,
     ),
     "inference-net": Method(
         "credo.inference.neural.renn",
         "The same network on Bethe regions: one softmax per factor, variables as means of what factors say.",
         answers=("sum",),
         compiles=True,
+        checkpoints=True,
     ),
     "region-direct": Method(
         "credo.inference.neural.direct",
         "Gradient minimisation of the region free energy under its constraints.",
         answers=("sum",),
         compiles=True,
+        checkpoints=True,
     ),
     "bethe-direct": Method(
         "credo.inference.neural.direct",
         "Gradient minimisation of the Bethe free energy under its constraints.",
         answers=("sum",),
         compiles=True,
+        checkpoints=True,
     ),
 }

@@ -7,9 +7,10 @@ and parents and children are made to agree by multipliers (the augmented Lagrang
     then       y <- y + 2 penalty r,            again and again
 
 Each round is a number of Adam steps; it ends early when the beliefs change no more. A run has converged when
-it does so and the largest disagreement is below 1e-5. The beliefs are then projected to agree exactly (see
-`readout.py`), and log Z is minus their free energy: an estimate. With Bethe regions the minima are stable
-fixed points of belief propagation; with others, those of generalised belief propagation.
+the squared length of the natural gradient plus |r|^2, per nat of F, is below `tol`. The beliefs are then
+projected to agree exactly (see `readout.py`), and log Z is minus their free energy: an estimate. With Bethe
+regions the minima are stable fixed points of belief propagation; with others, those of generalised belief
+propagation.
 
 Source: Welling and Teh (2001) for minimising the Bethe free energy by gradients; the multipliers are
 textbook material (Nocedal and Wright, chapter 17).
@@ -39,7 +40,7 @@ class BetheDirect(FreeEnergyMinimiser):
     rounds: int = 50  # of multipliers that max_iter steps are shared out to; what they leave over goes on
     rate: float = 0.1  # of Adam in the first round; a tenth of it in the last and after it
     penalty: float = 10.0  # weight of the squared disagreement
-    stop: float = 1e-14  # mean squared change of marginals in one step that ends a round; tol may raise it
+    stop: float = 1e-14  # mean squared change of marginals in one step that ends a round
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -64,7 +65,7 @@ class RegionDirect(FreeEnergyMinimiser):
     rounds: int = 50  # of multipliers that max_iter steps are shared out to; what they leave over goes on
     rate: float = 0.1  # of Adam in the first round; a tenth of it in the last and after it
     penalty: float = 10.0  # weight of the squared disagreement
-    stop: float = 1e-14  # mean squared change of marginals in one step that ends a round; tol may raise it
+    stop: float = 1e-14  # mean squared change of marginals in one step that ends a round
 
     def __post_init__(self) -> None:
         """Check the options."""

@@ -12,6 +12,7 @@ import numpy as np
 from ...core.errors import MissingExtraError, OptionError, QueryError, ZeroProbabilityError
 from ...core.factor_graph import FactorGraph
 from ...core.result import Estimate, Result, Status
+from ...optimise.driver import judge
 from ...structures.region_builders import REGIONS
 from ..base import Algorithm, Budget, ContradictoryRowError, Problem
 from ..messages.gbp import GBP
@@ -29,6 +30,10 @@ class NetworkState:
 
     parameters: Any  # tree of arrays
     shapes: tuple[Any, ...]  # of the parameters
+    multiplier: np.ndarray | None = None  # of the disagreements between regions; None for zeros
+
+
+_ROUNDING = 8  # times the rounding error of one: a residual below it says nothing
 
 
 class FreeEnergyMinimiser(Algorithm):
@@ -36,6 +41,7 @@ class FreeEnergyMinimiser(Algorithm):
 
     warm_starts: ClassVar[bool] = True
     compiles: ClassVar[bool] = True
+    checkpoints: ClassVar[bool] = True
 
     @abc.abstractmethod
     def _where(self) -> tuple[Any, int]:
@@ -61,13 +67,13 @@ class FreeEnergyMinimiser(Algorithm):
         self, problems: Sequence[Problem], budget: Budget, rng: np.random.Generator
     ) -> tuple[list[Result], float]:
         """Results of problems of one structure, started from one network, and the seconds of compiling."""
-        plan, where = self._plan(), self._where()
+        plan, where = self._planned(budget), self._where()
         system = system_of(problems[0].graph, *where)
         tables = [RegionTables(problem, system.plan) for problem in problems]
         if not system.n_entries:
             return [_constant(self.name, t) for t in tables], 0.0
         posed = [system.problem(t) for t in tables]
-        found = self._solve(system, problems, posed, budget, rng)
+        found = self._solve(system, problems, posed, plan, rng)
         gbp = GBP(regions=where[0], max_states=where[1])
         reader = _Reader(self.name, plan, system, gbp, budget, rng)
         results = []
@@ -114,24 +120,26 @@ class FreeEnergyMinimiser(Algorithm):
                 return k
         return 0
 
-    def _solve(
-        self, system: RegionSystem, problems: Sequence[Problem], posed: Any, budget: Budget, rng: Any
-    ) -> list[Any]:
-        solve = _neural()
+    def _planned(self, budget: Budget) -> Plan:
+        """How, within these limits."""
         plan = self._plan()
-        own = replace(
+        return replace(
             plan,
             steps=budget.max_iter,
-            stop=max(plan.stop, budget.tol**2),  # both as mean squares
+            tol=max(budget.tol, _ROUNDING * float(np.finfo(np.float64 if plan.double else np.float32).eps)),
             rounds=max(1, min(plan.rounds, budget.max_iter)),
             seconds=budget.seconds,
         )
+
+    def _solve(
+        self, system: RegionSystem, problems: Sequence[Problem], posed: Any, plan: Plan, rng: Any
+    ) -> list[Any]:
+        solve = _neural()
         variables = len(problems[0].graph.variables)
-        first = [solve.starts_of(system, variables, own, rng) for _ in range(plan.restarts)]
+        first = [solve.starts_of(system, variables, plan, rng) for _ in range(plan.restarts)]
         starts = [s for problem in problems for s in _warmed(problem, first)]
         repeated = [p for p in posed for _ in first]
-        run = solve.solve if plan.rounds == 1 else solve.solve_constrained
-        return run(system, repeated, starts, own)  # type: ignore[no-any-return]
+        return solve.solve(system, repeated, starts, plan)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -150,11 +158,16 @@ class _Reader:
         answers = [project(tables, logs) for logs in raw]
         best = int(np.argmax([a.log_z for a in answers]))
         answer, chosen = answers[best], found[best]
-        status = _status(chosen)
+        status = self._status(chosen)
         first = tables.log_z(raw[best])
         notes = [f"-F of the beliefs as found: {first:.10g}; projected to agree: {answer.log_z:.10g}"]
         if answer.left > 1e-6:
             notes.append(f"regions still disagree by {answer.left:.2g} after the projection")
+        if status is Status.STALLED:
+            notes.append(
+                f"a step was smaller than stop={self.plan.stop:g}, short of the minimum: the residual is "
+                f"{chosen.residual:.2g}; lower stop, or leave it out"
+            )
         shown = answer
         if not self.plan.project and self.plan.polish == "none":
             shown = Answer(raw[best], first, 0.0)
@@ -165,8 +178,18 @@ class _Reader:
             if gain > 0:
                 result = replace(other, algorithm=self.name)
         parameters = chosen.parameters
-        state = NetworkState(parameters, _shapes(parameters))
-        return replace(result, trace=dict(chosen.history), notes=tuple(notes), state=state)
+        state = NetworkState(parameters, _shapes(parameters), chosen.multiplier)
+        trace = dict(chosen.history)
+        if trace:
+            trace["log_z"] = tables.constant - trace["free_energy"]
+        return replace(result, trace=trace, notes=tuple(notes), state=state)
+
+    def _status(self, found: Any) -> Status:
+        if not np.isfinite(found.roots).all():
+            return Status.DIVERGED
+        judged = judge(found.residual, self.plan.tol)
+        stopped = Status.STALLED if found.stopped else Status.OUT_OF_ITERATIONS
+        return judged if judged is Status.CONVERGED else found.cut or stopped
 
     def _polished(self, tables: RegionTables, answer: Answer) -> tuple[Result, float]:
         if self.plan.polish == "gbp":
@@ -188,14 +211,6 @@ def _clamped(graph: FactorGraph, clamp: np.ndarray) -> FactorGraph:
     )
 
 
-def _status(found: Any) -> Status:
-    if not np.isfinite(found.roots).all():
-        return Status.DIVERGED
-    if found.cut is not None:
-        return found.cut  # type: ignore[no-any-return]
-    return Status.CONVERGED if found.stopped else Status.OUT_OF_ITERATIONS
-
-
 def _constant(name: str, tables: RegionTables) -> Result:
     """The answer where every variable has one state."""
     found = tables.result(name, np.empty(0), Status.EXACT)
@@ -210,12 +225,15 @@ def _warmed(problem: Problem, first: list[Any]) -> list[Any]:
         raise QueryError(
             "warm_start: expected the result of a method that minimises a free energy by gradients"
         )
-    if problem.warm.shapes != _shapes(first[0]):
+    if problem.warm.shapes != _shapes(first[0].parameters):
         raise QueryError(
             "warm_start: the parameters have other shapes; start from a run on the same structure, "
             "regions and layers"
         )
-    return [problem.warm.parameters, *first[1:]]
+    return [
+        first[0]._replace(parameters=problem.warm.parameters, multiplier=problem.warm.multiplier),
+        *first[1:],
+    ]
 
 
 def _shapes(parameters: Any) -> tuple[Any, ...]:

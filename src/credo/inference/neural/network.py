@@ -128,20 +128,53 @@ def root_log_beliefs(network: Any, possible: jax.Array, shared: Shared) -> jax.A
 def free_energy(logs: jax.Array, energy: jax.Array, possible: jax.Array, shared: Shared) -> jax.Array:
     """The region free energy of the log beliefs of the roots."""
     b = jnp.exp(logs)
+    return jnp.sum(b * jnp.where(possible, logs, 0.0)) + _without_roots(b, energy, shared)
+
+
+def _without_roots(b: jax.Array, energy: jax.Array, shared: Shared) -> jax.Array:
+    """The same without the entropies of the roots."""
     u = shared.inner(b)
     inner = shared.counting * u * jnp.log(jnp.maximum(u, np.finfo(u.dtype).tiny))
-    return jnp.sum(b * jnp.where(possible, logs, 0.0)) + jnp.sum(inner) - jnp.dot(energy, b)
+    return jnp.sum(inner) - jnp.dot(energy, b)
 
 
 def objective(network: Any, model: dict[str, jax.Array], shared: Shared) -> Any:
-    """Free energy + <multiplier, r> + penalty |r|^2 with r the disagreement of parents and children."""
-    logs = root_log_beliefs(network, model["possible"], shared)
+    """Free energy + <multiplier, r> + penalty |r|^2 with r the disagreement of parents and children.
+
+    The residual, per nat of the free energy, is the squared length of the natural gradient by the beliefs of
+    the roots (about twice what a step could still gain), plus |r|^2 where there is a penalty. Unlike the
+    gradient by logits it does not vanish where a belief has come too near to zero.
+    """
+    possible = model["possible"]
+    logs = root_log_beliefs(network, possible, shared)
     b = jnp.exp(logs)
-    f = free_energy(logs, model["energy"], model["possible"], shared)
+    f = free_energy(logs, model["energy"], possible, shared)
     r = shared.disagreement(b)
     squared = jnp.sum(r**2)
-    value = f + jnp.dot(model["multiplier"], r) + shared.penalty * squared
-    return value, {"free_energy": f, "penalty": squared}, b
+
+    def rest(b: jax.Array) -> jax.Array:
+        return _without_roots(b, model["energy"], shared) + _coupling(shared.disagreement(b), model, shared)
+
+    slope = jax.grad(rest)(jax.lax.stop_gradient(b)) + logs
+    apart = jnp.where(shared.penalty > 0, squared, 0.0)
+    left = (_natural(b, slope, shared) + apart) / jnp.maximum(1.0, jnp.abs(f))
+    return f + _coupling(r, model, shared), {"free_energy": f, "penalty": squared, "residual": left}, b
+
+
+def _coupling(r: jax.Array, model: dict[str, jax.Array], shared: Shared) -> jax.Array:
+    """What makes parents and children agree."""
+    return jnp.dot(model["multiplier"], r) + shared.penalty * jnp.sum(r**2)
+
+
+def _natural(b: jax.Array, slope: jax.Array, shared: Shared) -> jax.Array:
+    """Variances of the slopes under the beliefs of the roots, added up."""
+    total, first = jnp.zeros((), b.dtype), 0
+    for bucket in shared.buckets:
+        last = first + bucket.roots * bucket.entries
+        p, d = (x[first:last].reshape(bucket.roots, bucket.entries) for x in (b, slope))
+        centred = d - jnp.sum(p * d, axis=1, keepdims=True)
+        total, first = total + jnp.sum(p * centred**2), last
+    return total
 
 
 def change(difference: jax.Array, shared: Shared) -> jax.Array:

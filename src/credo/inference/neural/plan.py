@@ -16,9 +16,10 @@ class Plan:
     layers: tuple[int, int]  # attention, residual; (0, 0): free logits
     penalty: float  # weight of the squared disagreement
     rate: float  # of Adam
-    stop: float  # mean squared change that ends the steps
+    stop: float  # mean squared change that ends the steps, or those of a round
     double: bool  # precision
     steps: int = 0  # most steps, of all rounds together: the budget of the call
+    tol: float = 0.0  # residual at which a problem has converged
     rounds: int = 1  # of multipliers; one: none
     seconds: float | None = None  # most wall time of the steps
     restarts: int = 1  # starts per problem

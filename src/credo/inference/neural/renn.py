@@ -7,9 +7,10 @@ root region the vectors of its variables, side by side, become one logit per joi
     b_R    = mean over parents P of sum_{x_P \ x_R} b_P  for all others, level by level
     minimise   F(b) + penalty * sum over edges P -> R of | sum_{x_P \ x_R} b_P - b_R |^2
 
-by Adam, where F is the region free energy (see `structures/regions.py`). There is no data and no training
-beforehand: the network is how the beliefs of one model are parametrised, and smooth over the graph. Without
-layers (`attention=0, residual=0`) the logits themselves are optimised.
+by Adam, and by multipliers y of the disagreements r: <y, r> is added, and y <- y + 2 penalty r fifty times
+during the run, so that regions agree in the end. F is the region free energy (see `structures/regions.py`).
+There is no data and no training beforehand: the network is how the beliefs of one model are parametrised, and
+smooth over the graph. Without layers (`attention=0, residual=0`) the logits themselves are optimised.
 
 What comes out disagrees a little between regions; it is projected to the nearest consistent beliefs (see
 `readout.py`), and log Z is minus their free energy, neither an upper nor a lower bound. `project=False`
@@ -19,14 +20,16 @@ Beyond the source: restarts (the lowest free energy is returned), larger or othe
 that goes on from the beliefs with `gbp` or `bp`. `warm_start` takes the parameters of an earlier run with
 the same structure; `credo.infer_models` treats many models of one structure in one compiled program.
 
-The source's cells that were tried are met within two of its standard deviations by `renn(project=false)` on
-grids and `renn(penalty=3, project=false)` on complete graphs; the penalties 5 and 3 were chosen once per
-family, on graphs of their own. With `stop=1e-5` a run ends after 50 to 110 steps, well before the minimum, as
-in the source. `polish=gbp` is the better setting: on grids its errors are those of a converged `gbp`, seven
-to a hundred times smaller. On complete graphs a lower free energy is not always a better answer.
+A run has converged when the residual is below `tol`, or below what single precision can tell: the squared
+length of the natural gradient by the beliefs plus that of the disagreements, per nat of F (see `network.py`).
+The source has no multipliers and ends a run at a small step. So does `stop=1e-5`, after 50 to 110 steps and
+well before the minimum; such a run is *stalled*.
 
-A run that starts warm on a model that changed little takes small steps from the beginning, and the default
-`stop` would end it at once: learn with `stop=1e-8`, so that beliefs keep up with the parameters.
+The source's cells that were tried are met within two of its standard deviations by `renn(stop=1e-5,
+project=false)` on grids and the same with `penalty=3` on complete graphs; the penalties 5 and 3 were chosen
+once per family, on graphs of their own. With multipliers, or with `polish=gbp`, errors on grids are those of
+a converged `gbp`, seven to a hundred times smaller. On complete graphs a lower free energy is not always a
+better answer.
 
 A step costs (roots) x (width x variables of a root)^2 x (residual layers), times the models.
 
@@ -47,6 +50,8 @@ from .plan import Plan
 
 __all__ = ["RENN", "InferenceNet"]
 
+_ROUNDS = 50  # of multipliers that max_iter steps are shared out to
+
 
 @register
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +62,7 @@ class RENN(FreeEnergyMinimiser):
     --------
     >>> import credo
     >>> grid = credo.datasets.ising_grid(3, coupling="uniform(low=-0.5, high=0.5)", seed=0)
-    >>> found = credo.infer(grid, "renn(width=8, rate=0.005, stop=1e-8)", seed=0)
+    >>> found = credo.infer(grid, "renn(width=8, rate=0.005)", seed=0)
     >>> bool(abs(found.log_z.value - credo.infer(grid, "junction-tree").log_z.value) < 0.02)
     True
     """
@@ -71,7 +76,9 @@ class RENN(FreeEnergyMinimiser):
     attention: int = 1  # attention layers
     residual: int = 2  # residual layers; without any layer the logits are free
     rate: float = 0.001  # of Adam
-    stop: float = 1e-5  # mean squared change of marginals in one step that ends the run; tol may raise it
+    stop: float = (
+        0.0  # mean squared change of marginals in one step that ends the run early, without multipliers
+    )
     restarts: int = 1  # networks per model; the lowest free energy is returned
     polish: Literal["none", "gbp", "bp"] = "none"  # what goes on from the beliefs
     project: bool = True  # whether the beliefs are made consistent
@@ -106,7 +113,9 @@ class InferenceNet(FreeEnergyMinimiser):
     attention: int = 1  # attention layers
     residual: int = 2  # residual layers; without any layer the logits are free
     rate: float = 0.001  # of Adam
-    stop: float = 1e-5  # mean squared change of marginals in one step that ends the run; tol may raise it
+    stop: float = (
+        0.0  # mean squared change of marginals in one step that ends the run early, without multipliers
+    )
     restarts: int = 1  # networks per model; the lowest free energy is returned
     project: bool = True  # whether the beliefs are made consistent
 
@@ -140,6 +149,7 @@ def _plan(options: RENN | InferenceNet, polish: str = "none", double: bool = Fal
         rate=options.rate,
         stop=options.stop,
         double=double,
+        rounds=1 if options.stop or not options.penalty else _ROUNDS,
         restarts=options.restarts,
         polish=polish,
         project=options.project,

@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from ...core.records import record
 from ...core.result import Status
+from ...core.stopwatch import Stopwatch
 from ...nn.arrays import precision
 from ...nn.optimise import Adam, Carry, Fit, minimise
 from ...optimise.driver import UNKNOWN, Outcome, Step, drive
@@ -18,10 +20,9 @@ from .network import Logits, Network, Shared, change, objective
 from .plan import Plan
 from .region_system import RegionSystem
 
-__all__ = ["Found", "solve", "solve_constrained"]
+__all__ = ["Found", "Start", "solve", "starts_of"]
 
 _MEMORY = 2**30  # bytes of parameters, gradients and moments held at once
-_AGREED = 1e-5  # largest disagreement of regions at which multipliers have done their work
 _LAST_RATE = 0.1  # of the last round, relative to the first
 
 
@@ -32,7 +33,9 @@ class Found:
     roots: np.ndarray  # beliefs of the entries of the roots
     parameters: Any  # tree of arrays
     history: dict[str, np.ndarray]  # metric -> one number per step
-    stopped: bool  # whether the change fell below `stop`
+    multiplier: np.ndarray  # of the disagreements
+    residual: float  # at the last step
+    stopped: bool  # whether it converged, or the change fell below `stop`
     cut: Status | None  # what ended it early: a signal, the clock, or nothing
     compile_seconds: float  # of the whole batch, noted at its first problem
 
@@ -40,15 +43,22 @@ class Found:
 Problems = Sequence[tuple[np.ndarray, np.ndarray]]  # energies and possible entries
 
 
-def starts_of(system: RegionSystem, variables: int, plan: Plan, rng: np.random.Generator) -> Any:
+class Start(NamedTuple):
+    """Where a run begins."""
+
+    parameters: Any  # tree of arrays
+    multiplier: np.ndarray | None = None  # of the disagreements; None for zeros
+
+
+def starts_of(system: RegionSystem, variables: int, plan: Plan, rng: np.random.Generator) -> Start:
     """Parameters to start from."""
     kind = np.float64 if plan.double else np.float32
     if plan.layers == (0, 0):
-        return Logits(system.buckets, rng, kind)
-    return Network(system.buckets, variables, plan.width, plan.layers, rng, kind)
+        return Start(Logits(system.buckets, rng, kind))
+    return Start(Network(system.buckets, variables, plan.width, plan.layers, rng, kind))
 
 
-def solve(system: RegionSystem, problems: Problems, starts: Sequence[Any], plan: Plan) -> list[Found]:
+def solve(system: RegionSystem, problems: Problems, starts: Sequence[Start], plan: Plan) -> list[Found]:
     """Minimise the objective of each problem from the start of the same number."""
     size = sum(x.nbytes for x in jax.tree.leaves(starts[0]))
     groups = -(-len(problems) * 5 * size // _MEMORY)
@@ -60,45 +70,31 @@ def solve(system: RegionSystem, problems: Problems, starts: Sequence[Any], plan:
         for turn, first in enumerate(begins):
             # The last group is filled up: one program serves all groups.
             members = [min(k, len(problems) - 1) for k in range(first, first + each)]
-            data = _data(system, [problems[k] for k in members], kind)
-            stacked = _stack([starts[k] for k in members], kind)
+            data = _data(system, [problems[k] for k in members], [starts[k] for k in members], kind)
+            stacked = _stack([starts[k].parameters for k in members], kind)
             left = None if plan.seconds is None else (plan.seconds - spent) / (len(begins) - turn)
-            fit = _fit(stacked, data, shared, replace(plan, seconds=left))
-            found += _split(fit, min(each, len(problems) - first))
+            fit, multiplier = _fit(stacked, data, shared, replace(plan, seconds=left), system)
+            found += _split(fit, multiplier, min(each, len(problems) - first))
             spent += fit.seconds
             if fit.cut is Status.INTERRUPTED:
                 break
     return _completed(found, system, problems, starts)
 
 
-def solve_constrained(
-    system: RegionSystem, problems: Problems, starts: Sequence[Any], plan: Plan
-) -> list[Found]:
-    """The method of multipliers: rounds of steps, after each y <- y + 2 penalty r."""
-    with precision(plan.double) as kind:
-        shared = Shared.of(system, plan.penalty, kind)
-        data = _data(system, problems, kind)
-        adam = Adam(objective, change, _stack(starts, kind), stop=plan.stop)
-        first = adam.first(data, shared)
-        compiling = adam.prepare(first, data, shared)
-        budget = Budget(plan.steps, _AGREED, plan.seconds)
-        rounds = _Rounds(adam, system, plan)
-        state = _Round(first, data["multiplier"])
-        fit = drive(rounds, (data, shared), budget, state=state)
-    return _split(replace(fit, compile_seconds=compiling), len(problems))
-
-
+@record("multipliers")
 class _Round(NamedTuple):
     """Where the method of multipliers has come to."""
 
     carry: Carry
     multiplier: np.ndarray  # (problems, edges' entries)
+    ends: np.ndarray  # (problems,) steps of those that have converged
     number: int = 0  # of the round
     taken: int = 0  # steps of it
+    done: int = 0  # steps of all rounds
 
 
 class _Rounds:
-    """Rounds as the driver sees them; the residual, known at the end of one, is the largest disagreement."""
+    """The method of multipliers as the driver sees it: rounds of steps, after each y <- y + 2 penalty r."""
 
     def __init__(self, adam: Adam, system: RegionSystem, plan: Plan) -> None:
         self._adam, self._system, self._plan, self.name = adam, system, plan, plan.name
@@ -108,34 +104,31 @@ class _Rounds:
         carry = state.carry if state.taken else self._adam.again(state.carry)
         left = self._length(state.number) - state.taken
         data = {**data, "multiplier": state.multiplier}
-        carry, history = self._adam.advance(carry, data, shared, self._rate(state.number), run, left)
-        done = len(history["change"])
-        residuals = np.full(done, UNKNOWN)
-        new = state._replace(carry=carry, taken=state.taken + done)
-        is_settled = not np.asarray(carry.active).any()
-        if is_settled or done == left:
-            new, apart = self._next(new)
-            residuals[-1] = apart if is_settled and np.isfinite(apart) else UNKNOWN
-        return Step(new, residuals, history)
-
-    def read(self, problem: tuple[Any, Any], outcome: Outcome) -> Fit:
-        fit = self._adam.read(
-            outcome.state.carry, outcome.trace, outcome.status if outcome.was_stopped else None
+        carry, history = self._adam.advance(
+            carry, data, shared, self._rate(state.number), run, left, ~self._adam.has_converged(carry)
         )
-        agreed = np.abs(self._apart(outcome.state.carry)).max(axis=1, initial=0) < _AGREED
-        taken = np.full(len(agreed), len(outcome.residuals))
-        return replace(fit, steps=taken, stopped=agreed & fit.stopped)
+        taken = len(history["change"])
+        has_converged = self._adam.has_converged(carry)
+        ends = np.where(has_converged, state.ends, state.done + taken)
+        for k in np.flatnonzero(has_converged & ~self._adam.has_converged(state.carry)):
+            ends[k] = state.done + int(carry.steps[k] - state.carry.steps[k])
+        new = state._replace(carry=carry, ends=ends, taken=state.taken + taken, done=state.done + taken)
+        if taken == left or not np.asarray(carry.active).any():
+            new = self._next(new, has_converged)
+        return Step(new, self._adam.residuals(carry, history), history)
 
-    def _next(self, state: _Round) -> tuple[_Round, float]:
-        """The start of the next round, and the largest disagreement."""
-        r = self._apart(state.carry)
-        kind = state.multiplier.dtype
-        multiplier = (state.multiplier + 2 * self._plan.penalty * r).astype(kind)
-        return _Round(state.carry, multiplier, state.number + 1), float(np.abs(r).max(initial=0))
+    def read(self, problem: tuple[Any, Any], outcome: Outcome) -> tuple[Fit, np.ndarray]:
+        state, cut = outcome.state, outcome.status if outcome.was_stopped else None
+        fit = self._adam.read(state.carry, outcome.trace, cut)
+        return replace(fit, steps=state.ends, stopped=self._adam.has_converged(state.carry)), state.multiplier
 
-    def _apart(self, carry: Carry) -> np.ndarray:
-        watched = np.asarray(carry.watched).astype(np.float64)
-        return np.stack([self._system.disagreement @ b for b in watched])
+    def _next(self, state: _Round, has_converged: np.ndarray) -> _Round:
+        """The start of the next round."""
+        watched = np.asarray(state.carry.watched).astype(np.float64)
+        r = np.stack([self._system.disagreement @ b for b in watched])
+        r[has_converged] = 0.0
+        multiplier = (state.multiplier + 2 * self._plan.penalty * r).astype(state.multiplier.dtype)
+        return state._replace(multiplier=multiplier, number=state.number + 1, taken=0)
 
     def _length(self, number: int) -> int:
         each, more = divmod(self._plan.steps, self._plan.rounds)
@@ -146,8 +139,11 @@ class _Rounds:
         return self._plan.rate * _LAST_RATE ** min(number / max(self._plan.rounds - 1, 1), 1.0)
 
 
-def _fit(parameters: Any, data: Any, shared: Any, plan: Plan) -> Fit:
-    return minimise(
+def _fit(parameters: Any, data: Any, shared: Any, plan: Plan, system: RegionSystem) -> tuple[Fit, np.ndarray]:
+    """Steps of one rate, or rounds of them with multipliers; what was found, and the multipliers."""
+    if plan.rounds > 1:
+        return _fit_rounds(parameters, data, shared, plan, system)
+    fit = minimise(
         objective,
         change,
         parameters,
@@ -156,16 +152,32 @@ def _fit(parameters: Any, data: Any, shared: Any, plan: Plan) -> Fit:
         steps=plan.steps,
         rate=plan.rate,
         stop=plan.stop,
+        tol=plan.tol,
         seconds=plan.seconds,
         name=plan.name,
     )
+    return fit, data["multiplier"]
 
 
-def _data(system: RegionSystem, problems: Problems, kind: Any) -> dict[str, np.ndarray]:
+def _fit_rounds(
+    parameters: Any, data: Any, shared: Any, plan: Plan, system: RegionSystem
+) -> tuple[Fit, np.ndarray]:
+    adam = Adam(objective, change, parameters, stop=plan.stop, tol=plan.tol)
+    first = adam.first(data, shared)
+    adam.prepare(first, data, shared)
+    watch, budget = Stopwatch(), Budget(plan.steps, adam.tol_of(first), plan.seconds)
+    state = _Round(first, data["multiplier"], np.zeros(len(first.active), np.int64))
+    fit, multiplier = drive(_Rounds(adam, system, plan), (data, shared), budget, state=state)
+    return replace(fit, seconds=watch.seconds, compile_seconds=adam.compile_seconds), multiplier
+
+
+def _data(system: RegionSystem, problems: Problems, starts: Sequence[Start], kind: Any) -> dict[str, Any]:
+    none = np.zeros(system.disagreement.shape[0])
+    given = [none if start.multiplier is None else start.multiplier for start in starts]
     return {
         "energy": np.stack([energy for energy, _ in problems]).astype(kind),
         "possible": np.stack([possible for _, possible in problems]),
-        "multiplier": np.zeros((len(problems), system.disagreement.shape[0]), kind),
+        "multiplier": np.stack(given).astype(kind),
     }
 
 
@@ -173,7 +185,7 @@ def _stack(trees: Sequence[Any], kind: Any) -> Any:
     return jax.tree.map(lambda *leaves: np.stack(leaves).astype(kind), *trees)
 
 
-def _split(fit: Fit, count: int) -> list[Found]:
+def _split(fit: Fit, multiplier: np.ndarray, count: int) -> list[Found]:
     parameters = jax.tree.map(np.asarray, fit.parameters)
     found = []
     for k in range(count):
@@ -183,6 +195,8 @@ def _split(fit: Fit, count: int) -> list[Found]:
                 fit.watched[k].astype(np.float64),
                 jax.tree.map(lambda leaf, k=k: leaf[k], parameters),
                 {name: values[:taken, k].astype(np.float64) for name, values in fit.history.items()},
+                np.asarray(multiplier[k]),
+                float(fit.residuals[k]),
                 bool(fit.stopped[k]),
                 fit.cut,
                 fit.compile_seconds if k == 0 else 0.0,
@@ -191,8 +205,11 @@ def _split(fit: Fit, count: int) -> list[Found]:
     return found
 
 
-def _completed(found: list[Found], system: RegionSystem, problems: Problems, starts: Any) -> list[Found]:
+def _completed(
+    found: list[Found], system: RegionSystem, problems: Problems, starts: Sequence[Start]
+) -> list[Found]:
     """Problems that Ctrl-C left untouched hold no beliefs; readers take these as uniform."""
+    none, y = np.zeros(system.n_entries), np.zeros(system.disagreement.shape[0])
     for k in range(len(found), len(problems)):
-        found.append(Found(np.zeros(system.n_entries), starts[k], {}, False, Status.INTERRUPTED, 0.0))
+        found.append(Found(none, starts[k].parameters, {}, y, UNKNOWN, False, Status.INTERRUPTED, 0.0))
     return found

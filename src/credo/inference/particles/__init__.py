@@ -13,6 +13,7 @@ METHODS = {
         answers=("sum",),
         reads=("discrete", "real"),
         hybrid=True,
+        checkpoints=True,
     ),
     "nonparametric-bp": Method(
         "credo.inference.particles.nonparametric_bp",
@@ -20,6 +21,7 @@ METHODS = {
         answers=("sum",),
         reads=("real",),
         hybrid=True,
+        checkpoints=True,
     ),
     "ep-particle-bp": Method(
         "credo.inference.particles.ep_particle_bp",
@@ -27,6 +29,7 @@ METHODS = {
         answers=("sum",),
         reads=("discrete", "real"),
         hybrid=True,
+        checkpoints=True,
     ),
     "kernel-bp": Method(
         "credo.inference.particles.kernel_bp",

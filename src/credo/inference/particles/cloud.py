@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...core.errors import UnsupportedError, ZeroProbabilityError
+from ...core.records import record
 from ...core.result import Estimate, Marginals, Result, Status
 from ..base import Budget, IterativeAlgorithm
 from ..gaussian_system import refuse_improper
@@ -40,6 +41,7 @@ __all__ = [
 _DRIFT = 3.0  # of averages over iterations, in their standard errors
 
 
+@record("particles")
 @dataclass(frozen=True)
 class Cloud:
     """Particles of all variables, and the weights that make messages of them."""
@@ -79,6 +81,7 @@ def _lost(pairs: Pairs, i: int) -> str:
     )
 
 
+@record("particle step")
 @dataclass(frozen=True)
 class Step:
     """What was believed after one iteration, in few numbers."""
@@ -128,6 +131,7 @@ def judged(status: Status, steps: tuple[Step, ...]) -> tuple[Status, tuple[str, 
     return status, ()
 
 
+@record("particle-bp", rebuilt=("pairs",))
 @dataclass(frozen=True)
 class ParticleState:
     """Particles and messages after some iterations."""

@@ -29,6 +29,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ...core import check
+from ...core.records import record
 from ..base import register
 from ..hybrid import HybridProblem
 from .cloud import Cloud, ParticleMethod, ParticleState
@@ -44,6 +45,7 @@ _WIDE = 20.0  # ratio of their variances
 _PLACES = 64  # points of the table that first proposals are taken from
 
 
+@record("particle sites")
 class Sites(NamedTuple):
     """Gaussian factors exp(h x - J x^2 / 2) of the proposals; zero at discrete variables."""
 

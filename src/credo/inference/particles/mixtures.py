@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...core.records import record
 from .edges import log_mixtures
 from .pairs import log_sum
 from .tables import shuffled, stratified
@@ -24,6 +25,7 @@ _CANDIDATES = 4  # per draw of importance sampling
 _FLAT = 1e-12  # precision of the product of nothing, relative to a component
 
 
+@record("mixtures")
 class Bank(NamedTuple):
     """Mixtures, one per row."""
 

@@ -37,6 +37,7 @@ import numpy as np
 
 from ...core import check
 from ...core.errors import ZeroProbabilityError
+from ...core.records import record
 from ...core.result import Estimate, Result, Status
 from ...families.densities import MixtureDensity
 from ..base import Budget, IterativeAlgorithm, register
@@ -58,6 +59,7 @@ _STRANGE = 3.0  # how much wider than its neighbour's the place of an unknown va
 _LEAST = 1e-4  # bandwidth, as a share of the receiver's table
 
 
+@record("nonparametric-bp", rebuilt=("pairs", "unary"))
 @dataclass(frozen=True)
 class MixtureState:
     """Messages after some iterations."""

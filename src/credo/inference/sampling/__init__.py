@@ -13,6 +13,7 @@ METHODS = {
         answers=("sum", "samples"),
         reads=("discrete", "real", "simplex"),
         hybrid=True,
+        checkpoints=True,
     ),
     "nuts": Method(
         "credo.inference.sampling.nuts",
@@ -21,6 +22,7 @@ METHODS = {
         reads=("real", "simplex"),
         hybrid=True,
         compiles=True,
+        checkpoints=True,
     ),
     "hmc": Method(
         "credo.inference.sampling.nuts",
@@ -29,6 +31,7 @@ METHODS = {
         reads=("real", "simplex"),
         hybrid=True,
         compiles=True,
+        checkpoints=True,
     ),
     "metropolis": Method(
         "credo.inference.sampling.metropolis",
@@ -36,5 +39,6 @@ METHODS = {
         answers=("sum", "samples"),
         reads=("discrete", "real", "simplex"),
         hybrid=True,
+        checkpoints=True,
     ),
 }

@@ -19,6 +19,7 @@ import numpy as np
 from ...core import check
 from ...core.belief import Density
 from ...core.errors import TooLargeError
+from ...core.records import record
 from ...core.result import Marginals, Result, Samples, Status
 from ...core.variable import Variables
 from ...families.densities import ParticleDensity, SimplexParticleDensity
@@ -39,6 +40,7 @@ _BATCH = 2**23  # flags diagnosed at once
 _TOGETHER = 2**17  # numbers diagnosed at once
 
 
+@record("draws")
 class Draws(NamedTuple):
     """Draws of several chains."""
 
@@ -67,6 +69,7 @@ class Engine(Protocol):
         ...
 
 
+@record("still chains", rebuilt=("points", "chunk"))
 @dataclass(frozen=True)
 class Still:
     """Chains that have nothing to move."""
@@ -93,6 +96,7 @@ class Sampler(Algorithm):
     """Markov chains on variables of any domain."""
 
     hybrid: ClassVar[bool] = True
+    checkpoints: ClassVar[bool] = True
     chains: int = 4  # run side by side, from different starts
     warmup: int = 500  # sweeps that tune the sampler and are thrown away
     draws: int | None = None  # kept per chain; None: max_iter, or more if more samples are asked for
@@ -131,6 +135,7 @@ class Sampler(Algorithm):
             )
 
 
+@record("chains")
 class _Drawn(NamedTuple):
     """Chains under way."""
 
@@ -168,8 +173,12 @@ class _Sweeps:
 
 
 def _joined(parts: Sequence[Draws]) -> Draws:
-    values = {name: np.concatenate([p.values[name] for p in parts], axis=1) for name in parts[0].values}
-    return Draws(np.concatenate([p.states for p in parts], axis=1), values)
+    # How sums over draws are rounded must not depend on how many came at a time.
+    def join(arrays: list[np.ndarray]) -> np.ndarray:
+        return np.ascontiguousarray(np.concatenate(arrays, axis=1))
+
+    values = {name: join([p.values[name] for p in parts]) for name in parts[0].values}
+    return Draws(join([p.states for p in parts]), values)
 
 
 def read(

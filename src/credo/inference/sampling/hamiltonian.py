@@ -17,6 +17,7 @@ from blackjax.adaptation.mass_matrix import mass_matrix_adaptation
 from blackjax.adaptation.step_size import dual_averaging_adaptation
 from blackjax.adaptation.window_adaptation import build_schedule
 
+from ...core.records import record
 from ...nn.arrays import precision
 from ...nn.compiled import Compiled
 from ..flat_density import FlatDensity, Shape, log_density
@@ -37,6 +38,7 @@ class Settings(NamedTuple):
     target: float  # accepted share that the step size is tuned to
 
 
+@record("hamiltonian steps")
 class _Carry(NamedTuple):
     """One chain; arrays get a leading axis over chains."""
 
@@ -49,6 +51,7 @@ class _Carry(NamedTuple):
     bad: Any  # a point tried after the warm-up where the log density is NaN or +inf; NaN if there is none
 
 
+@record("hamiltonian chains", kept=("_carry",))
 class HamiltonianEngine:
     """Chains on a graph of real and simplex variables.
 

@@ -15,6 +15,7 @@ import numpy as np
 from ...core.domain import Discrete, Real, Simplex
 from ...core.errors import ModelError
 from ...core.hybrid_graph import HybridGraph
+from ...core.records import record
 from ...nn.arrays import precision
 from ...nn.compiled import Compiled
 from ...nn.hashed_random import fold, key_of
@@ -29,6 +30,7 @@ __all__ = ["SiteEngine"]
 _CHUNK = 50  # sweeps of one call
 
 
+@record("site chains", kept=("_state",))
 class SiteEngine:
     """Chains on a graph, moved variable by variable.
 

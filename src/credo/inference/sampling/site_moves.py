@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from ...core.records import record
 from ...nn.hashed_random import exponential, fold, gumbel, normal, uniform
 from .slices import slice_moves
 
@@ -39,6 +40,7 @@ class Structure(NamedTuple):
     width: int  # most coordinates of a simplex variable
 
 
+@record("site state")
 class State(NamedTuple):
     """Where the chains are; the last row of each array stands for no variable."""
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...core.factor_graph import FactorGraph
+from ...core.records import record
 from .chains import Draws
 
 __all__ = ["TableEngine", "zero_notes"]
@@ -15,6 +16,7 @@ __all__ = ["TableEngine", "zero_notes"]
 _NUMBERS = 2**22  # random numbers made at once
 
 
+@record("table chains", kept=("_rows", "_has_moved", "_rng"))
 class TableEngine:
     """Chains on a graph of tables.
 

@@ -12,6 +12,7 @@ METHODS = {
         "Iterated local search with exact moves of whole blocks; for large models, MAP and marginal MAP.",
         answers=("max", "mixed"),
         promises=("lower",),
+        checkpoints=True,
     ),
     "branch-and-bound": Method(
         "credo.inference.search.branch_and_bound",
@@ -24,12 +25,14 @@ METHODS = {
         "Branch and bound with soft local consistency: exact MAP for wide models with structured tables.",
         answers=("max",),
         promises=("upper",),
+        checkpoints=True,
     ),
     "decimation": Method(
         "credo.inference.search.decimation",
         "Fix the most decided variables, round by round.",
         answers=("max", "mixed"),
         promises=("lower",),
+        checkpoints=True,
     ),
     "graph-cut": Method(
         "credo.inference.search.graph_cut",
@@ -42,5 +45,6 @@ METHODS = {
         "Expansion moves by smallest cuts, for pairs that are metrics such as Potts models.",
         answers=("max",),
         promises=("upper",),
+        checkpoints=True,
     ),
 }

@@ -18,6 +18,7 @@ import numpy as np
 
 from ...core import check
 from ...core.factor_graph import FactorGraph
+from ...core.records import record
 from ...core.result import Result, Status
 from ...kernels import graph_cut as kernel
 from ...kernels.max_flow import arcs_by_tail
@@ -42,6 +43,7 @@ class _Pairs(NamedTuple):
     head: np.ndarray
 
 
+@record("alpha-expansion", rebuilt=("pairs",))
 class ExpansionState(NamedTuple):
     """States, their score, and what bounds it."""
 

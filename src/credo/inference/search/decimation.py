@@ -18,7 +18,8 @@ import numpy as np
 from ...core import check
 from ...core.errors import ZeroProbabilityError
 from ...core.factor_graph import FactorGraph
-from ...core.result import Assignment, Estimate, Result, Status
+from ...core.records import record
+from ...core.result import Assignment, Estimate, Result
 from ...kernels import decoding, feasible
 from ...kernels.support import supported_states
 from ...optimise.driver import Outcome, Step, drive
@@ -33,6 +34,7 @@ __all__ = ["Decimation"]
 _SETTLED = 1e-3  # change of a message from which beliefs are good enough to choose by
 _FAINT = -30.0  # log of what stands for zero in messages handed on
 _FAILURES = 20_000  # dead ends after which the search for possible states gives up
+_NONE = 1e-12  # below any share of undecided variables
 _CLIMBS = 50  # sweeps of single changes at the end
 
 
@@ -42,6 +44,7 @@ class Decimation(Algorithm):
     """Fix the most decided variables, round by round."""
 
     name: ClassVar[str] = "decimation"
+    checkpoints: ClassVar[bool] = True
     promises: ClassVar[frozenset[str]] = frozenset({"lower"})
     share: float = 0.1  # of the undecided variables, fixed per round
     sweeps: int = 10  # of message passing per round at most
@@ -68,6 +71,7 @@ class Decimation(Algorithm):
 
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Rounds until every maximised variable is decided; the budget counts rounds."""
+        budget = replace(budget, tol=max(budget.tol, _NONE))
         return drive(_Rounds(self), problem, budget, rng)  # type: ignore[no-any-return]
 
     def believe(
@@ -86,6 +90,7 @@ class Decimation(Algorithm):
         return np.maximum(engine.log_messages(state), _FAINT), found.log_beliefs
 
 
+@record("decimation", rebuilt=("work",))
 class _Chosen(NamedTuple):
     """Where the rounds are."""
 
@@ -105,9 +110,7 @@ class _Rounds:
 
     def start(self, problem: Problem, run: Run) -> Step:
         work = _Work(problem)
-        is_done = not work.undecided(work.first).any()
-        state = _Chosen(work, work.first, np.zeros(len(work.first)))
-        return Step(state, status=Status.CONVERGED if is_done else None)
+        return Step(_Chosen(work, work.first, np.zeros(len(work.first))))
 
     def advance(self, problem: Problem, state: _Chosen, run: Run) -> Step:
         work, allowed, belief, messages = state
@@ -119,8 +122,8 @@ class _Rounds:
         allowed = work.fix(allowed, belief, self._options.share)
         undecided = work.undecided(allowed)
         trace = {"decided": [len(undecided) - int(undecided.sum())]}
-        status = None if undecided.any() else Status.CONVERGED
-        return Step(_Chosen(work, allowed, belief, messages), [float(undecided.mean())], trace, status)
+        share = float(undecided.sum()) / max(1, len(undecided))
+        return Step(_Chosen(work, allowed, belief, messages), [share], trace)
 
     def read(self, problem: Problem, outcome: Outcome) -> Result:
         work, allowed, belief, _ = outcome.state

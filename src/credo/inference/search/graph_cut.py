@@ -61,8 +61,9 @@ class GraphCut(Algorithm):
         side = max_flow(start, arcs, _heads(first, second), room, terminal)
         states = ((side == 2) != flip) & (t.sizes > 1)
         shifts = _shifts(work, linear, _flow(before, room), flip)
+        # The flow proves the cut; where rounding keeps the two apart, nothing more can be done.
         return answer(
-            self.name, problem, Status.CONVERGED, work.bound(shifts), work.original(states.astype(np.int64))
+            self.name, problem, Status.STALLED, work.bound(shifts), work.original(states.astype(np.int64))
         )
 
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from ...core import check
 from ...core.factor_graph import FactorGraph
+from ...core.records import record
 from ...core.result import Assignment, Estimate, Result, Status
 from ...kernels import feasible
 from ...kernels import local_search as kernel
@@ -72,6 +73,7 @@ class LocalSearch(Algorithm):
     """Iterated local search with exact moves of whole blocks; for large models, MAP and marginal MAP."""
 
     name: ClassVar[str] = "local-search"
+    checkpoints: ClassVar[bool] = True
     promises: ClassVar[frozenset[str]] = frozenset({"lower"})
     start: Literal["messages", "entries"] = "messages"  # first states: belief propagation or largest entries
     block: float = 16.0  # log2 of the largest table of a block, more if `seconds` are left; 0: no blocks
@@ -151,13 +153,20 @@ class _Steps:
         search.step()
         status = search.proof()
         if status is None and search.is_spent(self.patience) and not search.widen():
-            status = Status.CONVERGED
+            status = Status.STALLED  # nothing says how far the best states are
         return Step(search, [UNKNOWN], {"score": [search.score.value]}, status)
 
     def read(self, problem: Problem, outcome: Outcome) -> Result:
         return outcome.state.result(self.name, outcome)  # type: ignore[no-any-return]
 
 
+@record(
+    "local search",
+    kept=(
+        "_limit", "_widest", "_fruitless", "_idle", "_sweeps", "_ally", "_rest", "_pause", "_rng", "proven",
+        "best", "score", "has_asked",
+    ),
+)  # fmt: skip
 class StateSearch:
     """The best states so far and the moves from there.
 
@@ -244,17 +253,20 @@ class StateSearch:
         if self._problem.is_max or self._widest == 0:
             return False
         if self._ally is None:
-            everything = np.zeros_like(self._problem.temperatures)
-            asked = replace(
-                self._problem, temperatures=everything, levels=np.zeros_like(self._problem.levels)
-            )
-            states = first_states(self._problem, self._rng)
-            self._ally = StateSearch(asked, self._rng, self._widest, states, self._seconds)
+            self.revive("_ally")
+            assert self._ally is not None
             self._ally.ask_messages()
         if self._ally.is_spent(_ALLY_PATIENCE):
             return False
         self._ally.step()
         return self.propose(self._ally.best)
+
+    def revive(self, name: str) -> None:
+        """Make the ally, which a search has from its first step on."""
+        everything = np.zeros_like(self._problem.temperatures)
+        asked = replace(self._problem, temperatures=everything, levels=np.zeros_like(self._problem.levels))
+        states = first_states(self._problem, self._rng)
+        self._ally = StateSearch(asked, self._rng, self._widest, states, self._seconds)
 
     def _move(self) -> bool:
         """One iteration: a block, and the other moves unless they rest after finding nothing."""

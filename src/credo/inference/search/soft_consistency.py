@@ -31,6 +31,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...core import check
+from ...core.records import record
 from ...core.result import Assignment, Estimate, Result, Status
 from ...kernels import soft_consistency as kernel
 from ...kernels.soft_consistency_nodes import NODES, OPEN, SEEN, OpenNodes, compact, fresh_tree
@@ -64,6 +65,7 @@ class SoftConsistency(ResumableAlgorithm["_Run"]):
     """
 
     name: ClassVar[str] = "soft-consistency"
+    checkpoints: ClassVar[bool] = True
     promises: ClassVar[frozenset[str]] = frozenset({"upper"})
     eliminate: int = 3  # variables with at most so many neighbours are eliminated beforehand
     cycles: bool = True  # merge pairs of variables along short cycles into one factor: tighter bounds
@@ -109,6 +111,7 @@ class _Steps:
         return replace(outcome.state.read(self.name, outcome.ended, trace), state=outcome.state)
 
 
+@record("soft-consistency", kept=("_parts", "_polished", "_steps", "_rng"))
 class _Run:
     """All parts of a problem."""
 
@@ -208,6 +211,13 @@ class _Run:
         )
 
 
+@record(
+    "soft-consistency part",
+    kept=(
+        "_work", "_tree", "_stack", "_guess", "_sweeps", "_before", "_floor", "_share", "_effort",
+        "_searched", "_probed", "_probe_nodes", "is_swept", "is_done",
+    ),
+)  # fmt: skip
 class _PartSearch:
     """The search of one connected network."""
 

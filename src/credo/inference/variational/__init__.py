@@ -14,12 +14,14 @@ METHODS = {
         reads=("discrete", "real"),
         promises=("consistent", "lower", "monotone"),
         continuous=True,
+        checkpoints=True,
     ),
     "structured-mean-field": Method(
         "credo.inference.variational.structured_mean_field",
         "Independent clusters, each with its exact joint; a lower bound no sweep lowers.",
         answers=("sum",),
         promises=("consistent", "lower", "monotone"),
+        checkpoints=True,
     ),
     "bethe": Method(
         "credo.inference.variational.bethe",
@@ -28,6 +30,7 @@ METHODS = {
         reads=("discrete", "real", "simplex"),
         hybrid=True,
         compiles=True,
+        checkpoints=True,
     ),
     "svgd": Method(
         "credo.inference.variational.svgd",
@@ -36,6 +39,7 @@ METHODS = {
         reads=("real", "simplex"),
         hybrid=True,
         compiles=True,
+        checkpoints=True,
     ),
     "nonparametric-vi": Method(
         "credo.inference.variational.nonparametric_vi",
@@ -44,6 +48,7 @@ METHODS = {
         reads=("real",),
         hybrid=True,
         compiles=True,
+        checkpoints=True,
     ),
     "mixture-of-trees": Method(
         "credo.inference.variational.mixture_of_trees",

@@ -15,6 +15,13 @@ Gauss-Hermite points for real ones, samples for simplex ones, or samples or part
 (`bethe_expectations.py`). Any graph, any arity the points allow; only the product of all factors has to be
 integrable.
 
+Convergence. The residual is the squared length of the natural gradient per variable, about twice the nats
+that a step could still gain. An ascent whose steps gain less than `stop` is renewed while the residual is
+larger: Adam forgets its moments, and components without weight, or on top of another one, are tried on the
+other side of the centres. The best mixture of all is the answer, so that no renewal lowers the value; a note
+says how many components are in effect. Where steps are random their noise hides the residual, and the run
+ends *stalled* when it rises no more.
+
 Guarantees. One component: F is the mean-field bound, F <= log Z. On a tree F(b) <= log Z for any components,
 and with enough of them F reaches log Z and the beliefs of variables and factors are exact. On other graphs F
 may exceed log Z. The value reported is evaluated again, with many more points than the ascent used; it is
@@ -31,7 +38,7 @@ beliefs have mass there.
 
 Cost of a step: factors x components^2 x nodes^(real variables of a factor).
 
-Source: Guo, Xiong and Ruozzi (2019) and Guo (2020); the guard against collapse is not theirs.
+Source: Guo, Xiong and Ruozzi (2019) and Guo (2020); the guard against collapse and renewals are not theirs.
 """
 
 from __future__ import annotations
@@ -76,6 +83,7 @@ class Bethe(Algorithm):
     """
 
     name: ClassVar[str] = "bethe"
+    checkpoints: ClassVar[bool] = True
     hybrid: ClassVar[bool] = True
     compiles: ClassVar[bool] = True
     warm_starts: ClassVar[bool] = True
@@ -91,7 +99,9 @@ class Bethe(Algorithm):
     optimiser: Literal["adam", "ascent"] = "adam"  # with means of gradients, or by the gradient itself
     rate: float = 0.3  # of the first step
     decay: float = 100.0  # steps after which the rate has fallen by a factor of sqrt(2)
-    stop: float = 1e-6  # change of F per variable and step that ends the run; tol may raise it
+    # nats per variable: the residual that counts as none, and a gain per step that does; tol may raise it
+    stop: float = 1e-6
+    renewals: int = 3  # most times that an ascent which stands still goes on as below; 0: it ends there
     guard: float = 0.1  # rate of the weights relative to the first of components; 1: plain, without a guard
     restarts: int = 1  # starts; the one with the highest value is kept
     # sd of the initial means and of the initial logits of discrete variables; None: each variable's own scale
@@ -106,6 +116,7 @@ class Bethe(Algorithm):
         """Check the options."""
         for name in ("components", "restarts"):
             check.whole(name, getattr(self, name), 1)
+        check.whole("renewals", self.renewals, 0)
         for name in ("nodes", "samples"):
             check.whole(name, getattr(self, name), 2)
         if self.final_nodes is not None:

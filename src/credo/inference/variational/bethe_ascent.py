@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from ...core.records import record
+from ...nn import adam
 from ...nn.compiled import Compiled
 from .bethe_expectations import log_dirichlet_samples, stein_direction
 from .bethe_plan import Plan
@@ -28,11 +30,11 @@ from .bethe_system import Draws, Parameters, beliefs, gradient, picked, total
 
 __all__ = ["Carry", "Numbers", "Settings", "advance", "draws_of", "evaluate_at", "evaluate_much", "slope_at"]
 
-_FIRST, _SECOND = 0.9, 0.999  # memory of the means of Adam
 _LONGEST = 1.0  # step: a standard deviation of a mean, a factor e of a width
 _STEIN = 0.3  # step of the particles
 _RECENT = 8.0  # steps enter the average by the seventh power of their number
 _MEMORY = 0.95  # of the running mean of the objective
+_LITTLE = 1e-30  # smallest weight or belief that is divided by
 _LOG_SD = 40.0  # beyond, a density counts as flat; e^40
 _LOG_ALPHA = (-7.0, 14.0)  # concentrations of Dirichlet beliefs
 
@@ -61,6 +63,7 @@ class Numbers(NamedTuple):
     floor: Any  # per kind (n,) smallest log standard deviations; None where there are none
 
 
+@record("bethe steps")
 class Carry(NamedTuple):
     """Where a run stands; restarts on the first axis."""
 
@@ -182,6 +185,28 @@ def _speeds(plan: Plan, parameters: Parameters) -> Parameters:
     return Parameters(jnp.ones_like(parameters.weights), tuple(parts))
 
 
+def _natural(plan: Plan, settings: Settings, kinds: Any, parameters: Parameters, slope: Parameters) -> Any:
+    """Squared length of the natural gradient, about twice what a step could still gain.
+
+    Components count by their weights; slopes have been divided by these if guarded.
+    """
+    share = jax.nn.softmax(parameters.weights)
+    by_weight = slope.weights**2 / jnp.maximum(share, _LITTLE)
+    found = by_weight.sum()
+    factor = share if settings.guarded else 1 / jnp.maximum(share, _LITTLE)
+    for kind, data, own, g in zip(plan.kinds, kinds, parameters.parts, slope.parts, strict=True):
+        if kind.family == "real":
+            sd = jnp.exp(own[:, 1:])
+            squares = jnp.concatenate([(g[:, :1] * sd) ** 2, 0.5 * g[:, 1:] ** 2], axis=1)
+        elif kind.family == "discrete":
+            beliefs = jax.nn.softmax(jnp.where(data.mask, own, -jnp.inf), axis=1)
+            squares = g**2 / jnp.maximum(beliefs, _LITTLE)
+        else:
+            squares = g**2
+        found = found + (factor * squares.sum(axis=(1, 2))).sum()
+    return found
+
+
 def _kept(plan: Plan, numbers: Numbers, parameters: Parameters) -> Parameters:
     """Parameters within their ranges."""
     parts = []
@@ -199,7 +224,7 @@ def _kept(plan: Plan, numbers: Numbers, parameters: Parameters) -> Parameters:
 def _advance(
     carry: Carry, data: Any, weights: Any, numbers: Numbers, limit: Any, plan: Plan, settings: Settings
 ) -> Any:
-    """At most `limit` steps; the new carry and the history of each."""
+    """At most `limit` steps; the new carry, and of each the value, effective components and the residual."""
 
     def one(
         parameters: Parameters, first: Any, second: Any, key: Any, points: Any, baseline: Any,
@@ -207,6 +232,7 @@ def _advance(
     ) -> Any:  # fmt: skip
         here = jax.random.fold_in(key, step) if settings.random else key
         value, slope = slope_at(plan, settings, data, numbers, weights, parameters, here, points, baseline)
+        left = _natural(plan, settings, data[0], parameters, slope)
         speed = _speeds(plan, parameters)
         slope = jax.tree.map(jnp.multiply, slope, speed)
         direction, first, second = _direction(settings, slope, first, second, step)
@@ -224,34 +250,30 @@ def _advance(
             recent = _RECENT / (step + _RECENT)
             average = jax.tree.map(lambda a, p: a + recent * (p - a), average, new)
         points = _moved(plan, settings, new, points)
-        return new, first, second, points, baseline, average, value, effective
+        return new, first, second, points, baseline, average, (value, effective, left)
 
     def body(state: Any) -> Any:
-        k, carry, values, components = state
+        k, carry, history = state
         over = jax.vmap(one, in_axes=(0, 0, 0, 0, 0, 0, 0, None))
-        new, first, second, points, baseline, average, value, effective = over(
+        new, first, second, points, baseline, average, told = over(
             carry.parameters, carry.first, carry.second, carry.key, carry.points, carry.baseline,
             carry.average, carry.step,
         )  # fmt: skip
         after = Carry(new, first, second, carry.step + 1, carry.key, points, baseline, average)
-        return k + 1, after, values.at[k].set(value), components.at[k].set(effective)
+        return k + 1, after, tuple(h.at[k].set(row) for h, row in zip(history, told, strict=True))
 
     shape = (settings.chunk, carry.parameters.weights.shape[0])
     empty = jnp.zeros(shape, carry.parameters.weights.dtype)
-    state = (jnp.int32(0), carry, empty, empty)
-    _, carry, values, components = jax.lax.while_loop(lambda s: s[0] < limit, body, state)
-    return carry, values, components
+    state = (jnp.int32(0), carry, (empty, empty, empty))
+    _, carry, history = jax.lax.while_loop(lambda s: s[0] < limit, body, state)
+    return carry, history
 
 
 def _direction(settings: Settings, slope: Any, first: Any, second: Any, step: Any) -> tuple[Any, Any, Any]:
     if not settings.adam:
         return slope, first, second
-    first = jax.tree.map(lambda m, g: _FIRST * m + (1 - _FIRST) * g, first, slope)
-    second = jax.tree.map(lambda v, g: _SECOND * v + (1 - _SECOND) * g**2, second, slope)
-    seen = step + 1.0
-    one, two = 1 - _FIRST**seen, 1 - _SECOND**seen
-    direction = jax.tree.map(lambda m, v: (m / one) / (jnp.sqrt(v / two) + 1e-8), first, second)
-    return direction, first, second
+    direction, moments = adam.direction(slope, adam.Moments(step, first, second))
+    return direction, moments.mean, moments.square
 
 
 advance = Compiled(_advance, loops=True)

@@ -92,7 +92,7 @@ def _in_passing(
     still = run.numbers._replace(rate=np.float64(0), wall=run.numbers.wall + wall)
     state, found = carry._replace(parameters=whole), []
     for _ in range(-(-count // run.settings.chunk)):
-        state, values, _ = run.chunk(state, min(count, run.settings.chunk), still)
+        state, values, _, _ = run.chunk(state, min(count, run.settings.chunk), still)
         found.append(values[:, r])
     return np.concatenate(found)
 

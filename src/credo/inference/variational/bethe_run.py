@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from ...core.errors import ModelError, QueryError, UnsupportedError
+from ...core.records import record
 from ...core.result import Status
 from ...nn.arrays import precision
 from ...optimise.driver import UNKNOWN, Outcome, Step, drive
@@ -20,8 +21,10 @@ from .bethe_ascent import Carry, Numbers, Settings, advance
 from .bethe_expectations import gauss_hermite
 from .bethe_final import Verdict, judge, mixture_of, refuse_values
 from .bethe_plan import Layout, Plan, layout_of
+from .bethe_split import overlaps, relocated, useless
 from .bethe_system import Parameters
 from .bethe_zeros import boxes, without_zeros
+from .components import told_components
 from .descent import told_ends
 from .surrogate import Surrogate
 
@@ -30,6 +33,7 @@ __all__ = ["Ascents", "Found", "solve"]
 _CHUNK = 50  # steps of a call at most, and between two looks whether the run may end
 _QUIET = 10  # steps in a row whose change must be small
 _WINDOW = 100  # steps whose means are compared; twice as many if they are random
+_SLOW = 1e-3  # of the gain that counts as standing still: an ascent goes on that is no more renewed
 _FAVOUR = 6.0  # logit of the states in which a component starts where a model has zeros
 _WIDE = 1e5  # scales of a variable at which a belief counts as unbounded
 _FAR = 20.0  # scales from its place at which the way that a component went is looked at
@@ -42,7 +46,7 @@ class Found:
 
     mixture: Surrogate  # the best one
     status: Status  # why the run ended
-    trace: dict[str, np.ndarray]  # objective, effective components and change of each step
+    trace: dict[str, np.ndarray]  # objective, effective components, change and residual of each step
     notes: tuple[str, ...]  # about the value
 
 
@@ -56,12 +60,17 @@ def solve(
         return drive(ascents, problem, budget, rng)  # type: ignore[no-any-return]
 
 
+@record("bethe")
 class Progressed(NamedTuple):
     """Where all starts stand."""
 
     carry: Carry
     values: np.ndarray  # (steps, restarts) objectives
     components: np.ndarray  # (steps, restarts) in effect
+    left: np.ndarray  # (steps, restarts) residuals
+    since: int = 0  # step of the last renewal
+    renewals: int = 0  # so far
+    kept: tuple[Carry, ...] = ()  # where all starts stood before
 
 
 class Ascents:
@@ -139,6 +148,7 @@ class Ascents:
         parameters = jax.tree.map(lambda *each: np.stack(each), *starts)
         zero = jax.tree.map(np.zeros_like, parameters)
         seeds = rng.integers(2**31, size=len(starts))
+        self.seed = int(seeds[0])
         key = np.stack([np.asarray(jax.random.PRNGKey(int(seed))) for seed in seeds])
         points = [np.stack([self._points(c, child) for child in rng.spawn(len(starts))])
                   for c in range(len(self.plan.kinds))]  # fmt: skip
@@ -159,7 +169,7 @@ class Ascents:
     def start(self, problem: HybridProblem, run: Run) -> Step:
         """All starts at once: they are mapped."""
         none = np.zeros((0, self.options.restarts))
-        return Step(Progressed(self.carry, none, none))
+        return Step(Progressed(self.carry, none, none, none))
 
     def advance(self, problem: HybridProblem, state: Progressed, run: Run) -> Step:
         """A chunk of steps."""
@@ -167,23 +177,71 @@ class Ascents:
         # Chunks end at multiples of the largest, however fast the machine is: same seed, same answer.
         limit = min(self._pace.count, _CHUNK - done % _CHUNK, run.count)
         before = run.elapsed
-        carry, values, components = self.chunk(state.carry, limit, self.numbers)
+        carry, values, components, left = self.chunk(state.carry, limit, self.numbers)
         self._pace.took(run.elapsed - before)
         lost = ~np.isfinite(values).all(axis=0)
         if lost.any():
             self._explain(state.carry)
-        new = Progressed(
-            state.carry if lost.all() else carry,
-            np.concatenate([state.values, values]),
-            np.concatenate([state.components, components]),
+        new = state._replace(
+            carry=state.carry if lost.all() else carry,
+            values=np.concatenate([state.values, values]),
+            components=np.concatenate([state.components, components]),
+            left=np.concatenate([state.left, left]),
         )
         if lost.all():
             return Step(new, [UNKNOWN] * limit, status=Status.DIVERGED)
-        is_still = self._is_still(new.values, run.budget.tol, is_last=limit == run.count)
-        return Step(new, [UNKNOWN] * (limit - 1) + [0.0 if is_still else UNKNOWN])
+        return self._judged(new, limit, run)
+
+    def _judged(self, state: Progressed, limit: int, run: Run) -> Step:
+        """Whether all starts stand still; then the ascent is renewed, or it is the end."""
+        tol, is_last = run.budget.tol, limit == run.count
+        best = self._best(state)
+        residuals = [*np.nan_to_num(state.left[-limit:].max(axis=1), nan=UNKNOWN)[:-1], max(best, tol)]
+        values, can_go_on = (
+            state.values[state.since :],
+            self.options.renewals > 0 and not self.settings.random,
+        )
+        if not self._is_still(values, tol, is_last):
+            return Step(state, residuals)
+        if not is_last and state.renewals < self.options.renewals:
+            renewed = self._renewed(state, best < tol or self.settings.random)
+            if renewed is not None:
+                return Step(renewed, residuals)
+        if best >= tol and can_go_on and not self._is_still(values, tol * _SLOW, is_last):
+            return Step(state, residuals)
+        return Step(state, [*residuals[:-1], best], status=None if best < tol else Status.STALLED)
+
+    def _best(self, state: Progressed) -> float:
+        """The residual of the best start; not known where steps are random."""
+        left = float(state.left[-1, int(np.nanargmax(state.values[-1]))])
+        return UNKNOWN if self.settings.random else left
+
+    def _renewed(self, state: Progressed, is_done: bool) -> Progressed | None:
+        """Components without use tried elsewhere, and all moments forgotten; None if that is not needed."""
+        found, is_split = [], False
+        for r in range(self.options.restarts):
+            parameters = jax.tree.map(lambda x, r=r: np.asarray(x)[r], state.carry.parameters)
+            rng = np.random.default_rng([self.seed, state.renewals, r])
+            which = useless(self.layout, parameters) if _is_finite(parameters) else {}
+            if which:
+                fresh = _Start(self.layout, self.places, self.options, rng).parameters(self.problem)
+                parameters = relocated(self.layout, self.places, parameters, fresh, which)
+                is_split = True
+            found.append(parameters)
+        if not is_split and is_done:
+            return None
+        parameters = jax.tree.map(lambda *each: np.stack(each), *found)
+        zero = jax.tree.map(np.zeros_like, parameters)
+        average = parameters if self.settings.random else ()
+        carry = state.carry._replace(
+            parameters=parameters, first=zero, second=zero, step=np.int64(0), average=average
+        )
+        return state._replace(
+            carry=carry, since=len(state.values), renewals=state.renewals + 1, kept=(*state.kept, state.carry)
+        )
 
     def _is_still(self, values: np.ndarray, stop: float, is_last: bool) -> bool:
-        """Whether the run may end: all starts stand still at the end of a chunk, the best one in the end."""
+        """Whether a climb may end: all starts stand still at the end of a chunk, the best one in the end."""
         if not is_last and len(values) % _CHUNK:
             return False
         settled = [self._settled(values[:, r], stop) for r in range(values.shape[1])]
@@ -192,25 +250,36 @@ class Ascents:
     def read(self, problem: HybridProblem, outcome: Outcome) -> Found:
         """The last evaluation of where every start stands; the best."""
         state = outcome.state
-        verdicts = self._verdicts(state.carry)
+        verdicts = [v for carry in (*state.kept, state.carry) for v in self._verdicts(carry)]
         verdict = max(verdicts, key=lambda v: v.value)
         self._refuse_unbounded(verdict.parameters)
         values = state.values[:, verdict.restart]
         trace = {
             "objective": values,
+            "log_z": values,
             "components": state.components[:, verdict.restart],
             "change": self._changes(values),
+            "residual": state.left[:, verdict.restart],
         }
-        ends = [v.value for v in verdicts] if len(verdicts) > 1 else []
-        notes = (*verdict.notes, *told_ends(ends))
+        ends = [v.value for v in verdicts[-self.options.restarts :]] if self.options.restarts > 1 else []
+        weights = np.exp(verdict.parameters.weights - np.logaddexp.reduce(verdict.parameters.weights))
+        told = told_components(weights, overlaps(self.layout, verdict.parameters))
+        notes = (*verdict.notes, *told_ends(ends), told)
+        if state.renewals:
+            notes = (*notes, f"the ascent was renewed {state.renewals} times; the best mixture is kept")
+        if self.settings.random and outcome.status is Status.STALLED:
+            notes = (*notes, "steps are random, and it rises no more as far as their noise lets one see")
         return Found(mixture_of(self.layout, verdict), outcome.ended, trace, notes)
 
-    def chunk(self, carry: Carry, limit: int, numbers: Numbers) -> tuple[Carry, np.ndarray, np.ndarray]:
-        """At most 50 steps: where they lead, values and effective components before each."""
-        new, values, components = advance(
+    def chunk(
+        self, carry: Carry, limit: int, numbers: Numbers
+    ) -> tuple[Carry, np.ndarray, np.ndarray, np.ndarray]:
+        """At most 50 steps: where they lead; value, effective components and residual before each."""
+        new, (values, components, left) = advance(
             carry, self.data, self.weights, numbers, np.int32(limit), plan=self.plan, settings=self.settings
         )
-        return new, np.asarray(values)[:limit] + self.layout.constant, np.asarray(components)[:limit]
+        history = (values + self.layout.constant, components, left / len(self.graph.variables))
+        return new, *(np.asarray(part)[:limit] for part in history)
 
     def _settled(self, values: np.ndarray, stop: float) -> bool:
         """Whether the objective stands still, or rises no more on average; as far as noise allows to see."""
@@ -238,7 +307,7 @@ class Ascents:
         last = carry.average if self.settings.random else carry.parameters
         for r in range(self.options.restarts):
             parameters = jax.tree.map(lambda x, r=r: np.asarray(x)[r], last)
-            if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(parameters)):
+            if not _is_finite(parameters):
                 continue
             if any(zeros is not None for zeros in self.layout.zeros):
                 parameters = without_zeros(self.layout, parameters)
@@ -279,6 +348,10 @@ class Ascents:
                     f"sd {np.exp(own[0, 1, i]):.2g}), so the product of the factors has no finite integral; "
                     "add a factor that falls off, such as potentials.gaussian"
                 )
+
+
+def _is_finite(parameters: Parameters) -> bool:
+    return all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(parameters))
 
 
 @dataclass(frozen=True)

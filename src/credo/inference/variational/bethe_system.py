@@ -32,6 +32,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ...core.records import record
 from .bethe_plan import GroupData, GroupPlan, Kind, KindData, Plan, RowLists
 
 __all__ = ["Draws", "Parameters", "Part", "beliefs", "gradient", "total"]
@@ -41,6 +42,7 @@ _TINY = float(np.finfo(float).tiny)  # smallest coordinate of a simplex value
 _FAINT = -60.0  # log probability below which a state is treated as equally impossible everywhere
 
 
+@record("bethe parameters")
 class Parameters(NamedTuple):
     """What is optimised; variables on the last axis, where loops over them are fast."""
 

@@ -15,7 +15,8 @@ from ...core.errors import QueryError
 from ...core.result import Estimate, Marginals, Result, Status
 from ...core.wiring import starts_of
 from ...families.densities import MixtureDensity
-from ...optimise.driver import Outcome
+from ...optimise.driver import Outcome, Step
+from ...optimise.run import Run
 from ..base import Budget, Problem
 from ..gaussian_system import claimed, gaussian_only, rounding
 from ..gradients import needs
@@ -101,6 +102,14 @@ class _HybridDescents(Descents[Any]):
         counts = [len(members) for members in self._sweeper.plan["members"]]
         orders = [rng.permutation(c) if self._order == "random" else np.arange(c) for c in counts]
         return self._sweeper.sweep(state, tuple(orders))  # type: ignore[no-any-return]
+
+    def advance(self, problem: HybridProblem, state: Any, run: Run) -> Step:
+        step = super().advance(problem, state, run)
+        is_stuck = all(np.array_equal(old, new) for old, new in zip(state[:3], step.state[:3], strict=True))
+        is_stuck = (
+            is_stuck and step.residuals[0] >= run.budget.tol
+        )  # no step, however short, raises the bound
+        return step._replace(status=Status.STALLED) if is_stuck else step
 
     def read(self, problem: HybridProblem, outcome: Outcome) -> Result:
         return _read(problem, self._sweeper, self.bound(outcome))

@@ -150,6 +150,11 @@ class Descents(abc.ABC, Generic[S]):
         self.name, self._restarts = name, restarts
         self._parent = self.rng = rng
 
+    @property
+    def memory(self) -> tuple[np.random.Generator]:
+        """What sweeps change besides the state."""
+        return (self.rng,)
+
     @abc.abstractmethod
     def begin(self, problem: Any, number: int, rng: np.random.Generator) -> S:
         """The first state of a descent."""
@@ -164,11 +169,11 @@ class Descents(abc.ABC, Generic[S]):
 
     def run(self, problem: Any, budget: Budget) -> Result:
         """Sweep from each start until beliefs stand still."""
-        return drive(self, problem, budget, restarts=self._restarts)  # type: ignore[no-any-return]
+        return drive(self, problem, budget, self._parent, restarts=self._restarts)  # type: ignore[no-any-return]
 
     def start(self, problem: Any, run: Run) -> Step:
         """A new descent."""
-        self.rng = self._parent.spawn(1)[0]
+        self.rng = run.rng.spawn(1)[0]
         return Step(self.begin(problem, run.number, self.rng))
 
     def advance(self, problem: Any, state: S, run: Run) -> Step:
@@ -183,6 +188,7 @@ class Descents(abc.ABC, Generic[S]):
     def bound(self, outcome: Outcome) -> Result:
         """The bound and the story, without beliefs."""
         ends, starts, notes = outcome.values, self._restarts, tuple[str, ...]()
+        energy = np.array(outcome.trace.get("free_energy", ()))
         if ends:  # not while the first of several goes on
             note = f"{len(ends)} of {starts} starts gave bounds from {min(ends):.8g} to {max(ends):.8g}"
             notes = (note,)
@@ -192,7 +198,8 @@ class Descents(abc.ABC, Generic[S]):
             log_z=Estimate(0.0 - outcome.state.free_energy, "lower"),
             trace={
                 "change": np.array(outcome.residuals),
-                "free_energy": np.array(outcome.trace.get("free_energy", ())),
+                "free_energy": energy,
+                "log_z": 0.0 - energy,
             },
             state=outcome.state,
             notes=notes,

@@ -1,7 +1,7 @@
 """Two ways to maximise the Bethe value of a mixture of discrete trees.
 
 QuasiNewton  L-BFGS on log weights theta of the trees and logits of the mixture weights
-FrankWolfe   mu <- (1 - gamma) mu + gamma mu', gamma = 2 / (t + 2) from t = 1, where mu' is the joint state
+MomentSteps  mu <- (1 - gamma) mu + gamma mu', gamma = 2 / (t + 2) from t = 1, where mu' is the joint state
              that max-product finds under the slopes; the mixture weights take a multiplicative step of the
              same size
 
@@ -17,12 +17,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...core.result import Status
 from ...optimise.driver import Step
-from ...optimise.quasi_newton import ascend
+from ...optimise.frank_wolfe import FrankWolfe, State
+from ...optimise.lbfgs import Descent, Point, advance
 from ...optimise.run import Run
 from .discrete_trees import Moments, PairModel, Slopes, Tree, TreeMixture
 
-__all__ = ["Climb", "FrankWolfe", "QuasiNewton", "Start", "objective", "starting_logs"]
+__all__ = ["Climb", "MomentSteps", "QuasiNewton", "Start", "objective", "starting_logs"]
 
 
 @dataclass(frozen=True)
@@ -46,11 +48,8 @@ class Climb:
 class Vertices(NamedTuple):
     """Where Frank-Wolfe stands."""
 
-    mixture: TreeMixture  # where the climb stands
-    value: float  # minus the Bethe free energy
+    at: State  # a mixture, and minus its value
     learn_weights: bool  # whether the weights of the components change
-    steps: int = 0  # done so far
-    ceiling: float = np.inf  # the least value + gap
 
 
 def starting_logs(
@@ -121,18 +120,18 @@ class _Vector:
         return Start(found[:count], found[count:], logits)
 
 
-@dataclass(frozen=True)
-class Logs:
-    """Where quasi-Newton ascent stands; `x` is moved in place."""
+class Logs(NamedTuple):
+    """Where quasi-Newton ascent stands."""
 
     trees: list[Tree]  # one per component
     vector: _Vector  # how logarithms lie in one vector
     x: np.ndarray  # free log weights, and logits if they are learnt
+    descent: Descent | None = None  # of minus the value; None before the first step
 
-    def objective(self, model: PairModel, x: np.ndarray) -> tuple[float, np.ndarray]:
-        """The value and its derivatives."""
+    def cost(self, model: PairModel, x: np.ndarray) -> tuple[float, np.ndarray]:
+        """Minus the value, and its derivatives."""
         value, by_tree, by_logit, _ = objective(model, self.trees, self.vector.read(x))
-        return value, self.vector.pack([s.nodes for s in by_tree], [s.edges for s in by_tree], by_logit)
+        return -value, -self.vector.pack([s.nodes for s in by_tree], [s.edges for s in by_tree], by_logit)
 
 
 class QuasiNewton:
@@ -144,12 +143,19 @@ class QuasiNewton:
         return Logs(trees, vector, vector.pack(start.nodes, start.edges, start.logits))
 
     def advance(self, model: PairModel, state: Logs, run: Run) -> Step:
-        """Steps until nothing is gained any more."""
-        steps = ascend(lambda x: state.objective(model, x), state.x, run)
-        residuals = steps.slopes
-        if steps.is_flat or steps.is_stuck:  # nothing is left to gain, whatever the slope
-            residuals = [*residuals[:-1], 0.0]
-        return Step(state, residuals, {"value": steps.values, "change": steps.slopes})
+        """One line search; where none leads up any more, the last slope counts by what it could gain."""
+
+        def function(x: np.ndarray) -> tuple[float, np.ndarray]:
+            return state.cost(model, x)
+
+        step = advance(function, state.descent or Descent(Point.at(function, state.x)))
+        here = step.state.here
+        new = state._replace(x=here.w, descent=step.state)
+        value = [-here.value]
+        trace = {"value": value, "log_z": value, "change": [here.steepness]}
+        if step.status is None:
+            return Step(new, step.residuals, trace)
+        return Step(new, [here.left], trace, None if here.left < run.budget.tol else Status.STALLED)
 
     def found(self, model: PairModel, state: Logs) -> Climb:
         """What a state holds."""
@@ -157,38 +163,61 @@ class QuasiNewton:
         return Climb(mixture, value)
 
 
-class FrankWolfe:
-    """Steps on the moments of the trees, as the driver sees them."""
+class _Moments:
+    """Minus the value as a function of the moments of all trees together, for Frank-Wolfe."""
+
+    blocks = 1
+
+    def __init__(self, model: PairModel, learn_weights: bool) -> None:
+        self._model, self._learns = model, learn_weights
+
+    def value(self, x: TreeMixture) -> float:
+        return -self._model.value(x.beliefs())
+
+    def best(self, x: TreeMixture, block: int) -> tuple[tuple[list[Moments], np.ndarray], float]:
+        """The vertices that the slopes like best, with the slopes by the mixture weights; and the gap."""
+        slopes = self._model.slopes(x.beliefs())
+        own = [tree.tree_slopes(p, slopes) for tree, p in zip(x.trees, x.parts, strict=True)]
+        found = [_linear(tree, p, s) for tree, p, s in zip(x.trees, x.parts, own, strict=True)]
+        gap = float(x.weights @ np.array([gap for _, gap in found]))
+        return ([vertex for vertex, _ in found], _by_weight(x.parts, slopes)), gap
+
+    def moved(
+        self, x: TreeMixture, block: int, vertex: tuple[list[Moments], np.ndarray], length: float
+    ) -> TreeMixture:
+        """All trees towards their vertices; the weights by a multiplicative step of the same size."""
+        vertices, by_weight = vertex
+        parts = tuple(
+            tree.completed(_mixed(p, v, length))
+            for tree, p, v in zip(x.trees, x.parts, vertices, strict=True)
+        )
+        weights = x.weights
+        if self._learns:
+            weights = _softmax(np.log(weights) + length * (by_weight - by_weight.max()))
+        return TreeMixture(weights, x.trees, parts)
+
+
+class MomentSteps:
+    """Frank-Wolfe on the moments of the trees, as the driver sees it."""
+
+    _steps = FrankWolfe(steps="open", delay=1)
 
     def begin(self, model: PairModel, trees: list[Tree], start: Start, learn_weights: bool) -> Vertices:
         """The first state."""
         parts = [t.moments(n, e) for t, n, e in zip(trees, start.nodes, start.edges, strict=True)]
         mixture = TreeMixture(_softmax(start.logits), tuple(trees), tuple(parts))
-        return Vertices(mixture, model.value(mixture.beliefs()), learn_weights)
+        return Vertices(State(mixture, -model.value(mixture.beliefs())), learn_weights)
 
     def advance(self, model: PairModel, state: Vertices, run: Run) -> Step:
         """One step towards the vertices that the slopes like best."""
-        at, step = state.mixture, 2.0 / (state.steps + 3.0)
-        weights, trees, parts = at.weights, at.trees, at.parts
-        slopes = model.slopes(at.beliefs())
-        own = [tree.tree_slopes(p, slopes) for tree, p in zip(trees, parts, strict=True)]
-        found = [_linear(tree, p, s) for tree, p, s in zip(trees, parts, own, strict=True)]
-        gap = float(weights @ np.array([gap for _, gap in found]))
-        by_weight = _by_weight(parts, slopes)
-        parts = tuple(
-            tree.completed(_mixed(p, vertex, step))
-            for tree, p, (vertex, _) in zip(trees, parts, found, strict=True)
-        )
-        if state.learn_weights:
-            weights = _softmax(np.log(weights) + step * (by_weight - by_weight.max()))
-        mixture = TreeMixture(weights, trees, parts)
-        value, ceiling = model.value(mixture.beliefs()), min(state.ceiling, state.value + gap)
-        new = Vertices(mixture, value, state.learn_weights, state.steps + 1, ceiling)
-        return Step(new, [gap], {"value": [value], "change": [gap]})
+        step = self._steps.advance(_Moments(model, state.learn_weights), state.at, run)
+        value = [-step.state.value]
+        trace = {"value": value, "log_z": value, "change": step.residuals}
+        return step._replace(state=state._replace(at=step.state), trace=trace)
 
     def found(self, model: PairModel, state: Vertices) -> Climb:
         """What a state holds."""
-        return Climb(state.mixture, state.value, state.ceiling if state.steps else None)
+        return Climb(state.at.x, -state.at.value, -state.at.bound if np.isfinite(state.at.bound) else None)
 
 
 def _linear(tree: Tree, p: Moments, own: Slopes) -> tuple[Moments, float]:

@@ -30,6 +30,7 @@ from ...kernels import tree_moments as kernel
 from ...structures.conversions import one_factor_per_edge, without_constants
 from ...structures.spanning_trees import spanning_forest, uniform_forest
 from ..forest import ForestPasses
+from .components import effective_number
 
 __all__ = ["Moments", "PairModel", "Slopes", "Tree", "TreeMixture", "hard_edges_close_a_cycle"]
 
@@ -297,8 +298,14 @@ class TreeMixture:
 
     @property
     def effective(self) -> float:
-        """Effective number of components, the exponential of the entropy of the weights."""
-        return float(np.exp(-_x_log_x(self.weights).sum()))
+        """Effective number of components: of the entropy of the weights, those that coincide counted once."""
+        return effective_number(self.weights, self.overlaps)
+
+    @property
+    def overlaps(self) -> np.ndarray:
+        """(components, components) one minus the largest difference of a belief."""
+        beliefs = np.array([np.concatenate([part.nodes, part.edges]) for part in self.parts])
+        return np.array([1.0 - np.abs(beliefs - own).max(axis=1, initial=0.0) for own in beliefs])
 
     def edges(self, m: int) -> list[tuple[str, str]]:
         """Names of the linked variables of a component."""

@@ -1,8 +1,8 @@
 """How the Bethe value of a mixture of Gaussian trees is climbed.
 
 By quadrature: L-BFGS, and Adam from where its line search finds no way up, because slope and value disagree
-by the error of the quadrature. It has converged when the slope is below `tol`, or smaller than the difference
-that twice as many nodes make to it. By samples: Adam. The rate of Adam falls.
+by the error of the quadrature. It has converged when the slope is below `tol`, and stalls when it is smaller
+than the difference that twice as many nodes make to it. By samples: Adam. The rate of Adam falls.
 """
 
 from __future__ import annotations
@@ -13,28 +13,31 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
 from ...core.result import Status
+from ...nn.adam import Moments, Rates, direction
 from ...nn.arrays import precision
 from ...nn.compiled import Compiled
+from ...nn.loop import repeat
 from ...optimise.driver import UNKNOWN, Step
-from ...optimise.quasi_newton import ascend
+from ...optimise.lbfgs import Descent, Point, advance
 from ...optimise.run import Run
 from .gaussian_tree_value import Arrays, GaussianSystem, Parameters, estimated, hermite, value_and_slopes
 
 __all__ = ["Climb", "GaussianSystem", "Parameters", "State", "value_and_slopes"]
 
 _CHUNK = 50  # steps of Adam in a call
+_SMALL = 1e-4  # of tol: relative gain of a step after which the error of the quadrature is looked at
 _HALF_LIFE = 100.0  # steps after which the rate of Adam begins to fall
 
 
 class State(NamedTuple):
-    """Where a climb stands; L-BFGS moves `x` in place."""
+    """Where a climb stands."""
 
     system: GaussianSystem  # trees of its own
     x: np.ndarray  # all parameters, one after another
     stage: int  # which of the stages of the climb
+    descent: Descent | None = None  # of minus the value in this stage; None before its first step
     seed: int = 0  # of the samples of Adam
     moments: Any = None  # of Adam
     done: int = 0  # steps of Adam
@@ -78,7 +81,7 @@ class Climb:
     def begin(self, system: GaussianSystem, start: Parameters, rng: np.random.Generator) -> State:
         """The first state."""
         if self._estimate == "samples":
-            return _with_moments(State(system, _flat(start), 0, int(rng.integers(2**31))))
+            return _with_moments(State(system, _flat(start), 0, seed=int(rng.integers(2**31))))
         return State(system, _flat(start), 0)
 
     def advance(self, state: State, run: Run) -> Step:
@@ -88,29 +91,36 @@ class Climb:
             return step
         is_out = len(step.residuals) == run.count and step.residuals[-1] >= run.budget.tol
         if is_out and _is_flat(state.system, step.state.parameters, self._points):
-            return step._replace(residuals=_ending(step.residuals, 0.0))
+            return step._replace(status=Status.STALLED)
         return step
 
     def _climb(self, state: State, run: Run) -> Step:
-        """L-BFGS to its end, and what comes then."""
+        """A line search of L-BFGS, and what comes where there is none any more."""
         frees = state.stage == 1
 
-        def objective(x: np.ndarray) -> tuple[float, np.ndarray]:
+        def function(x: np.ndarray) -> tuple[float, np.ndarray]:
             p = _parameters(x, *state.system.arrays.up.shape)
             value, slopes = value_and_slopes(state.system, p, nodes=self._points)
-            return value, _flat(slopes if frees else slopes._replace(logits=np.zeros(len(p.logits))))
+            return -value, -_flat(slopes if frees else slopes._replace(logits=np.zeros(len(p.logits))))
 
-        if not np.isfinite(objective(state.x)[0]):
+        first = state.descent or Descent(Point.at(function, state.x))
+        if not np.isfinite(first.here.value):
             return Step(state, status=Status.DIVERGED)
-        steps = ascend(objective, state.x, run)
-        trace = {"value": steps.values, "change": steps.slopes}
-        if not (steps.is_flat or steps.is_stuck):
-            return Step(state, steps.slopes, trace)
+        step = advance(function, first)
+        here = step.state.here
+        state = state._replace(x=here.w, descent=step.state)
+        trace = {"value": [-here.value], "log_z": [-here.value], "change": [here.steepness]}
+        least = _SMALL * run.budget.tol * max(1.0, abs(here.value))
+        goes_on = first.here.value - here.value > least and here.steepness >= run.budget.tol
+        if goes_on and step.status is None:
+            return Step(state, step.residuals, trace)
         if self._learns and not frees and len(state.parameters.logits) > 1:
-            return Step(state._replace(stage=1), _ending(steps.slopes, UNKNOWN), trace)
-        if steps.is_flat or _is_flat(state.system, state.parameters, self._points):
-            return Step(state, _ending(steps.slopes, 0.0) or [0.0], trace)
-        return Step(_with_moments(state), _ending(steps.slopes, UNKNOWN), trace)
+            return Step(state._replace(stage=1, descent=None), [UNKNOWN], trace)
+        if here.left < run.budget.tol:
+            return Step(state, [here.left], trace)
+        if _is_flat(state.system, state.parameters, self._points):  # the quadrature's error hides the rest
+            return Step(state, [here.left], trace, Status.STALLED)
+        return Step(_with_moments(state), [UNKNOWN], trace)
 
     def _frees(self, state: State) -> bool:
         """Whether Adam moves the weights."""
@@ -124,15 +134,16 @@ class Climb:
             if self._estimate == "samples":
                 points = (jax.random.PRNGKey(state.seed), np.zeros((self._points, 0)))
             p, moments, history = _ADVANCE(
-                state.parameters, state.moments, state.system.arrays, points, self._rate, state.done,
-                float(self._frees(state)),
-                functions=state.system.functions, estimate=self._estimate, chunk=chunk,
+                state.parameters, state.moments, state.system.arrays, points,
+                Rates(self._rate, half_life=_HALF_LIFE), state.done, float(self._frees(state)), chunk,
+                functions=state.system.functions, estimate=self._estimate,
             )  # fmt: skip
-            x, values, slopes = _flat(p), *(np.asarray(part) for part in history)
+            x, values, slopes = _flat(p), *(np.asarray(history[name])[:chunk] for name in ("value", "slope"))
         if not np.isfinite(x).all():
             return Step(state, status=Status.DIVERGED)
         new = state._replace(x=x, moments=moments, done=state.done + chunk)
-        trace = {"value": values + state.system.constant, "change": slopes}
+        values = values + state.system.constant
+        trace = {"value": values, "log_z": values, "change": slopes}
         return Step(new, _ending(slopes, slopes.max()), trace)
 
 
@@ -155,27 +166,25 @@ def _is_flat(system: GaussianSystem, p: Parameters, nodes: int) -> bool:
 
 
 def _advance(
-    p: Parameters, moments: Any, arrays: Arrays, points: Any, rate: Any, done: Any, by_weight: Any,
-    *, functions: Any, estimate: str, chunk: int,
+    p: Parameters, moments: Any, arrays: Arrays, points: Any, rates: Rates, done: Any, by_weight: Any,
+    limit: Any, *, functions: Any, estimate: str,
 ) -> Any:  # fmt: skip
-    """A chunk of Adam's steps; samples are fresh in each."""
-    adam = optax.scale_by_adam()
+    """At most `limit` of Adam's steps; samples are fresh in each."""
 
-    def step(carry: Any, k: Any) -> Any:
+    def step(k: Any, carry: Any) -> Any:
         p, state = carry
         here = points
         if estimate == "samples":
             here = (jax.random.fold_in(points[0], done + k), points[1])
         value, slopes = estimated(p, arrays, here, functions=functions, estimate=estimate)
         slopes = slopes._replace(logits=slopes.logits * by_weight)
-        move, state = adam.update(slopes, state)
-        size = rate / jnp.sqrt(1.0 + (done + k) / _HALF_LIFE)
+        move, state = direction(slopes, state)
+        size = rates.at(done + k)
         p = jax.tree.map(lambda x, d: x + size * d, p, move)
         largest = jnp.max(jnp.stack([jnp.abs(s).max() for s in slopes]))
-        return (p, state), (value, largest)
+        return (p, state), {"value": value, "slope": largest}
 
-    state = optax.ScaleByAdamState(*moments)
-    (p, state), history = jax.lax.scan(step, (p, state), jnp.arange(chunk))
+    (p, state), history, _ = repeat(step, (p, Moments(*moments)), _CHUNK, limit)
     return p, tuple(state), history
 
 

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from ...families.densities import MixtureDensity
+from .components import effective_number
 
 __all__ = ["GaussianTree", "GaussianTreeMixture", "precision_score"]
 
@@ -126,9 +127,21 @@ class GaussianTreeMixture:
 
     @property
     def effective(self) -> float:
-        """Effective number of components, the exponential of the entropy of the weights."""
-        used = self.weights[self.weights > 0]
-        return float(np.exp(-(used * np.log(used)).sum()))
+        """Effective number of components: of the entropy of the weights, those that coincide counted once."""
+        return effective_number(self.weights, self.overlaps)
+
+    @property
+    def overlaps(self) -> np.ndarray:
+        """(components, components) Bhattacharyya coefficients."""
+        covariances, found = [t.covariance() for t in self.trees], np.eye(len(self.trees))
+        for k, one in enumerate(self.trees):
+            for j, other in enumerate(self.trees[:k]):
+                both = 0.5 * (covariances[k] + covariances[j])
+                gap = one.mean - other.mean
+                log_sds = 0.5 * (np.log(one.sd).sum() + np.log(other.sd).sum())
+                log = log_sds - 0.5 * np.linalg.slogdet(both)[1] - 0.125 * gap @ np.linalg.solve(both, gap)
+                found[k, j] = found[j, k] = np.exp(min(log, 0.0))
+        return found
 
     def edges(self, m: int) -> list[tuple[str, str]]:
         """Names of the linked variables of a component."""

@@ -36,6 +36,7 @@ from ...core.density import quadratic
 from ...core.domain import Discrete
 from ...core.errors import ModelError, UnsupportedError
 from ...core.hybrid_graph import HybridGraph
+from ...core.records import record
 from ...nn.arrays import precision
 from ...nn.compiled import Compiled
 from ..colour_blocks import colour_blocks
@@ -52,6 +53,7 @@ _ULPS = 8 * np.finfo(float).eps  # relative; by which a mean may change by round
 _QUADRATURE = 1e-3  # nats by which it may fall where expectations are not exact
 
 
+@record("mean-field of any domain")
 class HybridBeliefs(NamedTuple):
     """Where coordinate ascent stands; the last row of each array stands for no variable."""
 
@@ -327,7 +329,8 @@ def _update_real(members: Any, beliefs: Any, plan: Any, around: Any) -> tuple[An
 
     first = (jnp.zeros((), jnp.int64), jnp.ones(len(m)), m, v, members == len(means) - 1)
     _, _, new_m, new_v, _ = jax.lax.while_loop(is_searching, halve, first)
-    change = jnp.maximum(jnp.abs(new_m - m) / jnp.sqrt(v), jnp.abs(jnp.log(new_v / v)))
+    # The whole step, of which halving may have left little: it vanishes only with the gradient.
+    change = jnp.maximum(jnp.abs(slope) * jnp.sqrt(v), jnp.abs(1 + bend * v))
     return (probabilities, means.at[members].set(new_m), variances.at[members].set(new_v)), change
 
 

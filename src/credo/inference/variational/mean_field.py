@@ -29,6 +29,7 @@ import numpy as np
 
 from ...core import check
 from ...core.factor_graph import FactorGraph
+from ...core.records import record
 from ...core.result import FactorMarginals, Marginals, Result
 from ...optimise.driver import Outcome
 from .. import free_energy
@@ -39,6 +40,7 @@ from .descent import Descents, only_sums, starting_beliefs
 __all__ = ["MeanField", "MeanFieldState", "product_tables", "state_of", "sweep"]
 
 
+@record("mean-field")
 class MeanFieldState(NamedTuple):
     """Where coordinate ascent stands."""
 
@@ -52,6 +54,7 @@ class MeanField(Algorithm):
     """Product of independent marginals, Gaussian ones for real variables; a bound that no sweep lowers."""
 
     name: ClassVar[str] = "mean-field"
+    checkpoints: ClassVar[bool] = True
     promises: ClassVar[frozenset[str]] = frozenset({"lower", "monotone", "consistent"})
     warm_starts: ClassVar[bool] = True
     continuous: ClassVar[bool] = True

@@ -37,6 +37,7 @@ from ..base import Algorithm, Budget, register
 from ..gaussian_system import claimed, rounding
 from ..hybrid import HybridProblem
 from ..starting_places import Places, refuse_flat_along, starting_places
+from .components import told_components
 from .descent import told_ends
 from .discrete_trees import PairModel, Tree
 from .gaussian_tree_mixture import GaussianTree, GaussianTreeMixture
@@ -114,9 +115,8 @@ class GaussianTreeBeliefs(Algorithm):
         graph = problem.graph
         if not len(graph.variables):
             return _constant(self.name, problem)
-        # What L-BFGS has climbed is kept in its state even where a call is cut.
         climbs = _Climbs(self, graph)
-        result: Result = drive(climbs, problem, budget, rng, restarts=self.restarts, whole=False)
+        result: Result = drive(climbs, problem, budget, rng, restarts=self.restarts)
         return _with_samples(result, problem, rng)
 
 
@@ -190,7 +190,7 @@ class _Climbs:
             outcome.ended if is_finite else Status.DIVERGED,
             log_z=log_z if is_finite else None,
             marginals=Marginals(graph.variables, np.zeros(0), mixture.densities()),
-            trace={name: np.array(outcome.trace.get(name, ())) for name in ("value", "change")},
+            trace={name: np.array(outcome.trace.get(name, ())) for name in ("value", "log_z", "change")},
             state=mixture,
             notes=(*notes, *told_ends(outcome.values)),
         )
@@ -205,7 +205,7 @@ class _Climbs:
         )
         size = np.abs(p.means).max(axis=0) + np.exp(p.log_sds).max(axis=0)
         log_z, told = claimed(finer, kind, rounding(self._graph, size))
-        notes = [*told, f"{mixture.effective:.3g} of {options.components} components in effect"]
+        notes = [*told, told_components(mixture.weights, mixture.overlaps)]
         if not is_exact:
             notes.append(f"{nodes} nodes gave {value:.8g}, {2 * nodes} nodes give {finer:.8g}")
         return log_z, notes

@@ -33,8 +33,9 @@ from ...optimise.driver import Outcome, Step, drive
 from ...optimise.run import Run
 from ..base import Algorithm, Budget, register
 from ..hybrid import HybridProblem
+from .components import told_components
 from .descent import told_ends
-from .discrete_tree_ascent import Climb, FrankWolfe, QuasiNewton, starting_logs
+from .discrete_tree_ascent import Climb, MomentSteps, QuasiNewton, starting_logs
 from .discrete_trees import PairModel, Tree, TreeMixture, hard_edges_close_a_cycle
 
 __all__ = ["TreeBeliefs"]
@@ -98,8 +99,7 @@ class TreeBeliefs(Algorithm):
         if model.is_impossible:
             raise problem.contradiction()
         climbs = _Climbs(self, model)
-        # What quasi-Newton has climbed is kept in its state even where a call is cut.
-        result = drive(climbs, problem, budget, rng, restarts=self.restarts, whole=False)
+        result = drive(climbs, problem, budget, rng, restarts=self.restarts)
         return _with_samples(result, problem, model, rng)
 
 
@@ -110,7 +110,7 @@ class _Climbs:
 
     def __init__(self, options: TreeBeliefs, model: PairModel) -> None:
         self._options, self._model = options, model
-        self._how: Any = QuasiNewton() if options.optimiser == "gradient" else FrankWolfe()
+        self._how: Any = QuasiNewton() if options.optimiser == "gradient" else MomentSteps()
 
     def start(self, problem: HybridProblem, run: Run) -> Step:
         options, model = self._options, self._model
@@ -134,14 +134,14 @@ class _Climbs:
             outcome.ended,
             log_z=Estimate(best.value, kind),
             marginals=Marginals(problem.graph.variables, _all_states(model, best.mixture)),
-            trace={name: np.array(outcome.trace.get(name, ())) for name in ("value", "change")},
+            trace={name: np.array(outcome.trace.get(name, ())) for name in ("value", "log_z", "change")},
             state=best.mixture,
             notes=(*self._notes(best, is_bound), *told_ends(outcome.values)),
         )
 
     def _notes(self, best: Climb, is_bound: bool) -> list[str]:
         model, mixture = self._model, best.mixture
-        notes = [f"{mixture.effective:.3g} of {len(mixture.parts)} components in effect"]
+        notes = [told_components(mixture.weights, mixture.overlaps)]
         if not is_bound:
             bound = model.bound(list(mixture.parts), list(mixture.trees), mixture.weights)
             notes.append(f"the components together prove log Z >= {bound:.10g}")

@@ -9,7 +9,8 @@ The evidence bound E_q[log f] + H(q) <= log Z, with f the product of all factors
 
 a second-order expansion at the means and a lower bound on the entropy. Rounds alternate: the means climb L
 without the trace, which would need third derivatives, then the variances climb L; both by L-BFGS. A run has
-converged when L changes by less than tol, relative to its size where that exceeds one.
+converged when the squared length of both slopes, about what a step could still gain, is below tol relative to
+L where that exceeds one: means count in standard deviations of their component, variances by their logarithm.
 
 If all factors are Gaussian the expansion is exact and L is a lower bound on log Z, otherwise an estimate.
 Where log f has no negative curvature at a mean, its variance grows without limit; this is reported. All
@@ -32,11 +33,12 @@ import numpy as np
 from ...core import check
 from ...core.density import quadratic
 from ...core.errors import QueryError, UnsupportedError
+from ...core.records import record
 from ...core.result import Estimate, Marginals, Result, Samples, Status
 from ...families.densities import MixtureDensity
 from ...optimise.driver import UNKNOWN, Outcome, Step, drive
+from ...optimise.optimisers import LBFGS, Loss
 from ...optimise.run import Run
-from ...optimise.run import check as look
 from ..base import Algorithm, Budget, register
 from ..gaussian_system import claimed, rounding
 from ..gradients import NO_MAXIMA, needs, why_no_gradients
@@ -48,12 +50,13 @@ from .entropy_bound import entropy_bound
 
 __all__ = ["MixtureState", "NonparametricVI"]
 
-_WIDEST = 25.0  # log of a variance at which it is said to have no limit
-_NARROWEST = -100.0
+_WIDEST = 24.0  # log of a variance at which it is said to have no limit
 _STEPS = 200  # of L-BFGS per round and block
+_FLAT = 1e-9  # slope that ends them
 _LOOKS = 16  # points per component where factors are looked at in the end
 
 
+@record("mixture of isotropic Gaussians")
 class MixtureState(NamedTuple):
     """Where the rounds stand."""
 
@@ -77,6 +80,7 @@ class NonparametricVI(Algorithm):
     """A mixture of equal isotropic Gaussians, fitted by expansions at their means; for real variables."""
 
     name: ClassVar[str] = "nonparametric-vi"
+    checkpoints: ClassVar[bool] = True
     hybrid: ClassVar[bool] = True
     compiles: ClassVar[bool] = True
     warm_starts: ClassVar[bool] = True
@@ -128,6 +132,7 @@ class NonparametricVI(Algorithm):
         return MixtureState(means, np.full(self.components, 2 * float(np.log(places.scale[0]))))
 
 
+@record("nonparametric-vi")
 class _Round(NamedTuple):
     """Where the rounds stand, in the coordinates of the density."""
 
@@ -151,12 +156,16 @@ class _Rounds:
     def advance(self, problem: HybridProblem, state: _Round, run: Run) -> Step:
         means = _best_means(self._shape, state.mixture)
         log_variances, value = _best_variances(self._shape, means, state.mixture.log_variances)
-        is_lost = not np.isfinite(value) or log_variances.max() > _WIDEST - 1
-        change = abs(value - state.value) / max(1.0, abs(value)) if state.number and not is_lost else 1.0
-        trace = {"change": [change], "objective": [value]}
+        is_lost = not np.isfinite(value) or log_variances.max() > _WIDEST
         new = _Round(MixtureState(means, log_variances), value, state.number + 1)
-        residual = change if state.number else UNKNOWN  # the start says nothing about how far it is
-        return Step(new, [residual], trace, Status.DIVERGED if is_lost else None)
+        if is_lost:
+            trace = {"change": [1.0], "residual": [1.0], "objective": [value]}
+            return Step(new, [UNKNOWN], trace, Status.DIVERGED)
+        change = abs(value - state.value) / max(1.0, abs(value)) if state.number else 1.0
+        residual = _left(self._shape, new.mixture) / max(1.0, abs(value))
+        is_stuck = residual >= run.budget.tol and _is_same(state.mixture, new.mixture)
+        trace = {"change": [change], "residual": [residual], "objective": [value]}
+        return Step(new, [residual], trace, Status.STALLED if is_stuck else None)
 
     def read(self, problem: HybridProblem, outcome: Outcome) -> Result:
         unit = float(self._places.scale[0])
@@ -166,29 +175,41 @@ class _Rounds:
 
 def _best_means(shape: Any, state: MixtureState) -> np.ndarray:
     """Climb the first-order objective."""
-    from scipy.optimize import minimize
-
     variances = np.exp(state.log_variances)
     count = len(variances)
 
     def downhill(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        look()
         means = flat.reshape(state.means.shape)
         values, slopes = shape.slopes(means)
         bound, by_mean, _ = entropy_bound(means, variances)
         return -(values.mean() + bound), -(slopes / count + by_mean).ravel()
 
-    found = minimize(downhill, state.means.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": _STEPS})
-    return found.x.reshape(state.means.shape) if np.isfinite(found.fun) else state.means
+    return _lowest(downhill, state.means.ravel()).reshape(state.means.shape)
+
+
+def _left(shape: Any, state: MixtureState) -> float:
+    """What steps along both slopes could still gain, about."""
+    variances = np.exp(state.log_variances)
+    _, slopes = shape.slopes(state.means)
+    by_mean = slopes / len(variances) + entropy_bound(state.means, variances)[1]
+    by_log = _cost(shape, state.means)(state.log_variances)[1]
+    # A component has one share of N of the weight: its slopes count N times.
+    return float(len(variances) * ((variances[:, None] * by_mean**2).sum() + (by_log**2).sum()))
+
+
+def _is_same(one: MixtureState, other: MixtureState) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
 
 
 def _best_variances(shape: Any, means: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, float]:
     """Climb the second-order objective; the variances and L."""
-    from scipy.optimize import minimize
+    cost = _cost(shape, means)
+    logs = _lowest(cost, start)
+    return logs, -cost(logs)[0]
 
-    limits, options = [(_NARROWEST, _WIDEST)] * len(start), {"maxiter": _STEPS}
-    found = minimize(_cost(shape, means), start, jac=True, method="L-BFGS-B", bounds=limits, options=options)
-    return found.x, -float(found.fun)
+
+def _lowest(cost: Callable[[np.ndarray], tuple[float, np.ndarray]], start: np.ndarray) -> np.ndarray:
+    return LBFGS().minimise(Loss(cost), start, Budget(_STEPS, _FLAT))[0]
 
 
 def _cost(shape: Any, means: np.ndarray) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
@@ -197,11 +218,11 @@ def _cost(shape: Any, means: np.ndarray) -> Callable[[np.ndarray], tuple[float, 
     count = len(means)
 
     def downhill(logs: np.ndarray) -> tuple[float, np.ndarray]:
-        look()
-        variances = np.exp(logs)
-        bound, _, by_variance = entropy_bound(means, variances)
-        value = (values + 0.5 * variances * traces).mean() + bound
-        return -float(value), -(0.5 * traces / count + by_variance) * variances
+        with np.errstate(all="ignore"):  # where there is no number, a search steps back
+            variances = np.exp(logs)
+            bound, _, by_variance = entropy_bound(means, variances)
+            value = (values + 0.5 * variances * traces).mean() + bound
+            return -float(value), -(0.5 * traces / count + by_variance) * variances
 
     return downhill
 
@@ -229,7 +250,7 @@ def _read(problem: HybridProblem, outcome: Outcome, state: MixtureState, constan
     variables, graph = problem.graph.variables, problem.graph
     means, sds = state.means, np.exp(0.5 * state.log_variances)
     weights = np.full(len(means), 1 / len(means))
-    trace = {name: np.array(outcome.trace.get(name, ())) for name in ("change", "objective")}
+    trace = {name: np.array(outcome.trace.get(name, ())) for name in ("change", "residual", "objective")}
     result = Result(
         _Rounds.name,
         outcome.ended,
@@ -238,7 +259,7 @@ def _read(problem: HybridProblem, outcome: Outcome, state: MixtureState, constan
             np.zeros(0),
             {v: MixtureDensity(weights, means[:, i], sds) for i, v in enumerate(variables.names)},
         ),
-        trace={**trace, "objective": constant + trace["objective"]},
+        trace={**trace, "objective": constant + trace["objective"], "log_z": constant + trace["objective"]},
         state=state,
     )
     if outcome.status is Status.DIVERGED:

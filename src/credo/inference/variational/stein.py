@@ -8,7 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ...core.records import record
 from ...core.result import Status
+from ...nn import adam
 from ...nn.arrays import precision
 from ...nn.compiled import Compiled
 from ...optimise.driver import Step
@@ -19,8 +21,6 @@ __all__ = ["Movement", "Particles", "Plan", "blankets", "direction"]
 
 _CHUNK = 25  # steps of one call, and between two bandwidths
 _DECAY = 100.0  # steps after which the rate has fallen by a root of two
-_MOMENTS = (0.9, 0.999)  # of Adam
-_FLOOR = 1e-8  # of Adam's second moment
 
 
 class Plan(NamedTuple):
@@ -31,6 +31,7 @@ class Plan(NamedTuple):
     rate: float  # of the first step
 
 
+@record("svgd")
 class Particles(NamedTuple):
     """Where they stand."""
 
@@ -112,21 +113,23 @@ def _median(x: np.ndarray) -> float:
 def _steps(
     carry: Any, arrays: Any, near: Any, width: Any, first: Any, limit: Any, rate: Any, *, shape: Shape
 ) -> Any:
-    """Steps of Adam, and the size of the direction at each."""
-    slopes = jax.vmap(jax.grad(lambda u: log_density(u, arrays, shape)))
-    one, two = _MOMENTS
+    """Steps of Adam, and at each the size of the direction and the energy, minus the mean log density."""
+    look = jax.vmap(jax.value_and_grad(lambda u: log_density(u, arrays, shape)))
 
     def step(k: Any, state: Any) -> Any:
-        x, mean, square, sizes = state
-        phi, kernel = direction(x, slopes(x), near, width)
+        x, mean, square, sizes, energies = state
+        logs, slopes = look(x)
+        phi, kernel = direction(x, slopes, near, width)
         t = first + k + 1.0
-        mean, square = one * mean + (1 - one) * phi, two * square + (1 - two) * phi**2
-        move = (mean / (1 - one**t)) / (jnp.sqrt(square / (1 - two**t)) + _FLOOR)
+        move, (_, mean, square) = adam.direction(
+            phi, adam.Moments((first + k).astype(jnp.int32), mean, square)
+        )
         spread = x.std(axis=0) if len(x) > 1 else jnp.sqrt(width)
         size = (jnp.sqrt(((phi / kernel) ** 2).mean(axis=0)) * spread).max()
-        return x + rate / jnp.sqrt(1 + t / _DECAY) * move, mean, square, sizes.at[k].set(size)
+        x = x + rate / jnp.sqrt(1 + t / _DECAY) * move
+        return x, mean, square, sizes.at[k].set(size), energies.at[k].set(-logs.mean())
 
-    return jax.lax.fori_loop(0, limit, step, (*carry, jnp.zeros(_CHUNK)))
+    return jax.lax.fori_loop(0, limit, step, (*carry, jnp.zeros(_CHUNK), jnp.zeros(_CHUNK)))
 
 
 _STEPS = Compiled(_steps)
@@ -158,7 +161,7 @@ class Movement:
         numbers = (np.float64(state.steps), np.int64(count), np.float64(plan.rate))
         with precision(double=True):
             width = _widths(state.at, self._near, plan.bandwidth)
-            at, mean, square, sizes = _STEPS(
+            at, mean, square, sizes, energies = _STEPS(
                 (state.at, *state.moments), self._density.arrays, self._near, width, *numbers,
                 shape=self._density.shape,
             )  # fmt: skip
@@ -166,4 +169,5 @@ class Movement:
         if not np.isfinite(moved).all():
             return Step(state._replace(ran_away=True), status=Status.DIVERGED)
         found = np.asarray(sizes)[:count].tolist()
-        return Step(Particles(moved, (mean, square), state.steps + count), found, {"change": found})
+        trace = {"change": found, "energy": np.asarray(energies)[:count].tolist()}
+        return Step(Particles(moved, (mean, square), state.steps + count), found, trace)

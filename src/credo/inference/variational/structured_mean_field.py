@@ -30,6 +30,7 @@ import numpy as np
 from ...core import check as checks
 from ...core.errors import OptionError
 from ...core.factor_graph import FactorGraph
+from ...core.records import record
 from ...core.result import FactorMarginals, Marginals, Result
 from ...core.variable import Variables
 from ...core.wiring import starts_of
@@ -47,6 +48,7 @@ __all__ = ["StructuredMeanField", "StructuredState"]
 _MOST_OPERATIONS = 40.0  # log2; refuse clusters that need more per update
 
 
+@record("structured-mean-field")
 class StructuredState(NamedTuple):
     """Where coordinate ascent stands."""
 
@@ -66,6 +68,7 @@ class StructuredMeanField(Algorithm):
     """
 
     name: ClassVar[str] = "structured-mean-field"
+    checkpoints: ClassVar[bool] = True
     promises: ClassVar[frozenset[str]] = frozenset({"lower", "monotone", "consistent"})
     warm_starts: ClassVar[bool] = True
     clusters: str | Sequence[Sequence[str]] = "trees"  # which variables are treated jointly
@@ -96,6 +99,7 @@ class StructuredMeanField(Algorithm):
         return _ClusterDescents(self, parts, rng).run(problem, budget)
 
 
+@record("structured-mean-field start")
 class _Naive(NamedTuple):
     """On the way to where the clusters begin."""
 

@@ -20,7 +20,8 @@ Simplex variables are moved by their logits, relative to the last one, with the 
 No bound and no log Z; with many particles and steps the marginals tend to those of p (with the plain form).
 Steps are those of Adam at the rate rate / sqrt(1 + t / 100). A run has converged when the size of the
 direction is below `stop`: for every coordinate, the root mean square of phi over the mean kernel of its
-particle, times the standard deviation of the coordinate. The messages are no gradient of one function, so
+particle, times the standard deviation of the coordinate; it vanishes where the particles stand still, and
+does not depend on the rate. The messages are no gradient of one function, so
 that particles may keep moving in circles.
 
 Cost of a step: one gradient per particle, and N^2 kernels (times the size of a blanket and the number of
@@ -63,6 +64,7 @@ class SVGD(Algorithm):
     """Particles that follow gradients and repel each other; for real and simplex variables."""
 
     name: ClassVar[str] = "svgd"
+    checkpoints: ClassVar[bool] = True
     hybrid: ClassVar[bool] = True
     compiles: ClassVar[bool] = True
     warm_starts: ClassVar[bool] = True
@@ -71,7 +73,7 @@ class SVGD(Algorithm):
     kernel: Literal["scalar", "coordinate"] = "scalar"  # one for a point, or one for each of its coordinates
     bandwidth: float | None = None  # h of the kernel, in the same; None: from the median distance
     rate: float = 0.1  # of Adam at first
-    stop: float = 0.05  # size of the direction that ends the run; tol may raise it
+    stop: float = 1e-3  # size of the direction that counts as none; tol may raise it
     spread: float = 2.0  # of the random starts, in the widths of the profiles of variables
 
     def __post_init__(self) -> None:
@@ -140,7 +142,7 @@ class _Moves:
             status,
             marginals=_marginals(problem, values),
             samples=Samples(problem.graph.variables, self._states, values),
-            trace={"change": np.array(outcome.trace.get("change", ()))},
+            trace={name: np.array(outcome.trace.get(name, ())) for name in ("change", "energy")},
             state=SteinState(outcome.state.at),
             notes=notes,
         )
