@@ -109,7 +109,7 @@ def mixed_product(model: Any, truth: Truth, seed: int) -> Answers:
 
 def mixture(model: Any, components: int, seed: int) -> Any:
     """A mixture from random tables, close to uniform, as in the source."""
-    spec = f"bethe(components={components}, spread={SPREADS[0]})"
+    spec = f"bethe(renewals=0, components={components}, spread={SPREADS[0]})"
     return infer(model, spec, max_iter=STEPS, seed=seed).state
 
 
@@ -121,7 +121,10 @@ def chosen_mixture(model: Any, components: int, seed: int) -> Any:
     """
     found = [
         infer(
-            model, f"bethe(components={components}, spread={s}, restarts=3)", max_iter=STEPS, seed=seed
+            model,
+            f"bethe(renewals=0, components={components}, spread={s}, restarts=3)",
+            max_iter=STEPS,
+            seed=seed,
         ).state
         for s in SPREADS
     ]

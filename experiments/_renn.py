@@ -44,6 +44,7 @@ METRICS = ("l1 error", "correlation", "log Z error")
 COLUMNS = ("mean field", "loopy BP", "damped BP", "GBP", "inference net", "RENN")
 PENALTY = {"grid": 5.0, "complete": 3.0}
 STEPS = 200  # of Adam at most
+STOP = 1e-5  # mean squared change of marginals in one step that ends a run: the source's rule
 HUB = {9: 3, 16: 4}  # variables all larger regions share, by the size of a complete graph
 
 INSIDE = (
@@ -119,7 +120,7 @@ def hub_regions(n: int, hub: int) -> tuple[tuple[str, ...], ...]:
 def renn(settings: Mapping[str, Any], **options: Any) -> Method:
     """The documented setting of a family; `options` replace some of it, and so do `width` and `steps`."""
     small = {"width": settings["width"]} if "width" in settings else {}
-    chosen = {"penalty": PENALTY[settings["graph"]], "project": False, **small, **options}
+    chosen = {"penalty": PENALTY[settings["graph"]], "stop": STOP, "project": False, **small, **options}
     return Method(algorithms.get("renn")(**chosen), {"max_iter": settings.get("steps", STEPS)})
 
 
@@ -136,7 +137,7 @@ def methods(settings: Mapping[str, Any]) -> dict[str, Method]:
     sweeps = {"max_iter": 200, "tol": 1e-6}
     network = renn(settings)
     plain = network.algorithm
-    net = algorithms.get("inference-net")(penalty=plain.penalty, width=plain.width, project=False)
+    net = algorithms.get("inference-net")(penalty=plain.penalty, width=plain.width, stop=STOP, project=False)
     return {
         "mean field": Method("mean-field(order=random)", sweeps),
         "loopy BP": Method("bp(schedule=random)", sweeps),

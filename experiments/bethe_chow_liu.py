@@ -47,10 +47,10 @@ breast-cancer  0.00 0.00  0.00 0.00  0.19 0.01  0.50 0.25  1.58 0.07  0.23 0.02
 METHODS = {
     "PBP": (f"particle-bp(particles=20, iterations={SWEEPS}, proposal=belief, steps=5)", SWEEPS),
     "EPBP": (f"ep-particle-bp(particles=20, iterations={SWEEPS}, widen=1)", SWEEPS),
-    "QBethe": ("bethe(components=5, nodes=4, rate=0.3)", STEPS),
+    "QBethe": ("bethe(renewals=0, components=5, nodes=4, rate=0.3)", STEPS),
     "PBP, ours": (f"particle-bp(particles=20, iterations={SWEEPS})", SWEEPS),
     "EPBP, ours": (f"ep-particle-bp(particles=20, iterations={SWEEPS})", SWEEPS),
-    "QBethe, ours": ("bethe(components=10, nodes=5, rate=0.3)", STEPS),
+    "QBethe, ours": ("bethe(renewals=0, components=10, nodes=5, rate=0.3)", STEPS),
 }
 
 

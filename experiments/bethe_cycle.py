@@ -47,8 +47,11 @@ def methods(cell: Cell) -> dict[str, tuple[str, int]]:
     if "M" in cell.settings:
         m = cell.settings["M"]
         return {
-            "QBethe": (f"bethe(components={m}, nodes=3, spread=10, rate=0.3)", ITERATIONS),
-            "QBethe, ours": (f"bethe(components={m}, nodes=5, spread=10, rate=0.3, restarts=5)", 1000),
+            "QBethe": (f"bethe(renewals=0, components={m}, nodes=3, spread=10, rate=0.3)", ITERATIONS),
+            "QBethe, ours": (
+                f"bethe(renewals=0, components={m}, nodes=5, spread=10, rate=0.3, restarts=5)",
+                1000,
+            ),
         }
     k = f"particles={cell.settings['particles']}, iterations={ITERATIONS}, spread=10"
     return {
@@ -87,7 +90,7 @@ class Cycle(Table):
         axes = figure.add_subplot(1, 1, 1)
         axes.fill_between(POINTS, exact, color=FAINT, alpha=0.4, lw=0, label="exact")
         specs = {
-            "QBethe, M = 6": ("bethe(components=6, nodes=3, spread=10, rate=0.3)", ITERATIONS),
+            "QBethe, M = 6": ("bethe(renewals=0, components=6, nodes=3, spread=10, rate=0.3)", ITERATIONS),
             "PBP, 100 particles": ("particle-bp(particles=100, proposal=belief, spread=10)", 20),
             "EPBP, 100 particles": ("ep-particle-bp(particles=100, widen=1, spread=10)", 20),
         }

@@ -36,8 +36,8 @@ METHODS = {
     "EP": "ep",
 }
 ASCENTS = {
-    "QBethe": "bethe(components=1, nodes=3)",
-    "QBethe, ours": "bethe(components=3, nodes=5, spread=0.01)",
+    "QBethe": "bethe(renewals=0, components=1, nodes=3)",
+    "QBethe, ours": "bethe(renewals=0, components=3, nodes=5, spread=0.01)",
 }
 LOOKS = (1, 2, 5, 10, 20, 50, 100, 200, 500)  # steps of QBethe after which its error is computed
 SECONDS = {"QBethe": 0.02, "EPBP": 50.0, "PBP": 305.0}  # per iteration, published

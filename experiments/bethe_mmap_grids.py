@@ -68,7 +68,7 @@ def value(model: Any, names: Sequence[str], best: Any) -> float:
 @cache
 def mixture(name: str, seed: int) -> Any:
     """One mixture for all masks."""
-    return infer(model_of(name), "bethe(components=5)", max_iter=STEPS, seed=seed).state
+    return infer(model_of(name), "bethe(renewals=0, components=5)", max_iter=STEPS, seed=seed).state
 
 
 def mixed(model: Any, names: Sequence[str], seed: int) -> Any:

@@ -67,7 +67,7 @@ def outcome(call, seconds: float) -> tuple[str, float]:
         timer.cancel()
         timer.join()
     except KeyboardInterrupt:
-        pass  # it came when the call had ended
+        ended = 0.0  # it came when the call had ended
     return told, ended - sent[0] if sent and sent[0] < ended else 0.0
 
 

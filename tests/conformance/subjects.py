@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import typing
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,7 +25,18 @@ from credo.inference.contents import Method
 from credo.inference.simplest import accepts
 from zoo import ZOO, Case
 
-__all__ = ["SUBJECTS", "ask", "compiles", "is_sentence", "on_zoo", "promises", "promising", "takes", "trials"]
+__all__ = [
+    "SUBJECTS",
+    "ask",
+    "compiles",
+    "is_sentence",
+    "on_zoo",
+    "promises",
+    "promising",
+    "takes",
+    "trials",
+    "try_each",
+]
 
 _FEW_CASES = {"grid 3x3"}  # for what is compiled
 _UGLY_CASES = {"no variables, one constant", "no factors", "empty scope", "disconnected parts", "xor"}
@@ -91,13 +103,29 @@ def on_zoo(specs: list[str], cases: list[Case] = ZOO) -> list[Any]:
 
 
 def trials(specs: list[str], cases: list[Case] = ZOO) -> list[Any]:
-    """Parameters (spec, case, kind of evidence)."""
+    """Parameters (spec, case, kinds of evidence); a test for every kind would make ten thousand tests."""
     found = []
     for spec, case in ((s, c) for s in specs for c in _cases(s, cases)):
         kinds = [k for k in case.evidences if "(" not in spec or k in _FEW_KINDS]
         kinds = ["several"] if compiles(spec) else kinds
-        found += [pytest.param(spec, case, kind, id=f"{spec}-{case.id}-{kind}") for kind in kinds]
+        if kinds:
+            found.append(pytest.param(spec, case, kinds, id=f"{spec}-{case.id}"))
     return found
+
+
+def try_each(kinds: list[str], check: Callable[[str], None]) -> None:
+    """Check every kind; a failure names it, and the test is skipped only if all of them are refused."""
+    refusals = []
+    for kind in kinds:
+        try:
+            check(kind)
+        except pytest.skip.Exception as refusal:
+            refusals.append(refusal)
+        except BaseException as failure:
+            failure.add_note(f"evidence: {kind}")
+            raise
+    if len(refusals) == len(kinds):
+        raise refusals[-1]
 
 
 def is_sentence(text: str) -> bool:

@@ -33,12 +33,12 @@ def those(task: str) -> list[str]:
 
 @pytest.mark.parametrize("spec", those("sum"))
 def test_sums_keep_their_word(spec: str, fresh: Case):
-    test_sums.test_what_is_summed_keeps_its_word(spec, fresh, "several" if fresh.names else "none")
+    test_sums.check_sum(spec, fresh, "several" if fresh.names else "none")
 
 
 @pytest.mark.parametrize("spec", those("max"))
 def test_maxima_keep_their_word(spec: str, fresh: Case):
-    test_maxima.test_map_keeps_its_word(spec, fresh, "several" if fresh.names else "none")
+    test_maxima.check_map(spec, fresh, "several" if fresh.names else "none")
 
 
 @pytest.mark.parametrize("spec", those("max"))

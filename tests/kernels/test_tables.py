@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from credo.kernels import tables
-from credo.kernels.tables import best_states, gather_tables, scatter_tables
+from credo.kernels.tables import best_states, gather_tables, kept_states, scatter_tables
 from zoo import ZOO, Case
 
 
@@ -38,7 +38,12 @@ def _kept(case: Case, keep: np.ndarray, scope: tuple[str, ...]):
 def test_gathering_equals_indexing(case: Case, seed: int):
     graph, state_start, keep = _arrays(case, seed)
     values, starts = gather_tables(
-        graph.log_tables, graph.table_start, graph.scope_start, graph.scope, state_start, keep
+        graph.log_tables,
+        graph.table_start,
+        graph.scope_start,
+        graph.scope,
+        state_start,
+        *kept_states(state_start, keep),
     )
     expected = [np.atleast_1d(table[_kept(case, keep, scope)]).ravel() for scope, table in case.factors]
     assert len(starts) == len(expected)
@@ -54,7 +59,8 @@ def test_scattering_undoes_gathering_and_fills_with_zeros(case: Case):
     full_start = np.concatenate([[0], np.cumsum(graph.table_size)]).astype(np.int64)
     small = [np.atleast_1d(table[_kept(case, keep, scope)]).ravel() for scope, table in case.factors]
     values = np.concatenate(small) if small else np.empty(0)
-    full = scatter_tables(values, full_start, graph.scope_start, graph.scope, state_start, keep)
+    kept = kept_states(state_start, keep)
+    full = scatter_tables(values, full_start, graph.scope_start, graph.scope, state_start, *kept)
     for a, (scope, table) in enumerate(case.factors):
         expected = np.zeros(table.shape)
         expected[_kept(case, keep, scope)] = table[_kept(case, keep, scope)]

@@ -285,3 +285,13 @@ def test_methods_without_log_z_say_so_with_missing_values_too():
         credo.fit(net, {"x": [0, 1, 2]}, "em", inference="gibbs", seed=0)
     with pytest.raises(UnsupportedError, match="gibbs computes no log Z"):
         log_likelihood(net, {"x": [0, 1, 2]}, "gibbs")
+
+
+@pytest.mark.parametrize("row", [[0.2, 0.8], (0.2, 0.8), np.array([0.2, 0.8])])
+def test_soft_evidence_in_rows_is_refused_with_its_row(row):
+    net = credo.datasets.sprinkler()
+    for data in ([{"rain": "yes"}, {"rain": row}], {"rain": ["yes", row]}):
+        with pytest.raises(DataError, match=r"row \d: expected a state of 'rain', got .* no soft evidence"):
+            credo.fit(net, data, "em")
+    with pytest.raises(DataError, match=r"column 'rain': expected one value per row, got \(1, 2\)"):
+        credo.fit(net, [{"rain": row}], "em")

@@ -9,6 +9,7 @@ from scipy.sparse import csr_matrix
 from scipy.special import digamma
 
 from credo.core.errors import ConvergenceWarning, DataError, OptionError, QueryError
+from credo.core.result import Status
 from credo.learning import BetheLDA, lda_objective, lda_training
 
 
@@ -24,7 +25,7 @@ def corpus():
 
 @pytest.fixture(scope="module")
 def fitted(corpus):
-    return BetheLDA(3, restarts=2, seed=3, tol=1e-5, max_iter=200).fit(corpus[1])
+    return BetheLDA(3, restarts=2, seed=3, tol=1e-3, max_iter=200).fit(corpus[1])
 
 
 def _distance(topics, found):
@@ -133,6 +134,31 @@ def test_the_noise_of_few_samples_has_bounds():
     assert not np.asarray(lda_training.natural(np.ones((2, 1)), np.ones((2, 1)))).any()  # one topic
 
 
+def test_documents_of_several_components_end_after_few_steps():
+    """Their expectations are sampled and never settle: a limit on steps must not be what ends them."""
+    rng = np.random.default_rng(0)
+    settings = lda_training.Settings(samples=4, closed=True, joint=False, weights=True, prior=True)
+    counts = rng.poisson(2.0, (8, 8)).astype(float)
+    documents = lda_training.Documents(np.tile(np.arange(8), (8, 1)), counts, np.ones(8))
+    topics = rng.gamma(1.0, 3.0, (1, 2, 8)) * rng.gamma(100.0, 0.01, (3, 2, 8))
+    shared = lda_training.Global(np.log(np.full(3, 1 / 3)), topics, np.array([0.3, 0.6]))
+    few, many = (
+        lda_training.fit_documents(shared, documents, (limit, 0.0), settings, np.random.default_rng(1))
+        for limit in (300, 600)
+    )
+    np.testing.assert_allclose(few.local.theta, many.local.theta, atol=1e-6)
+
+
+def test_a_falling_rate_is_no_convergence_and_no_time_gives_the_start(corpus):
+    X = corpus[1]
+    with pytest.warns(ConvergenceWarning, match="4 passes were too few"):
+        slow = BetheLDA(3, seed=0, batch_size=16, learning_offset=1e9, max_iter=4, tol=1e-2).fit(X)
+    assert slow.status_ is Status.OUT_OF_ITERATIONS
+    none = BetheLDA(3, seed=0, mixtures=2, seconds=0).fit(X)
+    assert none.status_ is Status.OUT_OF_TIME
+    assert none.n_iter_ <= 1 and np.isfinite(none.topics_).all()
+
+
 def test_refusals(corpus, fitted):
     X = corpus[1]
     with pytest.raises(DataError, match="expected finite counts from 0"):
@@ -153,6 +179,7 @@ def test_refusals(corpus, fitted):
         ({"doc_topic_prior": [1.0]}, "doc_topic_prior"),
         ({"entropy": "none"}, "entropy must be one of"),
         ({"topic_word_prior": 0.0}, "topic_word_prior"),
+        ({"seconds": -1}, "seconds must be at least 0"),
     ]:
         with pytest.raises(OptionError, match=says):
             BetheLDA(2, **options).fit(X)

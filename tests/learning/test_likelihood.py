@@ -195,6 +195,8 @@ def test_early_stopping_returns_the_weights_with_the_best_validation_value():
     start, truth = ising_features(3)
     train, held = credo.sample(truth, 30, seed=5), credo.sample(truth, 2000, seed=6)
     found = fit(start, train, "likelihood(patience=3)", validation=held, tol=1e-10)
+    assert found.status is Status.STALLED and found.stopped_early, "nothing has converged"
+    assert found.advice.startswith("the validation value no longer rose")
     best = found.trace["validation"].max()
     assert log_likelihood(found.model, held).value / 2000 == pytest.approx(best)
     assert found.trace["validation"][-1] < best
@@ -434,3 +436,17 @@ def test_the_data_are_counted_once_per_distinct_row():
 
     Likelihood(Parameters.of(model), oracle).evaluate(Parameters.of(model).start, data)
     assert oracle.runs == 3
+
+
+@QUIET
+def test_a_network_whose_runs_converge_learns_what_exact_inference_learns():
+    start, truth = ising_features(3)
+    rows = credo.sample(truth, 500, seed=0)
+    learner, budget = "likelihood(optimiser=adam(rate=0.1))", Budget(1000, 1e-4)
+    exact, found = (
+        fit(start, rows, learner, inference=by, max_iter=40, seed=0, inference_budget=budget)
+        for by in ("junction-tree", "renn(width=16, rate=0.003)")
+    )
+    likelihoods = [log_likelihood(f.model, rows, "junction-tree").value for f in (exact, found)]
+    assert likelihoods[1] == pytest.approx(likelihoods[0], abs=1.0)
+    assert not any("inference did not converge" in note for note in found.notes)

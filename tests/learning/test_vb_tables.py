@@ -107,8 +107,8 @@ def test_hidden_states_that_no_row_needs_are_removed():
 def test_concentrations_can_be_learned():
     model = BayesNet.random(CLASSES, EDGES, seed=0)
     columns = {k: credo.sample(model, 200, seed=2).indices[:, i] for i, k in enumerate("hab") if k != "h"}
-    plain = fit(model, columns, "vb", tol=1e-8)
-    better = fit(model, columns, "vb(adapt=true)", tol=1e-5)
+    plain = fit(model, columns, "vb")
+    better = fit(model, columns, "vb(adapt=true)", tol=1e-3)
     assert (np.diff(better.free_energy) > -1e-9).all()
     assert better.evidence.value > plain.evidence.value
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import credo
 from credo.core.errors import DataError, ModelError, OptionError, UnsupportedError, ZeroProbabilityError
 from credo.families import Categorical, DiagonalGaussian, Gaussian, Mixture, Poisson
 from credo.kernels.scaled_chains import smooth_chains
-from credo.models.hmm import HMM
+from credo.models.hmm import HMM, HMMPrior
 from markup import cells
 
 CASES = ["categorical", "gaussian", "diagonal", "mixture", "poisson", "zeros", "one state"]
@@ -345,3 +346,29 @@ def test_notebooks_show_the_moves_between_states():
         *("0", "0.7", "0.3"),
         *("1", "0.4", "0.6"),
     ]
+
+
+def test_lists_and_frames_are_sequences_as_arrays_are():
+    hmm = HMM([0.6, 0.4], [[0.7, 0.3], [0.4, 0.6]], Categorical([[0.1, 0.9], [0.6, 0.4]]))
+    for sequences in ([[0, 1], [1, 1, 0]], [[0, 1], [1, 1]]):
+        expected = hmm.log_likelihood([np.array(part) for part in sequences])
+        assert hmm.log_likelihood(sequences) == expected
+        assert hmm.log_likelihood([pd.DataFrame(part) for part in sequences]) == expected
+        assert hmm.log_likelihood(tuple(map(tuple, sequences))) == expected
+    with pytest.raises(DataError, match="sequence 1: data: row 1 has state 7, expected 0 to 1"):
+        hmm.log_likelihood([[0, 1], [1, 7, 0]])
+    with pytest.raises(DataError, match="expected state indices"):
+        hmm.log_likelihood([0, 10**400])
+    with pytest.raises(DataError, match="expected state indices"):
+        hmm.log_likelihood([[0, [1, 2]], [1, 0]])
+    counts = HMM([0.6, 0.4], [[0.7, 0.3], [0.4, 0.6]], Poisson([1.0, 3.0]))
+    with pytest.raises(DataError, match="expected counts, got"):
+        counts.log_likelihood([1, 10**400])
+
+
+@pytest.mark.parametrize("part", ["start", "transition", "durations"])
+def test_priors_that_are_no_priors_are_refused(part):
+    with pytest.raises(ModelError, match=f"{part}: expected a Dirichlet prior or None, got ndarray"):
+        HMMPrior(**{part: np.ones(5)})
+    with pytest.raises(ModelError, match="emission: expected the conjugate prior"):
+        HMMPrior(emission=np.ones(5))

@@ -495,3 +495,23 @@ def test_messages_that_have_not_met_say_so():
     assert found.log_z[0] == -np.inf
     with pytest.raises(ZeroProbabilityError, match="messages of branch 'Y' contradict each other"):
         _ = found.beliefs["Y"]
+
+
+def test_states_and_likelihoods_may_stand_side_by_side():
+    graph = NormalForm(
+        {"S": 2, "S1": 2, "S2": 2, "X": 2, "Y": 2},
+        [
+            Source("S", [0.6, 0.4]),
+            Diverter("S", ["S1", "S2"]),
+            Block("S1", "X", [[0.9, 0.1], [0.2, 0.8]]),
+            Block("S2", "Y", [[0.7, 0.3], [0.4, 0.6]]),
+        ],
+    )
+    mixed = graph.messages({"X": [0, [0.2, 0.8], None, 1]})
+    soft = graph.messages({"X": np.array([[1.0, 0.0], [0.2, 0.8], [1.0, 1.0], [0.0, 1.0]])})
+    np.testing.assert_allclose(mixed.beliefs["Y"], soft.beliefs["Y"])
+    np.testing.assert_allclose(mixed.log_z, soft.log_z)
+    with pytest.raises(EvidenceError, match="sample 1: expected a state or 2 likelihoods, got"):
+        graph.messages({"X": [0, [0.2, 0.8, 0.1], 1]})
+    with pytest.raises(EvidenceError, match="sample 0: expected a state or 2 likelihoods, got"):
+        graph.messages({"X": [[10**400, 1], 1]})

@@ -279,7 +279,7 @@ def finite_array(what: str, value: Any, shape: tuple[int, ...], *, spread: bool 
     """A copy as finite numbers of this shape; with `spread`, one number may stand for all."""
     try:
         array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ModelError(f"{what} must be numbers, got {value!r:.80}") from None
     if spread and array.shape in ((), (1,)):
         array = np.full(shape, array.item())

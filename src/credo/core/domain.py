@@ -114,7 +114,7 @@ class Simplex:
         """One value, or an error that says what was expected."""
         try:
             vector = np.asarray(given, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ModelError(f"expected {self.width} numbers, got {given!r:.80}") from None
         if vector.shape != (self.width,):
             raise ModelError(f"expected {self.width} numbers, got shape {vector.shape}")

@@ -78,7 +78,7 @@ def likelihood(variable: Variable, value: Any) -> np.ndarray:
     what = f"soft evidence on '{variable.name}'"
     try:
         vector = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise EvidenceError(f"{what}: expected {variable.size} numbers, got {value!r:.80}") from None
     if vector.shape != (variable.size,):
         raise EvidenceError(f"{what}: expected {variable.size} likelihoods, got shape {vector.shape}")
@@ -118,6 +118,13 @@ class Restriction:
         """Whether every state is kept."""
         return bool(self.keep.all())
 
+    @cached_property
+    def _kept(self) -> tuple[np.ndarray, np.ndarray]:
+        """The kept states by variable, as the kernels want them."""
+        from ..kernels.tables import kept_states
+
+        return kept_states(self.variables.state_start, self.keep)
+
     def apply(self, graph: FactorGraph) -> FactorGraph:
         """The graph on the kept states; variables and factors keep their positions."""
         from ..kernels.tables import gather_tables
@@ -127,7 +134,7 @@ class Restriction:
         start = self.variables.state_start
         sizes = np.add.reduceat(self.keep, start[:-1]).astype(np.int64)
         tables, table_start = gather_tables(
-            graph.log_tables, graph.table_start, graph.scope_start, graph.scope, start, self.keep
+            graph.log_tables, graph.table_start, graph.scope_start, graph.scope, start, *self._kept
         )
         return graph.with_states(self.variables.restrict(self.keep, sizes), tables, table_start)
 
@@ -148,7 +155,7 @@ class Restriction:
             return values[: int(sizes.sum())]
         start = starts_of(sizes)
         return scatter_tables(
-            values, start, graph.scope_start, graph.scope, self.variables.state_start, self.keep
+            values, start, graph.scope_start, graph.scope, self.variables.state_start, *self._kept
         )
 
     def expand_indices(self, indices: np.ndarray) -> np.ndarray:

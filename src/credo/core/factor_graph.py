@@ -225,10 +225,11 @@ class FactorGraph(NamedModel):
     @cached_property
     def table_size(self) -> np.ndarray:
         """Number of entries of each factor's table."""
-        logs = np.concatenate([[0.0], np.cumsum(np.log2(self.variables.sizes[self.scope]))])
-        if len(self.scope_start) > 1 and np.diff(logs[self.scope_start]).max() > 62:
-            a = int(np.diff(logs[self.scope_start]).argmax())
-            raise ModelError(f"factor {a}: its table would have more than 2^62 entries")
+        sizes = products_of(self.scope_start, self.variables.sizes[self.scope].astype(np.float64))
+        if sizes.max(initial=0.0) > 2.0**62:  # floats tell, where whole numbers would wrap around
+            raise ModelError(f"factor {int(sizes.argmax())}: its table would have more than 2^62 entries")
+        if sizes.max(initial=0.0) < 2.0**53:
+            return sizes.astype(np.int64)
         return products_of(self.scope_start, self.variables.sizes[self.scope])
 
     @cached_property

@@ -64,7 +64,13 @@ _READ = {
 
 
 class Status(enum.Enum):
-    """Why a run stopped; `advice` says what to do about it."""
+    """Why a run stopped; `advice` says what to do about it.
+
+    *Converged*: a residual which vanishes at the answer of this method fell below `tol`: the change of
+    messages, beliefs or parameters under the method's own map, a slope, a gap between bounds, the share of
+    what is undecided. A method of one pass (mini-bucket) has done all there is and leaves no residual. A slow
+    step, or patience that ran out, is *stalled*; *exact* and *proven optimal* are promises about the answer.
+    """
 
     EXACT = "exact"
     OPTIMAL = "proven optimal"

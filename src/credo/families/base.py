@@ -126,6 +126,14 @@ class Emission(Members):
     def perturbed(self, x: np.ndarray, rng: np.random.Generator) -> Self:
         """Random members of the same shape, at the scale of the data, from which learning can start."""
 
+    @abc.abstractmethod
+    def movement(self, new: Self) -> float:
+        """The largest change of a parameter on the way to `new`, whatever the unit of the data.
+
+        Probabilities count as they are, means in standard deviations of their member, (co)variances in its
+        variances.
+        """
+
 
 class ExponentialFamily(Members):
     """Members p(y) = h(y) exp( eta . u(y) - A(eta) ) of one family, whatever y is."""
@@ -269,7 +277,7 @@ def numbers(name: str, value: Any, axes: int) -> np.ndarray:
     """A read-only copy as finite floats with this many axes and at least one member."""
     try:
         found = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ModelError(f"{name}: expected numbers, got {type(value).__name__}") from None
     if found.ndim != axes or not found.size:
         raise ModelError(

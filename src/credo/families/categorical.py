@@ -56,6 +56,10 @@ class Categorical(Family):
     def __len__(self) -> int:
         return len(self._p)
 
+    def movement(self, new: Categorical) -> float:
+        """The largest change of a probability."""
+        return float(np.abs(new._p - self._p).max(initial=0.0))
+
     @property
     def states(self) -> int:
         """How many states a row can have."""
@@ -99,7 +103,10 @@ class Categorical(Family):
 
     def rows(self, x: Any) -> np.ndarray:
         """State indices (rows,); a column (rows, 1) is accepted, NaN and -1 are missing."""
-        found = np.asarray(x)
+        try:
+            found = np.asarray(x)
+        except ValueError:
+            raise DataError(f"data: expected state indices of shape (rows,), got {x!r:.80}") from None
         if found.ndim == 2 and found.shape[1] == 1:
             found = found[:, 0]
         if found.dtype.kind == "f":

@@ -49,6 +49,10 @@ class Poisson(Family):
     def __len__(self) -> int:
         return len(self._rate)
 
+    def movement(self, new: Poisson) -> float:
+        """The largest change of a rate, in standard deviations."""
+        return float((np.abs(new._rate - self._rate) / np.sqrt(self._rate)).max(initial=0.0))
+
     @property
     def n_parameters(self) -> int:
         """One per member."""
@@ -261,7 +265,10 @@ class Gamma(Conjugate):
 
 
 def _counts(x: Any) -> np.ndarray:
-    found = np.asarray(x, dtype=np.float64)
+    try:
+        found = np.asarray(x, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise DataError(f"data: expected counts, got {x!r:.80}") from None
     if found.ndim == 2 and found.shape[1] == 1:
         found = found[:, 0]
     if found.ndim != 1:

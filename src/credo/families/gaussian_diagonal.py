@@ -34,6 +34,12 @@ class _Independent(GaussianRows):
         """Diagonal matrices, (members, d, d)."""
         return self._variances[:, :, None] * np.eye(self.dimension)
 
+    def movement(self, new: Any) -> float:
+        """The largest change of a mean, in standard deviations, or of a variance, in variances."""
+        means = np.abs(new._mean - self._mean) / np.sqrt(self._variances)
+        shapes = np.abs(new._variances / self._variances - 1.0)
+        return float(max(means.max(initial=0.0), shapes.max(initial=0.0)))
+
     @property
     def log_normaliser(self) -> np.ndarray:
         """A, without the constant that h holds."""

@@ -52,6 +52,14 @@ class GaussianRows(Family):
     def __len__(self) -> int:
         return len(self._mean)
 
+    def movement(self, new: Any) -> float:
+        """The largest change of a mean, in standard deviations, or of a covariance, in variances."""
+        before = self.covariances
+        scale = np.sqrt(before.diagonal(axis1=1, axis2=2))
+        means = np.abs(new._mean - self._mean) / scale
+        shapes = np.abs(new.covariances - before) / (scale[:, :, None] * scale[:, None, :])
+        return float(max(means.max(initial=0.0), shapes.max(initial=0.0)))
+
     @abc.abstractmethod
     def _complete_density(self, x: np.ndarray) -> np.ndarray:
         """Log density of rows without NaN."""
@@ -184,7 +192,7 @@ def number_rows(x: Any, dimension: int) -> np.ndarray:
     """Numbers of shape (rows, dimension); one axis is enough if the dimension is 1."""
     try:
         found = np.asarray(x, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise DataError(f"data: expected numbers, got {type(x).__name__}") from None
     if found.ndim == 1 and dimension == 1:
         found = found[:, None]

@@ -112,6 +112,10 @@ class Mixture(Emission):
         """Weights and components."""
         return self._choice.n_parameters + self._components.n_parameters
 
+    def movement(self, new: Mixture) -> float:
+        """The largest change of a weight or of a component."""
+        return max(self._choice.movement(new._choice), self._components.movement(new._components))
+
     def rows(self, x: Any) -> np.ndarray:
         """Rows of the components."""
         return self._components.rows(x)

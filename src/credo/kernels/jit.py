@@ -45,11 +45,13 @@ __all__ = [
     "Kernel",
     "compile_seconds",
     "count_compiling",
+    "current_tier",
     "inlined",
     "inner",
     "jit",
     "parallel",
     "prange",
+    "settle",
     "threads",
 ]
 
@@ -78,6 +80,7 @@ class _Process:
     """What all kernels of this process share."""
 
     tier = _forced_tier()
+    settled = 0  # runs that need one tier from their beginning to their end
     spent = 0.0  # interpreted seconds
     compiling = 0.0  # seconds of compiling and loading
     lock = threading.RLock()
@@ -120,7 +123,7 @@ class Kernel:
 
     def portion(self, work: float, most: int) -> int:
         """How many steps of so much work one call should do, so that the tier can change between two."""
-        if self._run is not None or _Process.tier == "compiled":
+        if self._run is not None or current_tier() == "compiled":
             return most
         rate = self._spent / self._done if self._done else CAUTIOUS_RATE
         return max(1, min(most, int(PORTION / (rate * work + 1e-9))))
@@ -142,8 +145,9 @@ class Kernel:
         """Whether to take the compiled form for a call of so many interpreted seconds."""
         if not self._is_for_python:
             return False
-        if _Process.tier != "tiered":
-            return _Process.tier == "compiled"
+        tier = current_tier()
+        if tier != "tiered":
+            return tier == "compiled"
         if self._spent + forecast < _NOTHING or not self._compiling_pays(forecast):
             return False
         if disk_cache.holds(self):
@@ -239,6 +243,17 @@ def _plain_world(world: dict[str, Any]) -> dict[str, Any]:
         plain = _WORLDS[id(world)] = dict(world)
         plain.update({k: v.plain for k, v in world.items() if isinstance(v, Kernel)})
     return _WORLDS[id(world)]
+
+
+def current_tier() -> str:
+    """The tier that all calls take, or `tiered` where each is weighed."""
+    return "compiled" if _Process.settled and _Process.tier == "tiered" else _Process.tier
+
+
+def settle(runs: int) -> None:
+    """Count runs that need the last bits to be those of one tier: while there are any, all is compiled."""
+    with _Process.lock:
+        _Process.settled += runs
 
 
 def jit(function: Callable[..., Any]) -> Kernel:

@@ -1,8 +1,8 @@
 """Flat tables restricted to some states of their variables, and expanded again; the best states of rows.
 
 A graph's tables lie in one array, table a over the variables scope[scope_start[a]:scope_start[a+1]]
-in C order. `keep` has one flag per flat state. Gathering copies the entries whose states are
-all kept; scattering is its inverse with zeros elsewhere.
+in C order. `kept_states` makes index arrays of one flag per flat state. Gathering copies the entries whose
+states are all kept; scattering is its inverse with zeros elsewhere.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from .arrays import copy
 from .jit import jit
 
-__all__ = ["best_states", "gather_tables", "scatter_tables"]
+__all__ = ["best_states", "gather_tables", "kept_states", "scatter_tables"]
 
 
 @jit
@@ -33,10 +33,10 @@ def gather_tables(
     scope_start: np.ndarray,
     scope: np.ndarray,
     state_start: np.ndarray,
-    keep: np.ndarray,
+    kept: np.ndarray,
+    kept_start: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Copy the kept entries of every table; returns the new flat values and table starts."""
-    kept, kept_start = _kept_states(state_start, keep)
     new_start = _new_starts(scope_start, scope, kept_start)
     out = np.empty(new_start[-1])
     _move(values, table_start, out, new_start, scope_start, scope, state_start, kept, kept_start, True)
@@ -49,18 +49,18 @@ def scatter_tables(
     scope_start: np.ndarray,
     scope: np.ndarray,
     state_start: np.ndarray,
-    keep: np.ndarray,
+    kept: np.ndarray,
+    kept_start: np.ndarray,
 ) -> np.ndarray:
     """Spread gathered values over full tables that begin at `table_start` (m + 1 entries)."""
-    kept, kept_start = _kept_states(state_start, keep)
     new_start = _new_starts(scope_start, scope, kept_start)
     out = np.zeros(table_start[-1])
     _move(values, table_start, out, new_start, scope_start, scope, state_start, kept, kept_start, False)
     return out
 
 
-def _kept_states(state_start: np.ndarray, keep: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Indices (within their variable) of kept states, one variable after another."""
+def kept_states(state_start: np.ndarray, keep: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Indices (within their variable) of kept states, one variable after another, and where each begins."""
     rank = np.cumsum(keep)
     flat = np.flatnonzero(keep)
     owner = np.searchsorted(state_start, flat, side="right") - 1

@@ -10,10 +10,11 @@ import numpy as np
 
 from ..core.errors import DataError, ImpossibleRowError, OptionError
 from ..core.factor_graph import FactorGraph
+from ..core.records import record
 from ..core.result import Status
 from ..optimise import driver
+from ..optimise.optimisers import Look, Loss, Optimiser, Step
 from ..optimise.run import Budget, Run
-from .optimisers import Look, Loss, Optimiser, Step
 from .priors import Prior
 from .runs import arrays
 
@@ -26,6 +27,7 @@ class Climbed(NamedTuple):
     weights: np.ndarray
     status: Status
     trace: dict[str, np.ndarray]  # one number per iteration and curve
+    stopped_early: bool  # whether patience with the validation value ended it
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,7 @@ class Ascent:
             return -np.inf
 
 
+@record("ascent")
 class _State(NamedTuple):
     """Where the optimiser is, and what would be returned."""
 
@@ -117,6 +120,7 @@ class _Steps:
 
     def __init__(self, ascent: Ascent, first: np.ndarray, loss: Loss) -> None:
         self._ascent, self._first, self._loss, self.name = ascent, first, loss, ascent.label
+        self.memory = getattr(ascent.objective, "memory", ())
 
     def start(self, problem: None, run: Run) -> driver.Step:
         return driver.Step(_State(self._first.copy()))
@@ -139,12 +143,17 @@ class _Steps:
             return driver.Step(new._replace(best=held), step.residuals, trace, step.status)
         late = state.since + 1 >= ascent.patience
         new = state._replace(inner=step.state, since=state.since + 1)
-        return driver.Step(new, step.residuals, trace, Status.CONVERGED if late else step.status)
+        return driver.Step(new, step.residuals, trace, Status.STALLED if late else step.status)
+
+    def parameters(self, problem: None, state: _State) -> np.ndarray:
+        return state.weights
 
     def read(self, problem: None, outcome: driver.Outcome) -> Climbed:
         names = ["objective", "log_likelihood", "gradient", "seconds"]
         names += ["validation"] * (self._ascent.validation is not None)
-        return Climbed(outcome.state.weights, outcome.ended, arrays(outcome.trace, names))
+        patience, since = self._ascent.patience, outcome.state.since
+        early = patience is not None and since >= patience and outcome.status is Status.STALLED
+        return Climbed(outcome.state.weights, outcome.ended, arrays(outcome.trace, names), early)
 
 
 def break_symmetry(

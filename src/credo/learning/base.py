@@ -10,6 +10,7 @@ seed and data are arguments of the call:
 from __future__ import annotations
 
 import abc
+import os
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,7 @@ from ..core import check
 from ..core.display import Listing, Shown, text_of
 from ..core.errors import ConvergenceError, ConvergenceWarning, DataError, OptionError, UnsupportedError
 from ..core.factor_graph import Model
+from ..core.fingerprint import fingerprint
 from ..core.registry import Entry, Registry, describe
 from ..core.result import Estimate, Status
 from ..core.stopwatch import Stopwatch, told_seconds
@@ -28,7 +30,7 @@ from ..core.variable import Variables
 from ..inference.base import Algorithm, Budget
 from ..inference.question import graph_of
 from ..optimise.driver import Observer
-from ..optimise.run import call
+from ..optimise.run import Run, call
 from .data import Observations
 
 __all__ = ["Fit", "Learner", "Task", "fit", "learners", "register_learner"]
@@ -61,6 +63,7 @@ class Fit(Shown):
     notes: tuple[str, ...] = ()  # sentences about what happened on the way
     restarts: np.ndarray | None = None  # final objective of each run, where a learner starts several times
     compile_seconds: float = 0.0  # spent on compiling, or on loading what was compiled
+    stopped_early: bool = False  # whether patience with the validation value ended it, as was asked for
 
     @property
     def converged(self) -> bool:
@@ -70,10 +73,12 @@ class Fit(Shown):
     @property
     def advice(self) -> str:
         """A sentence about why learning stopped, and what to do about it."""
+        if self.stopped_early:
+            return "the validation value no longer rose; the model is the one where it was highest"
         if self.status is Status.OUT_OF_ITERATIONS:
             return "max_iter was reached; raise it, or loosen tol"
         if self.status is Status.CONVERGED:
-            return "the gradient or the change fell below tol"
+            return "the slope, or the change of the parameters, fell below tol"
         if self.status is Status.DIVERGED:
             return "the objective fell or left the finite range; use another start, prior or optimiser"
         return self.status.advice
@@ -123,6 +128,8 @@ class Learner(abc.ABC):
     """
 
     name: ClassVar[str]
+    checkpoints: ClassVar[bool] = False  # whether its runs can be kept: they are driven, their state is data
+    tol: ClassVar[float] = 1e-6  # residual that counts as none, where the call does not say
 
     @abc.abstractmethod
     def why_not(self, task: Task) -> str | None:
@@ -143,7 +150,7 @@ learners: Registry[Learner] = Registry("learner", _contents)
 register_learner = learners.register
 
 
-def fit(
+def fit(  # noqa: PLR0913, the options of one call
     model: Model,
     data: Any,
     learner: str | Learner = "likelihood",
@@ -152,12 +159,14 @@ def fit(
     validation: Any = None,
     weights: Any = None,
     max_iter: int = 500,
-    tol: float = 1e-6,
+    tol: float | None = None,
     seconds: float | None = None,
     seed: int | None = None,
     inference_budget: Budget | None = None,
     strict: bool = False,
     on_step: Observer | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: float = 60,
 ) -> Fit:
     """Fit the parameters of a model to data.
 
@@ -177,8 +186,10 @@ def fit(
     weights
         How often each row counts.
     max_iter, tol, seconds
-        When to stop: iterations (epochs of a stochastic optimiser), the gradient or change that counts
-        as converged, wall time. Ctrl-C stops too; what was found is returned.
+        When to stop: iterations (epochs of a stochastic optimiser), the residual that counts as none, wall
+        time. The residual is the slope of a gradient learner, the largest change of a parameter of EM and its
+        relatives, the mismatch of marginals of IPF; without `tol` it is what suits the learner, 1e-6 or 1e-3.
+        Ctrl-C stops too; what was found is returned.
     seed
         Seed of the one random generator of the run.
     inference_budget
@@ -187,6 +198,9 @@ def fit(
         Raise `ConvergenceError` instead of warning when learning did not converge.
     on_step
         Called as `on_step(iteration, view)` while learning, ten times a second at most; see `credo.infer`.
+    checkpoint, every
+        A file that keeps the state of learning, written every so many seconds at most and at the end, and
+        from which the same call goes on; see `credo.infer`.
 
     Returns
     -------
@@ -203,20 +217,23 @@ def fit(
     array([[0.5 , 0.25],
            [0.  , 0.25]])
     """
-    limits, rng = Budget(max_iter, tol, seconds), check.generator(seed)
-    with call(on_step):
+    with call(on_step) as run:
         variables = graph_of(model).variables
         chosen = learners.resolve(learner)
         if not isinstance(chosen, Learner):
             raise OptionError(f"learner: expected a name or a Learner, got {chosen!r:.80}")
+        limits = Budget(max_iter, chosen.tol if tol is None else tol, seconds)
+        rng = check.generator(seed) if checkpoint is None else _opened(run, checkpoint, every, chosen, seed)
         observed, held = _split(variables, data, weights, validation, rng)
         task = Task(model, observed, held, inference, inference_budget or Budget(), limits, seed)
         reason = chosen.why_not(task)
         if reason is not None:
             raise UnsupportedError(f"{chosen.name} cannot treat this task: {reason}")
+        if checkpoint is not None:
+            run.checkpoint.identify(_identity(task, chosen))
         watch = Stopwatch()
         found = chosen.run(task, rng)
-    if not found.status.is_success:
+    if not (found.status.is_success or found.stopped_early):
         sentence = f"{chosen.name}: {found.advice}"
         if strict:
             raise ConvergenceError(sentence)
@@ -224,6 +241,33 @@ def fit(
     return replace(
         found, learner=describe(chosen), seconds=watch.seconds, compile_seconds=watch.compile_seconds
     )
+
+
+def _opened(run: Run, path: Any, every: float, learner: Learner, seed: Any) -> np.random.Generator:
+    """Give the call a checkpoint; the generator of the run."""
+    from ..optimise.checkpoint import Checkpoint
+
+    if not learner.checkpoints:
+        able = [name for name in learners.names() if learners.get(name).checkpoints]
+        raise UnsupportedError(
+            f"{learner.name} keeps no checkpoints; leave out checkpoint, or use one of {able}"
+        )
+    run.checkpoint = Checkpoint(path, every)
+    rng: np.random.Generator = run.checkpoint.generator(seed)
+    return rng
+
+
+def _identity(task: Task, learner: Learner) -> dict[str, str]:
+    """What a checkpoint must agree with."""
+    method = task.inference
+    return {
+        "learner": describe(learner),
+        "model": fingerprint(type(task.model).__name__, task.model.to_factor_graph()),
+        "data": fingerprint(task.data),
+        "validation": fingerprint(task.validation),
+        "inference": describe(method) if isinstance(method, Algorithm) else str(method),
+        "inference_budget": fingerprint(task.inference_budget),
+    }
 
 
 def _split(

@@ -68,7 +68,7 @@ class BayesianMixture:
         prune: Prune = "unused",
         restarts: int = 1,
         max_iter: int = 1000,
-        tol: float = 1e-8,
+        tol: float = 1e-5,
         seed: int | None = None,
     ) -> None:
         self.components = components
@@ -201,7 +201,7 @@ def _table(X: Any) -> np.ndarray:
     """Numbers of a data frame, an array or nested lists."""
     try:
         found = np.asarray(X.to_numpy(dtype=np.float64) if hasattr(X, "to_numpy") else X)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise DataError("data: expected numbers, got a column of another kind; encode it first") from None
     if found.dtype.kind not in "iufb":
         raise DataError(f"data: expected numbers, got {found.dtype}")

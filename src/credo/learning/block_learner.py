@@ -37,6 +37,7 @@ class Blocks(Learner):
     """
 
     name: ClassVar[str] = "blocks"
+    tol: ClassVar[float] = 1e-3  # change of a parameter
     rule: str | BlockRule = "ml"  # what every block does: ml, kl, vit or var
     start: Start = "random"  # random matrices, random messages, or the graph as it is given
     concentration: float = 2.0  # of random rows

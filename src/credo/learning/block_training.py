@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -97,7 +97,7 @@ def train_blocks(
     concentration
         Of the Dirichlet distribution of random starts.
     tol
-        Stop when the log-likelihood per sample changes by less; 0 runs all epochs.
+        Stop when no entry of a matrix changes by more; 0 runs all epochs.
     floor
         Likelihoods below this are raised to it, so that nothing is impossible.
     record
@@ -182,6 +182,7 @@ def started(
 class _Starts:
     """All starts as the driver sees them: each is a step, and a run of its own."""
 
+    steps_are_runs: ClassVar[bool] = True
     name: str
     trainings: Iterator[_Training]
     each: Budget
@@ -206,13 +207,12 @@ class _State(NamedTuple):
 
     graph: NormalForm
     messages: Messages
-    value: float  # log-likelihood
     epoch: int = 0
 
 
 @dataclass(frozen=True)
 class _Training:
-    """The epochs of one start as the driver sees them."""
+    """The epochs of one start as the driver sees them; the residual is the largest change of an entry."""
 
     graph: NormalForm
     samples: BlockSamples
@@ -247,10 +247,15 @@ class _Training:
         totals = tuple(_total(w, x) for w in weights for x in curves)
         trace: dict[str, list[Any]] = {"curves": [totals], "parameters": [graph.parameters] * self.record}
         if before is None:
-            return Step(_State(graph, messages, totals[0]), (), trace)
-        gain = abs(totals[0] - before.value) / self.samples.train.sum()
-        residual = gain if before.epoch and np.isfinite(gain) else UNKNOWN
-        return Step(_State(graph, messages, totals[0], before.epoch + 1), [residual], trace)
+            return Step(_State(graph, messages), (), trace)
+        residual = UNKNOWN
+        if before.epoch or self.first is None:
+            old, new = before.graph.parameters, graph.parameters
+            residual = max(float(np.abs(new[name] - old[name]).max()) for name in graph.learnable)
+        return Step(_State(graph, messages, before.epoch + 1), [residual], trace)
+
+    def parameters(self, problem: None, state: _State) -> dict[str, np.ndarray]:
+        return dict(state.graph.parameters)
 
     def read(self, problem: None, outcome: Outcome) -> BlockRun:
         graph, recorded = outcome.state.graph, outcome.trace["parameters"]

@@ -195,7 +195,7 @@ def _array(data: Any, names: Sequence[str] | None) -> dict[str, np.ndarray]:
 def _numbers(name: str, column: Any) -> np.ndarray:
     try:
         found = np.array(column, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise DataError(f"data: column '{name}': expected numbers, got {column!r:.80}") from None
     if found.ndim != 1:
         raise DataError(f"data: column '{name}': expected one number per row, got shape {found.shape}")
@@ -221,7 +221,7 @@ def _widths(columns: Mapping[str, np.ndarray], bandwidth: Any) -> np.ndarray:
         return np.array(found)
     try:
         given = np.broadcast_to(np.asarray(bandwidth, dtype=np.float64), (len(columns),))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise OptionError(
             f"bandwidth: expected a rule, a number or {len(columns)} numbers, got {bandwidth!r:.80}"
         ) from None

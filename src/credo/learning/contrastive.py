@@ -18,11 +18,11 @@ import numpy as np
 
 from ..core import check
 from ..core.errors import OptionError
+from ..optimise.optimisers import Optimiser, optimiser_of
 from .ascent import Ascent, break_symmetry
 from .base import Fit, Learner, Task, register_learner
 from .likelihood import check_ascent
 from .objectives import Contrastive, Pseudolikelihood
-from .optimisers import Optimiser, optimiser_of
 from .parameters import Parameters, why_not_linear
 from .priors import Prior, prior_of
 
@@ -35,6 +35,7 @@ class ContrastiveDivergence(Learner):
     """Stochastic ascent with Gibbs samples in place of inference."""
 
     name: ClassVar[str] = "contrastive-divergence"
+    checkpoints: ClassVar[bool] = True
     sweeps: int = 1  # Gibbs sweeps per step
     persistent: bool = False  # whether samples are carried on
     particles: int = 100  # how many, if so
@@ -69,7 +70,10 @@ class ContrastiveDivergence(Learner):
             objective, prior_of(self.prior), optimiser_of(self.optimiser), task.data, task.validation,
             Pseudolikelihood(parameters) if whole else None, self.batch, self.patience, self.name,
         )  # fmt: skip
-        weights, status, trace = ascent.run(start, task.budget, rng)
+        weights, status, trace, early = ascent.run(start, task.budget, rng)
         trace["pseudolikelihood" if whole else "score_difference"] = trace.pop("log_likelihood")
         notes = (note,) if note else ()
-        return Fit(parameters.model(weights), status, trace["objective"], None, trace, notes=notes)
+        return Fit(
+            parameters.model(weights), status, trace["objective"], None, trace, notes=notes,
+            stopped_early=early,
+        )  # fmt: skip

@@ -27,6 +27,7 @@ from ..core.result import Estimate, Kind
 from ..inference.base import Algorithm, Budget, Problem, algorithms
 from ..inference.question import infer
 from ..models.crf import CRF
+from ..optimise.optimisers import Optimiser, optimiser_of
 from .ascent import Ascent
 from .base import Fit
 from .crf_features import MISSING, Features, Labels, is_missing, label_list
@@ -35,7 +36,6 @@ from .crf_objectives import ChainLikelihood, GraphLikelihood, Layout, chain_layo
 from .estimator import Estimator
 from .expectations import Oracle
 from .likelihood import check_ascent
-from .optimisers import Optimiser, optimiser_of
 from .priors import Prior, prior_of
 from .runs import completed
 
@@ -105,8 +105,8 @@ class _Estimator(Estimator):
         start = np.zeros(count)
         if data.labels is not None and _any_missing(data.labels):
             start = 0.01 * rng.standard_normal(count)
-        weights, status, trace = ascent.run(start, budget, rng)
-        found = Fit(None, status, trace["objective"], None, trace, type(self).__name__)
+        weights, status, trace, early = ascent.run(start, budget, rng)
+        found = Fit(None, status, trace["objective"], None, trace, type(self).__name__, stopped_early=early)
 
         def valued(found: Fit) -> Fit:
             value = objective.value(weights, data) * data.total
@@ -117,7 +117,7 @@ class _Estimator(Estimator):
 
         if len(trace["log_likelihood"]):
             found = completed(found, valued)
-        if not status.is_success:
+        if not (status.is_success or early):
             warnings.warn(f"{type(self).__name__}: {found.advice}", ConvergenceWarning, stacklevel=3)
         return weights, found
 

@@ -253,7 +253,7 @@ def _weights(weights: Any, rows: int) -> np.ndarray:
         return np.ones(rows)
     try:
         found = np.asarray(weights, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise DataError(f"weights: expected one number per row, got {weights!r:.80}") from None
     if found.shape != (rows,):
         raise DataError(f"weights: expected {rows} numbers, one per row, got shape {found.shape}")

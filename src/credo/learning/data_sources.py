@@ -114,7 +114,11 @@ def _codes(variable: Variable, column: Any, in_file: bool) -> np.ndarray:
             for c in used
         ]
         return np.array(states, dtype=np.int64)[where.ravel()]
-    values = np.asarray(column)
+    try:
+        values = np.asarray(column)
+    except ValueError:  # states and vectors side by side, or vectors of different lengths
+        _refuse_vectors(variable, column)
+        raise
     if values.ndim != 1:
         raise DataError(f"data: column '{variable.name}': expected one value per row, got {values.shape}")
     if values.dtype.kind in "iu" and len(values) and values.min() >= 0 and values.max() < variable.size:
@@ -126,6 +130,16 @@ def _codes(variable: Variable, column: Any, in_file: bool) -> np.ndarray:
     # A list that mixes labels and numbers would become text as an array.
     kept = isinstance(column, (list, tuple)) or values.dtype.kind == "O"
     return _coded_objects(variable, column if kept else values.tolist(), in_file)
+
+
+def _refuse_vectors(variable: Variable, column: Any) -> None:
+    """Name the row of a list in which a vector stands for a state."""
+    for r, value in enumerate(column):
+        if isinstance(value, (list, tuple, np.ndarray)):
+            raise DataError(
+                f"data: row {r}: expected a state of '{variable.name}', got {value!r:.80}; rows to learn "
+                "from have no soft evidence: give a state, or None where it is not known"
+            )
 
 
 def _coded_objects(variable: Variable, values: Iterable[Any], in_file: bool) -> np.ndarray:

@@ -26,6 +26,7 @@ import numpy as np
 from ..core.errors import ImpossibleRowError, TooLargeError, UnsupportedError, ZeroProbabilityError
 from ..core.evidence import Evidence
 from ..core.factor_graph import FactorGraph
+from ..core.records import record
 from ..core.result import Kind
 from ..core.variable import Variables
 from ..core.wiring import Memo
@@ -49,6 +50,7 @@ _STEP_COST = 100.0  # of a step of a join tree besides its multiplications, in t
 _Job = Callable[[np.ndarray], tuple[float, int]]  # counts to add to -> log weight, impossible row or -1
 
 
+@record("expected counts")
 @dataclass(frozen=True)
 class Expected:
     """What one pass over the data found."""

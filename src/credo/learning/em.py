@@ -33,8 +33,10 @@ import numpy as np
 
 from ..core import check
 from ..core.errors import ImpossibleRowError, OptionError
+from ..core.records import record
 from ..core.result import Estimate, Kind, Status
 from ..models.bayes_net import BayesNet
+from ..optimise.budgets import with_start
 from ..optimise.driver import UNKNOWN, Outcome, Step, drive
 from ..optimise.run import Run
 from ..optimise.run import check as run_check
@@ -46,7 +48,7 @@ from .expectations import Oracle
 from .m_step import DirectedStep, MStep, UndirectedStep
 from .parameters import Parameters, why_not_linear
 from .priors import Prior, prior_of, priors
-from .runs import arrays, completed, with_start
+from .runs import arrays, completed
 from .table_priors import table_prior_of
 
 __all__ = ["EM"]
@@ -78,6 +80,8 @@ class EM(Learner):
     """
 
     name: ClassVar[str] = "em"
+    checkpoints: ClassVar[bool] = True
+    tol: ClassVar[float] = 1e-3  # change of a parameter
     prior: Any = None  # networks: uniform, bdeu, towards or name -> pseudo-counts; others: gaussian, ...
     start: Literal["auto", "given", "random"] = "auto"  # of the first run; auto breaks symmetries only
     restarts: int = 1  # runs in all; the best is returned
@@ -157,6 +161,7 @@ class EM(Learner):
         return m_step.separated(given, task.data.variables.positions(task.data.hidden), rng)
 
 
+@record("em memory")
 class _Memory(NamedTuple):
     """The running mean of expected counts of stepwise EM.
 
@@ -172,6 +177,7 @@ class _Memory(NamedTuple):
         return _Memory((1 - share) * self.counts + share * new, self.batches + 1)
 
 
+@record("em")
 class _State(NamedTuple):
     """Parameters, and what the E-step said about them."""
 
@@ -184,7 +190,11 @@ class _State(NamedTuple):
 
 
 class _Steps:
-    """EM as the driver sees it: M-step and E-step; the first step is an E-step alone."""
+    """EM as the driver sees it: M-step and E-step; the first step is an E-step alone.
+
+    The residual is the largest change of a parameter: of a probability in a network, of a log weight in
+    other models.
+    """
 
     name = EM.name
 
@@ -195,6 +205,12 @@ class _Steps:
         if task.validation is not None:
             self.held = em._e_step(task, m_step, task.validation, values_only=True)
 
+    @property
+    def memory(self) -> tuple[Oracle, ...]:
+        """What steps change besides the state."""
+        steps: tuple[Any, ...] = (self.e_step, self.m_step, self.held)
+        return tuple(step.oracle for step in steps if hasattr(step, "oracle"))
+
     def start(self, task: Task, run: Run) -> Step:
         return Step(_State(*self.em._start(self.m_step, task, run.rng, run.number)))
 
@@ -204,14 +220,20 @@ class _Steps:
         trace = self._numbers(parameters, found) | {"seconds": [run.elapsed]}
         objective, number = trace["objective"][0], state.number + 1
         memory = memory or _Memory(found.counts)
-        change = abs(objective - state.objective) if np.isfinite(state.objective) else UNKNOWN
+        change = float(np.abs(parameters - state.parameters).max(initial=0.0)) if state.number else UNKNOWN
         # One M-step is all there is to do where the E-step does not depend on the parameters.
-        is_exact = number == 2 and self._is_closed_form() and change >= run.budget.tol
+        is_exact = number == 2 and self._is_closed_form()
         new = _State(parameters, state.note, found, objective, memory, number)
         return Step(new, [change], trace, Status.EXACT if is_exact else None)
 
     def value(self, state: _State) -> float:
         return state.objective
+
+    def parameters(self, task: Task, state: _State) -> np.ndarray:
+        return state.parameters
+
+    def show(self, task: Task, outcome: Outcome) -> Fit:
+        return self.read(task, outcome)[0]
 
     def read(self, task: Task, outcome: Outcome) -> tuple[Fit, np.ndarray]:
         """The fit, and its parameters as a vector."""

@@ -11,6 +11,7 @@ import numpy as np
 from ..core.errors import ConvergenceWarning, ImpossibleRowError, UnsupportedError, ZeroProbabilityError
 from ..core.evidence import Evidence
 from ..core.factor_graph import FactorGraph
+from ..core.records import record
 from ..core.result import Kind, Result, Status
 from ..inference.base import Algorithm, Budget, algorithms
 from ..inference.question import infer
@@ -18,6 +19,7 @@ from ..inference.question import infer
 __all__ = ["Oracle"]
 
 
+@record("oracle", kept=("runs", "failures", "notes", "kinds", "_state"))
 @dataclass
 class Oracle:
     """Answers about graphs of one structure by one algorithm.
@@ -35,15 +37,18 @@ class Oracle:
     failures: int = 0  # runs that did not converge
     notes: list[str] = field(default_factory=list)  # sentences about choices
     kinds: set[Kind] = field(default_factory=set)  # of every log Z so far
-    _last: Result | None = None  # where a warm run starts
+    _state: Any = None  # where a warm run starts
 
     def free(self, graph: FactorGraph) -> Result:
         """The model without evidence."""
-        warm = self._last if self.warm else None
+        warm = None
+        if self.warm and self._state is not None:
+            warm = Result("the last run", Status.CONVERGED, state=self._state)
         found = self._ask(graph, None, warm)
         if found.state is not None and getattr(self.algorithm, "warm_starts", False):
             # Messages that left the finite range would spoil every later run.
-            self._last = None if found.status is Status.DIVERGED else found
+            state = found.state.alone() if hasattr(found.state, "alone") else found.state
+            self._state = None if found.status is Status.DIVERGED else state
         return found
 
     def clamped(self, graph: FactorGraph, states: np.ndarray, row: int) -> Result:
@@ -88,7 +93,8 @@ class Oracle:
 
         n = len(graph.variables)
         self.method, note = choose(Problem(graph, np.ones(n), np.zeros(n, dtype=np.int64)))
-        self.notes.append(note)
+        if note not in self.notes:
+            self.notes.append(note)
 
     def log_z(self, found: Result) -> float:
         """Log Z of a run, or a sentence."""

@@ -8,7 +8,7 @@ puts the parameters that maximise
 in their place, so the objective, log p(x) + log prior, never falls. Variances that are raised to a floor are
 the best of those allowed, so that only the first step may fall, from a start with smaller ones. The objective
 has many maxima: `restarts` climbs from random models too and keeps the best. Hidden semi-Markov models are
-learned by the same loop: anything with `collect`, `maximise` and `perturbed` is.
+learned by the same loop: anything with `collect`, `maximise`, `movement` and `perturbed` is.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from ..core.errors import DataError
 from ..core.result import Estimate, Status
 from ..core.stopwatch import Stopwatch
 from ..models.hmm import HMMPrior
+from ..optimise.budgets import with_start
 from ..optimise.driver import UNKNOWN, Outcome, Step, drive
 from ..optimise.run import Budget, Run
 from .base import Fit
-from .runs import arrays, with_start
+from .runs import arrays
 from .vb import warn_unless_converged
 
 __all__ = ["baum_welch"]
@@ -47,7 +48,7 @@ def baum_welch(  # noqa: PLR0913, the options of one learner
     unseen: Literal["keep", "refuse"] = "keep",
     restarts: int = 1,
     max_iter: int = 100,
-    tol: float = 1e-6,
+    tol: float = 1e-4,
     seconds: float | None = None,
     seed: int | None = None,
     strict: bool = False,
@@ -71,8 +72,8 @@ def baum_welch(  # noqa: PLR0913, the options of one learner
     restarts
         How many starts; the first is `model`, the others are random.
     max_iter, tol, seconds
-        When to stop: iterations of each start, the gain of the objective per step of data that counts as
-        none, wall time.
+        When to stop: iterations of each start, the largest change of a parameter that counts as none
+        (probabilities as they are, means in standard deviations), wall time.
     seed
         Of the random starts.
     strict
@@ -120,7 +121,11 @@ class _State(NamedTuple):
 
 @dataclass(frozen=True)
 class _Steps:
-    """Baum-Welch as the driver sees it: parameters from counts, then counts; the first step only counts."""
+    """Baum-Welch as the driver sees it: parameters from counts, then counts; the first step only counts.
+
+    The residual is the largest change of a parameter, see `HiddenChain.movement`: on a plateau the objective
+    hardly gains while the parameters still travel.
+    """
 
     first: Any  # the model of the first start
     prior: HMMPrior | None
@@ -148,7 +153,8 @@ class _Steps:
         fell = gain < -(_FLOOR_FALL if self.floor else _FALL) * max(1.0, abs(objective) / rows)
         if fell and state.number == 1 and self.floor > 0:  # a start may have variances below the floor
             return Step(new, [UNKNOWN], trace)
-        return Step(new, [gain], trace, Status.DIVERGED if fell else None)
+        residual = min(state.model.movement(model), UNKNOWN)
+        return Step(new, [residual], trace, Status.DIVERGED if fell else None)
 
     def _check_seen(self, statistics: Any) -> None:
         if self.unseen == "keep":
@@ -163,6 +169,9 @@ class _Steps:
 
     def value(self, state: _State) -> float:
         return state.objective
+
+    def parameters(self, data: Any, state: _State) -> Any:
+        return state.model
 
     def read(self, data: Any, outcome: Outcome) -> Fit:
         rows, state = len(data.rows), outcome.state

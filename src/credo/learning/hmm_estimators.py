@@ -23,6 +23,7 @@ from ..families.gaussian import Gaussian, TiedGaussian
 from ..families.gaussian_diagonal import DiagonalGaussian, SphericalGaussian
 from ..families.mixture import Mixture
 from ..models.hmm import HMM, HMMPrior
+from ..models.sequences import split_list
 from .base import Fit
 from .estimator import Estimator
 from .hmm import baum_welch
@@ -165,7 +166,7 @@ class GaussianHMM(_HiddenMarkov):
         prior: HMMPrior | None = None,
         restarts: int = 1,
         max_iter: int = 100,
-        tol: float = 1e-6,
+        tol: float = 1e-4,
         seed: int | None = None,
         start: HMM | None = None,
     ) -> None:
@@ -179,23 +180,26 @@ class GaussianHMM(_HiddenMarkov):
     def _emission(self, X: Any) -> Emission:
         check.one_of("covariance", self.covariance, ["full", "tied", "diagonal", "spherical"])
         check.whole("components", self.components, 1)
-        sample = X[0] if isinstance(X, (list, tuple)) and len(X) and isinstance(X[0], np.ndarray) else X
-        shape = np.shape(sample)
+        parts = split_list(X)
+        try:
+            shape = np.shape(X if parts is None else parts[0])
+        except ValueError:
+            shape = ()
         if len(shape) != 2:
             raise DataError(f"data: expected rows of numbers, shape (rows, d), got shape {shape}")
         mean = np.zeros((int(self.states * self.components), shape[1]))
-        parts: Emission
+        members: Emission
         if self.covariance == "full":
-            parts = Gaussian(mean, np.broadcast_to(np.eye(shape[1]), (len(mean), shape[1], shape[1])))
+            members = Gaussian(mean, np.broadcast_to(np.eye(shape[1]), (len(mean), shape[1], shape[1])))
         elif self.covariance == "tied":
-            parts = TiedGaussian(mean, np.eye(shape[1]))
+            members = TiedGaussian(mean, np.eye(shape[1]))
         elif self.covariance == "diagonal":
-            parts = DiagonalGaussian(mean, np.ones_like(mean))
+            members = DiagonalGaussian(mean, np.ones_like(mean))
         else:
-            parts = SphericalGaussian(mean, np.ones(len(mean)))
+            members = SphericalGaussian(mean, np.ones(len(mean)))
         if self.components == 1:
-            return parts
-        return Mixture(np.full((self.states, self.components), 1 / self.components), parts)
+            return members
+        return Mixture(np.full((self.states, self.components), 1 / self.components), members)
 
 
 class CategoricalHMM(_HiddenMarkov):
@@ -219,7 +223,7 @@ class CategoricalHMM(_HiddenMarkov):
         prior: HMMPrior | None = None,
         restarts: int = 1,
         max_iter: int = 100,
-        tol: float = 1e-6,
+        tol: float = 1e-4,
         seed: int | None = None,
         start: HMM | None = None,
     ) -> None:
@@ -229,10 +233,10 @@ class CategoricalHMM(_HiddenMarkov):
     def _emission(self, X: Any) -> Emission:
         symbols = self.symbols
         if symbols is None:
-            parts = X if isinstance(X, (list, tuple)) and len(X) and isinstance(X[0], np.ndarray) else [X]
             try:
-                flat = np.concatenate([np.ravel(np.asarray(part, dtype=np.float64)) for part in parts])
-            except (TypeError, ValueError):
+                parts = [np.asarray(part, dtype=np.float64) for part in split_list(X) or [X]]
+                flat = np.concatenate([part.ravel() for part in parts])
+            except (TypeError, ValueError, OverflowError):
                 raise DataError(f"data: expected symbols numbered from 0, got {X!r:.60}") from None
             known = flat[(flat >= 0) & (flat < np.inf)]
             if not len(known):
@@ -260,7 +264,7 @@ class PoissonHMM(_HiddenMarkov):
         prior: HMMPrior | None = None,
         restarts: int = 1,
         max_iter: int = 100,
-        tol: float = 1e-6,
+        tol: float = 1e-4,
         seed: int | None = None,
         start: HMM | None = None,
     ) -> None:

@@ -17,9 +17,11 @@ import numpy as np
 
 from ..core import check
 from ..core.factor_graph import FactorGraph
+from ..core.records import record
 from ..core.result import Estimate
 from ..models.log_linear import LogLinear
 from ..models.mrf import MarkovNet
+from ..optimise.budgets import including, with_start
 from ..optimise.driver import Outcome, Step, drive
 from ..optimise.run import Run
 from .base import Fit, Learner, Task, register_learner
@@ -28,7 +30,7 @@ from .expectations import Oracle
 from .objectives import impossible_row
 from .parameters import Parameters, why_not_linear
 from .pseudolikelihood import incomplete
-from .runs import arrays, including, with_start
+from .runs import arrays
 
 __all__ = ["IPF"]
 
@@ -49,6 +51,7 @@ class IPF(Learner):
     """
 
     name: ClassVar[str] = "ipf"
+    checkpoints: ClassVar[bool] = True
     smoothing: float = 0.0  # pseudo-count, spread evenly over the entries of each table
 
     def __post_init__(self) -> None:
@@ -87,6 +90,7 @@ class IPF(Learner):
         return (data.table_counts(graph) + self.smoothing / size) / (data.total + self.smoothing)
 
 
+@record("ipf")
 class _State(NamedTuple):
     """Log tables."""
 
@@ -101,6 +105,7 @@ class _Sweeps:
 
     def __init__(self, graph: FactorGraph, wanted: np.ndarray, oracle: Oracle, task: Task) -> None:
         self.graph, self.wanted, self.oracle = graph, wanted, oracle
+        self.memory = (oracle,)
         self.counts = task.data.table_counts(graph)
         self.held = None if task.validation is None else task.validation.table_counts(graph)
 
@@ -122,6 +127,9 @@ class _Sweeps:
         if self.held is not None and task.validation is not None:
             trace["validation"] = [_mean_score(self.held, tables, task.validation) - log_z]
         return Step(_State(tables, True), [mismatch], trace)
+
+    def parameters(self, task: Task, state: _State) -> np.ndarray:
+        return state.tables
 
     def read(self, task: Task, outcome: Outcome) -> Fit:
         graph, tables = self.graph, outcome.state.tables

@@ -25,7 +25,7 @@ from ..core import check
 from ..core.errors import ConvergenceWarning, DataError, MissingExtraError, OptionError, QueryError
 from ..core.result import Status
 from ..families.dirichlet_mixture import mixture_mode
-from ..optimise.driver import UNKNOWN, Outcome, Step, drive
+from ..optimise.driver import Outcome, Step, drive
 from ..optimise.run import Budget, Run
 from ..optimise.run import check as run_check
 from .estimator import Estimator
@@ -62,11 +62,13 @@ class BetheLDA(Estimator):
     learning_decay, learning_offset
         Step t of the topics has the rate (offset + t)^-decay where steps are noisy: with batches, sampled
         expectations, or several components.
-    max_iter, tol
-        Passes over the documents (again as many after the split of `mixtures`), and the change of the value
-        per word at which they end; 0 for all passes.
+    max_iter, tol, seconds
+        Passes over the documents (again as many after the split of `mixtures`); the change of a topic in a
+        pass, in total variation, at which they end, 0 for all passes; and the time for everything. Where
+        steps are noisy, the change is divided by their rate and noise keeps it up: all passes are made.
     max_doc_iter, doc_tol
-        Steps for the beliefs of a document, and the mean change of its concentrations at which they end.
+        Steps for the beliefs of a document, and the mean change of its concentrations at which they end; with
+        several components these are the steps of each alone, which a few steps of all follow.
     restarts
         Random starts with one component; the one with the highest value is kept.
     seed
@@ -117,7 +119,8 @@ class BetheLDA(Estimator):
         learning_decay: float = 0.7,
         learning_offset: float = 10.0,
         max_iter: int = 100,
-        tol: float = 1e-4,
+        tol: float = 5e-4,
+        seconds: float | None = None,
         max_doc_iter: int = 100,
         doc_tol: float = 1e-3,
         restarts: int = 1,
@@ -137,6 +140,7 @@ class BetheLDA(Estimator):
         self.learning_offset = learning_offset
         self.max_iter = max_iter
         self.tol = tol
+        self.seconds = seconds
         self.max_doc_iter = max_doc_iter
         self.doc_tol = doc_tol
         self.restarts = restarts
@@ -147,10 +151,13 @@ class BetheLDA(Estimator):
         self._check()
         corpus = _Corpus(X)
         rng = check.generator(self.seed)
-        shared, values = self._train(corpus, lambda: self._start(corpus.vocabulary, rng), rng, self.restarts)
-        if self.mixtures > 1 and self.status_ is not Status.INTERRUPTED:
-            shared, more = self._train(corpus, lambda: self._split(shared, rng), rng)
-            values += more
+        with Run(Budget(seconds=self.seconds), rng, whole=False) as run:
+            shared, values = self._train(
+                corpus, lambda: self._start(corpus.vocabulary, rng), rng, self.restarts
+            )
+            if self.mixtures > 1 and run.ended() is None:
+                shared, more = self._train(corpus, lambda: self._split(shared, rng), rng)
+                values += more
         self._keep(shared, values)
         if self.status_ is Status.OUT_OF_ITERATIONS and self.tol > 0:
             warnings.warn(
@@ -220,6 +227,8 @@ class BetheLDA(Estimator):
             check.one_of(name, getattr(self, name), [True, False])
         for name in ("tol", "doc_tol", "learning_offset"):
             check.at_least(name, getattr(self, name), 0)
+        if self.seconds is not None:
+            check.at_least("seconds", self.seconds, 0)
         if not 0.5 < self.learning_decay <= 1:
             raise OptionError(f"learning_decay must be above 0.5 and at most 1, got {self.learning_decay!r}")
         gamma = np.asarray(1.0 if self.doc_topic_prior is None else self.doc_topic_prior, dtype=np.float64)
@@ -287,11 +296,23 @@ class BetheLDA(Estimator):
                 slopes = found.slopes if slopes is None else _added(slopes, found.slopes)
                 value += float(found.values.sum())
             scaled = type(shared)(*(part * (total / len(rows)) for part in slopes))
-            falls = size < total or self.expectations == "samples" or len(shared.logits) > 1
-            rate = (self.learning_offset + steps) ** -self.learning_decay if falls else 1.0
+            rate = self._rate(corpus, shared, steps)
             shared, of_topics = training.topic_step(shared, scaled, self._eta, rate, total, settings, rng)
             steps += 1
         return shared, value + of_topics, steps
+
+    def _rate(self, corpus: _Corpus, shared: Any, steps: int) -> float:
+        """The weight of a step of the topics: it falls where steps are noisy."""
+        has_batches = self.batch_size is not None and self.batch_size < len(corpus)
+        if has_batches or self.expectations == "samples" or len(shared.logits) > 1:
+            return float((self.learning_offset + steps) ** -self.learning_decay)
+        return 1.0
+
+    def _weight(self, corpus: _Corpus, state: _State) -> float:
+        """The weight of all steps of a pass, at most 1, by which a change is divided."""
+        count = -(-len(corpus) // min(self.batch_size or len(corpus), len(corpus)))
+        rates = (self._rate(corpus, state.shared, state.steps + k) for k in range(count))
+        return min(1.0, sum(rates))
 
     def _keep(self, shared: Any, values: list[float]) -> None:
         self.weights_ = np.exp(shared.logits) / np.exp(shared.logits).sum()
@@ -346,7 +367,8 @@ class _Passes:
 
     def advance(self, corpus: _Corpus, state: _State, run: Run) -> Step:
         shared, value, steps = self._lda._pass(corpus, state.shared, state.steps, run.rng)
-        change = abs(value - state.value) / corpus.tokens if np.isfinite(state.value) else UNKNOWN
+        moved = np.abs(_frequencies(shared) - _frequencies(state.shared)).sum(axis=-1).max() / 2
+        change = float(moved) / self._lda._weight(corpus, state)
         return Step(_State(shared, value, steps), [change], {"value": [value]})
 
     def value(self, state: _State) -> float:
@@ -354,6 +376,11 @@ class _Passes:
 
     def read(self, corpus: _Corpus, outcome: Outcome) -> tuple[Any, list[float], Status]:
         return outcome.state.shared, outcome.trace.get("value", []), outcome.ended
+
+
+def _frequencies(shared: Any) -> np.ndarray:
+    """Expected topics of every component, (M, K, V)."""
+    return np.asarray(shared.topics / shared.topics.sum(axis=-1, keepdims=True))
 
 
 class _Corpus:
@@ -375,8 +402,10 @@ class _Corpus:
         self.vocabulary, self.tokens = int(rows.shape[1]), float(rows.data.sum())
         if not self.tokens:
             raise DataError("X: expected at least one word, got none")
-        # One width for all batches, so that one program serves them.
-        self._width = 1 << int(np.diff(self.start).max() - 1).bit_length()
+        # One width for all batches, and few in all, so that few programs serve them.
+        longest = int(np.diff(self.start).max())
+        unit = max(1, (1 << (longest - 1).bit_length()) // 8)
+        self._width = -(-longest // unit) * unit
 
     def __len__(self) -> int:
         return len(self.start) - 1

@@ -190,9 +190,21 @@ def _with_points(
     entropy = entropy - log_weights + _average(weight, theta_mixing.log_own_share, own)
     log_words = jnp.moveaxis(log_words, (0, 1), (1, 3))
     by_theta = _average(weight, _pair_logs(theta_mixing, local.words), own)
-    rho = jnp.moveaxis(_pair_logs(topic_mixing, local.words), 0, 2)  # (M, S, B, U, K)
-    by_topics = jnp.moveaxis(_average(_hold(points.topic_weights), rho, topic_mixing.own), 1, 0)
+    by_topics = _by_topics(topic_mixing, points, local.words)
     return prior, entropy, log_theta[:, :, None, :] + log_words - by_theta - by_topics
+
+
+def _by_topics(mixing: _Mixing, points: Points, words: Any) -> Any:
+    """E[rho_w(z, beta)], (B, M, U, K); where words tell the components apart no point is needed."""
+
+    def mixed(own: Any) -> Any:
+        rho = jnp.moveaxis(_pair_logs(mixing, words), 0, 2)  # (M, S, B, U, K)
+        return jnp.moveaxis(_average(_hold(points.topic_weights), rho, own), 1, 0)
+
+    def apart(own: Any) -> Any:
+        return _hold(_safe_log(words)) + 0.0 * own.sum()
+
+    return jax.lax.cond((mixing.log_own_share > -1e-12).all(), apart, mixed, mixing.own)
 
 
 def _topic_mixing(shared: Global, points: Points) -> _Mixing:

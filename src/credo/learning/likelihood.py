@@ -28,12 +28,12 @@ from ..inference.base import Algorithm, Budget, algorithms
 from ..inference.gradients import needs
 from ..inference.messages.bp import BP
 from ..inference.question import graph_of
+from ..optimise.optimisers import Optimiser, optimiser_of
 from .ascent import Ascent, break_symmetry
 from .base import Fit, Learner, Task, register_learner
 from .data import Observations
 from .expectations import Oracle
 from .objectives import Likelihood
-from .optimisers import Optimiser, optimiser_of
 from .parameters import Parameters, why_not_linear
 from .priors import Prior, prior_of
 from .runs import completed
@@ -61,6 +61,7 @@ class MaximumLikelihood(Learner):
     """
 
     name: ClassVar[str] = "likelihood"
+    checkpoints: ClassVar[bool] = True
     optimiser: str | Optimiser = "lbfgs"  # lbfgs, adam(...), sgd(...)
     prior: str | Prior | None = None  # gaussian(...), laplace(...), elastic(...)
     batch: int | None = None  # rows per step of a stochastic optimiser
@@ -104,9 +105,12 @@ class MaximumLikelihood(Learner):
             objective, prior_of(self.prior), optimiser_of(self.optimiser), task.data, task.validation,
             batch=self.batch, patience=self.patience, label=self.name,
         )  # fmt: skip
-        weights, status, trace = ascent.run(start, task.budget, rng)
+        weights, status, trace, early = ascent.run(start, task.budget, rng)
         notes = ([note] if note else []) + oracle.report()
-        found = Fit(parameters.model(weights), status, trace["objective"], None, trace, notes=tuple(notes))
+        found = Fit(
+            parameters.model(weights), status, trace["objective"], None, trace, notes=tuple(notes),
+            stopped_early=early,
+        )  # fmt: skip
         if not len(trace["log_likelihood"]):
             return found  # stopped before the first value was known
 

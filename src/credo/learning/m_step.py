@@ -9,7 +9,6 @@ Both raise (1/N) sum counts . log p, so with an exact E-step the likelihood neve
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +17,10 @@ import numpy as np
 from ..core.factor_graph import FactorGraph
 from ..core.result import Kind, Status
 from ..inference.base import Budget
+from ..optimise.optimisers import LBFGS, Loss
 from .ascent import break_symmetry
 from .counts import TableStep
 from .expectations import Oracle
-from .optimisers import LBFGS, Loss, Step
 from .parameters import Parameters
 from .priors import Prior
 
@@ -208,10 +207,7 @@ class UndirectedStep(MStep):
             gradient = wanted - self.parameters.features(self.oracle.entries(free))
             return self.oracle.log_z(free) - score - extra / total, -gradient - slope / total
 
-        def batches() -> Iterator[Step]:
-            return iter([loss])
-
-        whole = Loss(loss, batches, self.prior.strength() / total)
+        whole = Loss(loss, l1=self.prior.strength() / total)
         best, status = LBFGS().minimise(whole, parameters, Budget(self.steps, 1e-10))
         return parameters if status is Status.DIVERGED else best
 

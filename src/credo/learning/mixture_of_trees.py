@@ -28,12 +28,13 @@ from ..core.result import Estimate
 from ..core.variable import Variables
 from ..models.bayes_net import BayesNet
 from ..models.mixture_of_trees import MixtureOfTrees
+from ..optimise.budgets import with_start
 from ..optimise.driver import UNKNOWN, Outcome, Step, drive
 from ..optimise.run import Run
 from ..optimise.run import check as run_check
 from .base import Fit, Learner, Task, fit, register_learner
 from .data import Observations
-from .runs import arrays, with_start
+from .runs import arrays
 from .structure import chow_liu, variables_of
 
 __all__ = ["MixtureOfTreesEM", "mixture_of_trees"]
@@ -49,7 +50,7 @@ def mixture_of_trees(
     smoothing: float = 1.0,
     restarts: int = 1,
     max_iter: int = 500,
-    tol: float = 1e-6,
+    tol: float | None = None,
     seed: int | None = None,
 ) -> Fit:
     """Learn a mixture of trees, structures and tables, from complete rows.
@@ -76,7 +77,8 @@ def mixture_of_trees(
     >>> rng = np.random.default_rng(0)
     >>> bits = rng.integers(2, size=(400, 3))
     >>> bits[:200, 1], bits[200:, 2] = bits[:200, 0], bits[200:, 0]  # two ways to be alike
-    >>> found = mixture_of_trees({"a": bits[:, 0], "b": bits[:, 1], "c": bits[:, 2]}, 2, restarts=3, seed=0)
+    >>> data = {"a": bits[:, 0], "b": bits[:, 1], "c": bits[:, 2]}
+    >>> found = mixture_of_trees(data, 2, restarts=3, seed=0)
     >>> found.model
     MixtureOfTrees(2 trees, 3 variables)
     >>> bool((np.diff(found.objective) > -1e-12).all())
@@ -98,6 +100,7 @@ class MixtureOfTreesEM(Learner):
     """
 
     name: ClassVar[str] = "mixture-of-trees"
+    tol: ClassVar[float] = 1e-3  # change of a responsibility
     components: int = 2  # trees; those of the given mixture, if the start is one
     smoothing: float = 1.0  # pseudo-rows per tree, spread evenly over the joint states
     restarts: int = 1  # runs in all; the best is returned
@@ -148,16 +151,21 @@ def _columns(data: Observations, variables: Variables) -> Observations:
 
 
 class _State(NamedTuple):
-    """A mixture, and what it is worth."""
+    """A mixture, and what it says about the rows."""
 
     model: MixtureOfTrees
+    share: np.ndarray  # (rows, trees) responsibilities that made it
     objective: float = -np.inf
     is_evaluated: bool = False
 
 
 @dataclass(frozen=True)
 class _Steps:
-    """EM as the driver sees it; the first step only evaluates the start."""
+    """EM as the driver sees it; the first step only evaluates the start.
+
+    The residual is the largest change of a responsibility: trees that change their edges have no parameters
+    to compare, and all parameters follow from the responsibilities.
+    """
 
     data: Observations
     held: Observations | None
@@ -171,22 +179,24 @@ class _Steps:
         share = run.rng.dirichlet(np.full(self.count, _SHARPNESS), size=len(data.states))
         if run.number == 0 and self.first == "given" and self.given is not None:
             share = self.given.responsibilities(data.states)
-        return Step(_State(self._improved(share)))
+        return Step(_State(self._improved(share), share))
 
     def advance(self, data: Observations, state: _State, run: Run) -> Step:
-        model = state.model
+        model, share, change = state.model, state.share, UNKNOWN
         if state.is_evaluated:
-            model = self._improved(model.responsibilities(data.states))
+            share = model.responsibilities(data.states)
+            model, change = self._improved(share), float(np.abs(share - state.share).max(initial=0.0))
         trace = self._numbers(model) | {"seconds": [run.elapsed]}
-        objective = trace["objective"][0]
-        gain = objective - state.objective if state.is_evaluated else UNKNOWN
-        return Step(_State(model, objective, True), [gain], trace)
+        return Step(_State(model, share, trace["objective"][0], True), [change], trace)
 
     def value(self, state: _State) -> float:
         return state.objective
 
+    def parameters(self, data: Observations, state: _State) -> MixtureOfTrees:
+        return state.model
+
     def read(self, data: Observations, outcome: Outcome) -> Fit:
-        model, objective, is_evaluated = outcome.state
+        model, _, objective, is_evaluated = outcome.state
         names = ["objective", "log_likelihood", "seconds"] + ["validation"] * (self.held is not None)
         trace = arrays(outcome.trace, names)
         value = None

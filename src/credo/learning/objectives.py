@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..core.errors import DataError, ImpossibleRowError
+from ..core.records import record
 from ..core.variable import Variables
 from ..core.wiring import Memo
 from ..kernels.conditionals import gibbs_sweeps, pseudolikelihood
@@ -71,6 +72,11 @@ class Likelihood(Objective):
     by_differences: bool = False  # whether the gradient is that of log Z by central differences
     unrolled: UnrolledBP | None = None  # what answers instead, and is differentiated
     _summary: dict[int, _Summary] = field(default_factory=dict)  # of the last few tables of rows
+
+    @property
+    def memory(self) -> tuple[Oracle]:
+        """What evaluations change."""
+        return (self.oracle,)
 
     def evaluate(self, weights: np.ndarray, data: Observations) -> tuple[float, np.ndarray]:
         """One free run, and one clamped run per distinct incomplete row."""
@@ -178,6 +184,7 @@ class Pseudolikelihood(Objective):
         return value / data.total, self.parameters.features(entries) / data.total
 
 
+@record("contrastive", kept=("rng", "_chains"))
 @dataclass
 class Contrastive(Objective):
     """Contrastive divergence: samples a few Gibbs sweeps away from the data, or persistent ones.
@@ -192,6 +199,11 @@ class Contrastive(Objective):
     persistent: bool = False  # whether samples are carried on
     particles: int = 100  # of the persistent kind
     _chains: np.ndarray | None = None  # the persistent samples
+
+    @property
+    def memory(self) -> tuple[Contrastive]:
+        """What evaluations change."""
+        return (self,)
 
     def evaluate(self, weights: np.ndarray, data: Observations) -> tuple[float, np.ndarray]:
         """Draw samples, then compare."""

@@ -178,7 +178,7 @@ def _without(owner: np.ndarray, held: np.ndarray) -> np.ndarray:
 def _factors(what: str, members: Any, count: int) -> np.ndarray:
     try:
         found = np.array(list(members))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         found = np.empty((0, 0))
     if found.ndim != 1 or (len(found) and found.dtype.kind not in "iu"):
         raise OptionError(f"{what}: expected a list of factor positions, got {members!r:.80}")

@@ -14,11 +14,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..optimise.optimisers import Optimiser, optimiser_of
 from .ascent import Ascent
 from .base import Fit, Learner, Task, register_learner
 from .likelihood import check_ascent
 from .objectives import Pseudolikelihood
-from .optimisers import Optimiser, optimiser_of
 from .parameters import Parameters, why_not_linear
 from .priors import Prior, prior_of
 
@@ -31,6 +31,7 @@ class MaximumPseudolikelihood(Learner):
     """Gradient ascent on the pseudolikelihood; for complete data."""
 
     name: ClassVar[str] = "pseudolikelihood"
+    checkpoints: ClassVar[bool] = True
     optimiser: str | Optimiser = "lbfgs"  # lbfgs, adam(...), sgd(...)
     prior: str | Prior | None = None  # gaussian(...), laplace(...), elastic(...)
     batch: int | None = None  # rows per step of a stochastic optimiser
@@ -53,9 +54,9 @@ class MaximumPseudolikelihood(Learner):
             Pseudolikelihood(parameters), prior_of(self.prior), optimiser_of(self.optimiser), task.data,
             task.validation, batch=self.batch, patience=self.patience, label=self.name,
         )  # fmt: skip
-        weights, status, trace = ascent.run(parameters.start, task.budget, rng)
+        weights, status, trace, early = ascent.run(parameters.start, task.budget, rng)
         trace["pseudolikelihood"] = trace.pop("log_likelihood")
-        return Fit(parameters.model(weights), status, trace["objective"], None, trace)
+        return Fit(parameters.model(weights), status, trace["objective"], None, trace, stopped_early=early)
 
 
 def incomplete(task: Task, way_out: str) -> str | None:

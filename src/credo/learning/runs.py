@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,19 +11,9 @@ from ..core.result import Status
 from ..optimise.driver import Outcome, Step, drive
 from ..optimise.run import Budget, Run
 
-__all__ = ["arrays", "completed", "including", "with_start"]
+__all__ = ["arrays", "completed"]
 
 T = TypeVar("T")
-
-
-def with_start(budget: Budget) -> Budget:
-    """The budget of a loop whose first step evaluates the start: it is a step like others, and can be cut."""
-    return replace(budget, max_iter=budget.max_iter + 1)
-
-
-def including(budget: Budget) -> Budget:
-    """The budget of a loop for which a residual of exactly `tol` is none."""
-    return replace(budget, tol=float(np.nextafter(budget.tol, np.inf)))
 
 
 def arrays(trace: Mapping[str, list[Any]], names: Iterable[str]) -> dict[str, np.ndarray]:

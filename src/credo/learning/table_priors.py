@@ -106,7 +106,7 @@ class PerTable(TablePrior):
             shape = model.tables[child].shape
             try:
                 values = np.asarray(given, dtype=np.float64)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 values = np.full(1, np.nan)
             if values.ndim and values.shape != shape:
                 raise OptionError(

@@ -23,7 +23,7 @@ import abc
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -31,10 +31,10 @@ from ..core import check
 from ..core.errors import ConvergenceError, ConvergenceWarning
 from ..core.result import Estimate, Status
 from ..core.stopwatch import Stopwatch
+from ..optimise.budgets import with_start
 from ..optimise.driver import UNKNOWN, Outcome, Step, drive
 from ..optimise.run import Budget, Run
 from .base import Fit
-from .runs import with_start
 
 __all__ = [
     "Climb",
@@ -89,6 +89,10 @@ class VariationalModel(abc.ABC):
     def numbers(self, q: Any) -> dict[str, float]:
         """What the trace shall show after each step."""
         return {}
+
+    def movement(self, q: Any, new: Any) -> float:
+        """The largest change of a parameter of the expected model; see `Emission.movement` for the units."""
+        return float(q.mean().movement(new.mean()))
 
 
 @dataclass(frozen=True, repr=False)
@@ -147,7 +151,10 @@ class _State(NamedTuple):
 
 @dataclass(frozen=True)
 class _Steps:
-    """VB-M and VB-E as the driver sees them; the first step is a VB-E step alone."""
+    """VB-M and VB-E as the driver sees them; the first step is a VB-E step alone.
+
+    The residual is how far the step moved the parameters, see `VariationalModel.movement`.
+    """
 
     name: str
     rows: float
@@ -172,11 +179,17 @@ class _Steps:
         fell = gain < -_FALL * max(self.rows, abs(value)) and model.is_monotone()
         trace = {name: [number] for name, number in model.numbers(q).items()} | {_CURVE: [value]}
         new = _State(q, expected.statistics, value, True)
-        residual = abs(gain) / self.rows if np.isfinite(gain) else UNKNOWN
+        residual = min(model.movement(state.q, q), UNKNOWN) if state.is_evaluated else UNKNOWN
         return Step(new, [residual], trace, Status.DIVERGED if fell else None)
 
     def value(self, state: _State) -> float:
         return state.value
+
+    def parameters(self, model: VariationalModel, state: _State) -> Any:
+        return state.q
+
+    def show(self, model: VariationalModel, outcome: Outcome) -> Climb:
+        return self.read(model, outcome)[0]
 
     def read(self, model: VariationalModel, outcome: Outcome) -> tuple[Climb, np.ndarray]:
         trace = dict(outcome.trace)
@@ -188,6 +201,7 @@ class _Steps:
 class _Refined:
     """A climb and its refinement as one step."""
 
+    steps_are_runs: ClassVar[bool] = True
     name: str
     starts: Callable[[int], Any]
     again: Again
@@ -229,7 +243,7 @@ def best_climb(
     starts
         Makes the start of each number: a `q`, or a `Start`.
     restarts, budget
-        How many starts, and when each of them stops; `tol` is the gain per row that counts as none.
+        How many starts, and when each of them stops; `tol` is the `movement` that counts as none.
     rows
         How many rows the data have.
     label

@@ -176,6 +176,18 @@ class _Factors(VariationalModel):
         # The alpha of a factor that vanishes grows by the same amount each sweep; its limit is to have none.
         return q if self.level is None else q.take(np.flatnonzero(q.relevant(self.level)))
 
+    def movement(self, q: FactorPosterior, new: FactorPosterior) -> float:
+        """Of the expected Gaussian, or of the share of the variance that a factor explains (1 / alpha).
+
+        Rotations of the latent space change nothing; a factor that was removed counts as 1.
+        """
+        if new.factors < q.factors:
+            return 1.0
+        before = q.mean()
+        scale = len(q.noise) / before.covariances.trace(axis1=1, axis2=2)[0]
+        shares = np.abs(1.0 / np.sort(new.alpha) - 1.0 / np.sort(q.alpha)) * scale
+        return max(before.movement(new.mean()), float(shares.max(initial=0.0)))
+
     def numbers(self, q: FactorPosterior) -> dict[str, float]:
         return {"relevant": float(q.relevant(self.level or 1e3).sum())}
 
@@ -191,7 +203,7 @@ def vb_factor_analysis(
     floor: float = 1e-6,
     restarts: int = 1,
     max_iter: int = 5000,
-    tol: float = 1e-9,
+    tol: float = 1e-6,
     seconds: float | None = None,
     seed: int | None = None,
     strict: bool = False,

@@ -173,7 +173,7 @@ def vb_hmm(
     prune: Prune = "none",
     restarts: int = 1,
     max_iter: int = 500,
-    tol: float = 1e-8,
+    tol: float = 1e-5,
     seconds: float | None = None,
     seed: int | None = None,
     strict: bool = False,
@@ -197,7 +197,8 @@ def vb_hmm(
     restarts, seed
         How many starts, and the seed of all but the first, which are random.
     max_iter, tol, seconds
-        When a climb stops; `tol` is the gain of F per step of data that counts as none.
+        When a climb stops; `tol` is the largest change of an expected parameter that
+        counts as none, in standard deviations where it is a mean.
     strict
         Raise `ConvergenceError` instead of warning when the best start did not converge.
 

@@ -184,7 +184,7 @@ def vb_mixture(  # noqa: PLR0913, the options of one call
     shares: Any = None,
     restarts: int = 1,
     max_iter: int = 1000,
-    tol: float = 1e-8,
+    tol: float = 1e-5,
     seconds: float | None = None,
     seed: int | None = None,
     strict: bool = False,
@@ -213,7 +213,8 @@ def vb_mixture(  # noqa: PLR0913, the options of one call
     restarts, seed
         How many random starts, and their seed.
     max_iter, tol, seconds
-        When a climb stops; `tol` is the gain of F per row that counts as none.
+        When a climb stops; `tol` is the largest change of an expected parameter that
+        counts as none, in standard deviations where it is a mean.
     strict
         Raise `ConvergenceError` instead of warning when the best start did not converge.
 

@@ -127,6 +127,9 @@ class _Network(VariationalModel):
         counts = np.where(q.held | (q.prior.concentration == 0), 0.0, statistics)
         return replace(q, rows=q.prior.posterior(counts))
 
+    def movement(self, q: TablePosterior, new: TablePosterior) -> float:
+        return float(np.abs(new.rows.mean() - q.rows.mean()).max(initial=0.0))
+
     def adapt(self, q: TablePosterior) -> TablePosterior:
         if not self.adapts:
             return q
@@ -161,6 +164,7 @@ class VariationalBayes(Learner):
     """
 
     name: ClassVar[str] = "vb"
+    tol: ClassVar[float] = 1e-3  # change of a parameter
     prior: Any = "uniform(count=1)"  # Dirichlet concentrations: uniform, bdeu, towards, or by name
     start: Literal["auto", "given", "random"] = "auto"  # of the first run; auto breaks symmetries only
     restarts: int = 1  # runs in all; the best is returned

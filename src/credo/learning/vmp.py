@@ -101,6 +101,10 @@ class Messages(VariationalModel):
         """Already in the free energy."""
         return 0.0
 
+    def movement(self, q: dict[Node, Moments], new: dict[Node, Moments]) -> float:
+        """Root of the symmetric divergence KL(q, new) + KL(new, q) of a node per entry, the largest one."""
+        return max((node.distance(q[node], new[node]) for node in self.hidden), default=0.0)
+
     def maximise(self, statistics: None, q: dict[Node, Moments]) -> dict[Node, Moments]:
         """Every hidden node once, parents first."""
         for node in self.hidden:
@@ -132,7 +136,7 @@ def fit(
     *,
     restarts: int = 1,
     max_iter: int = 1000,
-    tol: float = 1e-8,
+    tol: float = 1e-5,
     seconds: float | None = None,
     seed: int | None = None,
     start: Mapping[Node, Moments] | None = None,
@@ -145,7 +149,8 @@ def fit(
     nodes
         The observed nodes, or more; their parents are found by themselves.
     restarts, max_iter, tol, seconds, seed, strict
-        As in `vb_mixture`; `tol` is the gain of F per observed value.
+        As in `vb_mixture`; `tol` is the distance between two beliefs about a node that counts as none, as a
+        root of their divergence: about their difference in standard deviations.
     start
         Natural parameters of some hidden nodes in the first run.
 

@@ -82,6 +82,13 @@ class Random(Node, abc.ABC):
         """Natural parameters to start from, given those of the prior."""
         return natural
 
+    def distance(self, natural: Moments, new: Moments) -> float:
+        """How far two beliefs are apart: the root of KL both ways, per entry of the shape."""
+        gaps = zip(natural, new, self.moments(natural), self.moments(new), strict=True)
+        with np.errstate(invalid="ignore"):  # what is impossible in both has no difference
+            both = sum(float(np.nansum((b - a) * (v - u))) for a, b, u, v in gaps)
+        return float(np.sqrt(max(both, 0.0) / max(1, int(np.prod(self.shape)))))
+
     def entropy(self, natural: Moments) -> float:
         """Of q with these natural parameters."""
         return float(self.log_normaliser(natural).sum()) - _inner(natural, self.moments(natural))

@@ -99,7 +99,7 @@ def flat_from_names(
         where = f"table of '{variables.names[i]}'"
         try:
             table = np.asarray(by_position[i], dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ModelError(f"{where}: expected numbers, got {by_position[i]!r:.80}") from None
         shape = tuple(int(variables.sizes[j]) for j in axes)
         flat_is_fine = table.ndim == 1 and table.size == np.prod(shape, dtype=float)

@@ -162,7 +162,7 @@ def label_graph(domain: Discrete, count: int, edges: Any) -> FactorGraph:
         edges = np.stack([np.arange(max(count - 1, 0)), np.arange(1, max(count, 1))], axis=1)
     try:
         pairs = np.asarray(edges if len(edges) else np.empty((0, 2), np.int64))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise DataError(f"edges: expected pairs of node positions, got {edges!r:.80}") from None
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
         raise DataError(f"edges: expected pairs of node positions, got {edges!r:.80}")
@@ -200,7 +200,7 @@ def expanded_features(row: Mapping[str, Any]) -> dict[str, float]:
         else:
             try:
                 found[str(name)] = float(value)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 raise DataError(
                     f"feature {name!r}: expected a number, a text or a list of texts, got {value!r:.80}"
                 ) from None
@@ -226,7 +226,7 @@ def feature_rows(what: str, features: Any, names: Sequence[str] | None, count: i
     else:
         try:
             found = np.asarray(features, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise DataError(f"{what}: expected an array of numbers, got {features!r:.80}") from None
         finite = np.isfinite(found).all()
     if found.ndim != 2 or (count is not None and found.shape[1] != count):

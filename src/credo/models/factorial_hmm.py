@@ -29,7 +29,7 @@ from ..core.result import Estimate, Status
 from ..families.base import Emission
 from ..families.gaussian import TiedGaussian
 from ..kernels.scaled_chains import smooth_chains
-from ..optimise.driver import UNKNOWN, Outcome, Step, drive
+from ..optimise.driver import Outcome, Step, drive
 from ..optimise.run import Budget, Run
 from .hidden_chain import moves
 from .hmm import HMM
@@ -168,7 +168,7 @@ class FactorialHMM(Shown):
         method
             `"exact"`, `"structured"` or `"factored"`.
         max_iter, tol
-            Of mean field: sweeps, and the gain of the bound per step of data that counts as none.
+            Of mean field: sweeps, and the largest change of a belief that counts as none.
         seed
             Of the random start of mean field, which breaks the symmetry of equal chains.
         """
@@ -293,17 +293,21 @@ def _random_beliefs(shape: tuple[int, ...], rows: int, seed: Any) -> list[np.nda
 
 
 class _Sweeps:
-    """Mean field as the driver sees it: sweeps that change the beliefs in their place."""
+    """Mean field as the driver sees it: sweeps that change the beliefs in their place.
+
+    The residual is the largest change of a belief.
+    """
 
     name = "factorial mean field"
 
     def start(self, mean_field: _Structured | _Factored, run: Run) -> Step:
-        return Step(-np.inf)
+        return Step(-np.inf)  # the bound
 
     def advance(self, mean_field: _Structured | _Factored, state: float, run: Run) -> Step:
+        before = [q.copy() for q in mean_field.beliefs]
         bound = mean_field.sweep()
-        gain = (bound - state) / len(mean_field.scores) if np.isfinite(state) else UNKNOWN
-        return Step(bound, [gain], {"bound": [bound]})
+        change = max(np.abs(q - p).max(initial=0.0) for p, q in zip(before, mean_field.beliefs, strict=True))
+        return Step(bound, [change], {"bound": [bound]})
 
     def read(self, mean_field: _Structured | _Factored, outcome: Outcome) -> FactorialPosterior:
         bounds = np.array(outcome.trace.get("bound", []))

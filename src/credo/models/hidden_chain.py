@@ -55,6 +55,15 @@ class HiddenChain(Shown):
         """How many hidden states there are."""
         return len(self._start)
 
+    def movement(self, new: Any) -> float:
+        """The largest change of a probability or, in the units of `Emission.movement`, of an emission."""
+        moves = [np.abs(a - b).max() for a, b in zip(self._rows(), new._rows(), strict=True)]
+        return float(max(*moves, self._emission.movement(new.emission)))
+
+    def _rows(self) -> tuple[np.ndarray, ...]:
+        """All tables of probabilities."""
+        return self._start, self._transition
+
     def sequences(self, x: Any, lengths: Any = None, mask: Any = None) -> Sequences:
         """Data as flat rows; see `models.sequences`. What is read once may be passed again as it is."""
         return as_sequences(x, lengths, self._emission.rows, mask=mask, hide=self._emission.hide)

@@ -41,6 +41,19 @@ class HMMPrior:
     emission: Any = None  # the conjugate prior of the emission
     durations: Dirichlet | None = None  # of a semi-Markov model; one member, or one per state
 
+    def __post_init__(self) -> None:
+        """Refuse what is no prior; counts in an array might be concentrations, or counts less one."""
+        for name in ("start", "transition", "durations"):
+            part = getattr(self, name)
+            if part is not None and not isinstance(part, Dirichlet):
+                raise ModelError(
+                    f"{name}: expected a Dirichlet prior or None, got {type(part).__name__}; give "
+                    "Dirichlet(concentrations) with one row per member"
+                )
+        if isinstance(self.emission, (np.ndarray, list, float, int)):
+            got = type(self.emission).__name__
+            raise ModelError(f"emission: expected the conjugate prior of a family or None, got {got}")
+
     def log_density(self, model: Any) -> float:
         """Log prior density of the parameters of a model."""
         total = 0.0
@@ -59,7 +72,7 @@ def probability_rows(name: str, value: Any, axes: int) -> np.ndarray:
     """Rows that sum to one, read-only."""
     try:
         rows = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ModelError(f"{name}: expected numbers in rows of one length, got {value!r:.80}") from None
     if rows.ndim != axes:
         raise ModelError(f"{name}: expected an array with {axes} axes, got shape {rows.shape}")

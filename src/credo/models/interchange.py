@@ -100,7 +100,7 @@ def long_table(
         )
     try:
         values = frame[value].to_numpy(dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ModelError(
             f"{where}: expected numbers in column '{value}', got {list(frame[value])!r:.80}"
         ) from None

@@ -230,7 +230,7 @@ class _Group:
 def _table(feature: Feature, where: str) -> np.ndarray:
     try:
         table = np.asarray(feature.table, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ModelError(f"{where}: expected a table of numbers, got {feature.table!r:.80}") from None
     # A hard constraint cannot have a weight: 0 * -inf is not a number.
     fine = np.isfinite(table) if feature.parameter is not None else table < np.inf
@@ -286,7 +286,7 @@ def _distinct_scopes(groups: list[_Group]) -> tuple[list[np.ndarray], list[np.nd
 def _weights(weights: Any) -> np.ndarray:
     try:
         found = np.array(weights, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ModelError(f"weights: expected numbers, got {weights!r:.80}") from None
     if found.ndim != 1 or not np.isfinite(found).all():
         raise ModelError(f"weights: expected a vector of finite numbers, got {weights!r:.80}")

@@ -269,7 +269,7 @@ def _pairs(edges: Any) -> np.ndarray:
     """Positions of shape (count, 2)."""
     try:
         found = np.asarray(edges if len(edges) else np.empty((0, 2)))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ModelError(f"edges: expected pairs of variable positions, got {edges!r:.80}") from None
     if found.ndim != 2 or found.shape[1] != 2 or (found.size and found.dtype.kind not in "iu"):
         raise ModelError(

@@ -5,13 +5,14 @@ A mapping branch -> values. The values of a branch are
     a state, by label or index                 the same in every sample
     a list or column of states                 one per sample; None, NaN and -1 are missing
     an array (samples, states)                 soft evidence: likelihoods, one row per sample
+    a list of states and lists of likelihoods  either, sample by sample
 
 Data frames and `Samples` are such mappings; their columns must be terminals.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,10 @@ def _open_end(branches: Variables, wiring: NormalFormWiring, i: int) -> int:
 
 def _table(variable: Variable, values: Any) -> tuple[np.ndarray, bool]:
     """Likelihoods (samples, states), and whether they are one row for all samples."""
+    if isinstance(values, (list, tuple)):
+        lengths = {len(v) if isinstance(v, (list, tuple, np.ndarray)) else None for v in values}
+        if len(lengths) > 1:
+            return _mixed(variable, values), False
     if values is None or np.ndim(values) == 0:
         return _one_hot(variable, np.array([_index(variable, values)])), True
     if np.ndim(values) > 2:
@@ -147,6 +152,26 @@ def _table(variable: Variable, values: Any) -> tuple[np.ndarray, bool]:
     return _one_hot(variable, states), False
 
 
+def _mixed(variable: Variable, values: Sequence[Any]) -> np.ndarray:
+    """Rows of a list in which states and likelihoods may stand side by side."""
+    found = np.empty((len(values), variable.size))
+    for n, value in enumerate(values):
+        if not isinstance(value, (list, tuple, np.ndarray)):
+            found[n] = _one_hot(variable, np.array([_index(variable, value)]))[0]
+            continue
+        try:
+            row = np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            row = np.empty((0, 0))
+        if row.shape != (variable.size,):
+            raise EvidenceError(
+                f"evidence on '{variable.name}': sample {n}: expected a state or {variable.size} "
+                f"likelihoods, got {value!r:.80}"
+            )
+        found[n] = row
+    return _soft(variable, found)
+
+
 def _missing(value: Any) -> bool:
     # Missing values of pandas are not equal to themselves, or refuse to be compared.
     return value is None or type(value).__name__ == "NAType" or value != value  # noqa: PLR0124
@@ -172,7 +197,7 @@ def _soft(variable: Variable, values: Any) -> np.ndarray:
     what = f"soft evidence on '{variable.name}'"
     try:
         table = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise EvidenceError(f"{what}: expected numbers, got {values!r:.80}") from None
     if table.shape[1] != variable.size:
         raise EvidenceError(

@@ -33,7 +33,7 @@ def _rows(what: str, given: Any, ndim: int) -> np.ndarray:
     """A read-only matrix whose rows are distributions."""
     try:
         table = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ModelError(f"{what}: expected numbers, got {given!r:.80}") from None
     if table.ndim != ndim or not table.size:
         raise ModelError(f"{what}: expected {ndim} axes with at least one state, got shape {table.shape}")

@@ -102,6 +102,9 @@ class SemiMarkov(HiddenChain):
         """(states, D), read-only."""
         return self._durations
 
+    def _rows(self) -> tuple[np.ndarray, ...]:
+        return self._start, self._transition, self._durations
+
     @property
     def n_parameters(self) -> int:
         """Free numbers; structural zeros are not free."""

@@ -1,19 +1,20 @@
 """Many sequences of different lengths as one flat table.
 
-Sequence i owns the rows start[i]:start[i+1]. Sequences come as one array with `lengths`, or as a list of
-arrays.
+Sequence i owns the rows start[i]:start[i+1]. Sequences come as one array with `lengths`, or as a list with
+one array, data frame or list for each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.errors import DataError
 
-__all__ = ["Sequences", "as_sequences", "step_counts"]
+__all__ = ["Sequences", "as_sequences", "split_list", "step_counts"]
 
 
 class Sequences(NamedTuple):
@@ -60,8 +61,8 @@ def as_sequences(
     Parameters
     ----------
     x
-        One table of all rows (an array, or nested lists), a list of arrays with one per sequence, or
-        `Sequences`, which are taken as they are.
+        One table of all rows (an array, a data frame or nested lists), a list with one array, frame or list
+        of rows per sequence, or `Sequences`, which are taken as they are.
     lengths
         Of the sequences in one array; None makes it one sequence.
     rows
@@ -73,11 +74,11 @@ def as_sequences(
         if lengths is not None or mask is not None:
             raise DataError("lengths, mask: these sequences are complete; leave both out")
         return x
-    if isinstance(x, (list, tuple)) and len(x) and isinstance(x[0], np.ndarray) and lengths is None:
-        found = _from_list(x, rows)
+    parts = split_list(x) if lengths is None else None
+    if parts is not None:
+        found = _from_list(parts, rows)
     else:
-        table = rows(x)
-        found = Sequences(table, _starts(lengths, len(table)))
+        found = _from_table(x, lengths, rows)
     if not len(found.rows):
         raise DataError("data: expected at least one step, got none")
     if mask is not None:
@@ -91,12 +92,40 @@ def as_sequences(
     return found
 
 
+def split_list(x: Any) -> list[Any] | None:
+    """The sequences of a list that holds one item for each; None for anything else.
+
+    Items are arrays, data frames, lists of rows, or lists of numbers of different lengths: lists of one
+    length may be the rows of a table.
+    """
+    if not isinstance(x, (list, tuple)) or not x:
+        return None
+    if all(getattr(part, "ndim", 0) >= 1 for part in x):
+        return list(x)
+    if not all(isinstance(part, (list, tuple)) for part in x):
+        return None
+    has_rows = any(isinstance(row, (list, tuple, np.ndarray)) for part in x for row in part)
+    return list(x) if has_rows or len({len(part) for part in x}) > 1 else None
+
+
 def step_counts(lengths: Any) -> np.ndarray:
     """Lengths of sequences to be drawn, from one number or one each."""
     found = np.atleast_1d(np.asarray(lengths))
     if found.ndim != 1 or found.dtype.kind not in "iu" or not len(found) or (found < 0).any():
         raise DataError(f"lengths: expected counts of steps, got {lengths!r:.60}")
     return found
+
+
+def _from_table(x: Any, lengths: Any, rows: Callable[[Any], np.ndarray]) -> Sequences:
+    """All rows in one table; lists that are no rows of such data are sequences of one length."""
+    try:
+        table = rows(x)
+    except DataError:
+        if lengths is None and isinstance(x, (list, tuple)) and x and isinstance(x[0], (list, tuple)):
+            with suppress(DataError):
+                return _from_list(x, rows)
+        raise
+    return Sequences(table, _starts(lengths, len(table)))
 
 
 def _from_list(x: Any, rows: Callable[[Any], np.ndarray]) -> Sequences:
