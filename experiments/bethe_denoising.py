@@ -27,7 +27,7 @@ import credo
 from credo import potentials
 from credo.core.result import Status
 from credo.inference.base import algorithms
-from credo.inference.hybrid import HybridQuestion
+from credo.inference.base import Problem
 
 METHODS = {
     "PBP": "particle-bp(particles={k}, proposal=belief, steps=5)",
@@ -104,7 +104,7 @@ class Race:
     def sweep(self, method: str) -> None:
         """A method that passes messages, sweep by sweep; the first one compiles and is not timed."""
         algorithm = algorithms.resolve(METHODS[method].format(k=self.particles))
-        problem = HybridQuestion.of(self.model.to_factor_graph(), None).problem()
+        problem = Problem.about(self.model.to_factor_graph())
         algorithm.step(problem, algorithm.start(problem, np.random.default_rng(self.seed)))
         state = algorithm.start(problem, np.random.default_rng(self.seed))
         for k in range(self.sweeps):

@@ -13,7 +13,6 @@ import pytest
 
 import credo
 from credo import potentials
-from credo.core.hybrid_graph import HybridGraph
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class Truth:
 
 def truth(model, low=-12.0, high=12.0, count=241) -> Truth:
     """The answers of a model with at most three real variables and a few discrete ones."""
-    graph = HybridGraph.of(model.to_factor_graph())
+    graph = model.to_factor_graph()
     points = np.linspace(low, high, count)
     axes = [np.arange(v.size) if v.is_discrete else points for v in graph.variables]
     mesh = dict(zip(graph.variables.names, np.meshgrid(*axes, indexing="ij", sparse=True), strict=True))

@@ -13,10 +13,10 @@ from credo.core.belief import PointMass
 from credo.core.density import DensityFactor, GaussianFactor
 from credo.core.domain import Simplex
 from credo.core.errors import EvidenceError, ModelError, OptionError, QueryError, UnsupportedError
-from credo.core.hybrid_graph import HybridGraph
+from credo.core.factor_graph import FactorGraph
 from credo.core.variable import Variable
+from credo.inference.base import Problem
 from credo.inference.gradients import why_no_gradients
-from credo.inference.hybrid import HybridProblem
 from hybrid_zoo import real, switching, truth
 
 X, Y, S = real("x"), real("y"), Variable("s", ["off", "on"])
@@ -157,17 +157,17 @@ class TestGraphs:
         edges = [
             potentials.laplace(a, b, scale=1.0 + i) for i, (a, b) in enumerate(itertools.pairwise(variables))
         ]
-        graph = HybridGraph(variables, [*edges, *(potentials.gaussian(v) for v in variables)])
-        assert sorted(len(g.factors) for g in graph.groups) == [4, 5]
+        graph = FactorGraph(variables, [*edges, *(potentials.gaussian(v) for v in variables)])
+        assert sorted(len(g.factors) for g in graph.batches) == [4, 5]
         assert graph.is_tree
         assert graph.degrees.tolist() == [1, 2, 2, 2, 1]
-        assert not HybridGraph(variables, [*edges, potentials.laplace(variables[0], variables[4])]).is_tree
+        assert not FactorGraph(variables, [*edges, potentials.laplace(variables[0], variables[4])]).is_tree
 
     def test_a_factor_on_an_undeclared_variable_is_refused(self):
         with pytest.raises(ModelError, match="'y' is not in the graph"):
-            HybridGraph([X], [potentials.laplace(X, Y)])
+            FactorGraph([X], [potentials.laplace(X, Y)])
         with pytest.raises(ModelError, match="'x' is not in the graph with the domain"):
-            HybridGraph({"x": 2}, [potentials.gaussian(X)])
+            FactorGraph({"x": 2}, [potentials.gaussian(X)])
 
     def test_conditioning_keeps_the_score(self):
         graph = switching().to_factor_graph()
@@ -264,7 +264,7 @@ class TestAnswers:
 
     def test_gradient_methods_that_take_real_variables_refuse_every_simplex(self):
         one = Variable("t", Simplex(1))
-        problem = HybridProblem(HybridGraph([one, X], [potentials.gaussian(X)]))
+        problem = Problem.about(FactorGraph([one, X], [potentials.gaussian(X)]))
         assert "['t'] live on a simplex" in why_no_gradients(problem, simplex=False)
 
     def test_the_oracle_of_these_tests_integrates(self):

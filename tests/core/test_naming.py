@@ -8,7 +8,6 @@ import pytest
 import credo
 from credo.core.display import LIMIT
 from credo.core.errors import ModelError, QueryError
-from credo.core.hybrid_graph import HybridGraph
 from credo.core.naming import Lookup
 from credo.core.variable import Variables
 from credo.models.bayesian_tree import BayesianTree
@@ -27,7 +26,7 @@ MODELS = [
     credo.FactorGraph(STATES, FACTORS),
     credo.MarkovNet(STATES, FACTORS),
     credo.HybridNet(STATES, credo.FactorGraph(STATES, FACTORS).factors),
-    HybridGraph.of(credo.FactorGraph(STATES, FACTORS)),
+    credo.FactorGraph(STATES, FACTORS),
     LogLinear(STATES, [(["a<b", "c"], np.ones((2, 3)))], [0.5]),
     MixtureOfTrees([0.5, 0.5], [NET, NET]),
     BayesianTree(STATES, [("a<b", "c")]),

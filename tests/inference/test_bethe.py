@@ -23,8 +23,7 @@ from credo.core.errors import (
     ZeroProbabilityError,
 )
 from credo.core.result import Status
-from credo.inference.base import Budget
-from credo.inference.hybrid import HybridQuestion
+from credo.inference.base import Budget, Problem
 from credo.inference.variational import bethe_final, bethe_run
 from credo.inference.variational.bethe import Bethe
 from credo.nn.arrays import precision
@@ -192,9 +191,9 @@ class Unjudged(bethe_run.Ascents):
 
 
 def cycle_run(steps: int, **options):
-    question = HybridQuestion.of(zoo.bimodal_cycle().to_factor_graph(), None)
+    problem = Problem.about(zoo.bimodal_cycle().to_factor_graph())
     with precision(double=True):
-        run = Unjudged(question.problem(), Bethe(**options), False, np.random.default_rng(0))
+        run = Unjudged(problem, Bethe(**options), False, np.random.default_rng(0))
         state = drive(run, None, Budget(steps, 0.0))
     return state.values[-1], state.components[-1]
 
@@ -394,7 +393,7 @@ def test_absurd_grids_are_refused_and_point_to_samples():
     )
     with pytest.raises(UnsupportedError, match=says):
         credo.infer(model, "bethe(expectation=quadrature)")
-    problem = HybridQuestion.of(model.to_factor_graph(), None).problem()
+    problem = Problem.about(model.to_factor_graph())
     assert Bethe().why_not(problem) is None and Bethe().takes_samples(problem.graph)
     assert Bethe(expectation="samples").why_not(problem) is None
 

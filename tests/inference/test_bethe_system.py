@@ -12,7 +12,7 @@ from scipy.special import betaln
 import credo
 import hybrid_zoo as zoo
 from credo import potentials
-from credo.inference.hybrid import HybridQuestion
+from credo.inference.base import Problem
 from credo.inference.variational.bethe import Bethe
 from credo.inference.variational.bethe_ascent import slope_at
 from credo.inference.variational.bethe_expectations import (
@@ -30,11 +30,9 @@ from credo.nn.compiled import Compiled
 
 def run_of(model, **options) -> Ascents:
     """A model in compiled form; plain gradients, that is with lambda_m, unless told otherwise."""
-    question = HybridQuestion.of(model.to_factor_graph(), None)
+    problem = Problem.about(model.to_factor_graph())
     with precision(double=True):
-        return Ascents(
-            question.problem(), Bethe(**{"guard": 1.0, **options}), False, np.random.default_rng(0)
-        )
+        return Ascents(problem, Bethe(**{"guard": 1.0, **options}), False, np.random.default_rng(0))
 
 
 def slopes_of(run: Ascents):

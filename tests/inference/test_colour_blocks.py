@@ -7,15 +7,14 @@ import pytest
 
 import credo
 import hybrid_zoo
-from credo.core.hybrid_graph import HybridGraph
 from credo.inference.colour_blocks import colour_blocks
 from zoo import case
 
 GRAPHS = {
-    "grid": HybridGraph.of(case("grid 2x4").graph),
-    "complete": HybridGraph.of(case("complete graph").graph),
-    "wide factors": HybridGraph.of(case("four-way factors").graph),
-    "no factors": HybridGraph.of(case("no factors").graph),
+    "grid": case("grid 2x4").graph,
+    "complete": case("complete graph").graph,
+    "wide factors": case("four-way factors").graph,
+    "no factors": case("no factors").graph,
     "hybrid": hybrid_zoo.switching_loop().to_factor_graph(),
     "cycle": hybrid_zoo.gaussian_loop().to_factor_graph(),
 }
@@ -31,7 +30,7 @@ def test_every_chosen_variable_is_in_one_block_with_all_its_factors(name: str):
         assert sorted(inside.tolist()) == np.flatnonzero(chosen).tolist()
         met = []
         for meeting in blocks.meetings:
-            group = graph.groups[meeting.group]
+            group = graph.batches[meeting.group]
             for b, s in np.argwhere(meeting.slots < blocks.members.shape[1]):
                 row = meeting.rows[b, s]
                 i = blocks.members[b, meeting.slots[b, s]]

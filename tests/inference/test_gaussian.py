@@ -94,9 +94,9 @@ def test_the_sparse_factorisation_agrees_with_dense_linear_algebra():
 
 
 def _problem(model):
-    from credo.inference.hybrid import HybridQuestion
+    from credo.inference.base import Problem
 
-    return HybridQuestion.of(model.to_factor_graph(), None).problem()
+    return Problem.about(model.to_factor_graph())
 
 
 def test_the_sparse_kernels_run_uncompiled_too():

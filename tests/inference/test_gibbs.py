@@ -23,6 +23,7 @@ from credo.core.errors import (
 )
 from credo.core.result import Status
 from credo.inference import gaussian_system
+from credo.inference.base import Problem
 from credo.inference.sampling import chains, starts
 from credo.inference.sampling.table_chains import TableEngine
 from credo.optimise.pace import Pace
@@ -252,9 +253,7 @@ def test_a_start_of_positive_weight_is_looked_for_farther_and_nearer(monkeypatch
     def narrow(values):
         return np.where(np.abs(np.asarray(values)) < 0.05, 0.0, -np.inf)
 
-    problem = credo.inference.hybrid.HybridQuestion.of(
-        credo.HybridNet([x], [credo.DensityFactor([x], narrow)]).to_factor_graph(), None
-    ).problem()
+    problem = Problem.about(credo.FactorGraph([x], [credo.DensityFactor([x], narrow)]))
     found = starts.starting_points(problem, 8, 50.0, np.random.default_rng(0), "gibbs")
     assert (np.abs(found.values["x"]) < 0.05).all()
 

@@ -16,7 +16,7 @@ from credo.core.errors import (
     UnsupportedError,
     ZeroProbabilityError,
 )
-from credo.inference.hybrid import HybridProblem
+from credo.inference.base import Problem
 from credo.inference.particles import edges
 from credo.inference.particles.ep_particle_bp import EPParticleBP
 from credo.inference.particles.pairs import Pairs
@@ -448,7 +448,7 @@ def test_options_are_checked(options, message):
 
 
 def test_steps_can_be_taken_by_hand():
-    problem = HybridProblem(gaussian_tree(3).to_factor_graph())
+    problem = Problem.about(gaussian_tree(3).to_factor_graph())
     for algorithm in (ParticleBP(particles=20), EPParticleBP(particles=20)):
         state = algorithm.start(problem, np.random.default_rng(0))
         new, change = algorithm.step(problem, state)

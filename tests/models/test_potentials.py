@@ -10,7 +10,7 @@ import pytest
 import credo
 from credo import potentials
 from credo.core.errors import ModelError
-from credo.core.hybrid_graph import _probes
+from credo.core.factor_list import _probes
 from credo.inference.flat_density import FlatDensity
 from credo.inference.located import Places
 from credo.inference.potentials import evaluate, is_traceable, terms_of
@@ -78,7 +78,7 @@ def test_compiled_values_are_those_of_numpy():
     ]  # fmt: skip
     graph = credo.HybridNet([X, Y, S, THETA], factors).to_factor_graph()
     black_boxes = 0
-    for group in graph.groups:
+    for group in graph.batches:
         black_boxes += not is_traceable(group)
         columns = tuple(np.stack([_probes(d)] * len(group.factors)) for d in group.domains)
         expected = [
@@ -106,7 +106,7 @@ def test_compiled_gradients_of_mixtures_are_finite_differences():
 
 def test_an_evaluation_of_a_parzen_density_holds_a_term_per_row():
     def terms(factor):
-        return terms_of(credo.HybridNet(factor.scope, [factor]).to_factor_graph().groups[0])
+        return terms_of(credo.HybridNet(factor.scope, [factor]).to_factor_graph().batches[0])
 
     assert terms(potentials.laplace(X, Y)) == 1
     assert terms(potentials.gaussian_mixture(X, np.full(7, 1 / 7), np.arange(7.0), np.ones(7))) == 7

@@ -9,7 +9,6 @@ from .output import print_json, print_pairs
 
 if TYPE_CHECKING:
     from ..core.factor_graph import FactorGraph
-    from ..core.hybrid_graph import HybridGraph
 
 __all__ = ["run"]
 
@@ -19,7 +18,7 @@ def run(model: ModelArgument, evidence: EvidenceOption = None, as_json: JsonOpti
     loaded = load_model(model)
     whole = loaded.to_factor_graph()
     observed = read_evidence(whole.variables, evidence)
-    graph = whole.condition(observed) if observed else whole
+    graph = _unobserved(whole, observed) if observed else whole
     facts: dict[str, Any] = {
         "model": type(loaded).__name__,
         "observed": len(observed),
@@ -33,16 +32,26 @@ def run(model: ModelArgument, evidence: EvidenceOption = None, as_json: JsonOpti
         print_pairs(_lines(facts) if is_discrete else _hybrid_lines(facts))
 
 
-def _hybrid_facts(graph: HybridGraph) -> dict[str, Any]:
+def _unobserved(whole: FactorGraph, observed: dict[str, Any]) -> FactorGraph:
+    """The conditioned graph; without the observed variables where some are continuous."""
+    from ..inference.question import Question
+    from ..inference.reading import compact
+
+    if whole.variables.is_discrete:
+        return whole.condition(observed)
+    return compact(Question.of(whole, observed).problem((), None, None)).problem.graph
+
+
+def _hybrid_facts(graph: FactorGraph) -> dict[str, Any]:
     """What a graph with continuous variables is made of; observed ones are not in it."""
     from collections import Counter
 
     return {
-        "domains": dict(Counter(type(v.domain).__name__.lower() for v in graph.variables)),
+        "domains": dict(Counter(d.kind for d in graph.variables.domains)),
         "factors": graph.n_factors,
         "kinds": dict(Counter(type(f).__name__ for f in graph.factors)),
         "largest_scope": max((len(f.scope) for f in graph.factors), default=0),
-        "shape": "forest" if graph.is_tree else "loopy",
+        "shape": "forest" if graph.is_forest else "loopy",
     }
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,6 +26,7 @@ __all__ = ["Discrete", "Domain", "Real", "Simplex", "domain_of", "unlabelled"]
 class Discrete:
     """A finite set of states, with or without labels; without, labels are '0', '1', ..."""
 
+    kind: ClassVar[str] = "discrete"
     size: int  # number of states
     states: tuple[str, ...] | None = None  # labels in the order of the table axis
 
@@ -71,6 +72,8 @@ def unlabelled(size: int) -> Discrete:
 class Real:
     """The numbers of the whole line: `Variable("x", Real())`."""
 
+    kind: ClassVar[str] = "real"
+
     @property
     def size(self) -> int:
         """No states."""
@@ -99,6 +102,7 @@ _SUM = 1e-6  # how far from one the sum of a given vector may be
 class Simplex:
     """Vectors of `width` non-negative numbers that sum to one: `Variable("theta", Simplex(3))`."""
 
+    kind: ClassVar[str] = "simplex"
     width: int  # how many numbers a value has
 
     def __post_init__(self) -> None:

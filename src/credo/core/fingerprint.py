@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from .factor_graph import FactorGraph
-from .hybrid_graph import HybridGraph
 from .variable import Variable, Variables
 
 __all__ = ["fingerprint"]
@@ -79,9 +78,7 @@ def _model(value: Any) -> tuple[str, _Parts] | None:
     """Graphs and variables."""
     if isinstance(value, FactorGraph):
         arrays = (value.scope_start, value.scope, value.table_start, value.log_tables)
-        return "graph", (value.variables, *arrays)
-    if isinstance(value, HybridGraph):
-        return "hybrid", (value.variables, [(f.names, f.function, f.parameters) for f in value.factors])
+        return "graph", (value.variables, *arrays, value.others)
     if isinstance(value, Variables):
         domains = [d for d, size in zip(value.domains, value.sizes, strict=True) if not size]
         return "variables", ("\0".join(value.names), value.sizes, domains)

@@ -198,15 +198,15 @@ class FactorMarginals(Sequence[np.ndarray]):
 
     def __init__(self, graph: FactorGraph, flat: np.ndarray) -> None:
         flat.flags.writeable = False
-        self._graph, self.flat = graph, flat
+        self.graph, self.flat = graph, flat
         self._start = starts_of(graph.table_size)
 
     def __len__(self) -> int:
-        return self._graph.n_factors
+        return self.graph.n_tables
 
     def __getitem__(self, a: Any) -> Any:
         if isinstance(a, slice):
             return tuple(self[i] for i in range(len(self))[a])
         a = range(len(self))[a]
-        shape = self._graph.variables.sizes[self._graph.scope_of(a)]
+        shape = self.graph.variables.sizes[self.graph.scope_of(a)]
         return self.flat[self._start[a] : self._start[a + 1]].reshape(shape)

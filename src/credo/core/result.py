@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .belief import Density
+from .belief import Density, PointMass
 from .display import Listing, Shown, text_of
 from .errors import QueryError
 from .evidence import Restriction
@@ -30,6 +30,7 @@ __all__ = [
     "Result",
     "Samples",
     "Status",
+    "spread",
     "unrestrict",
 ]
 
@@ -170,19 +171,28 @@ class Result(Shown):
 
 
 def unrestrict(result: Result, restriction: Restriction, graph: FactorGraph) -> Result:
-    """An answer about the restricted states, in terms of all states of `graph`."""
-    variables = graph.variables
+    """An answer about the restricted states, in terms of all states and values of `graph`."""
+    variables, seen = graph.variables, restriction.values
     changes: dict[str, Any] = {}
     if result.marginals is not None:
-        changes["marginals"] = Marginals(variables, restriction.expand_states(result.marginals.flat))
+        flat = restriction.expand_states(result.marginals.flat)
+        known = {variables.names[i]: PointMass(value) for i, value in seen.items()}
+        changes["marginals"] = Marginals(variables, flat, result.marginals.densities | known)
     if result.factor_marginals is not None:
-        flat = restriction.expand_tables(result.factor_marginals.flat, graph)
-        changes["factor_marginals"] = FactorMarginals(graph, flat)
+        changes["factor_marginals"] = _all_factor_marginals(result.factor_marginals, restriction, graph)
     if result.assignment is not None:
-        indices = restriction.expand_indices(result.assignment.indices)
-        changes["assignment"] = Assignment(variables, indices)
+        found = result.assignment
+        values = {variables.names[i]: value for i, value in seen.items() if found.indices[i] >= 0}
+        indices = restriction.expand_indices(found.indices)
+        changes["assignment"] = Assignment(variables, indices, found.continuous | values)
     if result.samples is not None:
-        changes["samples"] = Samples(variables, restriction.expand_indices(result.samples.indices))
+        drawn = result.samples
+        columns = {
+            variables.names[i]: np.broadcast_to(value, (len(drawn), *np.shape(value)))
+            for i, value in seen.items()
+        }
+        indices = restriction.expand_indices(drawn.indices)
+        changes["samples"] = Samples(variables, indices, {**drawn.continuous, **columns})
     if result.joint is not None:
         asked = variables.positions(result.joint.names)
         changes["joint"] = replace(
@@ -190,4 +200,47 @@ def unrestrict(result: Result, restriction: Restriction, graph: FactorGraph) -> 
             variables=tuple(variables[int(i)] for i in asked),
             table=restriction.expand_axes(result.joint.table, asked),
         )
+    return replace(result, **changes)
+
+
+def _all_factor_marginals(
+    found: FactorMarginals, restriction: Restriction, graph: FactorGraph
+) -> FactorMarginals:
+    """Those of all states; a factor that became a table when values were observed has that table's scope."""
+    whole = (
+        graph
+        if not graph.others
+        else found.graph.with_states(graph.variables, np.empty(0), np.empty(0, np.int64))
+    )
+    return FactorMarginals(whole, restriction.expand_tables(found.flat, whole))
+
+
+def spread(result: Result, keep: np.ndarray, graph: FactorGraph, maximised: np.ndarray) -> Result:
+    """An answer about the variables of `graph` at `keep`, with those that were observed added.
+
+    `maximised` are positions that an assignment was asked for. Where none of them was left to be decided, the
+    value of the maximisation is what remains, a sum.
+    """
+    variables = graph.variables
+    changes: dict[str, Any] = {}
+    if len(maximised) and not np.isin(maximised, keep).any():
+        indices = np.full(len(variables), -1, dtype=np.int64)
+        indices[maximised] = 0
+        changes = {"assignment": Assignment(variables, indices), "score": result.log_z}
+        return replace(result, **changes, marginals=None, factor_marginals=None)
+    if result.marginals is not None:
+        flat = np.ones(int(variables.state_start[-1]))
+        flat[np.repeat(np.isin(np.arange(len(variables)), keep), variables.sizes)] = result.marginals.flat
+        changes["marginals"] = Marginals(variables, flat, result.marginals.densities)
+    if result.factor_marginals is not None:
+        changes["factor_marginals"] = FactorMarginals(graph, result.factor_marginals.flat)
+    if result.assignment is not None:
+        indices = np.full(len(variables), -1, dtype=np.int64)
+        indices[maximised] = 0
+        indices[keep] = result.assignment.indices
+        changes["assignment"] = Assignment(variables, indices, result.assignment.continuous)
+    if result.samples is not None:
+        indices = np.zeros((len(result.samples), len(variables)), dtype=np.int64)
+        indices[:, keep] = result.samples.indices
+        changes["samples"] = Samples(variables, indices, result.samples.continuous)
     return replace(result, **changes)

@@ -162,8 +162,8 @@ class _SizedDomains(Sequence[Discrete]):
         return unlabelled(int(self.sizes[i]))
 
 
-class _RestrictedDomains(Sequence[Discrete]):
-    """Domains of which only some states are kept, made when asked for."""
+class _RestrictedDomains(Sequence[Any]):
+    """Domains of which only some states are kept, or one value, made when asked for."""
 
     def __init__(self, base: Variables, keep: np.ndarray, sizes: np.ndarray) -> None:
         self.base, self.keep, self.sizes = base, keep, sizes
@@ -175,6 +175,8 @@ class _RestrictedDomains(Sequence[Discrete]):
         domain = self.base.domains[i]
         if domain.size == self.sizes[i]:
             return domain
+        if domain.size == 0:  # a value was observed
+            return unlabelled(1)
         start = self.base.state_start[i]
         return domain.restrict(np.flatnonzero(self.keep[start : start + domain.size]))
 
@@ -227,6 +229,16 @@ class Variables(Sequence[Variable]):
             raise ModelError(f"variable '{prefix}{i}': a domain needs at least one state, got {sizes[i]}")
         return cls(_NumberedNames(prefix, len(sizes)), _SizedDomains(sizes))
 
+    @classmethod
+    def alike(cls, count: int, domain: Domain, names: Sequence[str] | None = None) -> Variables:
+        """Many variables of one domain, x0, x1, ... if they have no names."""
+        made = cls(_NumberedNames("x", count) if names is None else tuple(map(str, names)), (domain,) * count)
+        if len(made.names) != count:
+            raise ModelError(f"names: expected {count}, got {len(made.names)}")
+        if names is not None:
+            made._check_names()
+        return made
+
     def _check_names(self) -> None:
         if len(self._position) < len(self.names):
             seen: set[str] = set()
@@ -241,6 +253,18 @@ class Variables(Sequence[Variable]):
     def is_discrete(self) -> bool:
         """Whether every variable has states."""
         return bool((self.sizes > 0).all())
+
+    @cached_property
+    def kinds(self) -> frozenset[str]:
+        """What kinds of domains there are."""
+        if self.is_discrete:
+            return frozenset({"discrete"} if len(self) else ())
+        different = {id(d): d for d in self.domains}  # many variables share one domain
+        return frozenset(d.kind for d in different.values())
+
+    def first_of(self, kinds: Iterable[str]) -> tuple[str, str]:
+        """The first variable whose domain is of one of these kinds: its name, and the kind."""
+        return next((n, d.kind) for n, d in zip(self.names, self.domains, strict=True) if d.kind in kinds)
 
     @cached_property
     def state_start(self) -> np.ndarray:
@@ -267,6 +291,12 @@ class Variables(Sequence[Variable]):
 
     def _hint(self, name: str) -> str:
         return _near(name, self.names) or f"; there are {_shorten(self.names)}"
+
+    def select(self, positions: np.ndarray) -> Variables:
+        """The variables at these positions, which ascend."""
+        if len(positions) == len(self):
+            return self
+        return Variables([self.names[int(i)] for i in positions], [self.domains[int(i)] for i in positions])
 
     def restrict(self, keep: np.ndarray, sizes: np.ndarray) -> Variables:
         """The same variables with only the states marked in `keep` (one flag per flat state)."""

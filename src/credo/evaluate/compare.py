@@ -16,8 +16,7 @@ from typing import Any, Literal
 
 from ..core.display import Listing, Shown, data_frame, finite
 from ..core.errors import ConvergenceWarning, OptionError, UnsupportedError, ZeroProbabilityError
-from ..core.factor_graph import Model
-from ..core.hybrid_graph import HybridGraph
+from ..core.factor_graph import FactorGraph, Model
 from ..core.registry import describe
 from ..core.result import Result, Status
 from ..inference.base import Algorithm, algorithms
@@ -182,7 +181,7 @@ def compare(
     >>> table.rows[0].max_tv, table.rows[0].status
     (0.0, 'exact')
     """
-    chosen = _chosen(methods, hybrid=isinstance(graph_of(model), HybridGraph))
+    chosen = _chosen(methods, graph_of(model).condition(evidence or {}))
     if isinstance(maximise, Iterable) and not isinstance(maximise, str):
         maximise = tuple(maximise)
     question = {"evidence": evidence, "maximise": maximise}
@@ -200,11 +199,12 @@ def compare(
     return _tabulate(model, found, evidence, maximised=bool(maximise))
 
 
-def _chosen(methods: Any, *, hybrid: bool) -> list[Algorithm]:
+def _chosen(methods: Any, graph: FactorGraph) -> list[Algorithm]:
     """Algorithm objects, made before anything runs so that a misspelt name costs no time."""
     if methods is None:
-        known = algorithms.entries()
-        names = [n for n, entry in known.items() if not entry.compiles and entry.hybrid == hybrid]
+        known, is_tables = algorithms.entries(), graph.as_tables() is not None
+        fitting = {n: e for n, e in known.items() if ("tables" in e.groups) == is_tables or len(e.groups) > 1}
+        names = [n for n, entry in fitting.items() if not entry.compiles]
         methods = sorted(names, key=lambda n: ("exact" not in known[n].promises, n))
     if isinstance(methods, (str, Algorithm)):
         methods = [methods]

@@ -28,8 +28,6 @@ import numpy as np
 from ..core.errors import QueryError, UnsupportedError, ZeroProbabilityError
 from ..core.evidence import Evidence
 from ..core.factor_graph import FactorGraph, Model
-from ..core.hybrid_evidence import HybridEvidence
-from ..core.hybrid_graph import HybridGraph
 from ..inference.base import Algorithm
 from ..inference.question import graph_of, infer
 from ..kernels.tables import best_states
@@ -148,43 +146,29 @@ def value_of(
     summed out by `method` (None: chosen as in `credo.infer`). -inf if the weight is zero.
     """
     graph = graph_of(model)
-    if isinstance(graph, HybridGraph):
-        return _hybrid_value(graph, assignment, evidence, method)
-    seen = Evidence.of(graph.variables, evidence).states
-    fixed = Evidence.of(graph.variables, assignment).states
-    if ((seen >= 0) & (fixed >= 0) & (seen != fixed)).any():
+    seen, fixed = Evidence.of(graph.variables, evidence), Evidence.of(graph.variables, assignment)
+    both = np.flatnonzero(seen.flags & fixed.flags)
+    if any(not np.array_equal(seen.value(i), fixed.value(i)) for i in both.tolist()):
         return float("-inf")
-    # Labels, because indices change meaning when evidence removes states.
-    assignment = {
-        graph.variables.names[i]: graph.variables[i].label(int(fixed[i]))
-        for i in np.flatnonzero(fixed >= 0).tolist()
-    }
-    if evidence:
-        graph = graph.condition(evidence)
-    return _value_of_rest(graph, assignment, method)
+    return _value_of_rest(graph, seen, fixed, method)
 
 
-def _hybrid_value(
-    graph: HybridGraph,
-    assignment: Mapping[str, Any],
-    evidence: Mapping[str, Any] | None,
+def _value_of_rest(
+    graph: FactorGraph,
+    seen: Evidence,
+    fixed: Evidence,
     method: str | Algorithm | None,
 ) -> float:
-    """The same with continuous variables, whose values agree with the evidence only where they are equal."""
-    seen = HybridEvidence.of(graph.variables, evidence)
-    fixed = HybridEvidence.of(graph.variables, assignment).values
-    if any(not np.array_equal(value, fixed.get(name, value)) for name, value in seen.values.items()):
-        return float("-inf")
-    rest = {name: value for name, value in fixed.items() if name not in seen.values}
-    return _value_of_rest(seen.apply(graph), rest, method)
-
-
-def _value_of_rest(graph: Any, assignment: Mapping[str, Any], method: str | Algorithm | None) -> float:
-    """The value of states of a conditioned graph, what is not assigned summed out."""
-    if len(assignment) == len(graph.variables):
-        return float(graph.log_score(assignment))
+    """The value of an assignment that agrees with the evidence, what is not assigned summed out."""
+    names = graph.variables.names
+    assigned = {names[i]: fixed.value(i) for i in np.flatnonzero(fixed.flags).tolist()}
+    if seen.likelihoods:
+        graph = graph.condition({names[i]: vector for i, vector in seen.likelihoods})
+    known = {names[i]: seen.value(i) for i in np.flatnonzero(seen.flags).tolist()}
+    if len(known | assigned) == len(names):
+        return float(graph.log_score(known | assigned))
     try:
-        answer = infer(graph, method, evidence=assignment).log_z
+        answer = infer(graph, method, evidence=known | assigned).log_z
     except ZeroProbabilityError:
         return float("-inf")
     if answer is None:

@@ -28,7 +28,7 @@ from ..core.result import Result, Status
 from ..core.variable import Variable
 from ..optimise.driver import Outcome, Step, drive
 from ..optimise.run import Budget, Run
-from .contents import Method, methods
+from .contents import TASKS, Method, methods
 
 __all__ = [
     "Algorithm",
@@ -55,6 +55,16 @@ class Problem:
     samples: int = 0  # how many joint samples are asked for
     has_evidence: bool = False  # whether anything was observed; decides the wording of a refusal
     warm: Any = None  # state of an earlier run on the same structure, to start from
+    observed: np.ndarray | None = None  # flags of observed variables, which have one state; None: none
+
+    @classmethod
+    def about(
+        cls, graph: FactorGraph, maximise: Iterable[int] = (), *, samples: int = 0, warm: Any = None
+    ) -> Problem:
+        """The usual question about a graph without evidence: sums, and maxima at these positions after them."""
+        temperatures = np.ones(len(graph.variables))
+        temperatures[list(maximise)] = 0
+        return cls(graph, temperatures, (1 - temperatures).astype(np.int64), samples=samples, warm=warm)
 
     @cached_property
     def is_sum(self) -> bool:
@@ -73,6 +83,9 @@ class Problem:
             return "query" if self.query else "samples"
         if self.is_sum or self.is_max:
             return "sum" if self.is_sum else "max"
+        along = self.temperatures[np.argsort(self.levels, kind="stable")]
+        if (np.diff(along) > 0).any():
+            return "ordered"
         return "mixed" if np.isin(self.temperatures, (0.0, 1.0)).all() else "powered"
 
     @property
@@ -85,6 +98,16 @@ class Problem:
         """Whether every maximised variable is eliminated after all others: an assignment then has a value."""
         heat, levels = self.temperatures, self.levels
         return bool(levels[heat > 0].max(initial=-1) <= levels[heat == 0].min(initial=len(levels)))
+
+    @property
+    def constant(self) -> float:
+        """The log of the product of the factors without variables; an error if it is zero."""
+        graph = self.graph
+        alone = np.flatnonzero(np.diff(graph.scope_start) == 0)
+        total = float(graph.log_tables[graph.table_start[alone]].sum())
+        if total == -np.inf:
+            raise self.contradiction()
+        return total
 
     def contradiction(self) -> ZeroProbabilityError:
         """The error to raise when no configuration has positive weight."""
@@ -122,8 +145,9 @@ class ContradictoryRowError(ZeroProbabilityError):
 class Algorithm(abc.ABC):
     """Options are the dataclass fields of the final class; nothing else is configurable.
 
-    `problem` is a `Problem`, or a `HybridProblem` where the class says that it is `hybrid`; one that is
-    `continuous` gets a `Problem` about graphs of tables and a `HybridProblem` about all others.
+    What it reads and answers is declared, and everything else is refused before `why_not` is asked. Methods that
+    read tables get observed variables with one state; those that read functions or Gaussian blocks get a
+    graph without them. Methods of this package are declared in the table of contents of their folder.
 
     A complete algorithm: one that believes all states are equally likely.
 
@@ -135,8 +159,7 @@ class Algorithm(abc.ABC):
     >>> @dataclass(frozen=True, kw_only=True)
     ... class Indifferent(Algorithm):
     ...     name: ClassVar[str] = "indifferent"
-    ...     def why_not(self, problem):
-    ...         return None if problem.is_sum else "it knows no maxima"
+    ...     answers: ClassVar[tuple[str, ...]] = ("sum",)
     ...     def run(self, problem, budget, rng):
     ...         variables = problem.graph.variables
     ...         flat = np.repeat(1 / variables.sizes, variables.sizes)
@@ -147,19 +170,20 @@ class Algorithm(abc.ABC):
     """
 
     name: ClassVar[str]
+    answers: ClassVar[tuple[str, ...]] = tuple(TASKS)  # kinds of questions
+    reads: ClassVar[tuple[str, ...]] = ("discrete",)  # domains of variables that were not observed
+    groups: ClassVar[tuple[str, ...]] = ("tables",)  # kinds of factors; "functions" are batches of any kind
     promises: ClassVar[frozenset[str]] = frozenset()  # words the conformance tests check
     warm_starts: ClassVar[bool] = False  # whether `run` makes use of `problem.warm`
-    hybrid: ClassVar[bool] = False  # whether it reads a `HybridProblem`: variables of any domain
-    continuous: ClassVar[bool] = False  # whether it reads one too, for graphs with continuous variables alone
     compiles: ClassVar[bool] = False  # whether a new structure is compiled first, which takes seconds
     checkpoints: ClassVar[bool] = False  # whether its runs can be kept: they are driven, their state is data
 
-    @abc.abstractmethod
-    def why_not(self, problem: Any) -> str | None:
-        """None if the problem can be treated, otherwise the reason in one sentence."""
+    def why_not(self, problem: Problem) -> str | None:
+        """None if a problem of the declared kind can be treated, otherwise the reason in one sentence."""
+        return None
 
     @abc.abstractmethod
-    def run(self, problem: Any, budget: Budget, rng: np.random.Generator) -> Result:
+    def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Solve; the result is in terms of `problem.graph`. Never modifies its arguments."""
 
 
@@ -170,14 +194,14 @@ class ResumableAlgorithm(Algorithm, Generic[S]):
     """An algorithm whose run goes on from where it was cut: the `state` of its results."""
 
     @abc.abstractmethod
-    def start(self, problem: Any, rng: np.random.Generator) -> S:
+    def start(self, problem: Problem, rng: np.random.Generator) -> S:
         """The first state."""
 
     @abc.abstractmethod
-    def resume(self, problem: Any, state: S, budget: Budget) -> Result:
+    def resume(self, problem: Problem, state: S, budget: Budget) -> Result:
         """Run from a state of an earlier run."""
 
-    def run(self, problem: Any, budget: Budget, rng: np.random.Generator) -> Result:
+    def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Run from the first state."""
         with Run(budget, rng, whole=False) as run:
             run.has_begun = False
@@ -195,25 +219,25 @@ class IterativeAlgorithm(ResumableAlgorithm[S]):
     checkpoints: ClassVar[bool] = True
 
     @abc.abstractmethod
-    def step(self, problem: Any, state: S) -> tuple[S, float]:
+    def step(self, problem: Problem, state: S) -> tuple[S, float]:
         """The next state and how much it changed."""
 
     def advance(
-        self, problem: Any, state: S, count: int, tol: float
+        self, problem: Problem, state: S, count: int, tol: float
     ) -> tuple[S, Sequence[float] | np.ndarray]:
         """At most `count` steps in one go, and the change of each; algorithms with cheap steps do many."""
         state, change = self.step(problem, state)
         return state, [change]
 
     @abc.abstractmethod
-    def read(self, problem: Any, state: S, status: Status) -> Result:
+    def read(self, problem: Problem, state: S, status: Status) -> Result:
         """The answer held by a state, given why the run stopped."""
 
-    def messages(self, problem: Any, state: S) -> dict[tuple[int, str], np.ndarray] | None:
+    def messages(self, problem: Problem, state: S) -> dict[tuple[int, str], np.ndarray] | None:
         """(factor, variable) -> log message held by a state, for observers; None where edges have none."""
         return None
 
-    def resume(self, problem: Any, state: S, budget: Budget) -> Result:
+    def resume(self, problem: Problem, state: S, budget: Budget) -> Result:
         """Step until the change is below `tol`, or the budget is used up, or somebody stops it."""
         return drive(_EqualSteps(self), problem, budget, state=state)  # type: ignore[no-any-return]
 
@@ -224,7 +248,7 @@ class _EqualSteps:
     def __init__(self, algorithm: IterativeAlgorithm[Any]) -> None:
         self._algorithm, self.name = algorithm, algorithm.name
 
-    def advance(self, problem: Any, state: Any, run: Run) -> Step:
+    def advance(self, problem: Problem, state: Any, run: Run) -> Step:
         count = 1 if run.is_traced else run.count
         state, changes = self._algorithm.advance(problem, state, count, run.budget.tol)
         if not run.is_traced:
@@ -234,10 +258,10 @@ class _EqualSteps:
             return Step(state, changes)
         return Step(state, changes, {"log_z": [found.log_z.value] * len(changes)})
 
-    def messages(self, problem: Any, state: Any) -> Any:
+    def messages(self, problem: Problem, state: Any) -> Any:
         return self._algorithm.messages(problem, state)
 
-    def read(self, problem: Any, outcome: Outcome) -> Result:
+    def read(self, problem: Problem, outcome: Outcome) -> Result:
         found = self._algorithm.read(problem, outcome.state, outcome.ended)
         trace = {name: np.array(numbers) for name, numbers in outcome.trace.items()}
         trace = {**found.trace, **trace, "change": np.array(outcome.residuals)}

@@ -1,26 +1,26 @@
 """The documented rule behind `credo.infer(model)` without a method.
 
-The junction tree, if its forecast stays within half of the machine's memory and about a minute of
-work; otherwise belief propagation, where it can answer the question. With continuous variables: exact
-linear algebra if all factors are Gaussian, otherwise Bethe variational inference; samples by NUTS if all
-variables are real, otherwise by Gibbs sampling. What was chosen, and why, is in the result's notes.
+Evidence conditions the model first, so observed numbers are gone. Tables: the junction tree, if its forecast
+stays within half of the machine's memory and about a minute of work; otherwise belief propagation, where it can
+answer the question. Gaussian factors alone: exact linear algebra. Everything else: Bethe variational
+inference; samples by NUTS if all variables are continuous, otherwise by Gibbs sampling. What was chosen, and
+why, is in the result's notes.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from ..core.errors import TooLargeError, UnsupportedError
 from .base import Algorithm, Problem, algorithms
+from .contents import TASKS
 from .exact.junction_tree import JunctionTree
 from .exact.tree import Limits, prepare
+from .reading import refusal
 
-if TYPE_CHECKING:
-    from .hybrid import HybridProblem
+__all__ = ["choose"]
 
-__all__ = ["choose", "choose_hybrid"]
-
-_FOR_HYBRID = (
+_FOR_OTHERS = (
     ("gaussian", "exact linear algebra"),
     ("bethe", "a variational approximation"),
 )
@@ -34,25 +34,29 @@ _MINUTE = 36.0  # log2 of the multiplications that take about a minute
 
 def choose(problem: Problem) -> tuple[Algorithm, str]:
     """The algorithm to use, and a sentence that says so."""
+    if (tables := problem.graph.as_tables()) is None:
+        return _choose_other(problem)
     chosen = JunctionTree()
+    problem = problem if tables is problem.graph else replace(problem, graph=tables)
     predicted = prepare(problem, chosen.effort).forecast
     try:
         Limits(None, _MINUTE).refuse(predicted, problem.task)
     except TooLargeError:
         bp = algorithms.resolve("bp")
-        if bp.why_not(problem) is not None:
+        if refusal(bp, problem) is not None:
             raise
         return bp, f"chosen: bp, an approximation (junction-tree would need {predicted})"
     return chosen, f"chosen: junction-tree ({predicted})"
 
 
-def choose_hybrid(problem: HybridProblem) -> tuple[Algorithm, str]:
-    """The same for graphs with continuous variables."""
-    known = _FOR_SAMPLES if problem.samples else _FOR_HYBRID
+def _choose_other(problem: Problem) -> tuple[Algorithm, str]:
+    """The same where some factors cannot be tables."""
+    known = _FOR_SAMPLES if problem.samples else _FOR_OTHERS
     for name, why in known:
         algorithm = algorithms.resolve(name)
-        if algorithm.why_not(problem) is None:
+        if refusal(algorithm, problem) is None:
             return algorithm, f"chosen: {name}, {why}"
     raise UnsupportedError(
-        f"no method answers this question about continuous variables; tried {[name for name, _ in known]}"
+        f"no method gives {TASKS[problem.task]} of this model of continuous variables; tried "
+        f"{[name for name, _ in known]}"
     )

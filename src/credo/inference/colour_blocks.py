@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..core.hybrid_graph import HybridGraph
+from ..core.factor_graph import FactorGraph
 from ..core.wiring import starts_of
 from ..kernels.colouring import greedy_colours
 
@@ -22,7 +22,7 @@ __all__ = ["Blocks", "Meeting", "colour_blocks"]
 class Meeting:
     """Where the variables of the blocks are on one axis of one group of factors."""
 
-    group: int  # position in `graph.groups`
+    group: int  # position in `graph.batches`
     axis: int  # of the scope
     rows: np.ndarray  # (blocks, most) factors of the group; 0 where filled up
     slots: np.ndarray  # (blocks, most) place of the variable in its block; the block's length where filled up
@@ -36,7 +36,7 @@ class Blocks:
     meetings: tuple[Meeting, ...]  # one for each axis of a group that holds some of them
 
 
-def colour_blocks(graph: HybridGraph, chosen: np.ndarray) -> Blocks:
+def colour_blocks(graph: FactorGraph, chosen: np.ndarray) -> Blocks:
     """Blocks of the variables flagged in `chosen`.
 
     Examples
@@ -60,7 +60,7 @@ def colour_blocks(graph: HybridGraph, chosen: np.ndarray) -> Blocks:
         members[c, : len(mine)] = mine
         slot[mine] = np.arange(len(mine))
     meetings = []
-    for g, group in enumerate(graph.groups):
+    for g, group in enumerate(graph.batches):
         for axis in range(group.scopes.shape[1]):
             met = colour[group.scopes[:, axis]]
             if (met >= 0).any():
@@ -79,7 +79,7 @@ def _meeting(group: int, axis: int, met: np.ndarray, slot: np.ndarray, count: in
     return Meeting(group, axis, rows, slots)
 
 
-def _colours(graph: HybridGraph, chosen: np.ndarray) -> np.ndarray:
+def _colours(graph: FactorGraph, chosen: np.ndarray) -> np.ndarray:
     """A colour for each chosen variable; those that share a factor differ."""
     local = np.full(len(graph.variables), -1, dtype=np.int64)
     local[chosen] = np.arange(len(chosen))

@@ -21,6 +21,7 @@ TASKS = {
     "max": "MAP",
     "mixed": "marginal MAP",
     "powered": "powered sums",
+    "ordered": "powered sums in a given order",
     "query": "joint tables",
     "samples": "samples",
 }
@@ -32,9 +33,8 @@ class Method(Entry):
 
     answers: tuple[str, ...] = ()  # kinds of questions, words of `TASKS`
     reads: tuple[str, ...] = ("discrete",)  # domains of variables: discrete, real, simplex
+    groups: tuple[str, ...] = ("tables",)  # kinds of factors; "functions": all, as batches
     promises: tuple[str, ...] = ()  # as declared by the class, sorted
-    hybrid: bool = False  # as declared by the class
-    continuous: bool = False  # as declared by the class
     compiles: bool = False  # as declared by the class
     checkpoints: bool = False  # as declared by the class
 

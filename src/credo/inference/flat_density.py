@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..core.domain import Real, Simplex
-from ..core.hybrid_graph import HybridGraph
+from ..core.factor_graph import FactorGraph
 from .located import Places
 from .potentials import evaluate, group_function, is_traceable
 
@@ -40,7 +40,7 @@ class Shape(NamedTuple):
 class FlatDensity:
     """A graph made ready."""
 
-    graph: HybridGraph
+    graph: FactorGraph
     start: np.ndarray  # (n + 1,) first number of each variable, and their count last
     centre: np.ndarray  # (n,) of real variables
     scale: np.ndarray  # (n,) of real variables
@@ -48,13 +48,13 @@ class FlatDensity:
     arrays: dict[str, Any]  # arguments of programs
 
     @classmethod
-    def of(cls, graph: HybridGraph, places: Places | None = None) -> FlatDensity:
+    def of(cls, graph: FactorGraph, places: Places | None = None) -> FlatDensity:
         """Lay a graph out; without places, u is x."""
         places = Places.none(len(graph.variables)) if places is None else places
         domains = graph.variables.domains
         widths = [1 if isinstance(d, Real) else d.width - 1 for d in domains]
         start = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
-        groups = [g for g in graph.groups if g.scopes.shape[1]]
+        groups = [g for g in graph.batches if g.scopes.shape[1]]
         different = tuple(sorted({d.width for d in domains if isinstance(d, Simplex)}))
         shape = Shape(tuple(group_function(g) for g in groups), tuple(g.domains for g in groups), different)
         arrays = {
@@ -104,7 +104,7 @@ class FlatDensity:
         """Sums of all log-potentials at (count, dimension); an error names a factor that is no number."""
         values, names = self.values(vectors), self.graph.variables.names
         total = np.zeros(len(vectors))
-        for group in self.graph.groups:
+        for group in self.graph.batches:
             if group.scopes.shape[1]:
                 every = (
                     [values[names[int(i)]] for i in group.scopes[:, k]] for k in range(len(group.domains))
@@ -140,9 +140,9 @@ def _logits(u: Any, at: Any, width: int) -> Any:
     return jnp.concatenate([free, jnp.zeros((len(at), 1))], axis=1)
 
 
-def untraceable(graph: HybridGraph) -> str | None:
+def untraceable(graph: FactorGraph) -> str | None:
     """A sentence about the first factor that JAX cannot differentiate; None if there is none."""
-    for group in graph.groups:
+    for group in graph.batches:
         if not is_traceable(group):
             factor = graph.factors[int(group.factors[0])]
             return (

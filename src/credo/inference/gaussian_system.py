@@ -27,10 +27,11 @@ from ..core.belief import Density
 from ..core.density import GaussianFactor, quadratic
 from ..core.domain import Real
 from ..core.errors import ModelError, TooLargeError
-from ..core.hybrid_graph import FactorGroup, HybridGraph
+from ..core.factor_graph import FactorGraph
+from ..core.groups import FactorBatch
 from ..core.result import Estimate, Kind
 from ..families.densities import MixtureDensity
-from .hybrid import HybridProblem
+from .base import Problem
 
 __all__ = [
     "Factorisation",
@@ -55,7 +56,7 @@ _SHOWN = 3  # variables of a direction that are named
 _CLEAR = 1e-6  # doubt about log Z, relative where that exceeds one, below which nothing is said of it
 
 
-def why_not_gaussian(problem: HybridProblem) -> str | None:
+def why_not_gaussian(problem: Problem) -> str | None:
     """None if all variables are real and all factors Gaussian, otherwise what is not."""
     for v in problem.graph.variables:
         if not isinstance(v.domain, Real):
@@ -79,16 +80,16 @@ def no_integral(why: str) -> ModelError:
     )
 
 
-def gaussian_only(graph: HybridGraph) -> np.ndarray:
+def gaussian_only(graph: FactorGraph) -> np.ndarray:
     """Flags of the real variables all of whose factors are Gaussian."""
     found = np.array([isinstance(d, Real) for d in graph.variables.domains], dtype=bool)
-    for group in graph.groups:
+    for group in graph.batches:
         if group.function is not quadratic:
             found[group.scopes] = False
     return found
 
 
-def refuse_improper(graph: HybridGraph) -> None:
+def refuse_improper(graph: FactorGraph) -> None:
     """Raise an error if the product of the Gaussian factors has no integral over the variables S.
 
     A model that is too large to be factorised passes.
@@ -96,15 +97,15 @@ def refuse_improper(graph: HybridGraph) -> None:
     own = np.flatnonzero(gaussian_only(graph))
     if not len(own):
         return
-    forms = [g for g in graph.groups if g.function is quadratic and g.scopes.shape[1]]
+    forms = [g for g in graph.batches if g.function is quadratic and g.scopes.shape[1]]
     with contextlib.suppress(TooLargeError):
         GaussianSystem(graph.variables.names, *_summed(graph, forms), 0.0).part(own).factorise()
 
 
-def rounding(graph: HybridGraph, size: np.ndarray) -> float:
+def rounding(graph: FactorGraph, size: np.ndarray) -> float:
     """By how much the sum of the Gaussian factors may be wrong at values of these sizes, (n,)."""
     total = 0.0
-    for group in graph.groups:
+    for group in graph.batches:
         if group.function is quadratic:
             J, h, g = (np.abs(p) for p in group.parameters)
             x = size[group.scopes]
@@ -123,7 +124,7 @@ def claimed(value: float, kind: Kind, doubt: float) -> tuple[Estimate, tuple[str
     return Estimate(value, kind), () if clear else (why,)
 
 
-def _summed(graph: HybridGraph, groups: Sequence[FactorGroup]) -> tuple[Any, np.ndarray]:
+def _summed(graph: FactorGraph, groups: Sequence[FactorBatch]) -> tuple[Any, np.ndarray]:
     """The precision matrix and the shift of groups of Gaussian factors."""
     from scipy.sparse import coo_matrix
 
@@ -154,11 +155,11 @@ class GaussianSystem:
     constant: float  # g
 
     @classmethod
-    def of(cls, problem: HybridProblem) -> GaussianSystem:
+    def of(cls, problem: Problem) -> GaussianSystem:
         """Add up the factors of a graph that holds Gaussian factors and constants only."""
         graph = problem.graph
-        forms = [g for g in graph.groups if g.domains]
-        constant = sum(_constants(graph, g) for g in graph.groups if not g.domains)
+        forms = [g for g in graph.batches if g.domains]
+        constant = sum(_constants(graph, g) for g in graph.batches if not g.domains)
         constant += sum(float(g.parameters[2].sum()) for g in forms)
         if constant == -np.inf:
             raise problem.contradiction()
@@ -369,7 +370,7 @@ def _refuse_large(entries: float, work: float) -> None:
         )
 
 
-def _constants(graph: HybridGraph, group: Any) -> float:
+def _constants(graph: FactorGraph, group: Any) -> float:
     return float(sum(float(graph.factors[int(a)].log_values()) for a in group.factors))
 
 

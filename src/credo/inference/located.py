@@ -26,7 +26,8 @@ import numpy as np
 
 from ..core.density import double_precision, quadratic
 from ..core.domain import Discrete, Real
-from ..core.hybrid_graph import FactorGroup, HybridGraph
+from ..core.factor_graph import FactorGraph
+from ..core.groups import FactorBatch
 
 __all__ = [
     "Places",
@@ -57,7 +58,7 @@ _SETTLE = 3  # rounds in which variables find their places with all others at th
 _STATES = 512  # joint states of discrete neighbours that are summed out
 _FEW = 32  # factors that are called one by one instead of being compiled
 
-Piece = tuple[FactorGroup, int]  # factors, and an axis of theirs
+Piece = tuple[FactorBatch, int]  # factors, and an axis of theirs
 Height = Callable[[np.ndarray], np.ndarray]  # points (rows, p) -> logs of functions there
 
 
@@ -198,14 +199,14 @@ class Places:
         self.known[at] = True
 
 
-def places_of(graph: HybridGraph) -> Places:
+def places_of(graph: FactorGraph) -> Places:
     """Places of all real variables; those that nothing confines lie around zero, or near others."""
     n = len(graph.variables)
     found = Places.none(n)
     real = np.array([isinstance(d, Real) for d in graph.variables.domains], dtype=bool)
     if not real.any():
         return found
-    pieces = [(g, j) for g in graph.groups for j in real_axes(g)]
+    pieces = [(g, j) for g in graph.batches for j in real_axes(g)]
     _look(graph, [(g, j) for g, j in pieces if _continuous(g) == 1], found, real, None)
     found.own[:] = found.known
     if (real & ~found.known).any():
@@ -213,7 +214,7 @@ def places_of(graph: HybridGraph) -> Places:
     return found
 
 
-def _pass_on(graph: HybridGraph, pieces: list[Piece], found: Places, real: np.ndarray) -> None:
+def _pass_on(graph: FactorGraph, pieces: list[Piece], found: Places, real: np.ndarray) -> None:
     """Places of variables without confining factors of their own."""
     linked = _linked(graph, real)
     reached = list(nearest(linked, found.known))
@@ -237,7 +238,7 @@ def _pass_on(graph: HybridGraph, pieces: list[Piece], found: Places, real: np.nd
 
 
 def _look(
-    graph: HybridGraph, pieces: list[Piece], found: Places, wanted: np.ndarray, held: np.ndarray | None
+    graph: FactorGraph, pieces: list[Piece], found: Places, wanted: np.ndarray, held: np.ndarray | None
 ) -> None:
     """Search the profiles of the variables wanted, of factors whose others are held at their places."""
     if not wanted.any():
@@ -266,7 +267,7 @@ def _look(
     found.put(bent, (centre, sd, centre - _DEVIATIONS * sd, centre + _DEVIATIONS * sd))
 
 
-def _heard(group: FactorGroup, axis: int, held: np.ndarray | None) -> np.ndarray:
+def _heard(group: FactorBatch, axis: int, held: np.ndarray | None) -> np.ndarray:
     """Rows of a group whose other real variables are held."""
     rows = np.ones(len(group.scopes), dtype=bool)
     if held is not None:
@@ -276,17 +277,17 @@ def _heard(group: FactorGroup, axis: int, held: np.ndarray | None) -> np.ndarray
     return np.flatnonzero(rows)
 
 
-def _continuous(group: FactorGroup) -> int:
+def _continuous(group: FactorBatch) -> int:
     return sum(not isinstance(d, Discrete) for d in group.domains)
 
 
-def real_axes(group: FactorGroup) -> list[int]:
+def real_axes(group: FactorBatch) -> list[int]:
     """The axes of real variables."""
     return [j for j, d in enumerate(group.domains) if isinstance(d, Real)]
 
 
 def profiles(
-    graph: HybridGraph, pieces: list[Piece], found: Places, x: np.ndarray, held: np.ndarray | None = None
+    graph: FactorGraph, pieces: list[Piece], found: Places, x: np.ndarray, held: np.ndarray | None = None
 ) -> np.ndarray:
     """Sums of log-potentials along x, (variables, points), the others at their places."""
     total = np.zeros_like(x)
@@ -299,7 +300,7 @@ def profiles(
 
 
 def together(
-    graph: HybridGraph, group: FactorGroup, moved: dict[int, np.ndarray], found: Places
+    graph: FactorGraph, group: FactorBatch, moved: dict[int, np.ndarray], found: Places
 ) -> np.ndarray:
     """Log-potentials (count, points) at given columns; discrete variables summed out, others at places."""
     discrete = [j for j, d in enumerate(group.domains) if isinstance(d, Discrete)]
@@ -323,7 +324,7 @@ def together(
     return np.asarray(np.logaddexp.reduce(values, axis=-1))
 
 
-def _values(graph: HybridGraph, group: FactorGroup, columns: list[np.ndarray]) -> np.ndarray:
+def _values(graph: FactorGraph, group: FactorBatch, columns: list[np.ndarray]) -> np.ndarray:
     compiled = _compiled() if len(group.factors) > _FEW else None
     if compiled is not None:
         return np.asarray(compiled(graph, group, columns, strict=False))
@@ -334,7 +335,7 @@ def _values(graph: HybridGraph, group: FactorGroup, columns: list[np.ndarray]) -
     )
 
 
-def _row(graph: HybridGraph, group: FactorGroup, a: int, columns: list[np.ndarray]) -> Any:
+def _row(graph: FactorGraph, group: FactorBatch, a: int, columns: list[np.ndarray]) -> Any:
     """What the function of one factor returns; what it raises is told in words, with the factor's name."""
     try:
         return group.function(*columns, *(p[a] for p in group.parameters))
@@ -352,7 +353,7 @@ def _compiled() -> Any:
     return evaluate
 
 
-def _linked(graph: HybridGraph, real: np.ndarray) -> dict[int, list[int]]:
+def _linked(graph: FactorGraph, real: np.ndarray) -> dict[int, list[int]]:
     """Real variables and the real variables they share a factor with."""
     links: dict[int, list[int]] = {}
     for scope in graph.scopes:

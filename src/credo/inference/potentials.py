@@ -18,7 +18,8 @@ import numpy as np
 
 from ..core.domain import Discrete, Real, Simplex
 from ..core.errors import ModelError
-from ..core.hybrid_graph import FactorGroup, HybridGraph
+from ..core.factor_graph import FactorGraph
+from ..core.groups import FactorBatch
 from ..nn.arrays import precision
 from ..nn.compiled import Compiled
 
@@ -27,7 +28,7 @@ __all__ = ["evaluate", "group_function", "is_traceable", "refuse_bad_values", "t
 _PROBES = 3  # evaluations in a trial call
 
 
-def group_function(group: FactorGroup, *, last: bool = False) -> Callable[[Any, Any], Any]:
+def group_function(group: FactorBatch, *, last: bool = False) -> Callable[[Any, Any], Any]:
     """The log-potentials of all factors of a group, `f(columns, parameters)`, for use inside JAX programs.
 
     `columns` is a tuple with one array per variable of the scope, (count, ...), a simplex variable with its
@@ -50,7 +51,7 @@ def _with_factors_last(values: Callable[[Any, Any], Any]) -> Callable[[Any, Any]
     return turned
 
 
-def is_traceable(group: FactorGroup) -> bool:
+def is_traceable(group: FactorBatch) -> bool:
     """Whether JAX can compile, and differentiate, the function of a group."""
     shapes = tuple(p.shape[1:] for p in group.parameters)
     kinds = tuple(p.dtype.str for p in group.parameters)
@@ -84,7 +85,7 @@ def _like(domain: Any, shape: Any) -> Any:
     return shape((_PROBES, *wide), np.dtype(np.float64))
 
 
-def terms_of(group: FactorGroup) -> int:
+def terms_of(group: FactorBatch) -> int:
     """Numbers that one evaluation holds at a time: one in a plain formula, one per row of Parzen's."""
     if not is_traceable(group):
         return max((int(np.prod(p.shape[1:])) for p in group.parameters), default=1)
@@ -170,7 +171,7 @@ def _common(columns: Any, widths: tuple[bool, ...]) -> tuple[int, ...]:
 _PROGRAM = Compiled(lambda columns, parameters, function: function(columns, parameters))
 
 
-def evaluate(graph: HybridGraph, group: FactorGroup, columns: Any, *, strict: bool = True) -> np.ndarray:
+def evaluate(graph: FactorGraph, group: FactorBatch, columns: Any, *, strict: bool = True) -> np.ndarray:
     """Log-potentials of a group at given columns as a NumPy array in double precision, checked if strict.
 
     Examples
@@ -179,7 +180,7 @@ def evaluate(graph: HybridGraph, group: FactorGroup, columns: Any, *, strict: bo
     >>> import credo
     >>> from credo.inference.potentials import evaluate
     >>> graph = credo.GaussianNet([[2.0, 0.5], [0.5, 1.0]], [1.0, 0.0]).to_factor_graph()
-    >>> pair = next(g for g in graph.groups if g.scopes.shape[1] == 2)
+    >>> pair = next(g for g in graph.batches if g.scopes.shape[1] == 2)
     >>> evaluate(graph, pair, (np.array([[1.0, 2.0]]), np.array([[3.0, 3.0]]))).round(3).tolist()
     [[-1.5, -3.0]]
     """
@@ -193,7 +194,7 @@ def evaluate(graph: HybridGraph, group: FactorGroup, columns: Any, *, strict: bo
     return values
 
 
-def refuse_bad_values(graph: HybridGraph, group: FactorGroup, values: np.ndarray) -> None:
+def refuse_bad_values(graph: FactorGraph, group: FactorBatch, values: np.ndarray) -> None:
     """Raise an error that names the factor if a log-potential is NaN or +inf."""
     if (values < np.inf).all():
         return

@@ -10,20 +10,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
 from ..core import check
-from ..core.errors import ModelError, QueryError, UnsupportedError
+from ..core.errors import ModelError, QueryError
 from ..core.evidence import Evidence, Restriction, condition
 from ..core.factor_graph import FactorGraph, Model
-from ..core.hybrid_graph import HybridGraph
 from ..core.result import Joint, Result, Samples, unrestrict
 from ..optimise.driver import Observer, View
 from ..optimise.run import call
-from .base import Algorithm, Budget, Problem, algorithms, names_to_maximise
+from .base import Algorithm, Budget, Problem, names_to_maximise
 from .hints import hinted
+from .reading import Posed
 from .running import chosen, generator_of, opened, run_algorithm
 
 __all__ = ["Question", "graph_of", "infer", "pose", "query", "sample"]
@@ -101,25 +102,27 @@ def infer(  # noqa: PLR0913, the options of one call
     >>> print(credo.infer(model, evidence={"wet": "yes"}).marginals["rain"].round(4))
     rain   no: 0.2921   yes: 0.7079
     """
-    graph = graph_of(model)
     warm = _state_of(warm_start)
     budget = Budget(max_iter, tol, seconds)
     with call() as run:
         if checkpoint is not None:
             run.checkpoint = opened(checkpoint, every, warm)
-        if _is_hybrid(graph, method):
-            if temperatures or order is not None:
-                raise QueryError("temperatures and order are for discrete variables only; leave them out")
-            from .hybrid import HybridQuestion
-
-            asked = HybridQuestion.of(graph, evidence)
-            posed = asked.problem(maximise, warm=warm)
-            run.on_step = _watcher(on_step, trace, lambda found: asked.evidence.complete(found, posed.asked))
-            return asked.ask(posed, method, budget, seed=seed, strict=strict, keep=run.checkpoint)
         question, problem = pose(model, evidence, maximise, temperatures, order)
-        run.on_step = _watcher(on_step, trace, question.all_states)
         problem = problem if warm is None else replace(problem, warm=warm)
-        return question.ask(problem, method, budget, seed=seed, strict=strict, keep=run.checkpoint)
+
+        def watch(posed: Posed) -> None:
+            run.on_step = _Watcher(on_step, trace, lambda found: question.all_states(posed.complete(found)))
+
+        is_watched = trace or on_step is not None
+        return question.ask(
+            problem,
+            method,
+            budget,
+            seed=seed,
+            strict=strict,
+            keep=run.checkpoint,
+            watch=watch if is_watched else None,
+        )
 
 
 @dataclass(frozen=True)
@@ -133,17 +136,6 @@ class _Watcher:
     def __call__(self, iteration: int, view: View) -> None:
         if self.on_step is not None:
             self.on_step(iteration, view.mapped(self.back))
-
-
-def _watcher(on_step: Observer | None, trace: bool, back: Callable[[Result], Result]) -> Observer | None:
-    return _Watcher(on_step, trace, back) if trace or on_step is not None else None
-
-
-def _is_hybrid(graph: FactorGraph | HybridGraph, method: str | Algorithm | None) -> bool:
-    """Whether the question is about continuous variables, or for a method that takes any."""
-    return isinstance(graph, HybridGraph) or (
-        method is not None and getattr(algorithms.resolve(method), "hybrid", False)
-    )
 
 
 def _state_of(warm_start: Result | None) -> Any:
@@ -185,10 +177,6 @@ def query(
     >>> credo.query(credo.datasets.sprinkler(), "wet", given=["rain"])["yes", "no"].__round__(6)
     0.378
     """
-    if getattr(algorithms.resolve(method), "hybrid", False):
-        raise UnsupportedError(
-            f"{method} gives no joint tables of several variables; use method='elimination'"
-        )
     question = Question.of(model, evidence)
     names, given = _names(variables), _names(given)
     if not names:
@@ -221,22 +209,11 @@ def sample(
     `infer` would choose for samples.
     """
     check.whole("count", count, 0)
-    graph = graph_of(model)
-    if _is_hybrid(graph, method):
-        from .hybrid import HybridQuestion
-
-        asked = HybridQuestion.of(graph, evidence)
-        if count == 0:
-            return Samples.none(asked.original.variables)
-        posed = asked.problem((), samples=int(count))
-        samples = asked.ask(posed, method, Budget(), seed=seed, strict=False).samples
-    else:
-        method = "junction-tree" if method is None else method
-        question = Question.of(model, evidence)
-        if count == 0:
-            return Samples.none(question.original.variables)
-        problem = question.problem((), None, None, samples=int(count))
-        samples = question.ask(problem, method, Budget(), seed=seed, strict=False).samples
+    question = Question.of(model, evidence)
+    if count == 0:
+        return Samples.none(question.original.variables)
+    problem = question.problem((), None, None, samples=int(count))
+    samples = question.ask(problem, method, Budget(), seed=seed, strict=False).samples
     if samples is None:
         raise QueryError(f"{method} draws no samples; use another method, or none")
     return samples
@@ -262,12 +239,14 @@ class Question:
     def of(cls, model: Model, evidence: Mapping[str, Any] | None) -> Question:
         """Check the evidence and condition the model on it."""
         original = graph_of(model)
-        if isinstance(original, HybridGraph):
-            names = [v.name for v in original.variables if not v.is_discrete]
-            raise UnsupportedError(f"expected a model of discrete variables, {names[:3]} are continuous")
         checked = Evidence.of(original.variables, evidence)
         graph, restriction = condition(original, checked)
         return cls(original, graph, restriction, not checked.is_empty)
+
+    @cached_property
+    def observed(self) -> np.ndarray | None:
+        """Flags of the observed variables; None where nothing was."""
+        return None if self.restriction.is_trivial else self.restriction.observed
 
     def problem(
         self,
@@ -294,7 +273,7 @@ class Question:
         if len(set(asked)) < len(asked):
             raise QueryError(f"query: a variable is named twice in {list(query)}")
         levels = _levels(heat) if order is None else _levels_of_order(variables, order)
-        return Problem(self.graph, heat, levels, asked, samples, self.has_evidence)
+        return Problem(self.graph, heat, levels, asked, samples, self.has_evidence, observed=self.observed)
 
     def ask(
         self,
@@ -305,13 +284,14 @@ class Question:
         seed: int | None,
         strict: bool,
         keep: Any = None,
+        watch: Callable[[Posed], None] | None = None,
     ) -> Result:
         """Run a method, say how it went, and map its answer back to all states."""
         from .choose import choose
 
         algorithm, notes = chosen(method, problem, choose)
         rng = generator_of(seed, keep, algorithm, problem, self.original)
-        result = run_algorithm(algorithm, problem, budget, rng, notes, strict=strict)
+        result = run_algorithm(algorithm, problem, budget, rng, notes, strict=strict, watch=watch)
         return self.all_states(result)
 
     def all_states(self, result: Result) -> Result:

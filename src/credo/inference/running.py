@@ -14,13 +14,14 @@ from ..core.errors import ConvergenceError, ConvergenceWarning, OptionError, Uns
 from ..core.registry import describe
 from ..core.result import Result
 from ..core.stopwatch import Stopwatch
-from .base import Algorithm, Budget, algorithms
+from .base import Algorithm, Budget, Problem, algorithms
+from .reading import Posed, pose_for
 
 __all__ = ["chosen", "generator_of", "opened", "run_algorithm"]
 
 
 def chosen(
-    method: str | Algorithm | None, problem: Any, choose: Callable[[Any], tuple[Algorithm, str]]
+    method: str | Algorithm | None, problem: Problem, choose: Callable[[Problem], tuple[Algorithm, str]]
 ) -> tuple[Any, tuple[str, ...]]:
     """The algorithm asked for, or the one a rule chooses with the sentence that says so."""
     if method is not None:
@@ -63,29 +64,36 @@ def generator_of(seed: Any, keep: Any, algorithm: Any, problem: Any, original: A
     return rng
 
 
-_QUESTION = ("temperatures", "levels", "query", "samples", "maximise", "asked")  # fields of problems
+_QUESTION = ("temperatures", "levels", "query", "samples")  # fields of problems
 
 
 def run_algorithm(
     algorithm: Any,
-    problem: Any,
+    problem: Problem,
     budget: Budget,
     rng: np.random.Generator,
     notes: tuple[str, ...] = (),
     *,
     strict: bool,
+    watch: Callable[[Posed], None] | None = None,
 ) -> Result:
-    """The answer of a run; a run that did not end well warns, or raises if `strict`."""
+    """The answer of a run; a run that did not end well warns, or raises if `strict`.
+
+    `watch` is told how the problem was posed before the run begins.
+    """
     if not isinstance(algorithm, Algorithm):
         raise OptionError(f"method: expected a name or an Algorithm, got {algorithm!r}")
-    reason = algorithm.why_not(problem)
-    if reason is not None:
+    posed = pose_for(algorithm, problem)
+    reason = posed if isinstance(posed, str) else algorithm.why_not(posed.problem)
+    if isinstance(posed, str) or reason is not None:
         raise UnsupportedError(f"{algorithm.name} cannot treat this problem: {reason}")
     if problem.warm is not None and not algorithm.warm_starts:
         raise UnsupportedError(f"{algorithm.name} cannot start from an earlier result; leave out warm_start")
-    watch = Stopwatch()
-    result = algorithm.run(problem, budget, rng)
-    seconds, compiling = watch.seconds, watch.compile_seconds
+    if watch is not None:
+        watch(posed)
+    clock = Stopwatch()
+    result = posed.complete(algorithm.run(posed.problem, budget, rng))
+    seconds, compiling = clock.seconds, clock.compile_seconds
     if not result.status.is_success:
         sentence = f"{algorithm.name}: {result.status.advice}"
         if strict:

@@ -14,13 +14,12 @@ import numpy as np
 from ..core.density import DensityFactor, GaussianFactor
 from ..core.domain import Real, Simplex
 from ..core.factor_graph import FactorGraph
-from ..core.hybrid_graph import HybridGraph
 from ..core.registry import summary_of
 from ..core.variable import Variable
 from .base import Algorithm
 from .contents import TASKS, Method
-from .hybrid import HybridQuestion
 from .question import Question
+from .reading import declared, refusal
 
 __all__ = ["accepts", "method_of"]
 
@@ -35,9 +34,8 @@ def method_of(cls: type[Algorithm]) -> Method:
         summary_of(cls),
         answers=tuple(task for task in TASKS if any(task in tasks for tasks in accepted.values())),
         reads=tuple(domain for domain, tasks in accepted.items() if tasks),
+        groups=declared(cls).groups,
         promises=tuple(sorted(cls.promises)),
-        hybrid=cls.hybrid,
-        continuous=cls.continuous,
         compiles=cls.compiles,
         checkpoints=cls.checkpoints,
     )
@@ -45,28 +43,18 @@ def method_of(cls: type[Algorithm]) -> Method:
 
 def accepts(algorithm: Algorithm, domain: str = "discrete") -> list[str]:
     """The kinds of questions an algorithm takes on about two variables of a domain."""
-    if domain != "discrete" and not (algorithm.hybrid or algorithm.continuous):
-        return []
-    asked = _hybrid(_graph(domain)) if algorithm.hybrid or domain != "discrete" else _discrete()
-    return [task for task, problem in asked if algorithm.why_not(problem) is None]
+    return [task for task, problem in _asked(domain) if refusal(algorithm, problem) is None]
 
 
-def _discrete() -> Iterator[tuple[str, Any]]:
-    question = Question.of(_graph("discrete"), None)
+def _asked(domain: str) -> Iterator[tuple[str, Any]]:
+    question = Question.of(_graph(domain), None)
     yield "sum", question.problem((), None, None)
     yield "max", question.problem("all", None, None)
     yield "mixed", question.problem(["a"], None, None)
     yield "powered", question.problem((), {"a": 0.5}, None)
+    yield "ordered", question.problem(["a"], None, ["a", "b"])
     yield "query", question.problem((), None, None, query=["a"])
     yield "samples", question.problem((), None, None, samples=1)
-
-
-def _hybrid(graph: Any) -> Iterator[tuple[str, Any]]:
-    question = HybridQuestion.of(graph, None)
-    yield "sum", question.problem()
-    yield "max", question.problem("all")
-    yield "mixed", question.problem(["a"])
-    yield "samples", question.problem(samples=1)
 
 
 def _graph(domain: str) -> Any:
@@ -75,9 +63,9 @@ def _graph(domain: str) -> Any:
         return FactorGraph({"a": 2, "b": 2}, {("a", "b"): [[2, 1], [1, 2]]})
     if domain == "real":
         scope = [Variable(name, Real()) for name in "ab"]
-        return HybridGraph(scope, [GaussianFactor(scope, np.array([[2.0, -0.5], [-0.5, 2.0]]), np.zeros(2))])
+        return FactorGraph(scope, [GaussianFactor(scope, np.array([[2.0, -0.5], [-0.5, 2.0]]), np.zeros(2))])
     scope = [Variable(name, Simplex(2)) for name in "ab"]
-    return HybridGraph(scope, [DensityFactor([v], _flat) for v in scope])
+    return FactorGraph(scope, [DensityFactor([v], _flat) for v in scope])
 
 
 def _flat(point: Any) -> Any:

@@ -17,7 +17,8 @@ import numpy as np
 
 from ..core.domain import Discrete, Real, Simplex
 from ..core.errors import ModelError
-from ..core.hybrid_graph import FactorGroup, HybridGraph
+from ..core.factor_graph import FactorGraph
+from ..core.groups import FactorBatch
 from ..structures.graph import component_labels
 from .gaussian_system import refuse_improper
 from .located import Places, places_of, profiles, real_axes, together
@@ -32,13 +33,13 @@ _FALL = 1e-6  # concentration that counts as falling
 _AT_ONCE = 1 << 22  # numbers held together
 
 
-def starting_places(graph: HybridGraph) -> Places:
+def starting_places(graph: FactorGraph) -> Places:
     """Look at the profiles of all real variables; refuse a model that has no integral."""
     refuse_improper(graph)
     found = places_of(graph)
     real = np.array([isinstance(d, Real) for d in graph.variables.domains], bool)
     if real.any():
-        pieces = [(g, j) for g in graph.groups for j in real_axes(g)]
+        pieces = [(g, j) for g in graph.batches for j in real_axes(g)]
         for i in np.flatnonzero(real & _is_flat(profiles(graph, pieces, found, _line(found, found.scale)))):
             name = graph.variables.names[int(i)]
             raise _no_integral(f"variable '{name}': the product of its factors does not fall")
@@ -54,13 +55,13 @@ def _line(found: Places, direction: np.ndarray) -> np.ndarray:
     return found.centre[:, None] + direction[:, None] * np.array([-_FAR, -_NEAR, _NEAR, _FAR])
 
 
-def refuse_flat_along(graph: HybridGraph, found: Places, direction: np.ndarray) -> None:
+def refuse_flat_along(graph: FactorGraph, found: Places, direction: np.ndarray) -> None:
     """Refuse a model whose density does not fall when all real variables move along a direction, (n,)."""
     x, label = _line(found, direction), _parts(graph)
     real = np.array([isinstance(d, Real) for d in graph.variables.domains], bool)
     real &= np.isin(label, label[real & (np.abs(direction) > _MOVED * found.scale)])
     whole = np.zeros((label.max(initial=0) + 1, x.shape[1]))
-    for group in graph.groups:
+    for group in graph.batches:
         axes = real_axes(group)
         if axes:
             values = together(graph, group, {j: x[group.scopes[:, j]] for j in axes}, found)
@@ -71,7 +72,7 @@ def refuse_flat_along(graph: HybridGraph, found: Places, direction: np.ndarray) 
         raise _no_integral(what)
 
 
-def _refuse_edges(graph: HybridGraph, found: Places, width: int) -> None:
+def _refuse_edges(graph: FactorGraph, found: Places, width: int) -> None:
     """Refuse a product that falls no faster than 1/t where coordinates of a simplex go to zero like t."""
     going = np.concatenate([np.eye(width, dtype=bool), ~np.eye(width, dtype=bool)])  # faces, then corners
     small = np.where(going[:, None], _EDGES[:, None], 0.0)  # (cases, edges, width)
@@ -79,7 +80,7 @@ def _refuse_edges(graph: HybridGraph, found: Places, width: int) -> None:
     x = np.where(going[:, None], small, rest).reshape(-1, width)
     volume = np.log(_EDGES) * going.sum(axis=-1, keepdims=True)  # per unit of the logarithm
     height = np.tile(volume.ravel(), (len(graph.variables), 1))
-    for group in graph.groups:
+    for group in graph.batches:
         for j in (j for j, d in enumerate(group.domains) if isinstance(d, Simplex) and d.width == width):
             for some in _parts_of(group, x.size):
                 at = np.broadcast_to(x, (len(some.scopes), *x.shape))
@@ -95,7 +96,7 @@ def _refuse_edges(graph: HybridGraph, found: Places, width: int) -> None:
         )
 
 
-def _parts_of(group: FactorGroup, size: int) -> Iterator[FactorGroup]:
+def _parts_of(group: FactorBatch, size: int) -> Iterator[FactorBatch]:
     """Factors of a group a few at a time, where each holds `size` numbers per joint state of its others."""
     states = math.prod(d.size for d in group.domains if isinstance(d, Discrete))
     step = max(1, _AT_ONCE // (size * states))
@@ -119,7 +120,7 @@ def _no_integral(what: str) -> ModelError:
     )
 
 
-def _parts(graph: HybridGraph) -> np.ndarray:
+def _parts(graph: FactorGraph) -> np.ndarray:
     """A number per variable, the same within connected parts."""
     pairs = [(scope[0], j) for scope in graph.scopes for j in scope[1:]]
     row, column = np.array(pairs, np.int64).reshape(-1, 2).T

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import FormatError, ModelError
-from ..core.hybrid_graph import HybridGraph
 from .base import FORMATS, Format, FormatEntry
 from .content import bare_name, read_content, write_content
 
@@ -85,7 +84,7 @@ def save(model: Any, path: str | os.PathLike[str], format: str | None = None) ->
 def _refuse_continuous(model: Any, path: str | os.PathLike[str]) -> None:
     """Every format holds tables: refuse a model of continuous variables before a writer meets it."""
     graph = model.to_factor_graph() if hasattr(model, "to_factor_graph") else None
-    if isinstance(graph, HybridGraph):
+    if graph is not None and not graph.is_tables:
         names = [v.name for v in graph.variables if not v.is_discrete]
         which = f" with the continuous variables {names[:3]}" if names else ""
         raise FormatError(

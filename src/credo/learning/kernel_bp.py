@@ -25,8 +25,7 @@ import numpy as np
 from ..core import check
 from ..core.domain import Real
 from ..core.errors import ConvergenceWarning, DataError, ModelError, OptionError
-from ..core.hybrid_evidence import HybridEvidence
-from ..core.hybrid_graph import HybridGraph
+from ..core.evidence import Evidence
 from ..core.result import Result, Samples
 from ..core.variable import Variable, Variables
 from ..inference.base import Budget
@@ -103,12 +102,9 @@ class KernelBP:
 
         Messages pass until they change by less than `tol` of their size; on a tree they settle by themselves.
         """
-        checked = HybridEvidence.of(self.variables, evidence)
-        observed = {self.variables.position(n): v for n, v in checked.values.items()}
-        known: dict[int, Likelihood] = {
-            self.variables.position(n): partial(_looked_up, vector)
-            for n, vector in checked.likelihoods.items()
-        }
+        checked = Evidence.of(self.variables, evidence)
+        observed = {i: checked.value(i) for i in np.flatnonzero(checked.flags).tolist()}
+        known: dict[int, Likelihood] = {i: partial(_looked_up, vector) for i, vector in checked.likelihoods}
         budget = Budget(max_iter, tol)
         result = infer_field("kernel-bp", self.variables, self._field, observed, known, budget)
         if not result.converged:
@@ -141,7 +137,7 @@ def _of_edges(
 def _of_model(
     model: Any, data: Any, names: Sequence[str] | None
 ) -> tuple[Variables, np.ndarray, dict[str, np.ndarray]]:
-    graph = HybridGraph.of(model.to_factor_graph())
+    graph = model.to_factor_graph()
     reason = why_not_pairs(graph)
     if reason is not None:
         raise ModelError(f"structure: kernel-bp cannot treat this model: {reason}")

@@ -28,7 +28,7 @@ from ..core import check
 from ..core.density import DensityFactor
 from ..core.domain import Simplex
 from ..core.errors import ModelError, QueryError
-from ..core.hybrid_graph import HybridGraph
+from ..core.factor_graph import FactorGraph
 from ..core.naming import NamedModel
 from ..core.variable import Variable, Variables
 from ..families.dirichlet_rows import DirichletRows
@@ -117,7 +117,7 @@ class BayesianTree(NamedModel):
         return f"{a}-{b}" if self.shared else f"{a}-{b}[{row}]"
 
     @cached_property
-    def _graph(self) -> HybridGraph:
+    def _graph(self) -> FactorGraph:
         held = {v.name: v for v in self.variables}
         data = {
             (name, d): Variable(self.datum(name, d), v.domain)
@@ -134,9 +134,9 @@ class BayesianTree(NamedModel):
                     factors.append(dirichlet(chances[name], self.concentrations[e]))
                 scope = (data[a, d], data[b, d], chances[name])
                 factors.append(DensityFactor(scope, _log_joint_state, held[b].size))
-        return HybridGraph([*data.values(), *chances.values()], factors)
+        return FactorGraph([*data.values(), *chances.values()], factors)
 
-    def to_factor_graph(self) -> HybridGraph:
+    def to_factor_graph(self) -> FactorGraph:
         """All data and all pair probabilities."""
         return self._graph
 

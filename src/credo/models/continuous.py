@@ -26,7 +26,7 @@ from ..core.display import told
 from ..core.domain import Real
 from ..core.errors import ModelError
 from ..core.factor import Factor
-from ..core.hybrid_graph import HybridGraph
+from ..core.factor_graph import FactorGraph
 from ..core.naming import NamedModel
 from ..core.variable import Variable, Variables
 
@@ -54,7 +54,7 @@ class HybridNet(NamedModel):
     """
 
     def __init__(self, variables: Any, factors: Iterable[Factor] = ()) -> None:
-        self._graph = HybridGraph(variables, factors)
+        self._graph = FactorGraph(variables, factors)
 
     @classmethod
     def pairwise(cls, nodes: Mapping[str, Any], edges: Mapping[tuple[str, str], Any]) -> HybridNet:
@@ -92,7 +92,7 @@ class HybridNet(NamedModel):
         """The factors."""
         return self._graph.factors
 
-    def to_factor_graph(self) -> HybridGraph:
+    def to_factor_graph(self) -> FactorGraph:
         """The one form every algorithm reads."""
         return self._graph
 
@@ -137,7 +137,7 @@ class GaussianNet(NamedModel):
         self.names = tuple(f"x{i}" for i in range(n)) if names is None else tuple(map(str, names))
         if len(self.names) != n:
             raise ModelError(f"names: expected {n}, got {len(self.names)}")
-        self._graph = HybridGraph([Variable(name, Real()) for name in self.names], self._factors())
+        self._graph = FactorGraph([Variable(name, Real()) for name in self.names], self._factors())
 
     @classmethod
     def from_moments(cls, mean: Any, covariance: Any, names: Sequence[str] | None = None) -> GaussianNet:
@@ -178,7 +178,7 @@ class GaussianNet(NamedModel):
         """The variables."""
         return self._graph.variables
 
-    def to_factor_graph(self) -> HybridGraph:
+    def to_factor_graph(self) -> FactorGraph:
         """The one form every algorithm reads."""
         return self._graph
 

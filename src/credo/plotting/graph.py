@@ -9,9 +9,8 @@ import numpy as np
 
 from ..core import check
 from ..core.errors import QueryError, UnsupportedError
+from ..core.evidence import Evidence
 from ..core.factor_graph import Model
-from ..core.hybrid_evidence import HybridEvidence
-from ..core.hybrid_graph import HybridGraph
 from ..core.result import Marginals, Result
 from ..core.variable import Variables
 from .arrange import Scopes, arrange_arrows, arrange_factors, arrange_pairs
@@ -98,9 +97,7 @@ def plot_model(
 
 
 def _scopes(graph: Any) -> Scopes:
-    if isinstance(graph, HybridGraph):
-        return [scope.tolist() for scope in graph.scopes]
-    return [graph.scope_of(a).tolist() for a in range(graph.n_factors)]
+    return [scope.tolist() for scope in graph.scopes]
 
 
 def _choose(model: Model, scopes: Scopes, count: int) -> Style:
@@ -122,14 +119,15 @@ def _arrows(model: Any, variables: Variables) -> list[tuple[int, int]]:
 
 def _nodes(variables: Variables, evidence: Mapping[str, Any] | None, beliefs: Marginals | None) -> list[Node]:
     """How each variable looks: with few of them all is said, with many a colour is."""
-    seen = HybridEvidence.of(variables, evidence)
+    seen = Evidence.of(variables, evidence)
+    soft = {i for i, _ in seen.likelihoods}
     nodes: list[Node] = []
     many, most_states = len(variables) > MOST_LABELS, int(variables.sizes.max(initial=0))
-    for variable in variables:
-        name = variable.name
-        observed = name in seen.values or name in seen.likelihoods
+    for i, variable in enumerate(variables):
+        name, value = variable.name, seen.value(i)
+        observed = value is not None or i in soft
         belief = None if beliefs is None else _belief(variable, beliefs)
-        label = f"{name} = {_value(variable, seen.values[name])}" if name in seen.values else name
+        label = name if value is None else f"{name} = {_value(variable, value)}"
         if belief is not None and len(variables) <= MOST_BOXES:
             states = variable.states if variable.is_discrete else ()
             nodes.append(BeliefBox(label, observed, rows_of(states, belief)))

@@ -10,21 +10,21 @@ METHODS = {
     "wmb": Method(
         "credo.inference.bounds.wmb",
         "Forward passes bound, backward passes tell how to shift costs and weights.",
-        answers=("sum", "max", "mixed", "powered"),
+        answers=("sum", "max", "mixed", "powered", "ordered"),
         promises=("exact on trees", "upper"),
         checkpoints=True,
     ),
     "gdd": Method(
         "credo.inference.bounds.gdd",
         "Lower a bound on any powered sum by shifting costs and sharing out temperatures.",
-        answers=("sum", "max", "mixed", "powered"),
+        answers=("sum", "max", "mixed", "powered", "ordered"),
         promises=("monotone", "upper"),
         checkpoints=True,
     ),
     "mini-bucket": Method(
         "credo.inference.bounds.mini_bucket",
         "Elimination with split buckets.",
-        answers=("sum", "max", "mixed", "powered"),
+        answers=("sum", "max", "mixed", "powered", "ordered"),
         promises=("exact on trees", "upper"),
     ),
     "trw-primal": Method(

@@ -10,19 +10,19 @@ METHODS = {
     "junction-tree": Method(
         "credo.inference.exact.junction_tree",
         "All marginals and factor marginals, MAP, marginal MAP, powered sums and samples at once.",
-        answers=("sum", "max", "mixed", "powered", "query", "samples"),
+        answers=("sum", "max", "mixed", "powered", "ordered", "query", "samples"),
         promises=("exact",),
     ),
     "elimination": Method(
         "credo.inference.exact.elimination",
         "Eliminate every variable that is not asked for.",
-        answers=("sum", "max", "mixed", "powered", "query"),
+        answers=("sum", "max", "mixed", "powered", "ordered", "query"),
         promises=("exact",),
     ),
     "enumerate": Method(
         "credo.inference.exact.enumerate",
         "Sum or maximise over the whole joint table.",
-        answers=("sum", "max", "mixed", "powered", "query", "samples"),
+        answers=("sum", "max", "mixed", "powered", "ordered", "query", "samples"),
         promises=("exact",),
     ),
     "gaussian": Method(
@@ -31,6 +31,6 @@ METHODS = {
         answers=("sum", "max", "mixed", "samples"),
         reads=("real",),
         promises=("exact",),
-        hybrid=True,
+        groups=("gaussian",),
     ),
 }

@@ -21,9 +21,8 @@ from typing import ClassVar
 import numpy as np
 
 from ...core.result import Assignment, Marginals, Result, Samples, Status
-from ..base import Algorithm, Budget, register
+from ..base import Algorithm, Budget, Problem, register
 from ..gaussian_system import GaussianSystem, claimed, gaussian_densities, rounding, why_not_gaussian
-from ..hybrid import HybridProblem
 
 __all__ = ["GaussianElimination"]
 
@@ -44,13 +43,12 @@ class GaussianElimination(Algorithm):
 
     name: ClassVar[str] = "gaussian"
     promises: ClassVar[frozenset[str]] = frozenset({"exact"})
-    hybrid: ClassVar[bool] = True
 
-    def why_not(self, problem: HybridProblem) -> str | None:
+    def why_not(self, problem: Problem) -> str | None:
         """Real variables and Gaussian factors only."""
         return why_not_gaussian(problem)
 
-    def run(self, problem: HybridProblem, budget: Budget, rng: np.random.Generator) -> Result:
+    def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Factorise once and read every answer off the factor."""
         system = GaussianSystem.of(problem)
         factorisation = system.factorise()
@@ -76,14 +74,14 @@ class GaussianElimination(Algorithm):
             notes=notes,
         )
 
-    def _maximum(self, problem: HybridProblem, system: GaussianSystem, mean: np.ndarray) -> Result:
+    def _maximum(self, problem: Problem, system: GaussianSystem, mean: np.ndarray) -> Result:
         variables = problem.graph.variables
-        summed = np.setdiff1d(np.arange(len(mean)), problem.maximise)
+        summed = np.setdiff1d(np.arange(len(mean)), problem.maximised)
         value = system.constant + 0.5 * float(system.shift @ mean)
         if len(summed):
             log_determinant = system.part(summed).factorise().log_determinant
             value += 0.5 * (len(summed) * float(np.log(2 * np.pi)) - log_determinant)
-        best = {variables.names[i]: float(mean[i]) for i in problem.maximise}
+        best = {variables.names[i]: float(mean[i]) for i in problem.maximised}
         found, notes = claimed(value, "exact", rounding(problem.graph, np.abs(mean)))
         return Result(
             self.name,

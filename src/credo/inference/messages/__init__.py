@@ -33,7 +33,7 @@ METHODS = {
         "Expectation propagation and power EP, with sites per variable or joint ones per factor.",
         answers=("sum",),
         reads=("discrete", "real", "simplex"),
-        hybrid=True,
+        groups=("functions",),
         checkpoints=True,
     ),
     "fractional-bp": Method(
@@ -61,7 +61,7 @@ METHODS = {
         answers=("sum", "max"),
         reads=("real",),
         promises=("exact on trees",),
-        hybrid=True,
+        groups=("gaussian",),
         checkpoints=True,
     ),
     "grid-bp": Method(
@@ -69,6 +69,6 @@ METHODS = {
         "Discretise real variables and run belief propagation on the tables.",
         answers=("sum", "max", "mixed"),
         reads=("discrete", "real"),
-        hybrid=True,
+        groups=("functions",),
     ),
 }

@@ -52,9 +52,8 @@ from ...core.records import record
 from ...core.result import Estimate, Marginals, Result, Status
 from ...families.densities import DirichletMixtureDensity, MixtureDensity
 from ...optimise.run import check as check_clock
-from ..base import IterativeAlgorithm, register
+from ..base import IterativeAlgorithm, Problem, register
 from ..gaussian_system import refuse_improper
-from ..hybrid import HybridProblem
 from .ep_beliefs import Beliefs, beliefs_of
 from .ep_sites import Layout, Parameters, SiteGroup
 from .ep_tilted import Proposal
@@ -98,7 +97,6 @@ class EP(IterativeAlgorithm[EPState]):
     """
 
     name: ClassVar[str] = "ep"
-    hybrid: ClassVar[bool] = True
     warm_starts: ClassVar[bool] = True
     power: float | Mapping[int, float] = 1.0  # of power EP, at most 1, which is EP; or per factor by number
     damping: float = 0.0  # weight of the old site
@@ -122,7 +120,7 @@ class EP(IterativeAlgorithm[EPState]):
         check.whole("points", self.points, 16)
         check.at_least("spread", self.spread, 1e-9)
 
-    def why_not(self, problem: HybridProblem) -> str | None:
+    def why_not(self, problem: Problem) -> str | None:
         """Sums and integrals only."""
         if not problem.is_sum:
             return "it sums and integrates; maxima need grid-bp, or gaussian if all factors are Gaussian"
@@ -130,7 +128,7 @@ class EP(IterativeAlgorithm[EPState]):
             return "it draws no samples"
         return None
 
-    def start(self, problem: HybridProblem, rng: np.random.Generator) -> EPState:
+    def start(self, problem: Problem, rng: np.random.Generator) -> EPState:
         """Sites that say nothing, or next to nothing where a belief needs it, or those of an earlier run."""
         graph = problem.graph
         refuse_improper(graph)
@@ -146,7 +144,7 @@ class EP(IterativeAlgorithm[EPState]):
             raise problem.contradiction()
         schedule: str = self.schedule
         if schedule == "auto":
-            schedule = "tree" if graph.is_tree else "sequential"
+            schedule = "tree" if graph.is_forest else "sequential"
         sites, order = layout.first, batches(layout, schedule)
         cold = EPState(layout, order, sites, layout.proposals())
         if problem.warm is None:
@@ -156,7 +154,7 @@ class EP(IterativeAlgorithm[EPState]):
             raise QueryError("warm_start: expected the result of ep on the same structure")
         return cold._replace(sites=warm.sites, proposals=warm.proposals)
 
-    def step(self, problem: HybridProblem, state: EPState) -> tuple[EPState, float]:
+    def step(self, problem: Problem, state: EPState) -> tuple[EPState, float]:
         """One sweep."""
         sites = state.sites.copy()
         proposals = tuple(Proposal(*(part.copy() for part in p)) for p in state.proposals)
@@ -171,7 +169,7 @@ class EP(IterativeAlgorithm[EPState]):
         )
         return state, np.inf if endless >= 0 else change
 
-    def _sweep(self, problem: HybridProblem, state: EPState) -> tuple[float, int, int]:
+    def _sweep(self, problem: Problem, state: EPState) -> tuple[float, int, int]:
         """Batch by batch, each from the beliefs after the last."""
         beliefs = beliefs_of(state.layout, state.sites)
         change, skipped = 0.0, 0
@@ -186,7 +184,7 @@ class EP(IterativeAlgorithm[EPState]):
             change = max(change, float(new.change.max(initial=0.0)))
         return change, skipped, -1
 
-    def _flood(self, problem: HybridProblem, state: EPState) -> tuple[float, int, int]:
+    def _flood(self, problem: Problem, state: EPState) -> tuple[float, int, int]:
         """All from the old beliefs; what would leave a belief without an integral is taken back."""
         layout, sites = state.layout, state.sites
         beliefs, before = beliefs_of(layout, sites), sites.copy()
@@ -205,7 +203,7 @@ class EP(IterativeAlgorithm[EPState]):
 
     def _update(
         self,
-        problem: HybridProblem,
+        problem: Problem,
         state: EPState,
         g: int,
         rows: np.ndarray,
@@ -218,7 +216,7 @@ class EP(IterativeAlgorithm[EPState]):
             raise problem.contradiction()
         return new
 
-    def read(self, problem: HybridProblem, state: EPState, status: Status) -> Result:
+    def read(self, problem: Problem, state: EPState, status: Status) -> Result:
         """Beliefs and the value of the approximation."""
         layout, variables = state.layout, problem.graph.variables
         beliefs = beliefs_of(layout, state.sites)

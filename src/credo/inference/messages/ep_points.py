@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.hybrid_graph import FactorGroup, HybridGraph
+from ...core.factor_graph import FactorGraph
+from ...core.groups import FactorBatch
 from ...optimise.run import check
 from .cubature import integrate
 from .ep_tilted import Cavity, Proposal, Tilt, Tilted
@@ -52,8 +53,8 @@ _NO_TAIL = 1e-6  # share of second moments at the ends of an improper tilted dis
 class PointsTilt(Tilt):
     """Any functions, by sums over points."""
 
-    graph: HybridGraph  # whose factors these are
-    group: FactorGroup  # the factors
+    graph: FactorGraph  # whose factors these are
+    group: FactorBatch  # the factors
     kinds: str  # per axis of the scope: r(eal), d(iscrete) or s(implex)
     states: np.ndarray  # (joint states, discrete axes) indices
     nodes: int  # Gauss-Hermite points per real variable

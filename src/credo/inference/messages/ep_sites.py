@@ -21,7 +21,8 @@ from ...core.density import quadratic
 from ...core.domain import Discrete, Real, Simplex
 from ...core.errors import OptionError, UnsupportedError
 from ...core.factor import look_up
-from ...core.hybrid_graph import FactorGroup, HybridGraph
+from ...core.factor_graph import FactorGraph
+from ...core.groups import FactorBatch
 from ...core.records import record
 from ...core.wiring import starts_of
 from ..located import places_of
@@ -101,7 +102,7 @@ class Layout:
     @classmethod
     def of(
         cls,
-        graph: HybridGraph,
+        graph: FactorGraph,
         *,
         nodes: int,
         points: int,
@@ -130,7 +131,7 @@ class _Builder:
     """Goes through the groups of a graph once."""
 
     def __init__(
-        self, graph: HybridGraph, nodes: int, points: int, power: float | Mapping[int, float], is_block: bool
+        self, graph: FactorGraph, nodes: int, points: int, power: float | Mapping[int, float], is_block: bool
     ) -> None:
         self._graph, self._nodes, self._points = graph, nodes, points
         self._power = _powers(graph, power)
@@ -175,7 +176,7 @@ class _Builder:
             self._coupling,
         )
 
-    def _group(self, group: FactorGroup) -> SiteGroup | None:
+    def _group(self, group: FactorBatch) -> SiteGroup | None:
         """Add what is exact to the base; the sites of the rest."""
         graph, scopes = self._graph, group.scopes
         if not group.domains:
@@ -203,7 +204,7 @@ class _Builder:
             return None
         return self._sites(group, scopes, self._points_of(group))
 
-    def _tables(self, group: FactorGroup) -> np.ndarray:
+    def _tables(self, group: FactorBatch) -> np.ndarray:
         """Log tables (count, states) of factors on discrete variables."""
         if group.function is look_up:
             return group.parameters[0].reshape(len(group.scopes), -1)
@@ -211,7 +212,7 @@ class _Builder:
         columns = [np.broadcast_to(index, (len(group.scopes), len(index))) for index in states]
         return group_log_values(self._graph, group, np.arange(len(group.scopes)), columns)
 
-    def _points_of(self, group: FactorGroup) -> PointsTilt:
+    def _points_of(self, group: FactorBatch) -> PointsTilt:
         kinds = "".join(_kind(d) for d in group.domains)
         where = f"ep: factor over {list(self._graph.factors[int(group.factors[0])].names)}"
         if kinds.count("s") > 1:
@@ -227,7 +228,7 @@ class _Builder:
         states = np.indices(sizes).reshape(len(sizes), -1).T if sizes else np.zeros((1, 0), dtype=np.int64)
         return PointsTilt(self._graph, group, kinds, states, self._nodes, self._points)
 
-    def _sites(self, group: FactorGroup, scopes: np.ndarray, tilt: Tilt) -> SiteGroup:
+    def _sites(self, group: FactorBatch, scopes: np.ndarray, tilt: Tilt) -> SiteGroup:
         by_kind: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {"r": [], "d": [], "s": []}
         for axis, domain in enumerate(group.domains):
             kind = _kind(domain)
@@ -286,7 +287,7 @@ def _kind(domain: Discrete | Real | Simplex) -> str:
     return "d" if isinstance(domain, Discrete) else "r" if isinstance(domain, Real) else "s"
 
 
-def _powers(graph: HybridGraph, power: float | Mapping[int, float]) -> np.ndarray:
+def _powers(graph: FactorGraph, power: float | Mapping[int, float]) -> np.ndarray:
     """The power of every factor."""
     if not isinstance(power, Mapping):
         return np.full(graph.n_factors, float(power))

@@ -34,7 +34,7 @@ from ...core import check
 from ...core.errors import QueryError
 from ...core.records import record
 from ...core.result import Assignment, Kind, Marginals, Result, Status
-from ..base import IterativeAlgorithm, register
+from ..base import IterativeAlgorithm, Problem, register
 from ..gaussian_system import (
     GaussianSystem,
     claimed,
@@ -43,7 +43,6 @@ from ..gaussian_system import (
     rounding,
     why_not_gaussian,
 )
-from ..hybrid import HybridProblem
 from .gaussian_couplings import Couplings
 from .walk_sums import WalkSums, walk_sums
 
@@ -79,7 +78,6 @@ class GaussianBP(IterativeAlgorithm[GaussianMessages]):
 
     name: ClassVar[str] = "gaussian-bp"
     promises: ClassVar[frozenset[str]] = frozenset({"exact on trees"})
-    hybrid: ClassVar[bool] = True
     warm_starts: ClassVar[bool] = True
     schedule: Literal["auto", "flooding", "sequential", "tree"] = "auto"  # the order of the messages
     damping: float = 0.0  # weight of the old message
@@ -89,7 +87,7 @@ class GaussianBP(IterativeAlgorithm[GaussianMessages]):
         check.one_of("schedule", self.schedule, ["auto", "flooding", "sequential", "tree"])
         check.in_range("damping", self.damping, 0, 1)
 
-    def why_not(self, problem: HybridProblem) -> str | None:
+    def why_not(self, problem: Problem) -> str | None:
         """Real variables and Gaussian factors, all integrated or all maximised."""
         if problem.samples:
             return "it draws no samples; use gaussian"
@@ -97,7 +95,7 @@ class GaussianBP(IterativeAlgorithm[GaussianMessages]):
             return "it maximises over all variables or none; use gaussian for marginal MAP"
         return why_not_gaussian(problem)
 
-    def start(self, problem: HybridProblem, rng: np.random.Generator) -> GaussianMessages:
+    def start(self, problem: Problem, rng: np.random.Generator) -> GaussianMessages:
         """Messages that say nothing, or those of an earlier run."""
         system = GaussianSystem.of(problem)
         couplings = Couplings.of(problem.graph, system)
@@ -114,13 +112,13 @@ class GaussianBP(IterativeAlgorithm[GaussianMessages]):
             raise QueryError("warm_start: expected the result of gaussian-bp on the same structure")
         return GaussianMessages(couplings, warm.precision, warm.shift, 0, walks)
 
-    def step(self, problem: HybridProblem, state: GaussianMessages) -> tuple[GaussianMessages, float]:
+    def step(self, problem: Problem, state: GaussianMessages) -> tuple[GaussianMessages, float]:
         """One sweep."""
         state, changes = self.advance(problem, state, 1, 0.0)
         return state, float(changes[-1])
 
     def advance(
-        self, problem: HybridProblem, state: GaussianMessages, count: int, tol: float
+        self, problem: Problem, state: GaussianMessages, count: int, tol: float
     ) -> tuple[GaussianMessages, np.ndarray]:
         """Several sweeps inside the kernel."""
         from ...kernels.gaussian_messages import gaussian_sweeps
@@ -148,7 +146,7 @@ class GaussianBP(IterativeAlgorithm[GaussianMessages]):
         state = state._replace(precision=precision, shift=shift, turn=state.turn + done, failed=failed)
         return state, changes[:done]
 
-    def read(self, problem: HybridProblem, state: GaussianMessages, status: Status) -> Result:
+    def read(self, problem: Problem, state: GaussianMessages, status: Status) -> Result:
         """Means, variances and the Bethe log Z, or the means as the most probable values."""
         c, variables = state.couplings, problem.graph.variables
         notes = () if state.walks is None else (f"the model is {state.walks}",)
@@ -188,7 +186,7 @@ class GaussianBP(IterativeAlgorithm[GaussianMessages]):
         return replace(found, log_z=given, notes=(*notes, *told))
 
     def _trouble(
-        self, problem: HybridProblem, state: GaussianMessages, precision: np.ndarray, status: Status
+        self, problem: Problem, state: GaussianMessages, precision: np.ndarray, status: Status
     ) -> str | None:
         """What does not exist, in words."""
         c, names = state.couplings, problem.graph.variables.names

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ...core.hybrid_graph import HybridGraph
+from ...core.factor_graph import FactorGraph
 from ...core.wiring import starts_of
 from ...structures.graph import component_labels
 from ..gaussian_system import GaussianSystem, no_integral
@@ -33,14 +33,14 @@ class Couplings:
     constant: float  # g
 
     @classmethod
-    def of(cls, graph: HybridGraph, system: GaussianSystem) -> Couplings:
+    def of(cls, graph: FactorGraph, system: GaussianSystem) -> Couplings:
         """Merge the factors of equal scopes and give their diagonals to the variables."""
         diagonal = system.precision.diagonal()
         if (diagonal <= 0).any():
             i = int(np.argmin(diagonal))
             raise no_integral(f"the precision of '{graph.variables.names[i]}' is {diagonal[i]:.4g}")
         arities, scopes, matrices = [], [], []
-        for group in graph.groups:
+        for group in graph.batches:
             if len(group.domains) < 2:
                 continue
             scope, matrix = merged(group.scopes, group.parameters[0])

@@ -31,7 +31,6 @@ from ...core.variable import Variables
 from ...families.densities import GridDensity
 from ...optimise.run import Run
 from ..base import Algorithm, Budget, Problem, register
-from ..hybrid import HybridProblem
 from . import engine
 from .bp import BP
 from .grid_ranges import first_ranges, next_ranges
@@ -59,7 +58,6 @@ class GridBP(Algorithm):
     """
 
     name: ClassVar[str] = "grid-bp"
-    hybrid: ClassVar[bool] = True
     points: int = 200  # per real variable
     low: float | None = None  # the first end of all grids; None to find ranges
     high: float | None = None  # the other end
@@ -86,14 +84,14 @@ class GridBP(Algorithm):
     def _bp(self) -> BP:
         return BP(schedule=self.schedule, damping=self.damping, damping_domain=self.damping_domain)
 
-    def why_not(self, problem: HybridProblem) -> str | None:
+    def why_not(self, problem: Problem) -> str | None:
         """Discrete and real variables, and no samples."""
         for v in problem.graph.variables:
             if isinstance(v.domain, Simplex):
                 return f"it has no grids for simplex variables, and '{v.name}' is one; use ep"
         return "it draws no samples" if problem.samples else None
 
-    def run(self, problem: HybridProblem, budget: Budget, rng: np.random.Generator) -> Result:
+    def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Find the ranges, run `bp` on the tables, and read densities off its beliefs."""
         with Run(budget, rng, whole=False) as run:
             run.has_begun = False  # planning may outlast the time: there is nothing yet to answer with
@@ -111,7 +109,7 @@ class GridBP(Algorithm):
 
     def _last(
         self,
-        problem: HybridProblem,
+        problem: Problem,
         grids: Grids,
         budget: Budget,
         rng: np.random.Generator,
@@ -121,13 +119,11 @@ class GridBP(Algorithm):
         if cut is not None and problem.is_sum:
             return cut
         if cut is None:
-            return self._ask(problem, grids, problem.maximise, budget, rng)
+            return self._ask(problem, grids, problem.maximised, budget, rng)
         few = replace(budget, max_iter=min(budget.max_iter, _SWEEPS), seconds=None)
-        return replace(self._ask(problem, grids, problem.maximise, few, rng), status=cut.status)
+        return replace(self._ask(problem, grids, problem.maximised, few, rng), status=cut.status)
 
-    def _grids(
-        self, problem: HybridProblem, budget: Budget, run: Run
-    ) -> tuple[Grids, list[str], Result | None]:
+    def _grids(self, problem: Problem, budget: Budget, run: Run) -> tuple[Grids, list[str], Result | None]:
         """Grids, variables whose ranges were not found, and the coarse answer of a search that was cut."""
         graph = problem.graph
         n = len(graph.variables)
@@ -156,7 +152,7 @@ class GridBP(Algorithm):
 
     def _ask(
         self,
-        problem: HybridProblem,
+        problem: Problem,
         grids: Grids,
         maximise: tuple[int, ...],
         budget: Budget,
@@ -177,7 +173,7 @@ class GridBP(Algorithm):
                 "high and more points"
             ) from None
 
-    def _beliefs(self, problem: HybridProblem, grids: Grids, result: Result) -> Result:
+    def _beliefs(self, problem: Problem, grids: Grids, result: Result) -> Result:
         variables, found = problem.graph.variables, result.marginals
         assert found is not None
         flat = np.zeros(int(variables.state_start[-1]))
@@ -203,11 +199,11 @@ class GridBP(Algorithm):
         note = f"the beliefs about {cut[:5]} are cut off by their grids; give low and high"
         return _stalled(result, note) if self.low is None else replace(result, notes=(*result.notes, note))
 
-    def _maximum(self, problem: HybridProblem, grids: Grids, result: Result) -> Result:
+    def _maximum(self, problem: Problem, grids: Grids, result: Result) -> Result:
         variables, found = problem.graph.variables, result.assignment
         assert found is not None and result.log_z is not None
         indices, values = np.full(len(variables), -1, dtype=np.int64), {}
-        for i in problem.maximise:
+        for i in problem.maximised:
             state = int(found.indices[i])
             if variables.sizes[i]:
                 indices[i] = state

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import UnsupportedError
-from ..base import Budget
+from ..base import Budget, Problem
 from ..gaussian_system import no_integral
-from ..hybrid import HybridProblem
 from ..starting_places import starting_places
 from .ep import EP
 
@@ -32,7 +31,7 @@ _ENDLESS = 1e16  # a range this wide says that there is no integral
 _SETTLED = 0.15  # relative change of a range that ends the search
 
 
-def first_ranges(problem: HybridProblem) -> tuple[np.ndarray, np.ndarray]:
+def first_ranges(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
     """Ranges of the real variables, a first guess; zeros for discrete ones."""
     graph = problem.graph
     real = np.array([not v.is_discrete for v in graph.variables], dtype=bool)
@@ -50,7 +49,7 @@ def first_ranges(problem: HybridProblem) -> tuple[np.ndarray, np.ndarray]:
     return low, high
 
 
-def _sketch(problem: HybridProblem) -> Any:
+def _sketch(problem: Problem) -> Any:
     """Rough Gaussian beliefs, or None if they do not exist."""
     try:
         question = replace(problem, maximise=(), samples=0, warm=None)

@@ -15,7 +15,7 @@ import numpy as np
 from ...core.domain import Discrete
 from ...core.errors import TooLargeError
 from ...core.factor_graph import FactorGraph
-from ...core.hybrid_graph import FactorGroup, HybridGraph
+from ...core.groups import FactorBatch
 from ...core.variable import Variable, Variables
 from ...core.wiring import starts_of
 from .moments import group_log_values
@@ -52,11 +52,11 @@ class Grids:
         return float(self.high[i] - self.low[i]) / cells
 
 
-def discretised(graph: HybridGraph, grids: Grids, summed: np.ndarray, max_entries: float) -> FactorGraph:
+def discretised(graph: FactorGraph, grids: Grids, summed: np.ndarray, max_entries: float) -> FactorGraph:
     """The graph of tables at the points; one more factor per summed real variable holds its weights."""
     variables = Variables.of([v if v.is_discrete else Variable(v.name, grids.count) for v in graph.variables])
-    keys = [_keys(group, grids) for group in graph.groups]
-    shapes = [_shape(group, grids) for group in graph.groups]
+    keys = [_keys(group, grids) for group in graph.batches]
+    shapes = [_shape(group, grids) for group in graph.batches]
     total = sum(float(np.prod(shape)) * len(first) for shape, (first, _) in zip(shapes, keys, strict=True))
     if total > max_entries:
         raise TooLargeError(
@@ -66,7 +66,7 @@ def discretised(graph: HybridGraph, grids: Grids, summed: np.ndarray, max_entrie
     tables: list[np.ndarray] = []
     start = np.zeros(graph.n_factors, dtype=np.int64)
     used = 0
-    for group, shape, (first, which) in zip(graph.groups, shapes, keys, strict=True):
+    for group, shape, (first, which) in zip(graph.batches, shapes, keys, strict=True):
         size = int(np.prod(shape))
         tables += [part.ravel() for part in _tables(graph, group, grids, first, size)]
         start[group.factors] = used + size * which
@@ -84,11 +84,11 @@ def discretised(graph: HybridGraph, grids: Grids, summed: np.ndarray, max_entrie
     )
 
 
-def _shape(group: FactorGroup, grids: Grids) -> tuple[int, ...]:
+def _shape(group: FactorBatch, grids: Grids) -> tuple[int, ...]:
     return tuple(d.size if isinstance(d, Discrete) else grids.count for d in group.domains)
 
 
-def _keys(group: FactorGroup, grids: Grids) -> tuple[np.ndarray, np.ndarray]:
+def _keys(group: FactorBatch, grids: Grids) -> tuple[np.ndarray, np.ndarray]:
     """Rows whose tables differ, and for every row the place of its table among these."""
     count = len(group.factors)
     parts = [p.reshape(count, -1).astype(np.float64) for p in group.parameters]
@@ -102,7 +102,7 @@ def _keys(group: FactorGroup, grids: Grids) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _tables(
-    graph: HybridGraph, group: FactorGroup, grids: Grids, rows: np.ndarray, size: int
+    graph: FactorGraph, group: FactorBatch, grids: Grids, rows: np.ndarray, size: int
 ) -> list[np.ndarray]:
     """Log tables of some rows of a group, in pieces."""
     step = max(1, _AT_ONCE // size)

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from ...core.factor import look_up
-from ...core.hybrid_graph import FactorGroup, HybridGraph
+from ...core.factor_graph import FactorGraph
+from ...core.groups import FactorBatch
 
 __all__ = [
     "dirichlet_log_norm",
@@ -252,7 +253,7 @@ def whitened_step(
 
 
 def group_log_values(
-    graph: HybridGraph, group: FactorGroup, rows: np.ndarray, columns: Sequence[np.ndarray]
+    graph: FactorGraph, group: FactorBatch, rows: np.ndarray, columns: Sequence[np.ndarray]
 ) -> np.ndarray:
     """Log-potentials of some factors of a group; each column has these factors on its first axis.
 
@@ -268,7 +269,7 @@ def group_log_values(
         return np.stack([f.log_values(*(c[k] for c in columns)) for k, f in enumerate(factors)])
     count = 1 << (len(rows) - 1).bit_length()
     at = np.resize(rows, count)
-    part = FactorGroup(
+    part = FactorBatch(
         group.function,
         group.domains,
         group.factors[at],

@@ -12,7 +12,7 @@ METHODS = {
         "Belief propagation with particles drawn from the beliefs.",
         answers=("sum",),
         reads=("discrete", "real"),
-        hybrid=True,
+        groups=("functions",),
         checkpoints=True,
     ),
     "nonparametric-bp": Method(
@@ -20,7 +20,7 @@ METHODS = {
         "Belief propagation with Gaussian mixtures as messages.",
         answers=("sum",),
         reads=("real",),
-        hybrid=True,
+        groups=("functions",),
         checkpoints=True,
     ),
     "ep-particle-bp": Method(
@@ -28,7 +28,7 @@ METHODS = {
         "Particle belief propagation with proposals by expectation propagation.",
         answers=("sum",),
         reads=("discrete", "real"),
-        hybrid=True,
+        groups=("functions",),
         checkpoints=True,
     ),
     "kernel-bp": Method(
@@ -36,6 +36,6 @@ METHODS = {
         "Belief propagation in reproducing kernel Hilbert spaces, learned from draws.",
         answers=("sum",),
         reads=("real",),
-        hybrid=True,
+        groups=("functions",),
     ),
 }

@@ -20,10 +20,9 @@ import numpy as np
 from ...core.errors import UnsupportedError, ZeroProbabilityError
 from ...core.records import record
 from ...core.result import Estimate, Marginals, Result, Status
-from ..base import Budget, IterativeAlgorithm
+from ..base import Budget, IterativeAlgorithm, Problem
 from ..gaussian_system import refuse_improper
 from ..gradients import needs
-from ..hybrid import HybridProblem
 from .pairs import Pairs, log_sum, why_not_pairs
 from .tables import moments
 
@@ -150,14 +149,13 @@ class ParticleState:
 class ParticleMethod(IterativeAlgorithm[ParticleState]):
     """An algorithm whose messages are sums over particles of the sender."""
 
-    hybrid: ClassVar[bool] = True
     warm_starts: ClassVar[bool] = True
     _counts: ClassVar[str]  # what `Step.note` counts
     particles: int
     iterations: int
     spread: float
 
-    def why_not(self, problem: HybridProblem) -> str | None:
+    def why_not(self, problem: Problem) -> str | None:
         """Sums over pairwise models of real and discrete variables."""
         if not problem.is_sum:
             return "it computes marginals; the modes of its beliefs are in their `mode`"
@@ -174,7 +172,7 @@ class ParticleMethod(IterativeAlgorithm[ParticleState]):
     def _first(self, pairs: Pairs, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, Any]:
         """First particles (n, k), the logs of 1 / (k W), and what is kept besides."""
 
-    def start(self, problem: HybridProblem, rng: np.random.Generator) -> ParticleState:
+    def start(self, problem: Problem, rng: np.random.Generator) -> ParticleState:
         """Particles where the factors of single variables are, and messages that know only these."""
         needs(self.name, "jax", "equinox")
         from .edges import unary_values
@@ -189,11 +187,11 @@ class ParticleMethod(IterativeAlgorithm[ParticleState]):
         cloud = Cloud.of(pairs, particles, log_base, log_unary, log_unary[pairs.sender])
         return ParticleState(pairs, cloud, seed, (Step.of(pairs, cloud, 0.0),), sites)
 
-    def run(self, problem: HybridProblem, budget: Budget, rng: np.random.Generator) -> Result:
+    def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Run from the first state; a model without variables needs none."""
         return without_variables(self.name, problem) or super().run(problem, budget, rng)
 
-    def resume(self, problem: HybridProblem, state: ParticleState, budget: Budget) -> Result:
+    def resume(self, problem: Problem, state: ParticleState, budget: Budget) -> Result:
         """Iterate as often as the options say, or less if the budget does."""
         if state.pairs.is_real.any():
             budget = replace(budget, max_iter=min(budget.max_iter, self.iterations))
@@ -207,7 +205,7 @@ class ParticleMethod(IterativeAlgorithm[ParticleState]):
         new = replace(state, cloud=cloud, steps=(*state.steps, step), sites=sites)
         return new, step.change(state.steps[-1])
 
-    def read(self, problem: HybridProblem, state: ParticleState, status: Status) -> Result:
+    def read(self, problem: Problem, state: ParticleState, status: Status) -> Result:
         """Densities, probabilities and the Bethe value of the beliefs."""
         from .readout import bethe_value, marginals_of, tabulate
 
@@ -224,7 +222,7 @@ class ParticleMethod(IterativeAlgorithm[ParticleState]):
         )
 
 
-def without_variables(name: str, problem: HybridProblem) -> Result | None:
+def without_variables(name: str, problem: Problem) -> Result | None:
     """The answer where nothing is left to infer; None otherwise."""
     constant = problem.constant
     if len(problem.graph.variables):

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...core.domain import Discrete
-from ...core.hybrid_graph import FactorGroup
+from ...core.groups import FactorBatch
 from ...nn.arrays import precision
 from ...nn.compiled import Compiled
 from ..potentials import evaluate, group_function, is_traceable
@@ -299,7 +299,7 @@ def unary_values(pairs: Pairs, points: np.ndarray, *, strict: bool = True) -> np
 _UNARY = Compiled(lambda columns, parameters, function: function(columns, parameters))
 
 
-def _unary(pairs: Pairs, group: FactorGroup, points: np.ndarray, strict: bool) -> np.ndarray:
+def _unary(pairs: Pairs, group: FactorBatch, points: np.ndarray, strict: bool) -> np.ndarray:
     column = _column(group.domains[0], points)
     if not strict:
         with precision(double=True), np.errstate(all="ignore"):
@@ -311,7 +311,7 @@ def _unary(pairs: Pairs, group: FactorGroup, points: np.ndarray, strict: bool) -
     return np.stack([f.log_values(c) for f, c in zip(factors, column, strict=True)])
 
 
-def _raw(pairs: Pairs, group: FactorGroup, column: np.ndarray) -> Any:
+def _raw(pairs: Pairs, group: FactorBatch, column: np.ndarray) -> Any:
     """Values of unary factors, checked in nothing."""
     if len(column) > _FEW:
         return _UNARY((column,), group.parameters, function=group_function(group))

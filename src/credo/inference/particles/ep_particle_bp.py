@@ -30,8 +30,7 @@ import numpy as np
 
 from ...core import check
 from ...core.records import record
-from ..base import register
-from ..hybrid import HybridProblem
+from ..base import Problem, register
 from .cloud import Cloud, ParticleMethod, ParticleState
 from .pairs import Pairs
 from .tables import log_widths, moments, stratified
@@ -110,7 +109,7 @@ class EPParticleBP(ParticleMethod):
         sites = Sites(precision, shift, none, none)
         return *_drawn(pairs, sites, *state_points(pairs, width), self.widen, rng), sites
 
-    def step(self, problem: HybridProblem, state: ParticleState) -> tuple[ParticleState, float]:
+    def step(self, problem: Problem, state: ParticleState) -> tuple[ParticleState, float]:
         """Project the messages, draw particles from the proposals, and compute the messages at them."""
         from .edges import send, unary_values
 

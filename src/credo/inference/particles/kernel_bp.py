@@ -35,11 +35,10 @@ from ...core import check
 from ...core.density import DensityFactor, GaussianFactor, namespace
 from ...core.errors import ModelError, UnsupportedError
 from ...core.factor import Factor, TableFactor
-from ...core.hybrid_graph import HybridGraph
+from ...core.factor_graph import FactorGraph
 from ...core.result import Result, Samples, Status
 from ...optimise.run import Run
-from ..base import Algorithm, Budget, algorithms, register
-from ..hybrid import HybridProblem
+from ..base import Algorithm, Budget, Problem, algorithms, register
 from ..starting_places import starting_places
 from .cloud import without_variables
 from .pairs import Pairs, why_not_pairs
@@ -76,7 +75,6 @@ class DrawnKernelBP(Algorithm):
     """
 
     name: ClassVar[str] = "kernel-bp"
-    hybrid: ClassVar[bool] = True
     samples: int = 1000  # draws to learn from
     sampler: str | None = None  # how they are made; None: as credo.sample would
     temper: float = 0.8  # power of the unary factors in what is drawn from
@@ -93,7 +91,7 @@ class DrawnKernelBP(Algorithm):
         if self.rank is not None:
             check.whole("rank", self.rank, 1)
 
-    def why_not(self, problem: HybridProblem) -> str | None:
+    def why_not(self, problem: Problem) -> str | None:
         """Sums over pairwise models with a real variable."""
         if not problem.is_sum:
             return "it computes marginals; the modes of its beliefs are in their `mode`"
@@ -103,7 +101,7 @@ class DrawnKernelBP(Algorithm):
             return "it is made for real variables, and all of these are discrete; use bp"
         return why_not_pairs(problem.graph)
 
-    def run(self, problem: HybridProblem, budget: Budget, rng: np.random.Generator) -> Result:
+    def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Draw, learn and pass messages."""
         nothing = without_variables(self.name, problem)
         if nothing is not None:
@@ -114,7 +112,7 @@ class DrawnKernelBP(Algorithm):
             result = self._sweeps(problem, samples, budget, cut)
         return replace(result, notes=(*told, *result.notes))
 
-    def _sweeps(self, problem: HybridProblem, samples: Samples, budget: Budget, cut: Status | None) -> Result:
+    def _sweeps(self, problem: Problem, samples: Samples, budget: Budget, cut: Status | None) -> Result:
         """What messages learned from the draws say."""
         from .kernel_messages import Column, KernelField, Likelihood
         from .kernel_sweeps import infer_field
@@ -137,14 +135,14 @@ class DrawnKernelBP(Algorithm):
         return infer_field(self.name, problem.graph.variables, field, {}, known, budget, cut)
 
     def _draws(
-        self, problem: HybridProblem, rng: np.random.Generator
+        self, problem: Problem, rng: np.random.Generator
     ) -> tuple[Samples, tuple[str, ...], Status | None]:
         """Rows of the tempered model, a sentence about how they were made, and what cut the drawing short."""
         from ..choose import choose_hybrid
 
         graph = problem.graph
         factors = [_tempered(f, self.temper) if len(f.scope) == 1 else f for f in graph.factors]
-        posed = HybridProblem(HybridGraph(graph.variables, factors), samples=self.samples)
+        posed = Problem(FactorGraph(graph.variables, factors), samples=self.samples)
         algorithm = choose_hybrid(posed)[0] if self.sampler is None else algorithms.resolve(self.sampler)
         reason = algorithm.why_not(posed) if algorithm.hybrid else "it works on discrete variables"
         if reason is not None:
@@ -176,7 +174,7 @@ def _tempered(factor: Factor, power: float) -> Factor:
     return DensityFactor(factor.scope, Tempered(factor.function, power), *factor.parameters)
 
 
-def _unary(graph: HybridGraph) -> dict[int, list[Factor]]:
+def _unary(graph: FactorGraph) -> dict[int, list[Factor]]:
     found: dict[int, list[Factor]] = {}
     for factor, scope in zip(graph.factors, graph.scopes, strict=True):
         if len(scope) == 1:

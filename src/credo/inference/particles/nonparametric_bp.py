@@ -40,9 +40,8 @@ from ...core.errors import ZeroProbabilityError
 from ...core.records import record
 from ...core.result import Estimate, Result, Status
 from ...families.densities import MixtureDensity
-from ..base import Budget, IterativeAlgorithm, register
+from ..base import Budget, IterativeAlgorithm, Problem, register
 from ..gradients import needs
-from ..hybrid import HybridProblem
 from ..starting_places import starting_places
 from .cloud import Step, judged, without_variables
 from .pairs import Pairs, log_sum, why_not_pairs
@@ -89,7 +88,6 @@ class NonparametricBP(IterativeAlgorithm[MixtureState]):
     """
 
     name: ClassVar[str] = "nonparametric-bp"
-    hybrid: ClassVar[bool] = True
     components: int = 100  # of every message
     iterations: int = 20  # max_iter may lower it
     sampling: Literal["message", "belief"] = "message"  # what draws are made from
@@ -108,7 +106,7 @@ class NonparametricBP(IterativeAlgorithm[MixtureState]):
         check.at_least("bandwidth", self.bandwidth, 0)
         check.at_least("spread", self.spread, 0)
 
-    def why_not(self, problem: HybridProblem) -> str | None:
+    def why_not(self, problem: Problem) -> str | None:
         """Sums over pairwise models of real variables."""
         if not problem.is_sum:
             return "it computes marginals; the modes of its beliefs are in their `mode`"
@@ -116,7 +114,7 @@ class NonparametricBP(IterativeAlgorithm[MixtureState]):
             return "it draws no joint samples; use gibbs or nuts"
         return why_not_pairs(problem.graph, discrete=False)
 
-    def start(self, problem: HybridProblem, rng: np.random.Generator) -> MixtureState:
+    def start(self, problem: Problem, rng: np.random.Generator) -> MixtureState:
         """Unary factors as mixtures, and messages that say nothing within the tables."""
         needs(self.name, "jax", "equinox")
         from .mixtures import Bank, bandwidths
@@ -153,16 +151,16 @@ class NonparametricBP(IterativeAlgorithm[MixtureState]):
         step = Step(mean, np.sqrt(variance), worth, np.zeros((0, 0)), 0.0)
         return replace(state, points=refine(points, beliefs, widen=True), steps=(*state.steps, step))
 
-    def run(self, problem: HybridProblem, budget: Budget, rng: np.random.Generator) -> Result:
+    def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Run from the first state; a model without variables needs none."""
         return without_variables(self.name, problem) or super().run(problem, budget, rng)
 
-    def resume(self, problem: HybridProblem, state: MixtureState, budget: Budget) -> Result:
+    def resume(self, problem: Problem, state: MixtureState, budget: Budget) -> Result:
         """Iterate as often as the options say, or less if the budget does."""
         budget = replace(budget, max_iter=min(budget.max_iter, self.iterations))
         return super().resume(problem, state, budget)
 
-    def step(self, problem: HybridProblem, state: MixtureState) -> tuple[MixtureState, float]:
+    def step(self, problem: Problem, state: MixtureState) -> tuple[MixtureState, float]:
         """Draw at the senders, send the draws through the pair factors, and smooth what arrives."""
         from .edges import conditional_draws, unary_values
         from .mixtures import Bank, bandwidths, drawn_in
@@ -208,7 +206,7 @@ class NonparametricBP(IterativeAlgorithm[MixtureState]):
         draws = draws[pairs.sender]
         return draws, log_share - state.messages.taken(pairs.reverse).log_values(draws)
 
-    def read(self, problem: HybridProblem, state: MixtureState, status: Status) -> Result:
+    def read(self, problem: Problem, state: MixtureState, status: Status) -> Result:
         """Densities and the Bethe value of the beliefs."""
         from .readout import bethe_value, marginals_of, tabulate
 

@@ -13,12 +13,13 @@ from functools import cached_property
 import numpy as np
 
 from ...core.domain import Simplex
-from ...core.hybrid_graph import FactorGroup, HybridGraph
+from ...core.factor_graph import FactorGraph
+from ...core.groups import FactorBatch
 
 __all__ = ["EdgeClass", "Pairs", "log_sum", "why_not_pairs"]
 
 
-def why_not_pairs(graph: HybridGraph, *, discrete: bool = True) -> str | None:
+def why_not_pairs(graph: FactorGraph, *, discrete: bool = True) -> str | None:
     """Why a graph is not one of factors on pairs of real (and discrete) variables; None if it is."""
     for variable in graph.variables:
         if isinstance(variable.domain, Simplex):
@@ -39,7 +40,7 @@ class EdgeClass:
     """Edges start:stop, all with factors from the same groups."""
 
     members: tuple[
-        tuple[FactorGroup, bool], ...
+        tuple[FactorBatch, bool], ...
     ]  # groups, and whether their axes are those of the edge swapped
     rows: np.ndarray  # (count, members) which factor of each group
     start: int  # the first edge
@@ -65,14 +66,14 @@ class Pairs:
     ([[0, 1], [1, 2]], [0, 1, 1, 2], [1, 2, 0, 1])
     """
 
-    def __init__(self, graph: HybridGraph) -> None:
+    def __init__(self, graph: FactorGraph) -> None:
         self.graph = graph
         self.sizes = np.asarray(graph.variables.sizes)
         self.is_real = self.sizes == 0
         self.constant = 0.0  # of the factors without variables
-        self.unary: list[FactorGroup] = []
+        self.unary: list[FactorBatch] = []
         of_pair: dict[tuple[int, int], list[tuple[int, int]]] = {}  # pair -> (group, row) of its factors
-        for g, group in enumerate(graph.groups):
+        for g, group in enumerate(graph.batches):
             if group.scopes.shape[1] == 0:
                 self.constant += float(sum(graph.factors[int(a)].log_values() for a in group.factors))
             elif group.scopes.shape[1] == 1:
@@ -89,7 +90,7 @@ class Pairs:
         self, of_pair: dict[tuple[int, int], list[tuple[int, int]]]
     ) -> tuple[tuple[EdgeClass, ...], np.ndarray]:
         """The classes of edges; the first factor of an edge gives its direction."""
-        groups = self.graph.groups
+        groups = self.graph.batches
         found: dict[tuple[tuple[int, bool], ...], list[tuple[np.ndarray, list[int]]]] = {}
         for own in of_pair.values():
             ends = groups[own[0][0]].scopes[own[0][1]]

@@ -32,8 +32,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ...core import check
-from ..base import register
-from ..hybrid import HybridProblem
+from ..base import Problem, register
 from .cloud import Cloud, ParticleMethod, ParticleState
 from .pairs import Pairs
 from .tables import draw, stratified
@@ -87,7 +86,7 @@ class ParticleBP(ParticleMethod):
             particles[real], log_base[real] = drawn, -np.log(width) - log_w
         return particles, log_base, None
 
-    def step(self, problem: HybridProblem, state: ParticleState) -> tuple[ParticleState, float]:
+    def step(self, problem: Problem, state: ParticleState) -> tuple[ParticleState, float]:
         """New particles, and new messages at them."""
         from . import proposals
 

@@ -26,8 +26,7 @@ from ...families.densities import ParticleDensity, SimplexParticleDensity
 from ...optimise.driver import UNKNOWN, Outcome, Step, drive
 from ...optimise.pace import Pace
 from ...optimise.run import Run
-from ..base import Algorithm, Budget
-from ..hybrid import HybridProblem
+from ..base import Algorithm, Budget, Problem
 from ..located import Places
 from ..starting_places import starting_places
 from .diagnostics import Diagnosis, diagnose
@@ -95,7 +94,6 @@ class Still:
 class Sampler(Algorithm):
     """Markov chains on variables of any domain."""
 
-    hybrid: ClassVar[bool] = True
     checkpoints: ClassVar[bool] = True
     chains: int = 4  # run side by side, from different starts
     warmup: int = 500  # sweeps that tune the sampler and are thrown away
@@ -111,10 +109,10 @@ class Sampler(Algorithm):
         check.at_least("spread", self.spread, 0)
 
     @abc.abstractmethod
-    def _engine(self, problem: HybridProblem, places: Places, rng: np.random.Generator) -> Engine:
+    def _engine(self, problem: Problem, places: Places, rng: np.random.Generator) -> Engine:
         """Chains at their starts, around these places."""
 
-    def run(self, problem: HybridProblem, budget: Budget, rng: np.random.Generator) -> Result:
+    def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Warm up, draw, and judge the draws."""
         each = max(self.draws or budget.max_iter, -(-problem.samples // self.chains), 1)
         self._refuse_large(problem, each)
@@ -122,7 +120,7 @@ class Sampler(Algorithm):
         sweeps = _Sweeps(self.name, self.warmup, self._engine)
         return drive(sweeps, problem, budget, rng, whole=False)  # type: ignore[no-any-return]
 
-    def _refuse_large(self, problem: HybridProblem, each: int) -> None:
+    def _refuse_large(self, problem: Problem, each: int) -> None:
         variables = problem.graph.variables
         numbers = sum(
             d.width if s == 0 else 1 for d, s in zip(variables.domains, variables.sizes, strict=True)
@@ -150,12 +148,12 @@ class _Sweeps:
     def __init__(self, name: str, warmup: int, make: Callable[..., Engine]) -> None:
         self.name, self._warmup, self._make = name, warmup, make
 
-    def start(self, problem: HybridProblem, run: Run) -> Step:
+    def start(self, problem: Problem, run: Run) -> Step:
         engine = self._make(problem, starting_places(problem.graph), run.rng)
         self._pace = Pace(engine.chunk)
         return Step(_Drawn(engine))
 
-    def advance(self, problem: HybridProblem, state: _Drawn, run: Run) -> Step:
+    def advance(self, problem: Problem, state: _Drawn, run: Run) -> Step:
         engine, done, parts = state
         left = self._warmup - done
         count = min(self._pace.count, left if left > 0 else run.count)
@@ -166,7 +164,7 @@ class _Sweeps:
         is_last = count == run.count  # whoever has drawn all has not been cut by the clock
         return Step(new, [UNKNOWN] * count, status=Status.OUT_OF_ITERATIONS if is_last else None)
 
-    def read(self, problem: HybridProblem, outcome: Outcome) -> Result:
+    def read(self, problem: Problem, outcome: Outcome) -> Result:
         engine, _, parts = outcome.state
         cut = outcome.status if outcome.was_stopped else None
         return read(self.name, problem, _joined(parts or (engine.current(),)), cut, engine.notes())
@@ -181,9 +179,7 @@ def _joined(parts: Sequence[Draws]) -> Draws:
     return Draws(join([p.states for p in parts]), values)
 
 
-def read(
-    name: str, problem: HybridProblem, draws: Draws, status: Status | None, notes: Sequence[str]
-) -> Result:
+def read(name: str, problem: Problem, draws: Draws, status: Status | None, notes: Sequence[str]) -> Result:
     """Marginals, samples and the verdict of the diagnostics; `status` is what cut the run short, or None."""
     variables = problem.graph.variables
     chains, each, _ = draws.states.shape

@@ -24,12 +24,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...core.errors import MissingExtraError
-from ..base import register
+from ..base import Problem, register
 from ..gradients import NO_MAXIMA
-from ..hybrid import HybridProblem
 from ..located import Places
 from .chains import Engine, Sampler
-from .starts import is_table_graph, starting_points, table_graph
+from .starts import starting_points
 from .table_chains import TableEngine
 
 __all__ = ["Gibbs", "site_engine"]
@@ -42,14 +41,14 @@ class Gibbs(Sampler):
 
     name: ClassVar[str] = "gibbs"
 
-    def why_not(self, problem: HybridProblem) -> str | None:
+    def why_not(self, problem: Problem) -> str | None:
         """Sums only."""
         return None if problem.is_sum else NO_MAXIMA
 
-    def _engine(self, problem: HybridProblem, places: Places, rng: np.random.Generator) -> Engine:
+    def _engine(self, problem: Problem, places: Places, rng: np.random.Generator) -> Engine:
         starts = starting_points(problem, self.chains, self.spread, rng, self.name, places)
-        if is_table_graph(problem.graph):
-            return TableEngine(table_graph(problem.graph), _gibbs_sweeps, (), starts, rng)
+        if problem.graph.is_tables:
+            return TableEngine(problem.graph, _gibbs_sweeps, (), starts, rng)
         return site_engine(problem, ("choose", "slice", "slice"), starts, places, self.warmup, rng)
 
 
@@ -61,7 +60,7 @@ def _gibbs_sweeps(*arguments: Any) -> None:
 
 
 def site_engine(
-    problem: HybridProblem,
+    problem: Problem,
     moves: tuple[str, str, str],
     starts: Any,
     places: Places,

@@ -24,13 +24,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..base import register
+from ..base import Problem, register
 from ..gradients import NO_MAXIMA
-from ..hybrid import HybridProblem
 from ..located import Places
 from .chains import Engine, Sampler
 from .gibbs import site_engine
-from .starts import is_table_graph, starting_points, table_graph
+from .starts import starting_points
 from .table_chains import TableEngine
 
 __all__ = ["Metropolis"]
@@ -43,14 +42,14 @@ class Metropolis(Sampler):
 
     name: ClassVar[str] = "metropolis"
 
-    def why_not(self, problem: HybridProblem) -> str | None:
+    def why_not(self, problem: Problem) -> str | None:
         """Sums only."""
         return None if problem.is_sum else NO_MAXIMA
 
-    def _engine(self, problem: HybridProblem, places: Places, rng: np.random.Generator) -> Engine:
+    def _engine(self, problem: Problem, places: Places, rng: np.random.Generator) -> Engine:
         starts = starting_points(problem, self.chains, self.spread, rng, self.name, places)
-        if is_table_graph(problem.graph):
-            return TableEngine(table_graph(problem.graph), _metropolis_sweeps, (2,), starts, rng)
+        if problem.graph.is_tables:
+            return TableEngine(problem.graph, _metropolis_sweeps, (2,), starts, rng)
         return site_engine(problem, ("swap", "walk", "walk"), starts, places, self.warmup, rng)
 
 

@@ -26,9 +26,8 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from ...core import check
-from ..base import register
+from ..base import Problem, register
 from ..gradients import NO_MAXIMA, needs, why_no_gradients
-from ..hybrid import HybridProblem
 from ..located import Places
 from .chains import Engine, Sampler, Still
 from .starts import starting_points
@@ -55,13 +54,13 @@ class _Hamiltonian(Sampler):
     def _length(self) -> int:
         """Doublings or steps of a trajectory."""
 
-    def why_not(self, problem: HybridProblem) -> str | None:
+    def why_not(self, problem: Problem) -> str | None:
         """Sums over real and simplex variables whose factors can be differentiated."""
         if not problem.is_sum:
             return NO_MAXIMA
         return why_no_gradients(problem, simplex=True)
 
-    def _engine(self, problem: HybridProblem, places: Places, rng: np.random.Generator) -> Engine:
+    def _engine(self, problem: Problem, places: Places, rng: np.random.Generator) -> Engine:
         needs(self.name, "jax", "equinox", "blackjax")
         from ..flat_density import FlatDensity
         from .hamiltonian import HamiltonianEngine, Settings

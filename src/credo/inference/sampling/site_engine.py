@@ -14,7 +14,7 @@ import numpy as np
 
 from ...core.domain import Discrete, Real, Simplex
 from ...core.errors import ModelError
-from ...core.hybrid_graph import HybridGraph
+from ...core.factor_graph import FactorGraph
 from ...core.records import record
 from ...nn.arrays import precision
 from ...nn.compiled import Compiled
@@ -54,7 +54,7 @@ class SiteEngine:
 
     def __init__(
         self,
-        graph: HybridGraph,
+        graph: FactorGraph,
         moves: tuple[str, str, str],
         starts: Draws,
         scale: np.ndarray,
@@ -116,7 +116,7 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
     return weight / weight.sum(axis=-1, keepdims=True)
 
 
-def _stated(graph: HybridGraph, starts: Draws, scale: np.ndarray, width: int) -> State:
+def _stated(graph: FactorGraph, starts: Draws, scale: np.ndarray, width: int) -> State:
     n, chains = len(graph.variables), len(starts.states)
     states, reals = np.zeros((n + 1, chains), dtype=np.int64), np.zeros((n + 1, chains))
     logits = np.zeros((n + 1, chains, width))
@@ -127,25 +127,25 @@ def _stated(graph: HybridGraph, starts: Draws, scale: np.ndarray, width: int) ->
         elif isinstance(v.domain, Simplex):
             logs = np.log(starts.values[v.name][:, 0])
             logits[i, :, : v.domain.width] = logs - logs[:, -1:]
-    return State(states, reals, logits, np.append(scale, 1.0), np.zeros(len(graph.groups), dtype=bool))
+    return State(states, reals, logits, np.append(scale, 1.0), np.zeros(len(graph.batches), dtype=bool))
 
 
-def _planned(graph: HybridGraph, moves: tuple[str, str, str]) -> tuple[Structure, dict[str, Any]]:
+def _planned(graph: FactorGraph, moves: tuple[str, str, str]) -> tuple[Structure, dict[str, Any]]:
     """The program's constants, and its arrays."""
     kinds = _kinds(graph, moves)
     chosen = {kind: np.array([k == kind for k in kinds], dtype=bool) for kind in dict.fromkeys(kinds)}
     blocks = {kind: colour_blocks(graph, flags) for kind, flags in chosen.items()}
     domains = graph.variables.domains
     structure = Structure(
-        tuple(group_function(group) for group in graph.groups),
-        tuple(group.domains for group in graph.groups),
+        tuple(group_function(group) for group in graph.batches),
+        tuple(group.domains for group in graph.batches),
         tuple((kind, tuple((m.group, m.axis) for m in b.meetings)) for kind, b in blocks.items()),
         int(graph.variables.sizes.max(initial=0)),
         max((d.width for d in domains if isinstance(d, Simplex)), default=0),
     )
     plan = {
-        "scopes": tuple(group.scopes for group in graph.groups),
-        "parameters": tuple(group.parameters for group in graph.groups),
+        "scopes": tuple(group.scopes for group in graph.batches),
+        "parameters": tuple(group.parameters for group in graph.batches),
         "blocks": tuple(_arrays(b) for b in blocks.values()),
         "sizes": np.append(graph.variables.sizes, 1),
         "widths": np.array([d.width if isinstance(d, Simplex) else 1 for d in domains] + [1]),
@@ -161,7 +161,7 @@ def _arrays(blocks: Blocks) -> dict[str, Any]:
     }
 
 
-def _kinds(graph: HybridGraph, moves: tuple[str, str, str]) -> list[str]:
+def _kinds(graph: FactorGraph, moves: tuple[str, str, str]) -> list[str]:
     """The move of every variable: the one asked for, told apart by the kind of variable it moves."""
     discrete, real, simplex = moves
     gaussian = gaussian_only(graph)

@@ -6,34 +6,20 @@ import numpy as np
 
 from ...core.domain import Real, Simplex
 from ...core.errors import UnsupportedError
-from ...core.factor import TableFactor
 from ...core.factor_graph import FactorGraph
-from ...core.hybrid_graph import HybridGraph
 from ...core.wiring import starts_of
 from ...kernels.tables import best_states
 from ..base import Problem
-from ..hybrid import HybridProblem
 from ..located import Places
 from .chains import Draws
 
-__all__ = ["is_table_graph", "starting_points", "table_graph"]
+__all__ = ["starting_points"]
 
 _TRIES = 200  # random points per chain before the search for a possible one ends
 
 
-def is_table_graph(graph: HybridGraph) -> bool:
-    """Whether all variables are discrete and all factors tables."""
-    return graph.variables.is_discrete and all(isinstance(f, TableFactor) for f in graph.factors)
-
-
-def table_graph(graph: HybridGraph) -> FactorGraph:
-    """The discrete variables of a graph and the tables over them."""
-    tables = [f for f in graph.factors if isinstance(f, TableFactor)]
-    return FactorGraph([v for v in graph.variables if v.is_discrete], tables)
-
-
 def starting_points(
-    problem: HybridProblem,
+    problem: Problem,
     count: int,
     spread: float,
     rng: np.random.Generator,
@@ -47,10 +33,10 @@ def starting_points(
     """
     graph = problem.graph
     places = Places.none(len(graph.variables)) if places is None else places
-    tables = table_graph(graph)
+    tables = graph.discrete_part()
     boxes = _boxes(tables, problem, count, rng, name)
     found = _points(graph, boxes, places, np.full(count, spread), rng)
-    if is_table_graph(graph):
+    if graph.is_tables:
         return found
     bad = _impossible(graph, found)
     for _ in range(_TRIES):
@@ -68,7 +54,7 @@ def starting_points(
 
 
 def _boxes(
-    tables: FactorGraph, problem: HybridProblem, count: int, rng: np.random.Generator, name: str
+    tables: FactorGraph, problem: Problem, count: int, rng: np.random.Generator, name: str
 ) -> list[np.ndarray]:
     """Per chain, flags of states of which every combination is possible as far as tables are concerned."""
     from ..variational.descent import feasible_states  # variational methods start here too
@@ -88,7 +74,7 @@ def _boxes(
 
 
 def _points(
-    graph: HybridGraph,
+    graph: FactorGraph,
     boxes: list[np.ndarray],
     places: Places,
     spread: np.ndarray,
@@ -112,7 +98,7 @@ def _points(
     return Draws(states, values)
 
 
-def _impossible(graph: HybridGraph, points: Draws) -> np.ndarray:
+def _impossible(graph: FactorGraph, points: Draws) -> np.ndarray:
     columns = {
         name: points.values[name][:, 0] if name in points.values else points.states[:, 0, i]
         for i, name in enumerate(graph.variables.names)

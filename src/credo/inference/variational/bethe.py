@@ -51,10 +51,9 @@ import numpy as np
 from ...core import check
 from ...core.domain import Discrete, Real
 from ...core.errors import MissingExtraError, OptionError
-from ...core.hybrid_graph import HybridGraph
+from ...core.factor_graph import FactorGraph
 from ...core.result import Assignment, Estimate, Marginals, Result, Status
-from ..base import Algorithm, Budget, register
-from ..hybrid import HybridProblem
+from ..base import Algorithm, Budget, Problem, register
 from .surrogate import Surrogate
 
 __all__ = ["Bethe"]
@@ -84,7 +83,6 @@ class Bethe(Algorithm):
 
     name: ClassVar[str] = "bethe"
     checkpoints: ClassVar[bool] = True
-    hybrid: ClassVar[bool] = True
     compiles: ClassVar[bool] = True
     warm_starts: ClassVar[bool] = True
     components: int = 5  # of the mixture
@@ -138,7 +136,7 @@ class Bethe(Algorithm):
 
     def why_not(self, problem: Any) -> str | None:
         """Points that are too many, and functions that have no derivative where one is needed."""
-        graph = HybridGraph.of(problem.graph)
+        graph = problem.graph
         paired = self.takes_samples(graph)
         for factor in graph.factors:
             work = self.evaluations([v.domain for v in factor.scope], paired)
@@ -166,22 +164,22 @@ class Bethe(Algorithm):
         """Particles of a simplex variable: fewer than coordinates say nothing about a Dirichlet belief."""
         return max(self.nodes, 2 * width)
 
-    def takes_samples(self, graph: HybridGraph) -> bool:
+    def takes_samples(self, graph: FactorGraph) -> bool:
         """Whether real variables are sampled: on request, or if there would be too many points."""
         if self.expectation != "auto":
             return self.expectation == "samples"
         return any(self.evaluations([v.domain for v in f.scope], False) > _MANY for f in graph.factors)
 
-    def run(self, problem: HybridProblem, budget: Budget, rng: np.random.Generator) -> Result:
+    def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Ascend from each start; keep the best, and answer from its mixture."""
-        graph = HybridGraph.of(problem.graph)
+        graph = problem.graph
         problem = replace(problem, graph=graph)
         if len(graph.variables) == 0:
             return self._constant(problem)
         found = _compiled().solve(problem, self, self.takes_samples(graph), budget, rng)
         return self._read(problem, found, rng)
 
-    def _constant(self, problem: HybridProblem) -> Result:
+    def _constant(self, problem: Problem) -> Result:
         """The answer where every variable was observed."""
         variables, value = problem.graph.variables, problem.graph.log_score({})
         if value == -np.inf:
@@ -200,7 +198,7 @@ class Bethe(Algorithm):
             state=mixture,
         )
 
-    def _read(self, problem: HybridProblem, found: Any, rng: np.random.Generator) -> Result:
+    def _read(self, problem: Problem, found: Any, rng: np.random.Generator) -> Result:
         mixture: Surrogate = found.mixture
         result = Result(
             self.name,
@@ -213,15 +211,15 @@ class Bethe(Algorithm):
         )
         if problem.samples:
             return replace(result, samples=mixture.sample(problem.samples, rng))
-        if not problem.maximise:
+        if not problem.maximised:
             return result
-        names = [problem.graph.variables.names[i] for i in problem.maximise]
+        names = [problem.graph.variables.names[i] for i in problem.maximised]
         best = mixture.maximum(names)
         score = self._score(problem, mixture, best)
         value = replace(score, kind="lower") if score.kind == "exact" else score
         return replace(result, marginals=None, log_z=value, assignment=best, score=score)
 
-    def _score(self, problem: HybridProblem, mixture: Surrogate, best: Assignment) -> Estimate:
+    def _score(self, problem: Problem, mixture: Surrogate, best: Assignment) -> Estimate:
         """The weight of an assignment: exact if all variables have a value, otherwise by the mixture."""
         values = {name: _raw(best, name) for name in best}
         if problem.is_max:
@@ -235,11 +233,11 @@ def _raw(best: Assignment, name: str) -> Any:
     return best[name] if index < 0 else index
 
 
-def _no_derivative(graph: HybridGraph) -> str | None:
+def _no_derivative(graph: FactorGraph) -> str | None:
     _compiled()
     from ..potentials import is_traceable
 
-    for group in graph.groups:
+    for group in graph.batches:
         if not all(isinstance(d, Discrete) for d in group.domains) and not is_traceable(group):
             factor = graph.factors[int(group.factors[0])]
             return (

@@ -21,7 +21,8 @@ import numpy as np
 
 from ...core.domain import Discrete, Real, Simplex
 from ...core.factor import look_up
-from ...core.hybrid_graph import FactorGroup, HybridGraph
+from ...core.factor_graph import FactorGraph
+from ...core.groups import FactorBatch
 from ...nn.arrays import row_buckets
 from ..potentials import group_function
 
@@ -87,12 +88,12 @@ class KindData(NamedTuple):
 class Layout:
     """A graph in the form that is compiled."""
 
-    graph: HybridGraph  # where it comes from
+    graph: FactorGraph  # where it comes from
     kinds: tuple[Kind, ...]  # of variables
     members: tuple[np.ndarray, ...]  # positions of the variables of each kind
     plans: tuple[GroupPlan, ...]  # of groups of factors
     groups: tuple[GroupData, ...]  # their arrays
-    sources: tuple[FactorGroup | None, ...]  # where the values of a group come from; None for tables
+    sources: tuple[FactorBatch | None, ...]  # where the values of a group come from; None for tables
     constant: float  # log-potentials of factors without variables
     mutual: np.ndarray  # (factors,) 1 where the mutual information of a factor counts
     zeros: tuple[np.ndarray | None, ...]  # per group of tables where they are zero, if anywhere
@@ -120,11 +121,10 @@ class Layout:
     @property
     def is_tree(self) -> bool:
         """Whether the factors that count form a forest."""
-        kept = [f for f, weight in zip(self.graph.factors, self.mutual, strict=True) if weight]
-        return HybridGraph._unchecked(self.graph.variables, tuple(kept)).is_tree
+        return self.graph.is_forest_of(np.flatnonzero(self.mutual))
 
 
-def layout_of(graph: HybridGraph, paired: dict[str, bool], counting: float, wall: float) -> Layout:
+def layout_of(graph: FactorGraph, paired: dict[str, bool], counting: float, wall: float) -> Layout:
     """Sort variables and factors.
 
     Parameters
@@ -144,13 +144,13 @@ def layout_of(graph: HybridGraph, paired: dict[str, bool], counting: float, wall
         at[own] = np.stack([np.full(len(own), c), np.arange(len(own))], axis=1)
     mutual = _counted(graph.scopes)
     builder = _Builder(graph, kinds, at, mutual * counting, wall)
-    for group in graph.groups:
+    for group in graph.batches:
         builder.add(group)
     plans, data, sources, zeros = builder.finished()
     return Layout(graph, kinds, members, plans, data, sources, builder.constant, mutual, zeros)
 
 
-def _kinds(graph: HybridGraph, paired: dict[str, bool]) -> tuple[tuple[Kind, ...], tuple[np.ndarray, ...]]:
+def _kinds(graph: FactorGraph, paired: dict[str, bool]) -> tuple[tuple[Kind, ...], tuple[np.ndarray, ...]]:
     domains = graph.variables.domains
     sizes = graph.variables.sizes
     found: dict[Any, list[int]] = {}
@@ -205,17 +205,17 @@ class _Builder:
     """Collects the groups of a layout; tables of equal arity are merged when that wastes little."""
 
     def __init__(
-        self, graph: HybridGraph, kinds: tuple[Kind, ...], at: np.ndarray, mutual: np.ndarray, wall: float
+        self, graph: FactorGraph, kinds: tuple[Kind, ...], at: np.ndarray, mutual: np.ndarray, wall: float
     ) -> None:
         self._graph, self._kinds, self._at, self._mutual, self._wall = graph, kinds, at, mutual, wall
         self._tables: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
         self._plans: list[GroupPlan] = []
         self._data: list[GroupData] = []
-        self._sources: list[FactorGroup | None] = []
+        self._sources: list[FactorBatch | None] = []
         self._zeros: list[np.ndarray | None] = []
         self.constant = 0.0
 
-    def add(self, group: FactorGroup) -> None:
+    def add(self, group: FactorBatch) -> None:
         """One group of the graph."""
         arity = group.scopes.shape[1]
         if arity == 0:
@@ -227,7 +227,7 @@ class _Builder:
             axes = tuple((int(c), _states(d)) for c, d in zip(kinds, group.domains, strict=True))
             self._append(group_function(group, last=True), axes, group.factors, group.parameters, group, None)
 
-    def _values(self, group: FactorGroup) -> np.ndarray:
+    def _values(self, group: FactorBatch) -> np.ndarray:
         """The tables of a group of discrete variables, (count, states, ...)."""
         if group.function is look_up:
             return group.parameters[0]

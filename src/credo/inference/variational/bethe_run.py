@@ -15,7 +15,7 @@ from ...nn.arrays import precision
 from ...optimise.driver import UNKNOWN, Outcome, Step, drive
 from ...optimise.pace import Pace
 from ...optimise.run import Budget, Run
-from ..hybrid import HybridProblem
+from ..base import Problem
 from ..starting_places import Places, refuse_flat_along, starting_places
 from .bethe_ascent import Carry, Numbers, Settings, advance
 from .bethe_expectations import gauss_hermite
@@ -50,9 +50,7 @@ class Found:
     notes: tuple[str, ...]  # about the value
 
 
-def solve(
-    problem: HybridProblem, options: Any, paired: bool, budget: Budget, rng: np.random.Generator
-) -> Found:
+def solve(problem: Problem, options: Any, paired: bool, budget: Budget, rng: np.random.Generator) -> Found:
     """Optimise from every start and keep the best."""
     with precision(double=True):
         budget = replace(budget, tol=max(options.stop, budget.tol))
@@ -88,7 +86,7 @@ class Ascents:
         Of the starts and of all samples.
     """
 
-    def __init__(self, problem: HybridProblem, options: Any, paired: bool, rng: np.random.Generator) -> None:
+    def __init__(self, problem: Problem, options: Any, paired: bool, rng: np.random.Generator) -> None:
         self.problem, self.options, self.graph = problem, options, problem.graph
         self.name, self._pace = options.name, Pace(most=_CHUNK)
         families = {"real": paired, "simplex": options.expectation != "particles"}
@@ -166,12 +164,12 @@ class Ascents:
             return np.log(rng.standard_gamma(1.0, shape))
         return np.sort(rng.standard_normal(count)) if self.settings.particles else gauss_hermite(count)[0]
 
-    def start(self, problem: HybridProblem, run: Run) -> Step:
+    def start(self, problem: Problem, run: Run) -> Step:
         """All starts at once: they are mapped."""
         none = np.zeros((0, self.options.restarts))
         return Step(Progressed(self.carry, none, none, none))
 
-    def advance(self, problem: HybridProblem, state: Progressed, run: Run) -> Step:
+    def advance(self, problem: Problem, state: Progressed, run: Run) -> Step:
         """A chunk of steps."""
         done = len(state.values)
         # Chunks end at multiples of the largest, however fast the machine is: same seed, same answer.
@@ -247,7 +245,7 @@ class Ascents:
         settled = [self._settled(values[:, r], stop) for r in range(values.shape[1])]
         return all(settled) or (is_last and settled[int(np.nanargmax(values[-1]))])
 
-    def read(self, problem: HybridProblem, outcome: Outcome) -> Found:
+    def read(self, problem: Problem, outcome: Outcome) -> Found:
         """The last evaluation of where every start stands; the best."""
         state = outcome.state
         verdicts = [v for carry in (*state.kept, state.carry) for v in self._verdicts(carry)]
@@ -363,7 +361,7 @@ class _Start:
     options: Any
     rng: np.random.Generator
 
-    def parameters(self, problem: HybridProblem) -> Parameters:
+    def parameters(self, problem: Problem) -> Parameters:
         m = self.options.components
         favoured = boxes(problem, self.layout, m, self.rng)
         parts = []

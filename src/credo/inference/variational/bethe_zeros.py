@@ -13,7 +13,7 @@ import numpy as np
 
 from ...core.factor import TableFactor
 from ...core.factor_graph import FactorGraph
-from ..hybrid import HybridProblem
+from ..base import Problem
 from .bethe_plan import Layout
 from .bethe_system import Parameters
 
@@ -24,7 +24,7 @@ _REACHED = 1e-12  # probability below which a state counts as left
 _GONE = -1e9  # logit of a state that is left
 
 
-def boxes(problem: HybridProblem, layout: Layout, components: int, rng: np.random.Generator) -> Any:
+def boxes(problem: Problem, layout: Layout, components: int, rng: np.random.Generator) -> Any:
     """Flags (variables, components, states) of sets that avoid all zeros; None if there are no zeros.
 
     A set that is not found in time is left out: all its flags are zero.

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from ...core.domain import Discrete, Real
 from ...core.errors import QueryError
 from ...core.result import Estimate, Marginals, Result, Status
 from ...core.wiring import starts_of
@@ -20,52 +19,30 @@ from ...optimise.run import Run
 from ..base import Budget, Problem
 from ..gaussian_system import claimed, gaussian_only, rounding
 from ..gradients import needs
-from ..hybrid import HybridProblem
-from ..sampling.starts import is_table_graph, table_graph
 from ..starting_places import Places, starting_places
 from .descent import Descents, starting_beliefs
 
-__all__ = ["discrete_problem", "run", "why_not"]
+__all__ = ["run", "why_not"]
 
 _MOST = 2**22  # evaluations of one factor per update
 _NO_LIMIT = 1e29  # a variance that grew to this has none
 
 
-def why_not(problem: HybridProblem, nodes: int) -> str | None:
-    """Sums over discrete and real variables, and factors of few real ones."""
-    if not problem.is_sum:
-        return "it bounds sums over all variables, and here some are maximised"
-    if problem.samples:
-        return "it gives marginals and a bound on log Z, not samples; use gibbs or nuts"
-    wide = [v.name for v in problem.graph.variables if not isinstance(v.domain, (Discrete, Real))]
-    if wide:
-        return f"it takes discrete and real variables, and {wide[:3]} live on a simplex; use bethe"
-    for factor in problem.graph.factors:
-        work = np.prod([float(v.size or nodes) for v in factor.scope])
+def why_not(problem: Problem, nodes: int) -> str | None:
+    """Factors of few real variables."""
+    for batch in problem.graph.batches:
+        work = np.prod([float(d.size or nodes) for d in batch.domains])
         if work > _MOST:
+            names = [problem.graph.variables.names[int(i)] for i in batch.scopes[0]]
             return (
-                f"the factor over {list(factor.names)} would be evaluated at {work:.1e} points; "
+                f"the factor over {names} would be evaluated at {work:.1e} points; "
                 "lower nodes, or use gibbs or metropolis"
             )
     return None
 
 
-def discrete_problem(problem: HybridProblem) -> Problem | None:
-    """The same question about a graph of tables; None if the graph is none."""
-    if not is_table_graph(problem.graph):
-        return None
-    n = len(problem.graph.variables)
-    return Problem(
-        table_graph(problem.graph),
-        np.ones(n),
-        np.zeros(n, dtype=np.int64),
-        has_evidence=problem.has_evidence,
-        warm=problem.warm,
-    )
-
-
 def run(
-    problem: HybridProblem, budget: Budget, rng: np.random.Generator, restarts: int, order: str, nodes: int
+    problem: Problem, budget: Budget, rng: np.random.Generator, restarts: int, order: str, nodes: int
 ) -> Result:
     """Sweep from each start until beliefs stand still; keep the best."""
     needs("mean-field with continuous variables", "jax", "equinox")
@@ -91,19 +68,19 @@ class _HybridDescents(Descents[Any]):
         super().__init__("mean-field", restarts, rng)
         self._sweeper, self._places, self._order = sweeper, places, order
 
-    def begin(self, problem: HybridProblem, number: int, rng: np.random.Generator) -> Any:
+    def begin(self, problem: Problem, number: int, rng: np.random.Generator) -> Any:
         if number == 0 and problem.warm is not None:
             return _warm(problem)
         probabilities, noise = _start(problem, number, rng)
         centre, scale = self._places
         return self._sweeper.start(probabilities, centre + scale * noise, scale**2)
 
-    def sweep(self, problem: HybridProblem, state: Any, rng: np.random.Generator) -> tuple[Any, float]:
+    def sweep(self, problem: Problem, state: Any, rng: np.random.Generator) -> tuple[Any, float]:
         counts = [len(members) for members in self._sweeper.plan["members"]]
         orders = [rng.permutation(c) if self._order == "random" else np.arange(c) for c in counts]
         return self._sweeper.sweep(state, tuple(orders))  # type: ignore[no-any-return]
 
-    def advance(self, problem: HybridProblem, state: Any, run: Run) -> Step:
+    def advance(self, problem: Problem, state: Any, run: Run) -> Step:
         step = super().advance(problem, state, run)
         is_stuck = all(np.array_equal(old, new) for old, new in zip(state[:3], step.state[:3], strict=True))
         is_stuck = (
@@ -111,11 +88,11 @@ class _HybridDescents(Descents[Any]):
         )  # no step, however short, raises the bound
         return step._replace(status=Status.STALLED) if is_stuck else step
 
-    def read(self, problem: HybridProblem, outcome: Outcome) -> Result:
+    def read(self, problem: Problem, outcome: Outcome) -> Result:
         return _read(problem, self._sweeper, self.bound(outcome))
 
 
-def _warm(problem: HybridProblem) -> Any:
+def _warm(problem: Problem) -> Any:
     from .hybrid_mean_field import HybridBeliefs
 
     warm, rows = problem.warm, len(problem.graph.variables) + 1
@@ -127,7 +104,7 @@ def _warm(problem: HybridProblem) -> Any:
     return warm
 
 
-def _away(problem: HybridProblem, found: Places) -> tuple[np.ndarray, np.ndarray]:
+def _away(problem: Problem, found: Places) -> tuple[np.ndarray, np.ndarray]:
     """Where real variables begin: at zero, or where their factors are if these exclude it."""
     n = len(problem.graph.variables)
     centre, scale = np.zeros(n + 1), np.ones(n + 1)
@@ -138,12 +115,12 @@ def _away(problem: HybridProblem, found: Places) -> tuple[np.ndarray, np.ndarray
     return centre, scale
 
 
-def _start(problem: HybridProblem, restart: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def _start(problem: Problem, restart: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Feasible beliefs of discrete variables; noise for the means, small at first, large at later starts."""
     variables = problem.graph.variables
     n, sizes = len(variables), variables.sizes
     probabilities = np.zeros((n + 1, max(1, int(sizes.max(initial=0)))))
-    tables = table_graph(problem.graph)
+    tables = problem.graph.discrete_part()
     count = len(tables.variables)
     posed = Problem(
         tables, np.ones(count), np.zeros(count, dtype=np.int64), has_evidence=problem.has_evidence
@@ -156,7 +133,7 @@ def _start(problem: HybridProblem, restart: int, rng: np.random.Generator) -> tu
     return probabilities, (0.1 if restart == 0 else 3.0) * rng.standard_normal(n + 1)
 
 
-def _read(problem: HybridProblem, sweeper: Any, found: Result) -> Result:
+def _read(problem: Problem, sweeper: Any, found: Result) -> Result:
     variables, state, notes = problem.graph.variables, found.state, found.notes
     flat = np.zeros(int(variables.state_start[-1]))
     densities = {}

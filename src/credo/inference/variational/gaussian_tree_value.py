@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...core.hybrid_graph import HybridGraph
+from ...core.factor_graph import FactorGraph
 from ...nn.arrays import precision
 from ...nn.compiled import Compiled
 from ..potentials import group_function
@@ -61,14 +61,14 @@ class GaussianSystem:
     constant: float  # of factors without variables
 
     @classmethod
-    def of(cls, graph: HybridGraph, ends: np.ndarray, up: np.ndarray) -> GaussianSystem:
+    def of(cls, graph: FactorGraph, ends: np.ndarray, up: np.ndarray) -> GaussianSystem:
         """Collect the factors of a graph; `ends` lists the distinct pairs, lower position first."""
         n = len(graph.variables)
         edge_of = {(int(i), int(j)): e for e, (i, j) in enumerate(ends)}
         single, double = [], []
         functions: tuple[list[Any], list[Any]] = ([], [])
         constant = 0.0
-        for group in graph.groups:
+        for group in graph.batches:
             arity = group.scopes.shape[1]
             if arity == 0:
                 constant += sum(float(graph.factors[a].log_values()) for a in group.factors)

@@ -35,7 +35,7 @@ import numpy as np
 from ...core.density import quadratic
 from ...core.domain import Discrete
 from ...core.errors import ModelError, UnsupportedError
-from ...core.hybrid_graph import HybridGraph
+from ...core.factor_graph import FactorGraph
 from ...core.records import record
 from ...nn.arrays import precision
 from ...nn.compiled import Compiled
@@ -78,29 +78,29 @@ class Structure(NamedTuple):
 class Sweeper:
     """A graph made ready."""
 
-    graph: HybridGraph
+    graph: FactorGraph
     structure: Structure  # constants of programs
     plan: dict[str, Any]  # arguments of programs
     constant: float  # factors of no variable
 
     @classmethod
-    def of(cls, graph: HybridGraph, nodes: int) -> Sweeper:
+    def of(cls, graph: FactorGraph, nodes: int) -> Sweeper:
         """Colour the graph and lay it out."""
         is_discrete, is_gaussian = graph.variables.sizes > 0, gaussian_only(graph)
         kinds = (is_discrete, ~is_discrete & ~is_gaussian, is_gaussian)
         blocks = [colour_blocks(graph, kind) for kind in kinds]
         met = [tuple((m.group, m.axis) for m in b.meetings) for b in blocks]
         structure = Structure(
-            tuple(group_function(g) for g in graph.groups),
-            tuple(g.domains for g in graph.groups),
+            tuple(group_function(g) for g in graph.batches),
+            tuple(g.domains for g in graph.batches),
             met[0],
             met[1],
             met[2],
-            tuple(g.function is quadratic for g in graph.groups),
+            tuple(g.function is quadratic for g in graph.batches),
         )
         plan = {
-            "scopes": tuple(g.scopes for g in graph.groups),
-            "parameters": tuple(g.parameters for g in graph.groups),
+            "scopes": tuple(g.scopes for g in graph.batches),
+            "parameters": tuple(g.parameters for g in graph.batches),
             "members": tuple(b.members for b in blocks),
             "rows": tuple(tuple(m.rows for m in b.meetings) for b in blocks),
             "slots": tuple(tuple(m.slots for m in b.meetings) for b in blocks),
@@ -117,7 +117,7 @@ class Sweeper:
         """Whether every expectation is: sums, and quadratic forms of real variables."""
         return all(
             g.function is quadratic or all(isinstance(d, Discrete) for d in g.domains)
-            for g in self.graph.groups
+            for g in self.graph.batches
         )
 
     def start(self, probabilities: np.ndarray, means: np.ndarray, variances: np.ndarray) -> HybridBeliefs:
@@ -130,7 +130,7 @@ class Sweeper:
         plan = self.plan if nodes is None else {**self.plan, "nodes": _hermite(nodes)}
         with precision(double=True):
             parts, entropy = _ENERGY(beliefs[:3], plan, structure=self.structure)
-        for group, part in zip(self.graph.groups, parts, strict=True):
+        for group, part in zip(self.graph.batches, parts, strict=True):
             self._refuse(group, np.asarray(part))
         return -(self.constant + sum(float(np.asarray(p).sum()) for p in parts) + float(entropy))
 

@@ -23,7 +23,7 @@ evaluated at nodes^k points, some three times per variable.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -34,8 +34,7 @@ from ...core.result import FactorMarginals, Marginals, Result
 from ...optimise.driver import Outcome
 from .. import free_energy
 from ..base import Algorithm, Budget, Problem, register
-from ..hybrid import HybridProblem
-from .descent import Descents, only_sums, starting_beliefs
+from .descent import Descents, starting_beliefs
 
 __all__ = ["MeanField", "MeanFieldState", "product_tables", "state_of", "sweep"]
 
@@ -57,7 +56,6 @@ class MeanField(Algorithm):
     checkpoints: ClassVar[bool] = True
     promises: ClassVar[frozenset[str]] = frozenset({"lower", "monotone", "consistent"})
     warm_starts: ClassVar[bool] = True
-    continuous: ClassVar[bool] = True
     restarts: int = 1  # starts; the one with the lowest free energy is kept
     order: Literal["sequential", "random"] = "sequential"  # of the variables within a sweep
     nodes: int = 20  # Gauss-Hermite points per real variable, if there are any
@@ -68,27 +66,21 @@ class MeanField(Algorithm):
         check.one_of("order", self.order, ["random", "sequential"])
         check.whole("nodes", self.nodes, 2)
 
-    def why_not(self, problem: Any) -> str | None:
-        """Sums only; discrete and real variables."""
-        if isinstance(problem, HybridProblem):
-            from .continuous_mean_field import why_not
+    def why_not(self, problem: Problem) -> str | None:
+        """Factors of few real variables."""
+        if problem.graph.is_tables:
+            return None
+        from .continuous_mean_field import why_not
 
-            return why_not(problem, self.nodes)
-        return only_sums(problem)
+        return why_not(problem, self.nodes)
 
-    def run(self, problem: Any, budget: Budget, rng: np.random.Generator) -> Result:
+    def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Sweep from each start until beliefs stand still; keep the best."""
-        if isinstance(problem, HybridProblem):
-            from .continuous_mean_field import discrete_problem, run
+        if problem.graph.is_tables:
+            return _Products(self.name, self.restarts, rng, self.order).run(problem, budget)
+        from .continuous_mean_field import run
 
-            posed = discrete_problem(problem)
-            if posed is None:
-                return run(problem, budget, rng, self.restarts, self.order, self.nodes)
-            return replace(self._run_tables(posed, budget, rng), factor_marginals=None)
-        return self._run_tables(problem, budget, rng)
-
-    def _run_tables(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
-        return _Products(self.name, self.restarts, rng, self.order).run(problem, budget)
+        return run(problem, budget, rng, self.restarts, self.order, self.nodes)
 
 
 class _Products(Descents[MeanFieldState]):

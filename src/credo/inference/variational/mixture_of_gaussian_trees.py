@@ -29,13 +29,11 @@ from ...core.density import GaussianFactor
 from ...core.domain import Real
 from ...core.errors import MissingExtraError, UnsupportedError
 from ...core.factor_graph import FactorGraph
-from ...core.hybrid_graph import HybridGraph
 from ...core.result import Estimate, Kind, Marginals, Result, Samples, Status
 from ...optimise.driver import Outcome, Step, drive
 from ...optimise.run import Run
-from ..base import Algorithm, Budget, register
+from ..base import Algorithm, Budget, Problem, register
 from ..gaussian_system import claimed, rounding
-from ..hybrid import HybridProblem
 from ..starting_places import Places, refuse_flat_along, starting_places
 from .components import told_components
 from .descent import told_ends
@@ -66,7 +64,6 @@ class GaussianTreeBeliefs(Algorithm):
     """
 
     name: ClassVar[str] = "mixture-of-gaussian-trees"
-    hybrid: ClassVar[bool] = True
     compiles: ClassVar[bool] = True
     components: int = 2  # trees in the mixture
     trees: Literal["random", "maximum", "covering"] = "random"  # uniform, strongest pairs, all pairs in turn
@@ -93,7 +90,7 @@ class GaussianTreeBeliefs(Algorithm):
         check.one_of("learn_weights", self.learn_weights, [True, False])
         check.whole("restarts", self.restarts, 1)
 
-    def why_not(self, problem: HybridProblem) -> str | None:
+    def why_not(self, problem: Problem) -> str | None:
         """Sums and samples on real variables with factors of at most two of them."""
         graph = problem.graph
         if not problem.is_sum:
@@ -110,7 +107,7 @@ class GaussianTreeBeliefs(Algorithm):
             )
         return None
 
-    def run(self, problem: HybridProblem, budget: Budget, rng: np.random.Generator) -> Result:
+    def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Climb from each start; keep the best."""
         graph = problem.graph
         if not len(graph.variables):
@@ -125,7 +122,7 @@ class _Climbs:
 
     name = GaussianTreeBeliefs.name
 
-    def __init__(self, options: GaussianTreeBeliefs, graph: HybridGraph) -> None:
+    def __init__(self, options: GaussianTreeBeliefs, graph: FactorGraph) -> None:
         self._options, self._graph, self._ascent = options, graph, _ascent()
         self._found = starting_places(graph)
         self._model, self._places = _skeleton(graph, options.spread), self._beginnings()
@@ -141,7 +138,7 @@ class _Climbs:
         near = found.low < found.high  # found itself, or a neighbour of it
         return np.where(near, found.centre, options.centre), np.where(near, found.scale, options.spread)
 
-    def start(self, problem: HybridProblem, run: Run) -> Step:
+    def start(self, problem: Problem, run: Run) -> Step:
         options, model = self._options, self._model
         trees = Tree.several(model, options.components, options.trees, run.rng)
         system = self._ascent.GaussianSystem.of(self._graph, model.ends, np.array([t.up for t in trees]))
@@ -165,7 +162,7 @@ class _Climbs:
             np.zeros(options.components),
         )
 
-    def advance(self, problem: HybridProblem, state: Any, run: Run) -> Step:
+    def advance(self, problem: Problem, state: Any, run: Run) -> Step:
         climb, trees = state
         step: Step = self._climb.advance(climb, run)
         return step._replace(state=(step.state, trees))
@@ -176,7 +173,7 @@ class _Climbs:
     def _value(self, climb: Any, nodes: int) -> float:
         return float(self._ascent.value_and_slopes(climb.system, climb.parameters, nodes=nodes)[0])
 
-    def read(self, problem: HybridProblem, outcome: Outcome) -> Result:
+    def read(self, problem: Problem, outcome: Outcome) -> Result:
         (climb, trees), graph = outcome.state, problem.graph
         mixture = _mixture(graph, climb.parameters, trees)
         _refuse_endless(graph, mixture.trees, self._found)
@@ -211,7 +208,7 @@ class _Climbs:
         return log_z, notes
 
 
-def _mixture(graph: HybridGraph, p: Any, trees: list[Tree]) -> GaussianTreeMixture:
+def _mixture(graph: FactorGraph, p: Any, trees: list[Tree]) -> GaussianTreeMixture:
     weights = np.exp(p.logits - p.logits.max())
     parts = [
         GaussianTree(
@@ -222,7 +219,7 @@ def _mixture(graph: HybridGraph, p: Any, trees: list[Tree]) -> GaussianTreeMixtu
     return GaussianTreeMixture(tuple(graph.variables.names), weights / weights.sum(), tuple(parts))
 
 
-def _with_samples(result: Result, problem: HybridProblem, rng: np.random.Generator) -> Result:
+def _with_samples(result: Result, problem: Problem, rng: np.random.Generator) -> Result:
     if not problem.samples:
         return result
     variables, rows = problem.graph.variables, result.state.sample(problem.samples, rng)
@@ -241,7 +238,7 @@ def _ascent() -> Any:
     return gaussian_tree_ascent
 
 
-def _constant(name: str, problem: HybridProblem) -> Result:
+def _constant(name: str, problem: Problem) -> Result:
     value = sum(float(f.log_values()) for f in problem.graph.factors)
     if value == -np.inf:
         raise problem.contradiction()
@@ -249,7 +246,7 @@ def _constant(name: str, problem: HybridProblem) -> Result:
     return Result(name, Status.EXACT, log_z=Estimate(value, "exact"), marginals=marginals)
 
 
-def _skeleton(graph: HybridGraph, spread: float) -> PairModel:
+def _skeleton(graph: FactorGraph, spread: float) -> PairModel:
     """A discrete stand-in with the pairs of the graph; its tables are the log-potentials at a few points."""
     count = len(_PROBES)
     x = _PROBES * spread
@@ -269,7 +266,7 @@ def _skeleton(graph: HybridGraph, spread: float) -> PairModel:
     return PairModel(FactorGraph(list(variables.values()), factors))
 
 
-def _gaussian_part(graph: HybridGraph) -> tuple[np.ndarray, np.ndarray]:
+def _gaussian_part(graph: FactorGraph) -> tuple[np.ndarray, np.ndarray]:
     """Summed precision and shift of the Gaussian factors."""
     n = len(graph.variables)
     J, h = np.zeros((n, n)), np.zeros(n)
@@ -297,7 +294,7 @@ def _on_tree(
             extra = 2 * extra + spread**-2
 
 
-def _refuse_zeros(graph: HybridGraph, mixture: GaussianTreeMixture) -> None:
+def _refuse_zeros(graph: FactorGraph, mixture: GaussianTreeMixture) -> None:
     """Name the factor that is zero where the beliefs are."""
     rows = mixture.sample(_LOOKS, np.random.default_rng(0))
     for factor, scope in zip(graph.factors, graph.scopes, strict=True):
@@ -309,7 +306,7 @@ def _refuse_zeros(graph: HybridGraph, mixture: GaussianTreeMixture) -> None:
             )
 
 
-def _refuse_endless(graph: HybridGraph, trees: Sequence[GaussianTree], found: Places) -> None:
+def _refuse_endless(graph: FactorGraph, trees: Sequence[GaussianTree], found: Places) -> None:
     """Look at the ways along which components went far or are wide; refuse a density that does not fall."""
     for tree in trees:
         for way in (tree.mean - found.centre, _widest(tree, found.scale)):

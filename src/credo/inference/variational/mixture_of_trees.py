@@ -26,13 +26,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ...core import check
-from ...core.factor_graph import FactorGraph
-from ...core.hybrid_graph import HybridGraph
 from ...core.result import Estimate, Kind, Marginals, Result, Samples
 from ...optimise.driver import Outcome, Step, drive
 from ...optimise.run import Run
-from ..base import Algorithm, Budget, register
-from ..hybrid import HybridProblem
+from ..base import Algorithm, Budget, Problem, register
 from .components import told_components
 from .descent import told_ends
 from .discrete_tree_ascent import Climb, MomentSteps, QuasiNewton, starting_logs
@@ -59,7 +56,6 @@ class TreeBeliefs(Algorithm):
     """
 
     name: ClassVar[str] = "mixture-of-trees"
-    hybrid: ClassVar[bool] = True
     components: int = 3  # trees in the mixture
     trees: Literal["random", "maximum", "covering"] = "random"  # uniform, strongest edges, all edges in turn
     optimiser: Literal["gradient", "frank-wolfe"] = "gradient"  # L-BFGS on log weights, or steps on moments
@@ -78,14 +74,14 @@ class TreeBeliefs(Algorithm):
         check.one_of("learn_weights", self.learn_weights, [True, False])
         check.whole("restarts", self.restarts, 1)
 
-    def why_not(self, problem: HybridProblem) -> str | None:
+    def why_not(self, problem: Problem) -> str | None:
         """Sums and samples on discrete variables with factors of at most two of them."""
         if not problem.is_sum:
             return "it gives marginals, not maxima; use bp or junction-tree"
         other = [v.name for v in problem.graph.variables if not v.is_discrete]
         if other:
             return f"'{other[0]}' is not discrete; use mixture-of-gaussian-trees where all variables are real"
-        graph = _table_graph(problem.graph)
+        graph = problem.graph
         wide = [f for f in graph.factors if sum(v.size > 1 for v in f.scope) > 2]
         if wide:
             return f"the factor over {list(wide[0].names)} has more than two variables, and trees have pairs"
@@ -93,9 +89,9 @@ class TreeBeliefs(Algorithm):
             return "factors with zeros close a cycle, and no tree can contain them all; use bp"
         return None
 
-    def run(self, problem: HybridProblem, budget: Budget, rng: np.random.Generator) -> Result:
+    def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Climb from each start; keep the best."""
-        model = PairModel(_table_graph(problem.graph))
+        model = PairModel(problem.graph)
         if model.is_impossible:
             raise problem.contradiction()
         climbs = _Climbs(self, model)
@@ -112,19 +108,19 @@ class _Climbs:
         self._options, self._model = options, model
         self._how: Any = QuasiNewton() if options.optimiser == "gradient" else MomentSteps()
 
-    def start(self, problem: HybridProblem, run: Run) -> Step:
+    def start(self, problem: Problem, run: Run) -> Step:
         options, model = self._options, self._model
         trees = Tree.several(model, options.components, options.trees, run.rng)
         first = starting_logs(model, trees, options.start, options.spread, run.rng)
         return Step(self._how.begin(model, trees, first, options.learn_weights))
 
-    def advance(self, problem: HybridProblem, state: Any, run: Run) -> Step:
+    def advance(self, problem: Problem, state: Any, run: Run) -> Step:
         return self._how.advance(self._model, state, run)  # type: ignore[no-any-return]
 
     def value(self, state: Any) -> float:
         return float(self._how.found(self._model, state).value)
 
-    def read(self, problem: HybridProblem, outcome: Outcome) -> Result:
+    def read(self, problem: Problem, outcome: Outcome) -> Result:
         model, components = self._model, self._options.components
         best: Climb = self._how.found(model, outcome.state)
         is_bound = model.is_forest or components == 1
@@ -150,10 +146,6 @@ class _Climbs:
         return notes
 
 
-def _table_graph(graph: HybridGraph) -> FactorGraph:
-    return FactorGraph(graph.variables, list(graph.factors))
-
-
 def _kept(model: PairModel) -> np.ndarray:
     """Positions of the variables with several states."""
     return np.flatnonzero(model.original.sizes > 1)
@@ -167,9 +159,7 @@ def _all_states(model: PairModel, mixture: TreeMixture) -> np.ndarray:
     return flat
 
 
-def _with_samples(
-    result: Result, problem: HybridProblem, model: PairModel, rng: np.random.Generator
-) -> Result:
+def _with_samples(result: Result, problem: Problem, model: PairModel, rng: np.random.Generator) -> Result:
     if not problem.samples:
         return result
     rows = np.zeros((problem.samples, len(model.original)), dtype=np.int64)

@@ -39,10 +39,9 @@ from ...families.densities import MixtureDensity
 from ...optimise.driver import UNKNOWN, Outcome, Step, drive
 from ...optimise.optimisers import LBFGS, Loss
 from ...optimise.run import Run
-from ..base import Algorithm, Budget, register
+from ..base import Algorithm, Budget, Problem, register
 from ..gaussian_system import claimed, rounding
 from ..gradients import NO_MAXIMA, needs, why_no_gradients
-from ..hybrid import HybridProblem
 from ..located import Places
 from ..sampling.starts import starting_points
 from ..starting_places import starting_places
@@ -81,7 +80,6 @@ class NonparametricVI(Algorithm):
 
     name: ClassVar[str] = "nonparametric-vi"
     checkpoints: ClassVar[bool] = True
-    hybrid: ClassVar[bool] = True
     compiles: ClassVar[bool] = True
     warm_starts: ClassVar[bool] = True
     components: int = 5  # of the mixture
@@ -92,13 +90,13 @@ class NonparametricVI(Algorithm):
         check.whole("components", self.components, 1)
         check.at_least("spread", self.spread, 0)
 
-    def why_not(self, problem: HybridProblem) -> str | None:
+    def why_not(self, problem: Problem) -> str | None:
         """Sums over real variables whose factors can be differentiated."""
         if not problem.is_sum:
             return NO_MAXIMA
         return why_no_gradients(problem, simplex=False)
 
-    def run(self, problem: HybridProblem, budget: Budget, rng: np.random.Generator) -> Result:
+    def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Alternate between means and variances until L stands still."""
         needs(self.name, "jax", "equinox")
         from ..flat_density import FlatDensity
@@ -118,7 +116,7 @@ class NonparametricVI(Algorithm):
         _refuse_zeros(density, result.state.inside(places))
         return _with_samples(result, problem, rng)
 
-    def _start(self, problem: HybridProblem, places: Places, rng: np.random.Generator) -> MixtureState:
+    def _start(self, problem: Problem, places: Places, rng: np.random.Generator) -> MixtureState:
         n = len(problem.graph.variables)
         if problem.warm is not None:
             if not isinstance(problem.warm, MixtureState) or problem.warm.means.shape != (self.components, n):
@@ -149,11 +147,11 @@ class _Rounds:
     def __init__(self, shape: Any, places: Places, first: MixtureState) -> None:
         self._shape, self._places, self._first = shape, places, first
 
-    def start(self, problem: HybridProblem, run: Run) -> Step:
+    def start(self, problem: Problem, run: Run) -> Step:
         first = self._first
         return Step(_Round(first, -_cost(self._shape, first.means)(first.log_variances)[0], 0))
 
-    def advance(self, problem: HybridProblem, state: _Round, run: Run) -> Step:
+    def advance(self, problem: Problem, state: _Round, run: Run) -> Step:
         means = _best_means(self._shape, state.mixture)
         log_variances, value = _best_variances(self._shape, means, state.mixture.log_variances)
         is_lost = not np.isfinite(value) or log_variances.max() > _WIDEST
@@ -167,7 +165,7 @@ class _Rounds:
         trace = {"change": [change], "residual": [residual], "objective": [value]}
         return Step(new, [residual], trace, Status.STALLED if is_stuck else None)
 
-    def read(self, problem: HybridProblem, outcome: Outcome) -> Result:
+    def read(self, problem: Problem, outcome: Outcome) -> Result:
         unit = float(self._places.scale[0])
         constant = problem.constant + len(problem.graph.variables) * float(np.log(unit))
         return _read(problem, outcome, outcome.state.mixture.outside(self._places), constant)
@@ -238,7 +236,7 @@ def _refuse_zeros(density: Any, state: MixtureState) -> None:
         )
 
 
-def _certain(name: str, problem: HybridProblem, constant: float) -> Result:
+def _certain(name: str, problem: Problem, constant: float) -> Result:
     variables = problem.graph.variables
     samples = Samples(variables, np.zeros((problem.samples, 0), dtype=np.int64)) if problem.samples else None
     log_z = Estimate(constant, "exact")
@@ -246,7 +244,7 @@ def _certain(name: str, problem: HybridProblem, constant: float) -> Result:
     return Result(name, Status.EXACT, log_z=log_z, marginals=marginals, samples=samples)
 
 
-def _read(problem: HybridProblem, outcome: Outcome, state: MixtureState, constant: float) -> Result:
+def _read(problem: Problem, outcome: Outcome, state: MixtureState, constant: float) -> Result:
     variables, graph = problem.graph.variables, problem.graph
     means, sds = state.means, np.exp(0.5 * state.log_variances)
     weights = np.full(len(means), 1 / len(means))
@@ -268,13 +266,13 @@ def _read(problem: HybridProblem, outcome: Outcome, state: MixtureState, constan
             "(as with absolute values, or far from the modes); use bethe or svgd"
         )
         return replace(result, notes=(note,))
-    is_exact = all(g.function is quadratic for g in graph.groups if g.scopes.shape[1])
+    is_exact = all(g.function is quadratic for g in graph.batches if g.scopes.shape[1])
     doubt = rounding(graph, np.abs(means).max(axis=0) + sds.max())
     log_z, notes = claimed(constant + outcome.state.value, "lower" if is_exact else "estimate", doubt)
     return replace(result, log_z=log_z, notes=notes)
 
 
-def _with_samples(result: Result, problem: HybridProblem, rng: np.random.Generator) -> Result:
+def _with_samples(result: Result, problem: Problem, rng: np.random.Generator) -> Result:
     if not problem.samples:
         return result
     variables = problem.graph.variables

@@ -43,9 +43,8 @@ from ...core.result import Marginals, Result, Samples, Status
 from ...families.densities import ParticleDensity, SimplexParticleDensity
 from ...optimise.driver import Outcome, Step, drive
 from ...optimise.run import Run
-from ..base import Algorithm, Budget, register
+from ..base import Algorithm, Budget, Problem, register
 from ..gradients import NO_MAXIMA, needs, why_no_gradients
-from ..hybrid import HybridProblem
 from ..sampling.starts import starting_points
 from ..starting_places import starting_places
 
@@ -65,7 +64,6 @@ class SVGD(Algorithm):
 
     name: ClassVar[str] = "svgd"
     checkpoints: ClassVar[bool] = True
-    hybrid: ClassVar[bool] = True
     compiles: ClassVar[bool] = True
     warm_starts: ClassVar[bool] = True
     particles: int = 100  # how many, unless samples are asked for
@@ -92,13 +90,13 @@ class SVGD(Algorithm):
         check.at_least("stop", self.stop, 0)
         check.at_least("spread", self.spread, 0)
 
-    def why_not(self, problem: HybridProblem) -> str | None:
+    def why_not(self, problem: Problem) -> str | None:
         """Sums over real and simplex variables whose factors can be differentiated."""
         if not problem.is_sum:
             return NO_MAXIMA
         return why_no_gradients(problem, simplex=True)
 
-    def run(self, problem: HybridProblem, budget: Budget, rng: np.random.Generator) -> Result:
+    def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Move the particles until they stand still."""
         needs(self.name, "jax", "equinox")
         from ..flat_density import FlatDensity
@@ -128,13 +126,13 @@ class _Moves:
     def __init__(self, movement: Any, density: Any, first: np.ndarray, states: np.ndarray) -> None:
         self._movement, self._density, self._first, self._states = movement, density, first, states
 
-    def start(self, problem: HybridProblem, run: Run) -> Step:
+    def start(self, problem: Problem, run: Run) -> Step:
         return Step(self._movement.begin(self._first))
 
-    def advance(self, problem: HybridProblem, state: Any, run: Run) -> Step:
+    def advance(self, problem: Problem, state: Any, run: Run) -> Step:
         return self._movement.advance(state, run)  # type: ignore[no-any-return]
 
-    def read(self, problem: HybridProblem, outcome: Outcome) -> Result:
+    def read(self, problem: Problem, outcome: Outcome) -> Result:
         values = self._density.values(outcome.state.at)
         status, notes = self._judged(outcome)
         return Result(
@@ -167,7 +165,7 @@ def _warm(warm: Any, shape: tuple[int, ...]) -> np.ndarray:
     return warm.particles
 
 
-def _marginals(problem: HybridProblem, values: dict[str, np.ndarray]) -> Marginals:
+def _marginals(problem: Problem, values: dict[str, np.ndarray]) -> Marginals:
     densities = {}
     for name, points in values.items():
         kind: Any = ParticleDensity if points.ndim == 1 else SimplexParticleDensity

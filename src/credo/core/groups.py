@@ -1,0 +1,400 @@
+r"""Factors that are no tables, in bulk: groups of one kind, each a few stacked arrays.
+
+    Gaussians         exp( g + h'x - x'Jx / 2 )                        blocks of one arity
+    LinearGaussians   exp( c_s - (w_s'x - b_s)^2 / (2 v_s) )           s: joint states of discrete variables
+    Densities         exp( function(x_1, ..., x_k, *parameters) )      one function, many parameters
+    Bilinear          exp( x' W y )                                    one factor between two layers
+
+A group answers a few questions: its factors as calls of functions (`batches`), itself given evidence
+(`condition`), itself as tables (`to_tables`), one factor as an object (`factor`), itself with variables at other
+positions (`moved`). Every factor has a number, its place among all factors of the graph, and keeps it under
+conditioning. Observed variables leave the scopes of groups; what has states only becomes tables, and tables are
+answered by every discrete method.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from .density import DensityFactor, GaussianFactor, Sliced, quadratic
+from .domain import Discrete
+from .errors import ModelError
+from .factor import Factor
+from .linear_gaussian import BilinearFactor, LinearGaussianFactor, product, residual
+from .variable import Variables
+
+if TYPE_CHECKING:
+    from .evidence import Evidence
+
+__all__ = [
+    "Bilinear",
+    "Densities",
+    "FactorBatch",
+    "Gaussians",
+    "Group",
+    "LinearGaussians",
+    "TableBlock",
+    "domains_of",
+    "groups_of",
+]
+
+_MOST_ENTRIES = 2.0**24  # of all tables that stand for a group of another kind
+
+
+@dataclass(frozen=True)
+class FactorBatch:
+    """Factors that are evaluated together; arrays have the factors on their first axis."""
+
+    function: Callable[..., Any]  # log-potential of values and parameters of one factor
+    domains: tuple[Any, ...]  # of the scope, the same for all
+    factors: np.ndarray  # (count,) positions in the graph
+    scopes: np.ndarray  # (count, arity) variable positions
+    parameters: tuple[np.ndarray, ...]  # each (count, ...)
+
+
+@dataclass(frozen=True, eq=False)
+class TableBlock:
+    """Log tables of one shape, on their way into the flat arrays of a graph."""
+
+    numbers: np.ndarray  # (count,)
+    scopes: np.ndarray  # (count, arity)
+    logs: np.ndarray  # (count, d1, ..., dk)
+
+
+@dataclass(frozen=True, eq=False)
+class Group(abc.ABC):
+    """Factors of one kind over variables whose domains agree column by column."""
+
+    kind: ClassVar[str]  # what algorithms call it where they say what they read
+    numbers: np.ndarray  # (count,) of its factors among all
+    scopes: np.ndarray  # (count, arity) variable positions
+
+    @abc.abstractmethod
+    def batches(self, variables: Variables) -> Iterator[FactorBatch]:
+        """The factors as calls of functions; `factors` holds their numbers."""
+
+    @abc.abstractmethod
+    def condition(self, seen: Evidence, variables: Variables) -> Iterator[Group | TableBlock]:
+        """The same factors given evidence, without the observed variables; kinds may change."""
+
+    @abc.abstractmethod
+    def factor(self, row: int, variables: Variables) -> Factor:
+        """One of the factors."""
+
+    def to_tables(self, variables: Variables) -> Sequence[TableBlock] | None:
+        """The same factors as tables; None where a variable has no states, or the tables would not fit."""
+        return None
+
+    def unfolded(self, variables: Variables) -> Iterator[Group]:
+        """Groups in which every factor stands for itself alone."""
+        yield self
+
+    def moved(self, position: np.ndarray) -> Group:
+        """The same factors with variable i at `position[i]`."""
+        return replace(self, scopes=position[self.scopes])
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def _rows_by_flags(self, seen: Evidence) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Which variables of a scope are observed (flags), and the rows where it is exactly these."""
+        flags = seen.flags[self.scopes]
+        code = flags @ (1 << np.arange(flags.shape[1]))  # unique rows by axis would cost a second per 10^5
+        for first in np.unique(code, return_index=True)[1]:
+            yield flags[first], np.flatnonzero(code == code[first])
+
+    def _scope(self, row: int, variables: Variables) -> list[Any]:
+        return [variables[int(i)] for i in self.scopes[row]]
+
+
+def domains_of(variables: Variables, scope: np.ndarray) -> tuple[Any, ...]:
+    """The domains of a scope without their labels."""
+    found = (variables.domains[int(i)] for i in scope)
+    return tuple(Discrete(d.size) if isinstance(d, Discrete) else d for d in found)
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussians(Group):
+    """Blocks exp(g + h'x - x'Jx / 2) of one arity; a Markov random field is two groups of them."""
+
+    kind: ClassVar[str] = "gaussian"
+    precision: np.ndarray  # J, (count, k, k)
+    shift: np.ndarray  # h, (count, k)
+    constant: np.ndarray  # g, (count,)
+
+    @classmethod
+    def field(cls, precision: Any, shift: np.ndarray) -> tuple[Gaussians, Gaussians]:
+        """The Markov random field of a scipy.sparse matrix: a block per variable and one per edge."""
+        from scipy.sparse import triu
+
+        n, upper = len(shift), triu(precision, 1, format="coo")
+        upper.eliminate_zeros()
+        blocks = np.zeros((upper.nnz, 2, 2))
+        blocks[:, 0, 1] = blocks[:, 1, 0] = upper.data
+        pairs = np.stack([upper.row, upper.col], axis=1).astype(np.int64)
+        own = np.arange(n)
+        diagonal = precision.diagonal()[:, None, None]
+        return (
+            cls(own, own[:, None], diagonal, shift[:, None], np.zeros(n)),
+            cls(n + np.arange(upper.nnz), pairs, blocks, np.zeros((upper.nnz, 2)), np.zeros(upper.nnz)),
+        )
+
+    def batches(self, variables: Variables) -> Iterator[FactorBatch]:
+        """One call of the quadratic form."""
+        if len(self):
+            domains = domains_of(variables, self.scopes[0])
+            parameters = (self.precision, self.shift, self.constant)
+            yield FactorBatch(quadratic, domains, self.numbers, self.scopes, parameters)
+
+    def condition(self, seen: Evidence, variables: Variables) -> Iterator[Group | TableBlock]:
+        """Observed numbers move into shift and constant."""
+        for given, rows in self._rows_by_flags(seen):
+            J, h, numbers = self.precision[rows], self.shift[rows], self.numbers[rows]
+            x = np.where(given, seen.numbers[self.scopes[rows]], 0.0)
+            g = self.constant[rows] + (h * x).sum(axis=1) - 0.5 * np.einsum("ai,aij,aj->a", x, J, x)
+            scopes = self.scopes[rows][:, ~given]
+            if given.all():
+                yield TableBlock(numbers, scopes, g)
+                continue
+            h = (h - np.einsum("aij,aj->ai", J, x))[:, ~given]
+            yield Gaussians(numbers, scopes, J[:, ~given][:, :, ~given], h, g)
+
+    def factor(self, row: int, variables: Variables) -> Factor:
+        """One block."""
+        scope = self._scope(row, variables)
+        return GaussianFactor(scope, self.precision[row], self.shift[row], float(self.constant[row]))
+
+
+@dataclass(frozen=True, eq=False)
+class LinearGaussians(Group):
+    """Residuals w_s'x - b_s with variances v_s: emissions, regressions, switching dynamics.
+
+    The scope is k real variables, then those whose joint states are s. Residuals are kept instead of precisions
+    and shifts, so that conditioning on far numbers loses no digits.
+    """
+
+    kind: ClassVar[str] = "linear-gaussian"
+    weights: np.ndarray  # w, (count, S..., k)
+    offset: np.ndarray  # b, (count, S...)
+    variance: np.ndarray  # v, (count, S...)
+    constant: np.ndarray  # c, (count, S...)
+
+    def batches(self, variables: Variables) -> Iterator[FactorBatch]:
+        """One call of the residual."""
+        if len(self):
+            domains = domains_of(variables, self.scopes[0])
+            parameters = (self.weights, self.offset, self.variance, self.constant)
+            yield FactorBatch(residual, domains, self.numbers, self.scopes, parameters)
+
+    def condition(self, seen: Evidence, variables: Variables) -> Iterator[Group | TableBlock]:
+        """Observed numbers move into the offset; when none is left, c - b^2 / 2v is a table."""
+        k = self.weights.shape[-1]
+        for given, rows in self._rows_by_flags(seen):
+            scopes, numbers = self.scopes[rows], self.numbers[rows]
+            w, b, v, c = (p[rows] for p in (self.weights, self.offset, self.variance, self.constant))
+            x = np.where(given[:k], seen.numbers[scopes[:, :k]], 0.0)
+            b = b - (w * x.reshape(len(rows), *[1] * (w.ndim - 2), k)).sum(axis=-1)
+            for axis in np.flatnonzero(given[k:])[::-1]:
+                at = seen.states[scopes[:, k + axis]]
+                w, b, v, c = (_taken(p, at, int(axis) + 1) for p in (w, b, v, c))
+            scopes, w = scopes[:, ~given], w[..., ~given[:k]]
+            if w.shape[-1]:
+                yield LinearGaussians(numbers, scopes, w, b, v, c)
+            else:
+                yield TableBlock(numbers, scopes, c - 0.5 * b**2 / v)
+
+    def to_gaussians(self) -> Gaussians:
+        """Residuals without states as Gaussian blocks."""
+        w, b, v = self.weights, self.offset, self.variance
+        J = w[:, :, None] * w[:, None, :] / v[:, None, None]
+        return Gaussians(self.numbers, self.scopes, J, w * (b / v)[:, None], self.constant - 0.5 * b**2 / v)
+
+    def factor(self, row: int, variables: Variables) -> Factor:
+        """One residual."""
+        scope = self._scope(row, variables)
+        parts = (self.weights, self.offset, self.variance, self.constant)
+        return LinearGaussianFactor(scope, *(p[row] for p in parts))
+
+
+def _taken(array: np.ndarray, at: np.ndarray, axis: int) -> np.ndarray:
+    """Entry `at[a]` of an axis in row a; the axis goes."""
+    index = at.reshape(-1, *[1] * (array.ndim - 1))
+    return np.take_along_axis(array, index, axis=axis).squeeze(axis)
+
+
+@dataclass(frozen=True, eq=False)
+class Densities(Group):
+    """One function, one row of parameters per factor."""
+
+    kind: ClassVar[str] = "density"
+    function: Callable[..., Any]
+    parameters: tuple[np.ndarray, ...]  # each (count, ...)
+
+    def batches(self, variables: Variables) -> Iterator[FactorBatch]:
+        """One call of the function."""
+        if len(self):
+            domains = domains_of(variables, self.scopes[0])
+            yield FactorBatch(self.function, domains, self.numbers, self.scopes, self.parameters)
+
+    def condition(self, seen: Evidence, variables: Variables) -> Iterator[Group | TableBlock]:
+        """Observed values come first among the parameters; what has states only becomes tables."""
+        for given, rows in self._rows_by_flags(seen):
+            scopes, parameters = self.scopes[rows], tuple(p[rows] for p in self.parameters)
+            function = self.function
+            if given.any():
+                known = tuple(seen.column(scopes[:, k], variables) for k in np.flatnonzero(given))
+                function, parameters = Sliced(function, tuple(given.tolist())), (*known, *parameters)
+            made = Densities(self.numbers[rows], scopes[:, ~given], function, parameters)
+            yield from (given.any() and made.to_tables(variables)) or (made,)
+
+    def to_tables(self, variables: Variables) -> Sequence[TableBlock] | None:
+        """The values at all joint states."""
+        if not len(self):
+            return ()
+        shape = variables.sizes[self.scopes[0]]
+        if not shape.all() or np.prod(shape.astype(np.float64)) * len(self) > _MOST_ENTRIES:
+            return None
+        mesh = np.meshgrid(*map(np.arange, shape), indexing="ij", sparse=True)
+        logs = [self.factor(row, variables).log_values(*mesh) for row in range(len(self))]
+        return (TableBlock(self.numbers, self.scopes, np.array(logs).reshape(len(self), *shape)),)
+
+    def factor(self, row: int, variables: Variables) -> Factor:
+        """The function with one row of parameters."""
+        return DensityFactor(self._scope(row, variables), self.function, *(p[row] for p in self.parameters))
+
+
+@dataclass(frozen=True, eq=False)
+class Bilinear(Group):
+    """One factor exp(x'Wy) between two layers; the scope is left + right.
+
+    Values are states as numbers 0, 1, ..., or numbers where a layer is real. As calls of functions, and as
+    tables, it stands for a factor per pair, all with its number.
+    """
+
+    kind: ClassVar[str] = "bilinear"
+    weights: np.ndarray  # W, (left, right)
+
+    def batches(self, variables: Variables) -> Iterator[FactorBatch]:
+        """A factor per pair, grouped by the domains."""
+        for part in self.unfolded(variables):
+            yield from part.batches(variables)
+
+    def unfolded(self, variables: Variables) -> Iterator[Group]:
+        """A factor per pair, grouped by the domains."""
+        left, right = np.split(self.scopes[0], [len(self.weights)])
+        pairs = np.stack(np.meshgrid(left, right, indexing="ij"), axis=-1).reshape(-1, 2)
+        kinds: dict[Any, list[int]] = {}
+        for row, pair in enumerate(pairs):
+            kinds.setdefault(domains_of(variables, pair), []).append(row)
+        flat, number = self.weights.ravel(), int(self.numbers[0])
+        for rows in kinds.values():
+            yield Densities(np.full(len(rows), number), pairs[rows], product, (flat[rows],))
+
+    def condition(self, seen: Evidence, variables: Variables) -> Iterator[Group | TableBlock]:
+        """An observed layer leaves one table, or Gaussian shift, per variable of the other one."""
+        scope, count = self.scopes[0], len(self.weights)
+        flags = seen.flags[scope]
+        if not flags.any():
+            yield self
+            return
+        value = np.where(flags, np.where(seen.states[scope] >= 0, seen.states[scope], seen.numbers[scope]), 0)
+        x, y = np.split(value.astype(np.float64), [count])
+        yield TableBlock(self.numbers, np.empty((1, 0), np.int64), np.array([x @ self.weights @ y]))
+        field, free = np.concatenate([self.weights @ y, x @ self.weights]), np.flatnonzero(~flags)
+        yield from _shifts(self.numbers[0], scope[free], field[free], variables)
+        if not flags[:count].all() and not flags[count:].all():
+            yield Bilinear(
+                self.numbers, self.scopes[:, ~flags], self.weights[~flags[:count]][:, ~flags[count:]]
+            )
+
+    def to_tables(self, variables: Variables) -> Sequence[TableBlock] | None:
+        """A table per pair."""
+        left, right = np.split(variables.sizes[self.scopes[0]].astype(np.float64), [len(self.weights)])
+        if not (left.all() and right.all()) or left.sum() * right.sum() > _MOST_ENTRIES:
+            return None
+        return [
+            TableBlock(
+                batch.factors, batch.scopes, _outer(batch.parameters[0], [d.size for d in batch.domains])
+            )
+            for batch in self.batches(variables)
+        ]
+
+    def factor(self, row: int, variables: Variables) -> Factor:
+        """All of it."""
+        left, right = np.split(self.scopes[0], [len(self.weights)])
+        return BilinearFactor(
+            [variables[int(i)] for i in left], [variables[int(i)] for i in right], self.weights
+        )
+
+
+def _outer(weights: np.ndarray, sizes: list[int]) -> np.ndarray:
+    return weights[:, None, None] * np.multiply.outer(*map(np.arange, sizes))
+
+
+def _shifts(
+    number: int, scope: np.ndarray, field: np.ndarray, variables: Variables
+) -> Iterator[Group | TableBlock]:
+    """The factors exp(field_i x_i) of one variable each."""
+    sizes = variables.sizes[scope]
+    for size in np.unique(sizes):
+        rows = np.flatnonzero(sizes == size)
+        numbers, scopes, h = np.full(len(rows), number), scope[rows][:, None], field[rows][:, None]
+        if size:
+            yield TableBlock(numbers, scopes, h * np.arange(size))
+        else:
+            yield Gaussians(numbers, scopes, np.zeros((len(rows), 1, 1)), h, np.zeros(len(rows)))
+
+
+def groups_of(numbered: Sequence[tuple[int, Factor]], variables: Variables) -> tuple[Group, ...]:
+    """Factors that are no tables, with their numbers, by kind, function, domains and shapes of parameters."""
+    found: dict[Any, list[tuple[int, Factor]]] = {}
+    for number, factor in numbered:
+        found.setdefault(_key(factor, number), []).append((number, factor))
+    made: list[Group] = []
+    for members in found.values():
+        numbers = np.array([number for number, _ in members], dtype=np.int64)
+        arity = len(members[0][1].scope)
+        scopes = [variables.positions(f.names) for _, f in members]
+        stacked = tuple(np.stack(p) for p in zip(*(f.parameters for _, f in members), strict=True))
+        made.append(_made(members[0][1], numbers, np.array(scopes, np.int64).reshape(-1, arity), stacked))
+    return tuple(made)
+
+
+def _key(factor: Factor, number: int) -> Any:
+    """What factors of one group share; a bilinear factor stands alone."""
+    if isinstance(factor, BilinearFactor):
+        return number
+    domains = tuple(Discrete(v.size) if v.is_discrete else v.domain for v in factor.scope)
+    shapes = tuple((p.shape, p.dtype.kind) for p in factor.parameters)
+    return type(factor), _identity(factor.function), domains, shapes
+
+
+def _identity(function: Any) -> Any:
+    """What tells two functions apart: equality where it is defined, else identity."""
+    try:
+        hash(function)
+    except TypeError:
+        return id(function)
+    return function
+
+
+def _made(
+    first: Factor, numbers: np.ndarray, scopes: np.ndarray, parameters: tuple[np.ndarray, ...]
+) -> Group:
+    """The group of stacked parameters."""
+    if isinstance(first, GaussianFactor):
+        return Gaussians(numbers, scopes, *parameters)
+    if isinstance(first, LinearGaussianFactor):
+        return LinearGaussians(numbers, scopes, *parameters)
+    if isinstance(first, BilinearFactor):
+        return Bilinear(numbers, scopes, parameters[0][0])
+    if isinstance(first, DensityFactor):
+        return Densities(numbers, scopes, first.function, parameters)
+    raise ModelError(
+        f"expected a factor of credo (table, Gaussian, linear-Gaussian, bilinear, density), got {first!r}"
+    )

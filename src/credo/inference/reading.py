@@ -1,0 +1,126 @@
+"""What an algorithm is given: a problem in a form that it reads, or the reason why there is none.
+
+Conditioning comes first: factors whose variables have states only are tables by then, so a model with observed
+numbers is answered by every discrete method. Methods that read tables get the conditioned graph as it is, where
+observed variables keep one state. Methods that read functions or Gaussian blocks get it without the observed
+variables, and their answers are completed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.factor_graph import FactorGraph
+from ..core.groups import Group, LinearGaussians
+from ..core.result import Result, spread
+from .base import Algorithm, Problem
+from .contents import TASKS, Method, methods
+
+__all__ = ["Posed", "able", "compact", "declared", "pose_for", "refusal"]
+
+
+class Posed(NamedTuple):
+    """A problem as an algorithm reads it, and the way back from its answer."""
+
+    problem: Problem
+    keep: np.ndarray | None  # variables that it is about, by position in the original problem; None: all
+    original: Problem
+
+    def complete(self, result: Result) -> Result:
+        """An answer with the observed variables added."""
+        if self.keep is None:
+            return result
+        return spread(result, self.keep, self.original.graph, self.original.maximised)
+
+
+def declared(algorithm: Any) -> Algorithm | Method:
+    """Where it is said what an algorithm, or a class of them, reads and answers."""
+    return methods().get(algorithm.name) or algorithm
+
+
+def pose_for(algorithm: Any, problem: Problem) -> Posed | str:
+    """The problem as the algorithm reads it, or why it cannot."""
+    known = declared(algorithm)
+    if problem.task not in known.answers:
+        told = [TASKS[task] for task in known.answers]
+        return f"it gives {_listed(told)}, and the question asks for {TASKS[problem.task]}"
+    if "tables" in known.groups and (tables := problem.graph.as_tables()) is not None:
+        posed = problem if tables is problem.graph else replace(problem, graph=tables)
+        return Posed(posed, None, problem)
+    posed = compact(problem)
+    return _why_unreadable(known, posed.problem.graph) or _converted(known, posed)
+
+
+def refusal(algorithm: Any, problem: Problem) -> str | None:
+    """None if the algorithm takes on the problem, otherwise the reason in one sentence."""
+    posed = pose_for(algorithm, problem)
+    return posed if isinstance(posed, str) else algorithm.why_not(posed.problem)
+
+
+def able(problem: Problem, names: Any) -> list[str]:
+    """Those of these methods that take on the problem with their options at default."""
+    from .base import algorithms
+
+    return [name for name in names if refusal(algorithms.resolve(name), problem) is None]
+
+
+def compact(problem: Problem) -> Posed:
+    """The problem about the variables that were not observed."""
+    seen = problem.observed
+    if seen is None or not seen.any():
+        return Posed(problem, None, problem)
+    keep = np.flatnonzero(~seen)
+    query = tuple(int(i) for i in np.searchsorted(keep, problem.query)) if problem.query else ()
+    small = replace(
+        problem,
+        graph=problem.graph.compact(keep),
+        temperatures=problem.temperatures[keep],
+        levels=problem.levels[keep],
+        query=query,
+        observed=None,
+    )
+    return Posed(small, keep, problem)
+
+
+def _why_unreadable(known: Algorithm | Method, graph: FactorGraph) -> str | None:
+    strange = graph.variables.kinds - set(known.reads)
+    if strange:
+        name, kind = graph.variables.first_of(strange)
+        return f"it works on {_listed(known.reads)} variables, and '{name}' is {kind} and not observed"
+    if "functions" in known.groups:
+        return None
+    wrong = [group.kind for group in graph.others if not _reads(known, group)]
+    if np.diff(graph.scope_start).any() and "tables" not in known.groups:
+        wrong.append("tables")
+    if not wrong:
+        return None
+    return f"it reads {_listed(known.groups)} factors, and some are {wrong[0]}"
+
+
+def _reads(known: Algorithm | Method, group: Group) -> bool:
+    is_plain = isinstance(group, LinearGaussians) and group.offset.ndim == 1  # no states: a Gaussian block
+    return group.kind in known.groups or (is_plain and "gaussian" in known.groups)
+
+
+def _converted(known: Algorithm | Method, posed: Posed) -> Posed:
+    """Residuals without states as Gaussian blocks; for methods that read functions, one per factor."""
+    graph = posed.problem.graph
+    parts: list[Group] = []
+    for group in graph.others:
+        if isinstance(group, LinearGaussians) and group.offset.ndim == 1 and group.kind not in known.groups:
+            parts.append(group.to_gaussians())
+        else:
+            parts.extend([group] if group.kind in known.groups else group.unfolded(graph.variables))
+    if all(new is old for new, old in zip(parts, graph.others, strict=False)) and len(parts) == len(
+        graph.others
+    ):
+        return posed
+    return posed._replace(problem=replace(posed.problem, graph=graph.with_parts(graph.variables, parts)))
+
+
+def _listed(words: Any) -> str:
+    *first, last = [str(word) for word in words] or ["nothing"]
+    return f"{', '.join(first)} and {last}" if first else last
