@@ -14,6 +14,7 @@ from conformance.subjects import SUBJECTS, ask, compiles, is_sentence, on_zoo, p
 from credo.core.errors import UnsupportedError, ZeroProbabilityError
 from credo.core.result import Status
 from credo.inference.base import Problem, algorithms
+from credo.inference.reading import refusal
 from zoo import ZOO, Case
 
 EVIDENCE_SAYS = (
@@ -153,7 +154,7 @@ def test_a_refusal_is_a_sentence(spec: str, heat: float):
     for case in ZOO:
         n = len(case.names)
         problem = Problem(case.graph, np.full(n, heat), np.zeros(n, dtype=np.int64))
-        reason = algorithms.resolve(spec).why_not(problem)
+        reason = refusal(algorithms.resolve(spec), problem)
         assert reason is None or is_sentence(reason)
 
 

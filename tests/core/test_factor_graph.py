@@ -145,7 +145,10 @@ ONES = np.ones((2, 3))
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: FactorGraph({"a": 2}, [3]), "expected a TableFactor, got 3"),
+        (
+            lambda: FactorGraph({"a": 2}, [3]),
+            "expected a factor (TableFactor, GaussianFactor, DensityFactor ...), got 3",
+        ),
         (
             lambda: FactorGraph({"a": 2}, [TableFactor([Variable("b")], [1, 1])]),
             "factor over ['b']: variable 'b' is not in the graph with these states; declare it",

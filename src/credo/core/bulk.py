@@ -11,7 +11,15 @@ from .errors import ModelError
 from .factor import check_log_table, to_log
 from .variable import Variables
 
-__all__ = ["TableArrays"]
+__all__ = ["TableArrays", "refuse_without_states"]
+
+
+def refuse_without_states(variables: Variables, scope: np.ndarray) -> None:
+    """Raise an error if one of these variables is continuous."""
+    without = scope[variables.sizes[scope] == 0]
+    if len(without):
+        name = variables.names[int(without[0])]
+        raise ModelError(f"variable '{name}' is continuous: a table needs states; use a DensityFactor")
 
 
 @dataclass(frozen=True)
@@ -24,6 +32,7 @@ class TableArrays:
 
     @classmethod
     def of(cls, variables: Variables, scopes: Any, tables: Any, *, log: bool) -> TableArrays:
+        """Check scopes (count, arity) and tables (count, d1, ..., dk), or one table that all share."""
         scopes = np.asarray(scopes, dtype=np.int64)
         if scopes.ndim != 2:
             raise ModelError(f"scopes: expected an array of shape (count, arity), got {scopes.shape}")
@@ -31,6 +40,7 @@ class TableArrays:
         outside = scopes[(scopes < 0) | (scopes >= len(variables))]
         if len(outside):
             raise ModelError(f"scopes: expected positions in [0, {len(variables)}), got {outside[0]}")
+        refuse_without_states(variables, scopes.ravel())
         if log:
             tables = np.asarray(tables, dtype=np.float64)
             check_log_table(tables, "tables")

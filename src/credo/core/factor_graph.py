@@ -26,7 +26,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from .bulk import TableArrays
+from .bulk import TableArrays, refuse_without_states
 from .errors import ModelError, QueryError
 from .factor import Factor, TableFactor, look_up
 from .factor_list import FactorList, probe
@@ -143,7 +143,7 @@ class FactorGraph(NamedModel):
         graph = cls._unchecked(variables, scope_start, scope, log_tables)
         if len(graph.scope) and not (0 <= graph.scope.min() and graph.scope.max() < len(variables)):
             raise ModelError(f"factor scopes: expected positions in [0, {len(variables)})")
-        graph._check_states()
+        refuse_without_states(variables, graph.scope)
         size = graph.table_size
         graph.table_start = starts_of(size)[:-1] if table_start is None else np.asarray(table_start, np.int64)
         end = int((graph.table_start + size).max()) if len(size) else 0
@@ -218,12 +218,6 @@ class FactorGraph(NamedModel):
         names = (scope,) if isinstance(scope, str) else tuple(scope)
         return TableFactor([self.variables[self.variables.position(n)] for n in names], table)
 
-    def _check_states(self) -> None:
-        without = self.scope[self.variables.sizes[self.scope] == 0]
-        if len(without):
-            name = self.variables.names[int(without[0])]
-            raise ModelError(f"variable '{name}' is continuous: a table needs states; use a DensityFactor")
-
     def _check_scopes(self, factors: list[Any]) -> None:
         for f in factors:
             if not isinstance(f, Factor):
@@ -233,8 +227,9 @@ class FactorGraph(NamedModel):
             for v in f.scope:
                 if v not in self.variables:
                     raise ModelError(
-                        f"factor over {list(f.names)}: variable '{v.name}' is not in the graph "
-                        f"with the domain {v.domain!r}; declare it in `variables`"
+                        f"factor over {list(f.names)}: variable '{v.name}' is not in the graph with "
+                        f"{'these states' if v.is_discrete else f'the domain {v.domain!r}'}; declare it in "
+                        "`variables`"
                     )
 
     def _check_repeats(self) -> None:
@@ -400,7 +395,8 @@ class FactorGraph(NamedModel):
         """Sum of all log-potentials at one joint state, given as name -> state or value."""
         missing = [n for n in self.variables.names if n not in assignment]
         if missing:
-            raise ModelError(f"log_score: the assignment lacks {missing[:5]}; every variable needs a value")
+            what = "state" if self.is_tables else "value"
+            raise ModelError(f"log_score: the assignment lacks {missing[:5]}; every variable needs a {what}")
         if not self.is_tables:
             return float(sum(f.log_value(assignment) for f in self.factors))
         states = np.array([v.index(assignment[v.name]) for v in self.variables], dtype=np.int64)

@@ -199,12 +199,16 @@ def compare(
     return _tabulate(model, found, evidence, maximised=bool(maximise))
 
 
+def _is_for(entry: Any, is_tables: bool) -> bool:
+    """Whether a method is made for tables, its first kind of factors, or reads others too."""
+    return bool(entry.groups[0] == "tables" if is_tables else entry.groups != ("tables",))
+
+
 def _chosen(methods: Any, graph: FactorGraph) -> list[Algorithm]:
     """Algorithm objects, made before anything runs so that a misspelt name costs no time."""
     if methods is None:
         known, is_tables = algorithms.entries(), graph.as_tables() is not None
-        fitting = {n: e for n, e in known.items() if ("tables" in e.groups) == is_tables or len(e.groups) > 1}
-        names = [n for n, entry in fitting.items() if not entry.compiles]
+        names = [n for n, entry in known.items() if not entry.compiles and _is_for(entry, is_tables)]
         methods = sorted(names, key=lambda n: ("exact" not in known[n].promises, n))
     if isinstance(methods, (str, Algorithm)):
         methods = [methods]

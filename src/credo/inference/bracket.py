@@ -34,6 +34,7 @@ from .base import Budget, Problem, algorithms
 from .exact.tree import climb, machine_gigabytes
 from .question import pose
 from .race import Runner, as_maximum, choose, entrants, fitting, gain_of
+from .reading import refusal
 from .search.local_search import first_states
 from .value import meets
 
@@ -238,7 +239,7 @@ class _Race:
         spec = runner.begin(self.problem, self.memory)
         algorithm = algorithms.resolve(spec)
         asked = as_maximum(self.problem) if runner.entrant.as_maximum else self.problem
-        reason = algorithm.why_not(asked)
+        reason = refusal(algorithm, asked)
         before, began = (self.lower.value, self.upper.value), self.run.elapsed
         if reason is None:
             try:

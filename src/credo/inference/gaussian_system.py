@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from ..core.belief import Density
-from ..core.density import GaussianFactor, quadratic
+from ..core.density import quadratic
 from ..core.domain import Real
 from ..core.errors import ModelError, TooLargeError
 from ..core.factor_graph import FactorGraph
@@ -42,7 +42,6 @@ __all__ = [
     "no_integral",
     "refuse_improper",
     "rounding",
-    "why_not_gaussian",
 ]
 
 _LOG_2PI = float(np.log(2 * np.pi))
@@ -54,17 +53,6 @@ _MOST_WORK = 2.0**38  # multiplications, some minutes
 _DIGITS = 64 * np.finfo(float).eps  # a pivot below this share of its diagonal is rounding
 _SHOWN = 3  # variables of a direction that are named
 _CLEAR = 1e-6  # doubt about log Z, relative where that exceeds one, below which nothing is said of it
-
-
-def why_not_gaussian(problem: Problem) -> str | None:
-    """None if all variables are real and all factors Gaussian, otherwise what is not."""
-    for v in problem.graph.variables:
-        if not isinstance(v.domain, Real):
-            return f"all variables must be real, '{v.name}' is {v.domain!r}"
-    for factor in problem.graph.factors:
-        if factor.scope and not isinstance(factor, GaussianFactor):
-            return f"all factors must be Gaussian, {factor!r} is not"
-    return None
 
 
 def gaussian_densities(names: Sequence[str], mean: np.ndarray, variance: np.ndarray) -> dict[str, Density]:

@@ -3,35 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
-from typing import Any
 
-from ..core.domain import Simplex
 from ..core.errors import MissingExtraError
+from .base import Problem
 
-__all__ = ["NO_MAXIMA", "needs", "why_no_gradients"]
-
-NO_MAXIMA = "it knows no maxima; use bethe or grid-bp, or gaussian if all factors are Gaussian"
+__all__ = ["needs", "why_no_gradients"]
 
 
-def why_no_gradients(problem: Any, *, simplex: bool) -> str | None:
-    """Why the gradient of the log density by all variables does not exist; None if it does.
-
-    Parameters
-    ----------
-    problem
-        Its graph may have any variables.
-    simplex
-        Whether simplex variables are taken.
-    """
-    discrete = [v.name for v in problem.graph.variables if v.is_discrete]
-    if discrete:
-        return (
-            f"it moves along gradients, and {discrete[:3]} {'are' if len(discrete) > 1 else 'is'} discrete; "
-            "use gibbs or metropolis"
-        )
-    wide = [v.name for v in problem.graph.variables if isinstance(v.domain, Simplex)]
-    if wide and not simplex:
-        return f"it takes real variables, and {wide[:3]} live on a simplex; use nuts, gibbs or metropolis"
+def why_no_gradients(problem: Problem) -> str | None:
+    """Why the log density of continuous variables has no gradient; None if it has, or if JAX cannot tell."""
     if not len(problem.graph.variables) or importlib.util.find_spec("jax") is None:
         return None
     from .flat_density import untraceable

@@ -23,6 +23,7 @@ from ..core.result import Result, Status, unrestrict
 from ..core.stopwatch import Stopwatch
 from .base import Algorithm, Budget, Problem, algorithms
 from .question import Question, infer
+from .reading import refusal
 
 __all__ = ["ManyModels", "ModelBatch", "infer_models"]
 
@@ -163,7 +164,7 @@ def _each(what: str, given: Any, single: type, count: int) -> list[Any]:
 
 def _posed(algorithm: Any, question: Question, warm: Result | None) -> Problem:
     problem = question.problem((), None, None)
-    reason = algorithm.why_not(problem)
+    reason = refusal(algorithm, problem)
     if reason is not None:
         raise UnsupportedError(f"{algorithm.name} cannot treat this problem: {reason}")
     if warm is None:

@@ -44,9 +44,14 @@ def declared(algorithm: Any) -> Algorithm | Method:
 def pose_for(algorithm: Any, problem: Problem) -> Posed | str:
     """The problem as the algorithm reads it, or why it cannot."""
     known = declared(algorithm)
-    if problem.task not in known.answers:
-        told = [TASKS[task] for task in known.answers]
-        return f"it gives {_listed(told)}, and the question asks for {TASKS[problem.task]}"
+    posed = _readable(known, problem)
+    if isinstance(posed, str) or posed.problem.task in known.answers:
+        return posed
+    told = [TASKS[task] for task in known.answers]
+    return f"it gives {_listed(told)}, and the question asks for {TASKS[posed.problem.task]}"
+
+
+def _readable(known: Algorithm | Method, problem: Problem) -> Posed | str:
     if "tables" in known.groups and (tables := problem.graph.as_tables()) is not None:
         posed = problem if tables is problem.graph else replace(problem, graph=tables)
         return Posed(posed, None, problem)
@@ -89,7 +94,12 @@ def _why_unreadable(known: Algorithm | Method, graph: FactorGraph) -> str | None
     strange = graph.variables.kinds - set(known.reads)
     if strange:
         name, kind = graph.variables.first_of(strange)
-        return f"it works on {_listed(known.reads)} variables, and '{name}' is {kind} and not observed"
+        told = (
+            f"'{name}' is {kind}"
+            if kind == "discrete"
+            else f"'{name}' is continuous ({kind}) and not observed"
+        )
+        return f"it works on {_listed(known.reads)} variables, and {told}"
     if "functions" in known.groups:
         return None
     wrong = [group.kind for group in graph.others if not _reads(known, group)]

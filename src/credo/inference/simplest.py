@@ -51,7 +51,7 @@ def _asked(domain: str) -> Iterator[tuple[str, Any]]:
     yield "sum", question.problem((), None, None)
     yield "max", question.problem("all", None, None)
     yield "mixed", question.problem(["a"], None, None)
-    yield "powered", question.problem((), {"a": 0.5}, None)
+    yield "powered", question.problem(["b"], {"a": 0.5}, None)
     yield "ordered", question.problem(["a"], None, ["a", "b"])
     yield "query", question.problem((), None, None, query=["a"])
     yield "samples", question.problem((), None, None, samples=1)

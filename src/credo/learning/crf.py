@@ -26,6 +26,7 @@ from ..core.progress import Progress
 from ..core.result import Estimate, Kind
 from ..inference.base import Algorithm, Budget, Problem, algorithms
 from ..inference.question import infer
+from ..inference.reading import refusal
 from ..models.crf import CRF
 from ..optimise.optimisers import Optimiser, optimiser_of
 from .ascent import Ascent
@@ -347,7 +348,7 @@ class GraphCRF(_Estimator):
             return
         algorithm = algorithms.resolve(self.inference)
         n = len(graph.variables)
-        reason = algorithm.why_not(Problem(graph, np.zeros(n), np.zeros(n, dtype=np.int64)))
+        reason = refusal(algorithm, Problem(graph, np.zeros(n), np.zeros(n, dtype=np.int64)))
         if reason is not None:
             raise UnsupportedError(
                 f"decode='map' cannot be done by {algorithm.name}: {reason}; "

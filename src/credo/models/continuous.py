@@ -10,13 +10,13 @@ not there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..core import check
 from ..core.density import (
-    GaussianFactor,
     canonical_of_moments,
     finite_array,
     is_positive_definite,
@@ -27,10 +27,13 @@ from ..core.domain import Real
 from ..core.errors import ModelError
 from ..core.factor import Factor
 from ..core.factor_graph import FactorGraph
+from ..core.groups import Gaussians
 from ..core.naming import NamedModel
 from ..core.variable import Variable, Variables
 
 __all__ = ["GaussianNet", "HybridNet"]
+
+_MOST_DENSE = 5000  # variables of a sparse matrix that may be made dense on request
 
 
 class HybridNet(NamedModel):
@@ -88,7 +91,7 @@ class HybridNet(NamedModel):
         return self._graph.variables
 
     @property
-    def factors(self) -> tuple[Factor, ...]:
+    def factors(self) -> Sequence[Factor]:
         """The factors."""
         return self._graph.factors
 
@@ -109,7 +112,8 @@ class GaussianNet(NamedModel):
     Parameters
     ----------
     precision
-        The symmetric matrix J, (n, n).
+        The symmetric matrix J, (n, n): an array, or a `scipy.sparse` matrix, which is never made dense. An
+        array is checked to be positive definite at once, a sparse matrix when it is factorised for an answer.
     shift
         The vector h, (n,); zeros if left out.
     names
@@ -124,20 +128,16 @@ class GaussianNet(NamedModel):
     """
 
     def __init__(self, precision: Any, shift: Any = None, names: Sequence[str] | None = None) -> None:
-        J = check.finite_numbers("precision", precision)
-        if J.ndim != 2 or J.shape[0] != J.shape[1]:
-            raise ModelError(f"precision: expected a finite symmetric matrix, got shape {J.shape}")
-        J = symmetric("GaussianNet", "precision", J)
-        n = len(J)
+        self.precision = _sparse(precision) if _is_sparse(precision) else _dense(precision)
+        n = self.precision.shape[0]
         h = np.zeros(n) if shift is None else finite_array("GaussianNet: the shift", shift, (n,))
-        if not is_positive_definite(J):
-            raise ModelError("precision: expected a positive definite matrix; its density has no integral")
-        J.flags.writeable = h.flags.writeable = False
-        self.precision, self.shift = J, h
-        self.names = tuple(f"x{i}" for i in range(n)) if names is None else tuple(map(str, names))
-        if len(self.names) != n:
-            raise ModelError(f"names: expected {n}, got {len(self.names)}")
-        self._graph = FactorGraph([Variable(name, Real()) for name in self.names], self._factors())
+        h.flags.writeable = False
+        self.shift = h
+        from scipy.sparse import csr_matrix
+
+        matrix = self.precision if _is_sparse(precision) else csr_matrix(self.precision)
+        variables = Variables.alike(n, Real(), names)
+        self._graph = FactorGraph.of_groups(variables, *Gaussians.field(matrix, h))
 
     @classmethod
     def from_moments(cls, mean: Any, covariance: Any, names: Sequence[str] | None = None) -> GaussianNet:
@@ -148,30 +148,41 @@ class GaussianNet(NamedModel):
         covariance = finite_array("GaussianNet: the covariance", covariance, (len(mean), len(mean)))
         return cls(*canonical_of_moments("GaussianNet", mean, covariance), names)
 
-    def _factors(self) -> list[GaussianFactor]:
-        variables = [Variable(name, Real()) for name in self.names]
-        J, h = self.precision, self.shift
-        factors = [GaussianFactor([v], [[J[i, i]]], [h[i]]) for i, v in enumerate(variables)]
-        for i, j in zip(*np.nonzero(np.triu(J, 1)), strict=True):
-            factors.append(GaussianFactor([variables[i], variables[j]], [[0.0, J[i, j]], [J[i, j], 0.0]]))
-        return factors
-
     @property
+    def names(self) -> Sequence[str]:
+        """One name per variable."""
+        return self.variables.names
+
+    @cached_property
     def mean(self) -> np.ndarray:
         """The mean J^-1 h."""
-        return np.linalg.solve(self.precision, self.shift)
+        if not _is_sparse(self.precision):
+            return np.linalg.solve(self.precision, self.shift)
+        from scipy.sparse.linalg import spsolve
+
+        return np.asarray(spsolve(self.precision.tocsc(), self.shift))
 
     @property
     def covariance(self) -> np.ndarray:
-        """The covariance J^-1."""
-        return np.linalg.inv(self.precision)
+        """The covariance J^-1, a dense matrix."""
+        return np.linalg.inv(self._dense_precision("covariance"))
 
     @property
     def log_z(self) -> float:
         """The logarithm of the integral of exp(-x'Jx / 2 + h'x)."""
-        n = len(self.names)
-        log_det = np.linalg.slogdet(self.precision)[1]
+        n = len(self.shift)
+        log_det = np.linalg.slogdet(self._dense_precision("log_z"))[1]
         return float(0.5 * (self.shift @ self.mean + n * np.log(2 * np.pi) - log_det))
+
+    def _dense_precision(self, what: str) -> np.ndarray:
+        if not _is_sparse(self.precision):
+            return np.asarray(self.precision)
+        if len(self.shift) > _MOST_DENSE:
+            raise ModelError(
+                f"{what}: expected at most {_MOST_DENSE} variables for a dense matrix, here are "
+                f"{len(self.shift)}; ask credo.infer for variances and log Z"
+            )
+        return np.asarray(self.precision.toarray())
 
     @property
     def variables(self) -> Variables:
@@ -183,8 +194,43 @@ class GaussianNet(NamedModel):
         return self._graph
 
     def _columns(self) -> Mapping[str, Callable[[int], str]]:
-        mean, sd = self.mean, np.sqrt(np.diag(self.covariance))
+        mean = self.mean
+        if len(mean) > _MOST_DENSE:
+            return {"mean": lambda i: told(mean[i])}
+        sd = np.sqrt(np.diag(self.covariance))
         return {"mean": lambda i: told(mean[i]), "sd": lambda i: told(sd[i])}
 
     def __repr__(self) -> str:
-        return f"GaussianNet({len(self.names)} variables)"
+        return f"GaussianNet({len(self.shift)} variables)"
+
+
+def _is_sparse(matrix: Any) -> bool:
+    return hasattr(matrix, "tocsr") and hasattr(matrix, "nnz")
+
+
+def _dense(precision: Any) -> np.ndarray:
+    """A dense precision matrix, checked."""
+    J = check.finite_numbers("precision", precision)
+    if J.ndim != 2 or J.shape[0] != J.shape[1]:
+        raise ModelError(f"precision: expected a finite symmetric matrix, got shape {J.shape}")
+    J = symmetric("GaussianNet", "precision", J)
+    if not is_positive_definite(J):
+        raise ModelError("precision: expected a positive definite matrix; its density has no integral")
+    J.flags.writeable = False
+    return J
+
+
+def _sparse(precision: Any) -> Any:
+    """A sparse precision matrix, checked as far as that is cheap."""
+    J = precision.tocsr().astype(np.float64)
+    if J.shape[0] != J.shape[1] or not np.isfinite(J.data).all():
+        raise ModelError(f"precision: expected a finite symmetric matrix, got shape {J.shape}")
+    skew = abs(J - J.T)
+    if skew.nnz and skew.max() > 1e-8 * abs(J).max():
+        raise ModelError(f"precision: expected a symmetric matrix, entries differ by {skew.max():.3g}")
+    if not (J.diagonal() > 0).all():
+        at = int(np.flatnonzero(~(J.diagonal() > 0))[0])
+        raise ModelError(
+            f"precision: expected a positive definite matrix, entry ({at}, {at}) is not positive"
+        )
+    return J

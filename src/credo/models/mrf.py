@@ -50,7 +50,7 @@ class MarkovNet(NamedModel):
     """
 
     def __init__(self, variables: Any, factors: Any = ()) -> None:
-        self._graph = FactorGraph(variables, factors)
+        self._graph = _tables_only(FactorGraph(variables, factors))
 
     @classmethod
     def from_graph(cls, graph: FactorGraph) -> MarkovNet:
@@ -58,7 +58,7 @@ class MarkovNet(NamedModel):
         if not isinstance(graph, FactorGraph):
             raise ModelError(f"from_graph: expected a FactorGraph, got {type(graph).__name__}")
         made = cls.__new__(cls)
-        made._graph = graph
+        made._graph = _tables_only(graph)
         return made
 
     @classmethod
@@ -306,3 +306,15 @@ def _field_groups(fields: Any, sizes: np.ndarray) -> list[tuple[np.ndarray, np.n
             )
         groups.append((mine[:, None], tables))
     return groups
+
+
+def _tables_only(graph: FactorGraph) -> FactorGraph:
+    """The graph, if all of its factors are tables."""
+    if graph.is_tables:
+        return graph
+    if not graph.variables.is_discrete:
+        name = graph.variables.first_of(graph.variables.kinds - {"discrete"})[0]
+        raise ModelError(f"variable '{name}' is continuous: a Markov net is made of tables; use HybridNet")
+    raise ModelError(
+        f"a Markov net is made of tables, and some factors are {graph.others[0].kind}; use HybridNet"
+    )

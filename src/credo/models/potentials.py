@@ -28,6 +28,7 @@ from ..core import check
 from ..core.density import DensityFactor, GaussianFactor, finite_array, namespace
 from ..core.domain import Discrete, Real, Simplex
 from ..core.errors import ModelError
+from ..core.linear_gaussian import LinearGaussianFactor
 from ..core.variable import Variable
 
 __all__ = [
@@ -226,7 +227,7 @@ def _log_categorical(z: Any, theta: Any) -> Any:
     return xp.log(picked[..., 0])
 
 
-def emission(x: Variable, s: Variable, means: Any, variances: Any) -> DensityFactor:
+def emission(x: Variable, s: Variable, means: Any, variances: Any) -> LinearGaussianFactor:
     """The density N(x; means[s], variances[s]) of a real variable given a discrete one."""
     _variable("emission", s)
     if not isinstance(s.domain, Discrete):
@@ -234,13 +235,7 @@ def emission(x: Variable, s: Variable, means: Any, variances: Any) -> DensityFac
     means = _each("emission: means", means, s.size)
     variances = _each("emission: variances", variances, s.size)
     _positive("variances", variances)
-    return DensityFactor([_real(x), s], _log_emission, means, variances)
-
-
-def _log_emission(x: Any, s: Any, means: Any, variances: Any) -> Any:
-    xp = namespace(x, s, means)
-    variance = variances[s]
-    return -0.5 * ((x - means[s]) ** 2 / variance + xp.log(variance) + _LOG_2PI)
+    return LinearGaussianFactor.conditional(_real(x), (), (s,), np.empty((s.size, 0)), variances, means)
 
 
 def network(scope: Iterable[Variable], function: Callable[..., Any], *weights: Any) -> DensityFactor:

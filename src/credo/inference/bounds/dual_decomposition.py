@@ -79,14 +79,6 @@ class DualDecomposition(IterativeAlgorithm[DualState]):
         check.at_least("first_step", self.first_step, 0)
         check.in_range("decay", self.decay, 0, 1.0 + 1e-9)
 
-    def why_not(self, problem: Problem) -> str | None:
-        """All variables maximised."""
-        if not problem.is_max:
-            return "it bounds the best joint state; maximise all variables, or use gdd or wmb"
-        if problem.query or problem.samples:
-            return "it bounds a maximum; use elimination for joints and samples"
-        return None
-
     def start(self, problem: Problem, rng: np.random.Generator) -> DualState:
         """No shifts."""
         work = Decomposition.of(problem)

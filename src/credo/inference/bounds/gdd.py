@@ -104,12 +104,6 @@ class GDD(IterativeAlgorithm[GDDState | Passing]):
         check.whole("inner", self.inner, 1)
         check.whole("max_table", self.max_table, 1)
 
-    def why_not(self, problem: Problem) -> str | None:
-        """Any temperatures, but no joints or samples."""
-        if problem.query or problem.samples:
-            return "it bounds log Z and maxima; use elimination for joints and samples"
-        return None
-
     def start(self, problem: Problem, rng: np.random.Generator) -> GDDState | Passing:
         """No shifts."""
         if self.updates == "passes":

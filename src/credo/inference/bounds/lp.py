@@ -52,10 +52,6 @@ class LP(Algorithm):
 
     def why_not(self, problem: Problem) -> str | None:
         """All variables maximised, and not too many entries."""
-        if not problem.is_max:
-            return "it bounds the best joint state; maximise all variables"
-        if problem.query or problem.samples:
-            return "it bounds a maximum; use elimination for joints and samples"
         try:
             work = Decomposition.of(problem)
         except ZeroProbabilityError:

@@ -52,7 +52,7 @@ class MiniBucket(Algorithm):
         check.one_of("bound", self.bound, ["upper", "lower"])
 
     def why_not(self, problem: Problem) -> str | None:
-        """Everything but joints and samples, and lower bounds on maxima."""
+        """No lower bounds on maxima."""
         return why_not_buckets(problem, self.bound)
 
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
@@ -61,9 +61,7 @@ class MiniBucket(Algorithm):
 
 
 def why_not_buckets(problem: Problem, bound: Bound) -> str | None:
-    """What no mini-bucket method can do."""
-    if problem.query or problem.samples:
-        return "it bounds log Z and decodes maxima; use elimination for joints and samples"
+    """Why a bound from below is no question for mini-buckets; None if it is one."""
     if bound == "lower" and (problem.temperatures[problem.graph.variables.sizes > 1] == 0).any():
         return "a maximum is bounded from below by the score of any assignment; ask for bound=upper"
     return None

@@ -18,7 +18,7 @@ import numpy as np
 from ...core import check
 from ...core.result import Result
 from ..base import Algorithm, Budget, Problem, register
-from .mini_bucket import MiniBucket, eliminate, why_not_buckets
+from .mini_bucket import MiniBucket, eliminate
 
 __all__ = ["Reordering"]
 
@@ -39,13 +39,6 @@ class Reordering(Algorithm):
         if self.ibound is not None:
             check.whole("ibound", self.ibound, 0)
         check.whole("max_table", self.max_table, 1)
-
-    def why_not(self, problem: Problem) -> str | None:
-        """Temperatures must not rise along the problem's order."""
-        along = problem.temperatures[np.argsort(problem.levels, kind="stable")]
-        if (np.diff(along) > 0).any():
-            return "its order bounds from above only if hotter variables come first; use mini-bucket"
-        return why_not_buckets(problem, "upper")
 
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """One forward pass in the free order."""

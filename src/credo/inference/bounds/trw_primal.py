@@ -109,14 +109,6 @@ class TRWPrimal(IterativeAlgorithm[PrimalState]):
         check.whole("trees", self.trees, 0)
         check.one_of("weights", self.weights, ["optimised", "equal"])
 
-    def why_not(self, problem: Problem) -> str | None:
-        """All sums or all maxima."""
-        if not (problem.is_sum or problem.is_max):
-            return "its forests sum or maximise over all variables; mixed tasks need junction-tree"
-        if problem.query or problem.samples:
-            return "it bounds log Z and gives marginals; use elimination for joints and samples"
-        return None
-
     def start(self, problem: Problem, rng: np.random.Generator) -> PrimalState:
         """No shifts, equal weights: theta split by appearance."""
         graph = problem.graph

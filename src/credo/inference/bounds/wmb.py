@@ -94,7 +94,7 @@ class WMB(IterativeAlgorithm[WMBState]):
         check.in_range("floor", self.floor, 0, 1)
 
     def why_not(self, problem: Problem) -> str | None:
-        """Everything but joints and samples, and lower bounds on maxima."""
+        """No lower bounds on maxima."""
         return why_not_buckets(problem, self.bound)
 
     def start(self, problem: Problem, rng: np.random.Generator) -> WMBState:

@@ -42,10 +42,6 @@ class Elimination(Algorithm):
         if self.memory_gb is not None:
             check.at_least("memory_gb", self.memory_gb, 0)
 
-    def why_not(self, problem: Problem) -> str | None:
-        """Samples need all variables at once."""
-        return "it answers one query per run; draw samples with junction-tree" if problem.samples else None
-
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """One run for the query, or one per variable for all marginals."""
         if problem.query or not problem.is_sum:

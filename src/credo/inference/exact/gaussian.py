@@ -22,7 +22,7 @@ import numpy as np
 
 from ...core.result import Assignment, Marginals, Result, Samples, Status
 from ..base import Algorithm, Budget, Problem, register
-from ..gaussian_system import GaussianSystem, claimed, gaussian_densities, rounding, why_not_gaussian
+from ..gaussian_system import GaussianSystem, claimed, gaussian_densities, rounding
 
 __all__ = ["GaussianElimination"]
 
@@ -43,10 +43,6 @@ class GaussianElimination(Algorithm):
 
     name: ClassVar[str] = "gaussian"
     promises: ClassVar[frozenset[str]] = frozenset({"exact"})
-
-    def why_not(self, problem: Problem) -> str | None:
-        """Real variables and Gaussian factors only."""
-        return why_not_gaussian(problem)
 
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Factorise once and read every answer off the factor."""

@@ -69,10 +69,6 @@ class AlphaBP(IterativeAlgorithm[MessageState]):
 
     def why_not(self, problem: Problem) -> str | None:
         """Sums only; zeros only where no message is divided by."""
-        if not problem.is_sum:
-            return "it estimates marginals; for maxima use bp, or maximise each marginal"
-        if problem.query or problem.samples:
-            return "it gives marginals of variables and factors; use elimination for joints and samples"
         posed = self._posed(problem)
         return zeros_reason(posed.graph, self.weights(posed).power)
 

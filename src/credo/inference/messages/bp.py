@@ -54,15 +54,6 @@ class BP(IterativeAlgorithm[MessageState]):
         check.in_range("damping", self.damping, 0, 1)
         check.one_of("damping_domain", self.damping_domain, ["log", "linear"])
 
-    def why_not(self, problem: Problem) -> str | None:
-        """Sums and maxima only, and no queries or samples."""
-        heat = problem.temperatures
-        if ((heat != 0) & (heat != 1)).any():
-            return "it sums or maximises; temperatures other than 0 and 1 need junction-tree"
-        if problem.query or problem.samples:
-            return "it gives marginals of variables and factors; use elimination for joints and samples"
-        return None
-
     def _weights(self, problem: Problem) -> Weighted:
         return Weighted.plain(problem.graph, 1 - self.damping, linear=self.damping_domain == "linear")
 

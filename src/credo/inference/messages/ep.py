@@ -120,14 +120,6 @@ class EP(IterativeAlgorithm[EPState]):
         check.whole("points", self.points, 16)
         check.at_least("spread", self.spread, 1e-9)
 
-    def why_not(self, problem: Problem) -> str | None:
-        """Sums and integrals only."""
-        if not problem.is_sum:
-            return "it sums and integrates; maxima need grid-bp, or gaussian if all factors are Gaussian"
-        if problem.samples:
-            return "it draws no samples"
-        return None
-
     def start(self, problem: Problem, rng: np.random.Generator) -> EPState:
         """Sites that say nothing, or next to nothing where a belief needs it, or those of an earlier run."""
         graph = problem.graph

@@ -158,7 +158,7 @@ class _Builder:
 
     def build(self, spread: float) -> Layout:
         found = []
-        for group in self._graph.groups:
+        for group in self._graph.batches:
             made = self._group(group)
             if made is not None and len(made):
                 found.append(made)

@@ -51,10 +51,6 @@ class FractionalBP(IterativeAlgorithm[MessageState]):
 
     def why_not(self, problem: Problem) -> str | None:
         """Sums only; zeros only where no message is divided by."""
-        if not problem.is_sum:
-            return "it estimates marginals; for maxima use bp, or maximise each marginal"
-        if problem.query or problem.samples:
-            return "it gives marginals of variables and factors; use elimination for joints and samples"
         return zeros_reason(problem.graph, self.weights(problem).power)
 
     def weights(self, problem: Problem) -> Weighted:

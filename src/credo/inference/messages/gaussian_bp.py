@@ -41,7 +41,6 @@ from ..gaussian_system import (
     gaussian_densities,
     no_integral,
     rounding,
-    why_not_gaussian,
 )
 from .gaussian_couplings import Couplings
 from .walk_sums import WalkSums, walk_sums
@@ -86,14 +85,6 @@ class GaussianBP(IterativeAlgorithm[GaussianMessages]):
         """Check the options."""
         check.one_of("schedule", self.schedule, ["auto", "flooding", "sequential", "tree"])
         check.in_range("damping", self.damping, 0, 1)
-
-    def why_not(self, problem: Problem) -> str | None:
-        """Real variables and Gaussian factors, all integrated or all maximised."""
-        if problem.samples:
-            return "it draws no samples; use gaussian"
-        if not (problem.is_sum or problem.is_max):
-            return "it maximises over all variables or none; use gaussian for marginal MAP"
-        return why_not_gaussian(problem)
 
     def start(self, problem: Problem, rng: np.random.Generator) -> GaussianMessages:
         """Messages that say nothing, or those of an earlier run."""

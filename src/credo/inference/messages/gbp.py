@@ -105,14 +105,6 @@ class GBP(Algorithm):
         check.one_of("schedule", self.schedule, ["bottom-up", "top-down", "random"])
         check.whole("max_states", self.max_states, 8)
 
-    def why_not(self, problem: Problem) -> str | None:
-        """Sums only, and no queries or samples."""
-        if not problem.is_sum:
-            return "it sums over all variables; use bp or junction-tree for maxima"
-        if problem.query or problem.samples:
-            return "it gives marginals of variables and factors; use elimination for joints and samples"
-        return None
-
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Pass messages, minimise the free energy, or a single and then the double loop."""
         with Run(budget, rng, whole=False) as run:

@@ -24,7 +24,6 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from ...core import check
-from ...core.domain import Simplex
 from ...core.errors import OptionError, ZeroProbabilityError
 from ...core.result import Assignment, Estimate, Marginals, Result, Status
 from ...core.variable import Variables
@@ -83,13 +82,6 @@ class GridBP(Algorithm):
     @property
     def _bp(self) -> BP:
         return BP(schedule=self.schedule, damping=self.damping, damping_domain=self.damping_domain)
-
-    def why_not(self, problem: Problem) -> str | None:
-        """Discrete and real variables, and no samples."""
-        for v in problem.graph.variables:
-            if isinstance(v.domain, Simplex):
-                return f"it has no grids for simplex variables, and '{v.name}' is one; use ep"
-        return "it draws no samples" if problem.samples else None
 
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Find the ranges, run `bp` on the tables, and read densities off its beliefs."""

@@ -84,14 +84,6 @@ class TRP(IterativeAlgorithm[TRPState]):
         check.whole("trees", self.trees, 0)
         check.in_range("damping", self.damping, 0, 1)
 
-    def why_not(self, problem: Problem) -> str | None:
-        """Sums only."""
-        if not problem.is_sum:
-            return "tree reparameterisation computes sums; use bp for maxima"
-        if problem.query or problem.samples:
-            return "it gives marginals of variables and factors; use elimination for joints and samples"
-        return None
-
     def start(self, problem: Problem, rng: np.random.Generator) -> TRPState:
         """The model itself, with factors over one variable in the node terms."""
         graph = problem.graph

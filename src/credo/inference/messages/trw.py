@@ -114,14 +114,6 @@ class TRW(IterativeAlgorithm[TRWState]):
         if self.fixed_rho is not None:
             check.at_least("fixed_rho", self.fixed_rho, 1e-3)
 
-    def why_not(self, problem: Problem) -> str | None:
-        """All sums or all maxima."""
-        if not (problem.is_sum or problem.is_max):
-            return "it sums or maximises over all variables; use bp or junction-tree for mixed tasks"
-        if problem.query or problem.samples:
-            return "it bounds log Z and gives marginals; use elimination for joints and samples"
-        return None
-
     def start(self, problem: Problem, rng: np.random.Generator) -> TRWState:
         """Uniform messages and the first appearance probabilities."""
         passes = ForestPasses(problem.graph)

@@ -51,14 +51,6 @@ class FreeEnergyMinimiser(Algorithm):
     def _plan(self) -> Plan:
         """How to minimise and how to read."""
 
-    def why_not(self, problem: Problem) -> str | None:
-        """Sums only, and no queries or samples."""
-        if not problem.is_sum:
-            return "it sums over all variables; use bp or junction-tree for maxima"
-        if problem.query or problem.samples:
-            return "it gives marginals of variables and factors; use elimination for joints and samples"
-        return None
-
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Minimise the free energy of one problem."""
         return self.run_models([problem], budget, rng)[0][0]

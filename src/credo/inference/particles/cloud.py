@@ -157,10 +157,6 @@ class ParticleMethod(IterativeAlgorithm[ParticleState]):
 
     def why_not(self, problem: Problem) -> str | None:
         """Sums over pairwise models of real and discrete variables."""
-        if not problem.is_sum:
-            return "it computes marginals; the modes of its beliefs are in their `mode`"
-        if problem.samples:
-            return "it draws no joint samples; use gibbs or nuts"
         return why_not_pairs(problem.graph)
 
     def _width(self, pairs: Pairs) -> int:

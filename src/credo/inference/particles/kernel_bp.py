@@ -39,6 +39,7 @@ from ...core.factor_graph import FactorGraph
 from ...core.result import Result, Samples, Status
 from ...optimise.run import Run
 from ..base import Algorithm, Budget, Problem, algorithms, register
+from ..reading import refusal
 from ..starting_places import starting_places
 from .cloud import without_variables
 from .pairs import Pairs, why_not_pairs
@@ -93,11 +94,7 @@ class DrawnKernelBP(Algorithm):
 
     def why_not(self, problem: Problem) -> str | None:
         """Sums over pairwise models with a real variable."""
-        if not problem.is_sum:
-            return "it computes marginals; the modes of its beliefs are in their `mode`"
-        if problem.samples:
-            return "it learns from samples and draws none; use its sampler"
-        if len(problem.graph.variables) and not any(v.domain.size == 0 for v in problem.graph.variables):
+        if len(problem.graph.variables) and problem.graph.variables.is_discrete:
             return "it is made for real variables, and all of these are discrete; use bp"
         return why_not_pairs(problem.graph)
 
@@ -144,7 +141,7 @@ class DrawnKernelBP(Algorithm):
         factors = [_tempered(f, self.temper) if len(f.scope) == 1 else f for f in graph.factors]
         posed = Problem(FactorGraph(graph.variables, factors), samples=self.samples)
         algorithm = choose_hybrid(posed)[0] if self.sampler is None else algorithms.resolve(self.sampler)
-        reason = algorithm.why_not(posed) if algorithm.hybrid else "it works on discrete variables"
+        reason = refusal(algorithm, posed)
         if reason is not None:
             raise UnsupportedError(f"{self.name}: {algorithm.name} cannot draw from this model: {reason}")
         try:

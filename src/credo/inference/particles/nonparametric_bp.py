@@ -108,11 +108,7 @@ class NonparametricBP(IterativeAlgorithm[MixtureState]):
 
     def why_not(self, problem: Problem) -> str | None:
         """Sums over pairwise models of real variables."""
-        if not problem.is_sum:
-            return "it computes marginals; the modes of its beliefs are in their `mode`"
-        if problem.samples:
-            return "it draws no joint samples; use gibbs or nuts"
-        return why_not_pairs(problem.graph, discrete=False)
+        return why_not_pairs(problem.graph)
 
     def start(self, problem: Problem, rng: np.random.Generator) -> MixtureState:
         """Unary factors as mixtures, and messages that say nothing within the tables."""

@@ -12,26 +12,18 @@ from functools import cached_property
 
 import numpy as np
 
-from ...core.domain import Simplex
 from ...core.factor_graph import FactorGraph
 from ...core.groups import FactorBatch
 
 __all__ = ["EdgeClass", "Pairs", "log_sum", "why_not_pairs"]
 
 
-def why_not_pairs(graph: FactorGraph, *, discrete: bool = True) -> str | None:
-    """Why a graph is not one of factors on pairs of real (and discrete) variables; None if it is."""
-    for variable in graph.variables:
-        if isinstance(variable.domain, Simplex):
-            return f"it works on real variables, '{variable.name}' is a point of a simplex"
-        if variable.is_discrete and not discrete:
-            return f"it works on real variables, '{variable.name}' is discrete"
-    for factor in graph.factors:
-        if len(factor.scope) > 2:
-            return (
-                f"it works on factors of one or two variables, the factor over {list(factor.names)} "
-                f"has {len(factor.scope)}"
-            )
+def why_not_pairs(graph: FactorGraph) -> str | None:
+    """Why a graph is not one of factors on pairs of variables; None if it is."""
+    for batch in graph.batches:
+        if batch.scopes.shape[1] > 2:
+            names = [graph.variables.names[int(i)] for i in batch.scopes[0]]
+            return f"it works on factors of one or two variables, the factor over {names} has {len(names)}"
     return None
 
 

@@ -25,7 +25,6 @@ import numpy as np
 
 from ...core.errors import MissingExtraError
 from ..base import Problem, register
-from ..gradients import NO_MAXIMA
 from ..located import Places
 from .chains import Engine, Sampler
 from .starts import starting_points
@@ -40,10 +39,6 @@ class Gibbs(Sampler):
     """Draws one variable after another given the others; for discrete, real and simplex variables."""
 
     name: ClassVar[str] = "gibbs"
-
-    def why_not(self, problem: Problem) -> str | None:
-        """Sums only."""
-        return None if problem.is_sum else NO_MAXIMA
 
     def _engine(self, problem: Problem, places: Places, rng: np.random.Generator) -> Engine:
         starts = starting_points(problem, self.chains, self.spread, rng, self.name, places)

@@ -25,7 +25,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..base import Problem, register
-from ..gradients import NO_MAXIMA
 from ..located import Places
 from .chains import Engine, Sampler
 from .gibbs import site_engine
@@ -41,10 +40,6 @@ class Metropolis(Sampler):
     """Random steps of one variable after another, accepted or not; for variables of any domain."""
 
     name: ClassVar[str] = "metropolis"
-
-    def why_not(self, problem: Problem) -> str | None:
-        """Sums only."""
-        return None if problem.is_sum else NO_MAXIMA
 
     def _engine(self, problem: Problem, places: Places, rng: np.random.Generator) -> Engine:
         starts = starting_points(problem, self.chains, self.spread, rng, self.name, places)

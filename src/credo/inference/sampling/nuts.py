@@ -27,7 +27,7 @@ import numpy as np
 
 from ...core import check
 from ..base import Problem, register
-from ..gradients import NO_MAXIMA, needs, why_no_gradients
+from ..gradients import needs, why_no_gradients
 from ..located import Places
 from .chains import Engine, Sampler, Still
 from .starts import starting_points
@@ -56,9 +56,7 @@ class _Hamiltonian(Sampler):
 
     def why_not(self, problem: Problem) -> str | None:
         """Sums over real and simplex variables whose factors can be differentiated."""
-        if not problem.is_sum:
-            return NO_MAXIMA
-        return why_no_gradients(problem, simplex=True)
+        return why_no_gradients(problem)
 
     def _engine(self, problem: Problem, places: Places, rng: np.random.Generator) -> Engine:
         needs(self.name, "jax", "equinox", "blackjax")

@@ -91,7 +91,7 @@ class SiteEngine:
             raise no_integral(f"the draws of '{name}' leave the range of numbers")
         bad = np.flatnonzero(np.asarray(self._state.bad))
         if len(bad):
-            factor = self._graph.factors[int(self._graph.groups[bad[0]].factors[0])]
+            factor = self._graph.factors[int(self._graph.batches[bad[0]].factors[0])]
             raise ModelError(
                 f"factor over {list(factor.names)}, or another of the same function: log-potentials must be "
                 "numbers below inf, got NaN, inf or an error at a point the sampler tried"

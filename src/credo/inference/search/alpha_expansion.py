@@ -71,10 +71,6 @@ class AlphaExpansion(IterativeAlgorithm[ExpansionState]):
 
     def why_not(self, problem: Problem) -> str | None:
         """Pairs with equal state counts whose expansions are cuts; all maximised."""
-        if not problem.is_max:
-            return "it finds good joint states; maximise all variables"
-        if problem.query or problem.samples:
-            return "it gives an assignment; use elimination for joints and samples"
         graph = folded(problem.graph)[2]
         sizes = graph.variables.sizes
         wide = np.flatnonzero(np.diff(graph.scope_start) > 2)

@@ -56,19 +56,6 @@ class Decimation(Algorithm):
         check.whole("sweeps", self.sweeps, 1)
         check.in_range("damping", self.damping, 0, 1)
 
-    def why_not(self, problem: Problem) -> str | None:
-        """Maxima after sums, and no other temperatures."""
-        heat = problem.temperatures
-        if problem.is_sum and len(heat):
-            return "it chooses states of maximised variables, and none is maximised"
-        if ((heat != 0) & (heat != 1)).any():
-            return "its messages sum or maximise; temperatures other than 0 and 1 need junction-tree"
-        if not problem.maximises_last:
-            return "an assignment has a value only where maxima come after sums"
-        if problem.query or problem.samples:
-            return "it gives an assignment; use elimination for joints and samples"
-        return None
-
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Rounds until every maximised variable is decided; the budget counts rounds."""
         budget = replace(budget, tol=max(budget.tol, _NONE))

@@ -37,8 +37,6 @@ class GraphCut(Algorithm):
 
     def why_not(self, problem: Problem) -> str | None:
         """Two states, pairs, and no cycle with an odd number of repulsive pairs; all maximised."""
-        if not problem.is_max:
-            return "it finds the best joint state; maximise all variables"
         try:
             return _analyse(Decomposition.of(problem))[0]
         except ZeroProbabilityError:

@@ -31,6 +31,7 @@ from ...optimise.driver import UNKNOWN, Outcome, Step, drive
 from ...optimise.run import Run
 from ...optimise.run import check as check_clock
 from ..base import Algorithm, Budget, Problem, register
+from ..reading import refusal
 from ..value import value_of
 from .blocks import Blocks
 
@@ -58,12 +59,8 @@ _DAMPINGS = (0.0, 0.5)  # quick where it converges, and calmer
 
 def why_no_states(problem: Problem) -> str | None:
     """Why states of the maximised variables cannot be searched; None if they can."""
-    if problem.query or problem.samples:
-        return "it searches for the best states; use elimination for joints and samples"
     if not len(problem.maximised):
         return "it searches for the best states, and nothing is maximised; use maximise"
-    if not problem.maximises_last:
-        return "a maximised variable is eliminated before a summed one, so states have no value of their own"
     return None
 
 
@@ -418,7 +415,7 @@ def by_messages(
     from ..messages.bp import BP
 
     method = BP(damping=damping)
-    if method.why_not(problem) is not None:
+    if refusal(method, problem) is not None:
         problem = replace(problem, temperatures=np.where(problem.temperatures > 0, 1.0, 0.0))
     # Counted, because sweeps run in one go: their number must fit the time given before they begin.
     effort = _MESSAGE_EFFORT if seconds is None else min(_MESSAGE_EFFORT, _MESSAGES_PER_SECOND * seconds)

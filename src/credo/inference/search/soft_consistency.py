@@ -76,14 +76,6 @@ class SoftConsistency(ResumableAlgorithm["_Run"]):
         check.whole("eliminate", self.eliminate, 0)
         check.whole("nodes", self.nodes, 0)
 
-    def why_not(self, problem: Problem) -> str | None:
-        """All variables are maximised."""
-        if not problem.is_max:
-            return "it searches for the best states of all variables; use maximise='all', or another method"
-        if problem.query or problem.samples:
-            return "it searches for the best states; use elimination for joints and samples"
-        return None
-
     def start(self, problem: Problem, rng: np.random.Generator) -> _Run:
         """All parts of the problem, nothing searched."""
         return _Run(problem, self, rng)

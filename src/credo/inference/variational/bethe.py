@@ -138,12 +138,13 @@ class Bethe(Algorithm):
         """Points that are too many, and functions that have no derivative where one is needed."""
         graph = problem.graph
         paired = self.takes_samples(graph)
-        for factor in graph.factors:
-            work = self.evaluations([v.domain for v in factor.scope], paired)
+        for batch in graph.batches:
+            work = self.evaluations(list(batch.domains), paired)
             if work > _MOST:
-                discrete = all(v.is_discrete for v in factor.scope)
+                discrete = all(isinstance(d, Discrete) for d in batch.domains)
+                names = [graph.variables.names[int(i)] for i in batch.scopes[0]]
                 return (
-                    f"the factor over {list(factor.names)} would be evaluated {work:.1e} times in a step; "
+                    f"the factor over {names} would be evaluated {work:.1e} times in a step; "
                     f"use {'' if discrete else 'expectation=samples, fewer nodes or '}fewer components"
                 )
         return _no_derivative(graph) if self.gradient == "autodiff" else None
@@ -211,7 +212,7 @@ class Bethe(Algorithm):
         )
         if problem.samples:
             return replace(result, samples=mixture.sample(problem.samples, rng))
-        if not problem.maximised:
+        if not len(problem.maximised):
             return result
         names = [problem.graph.variables.names[i] for i in problem.maximised]
         best = mixture.maximum(names)

@@ -21,21 +21,12 @@ from ..exact.junction_tree import solve
 from ..exact.tree import Limits
 from ..free_energy import mean_field
 
-__all__ = ["Descents", "feasible_states", "only_sums", "starting_beliefs", "told_ends"]
+__all__ = ["Descents", "feasible_states", "starting_beliefs", "told_ends"]
 
 _SEARCHES = 10  # orders tried before exact inference has to find a possible joint state
 _DEAD_ENDS = 1000  # per search
 _SMALL = Limits(1.0, 30.0)  # what exact inference may cost when it only looks for a start
 _NOISE = 0.1  # relative; a symmetric model has a saddle point at uniform beliefs
-
-
-def only_sums(problem: Problem) -> str | None:
-    """Why a lower bound on a sum is no answer to another question; None if a sum is asked."""
-    if not problem.is_sum:
-        return "it bounds sums over all variables, and here some are maximised or have a temperature"
-    if problem.query or problem.samples:
-        return "it gives marginals and a bound on log Z, not joint queries or samples; use junction-tree"
-    return None
 
 
 def starting_beliefs(problem: Problem, restart: int, rng: np.random.Generator, name: str) -> np.ndarray:

@@ -26,7 +26,6 @@ import numpy as np
 
 from ...core import check
 from ...core.density import GaussianFactor
-from ...core.domain import Real
 from ...core.errors import MissingExtraError, UnsupportedError
 from ...core.factor_graph import FactorGraph
 from ...core.result import Estimate, Kind, Marginals, Result, Samples, Status
@@ -91,16 +90,12 @@ class GaussianTreeBeliefs(Algorithm):
         check.whole("restarts", self.restarts, 1)
 
     def why_not(self, problem: Problem) -> str | None:
-        """Sums and samples on real variables with factors of at most two of them."""
+        """Factors of at most two variables, and not too many of these."""
         graph = problem.graph
-        if not problem.is_sum:
-            return "it gives marginals, not maxima"
-        other = [v.name for v in graph.variables if not isinstance(v.domain, Real)]
-        if other:
-            return f"'{other[0]}' is not real; use mixture-of-trees where all variables are discrete"
-        wide = [f for f in graph.factors if len(f.scope) > 2]
-        if wide:
-            return f"the factor over {list(wide[0].names)} has more than two variables, and trees have pairs"
+        for batch in graph.batches:
+            if batch.scopes.shape[1] > 2:
+                names = [graph.variables.names[int(i)] for i in batch.scopes[0]]
+                return f"the factor over {names} has more than two variables, and trees have pairs"
         if len(graph.variables) > _LARGEST:
             return (
                 f"it keeps dense covariances of at most {_LARGEST} variables, here are {len(graph.variables)}"

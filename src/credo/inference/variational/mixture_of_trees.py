@@ -75,16 +75,15 @@ class TreeBeliefs(Algorithm):
         check.whole("restarts", self.restarts, 1)
 
     def why_not(self, problem: Problem) -> str | None:
-        """Sums and samples on discrete variables with factors of at most two of them."""
-        if not problem.is_sum:
-            return "it gives marginals, not maxima; use bp or junction-tree"
-        other = [v.name for v in problem.graph.variables if not v.is_discrete]
-        if other:
-            return f"'{other[0]}' is not discrete; use mixture-of-gaussian-trees where all variables are real"
+        """Factors of at most two variables with several states."""
         graph = problem.graph
-        wide = [f for f in graph.factors if sum(v.size > 1 for v in f.scope) > 2]
+        several = np.append(graph.variables.sizes[graph.scope] > 1, False)
+        wide = [
+            a for a, k in enumerate(np.diff(np.cumsum(np.append(0, several))[graph.scope_start])) if k > 2
+        ]
         if wide:
-            return f"the factor over {list(wide[0].names)} has more than two variables, and trees have pairs"
+            names = [graph.variables.names[int(i)] for i in graph.scope_of(wide[0])]
+            return f"the factor over {names} has more than two variables, and trees have pairs"
         if np.isneginf(graph.log_tables).any() and hard_edges_close_a_cycle(PairModel(graph)):
             return "factors with zeros close a cycle, and no tree can contain them all; use bp"
         return None

@@ -41,7 +41,7 @@ from ...optimise.optimisers import LBFGS, Loss
 from ...optimise.run import Run
 from ..base import Algorithm, Budget, Problem, register
 from ..gaussian_system import claimed, rounding
-from ..gradients import NO_MAXIMA, needs, why_no_gradients
+from ..gradients import needs, why_no_gradients
 from ..located import Places
 from ..sampling.starts import starting_points
 from ..starting_places import starting_places
@@ -92,9 +92,7 @@ class NonparametricVI(Algorithm):
 
     def why_not(self, problem: Problem) -> str | None:
         """Sums over real variables whose factors can be differentiated."""
-        if not problem.is_sum:
-            return NO_MAXIMA
-        return why_no_gradients(problem, simplex=False)
+        return why_no_gradients(problem)
 
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Alternate between means and variances until L stands still."""

@@ -40,7 +40,7 @@ from ..base import Algorithm, Budget, Problem, register
 from ..exact.junction_tree import solve
 from ..exact.tree import Limits
 from ..free_energy import average_energy, entropy
-from .descent import Descents, only_sums, starting_beliefs
+from .descent import Descents, starting_beliefs
 from .mean_field import MeanFieldState, product_tables, state_of, sweep
 
 __all__ = ["StructuredMeanField", "StructuredState"]
@@ -88,10 +88,6 @@ class StructuredMeanField(Algorithm):
         checks.one_of("order", self.order, ["random", "sequential"])
         if self.memory_gb is not None:
             checks.at_least("memory_gb", self.memory_gb, 0)
-
-    def why_not(self, problem: Problem) -> str | None:
-        """Sums only."""
-        return only_sums(problem)
 
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Sweep over the clusters from each start until beliefs stand still; keep the best."""

@@ -44,7 +44,7 @@ from ...families.densities import ParticleDensity, SimplexParticleDensity
 from ...optimise.driver import Outcome, Step, drive
 from ...optimise.run import Run
 from ..base import Algorithm, Budget, Problem, register
-from ..gradients import NO_MAXIMA, needs, why_no_gradients
+from ..gradients import needs, why_no_gradients
 from ..sampling.starts import starting_points
 from ..starting_places import starting_places
 
@@ -92,9 +92,7 @@ class SVGD(Algorithm):
 
     def why_not(self, problem: Problem) -> str | None:
         """Sums over real and simplex variables whose factors can be differentiated."""
-        if not problem.is_sum:
-            return NO_MAXIMA
-        return why_no_gradients(problem, simplex=True)
+        return why_no_gradients(problem)
 
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Move the particles until they stand still."""

@@ -1,0 +1,328 @@
+r"""Exact answers where real variables are Gaussian given the states: conditional linear Gaussian models.
+
+Real variables joined by factors form parts. A part with real variables x and discrete neighbours s is, for every
+joint state s, one quadratic form with precision J_s and mode m_s = J_s^-1 h_s, so its integral is a table over s,
+
+    log T(s) = f(m_s, s) + ( |x| log 2 pi - log det J_s ) / 2,
+
+f being the sum of its factors. Putting tables in the place of the parts leaves a discrete model, which
+the junction tree answers; real variables then have the mixtures sum_s p(s) N(m_s, J_s^-1). Where real variables
+are maximised, and with them all neighbours of their part, the table is f(m_s, s) plus the integral over the rest:
+log det J_s is that of the integrated variables alone.
+
+Values are taken at the mode, factor by factor, so that numbers far from zero lose no digits. The work is the number
+of joint states of the neighbours of a part times the cube of its real variables; it is forecast and, where too large
+(a chain of switches that are all unknown), refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from ...core.errors import TooLargeError
+from ...core.factor_graph import FactorGraph
+from ...core.groups import Gaussians, LinearGaussians, TableBlock
+from ...core.result import Assignment, FactorMarginals, Marginals, Result, Samples, Status
+from ...families.densities import MixtureDensity
+from ..base import Algorithm, Budget, Problem, register
+from ..gaussian_system import no_integral
+from .junction_tree import JunctionTree
+
+__all__ = ["ConditionalGaussian", "forecast"]
+
+_LOG_2PI = float(np.log(2 * np.pi))
+_MOST_NUMBERS = 2.0**27  # of all matrices of a part, 1 GB
+_MOST_WORK = 2.0**36  # multiplications, about a minute
+_DIGITS = 64 * np.finfo(float).eps  # a pivot below this share of its diagonal is rounding
+
+
+class Part(NamedTuple):
+    """Real variables that are joined by factors, and the discrete variables of these."""
+
+    real: np.ndarray  # positions, ascending
+    discrete: np.ndarray  # positions, ascending
+    members: tuple[tuple[int, np.ndarray], ...]  # (group, rows) of its factors
+
+
+def parts_of(graph: FactorGraph) -> list[Part]:
+    """The parts of a graph of tables, Gaussian blocks and residuals."""
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    n, is_real = len(graph.variables), graph.variables.sizes == 0
+    ends = [np.empty((0, 2), dtype=np.int64)]
+    for group in graph.others:
+        count = _real_count(group)
+        if count > 1:
+            ends.append(
+                np.stack([np.repeat(group.scopes[:, 0], count - 1), group.scopes[:, 1:count].ravel()], axis=1)
+            )
+    pairs = np.concatenate(ends)
+    links = coo_matrix((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
+    label = connected_components(links, directed=False)[1]
+    members: dict[int, list[tuple[int, np.ndarray]]] = {int(c): [] for c in np.unique(label[is_real])}
+    around: dict[int, list[np.ndarray]] = {c: [] for c in members}
+    for g, group in enumerate(graph.others):
+        owner = label[group.scopes[:, 0]]
+        for c in np.unique(owner).tolist():
+            rows = np.flatnonzero(owner == c)
+            members[c].append((g, rows))
+            around[c].append(group.scopes[rows][:, _real_count(group) :].ravel())
+    real = np.flatnonzero(is_real)
+    return [
+        Part(
+            real[label[real] == c], np.unique(np.concatenate([np.empty(0, np.int64), *around[c]])), tuple(own)
+        )
+        for c, own in members.items()
+    ]
+
+
+def _real_count(group: Gaussians | LinearGaussians) -> int:
+    return group.scopes.shape[1] if isinstance(group, Gaussians) else group.weights.shape[-1]
+
+
+class Cost(NamedTuple):
+    """What the largest part takes."""
+
+    numbers: float  # of its matrices
+    work: float  # multiplications of all parts
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it can be done here in about a minute."""
+        return self.numbers <= _MOST_NUMBERS and self.work <= _MOST_WORK
+
+    def __str__(self) -> str:
+        return f"{self.numbers:.1e} numbers, {self.work:.1e} multiplications"
+
+
+def forecast(graph: FactorGraph) -> Cost:
+    """The cost of integrating all parts of a graph."""
+    sizes = graph.variables.sizes.astype(np.float64)
+    shapes = [(np.prod(sizes[p.discrete]), float(len(p.real))) for p in parts_of(graph)]
+    numbers = max((states * d**2 for states, d in shapes), default=0.0)
+    return Cost(numbers, sum(states * (d**3 / 3 + d**2) for states, d in shapes))
+
+
+class Integral(NamedTuple):
+    """A part, for every joint state of its discrete variables; arrays begin with those axes."""
+
+    part: Part
+    mode: np.ndarray  # (states..., d)
+    root: np.ndarray  # (states..., d, d) L of J = L L'
+    log_table: np.ndarray  # (states...)
+
+
+def integrate(graph: FactorGraph, part: Part, maximised: np.ndarray) -> Integral:
+    """The table that a part leaves; `maximised` flags variables of the graph."""
+    shape, d = tuple(graph.variables.sizes[part.discrete].tolist()), len(part.real)
+    J, h = np.zeros((*shape, d, d)), np.zeros((*shape, d))
+    pieces = list(_pieces(graph, part))
+    for at, w, b, v, _ in pieces:
+        J[..., at[:, None], at] += w[..., :, None] * w[..., None, :] / v[..., None, None]
+        h[..., at] += w * (b / v)[..., None]
+    blocks = [(graph.others[g], rows) for g, rows in part.members if isinstance(graph.others[g], Gaussians)]
+    constant = np.zeros(shape)
+    for group, rows in blocks:
+        at = np.searchsorted(part.real, group.scopes[rows])
+        k = at.shape[1]
+        own, shift = np.zeros((d, d)), np.zeros(d)
+        np.add.at(
+            own, (np.repeat(at, k, axis=1), np.tile(at, (1, k))), group.precision[rows].reshape(len(rows), -1)
+        )
+        np.add.at(shift, at, group.shift[rows])
+        J, h, constant = J + own, h + shift, constant + group.constant[rows].sum()
+    root = _root(graph, part, J)
+    mode = np.linalg.solve(J, h[..., None])[..., 0] if d else h
+    value = constant + _at_mode(mode, pieces, blocks, part)
+    free = np.flatnonzero(~maximised[part.real])
+    inner = root if len(free) == d else _root(graph, part, J[..., free[:, None], free])
+    log_det = 2 * np.log(np.diagonal(inner, axis1=-2, axis2=-1)).sum(axis=-1)
+    return Integral(part, mode, root, value + 0.5 * (len(free) * _LOG_2PI - log_det))
+
+
+def _pieces(graph: FactorGraph, part: Part) -> Iterator[tuple[np.ndarray, ...]]:
+    """Per residual its places in x, and w, b, v, c with an axis per discrete variable of the part."""
+    for g, rows in part.members:
+        group = graph.others[g]
+        if isinstance(group, LinearGaussians):
+            k = group.weights.shape[-1]
+            arrays = (group.weights, group.offset, group.variance, group.constant)
+            for row in rows.tolist():
+                axes = np.searchsorted(part.discrete, group.scopes[row, k:])
+                w, b, v, c = (_spread(a[row], axes, len(part.discrete)) for a in arrays)
+                yield np.searchsorted(part.real, group.scopes[row, :k]), w, b, v, c
+
+
+def _spread(array: np.ndarray, axes: np.ndarray, count: int) -> np.ndarray:
+    """An array over some discrete variables, with an axis of length one for each of the others."""
+    more = array.ndim - len(axes)
+    turned = array.transpose(*np.argsort(axes), *range(len(axes), array.ndim))
+    shape = np.ones(count, dtype=np.int64)
+    shape[np.sort(axes)] = turned.shape[: len(axes)]
+    return turned.reshape(*shape, *turned.shape[len(turned.shape) - more :])
+
+
+def _at_mode(mode: np.ndarray, pieces: list[tuple[np.ndarray, ...]], blocks: list, part: Part) -> np.ndarray:  # type: ignore[type-arg]
+    """The sum of the factors at the mode, without the constants of Gaussian blocks."""
+    total = np.zeros(mode.shape[:-1])
+    for at, w, b, v, c in pieces:
+        total = total + c - 0.5 * ((w * mode[..., at]).sum(axis=-1) - b) ** 2 / v
+    for group, rows in blocks:
+        x = mode[..., np.searchsorted(part.real, group.scopes[rows])]
+        total = total + (group.shift[rows] * x).sum(axis=(-2, -1))
+        total = total - 0.5 * np.einsum("...ai,aij,...aj->...", x, group.precision[rows], x)
+    return total
+
+
+def _root(graph: FactorGraph, part: Part, J: np.ndarray) -> np.ndarray:
+    """The Cholesky factors; an error names a state in which there is no integral."""
+    try:
+        root = np.linalg.cholesky(J)
+        pivots = np.diagonal(root, axis1=-2, axis2=-1) ** 2
+        bad = (pivots <= _DIGITS * np.diagonal(J, axis1=-2, axis2=-1)).any(axis=-1)
+    except np.linalg.LinAlgError:
+        scale = np.sqrt(np.maximum(np.diagonal(J, axis1=-2, axis2=-1), np.finfo(float).tiny))
+        scaled = J / (scale[..., :, None] * scale[..., None, :])
+        bad = np.linalg.eigvalsh(scaled).min(axis=-1) <= _DIGITS
+    if not bad.any():
+        return root
+    variables, at = graph.variables, np.argwhere(bad)[0]
+    states = {
+        variables.names[i]: variables[int(i)].label(int(s)) for i, s in zip(part.discrete, at, strict=True)
+    }
+    names = [variables.names[i] for i in part.real[:3]]
+    given = f" given {states}" if states else ""
+    raise no_integral(f"it does not fall off in some direction of {names}{given}")
+
+
+@register
+@dataclass(frozen=True, kw_only=True)
+class ConditionalGaussian(Algorithm):
+    """Models that are Gaussian given their states: log Z, mixtures as marginals, maxima, samples, all exact.
+
+    Examples
+    --------
+    >>> import credo
+    >>> x, s = credo.Variable("x", credo.Real()), credo.Variable("s", ["off", "on"])
+    >>> sensor = credo.potentials.emission(x, s, [0.0, 5.0], 1.0)
+    >>> net = credo.HybridNet([x, s], [sensor, credo.TableFactor([s], [0.8, 0.2])])
+    >>> credo.infer(net, "conditional-gaussian").marginals["x"].mean.__round__(6)
+    1.0
+    """
+
+    name: ClassVar[str] = "conditional-gaussian"
+    promises: ClassVar[frozenset[str]] = frozenset({"exact"})
+
+    def why_not(self, problem: Problem) -> str | None:
+        """Real variables are maximised only together with the states they depend on; the forecast is small."""
+        graph, summed = problem.graph, problem.temperatures != 0
+        if problem.graph.is_tables:
+            return None
+        is_real = graph.variables.sizes == 0
+        if ((problem.temperatures != 1) & summed & is_real).any():
+            return "it integrates or maximises real variables; they have no other temperatures"
+        for part in parts_of(graph) if not problem.is_sum else ():
+            open_states = part.discrete[summed[part.discrete]]
+            if not summed[part.real].all() and len(open_states):
+                name = graph.variables.names[int(open_states[0])]
+                return f"real variables are maximised although '{name}', which they depend on, is summed; use bethe"
+        cost = forecast(graph)
+        if not cost.is_small:
+            return f"integrating real variables state by state would take {cost}; use bethe or gibbs"
+        return None
+
+    def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
+        """Put tables in the place of the real variables, ask the junction tree, and come back."""
+        graph = problem.graph
+        if not (cost := forecast(graph)).is_small:
+            raise TooLargeError(f"conditional-gaussian: it would take {cost}; use bethe or gibbs")
+        integrals = [integrate(graph, part, problem.temperatures == 0) for part in parts_of(graph)]
+        first = 1 + max((int(numbers.max(initial=-1)) for numbers in graph.all_numbers), default=-1)
+        blocks = [
+            TableBlock(np.array([first + k]), found.part.discrete[None], found.log_table[None])
+            for k, found in enumerate(integrals)
+        ]
+        keep = np.flatnonzero(graph.variables.sizes)
+        tables = graph.with_parts(graph.variables, blocks).compact(keep)
+        posed = replace(
+            problem, graph=tables, temperatures=problem.temperatures[keep], levels=problem.levels[keep]
+        )
+        found = JunctionTree().run(posed, budget, rng)
+        return _read(self.name, problem, found, integrals, rng)
+
+
+def _read(
+    name: str, problem: Problem, found: Result, integrals: list[Integral], rng: np.random.Generator
+) -> Result:
+    variables = problem.graph.variables
+    keep = np.flatnonzero(variables.sizes)
+    result = replace(found, algorithm=name, status=Status.EXACT, factor_marginals=None, state=None)
+    if found.marginals is not None and found.factor_marginals is not None:
+        densities = _densities(problem, found.factor_marginals, integrals)
+        result = replace(result, marginals=Marginals(variables, np.array(found.marginals.flat), densities))
+    if found.assignment is not None or not problem.is_sum:
+        result = _assigned(result, problem, keep, integrals)
+    if found.samples is not None:
+        indices = np.full((len(found.samples), len(variables)), -1, dtype=np.int64)
+        indices[:, keep] = found.samples.indices
+        values = _draw(indices, variables.names, integrals, rng)
+        result = replace(result, samples=Samples(variables, indices, values))
+    return result
+
+
+def _densities(
+    problem: Problem, beliefs: FactorMarginals, integrals: list[Integral]
+) -> dict[str, MixtureDensity]:
+    """The mixtures of all real variables; the tables of the parts are the last factors."""
+    made = {}
+    for k, found in enumerate(integrals):
+        weight = beliefs[len(beliefs) - len(integrals) + k].ravel()
+        possible = np.flatnonzero(weight > 0)
+        d = len(found.part.real)
+        mode, root = found.mode.reshape(-1, d)[possible], found.root.reshape(-1, d, d)[possible]
+        inverse = np.linalg.inv(root)
+        sd = np.sqrt((inverse**2).sum(axis=-2))
+        share = weight[possible] / weight[possible].sum()
+        for i, position in enumerate(found.part.real.tolist()):
+            made[problem.graph.variables.names[position]] = MixtureDensity(share, mode[:, i], sd[:, i])
+    return made
+
+
+def _assigned(result: Result, problem: Problem, keep: np.ndarray, integrals: list[Integral]) -> Result:
+    """The best states with the best numbers given them."""
+    variables = problem.graph.variables
+    indices = np.full(len(variables), -1, dtype=np.int64)
+    if result.assignment is not None:
+        indices[keep] = result.assignment.indices
+    values = {}
+    for found in integrals:
+        chosen = found.part.real[problem.temperatures[found.part.real] == 0]
+        at = found.mode[tuple(indices[found.part.discrete])] if len(chosen) else None
+        for i in chosen.tolist():
+            assert at is not None
+            values[variables.names[i]] = float(at[np.searchsorted(found.part.real, i)])
+    score = result.score if result.score is not None else result.log_z
+    return replace(result, assignment=Assignment(variables, indices, values), score=score, marginals=None)
+
+
+def _draw(
+    indices: np.ndarray, names: object, integrals: list[Integral], rng: np.random.Generator
+) -> dict[str, np.ndarray]:
+    """Numbers given states: m_s + L'^-1 z with standard normal z."""
+    values: dict[str, np.ndarray] = {}
+    for found in integrals:
+        d = len(found.part.real)
+        at = tuple(indices[:, i] for i in found.part.discrete)
+        noise = rng.standard_normal((len(indices), d, 1))
+        spread = np.linalg.solve(np.swapaxes(found.root[at], -2, -1), noise)[..., 0] if at else None
+        if spread is None:
+            spread = np.linalg.solve(found.root.T, noise[..., 0].T).T
+        drawn = found.mode[at] + spread if at else found.mode + spread
+        for k, i in enumerate(found.part.real.tolist()):
+            values[names[i]] = drawn[:, k]  # type: ignore[index]
+    return values
