@@ -199,7 +199,7 @@ def test_at_a_fixed_point_tilted_moments_are_those_of_the_beliefs(power):
     beliefs = Beliefs(state.layout, state.sites)
     points = np.linspace(-11, 12, 461)
     checked = 0
-    for group, own in zip(state.layout.groups, model.to_factor_graph().groups, strict=True):
+    for group, own in zip(state.layout.batches, model.to_factor_graph().batches, strict=True):
         for row, a in enumerate(own.factors):
             cavity = beliefs.cavity(group, np.array([row]), state.sites)
             axes = np.meshgrid(*[points] * own.scopes.shape[1], indexing="ij")
@@ -582,7 +582,7 @@ def test_many_factors_are_evaluated_like_few():
         for k, (a, b) in enumerate(itertools.pairwise(variables))
     ]
     graph = credo.HybridNet(variables, factors).to_factor_graph()
-    (group,) = graph.groups
+    (group,) = graph.batches
     rng = np.random.default_rng(0)
     columns = [rng.normal(size=(100, 3)) for _ in range(2)]
     many = moments.group_log_values(graph, group, np.arange(100), columns)

@@ -321,10 +321,9 @@ def test_scores_need_the_outer_product_and_twice_the_pairs():
 @pytest.fixture(scope="module")
 def gaussian_problem():
     """A Gaussian loop with two trees, and parameters that are no optimum."""
-    from credo.core.factor_graph import FactorGraph
     from credo.inference.variational import gaussian_tree_value as program
 
-    graph = FactorGraph.of(gaussian_loop(4, strength=0.4).to_factor_graph())
+    graph = gaussian_loop(4, strength=0.4).to_factor_graph()
     ends = np.array([[0, 1], [0, 3], [1, 2], [2, 3]])
     up = np.array([[-1, 0, 1, 2], [-1, 0, 3, 0]])
     rng = np.random.default_rng(2)

@@ -21,6 +21,8 @@ from credo.inference.particles import edges
 from credo.inference.particles.ep_particle_bp import EPParticleBP
 from credo.inference.particles.pairs import Pairs
 from credo.inference.particles.particle_bp import ParticleBP
+from credo.inference.question import pose
+from credo.inference.reading import compact
 from hybrid_zoo import (
     bimodal_cycle,
     close,
@@ -262,8 +264,7 @@ def test_evidence_conditions_every_kind_of_variable(method):
 
 
 def _conditional(model, seen):
-    graph = model.to_factor_graph().condition(seen)
-    return truth(credo.HybridNet(graph.variables, graph.factors))
+    return truth(compact(pose(model, seen)[1]).problem.graph)
 
 
 @pytest.mark.parametrize("method", BOTH)

@@ -45,10 +45,16 @@ def pose_for(algorithm: Any, problem: Problem) -> Posed | str:
     """The problem as the algorithm reads it, or why it cannot."""
     known = declared(algorithm)
     posed = _readable(known, problem)
-    if isinstance(posed, str) or posed.problem.task in known.answers:
+    if isinstance(posed, str) or _is_answered(posed.problem, known.answers):
         return posed
     told = [TASKS[task] for task in known.answers]
     return f"it gives {_listed(told)}, and the question asks for {TASKS[posed.problem.task]}"
+
+
+def _is_answered(problem: Problem, answers: tuple[str, ...]) -> bool:
+    """Whether the question is of a declared kind; without variables a sum is a maximum, too."""
+    is_both = problem.task == "sum" and problem.is_max
+    return problem.task in answers or (is_both and "max" in answers)
 
 
 def _readable(known: Algorithm | Method, problem: Problem) -> Posed | str:

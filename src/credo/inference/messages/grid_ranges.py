@@ -9,7 +9,6 @@ until it keeps its size.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -52,7 +51,7 @@ def first_ranges(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
 def _sketch(problem: Problem) -> Any:
     """Rough Gaussian beliefs, or None if they do not exist."""
     try:
-        question = replace(problem, maximise=(), samples=0, warm=None)
+        question = Problem.about(problem.graph)
         return EP(nodes=_NODES).run(question, Budget(max_iter=_SWEEPS), np.random.default_rng(0)).marginals
     except UnsupportedError:
         return None

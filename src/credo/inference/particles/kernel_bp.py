@@ -39,7 +39,7 @@ from ...core.factor_graph import FactorGraph
 from ...core.result import Result, Samples, Status
 from ...optimise.run import Run
 from ..base import Algorithm, Budget, Problem, algorithms, register
-from ..reading import refusal
+from ..reading import able, pose_for
 from ..starting_places import starting_places
 from .cloud import without_variables
 from .pairs import Pairs, why_not_pairs
@@ -59,6 +59,9 @@ class Tempered:
         values = self.function(*arguments)
         xp, is_zero = namespace(values), values == -np.inf
         return xp.where(is_zero, -np.inf, self.power * xp.where(is_zero, 0.0, values))
+
+
+_SAMPLERS = ("gaussian", "conditional-gaussian", "nuts", "gibbs")  # the first that can draws, unless told
 
 
 @register
@@ -135,17 +138,17 @@ class DrawnKernelBP(Algorithm):
         self, problem: Problem, rng: np.random.Generator
     ) -> tuple[Samples, tuple[str, ...], Status | None]:
         """Rows of the tempered model, a sentence about how they were made, and what cut the drawing short."""
-        from ..choose import choose_hybrid
-
         graph = problem.graph
         factors = [_tempered(f, self.temper) if len(f.scope) == 1 else f for f in graph.factors]
-        posed = Problem(FactorGraph(graph.variables, factors), samples=self.samples)
-        algorithm = choose_hybrid(posed)[0] if self.sampler is None else algorithms.resolve(self.sampler)
-        reason = refusal(algorithm, posed)
-        if reason is not None:
+        problem = Problem.about(FactorGraph(graph.variables, factors), samples=self.samples)
+        name = next(iter(able(problem, _SAMPLERS)), "gibbs") if self.sampler is None else self.sampler
+        algorithm = algorithms.resolve(name)
+        posed = pose_for(algorithm, problem)
+        reason = posed if isinstance(posed, str) else algorithm.why_not(posed.problem)
+        if isinstance(posed, str) or reason is not None:
             raise UnsupportedError(f"{self.name}: {algorithm.name} cannot draw from this model: {reason}")
         try:
-            found = algorithm.run(posed, Budget(), rng)  # ends with the run around it
+            found = algorithm.run(posed.problem, Budget(), rng)  # ends with the run around it
         except ModelError as error:
             raise ModelError(
                 f"{self.name} draws from the model with its unary factors to the power {self.temper:g}: "

@@ -10,14 +10,14 @@ METHODS = {
     "local-search": Method(
         "credo.inference.search.local_search",
         "Iterated local search with exact moves of whole blocks; for large models, MAP and marginal MAP.",
-        answers=("max", "mixed"),
+        answers=("max", "mixed", "powered"),
         promises=("lower",),
         checkpoints=True,
     ),
     "branch-and-bound": Method(
         "credo.inference.search.branch_and_bound",
         "AND/OR search guided by weighted mini-buckets: proves optima, and brackets them when stopped.",
-        answers=("max", "mixed"),
+        answers=("max", "mixed", "powered"),
         promises=("upper",),
     ),
     "soft-consistency": Method(
