@@ -11,7 +11,7 @@ so a million tables are one array, readers and bulk constructors fill it without
 object per factor, and many factors may share one table (equal `table_start`).
 `graph.wiring` adds the derived index arrays message-passing kernels need.
 
-Factors that are no tables lie in groups of one kind (`others`, see `groups.py`), over variables of any domain.
+Factors that are no tables lie in groups of one kind (`others`, see `groups.py`), over any domains.
 Every factor has a number, its place among all of them; `graph.factors[a]` makes a view of one when
 somebody wants to look at it. `graph.batches` gives all factors, tables too, as few calls of functions.
 """
@@ -443,9 +443,13 @@ class FactorGraph(NamedModel):
 
         Tables are put in the order of their numbers; where nothing else is left, places are numbers again.
         """
-        blocks, others = [], []
+        blocks: list[TableBlock] = []
+        others: list[Group] = []
         for part in parts:
-            (blocks if isinstance(part, TableBlock) else others).append(part)
+            if isinstance(part, TableBlock):
+                blocks.append(part)
+            else:
+                others.append(part)
         made = FactorGraph._unchecked(variables, self.scope_start, self.scope, self.log_tables)
         made.table_start, numbers = self.table_start, self.numbers
         if blocks:

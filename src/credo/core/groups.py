@@ -6,10 +6,10 @@ r"""Factors that are no tables, in bulk: groups of one kind, each a few stacked 
     Bilinear          exp( x' W y )                                    one factor between two layers
 
 A group answers a few questions: its factors as calls of functions (`batches`), itself given evidence
-(`condition`), itself as tables (`to_tables`), one factor as an object (`factor`), itself with variables at other
-positions (`moved`). Every factor has a number, its place among all factors of the graph, and keeps it under
-conditioning. Observed variables leave the scopes of groups; what has states only becomes tables, and tables are
-answered by every discrete method.
+(`condition`), itself as tables (`to_tables`), one factor as an object (`factor`), itself with variables at
+other positions (`moved`). Every factor has a number, its place among all factors of the graph, and keeps it
+under conditioning. Observed variables leave the scopes of groups; what has states only becomes tables, and
+tables are answered by every discrete method.
 """
 
 from __future__ import annotations
@@ -174,8 +174,8 @@ class Gaussians(Group):
 class LinearGaussians(Group):
     """Residuals w_s'x - b_s with variances v_s: emissions, regressions, switching dynamics.
 
-    The scope is k real variables, then those whose joint states are s. Residuals are kept instead of precisions
-    and shifts, so that conditioning on far numbers loses no digits.
+    The scope is k real variables, then those whose joint states are s. Residuals are kept instead of
+    precisions and shifts, so that conditioning on far numbers loses no digits.
     """
 
     kind: ClassVar[str] = "linear-gaussian"

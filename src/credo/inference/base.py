@@ -61,7 +61,7 @@ class Problem:
     def about(
         cls, graph: FactorGraph, maximise: Iterable[int] = (), *, samples: int = 0, warm: Any = None
     ) -> Problem:
-        """The usual question about a graph without evidence: sums, and maxima at these positions after them."""
+        """The usual question about a graph without evidence: sums, then maxima at these positions."""
         temperatures = np.ones(len(graph.variables))
         temperatures[list(maximise)] = 0
         return cls(graph, temperatures, (1 - temperatures).astype(np.int64), samples=samples, warm=warm)
@@ -145,9 +145,9 @@ class ContradictoryRowError(ZeroProbabilityError):
 class Algorithm(abc.ABC):
     """Options are the dataclass fields of the final class; nothing else is configurable.
 
-    What it reads and answers is declared, and everything else is refused before `why_not` is asked. Methods that
-    read tables get observed variables with one state; those that read functions or Gaussian blocks get a
-    graph without them. Methods of this package are declared in the table of contents of their folder.
+    What it reads and answers is declared, and everything else is refused before `why_not` is asked. Methods
+    that read tables get observed variables with one state; those that read functions or Gaussian blocks get
+    a graph without them. Methods of this package are declared in the table of contents of their folder.
 
     A complete algorithm: one that believes all states are equally likely.
 

@@ -245,8 +245,8 @@ class _Race:
             try:
                 seconds = runner.share(self.run.left)
                 found = runner.run(algorithm, self.problem, seconds, self.run.rng.spawn(1)[0])
-            except (UnsupportedError, TooLargeError) as refusal:
-                reason = str(refusal)
+            except (UnsupportedError, TooLargeError) as error:
+                reason = str(error)
         if reason is not None:
             runner.is_out, runner.rate = True, 0.0
             self.notes.append(f"{spec} took no part: {reason}")

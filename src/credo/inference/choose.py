@@ -1,11 +1,10 @@
 """The documented rule behind `credo.infer(model)` without a method.
 
-Evidence conditions the model first, so observed numbers are gone. Tables: the junction tree, if its forecast
-stays within half of the machine's memory and about a minute of work; otherwise belief propagation, where it can
-answer the question. Gaussian factors alone: exact linear algebra, also for every state where there
-are few. Everything else: Bethe variational
-inference; samples by NUTS if all variables are continuous, otherwise by Gibbs sampling. What was chosen, and
-why, is in the result's notes.
+Evidence conditions the model first, so observed numbers are gone. Tables: the junction tree, if its
+forecast stays within half of the machine's memory and about a minute of work; otherwise belief propagation,
+where it can answer the question. Gaussian factors alone: exact linear algebra, also for every state where
+there are few. Everything else: Bethe variational inference; samples by NUTS if all variables are
+continuous, otherwise by Gibbs sampling. What was chosen, and why, is in the result's notes.
 """
 
 from __future__ import annotations

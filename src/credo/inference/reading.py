@@ -1,9 +1,9 @@
 """What an algorithm is given: a problem in a form that it reads, or the reason why there is none.
 
-Conditioning comes first: factors whose variables have states only are tables by then, so a model with observed
-numbers is answered by every discrete method. Methods that read tables get the conditioned graph as it is, where
-observed variables keep one state. Methods that read functions or Gaussian blocks get it without the observed
-variables, and their answers are completed.
+Conditioning comes first: factors whose variables have states only are tables by then, so a model with
+observed numbers is answered by every discrete method. Methods that read tables get the conditioned graph as
+it is, where observed variables keep one state. Methods that read functions or Gaussian blocks get it
+without the observed variables, and their answers are completed.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def _is_answered(problem: Problem, answers: tuple[str, ...]) -> bool:
 
 def _readable(known: Algorithm | Method, problem: Problem) -> Posed | str:
     if "tables" in known.groups and (tables := problem.graph.as_tables()) is not None:
-        posed = problem if tables is problem.graph else replace(problem, graph=tables)
-        return Posed(posed, None, problem)
+        whole = problem if tables is problem.graph else replace(problem, graph=tables)
+        return Posed(whole, None, problem)
     posed = compact(problem)
     return _why_unreadable(known, posed.problem.graph) or _converted(known, posed)
 

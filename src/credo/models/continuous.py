@@ -128,7 +128,7 @@ class GaussianNet(NamedModel):
     """
 
     def __init__(self, precision: Any, shift: Any = None, names: Sequence[str] | None = None) -> None:
-        self.precision = _sparse(precision) if _is_sparse(precision) else _dense(precision)
+        self.precision: Any = _sparse(precision) if _is_sparse(precision) else _dense(precision)
         n = self.precision.shape[0]
         h = np.zeros(n) if shift is None else finite_array("GaussianNet: the shift", shift, (n,))
         h.flags.writeable = False

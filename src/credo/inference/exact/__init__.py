@@ -35,7 +35,7 @@ METHODS = {
     ),
     "conditional-gaussian": Method(
         "credo.inference.exact.conditional_gaussian",
-        "Models that are Gaussian given their states: log Z, mixtures as marginals, maxima, samples, all exact.",
+        "Models that are Gaussian given states: log Z, mixtures as marginals, maxima, samples, all exact.",
         answers=("sum", "max", "mixed", "samples"),
         reads=("discrete", "real"),
         groups=("linear-gaussian", "gaussian", "tables"),

@@ -1,18 +1,18 @@
 r"""Exact answers where real variables are Gaussian given the states: conditional linear Gaussian models.
 
-Real variables joined by factors form parts. A part with real variables x and discrete neighbours s is, for every
-joint state s, one quadratic form with precision J_s and mode m_s = J_s^-1 h_s, so its integral is a table over s,
+Real variables joined by factors form parts. A part with real variables x and discrete neighbours s is, for
+every joint state s, one quadratic form with precision J_s and mode m_s = J_s^-1 h_s; its integral is a table,
 
     log T(s) = f(m_s, s) + ( |x| log 2 pi - log det J_s ) / 2,
 
 f being the sum of its factors. Putting tables in the place of the parts leaves a discrete model, which
-the junction tree answers; real variables then have the mixtures sum_s p(s) N(m_s, J_s^-1). Where real variables
-are maximised, and with them all neighbours of their part, the table is f(m_s, s) plus the integral over the rest:
-log det J_s is that of the integrated variables alone.
+the junction tree answers; real variables then have the mixtures sum_s p(s) N(m_s, J_s^-1). Where real
+variables are maximised, and with them all neighbours of their part, the table is f(m_s, s) plus the integral
+over the rest: log det J_s is that of the integrated variables alone.
 
-Values are taken at the mode, factor by factor, so that numbers far from zero lose no digits. The work is the number
-of joint states of the neighbours of a part times the cube of its real variables; it is forecast and, where too large
-(a chain of switches that are all unknown), refused.
+Values are taken at the mode, factor by factor, so that numbers far from zero lose no digits. The work is the
+number of joint states of the neighbours of a part times the cube of its real variables; it is forecast and,
+where too large (a chain of switches that are all unknown), refused.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import numpy as np
 
 from ...core.errors import TooLargeError
 from ...core.factor_graph import FactorGraph
-from ...core.groups import Gaussians, LinearGaussians, TableBlock
+from ...core.groups import Gaussians, Group, LinearGaussians, TableBlock
 from ...core.result import Assignment, FactorMarginals, Marginals, Result, Samples, Status
 from ...families.densities import MixtureDensity
 from ..base import Algorithm, Budget, Problem, register
@@ -71,7 +71,7 @@ def parts_of(graph: FactorGraph) -> list[Part]:
         for c in np.unique(owner).tolist():
             rows = np.flatnonzero(owner == c)
             members[c].append((g, rows))
-            around[c].append(group.scopes[rows][:, _real_count(group) :].ravel())
+            around[c].append(group.scopes[rows, _real_count(group) :].ravel())
     real = np.flatnonzero(is_real)
     return [
         Part(
@@ -81,8 +81,8 @@ def parts_of(graph: FactorGraph) -> list[Part]:
     ]
 
 
-def _real_count(group: Gaussians | LinearGaussians) -> int:
-    return group.scopes.shape[1] if isinstance(group, Gaussians) else group.weights.shape[-1]
+def _real_count(group: Group) -> int:
+    return group.weights.shape[-1] if isinstance(group, LinearGaussians) else group.scopes.shape[1]
 
 
 class Cost(NamedTuple):
@@ -125,7 +125,8 @@ def integrate(graph: FactorGraph, part: Part, maximised: np.ndarray) -> Integral
     for at, w, b, v, _ in pieces:
         J[..., at[:, None], at] += w[..., :, None] * w[..., None, :] / v[..., None, None]
         h[..., at] += w * (b / v)[..., None]
-    blocks = [(graph.others[g], rows) for g, rows in part.members if isinstance(graph.others[g], Gaussians)]
+    own_groups = ((graph.others[g], rows) for g, rows in part.members)
+    blocks = [(group, rows) for group, rows in own_groups if isinstance(group, Gaussians)]
     constant = np.zeros(shape)
     for group, rows in blocks:
         at = np.searchsorted(part.real, group.scopes[rows])
@@ -167,7 +168,12 @@ def _spread(array: np.ndarray, axes: np.ndarray, count: int) -> np.ndarray:
     return turned.reshape(*shape, *turned.shape[len(turned.shape) - more :])
 
 
-def _at_mode(mode: np.ndarray, pieces: list[tuple[np.ndarray, ...]], blocks: list, part: Part) -> np.ndarray:  # type: ignore[type-arg]
+def _at_mode(
+    mode: np.ndarray,
+    pieces: list[tuple[np.ndarray, ...]],
+    blocks: list[tuple[Gaussians, np.ndarray]],
+    part: Part,
+) -> np.ndarray:
     """The sum of the factors at the mode, without the constants of Gaussian blocks."""
     total = np.zeros(mode.shape[:-1])
     for at, w, b, v, c in pieces:
@@ -203,7 +209,7 @@ def _root(graph: FactorGraph, part: Part, J: np.ndarray) -> np.ndarray:
 @register
 @dataclass(frozen=True, kw_only=True)
 class ConditionalGaussian(Algorithm):
-    """Models that are Gaussian given their states: log Z, mixtures as marginals, maxima, samples, all exact.
+    """Models that are Gaussian given states: log Z, mixtures as marginals, maxima, samples, all exact.
 
     Examples
     --------
@@ -219,7 +225,7 @@ class ConditionalGaussian(Algorithm):
     promises: ClassVar[frozenset[str]] = frozenset({"exact"})
 
     def why_not(self, problem: Problem) -> str | None:
-        """Real variables are maximised only together with the states they depend on; the forecast is small."""
+        """Real variables are maximised only with the states they depend on; the forecast is small."""
         graph, summed = problem.graph, problem.temperatures != 0
         if problem.graph.is_tables:
             return None
@@ -230,7 +236,9 @@ class ConditionalGaussian(Algorithm):
             open_states = part.discrete[summed[part.discrete]]
             if not summed[part.real].all() and len(open_states):
                 name = graph.variables.names[int(open_states[0])]
-                return f"real variables are maximised although '{name}', which they depend on, is summed; use bethe"
+                return (
+                    f"real variables are maximised, and '{name}', which they depend on, is summed; use bethe"
+                )
         cost = forecast(graph)
         if not cost.is_small:
             return f"integrating real variables state by state would take {cost}; use bethe or gibbs"

@@ -18,6 +18,7 @@ A table over k real variables has n^k entries; equal factors on equal grids shar
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -146,7 +147,7 @@ class GridBP(Algorithm):
         self,
         problem: Problem,
         grids: Grids,
-        maximise: tuple[int, ...],
+        maximise: Sequence[int] | np.ndarray,
         budget: Budget,
         rng: np.random.Generator,
     ) -> Result:
