@@ -45,11 +45,11 @@ iris           0.19 0.11  0.39 0.16  0.95 0.02  0.22 0.10  0.20 0.12  0.00 0.00
 breast-cancer  0.00 0.00  0.00 0.00  0.19 0.01  0.50 0.25  1.58 0.07  0.23 0.02
 """
 METHODS = {
-    "PBP": (f"particle-bp(particles=20, iterations={SWEEPS}, proposal=belief, steps=5)", SWEEPS),
-    "EPBP": (f"ep-particle-bp(particles=20, iterations={SWEEPS}, widen=1)", SWEEPS),
+    "PBP": (f"particle-bp(particles=20, redraws={SWEEPS}, proposal=belief, steps=5)", SWEEPS),
+    "EPBP": (f"ep-particle-bp(particles=20, redraws={SWEEPS}, widen=1)", SWEEPS),
     "QBethe": ("bethe(renewals=0, components=5, nodes=4, rate=0.3)", STEPS),
-    "PBP, ours": (f"particle-bp(particles=20, iterations={SWEEPS})", SWEEPS),
-    "EPBP, ours": (f"ep-particle-bp(particles=20, iterations={SWEEPS})", SWEEPS),
+    "PBP, ours": (f"particle-bp(particles=20, redraws={SWEEPS})", SWEEPS),
+    "EPBP, ours": (f"ep-particle-bp(particles=20, redraws={SWEEPS})", SWEEPS),
     "QBethe, ours": ("bethe(renewals=0, components=10, nodes=5, rate=0.3)", STEPS),
 }
 

@@ -53,7 +53,7 @@ def methods(cell: Cell) -> dict[str, tuple[str, int]]:
                 1000,
             ),
         }
-    k = f"particles={cell.settings['particles']}, iterations={ITERATIONS}, spread=10"
+    k = f"particles={cell.settings['particles']}, redraws={ITERATIONS}, spread=10"
     return {
         "PBP": (f"particle-bp({k}, proposal=belief, steps=5)", ITERATIONS),
         "PBP, ours": (f"particle-bp({k})", ITERATIONS),
@@ -91,8 +91,8 @@ class Cycle(Table):
         axes.fill_between(POINTS, exact, color=FAINT, alpha=0.4, lw=0, label="exact")
         specs = {
             "QBethe, M = 6": ("bethe(renewals=0, components=6, nodes=3, spread=10, rate=0.3)", ITERATIONS),
-            "PBP, 100 particles": ("particle-bp(particles=100, proposal=belief, spread=10)", 20),
-            "EPBP, 100 particles": ("ep-particle-bp(particles=100, widen=1, spread=10)", 20),
+            "PBP, 100 particles": ("particle-bp(particles=100, proposal=belief, redraws=20, spread=10)", 20),
+            "EPBP, 100 particles": ("ep-particle-bp(particles=100, widen=1, redraws=20, spread=10)", 20),
         }
         for colour, (name, (spec, most)) in zip(COLOURS, specs.items(), strict=False):
             belief = infer(model, spec, max_iter=most, seed=0).marginals["x0"]

@@ -26,13 +26,12 @@ from _common import bar, parser, save, show
 import credo
 from credo import potentials
 from credo.core.result import Status
-from credo.inference.base import algorithms
-from credo.inference.base import Problem
+from credo.inference.base import Problem, algorithms
 
 METHODS = {
-    "PBP": "particle-bp(particles={k}, proposal=belief, steps=5)",
-    "PBP, ours": "particle-bp(particles={k})",
-    "EPBP": "ep-particle-bp(particles={k}, widen=1)",
+    "PBP": "particle-bp(particles={k}, proposal=belief, steps=5, redraws={n})",
+    "PBP, ours": "particle-bp(particles={k}, redraws={n})",
+    "EPBP": "ep-particle-bp(particles={k}, widen=1, redraws={n})",
     "EP": "ep",
 }
 ASCENTS = {
@@ -103,7 +102,7 @@ class Race:
 
     def sweep(self, method: str) -> None:
         """A method that passes messages, sweep by sweep; the first one compiles and is not timed."""
-        algorithm = algorithms.resolve(METHODS[method].format(k=self.particles))
+        algorithm = algorithms.resolve(METHODS[method].format(k=self.particles, n=self.sweeps))
         problem = Problem.about(self.model.to_factor_graph())
         algorithm.step(problem, algorithm.start(problem, np.random.default_rng(self.seed)))
         state = algorithm.start(problem, np.random.default_rng(self.seed))

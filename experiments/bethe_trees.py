@@ -26,11 +26,11 @@ from _tables import Cell, Measured, Table
 POINTS = np.linspace(-25.0, 25.0, 501)
 METHODS = {
     "EP": ("ep", 20),
-    "PBP": ("particle-bp(particles=10, proposal=belief)", 20),
-    "EPBP": ("ep-particle-bp(particles=10, widen=1)", 20),
+    "PBP": ("particle-bp(particles=10, proposal=belief, redraws=20)", 20),
+    "EPBP": ("ep-particle-bp(particles=10, widen=1, redraws=20)", 20),
     "QBethe": ("bethe(renewals=0, components=6, nodes=3)", 1000),
     "QBethe, ours": ("bethe(renewals=0, components=6, nodes=7, restarts=10)", 1000),
-    "PBP, 100": ("particle-bp(particles=100)", 20),
+    "PBP, 100": ("particle-bp(particles=100, redraws=20)", 20),
     "grid [-10, 10]": ("grid-bp(points=200, low=-10, high=10)", 20),
 }
 CELLS = [Cell({"graph": "(A)"}), Cell({"graph": "(B)"})]

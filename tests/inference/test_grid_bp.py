@@ -96,6 +96,92 @@ def test_it_converges_with_the_grid():
     assert errors[0] > 3 * errors[1] > 9 * errors[2]  # second order across the kink
 
 
+def _decay(x):
+    return np.where(np.asarray(x) > 0, -np.asarray(x), -np.inf)
+
+
+def _box(x):
+    return np.where((np.asarray(x) >= 2) & (np.asarray(x) < 3), 0.0, -np.inf)
+
+
+def _step(x):
+    return np.where(np.asarray(x) > 0.3, 1.0, 0.0) - 0.5 * np.asarray(x) ** 2
+
+
+def _singular(x):
+    inside = np.asarray(x) > 0
+    safe = np.where(inside, x, 1.0)
+    return np.where(inside, -0.5 * np.log(safe) - safe, -np.inf)
+
+
+def _alone(function):
+    x = zoo.real("x")
+    return credo.HybridNet([x], [credo.DensityFactor([x], function)])
+
+
+@pytest.mark.parametrize("rule", ["trapezoid", "midpoint"])
+def test_grids_end_at_walls(rule):
+    decay = credo.infer(_alone(_decay), f"grid-bp(rule={rule})")
+    assert decay.status is Status.CONVERGED
+    assert decay.log_z.value == pytest.approx(0.0, abs=2e-3)
+    assert decay.marginals["x"].mean == pytest.approx(1.0, abs=2e-3)
+    assert decay.marginals["x"].sd == pytest.approx(1.0, abs=2e-3)
+    assert np.isneginf(decay.marginals["x"].log_density(-1e-6))
+    box = credo.infer(_alone(_box), f"grid-bp(rule={rule})")
+    assert box.log_z.value == pytest.approx(0.0, abs=1e-9)
+    assert box.marginals["x"].mean == pytest.approx(2.5) and len(box.notes) == 1
+    assert box.marginals["x"].variance == pytest.approx(1 / 12, rel=1e-3)
+
+
+def test_a_wall_is_an_end_for_maxima_too():
+    found = credo.infer(_alone(_decay), "grid-bp", maximise="all")
+    assert 0 <= found.assignment["x"] < 1e-9 and found.log_z.value == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("points", [200, 201])
+@pytest.mark.parametrize("place", [0.0, 0.013, 0.03, 0.047])
+def test_a_jump_inside_of_a_grid_is_told_wherever_it_lies(points, place):
+    def shifted(x):
+        return _step(np.asarray(x) - place)
+
+    found = credo.infer(_alone(shifted), f"grid-bp(points={points})")
+    assert "with every other point" in found.notes[-1] and "give more points" in found.notes[-1]
+    smooth = credo.infer(zoo.laplace_chain(2), f"grid-bp(points={points})")
+    assert not any("every other point" in note for note in smooth.notes)
+
+
+def test_a_pair_that_jumps_along_an_oblique_line_is_told():
+    x, y = zoo.real("x"), zoo.real("y")
+
+    def less(x, y):
+        return np.where(np.asarray(x) < np.asarray(y), 0.0, -np.inf)
+
+    factors = [potentials.gaussian(x), potentials.gaussian(y), credo.DensityFactor([x, y], less)]
+    found = credo.infer(credo.HybridNet([x, y], factors), "grid-bp")
+    assert found.log_z.value == pytest.approx(np.log(0.5), abs=0.02)
+    assert "with every other point" in found.notes[-1]
+
+
+@pytest.mark.parametrize("width", [10.0, 1000.0])
+def test_a_ridge_narrower_than_a_cell_is_no_success(width):
+    """Along x = -y the product is nearly flat: sums over points are not near the integral."""
+    x, y = zoo.real("x"), zoo.real("y")
+
+    def ridge(x, y):
+        return -50 * (np.asarray(x) + np.asarray(y)) ** 2
+
+    factors = [potentials.gaussian(x, 0.0, width**2), credo.DensityFactor([x, y], ridge)]
+    with pytest.warns(ConvergenceWarning, match="grid-bp"):
+        found = credo.infer(credo.HybridNet([x, y], factors), "grid-bp")
+    assert found.status is Status.STALLED and "with every other point" in found.notes[-1]
+
+
+def test_a_density_that_is_infinite_at_its_wall_is_no_success():
+    with pytest.warns(ConvergenceWarning, match="grid-bp"):
+        found = credo.infer(_alone(_singular), "grid-bp")
+    assert found.status is Status.STALLED and "with every other point" in found.notes[-1]
+
+
 def test_maxima_are_points_of_the_grid():
     net = zoo.gaussian_tree()
     found = credo.infer(net, "grid-bp(points=400)", maximise="all")

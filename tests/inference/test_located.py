@@ -128,11 +128,29 @@ def test_a_wide_density_around_zero_is_a_density():
 def test_gaussian_trees_and_mean_field_start_where_a_heavy_tailed_factor_is(centre):
     model = HybridNet([X], [potentials.student(X, freedom=4.0, centre=centre)])
     trees = credo.infer(model, "mixture-of-gaussian-trees(components=1)", seed=0)
+    assert trees.status is Status.CONVERGED
     assert trees.log_z.value == pytest.approx(np.log(8 / 3), abs=0.1)
     field = credo.infer(model, "mean-field", seed=0)
     assert np.log(8 / 3) - 0.2 < field.log_z.value < np.log(8 / 3)
     for found in (trees, field):
         assert found.marginals["x"].mean == pytest.approx(centre, abs=0.1)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e3, 1e6])
+def test_the_climb_of_gaussian_trees_does_not_depend_on_units(scale):
+    """Neither the way nor the status: slopes are measured in scales of the variables."""
+
+    def found(unit):
+        heavy = potentials.student(X, freedom=4.0, centre=3 * unit, scale=unit)
+        model = HybridNet([X, Y], [heavy, potentials.student(X, Y, freedom=9.0, scale=unit)])
+        return credo.infer(model, "mixture-of-gaussian-trees(components=1)", seed=0)
+
+    one, other = found(1.0), found(scale)
+    assert one.status is other.status is Status.CONVERGED
+    assert other.log_z.value - 2 * np.log(scale) == pytest.approx(one.log_z.value, abs=1e-9)
+    for name in ("x", "y"):
+        assert other.marginals[name].mean / scale == pytest.approx(one.marginals[name].mean, abs=1e-6)
+        assert other.marginals[name].sd / scale == pytest.approx(one.marginals[name].sd, rel=1e-6)
 
 
 METHODS = (

@@ -16,13 +16,17 @@ from credo.core.errors import (
     UnsupportedError,
     ZeroProbabilityError,
 )
-from credo.inference.base import Problem
+from credo.core.result import Status
+from credo.inference.base import Problem, algorithms
 from credo.inference.particles import edges
 from credo.inference.particles.ep_particle_bp import EPParticleBP
+from credo.inference.particles.pace import FIRST, Pace
 from credo.inference.particles.pairs import Pairs
 from credo.inference.particles.particle_bp import ParticleBP
+from credo.inference.particles.steps import Step
 from credo.inference.question import pose
 from credo.inference.reading import compact
+from credo.optimise.driver import UNKNOWN
 from hybrid_zoo import (
     bimodal_cycle,
     close,
@@ -42,7 +46,7 @@ BOTH = ["particle-bp", "ep-particle-bp"]
 
 
 def ask(model, method, **question):
-    """A fixed number of iterations is no reason to warn."""
+    """A run that is cut is no reason to warn."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return credo.infer(model, method, **{"seed": 0, **question})
@@ -65,8 +69,8 @@ def error(model, method, seeds=3) -> float:
         ("particle-bp(particles={})", 25, 400, 0.003),
         ("particle-bp(particles={}, proposal=gaussian)", 25, 400, 0.001),
         ("ep-particle-bp(particles={})", 25, 400, 0.001),
-        ("ep-particle-bp(particles=200, components={})", 8, 100, 0.01),
-        ("particle-bp(particles={}, proposal=belief, steps=5, iterations=8)", 10, 160, 0.08),
+        ("ep-particle-bp(particles=200, components={}, redraws=20)", 8, 100, 0.01),
+        ("particle-bp(particles={}, proposal=belief, steps=5, redraws=8)", 10, 160, 0.08),
     ],
 )
 def test_on_a_gaussian_chain_errors_fall_with_the_particles(method, few, many, limit):
@@ -147,18 +151,18 @@ def test_zeros_between_states_are_respected():
 
 
 def test_on_the_three_cycle_it_tends_to_the_bethe_value_and_not_to_log_z():
-    values = [ask(bimodal_cycle(), "particle-bp(iterations=40)", seed=seed).log_z.value for seed in range(3)]
+    values = [ask(bimodal_cycle(), "particle-bp", max_iter=40, seed=seed).log_z.value for seed in range(3)]
     assert np.mean(values) == pytest.approx(1.1688, abs=0.05)  # of damped belief propagation on a grid
-    few = ask(bimodal_cycle(), "particle-bp(particles=5, proposal=belief)").log_z.value
-    assert few < -10
-    belief = ask(bimodal_cycle(), "particle-bp(iterations=40)").marginals["x0"]
+    few = ask(bimodal_cycle(), "particle-bp(particles=5, proposal=belief, redraws=20)", max_iter=20)
+    assert few.log_z.value < -10
+    belief = ask(bimodal_cycle(), "particle-bp", max_iter=40).marginals["x0"]
     assert belief.density([-9.75, 0.0, 9.75])[1] < 1e-3  # the fixed point lacks the third mode
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_on_a_gaussian_loop_means_are_exact_up_to_noise(method):
     loop = gaussian_loop()
-    found = ask(loop, f"{method.rstrip(')')}{', ' if '(' in method else '('}iterations=30)")
+    found = ask(loop, method, max_iter=30)
     means = np.array([found.marginals[name].mean for name in loop.names])
     np.testing.assert_allclose(means, loop.mean, atol=0.05)
     assert np.isfinite(found.log_z.value)
@@ -196,11 +200,11 @@ def test_a_black_box_is_as_good_as_a_compiled_function(monkeypatch):
     own = [potentials.gaussian(x, 1.0, 0.5), potentials.gaussian(y)]
     known = credo.HybridNet([x, y], [*own, potentials.laplace(x, y, scale=0.5)])
     black = credo.HybridNet([x, y], [*own, credo.DensityFactor([x, y], _pull, 2.0)])
-    interpreted = ask(known, "ep-particle-bp(particles=30, iterations=5)")
+    interpreted = ask(known, "ep-particle-bp(particles=30)", max_iter=5)
     monkeypatch.setattr(edges, "_FEW", 0)
     monkeypatch.setattr(edges, "_LITTLE", 0)
     for model in (known, black):
-        found = ask(model, "ep-particle-bp(particles=30, iterations=5)")
+        found = ask(model, "ep-particle-bp(particles=30)", max_iter=5)
         assert found.log_z.value == pytest.approx(interpreted.log_z.value, abs=1e-9)
         for name in ("x", "y"):
             assert found.marginals[name].mean == pytest.approx(interpreted.marginals[name].mean, abs=1e-9)
@@ -298,7 +302,7 @@ def test_where_nothing_is_left_to_infer_the_answer_is_exact(method):
     assert found.log_z.value == pytest.approx(score)
 
 
-@pytest.mark.parametrize("method", [*METHODS, "particle-bp(proposal=belief, steps=2, iterations=3)"])
+@pytest.mark.parametrize("method", [*METHODS, "particle-bp(proposal=belief, steps=2)"])
 def test_the_same_seed_gives_the_same_answer(method):
     model = laplace_chain()
     one, two, other = (ask(model, method, seed=seed) for seed in (4, 4, 5))
@@ -311,13 +315,64 @@ def test_the_same_seed_gives_the_same_answer(method):
 @pytest.mark.parametrize("method", BOTH)
 def test_a_run_goes_on_from_an_earlier_one(method):
     model = laplace_chain()
-    whole = ask(model, f"{method}(iterations=8)")
-    first = ask(model, f"{method}(iterations=5)")
-    rest = ask(model, f"{method}(iterations=3)", warm_start=first, seed=9)
+    whole = ask(model, method, max_iter=8)
+    first = ask(model, method, max_iter=5)
+    rest = ask(model, method, max_iter=3, warm_start=first, seed=9)
     assert rest.log_z == whole.log_z
     assert len(rest.trace["change"]) == 3
     with pytest.raises(UnsupportedError, match="warm_start: expected a result of the same method"):
         ask(model, f"{method}(particles=10)", warm_start=first)
+
+
+@pytest.mark.parametrize("method", [*METHODS, "nonparametric-bp(components=30)"])
+def test_nothing_but_max_iter_limits_the_iterations(method):
+    """The advice of a run that was cut, to raise max_iter, is true."""
+    drawing = f"{method.rstrip(')')}{', ' if '(' in method else '('}redraws=100)"
+    found = ask(laplace_chain(), drawing, max_iter=30)
+    assert found.status is Status.OUT_OF_ITERATIONS and len(found.trace["change"]) == 30
+    assert (found.trace["change"] == UNKNOWN).all()  # draws have no residual, however little they move
+    assert (found.trace["moved"] < 1).all()
+    again = ask(laplace_chain(), drawing, max_iter=31, tol=0.5)
+    assert again.status is Status.OUT_OF_ITERATIONS
+    more = ask(laplace_chain(), drawing.replace("redraws=100", "redraws=30"), max_iter=40)
+    assert more.status is Status.CONVERGED and 30 < len(more.trace["change"]) < 40
+    with pytest.raises(OptionError, match="iterations"):
+        credo.infer(laplace_chain(), "particle-bp(iterations=3)")
+
+
+@pytest.mark.parametrize("method", [*METHODS, "nonparametric-bp(components=30)"])
+def test_a_run_that_has_converged_is_at_a_fixed_point_for_its_particles(method):
+    for model in (laplace_chain(), gaussian_loop()):
+        found = credo.infer(model, method, seed=0, tol=1e-6)
+        assert found.status is Status.CONVERGED and "noise of its" in found.notes[0]
+        change = found.trace["change"]
+        kept = change[change < UNKNOWN]
+        assert (kept[:-1] >= 1e-6).all() and kept[-1] < 1e-6
+        problem = Problem.about(model.to_factor_graph())
+        algorithm = algorithms.resolve(method)
+        state, left = algorithm.step(problem, found.state)
+        assert left < 1e-6
+        again = algorithm.read(problem, state, Status.CONVERGED)
+        assert again.log_z.value == pytest.approx(found.log_z.value, abs=1e-4)
+
+
+def _seen(mean, effective):
+    return Step(np.array([mean, 0.0]), np.ones(2), np.array([effective, 50.0]), np.zeros((0, 0)), 0.0)
+
+
+def test_particles_are_drawn_until_they_move_as_noise_does_and_again_when_they_are_worn():
+    noisy = [_seen(0.1 * (-1) ** k, 50.0) for k in range(9)]
+    drifting = [_seen(float(k), 50.0) for k in range(30)]
+    assert FIRST.draws(noisy[:8], None) and not FIRST.draws(noisy, None)
+    assert FIRST.draws(drifting, None)
+    assert FIRST.draws(noisy, 9) and not FIRST.draws(noisy, 8)
+    kept = FIRST.after(noisy, True).after(noisy, False)
+    assert kept == Pace(1, 1)
+    assert not kept.draws([*noisy, _seen(0.0, 20.0)], None)
+    worn = [*noisy, _seen(0.0, 5.0)]
+    assert kept.draws(worn, None)
+    anew = kept.after([*worn, _seen(0.0, 50.0)], True)
+    assert anew == Pace(10, 0) and anew.draws([*worn, _seen(0.0, 50.0)], None)
 
 
 def test_few_iterations_are_no_convergence():
@@ -328,12 +383,12 @@ def test_few_iterations_are_no_convergence():
 
 
 def test_the_random_walk_accepts_some_steps_and_not_all():
-    found = ask(laplace_chain(), "particle-bp(proposal=belief, steps=3, iterations=4, stride=1.5)")
+    found = ask(laplace_chain(), "particle-bp(proposal=belief, steps=3, stride=1.5)", max_iter=4)
     assert ((found.trace["accepted"] > 0.2) & (found.trace["accepted"] < 0.95)).all()
 
 
 def test_skipped_updates_are_counted():
-    found = ask(switching(), "ep-particle-bp(iterations=4)")
+    found = ask(switching(), "ep-particle-bp", max_iter=4)
     assert found.trace["skipped"].shape == (4,)
 
 
@@ -433,7 +488,7 @@ def _wall_truth():
     [
         ("particle-bp(particles=1)", "particles must be at least 2"),
         ("particle-bp(particles=2.5)", "particles must be a whole number"),
-        ("particle-bp(iterations=0)", "iterations must be at least 1"),
+        ("particle-bp(redraws=-1)", "redraws must be at least 0"),
         ("particle-bp(proposal=prior)", "proposal must be one of"),
         ("particle-bp(steps=0)", "steps must be at least 1"),
         ("particle-bp(stride=-1)", "stride must be at least 0"),
@@ -454,5 +509,5 @@ def test_steps_can_be_taken_by_hand():
         state = algorithm.start(problem, np.random.default_rng(0))
         new, change = algorithm.step(problem, state)
         assert len(new.steps) == len(state.steps) + 1
-        assert 0 <= change < np.inf
+        assert change == UNKNOWN
         assert not np.array_equal(new.cloud.particles, state.cloud.particles)

@@ -47,7 +47,7 @@ def baum_welch(  # noqa: PLR0913, the options of one learner
     floor: float = 0.0,
     unseen: Literal["keep", "refuse"] = "keep",
     restarts: int = 1,
-    max_iter: int = 100,
+    max_iter: int = 1000,
     tol: float = 1e-4,
     seconds: float | None = None,
     seed: int | None = None,

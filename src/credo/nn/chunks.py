@@ -71,12 +71,13 @@ class Found(NamedTuple):
 class Chunks:
     """Mini-batch steps as the driver sees them; the problem is `Rows`."""
 
-    phases: Sequence[Phase]
+    phases: Sequence[Phase]  # the steps that take turns
     carry: Any  # before the first step
-    batches: Batches
+    batches: Batches  # which rows a step sees
     turns: Literal["batches", "epochs"] = "batches"  # what phases count
-    hook: Hook | None = None
-    name: str = "training"
+    hook: Hook | None = None  # looks after each epoch
+    name: str = "training"  # in progress bars
+    # how many steps go in a short time
     _pace: Pace = field(default_factory=lambda: Pace(_ROOM), repr=False, compare=False)
 
     def __post_init__(self) -> None:

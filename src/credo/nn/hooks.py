@@ -51,7 +51,7 @@ class EarlyStopping:
     """Stop when a value that should rise has not done so for some epochs; the answer is the best state."""
 
     evaluate: Callable[[Any], float]  # of a state, larger is better
-    patience: int
+    patience: int  # epochs without a better value after which the run stops
     name: str = "validation"  # in the trace
 
     def __post_init__(self) -> None:

@@ -122,7 +122,7 @@ class CCCP:
 
     solver: Any  # of the convex problems: something Iterative
     inner: Inner = field(default_factory=Inner)  # how long each is worked on
-    name: str = "cccp"
+    name: str = "cccp"  # in progress bars
 
     def __post_init__(self) -> None:
         """Check the options."""

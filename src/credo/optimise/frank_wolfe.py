@@ -133,7 +133,7 @@ class FrankWolfe:
     away: bool = False  # whether there are steps away from vertices
     steps: Literal["search", "open"] = "search"  # lengths by search, or 2 / (t + 2)
     delay: int = 0  # steps that `open` counts as done already, so that a good start is not thrown away
-    name: str = "frank-wolfe"
+    name: str = "frank-wolfe"  # in progress bars
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -238,7 +238,7 @@ class Polytope:
     function: Callable[[np.ndarray], tuple[float, np.ndarray]]  # value and slope
     oracle: Callable[[np.ndarray, int], np.ndarray]  # slope of a block, its number -> the lowest vertex
     first: np.ndarray  # a vertex; with several blocks one per row
-    blocks: int = 1
+    blocks: int = 1  # factors of a product of polytopes, each with vertices of its own
     curvature: Callable[[np.ndarray, np.ndarray], float] | None = None  # x, d -> d' H d: exact on quadratics
     search: Literal["golden", "halving"] = "golden"  # of functions without that
 

@@ -76,9 +76,8 @@ class RENN(FreeEnergyMinimiser):
     attention: int = 1  # attention layers
     residual: int = 2  # residual layers; without any layer the logits are free
     rate: float = 0.001  # of Adam
-    stop: float = (
-        0.0  # mean squared change of marginals in one step that ends the run early, without multipliers
-    )
+    # mean squared change of marginals in one step that ends the run early, without multipliers
+    stop: float = 0.0
     restarts: int = 1  # networks per model; the lowest free energy is returned
     polish: Literal["none", "gbp", "bp"] = "none"  # what goes on from the beliefs
     project: bool = True  # whether the beliefs are made consistent
@@ -113,9 +112,8 @@ class InferenceNet(FreeEnergyMinimiser):
     attention: int = 1  # attention layers
     residual: int = 2  # residual layers; without any layer the logits are free
     rate: float = 0.001  # of Adam
-    stop: float = (
-        0.0  # mean squared change of marginals in one step that ends the run early, without multipliers
-    )
+    # mean squared change of marginals in one step that ends the run early, without multipliers
+    stop: float = 0.0
     restarts: int = 1  # networks per model; the lowest free energy is returned
     project: bool = True  # whether the beliefs are made consistent
 

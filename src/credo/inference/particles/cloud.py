@@ -11,7 +11,7 @@ W = 1/K there, so that sums over its states are exact.
 from __future__ import annotations
 
 import abc
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -20,24 +20,26 @@ import numpy as np
 from ...core.errors import UnsupportedError, ZeroProbabilityError
 from ...core.records import record
 from ...core.result import Estimate, Marginals, Result, Status
+from ...optimise.driver import UNKNOWN
 from ..base import Budget, IterativeAlgorithm, Problem
 from ..gaussian_system import refuse_improper
 from ..gradients import needs
+from .pace import FIRST, Pace, distance
 from .pairs import Pairs, log_sum, why_not_pairs
+from .steps import Step, moves
 from .tables import moments
 
 __all__ = [
     "Cloud",
     "ParticleMethod",
     "ParticleState",
-    "Step",
-    "judged",
+    "believed",
     "messages_at",
-    "settled",
     "without_variables",
 ]
 
-_DRIFT = 3.0  # of averages over iterations, in their standard errors
+
+_NOISE = "the answer has the noise of its particles, which the residual does not see: more of them lessen it"
 
 
 @record("particles")
@@ -80,54 +82,13 @@ def _lost(pairs: Pairs, i: int) -> str:
     )
 
 
-@record("particle step")
-@dataclass(frozen=True)
-class Step:
-    """What was believed after one iteration, in few numbers."""
-
-    mean: np.ndarray  # (real variables,)
-    sd: np.ndarray  # (real variables,)
-    effective: np.ndarray  # (real variables,) number of equally weighted particles worth as much
-    shares: np.ndarray  # (discrete variables, k) probabilities of states
-    note: float  # what the method counts
-
-    @classmethod
-    def of(cls, pairs: Pairs, cloud: Cloud, note: float) -> Step:
-        """Summarise the particles."""
-        share = np.exp(cloud.log_mass - log_sum(cloud.log_mass)[:, None])
-        real = pairs.is_real
-        mean, variance = moments(cloud.particles[real], cloud.log_mass[real])
-        effective = 1 / (share[real] ** 2).sum(axis=1)
-        return cls(mean, np.sqrt(variance), effective, share[~real], note)
-
-    def change(self, before: Step) -> float:
-        """Largest move of a mean, in standard deviations, or of a probability."""
-        sd = np.maximum(np.maximum(self.sd, before.sd), 1e-300)
-        moved = (np.abs(self.mean - before.mean) / sd).max(initial=0.0)
-        return float(max(moved, np.abs(self.shares - before.shares).max(initial=0.0)))
-
-
-def settled(steps: tuple[Step, ...]) -> bool:
-    """Whether the means of the last quarter of all iterations are those of the quarter before.
-
-    Differences are measured in the standard errors that independent particles would give them, and their
-    root mean square over all variables is compared.
-    """
-    width = max(2, len(steps) // 4)
-    if len(steps) < 2 * width + 1:
-        return False
-    late, early = steps[-width:], steps[-2 * width : -width]
-    gap = sum(s.mean for s in late) - sum(s.mean for s in early)
-    error = np.sqrt(sum(s.sd**2 / s.effective for s in (*late, *early)))
-    score = np.asarray(gap) / np.maximum(error, 1e-300)
-    return bool(np.sqrt(np.mean(score**2)) < _DRIFT) if len(score) else False
-
-
-def judged(status: Status, steps: tuple[Step, ...]) -> tuple[Status, tuple[str, ...]]:
-    """A run that was long enough has converged if its means only move as random draws do."""
-    if status is Status.OUT_OF_ITERATIONS and settled(steps[1:]):
-        return Status.CONVERGED, ("converged up to the noise of the draws: late means are those of before",)
-    return status, ()
+def summary(pairs: Pairs, cloud: Cloud, note: float) -> Step:
+    """Moments and probabilities of the particles."""
+    share = np.exp(cloud.log_mass - log_sum(cloud.log_mass)[:, None])
+    real = pairs.is_real
+    mean, variance = moments(cloud.particles[real], cloud.log_mass[real])
+    effective = 1 / (share[real] ** 2).sum(axis=1)
+    return Step(mean, np.sqrt(variance), effective, share[~real], note)
 
 
 @record("particle-bp", rebuilt=("pairs",))
@@ -139,7 +100,8 @@ class ParticleState:
     cloud: Cloud  # the particles and the weights of the messages
     seed: int  # of all draws
     steps: tuple[Step, ...]  # one per iteration, the start included
-    sites: Any = field(default=None)  # what a method keeps besides
+    sites: Any = None  # what a method keeps besides
+    pace: Pace = FIRST  # whether particles are drawn or kept
 
     def rng(self) -> np.random.Generator:
         """The generator of the next iteration."""
@@ -152,7 +114,7 @@ class ParticleMethod(IterativeAlgorithm[ParticleState]):
     warm_starts: ClassVar[bool] = True
     _counts: ClassVar[str]  # what `Step.note` counts
     particles: int
-    iterations: int
+    redraws: int | None
     spread: float
 
     def why_not(self, problem: Problem) -> str | None:
@@ -181,40 +143,44 @@ class ParticleMethod(IterativeAlgorithm[ParticleState]):
         particles, log_base, sites = self._first(pairs, np.random.default_rng([seed, 0]))
         log_unary = unary_values(pairs, particles)
         cloud = Cloud.of(pairs, particles, log_base, log_unary, log_unary[pairs.sender])
-        return ParticleState(pairs, cloud, seed, (Step.of(pairs, cloud, 0.0),), sites)
+        return ParticleState(pairs, cloud, seed, (summary(pairs, cloud, 0.0),), sites)
 
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Run from the first state; a model without variables needs none."""
         return without_variables(self.name, problem) or super().run(problem, budget, rng)
 
-    def resume(self, problem: Problem, state: ParticleState, budget: Budget) -> Result:
-        """Iterate as often as the options say, or less if the budget does."""
-        if state.pairs.is_real.any():
-            budget = replace(budget, max_iter=min(budget.max_iter, self.iterations))
-        return super().resume(problem, state, budget)
+    @abc.abstractmethod
+    def _drawn(self, state: ParticleState) -> tuple[Cloud, float, Any]:
+        """New particles and the messages at them, what the step counts, and what is kept besides."""
 
-    def _moved(
-        self, state: ParticleState, cloud: Cloud, note: float, sites: Any = None
-    ) -> tuple[ParticleState, float]:
-        """The state after one iteration, and its change."""
-        step = Step.of(state.pairs, cloud, note)
-        new = replace(state, cloud=cloud, steps=(*state.steps, step), sites=sites)
-        return new, step.change(state.steps[-1])
+    def step(self, problem: Problem, state: ParticleState) -> tuple[ParticleState, float]:
+        """New messages, at new particles or at those that have found their places."""
+        pairs, old = state.pairs, state.cloud
+        drew = bool(pairs.is_real.any()) and state.pace.draws(state.steps, self.redraws)
+        if drew:
+            cloud, note, sites = self._drawn(state)
+        else:
+            beliefs, cavities, _ = believed(pairs, old, old.particles)
+            cloud = Cloud.of(pairs, old.particles, old.log_base, beliefs, cavities)
+            note, sites = 0.0, state.sites
+        steps = (*state.steps, summary(pairs, cloud, note))
+        new = replace(state, cloud=cloud, steps=steps, sites=sites, pace=state.pace.after(steps, drew))
+        return new, UNKNOWN if drew else distance(cloud.log_weights, old.log_weights)
 
     def read(self, problem: Problem, state: ParticleState, status: Status) -> Result:
         """Densities, probabilities and the Bethe value of the beliefs."""
-        from .readout import bethe_value, marginals_of, tabulate
+        from .readout import bethe_value, incoming, marginals_of, tabulate
 
         pairs, cloud = state.pairs, state.cloud
+        received = incoming(pairs, cloud.particles[pairs.sender], cloud.log_weights)
         table = tabulate(pairs, partial(messages_at, pairs, cloud), cloud.particles)
-        status, notes = judged(status, state.steps)
         return Result(
             self.name,
             status,
             log_z=Estimate(bethe_value(pairs, table), "estimate"),
-            marginals=marginals_of(pairs, table, _incoming(pairs, cloud)),
-            trace={self._counts: np.array([s.note for s in state.steps[1:]])},
-            notes=notes,
+            marginals=marginals_of(pairs, table, received),
+            trace={self._counts: np.array([s.note for s in state.steps[1:]]), "moved": moves(state.steps)},
+            notes=(_NOISE,) if pairs.is_real.any() else (),
         )
 
 
@@ -238,20 +204,12 @@ def messages_at(pairs: Pairs, cloud: Cloud, points: np.ndarray) -> np.ndarray:
     return send(pairs, cloud.particles[pairs.sender], cloud.log_weights, points[pairs.receiver])
 
 
-def _incoming(pairs: Pairs, cloud: Cloud) -> list[tuple[Any, ...]]:
-    from .readout import ParticleMessage
+def believed(pairs: Pairs, cloud: Cloud, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Beliefs, cavities and messages at points (n, p)."""
+    from .edges import unary_values
 
-    found: list[list[Any]] = [[] for _ in range(pairs.n)]
-    for kind in pairs.classes:
-        for e in range(kind.start, kind.stop):
-            row = zip(kind.members, kind.rows[e - kind.start], strict=True)
-            factors = [(pairs.graph.factors[int(g.factors[r])], swapped) for (g, swapped), r in row]
-            for d in (e, e + pairs.n_edges):
-                # The receiver of message e is the second variable of an edge that is not swapped.
-                turned = tuple((f, swapped == (d == e)) for f, swapped in factors)
-                sender = cloud.particles[pairs.sender[d]]
-                found[pairs.receiver[d]].append(ParticleMessage(turned, sender, cloud.log_weights[d]))
-    return [tuple(messages) for messages in found]
+    messages = messages_at(pairs, cloud, points)
+    return *pairs.beliefs(unary_values(pairs, points), messages), messages
 
 
 def _resumed(warm: Any, pairs: Pairs, width: int) -> ParticleState:

@@ -15,8 +15,9 @@ Proposals only place the particles, so a poor one costs precision and not correc
 their reach is never found, and weights there are large, so particles are drawn from q_u made `widen` times as
 wide. Everything else is as in `particle-bp`.
 
-`components=M` is the fast variant: each message is evaluated with M of its K terms, drawn by their weights.
-An iteration costs 2 K (K + points) evaluations of each pair factor, or 2 M (K + points).
+`components=M` is the fast variant: while particles are drawn, each message is evaluated with M of its K
+terms, drawn by their weights. Such an iteration costs 2 K (K + points) evaluations of each pair factor, or
+2 M (K + points); one that keeps the particles costs 2 K^2, with all terms.
 
 Source: Lienart, Teh and Doucet (2015); Guo (2020) for the Bethe value of the beliefs.
 """
@@ -30,7 +31,7 @@ import numpy as np
 
 from ...core import check
 from ...core.records import record
-from ..base import Problem, register
+from ..base import register
 from .cloud import Cloud, ParticleMethod, ParticleState
 from .pairs import Pairs
 from .tables import log_widths, moments, stratified
@@ -80,7 +81,7 @@ class EPParticleBP(ParticleMethod):
     name: ClassVar[str] = "ep-particle-bp"
     _counts: ClassVar[str] = "skipped"
     particles: int = 100  # per real variable; at least as many as a discrete one has states
-    iterations: int = 20  # for models with real variables; max_iter may lower it
+    redraws: int | None = None  # iterations that draw particles anew; None: until these move as noise does
     components: int | None = None  # terms of a message that are evaluated; None: all
     points: int = 30  # of the sums that project messages
     widen: float = 1.5  # how much wider than q the particles are drawn; 1 in the source
@@ -89,7 +90,8 @@ class EPParticleBP(ParticleMethod):
     def __post_init__(self) -> None:
         """Check the options."""
         check.whole("particles", self.particles, 2)
-        check.whole("iterations", self.iterations, 1)
+        if self.redraws is not None:
+            check.whole("redraws", self.redraws, 0)
         if self.components is not None:
             check.whole("components", self.components, 1)
         check.whole("points", self.points, 8)
@@ -107,30 +109,25 @@ class EPParticleBP(ParticleMethod):
             precision[real], shift[real] = 1 / variance, mean / variance
         none = np.zeros(len(pairs.sender))
         sites = Sites(precision, shift, none, none)
-        return *_drawn(pairs, sites, *state_points(pairs, width), self.widen, rng), sites
+        return *_placed(pairs, sites, *state_points(pairs, width), self.widen, rng), sites
 
-    def step(self, problem: Problem, state: ParticleState) -> tuple[ParticleState, float]:
-        """Project the messages, draw particles from the proposals, and compute the messages at them."""
+    def _drawn(self, state: ParticleState) -> tuple[Cloud, float, Any]:
         from .edges import send, unary_values
 
         pairs, cloud, rng = state.pairs, state.cloud, state.rng()
         senders, log_weights = cloud.particles[pairs.sender], cloud.log_weights
         if self.components is not None and self.components < log_weights.shape[1]:
             senders, log_weights = _thinned(pairs, senders, log_weights, self.components, rng)
-        sites, skipped = state.sites, 0
-        if pairs.is_real.any():
-            at = _quadrature(pairs, sites, self.points)
-            messages = send(pairs, senders, log_weights, at[pairs.receiver])
-            sites, skipped = project(pairs, sites, at, unary_values(pairs, at), messages)
-        particles, log_base = _drawn(pairs, sites, cloud.particles, cloud.log_base, self.widen, rng)
+        at = _quadrature(pairs, state.sites, self.points)
+        messages = send(pairs, senders, log_weights, at[pairs.receiver])
+        sites, skipped = project(pairs, state.sites, at, unary_values(pairs, at), messages)
+        particles, log_base = _placed(pairs, sites, cloud.particles, cloud.log_base, self.widen, rng)
         messages = send(pairs, senders, log_weights, particles[pairs.receiver])
         beliefs, cavities = pairs.beliefs(unary_values(pairs, particles), messages)
-        return self._moved(
-            state, Cloud.of(pairs, particles, log_base, beliefs, cavities), float(skipped), sites
-        )
+        return Cloud.of(pairs, particles, log_base, beliefs, cavities), float(skipped), sites
 
 
-def _drawn(
+def _placed(
     pairs: Pairs,
     sites: Sites,
     particles: np.ndarray,

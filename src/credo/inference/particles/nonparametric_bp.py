@@ -15,10 +15,22 @@ draws. A product of d mixtures of M components has M^d; draws from it are found 
 which component of each mixture is taken (`gibbs`) or by weighting draws from the mixtures themselves
 (`importance`). f_i enters a product as one more mixture, and what that misses as a weight.
 
-psi(x, .) f_j is tabulated where the receiver's belief is, and as far around as that does not end. As M
-grows the beliefs become those of belief propagation, at the rate of a kernel density: slower than those of
-`particle-bp`. log Z is the Bethe value of the beliefs, an estimate. A run stops, and converges, as that of
-`particle-bp` does.
+psi(x, .) f_j is tabulated where the receiver's belief is, and as far around as that does not end. As in
+`particle-bp`, draws are made until beliefs move only as draws do, and then kept (`pace`): x_m, mu_m and h
+stay, and the weights follow the messages,
+
+    w_m ~ (w_m / prod_{k != j} m_{k->i}(x_m) when x_m was drawn) prod_{k != j} m_{k->i}(x_m),
+
+until these come to rest: a run that has converged is at a fixed point for its draws, and what these missed,
+or the kernels smoothed, is still missing.
+
+Mixtures say where draws are made and weigh them; beliefs are products of the messages before smoothing,
+
+    m_{i->j}(x) = sum_m w_m psi_ij(x_m, x)      with the weights w_m before zeta,
+
+so that a kernel wider than a mode does not blur them. log Z is the Bethe value in its stationary form
+(`readout`), an estimate. As M grows all becomes belief propagation, at the rate of a kernel density: slower
+than `particle-bp`. With sampling=belief a mode that all draws left is not found again.
 
 An iteration costs, per message, M (points of the table) evaluations of its pair factor and M^2 (neighbours)
 (sweeps) of a Gaussian.
@@ -30,8 +42,7 @@ Sources: Sudderth, Ihler, Freeman and Willsky (2003) for sampling=message; Ihler
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -39,12 +50,14 @@ from ...core import check
 from ...core.errors import ZeroProbabilityError
 from ...core.records import record
 from ...core.result import Estimate, Result, Status
-from ...families.densities import MixtureDensity
+from ...optimise.driver import UNKNOWN
 from ..base import Budget, IterativeAlgorithm, Problem, register
 from ..gradients import needs
 from ..starting_places import starting_places
-from .cloud import Step, judged, without_variables
+from .cloud import without_variables
+from .pace import FIRST, Pace, distance
 from .pairs import Pairs, log_sum, why_not_pairs
+from .steps import Step, moves
 from .tables import at_equal_masses, log_widths, moments, refine
 
 if TYPE_CHECKING:
@@ -56,6 +69,10 @@ _POINTS = 128  # of the tables
 _PLACES = 64  # points of the tables that first draws are made from
 _STRANGE = 3.0  # how much wider than its neighbour's the place of an unknown variable is taken to be
 _LEAST = 1e-4  # bandwidth, as a share of the receiver's table
+_SMOOTHED = (
+    "the answer has the noise of its draws and the bias of their kernels, which the residual does not see: "
+    "more components lessen both"
+)
 
 
 @record("nonparametric-bp", rebuilt=("pairs", "unary"))
@@ -68,9 +85,12 @@ class MixtureState:
     messages: Bank  # (2E, m) each with the receiver's share f in it
     senders: np.ndarray  # (2E, m) draws that the messages came from
     log_weights: np.ndarray  # (2E, m) of these
+    log_base: np.ndarray  # (2E, m) the same without the messages that the sender has received
+    log_mass: np.ndarray  # (2E, m) log zeta at the draws
     points: np.ndarray  # (n, p) where beliefs are tabulated
     seed: int  # of all draws
     steps: tuple[Step, ...]  # one per iteration, the start included
+    pace: Pace = FIRST  # whether draws are made or kept
 
 
 @register
@@ -89,7 +109,7 @@ class NonparametricBP(IterativeAlgorithm[MixtureState]):
 
     name: ClassVar[str] = "nonparametric-bp"
     components: int = 100  # of every message
-    iterations: int = 20  # max_iter may lower it
+    redraws: int | None = None  # iterations that draw anew; None: until beliefs move as noise does
     sampling: Literal["message", "belief"] = "message"  # what draws are made from
     product: Literal["gibbs", "importance"] = "gibbs"  # how
     sweeps: int = 5  # over the mixtures of a product, for product=gibbs
@@ -99,7 +119,8 @@ class NonparametricBP(IterativeAlgorithm[MixtureState]):
     def __post_init__(self) -> None:
         """Check the options."""
         check.whole("components", self.components, 2)
-        check.whole("iterations", self.iterations, 1)
+        if self.redraws is not None:
+            check.whole("redraws", self.redraws, 0)
         check.one_of("sampling", self.sampling, ["message", "belief"])
         check.one_of("product", self.product, ["gibbs", "importance"])
         check.whole("sweeps", self.sweeps, 1)
@@ -111,7 +132,7 @@ class NonparametricBP(IterativeAlgorithm[MixtureState]):
         return why_not_pairs(problem.graph)
 
     def start(self, problem: Problem, rng: np.random.Generator) -> MixtureState:
-        """Unary factors as mixtures, and messages that say nothing within the tables."""
+        """Unary factors as mixtures, and messages that say nothing else."""
         needs(self.name, "jax", "equinox")
         from .mixtures import Bank, bandwidths
         from .start import locate
@@ -126,37 +147,26 @@ class NonparametricBP(IterativeAlgorithm[MixtureState]):
         points = refine(points, values, widen=False, count=_POINTS)
         width = points[:, -1] - points[:, 0]
         unary = Bank(means, even, bandwidths(means, even, _LEAST * width))
-        flat = unary.taken(pairs.receiver)
-        flat = Bank(flat.means, flat.log_weights, width[pairs.receiver])
+        flat = unary.taken(pairs.receiver)  # all that is known is the receiver's share
         senders = unary.means[pairs.sender]
         seed = int(rng.integers(2**63))
-        state = MixtureState(pairs, unary, flat, senders, flat.log_weights, points, seed, ())
-        return self._believing(state)
-
-    def _believing(self, state: MixtureState) -> MixtureState:
-        """The state with its beliefs tabulated anew and summarised."""
-        from .edges import send, unary_values
-
-        pairs, points = state.pairs, state.points
-        exact = send(pairs, state.senders, state.log_weights, points[pairs.receiver])
-        beliefs, _ = pairs.beliefs(unary_values(pairs, points), exact)
-        if np.isneginf(beliefs).all(axis=1).any():
-            raise ZeroProbabilityError(_lost(pairs, int(np.isneginf(beliefs).all(axis=1).argmax())))
-        mean, variance = moments(points, beliefs + log_widths(points))
-        worth = np.full(pairs.n, float(self.components))
-        step = Step(mean, np.sqrt(variance), worth, np.zeros((0, 0)), 0.0)
-        return replace(state, points=refine(points, beliefs, widen=True), steps=(*state.steps, step))
+        even = flat.log_weights
+        state = MixtureState(pairs, unary, flat, senders, even, even, np.zeros(even.shape), points, seed, ())
+        return _believing(state, widen=True)
 
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Run from the first state; a model without variables needs none."""
         return without_variables(self.name, problem) or super().run(problem, budget, rng)
 
-    def resume(self, problem: Problem, state: MixtureState, budget: Budget) -> Result:
-        """Iterate as often as the options say, or less if the budget does."""
-        budget = replace(budget, max_iter=min(budget.max_iter, self.iterations))
-        return super().resume(problem, state, budget)
-
     def step(self, problem: Problem, state: MixtureState) -> tuple[MixtureState, float]:
+        """New mixtures, from new draws or from those that have found their places."""
+        drew = state.pace.draws(state.steps, self.redraws)
+        new = self._redrawn(state) if drew else _reweighted(state)
+        new = _believing(new, widen=drew)
+        new = replace(new, pace=state.pace.after(new.steps, drew))
+        return new, UNKNOWN if drew else distance(new.log_weights, state.log_weights)
+
+    def _redrawn(self, state: MixtureState) -> MixtureState:
         """Draw at the senders, send the draws through the pair factors, and smooth what arrives."""
         from .edges import conditional_draws, unary_values
         from .mixtures import Bank, bandwidths, drawn_in
@@ -166,17 +176,17 @@ class NonparametricBP(IterativeAlgorithm[MixtureState]):
         there = state.points[pairs.receiver]
         log_receiver = (unary_values(pairs, state.points) * _share(pairs))[pairs.receiver]
         means, log_mass = conditional_draws(pairs, senders, there, log_receiver, rng)
-        total = log_weights + log_mass
-        norm = log_sum(total)[:, None]
-        if np.isneginf(norm).any():
-            raise ZeroProbabilityError(_lost(pairs, int(pairs.sender[np.isneginf(norm[:, 0]).argmax()])))
+        total = _normalised(pairs, log_weights + log_mass)
         least = _LEAST * (there[:, -1] - there[:, 0])
-        sds = np.maximum(self.bandwidth * bandwidths(means, total - norm, least), least)
-        messages = Bank(drawn_in(means, total - norm, sds), total - norm, sds)
-        log_weights = log_weights - log_sum(log_weights)[:, None]
-        new = replace(state, messages=messages, senders=senders, log_weights=log_weights)
-        new = self._believing(new)
-        return new, new.steps[-1].change(new.steps[-2])
+        sds = np.maximum(self.bandwidth * bandwidths(means, total, least), least)
+        return replace(
+            state,
+            messages=Bank(drawn_in(means, total, sds), total, sds),
+            senders=senders,
+            log_weights=_normalised(pairs, log_weights),
+            log_base=log_weights - _heard(pairs, state.messages, senders),
+            log_mass=log_mass,
+        )
 
     def _draws(self, state: MixtureState, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Draws (2E, m) of the senders of all messages, and the logs of their weights before psi."""
@@ -204,38 +214,74 @@ class NonparametricBP(IterativeAlgorithm[MixtureState]):
 
     def read(self, problem: Problem, state: MixtureState, status: Status) -> Result:
         """Densities and the Bethe value of the beliefs."""
-        from .readout import bethe_value, marginals_of, tabulate
+        from .edges import send
+        from .readout import incoming, marginals_of, stationary_value, tabulate
 
-        pairs, messages = state.pairs, state.messages
-        table = tabulate(pairs, partial(_bare, pairs, messages), state.points)
-        incoming: list[list[Any]] = [[] for _ in range(pairs.n)]
-        for d, j in enumerate(pairs.receiver.tolist()):
-            sds = np.full(self.components, messages.sds[d])
-            incoming[j].append(MixtureDensity(np.exp(messages.log_weights[d]), messages.means[d], sds))
-        status, notes = judged(status, state.steps)
+        pairs, senders, log_weights = state.pairs, state.senders, state.log_weights
+
+        def messages(points: np.ndarray) -> np.ndarray:
+            return send(pairs, senders, log_weights, points[pairs.receiver])
+
+        table = tabulate(pairs, messages, state.points)
         return Result(
             self.name,
             status,
-            log_z=Estimate(bethe_value(pairs, table), "estimate"),
-            marginals=marginals_of(pairs, table, [tuple(own) for own in incoming]),
-            notes=notes,
+            log_z=Estimate(stationary_value(pairs, table), "estimate"),
+            marginals=marginals_of(pairs, table, incoming(pairs, senders, log_weights)),
+            trace={"moved": moves(state.steps)},
+            notes=(_SMOOTHED,) if pairs.n_edges else (),
         )
+
+
+def _believing(state: MixtureState, *, widen: bool) -> MixtureState:
+    """The state with its beliefs summarised; with `widen`, tabulated where they are now."""
+    from .edges import send, unary_values
+
+    pairs, points = state.pairs, state.points
+    exact = send(pairs, state.senders, state.log_weights, points[pairs.receiver])
+    beliefs, _ = pairs.beliefs(unary_values(pairs, points), exact)
+    if np.isneginf(beliefs).all(axis=1).any():
+        raise ZeroProbabilityError(_lost(pairs, int(np.isneginf(beliefs).all(axis=1).argmax())))
+    mean, variance = moments(points, beliefs + log_widths(points))
+    worth = np.full(pairs.n, float(state.messages.means.shape[1]))
+    np.minimum.at(worth, pairs.receiver, 1 / np.exp(2 * state.messages.log_weights).sum(axis=1))
+    step = Step(mean, np.sqrt(variance), worth, np.zeros((0, 0)), 0.0)
+    if widen:
+        points = refine(points, beliefs, widen=True)
+    return replace(state, points=points, steps=(*state.steps, step))
+
+
+def _reweighted(state: MixtureState) -> MixtureState:
+    """The draws as they are, with the weights that the messages give them now."""
+    pairs = state.pairs
+    log_weights = state.log_base + _heard(pairs, state.messages, state.senders)
+    total = _normalised(pairs, log_weights + state.log_mass)
+    messages = state.messages._replace(log_weights=total)
+    return replace(state, messages=messages, log_weights=_normalised(pairs, log_weights))
+
+
+def _heard(pairs: Pairs, messages: Bank, draws: np.ndarray) -> np.ndarray:
+    """Log product of what the sender of every message has received from others, at its draws (2E, m)."""
+    slots = _slots(pairs)[pairs.sender, 1:] - pairs.n
+    slots = np.where(slots == pairs.reverse[:, None], -1, slots)
+    total = np.zeros(draws.shape)
+    for slot in slots.T:
+        rows = np.flatnonzero(slot >= 0)
+        total[rows] += messages.taken(slot[rows]).log_values(draws[rows])
+    return total
+
+
+def _normalised(pairs: Pairs, log_weights: np.ndarray) -> np.ndarray:
+    """Log weights (2E, m) of sum one."""
+    norm = log_sum(log_weights)
+    if np.isneginf(norm).any():
+        raise ZeroProbabilityError(_lost(pairs, int(pairs.sender[np.isneginf(norm).argmax()])))
+    return np.asarray(log_weights - norm[:, None])
 
 
 def _share(pairs: Pairs) -> np.ndarray:
     """The power of f = phi^(1/d), (n, 1)."""
     return 1 / np.maximum(pairs.degrees, 1)[:, None]
-
-
-def _bare(pairs: Pairs, messages: Bank, points: np.ndarray) -> np.ndarray:
-    """Log messages at points (n, p) of their receivers, without the receivers' shares."""
-    from .edges import unary_values
-
-    log_share = (unary_values(pairs, points) * _share(pairs))[pairs.receiver]
-    values = messages.log_values(points[pairs.receiver])
-    return np.where(
-        np.isneginf(log_share), -np.inf, values - np.where(np.isneginf(log_share), 0.0, log_share)
-    )
 
 
 def _slots(pairs: Pairs) -> np.ndarray:

@@ -13,13 +13,14 @@ integrable. Proposals:
     gaussian   a normal density with the moments of the last belief
 
 Draws from a table or a normal density are stratified. As K grows this becomes belief propagation: exact on
-trees; on loopy graphs neither the fixed point nor its Bethe value is a bound. Runs do not converge below the
-noise of their particles: they stop after `iterations`, and have converged if the means of the last quarter of
-them differ from those of the quarter before by no more than that noise. Models of discrete variables have no
-noise: there this is belief propagation with a flooding schedule, up to `tol`.
+trees; on loopy graphs neither the fixed point nor its Bethe value is a bound. Particles are drawn until
+beliefs move only as draws do, and then kept until the messages at them come to rest (`pace`): a run that has
+converged is at a fixed point for its particles, whose noise remains. `redraws` says instead how many
+iterations draw; in the source all do. Models of discrete variables have nothing to draw: there this is belief
+propagation with a flooding schedule.
 
 An iteration evaluates each pair factor 2 K^2 times per draw: once for `gaussian`, twice for `table`, and
-`steps` + 1 times for `belief`.
+`steps` + 1 times for `belief`; and once where particles are kept.
 
 Source: Ihler and McAllester (2009); Guo (2020) for the Bethe value of the beliefs.
 """
@@ -32,8 +33,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ...core import check
-from ..base import Problem, register
-from .cloud import Cloud, ParticleMethod, ParticleState
+from ..base import register
+from .cloud import Cloud, ParticleMethod, ParticleState, believed
 from .pairs import Pairs
 from .tables import draw, stratified
 
@@ -59,7 +60,7 @@ class ParticleBP(ParticleMethod):
     name: ClassVar[str] = "particle-bp"
     _counts: ClassVar[str] = "accepted"
     particles: int = 100  # per real variable; at least as many as a discrete one has states
-    iterations: int = 20  # for models with real variables; max_iter may lower it
+    redraws: int | None = None  # iterations that draw particles anew; None: until these move as noise does
     proposal: Literal["table", "belief", "gaussian"] = "table"  # what particles are drawn from
     steps: int = 20  # of the random walk, for proposal=belief
     stride: float = 1.0  # its length, in standard deviations of the particles of a variable
@@ -68,7 +69,8 @@ class ParticleBP(ParticleMethod):
     def __post_init__(self) -> None:
         """Check the options."""
         check.whole("particles", self.particles, 2)
-        check.whole("iterations", self.iterations, 1)
+        if self.redraws is not None:
+            check.whole("redraws", self.redraws, 0)
         check.one_of("proposal", self.proposal, ["table", "belief", "gaussian"])
         check.whole("steps", self.steps, 1)
         check.at_least("stride", self.stride, 0)
@@ -86,19 +88,17 @@ class ParticleBP(ParticleMethod):
             particles[real], log_base[real] = drawn, -np.log(width) - log_w
         return particles, log_base, None
 
-    def step(self, problem: Problem, state: ParticleState) -> tuple[ParticleState, float]:
-        """New particles, and new messages at them."""
+    def _drawn(self, state: ParticleState) -> tuple[Cloud, float, Any]:
         from . import proposals
 
         pairs, cloud, rng = state.pairs, state.cloud, state.rng()
-        if self.proposal == "belief" and pairs.is_real.any():
-            return self._moved(state, *proposals.walk(pairs, cloud, self.steps, self.stride, rng))
+        if self.proposal == "belief":
+            return *proposals.walk(pairs, cloud, self.steps, self.stride, rng), None
         particles, log_base = cloud.particles.copy(), cloud.log_base.copy()
         real = pairs.is_real
-        if real.any():
-            uniforms = stratified(int(real.sum()), particles.shape[1], rng)
-            propose = proposals.from_table if self.proposal == "table" else proposals.from_normal
-            particles[real], log_w = propose(pairs, cloud, uniforms)
-            log_base[real] = -np.log(particles.shape[1]) - log_w
-        beliefs, cavities, _ = proposals.believed(pairs, cloud, particles)
-        return self._moved(state, Cloud.of(pairs, particles, log_base, beliefs, cavities), 1.0)
+        uniforms = stratified(int(real.sum()), particles.shape[1], rng)
+        propose = proposals.from_table if self.proposal == "table" else proposals.from_normal
+        particles[real], log_w = propose(pairs, cloud, uniforms)
+        log_base[real] = -np.log(particles.shape[1]) - log_w
+        beliefs, cavities, _ = believed(pairs, cloud, particles)
+        return Cloud.of(pairs, particles, log_base, beliefs, cavities), 1.0, None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from .cloud import Cloud, messages_at
+from .cloud import Cloud, believed
 from .edges import unary_values
 from .pairs import Pairs
 from .tables import draw, moments
 
-__all__ = ["believed", "from_normal", "from_table", "walk"]
+__all__ = ["from_normal", "from_table", "walk"]
 
 _TABLE = 64  # least number of points of a tabulated belief
 _MARGIN = 0.25  # of a table beyond the particles, as a share of their range
@@ -39,12 +39,6 @@ def walk(
     at = np.where(np.isneginf(beliefs), np.inf, beliefs)  # a particle that never found weight has none
     log_base = np.where(real, -np.log(x.shape[1]) - at, cloud.log_base)
     return Cloud.of(pairs, x, log_base, beliefs, cavities), accepted
-
-
-def believed(pairs: Pairs, cloud: Cloud, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Beliefs, cavities and messages at points (n, p)."""
-    messages = messages_at(pairs, cloud, points)
-    return *pairs.beliefs(unary_values(pairs, points), messages), messages
 
 
 def from_table(pairs: Pairs, cloud: Cloud, uniforms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

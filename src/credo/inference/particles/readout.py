@@ -4,9 +4,11 @@
     b_ij(x, y) ~ psi_ij(x, y) g_ij(x) g_ji(y),     g_ij = phi_i prod_{k != j} m_{k->i}
 
     F = sum_i E_{b_i}[ log phi_i - log b_i ] + sum_ij E_{b_ij}[ log psi_ij - log b_ij / (b_i b_j) ]
+    L = sum_i (1 - d_i) log Z_i + sum_ij log Z_ij,     Z the norms of beliefs, d_i the number of neighbours
 
-log Z is taken to be F. At a fixed point of belief propagation it is the Bethe value; beliefs of particles
-need not agree with each other, and F is then only the recipe by which published values were computed.
+At a fixed point of belief propagation both are the Bethe value. Beliefs of particles need not agree with each
+other. F is then the recipe by which published values were computed: its error is of the order of the errors
+of the messages. L is stationary in the messages at a fixed point, so that its error is of second order.
 Expectations are sums over points in panels that follow the beliefs, by the rule of Gauss and Legendre.
 """
 
@@ -28,7 +30,16 @@ from .pairs import Pairs, log_sum
 from .start import state_points
 from .tables import improper, panels, refine
 
-__all__ = ["BeliefTable", "MessageDensity", "ParticleMessage", "bethe_value", "marginals_of", "tabulate"]
+__all__ = [
+    "BeliefTable",
+    "MessageDensity",
+    "ParticleMessage",
+    "bethe_value",
+    "incoming",
+    "marginals_of",
+    "stationary_value",
+    "tabulate",
+]
 
 _PANELS = 16  # per variable
 _ORDER = 8  # points per panel
@@ -115,6 +126,15 @@ def bethe_value(pairs: Pairs, table: BeliefTable) -> float:
     return float(total + log_total.sum())
 
 
+def stationary_value(pairs: Pairs, table: BeliefTable) -> float:
+    """L: the Bethe value in terms of messages, whose errors it feels in second order only."""
+    ends, count = pairs.ends, pairs.n_edges
+    there = np.where(np.isneginf(table.log_beliefs), -np.inf, table.log_measure)
+    one, other = table.log_cavities[:count], table.log_cavities[count:]
+    log_total, _, _ = edge_sums(pairs, table.points, one + there[ends[:, 0]], other + there[ends[:, 1]])
+    return float(pairs.constant + (1 - pairs.degrees) @ table.log_norms + log_total.sum())
+
+
 def _finite(values: np.ndarray) -> np.ndarray:
     return np.where(np.isneginf(values), 0.0, values)
 
@@ -140,6 +160,22 @@ class ParticleMessage:
             columns = (x[None, :], self.particles[:, None].astype(kind))
             total = total + factor.log_values(*(columns if receiver_first else columns[::-1]))
         return log_sum(total, axis=0)
+
+
+def incoming(
+    pairs: Pairs, particles: np.ndarray, log_weights: np.ndarray
+) -> list[tuple[ParticleMessage, ...]]:
+    """The messages that every variable receives, from particles and weights (2E, k) of their senders."""
+    found: list[list[ParticleMessage]] = [[] for _ in range(pairs.n)]
+    for kind in pairs.classes:
+        for e in range(kind.start, kind.stop):
+            row = zip(kind.members, kind.rows[e - kind.start], strict=True)
+            factors = [(pairs.graph.factors[int(g.factors[r])], swapped) for (g, swapped), r in row]
+            for d in (e, e + pairs.n_edges):
+                # The receiver of message e is the second variable of an edge that is not swapped.
+                turned = tuple((f, swapped == (d == e)) for f, swapped in factors)
+                found[pairs.receiver[d]].append(ParticleMessage(turned, particles[d], log_weights[d]))
+    return [tuple(messages) for messages in found]
 
 
 @dataclass(frozen=True, repr=False)

@@ -4,7 +4,9 @@ r"""Gradient ascent on the Bethe free energy, in compiled chunks of steps; resta
     adam     p <- p + rate_t m / (sqrt(v) + 1e-8),   m, v = running means of g and g^2
 
 Means are measured in standard deviations of their own component, so that a step means the same on every
-scale. Collapse: lambda_m scales the gradient of component m, so that a component that falls behind stops
+scale. Slopes of logits of states are divided by the beliefs in them, which makes the natural gradient: one
+that vanishes with a belief would leave a state nearly impossible for long before it is as unlikely as it is.
+Collapse: lambda_m scales the gradient of component m, so that a component that falls behind stops
 learning and all weight ends on one. With guard < 1 gradients of components are divided by lambda_m, and the
 logits of lambda have the rate guard * rate, which does not fall: slow at first, like the rest at last.
 
@@ -185,6 +187,19 @@ def _speeds(plan: Plan, parameters: Parameters) -> Parameters:
     return Parameters(jnp.ones_like(parameters.weights), tuple(parts))
 
 
+def _even(plan: Plan, kinds: Any, parameters: Parameters, slope: Parameters) -> Parameters:
+    """Slopes of logits divided by the beliefs in their states."""
+    parts = []
+    for kind, data, own, g in zip(plan.kinds, kinds, parameters.parts, slope.parts, strict=True):
+        parts.append(g / _likely(data, own) if kind.family == "discrete" else g)
+    return slope._replace(parts=tuple(parts))
+
+
+def _likely(data: Any, own: Any) -> Any:
+    """Beliefs in states, as what is divided by."""
+    return jnp.maximum(jax.nn.softmax(jnp.where(data.mask, own, -jnp.inf), axis=1), _LITTLE)
+
+
 def _natural(plan: Plan, settings: Settings, kinds: Any, parameters: Parameters, slope: Parameters) -> Any:
     """Squared length of the natural gradient, about twice what a step could still gain.
 
@@ -199,8 +214,7 @@ def _natural(plan: Plan, settings: Settings, kinds: Any, parameters: Parameters,
             sd = jnp.exp(own[:, 1:])
             squares = jnp.concatenate([(g[:, :1] * sd) ** 2, 0.5 * g[:, 1:] ** 2], axis=1)
         elif kind.family == "discrete":
-            beliefs = jax.nn.softmax(jnp.where(data.mask, own, -jnp.inf), axis=1)
-            squares = g**2 / jnp.maximum(beliefs, _LITTLE)
+            squares = g**2 / _likely(data, own)
         else:
             squares = g**2
         found = found + (factor * squares.sum(axis=(1, 2))).sum()
@@ -234,7 +248,7 @@ def _advance(
         value, slope = slope_at(plan, settings, data, numbers, weights, parameters, here, points, baseline)
         left = _natural(plan, settings, data[0], parameters, slope)
         speed = _speeds(plan, parameters)
-        slope = jax.tree.map(jnp.multiply, slope, speed)
+        slope = _even(plan, data[0], parameters, jax.tree.map(jnp.multiply, slope, speed))
         direction, first, second = _direction(settings, slope, first, second, step)
         rate = numbers.rate / jnp.sqrt(1 + step / numbers.decay)
         moves = jax.tree.map(lambda d, s: s * jnp.clip(rate * d, -_LONGEST, _LONGEST), direction, speed)

@@ -31,7 +31,7 @@ from .surrogate import Surrogate
 __all__ = ["Ascents", "Found", "solve"]
 
 _CHUNK = 50  # steps of a call at most, and between two looks whether the run may end
-_QUIET = 10  # steps in a row whose change must be small
+_QUIET = 10  # steps in a row whose change, or residual, must be small
 _WINDOW = 100  # steps whose means are compared; twice as many if they are random
 _SLOW = 1e-3  # of the gain that counts as standing still: an ascent goes on that is no more renewed
 _FAVOUR = 6.0  # logit of the states in which a component starts where a model has zeros
@@ -200,7 +200,8 @@ class Ascents:
             self.options.renewals > 0 and not self.settings.random,
         )
         if not self._is_still(values, tol, is_last):
-            return Step(state, residuals)
+            is_quiet = is_last and self._is_quiet(state, tol)
+            return Step(state, [*residuals[:-1], best] if is_quiet else residuals)
         if not is_last and state.renewals < self.options.renewals:
             renewed = self._renewed(state, best < tol or self.settings.random)
             if renewed is not None:
@@ -213,6 +214,11 @@ class Ascents:
         """The residual of the best start; not known where steps are random."""
         left = float(state.left[-1, int(np.nanargmax(state.values[-1]))])
         return UNKNOWN if self.settings.random else left
+
+    def _is_quiet(self, state: Progressed, tol: float) -> bool:
+        """Whether the best start has small residuals: rounding may keep its values from standing still."""
+        left = state.left[state.since :, int(np.nanargmax(state.values[-1]))]
+        return len(left) >= _QUIET and bool((left[-_QUIET:] < tol).all())
 
     def _renewed(self, state: Progressed, is_done: bool) -> Progressed | None:
         """Components without use tried elsewhere, and all moments forgotten; None if that is not needed."""

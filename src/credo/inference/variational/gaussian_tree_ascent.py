@@ -3,6 +3,9 @@
 By quadrature: L-BFGS, and Adam from where its line search finds no way up, because slope and value disagree
 by the error of the quadrature. It has converged when the slope is below `tol`, and stalls when it is smaller
 than the difference that twice as many nodes make to it. By samples: Adam. The rate of Adam falls.
+
+Means are measured in scales of their variables, and slopes of variables on others in ratios of these, so that
+neither steps nor `tol` depend on units.
 """
 
 from __future__ import annotations
@@ -35,7 +38,8 @@ class State(NamedTuple):
     """Where a climb stands."""
 
     system: GaussianSystem  # trees of its own
-    x: np.ndarray  # all parameters, one after another
+    units: Parameters  # of the parameters
+    x: np.ndarray  # all parameters in these units, one after another
     stage: int  # which of the stages of the climb
     descent: Descent | None = None  # of minus the value in this stage; None before its first step
     seed: int = 0  # of the samples of Adam
@@ -45,7 +49,11 @@ class State(NamedTuple):
     @property
     def parameters(self) -> Parameters:
         """What `x` stands for."""
-        return _parameters(self.x, *self.system.arrays.up.shape)
+        return self.at(self.x)
+
+    def at(self, x: np.ndarray) -> Parameters:
+        """What another place stands for."""
+        return _times(_parameters(x, *self.system.arrays.up.shape), self.units)
 
 
 def _parameters(x: np.ndarray, count: int, n: int) -> Parameters:
@@ -56,6 +64,17 @@ def _parameters(x: np.ndarray, count: int, n: int) -> Parameters:
 
 def _flat(p: Parameters) -> np.ndarray:
     return np.concatenate([np.ravel(part) for part in p])
+
+
+def _times(p: Parameters, units: Parameters) -> Parameters:
+    return Parameters(*(part * unit for part, unit in zip(p, units, strict=True)))
+
+
+def _units(up: np.ndarray, scale: np.ndarray) -> Parameters:
+    """What counts as one, of variables with these scales."""
+    above = np.where(up >= 0, scale[up], scale)
+    own = np.broadcast_to(scale, up.shape)
+    return Parameters(own, own / above, np.ones(up.shape), np.ones(len(up)))
 
 
 class Climb:
@@ -78,11 +97,15 @@ class Climb:
     def __init__(self, estimate: str, points: int, rate: float, learn_weights: bool) -> None:
         self._estimate, self._points, self._rate, self._learns = estimate, points, rate, learn_weights
 
-    def begin(self, system: GaussianSystem, start: Parameters, rng: np.random.Generator) -> State:
-        """The first state."""
+    def begin(
+        self, system: GaussianSystem, start: Parameters, scale: np.ndarray, rng: np.random.Generator
+    ) -> State:
+        """The first state, of variables with these scales."""
+        units = _units(np.asarray(system.arrays.up), scale)
+        first = State(system, units, _flat(start) / _flat(units), 0)
         if self._estimate == "samples":
-            return _with_moments(State(system, _flat(start), 0, seed=int(rng.integers(2**31))))
-        return State(system, _flat(start), 0)
+            return _with_moments(first._replace(seed=int(rng.integers(2**31))))
+        return first
 
     def advance(self, state: State, run: Run) -> Step:
         """Steps of one stage."""
@@ -90,7 +113,7 @@ class Climb:
         if self._estimate == "samples" or step.status is not None:
             return step
         is_out = len(step.residuals) == run.count and step.residuals[-1] >= run.budget.tol
-        if is_out and _is_flat(state.system, step.state.parameters, self._points):
+        if is_out and _is_flat(step.state, self._points):
             return step._replace(status=Status.STALLED)
         return step
 
@@ -99,9 +122,8 @@ class Climb:
         frees = state.stage == 1
 
         def function(x: np.ndarray) -> tuple[float, np.ndarray]:
-            p = _parameters(x, *state.system.arrays.up.shape)
-            value, slopes = value_and_slopes(state.system, p, nodes=self._points)
-            return -value, -_flat(slopes if frees else slopes._replace(logits=np.zeros(len(p.logits))))
+            value, slopes = _slopes(state, state.at(x), self._points)
+            return -value, -_flat(slopes if frees else slopes._replace(logits=0 * slopes.logits))
 
         first = state.descent or Descent(Point.at(function, state.x))
         if not np.isfinite(first.here.value):
@@ -118,9 +140,9 @@ class Climb:
             return Step(state._replace(stage=1, descent=None), [UNKNOWN], trace)
         if here.left < run.budget.tol:
             return Step(state, [here.left], trace)
-        if _is_flat(state.system, state.parameters, self._points):  # the quadrature's error hides the rest
-            return Step(state, [here.left], trace, Status.STALLED)
-        return Step(_with_moments(state), [UNKNOWN], trace)
+        return Step(
+            _with_moments(state), [UNKNOWN], trace
+        )  # it needs no value, and finds where slopes vanish
 
     def _frees(self, state: State) -> bool:
         """Whether Adam moves the weights."""
@@ -134,11 +156,12 @@ class Climb:
             if self._estimate == "samples":
                 points = (jax.random.PRNGKey(state.seed), np.zeros((self._points, 0)))
             p, moments, history = _ADVANCE(
-                state.parameters, state.moments, state.system.arrays, points,
+                state.parameters, state.units, state.moments, state.system.arrays, points,
                 Rates(self._rate, half_life=_HALF_LIFE), state.done, float(self._frees(state)), chunk,
                 functions=state.system.functions, estimate=self._estimate,
             )  # fmt: skip
-            x, values, slopes = _flat(p), *(np.asarray(history[name])[:chunk] for name in ("value", "slope"))
+            x = _flat(p) / _flat(state.units)
+            values, slopes = (np.asarray(history[name])[:chunk] for name in ("value", "slope"))
         if not np.isfinite(x).all():
             return Step(state, status=Status.DIVERGED)
         new = state._replace(x=x, moments=moments, done=state.done + chunk)
@@ -158,16 +181,22 @@ def _ending(residuals: Sequence[float] | np.ndarray, last: float) -> list[float]
     return [*residuals[:-1], last] if len(residuals) else []
 
 
-def _is_flat(system: GaussianSystem, p: Parameters, nodes: int) -> bool:
+def _slopes(state: State, p: Parameters, nodes: int) -> tuple[float, Parameters]:
+    """The value and its slopes in the units of the state."""
+    value, slopes = value_and_slopes(state.system, p, nodes=nodes)
+    return value, _times(slopes, state.units)
+
+
+def _is_flat(state: State, nodes: int) -> bool:
     """Whether no slope is larger than what twice as many nodes change."""
-    coarse, fine = (value_and_slopes(system, p, nodes=k)[1] for k in (nodes, 2 * nodes))
+    coarse, fine = (_slopes(state, state.parameters, k)[1] for k in (nodes, 2 * nodes))
     largest = max(float(np.abs(s).max()) for s in coarse)
     return largest <= max(float(np.abs(s - t).max()) for s, t in zip(coarse, fine, strict=True))
 
 
 def _advance(
-    p: Parameters, moments: Any, arrays: Arrays, points: Any, rates: Rates, done: Any, by_weight: Any,
-    limit: Any, *, functions: Any, estimate: str,
+    p: Parameters, units: Parameters, moments: Any, arrays: Arrays, points: Any, rates: Rates, done: Any,
+    by_weight: Any, limit: Any, *, functions: Any, estimate: str,
 ) -> Any:  # fmt: skip
     """At most `limit` of Adam's steps; samples are fresh in each."""
 
@@ -177,10 +206,10 @@ def _advance(
         if estimate == "samples":
             here = (jax.random.fold_in(points[0], done + k), points[1])
         value, slopes = estimated(p, arrays, here, functions=functions, estimate=estimate)
-        slopes = slopes._replace(logits=slopes.logits * by_weight)
+        slopes = _times(slopes._replace(logits=slopes.logits * by_weight), units)
         move, state = direction(slopes, state)
         size = rates.at(done + k)
-        p = jax.tree.map(lambda x, d: x + size * d, p, move)
+        p = jax.tree.map(lambda x, d, unit: x + size * unit * d, p, move, units)
         largest = jnp.max(jnp.stack([jnp.abs(s).max() for s in slopes]))
         return (p, state), {"value": value, "slope": largest}
 

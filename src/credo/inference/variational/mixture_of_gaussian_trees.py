@@ -138,7 +138,7 @@ class _Climbs:
         trees = Tree.several(model, options.components, options.trees, run.rng)
         system = self._ascent.GaussianSystem.of(self._graph, model.ends, np.array([t.up for t in trees]))
         first = self._parameters(trees, run.rng)
-        return Step((self._climb.begin(system, first, run.rng), trees))
+        return Step((self._climb.begin(system, first, self._places[1], run.rng), trees))
 
     def _parameters(self, trees: list[Tree], rng: np.random.Generator) -> Any:
         """Where the components begin."""
