@@ -9,6 +9,7 @@ import pytest
 
 import credo
 from credo import FactorGraph, datasets
+from credo.core import machine
 from credo.core.errors import CredoError, OptionError, QueryError, TooLargeError, UnsupportedError
 from credo.inference.base import algorithms
 from credo.inference.exact import tree as tree_module
@@ -71,13 +72,13 @@ def test_the_default_limit_is_half_of_the_memory(monkeypatch):
 
 
 def test_a_machine_that_does_not_tell_its_memory_is_taken_for_a_modest_one(monkeypatch):
-    assert tree_module.machine_gigabytes() > 0.1
+    assert machine.machine_gigabytes() > 0.1
 
     def unknown(name):
         raise ValueError(name)
 
-    monkeypatch.setattr(tree_module.os, "sysconf", unknown)
-    assert tree_module.machine_gigabytes() == 8.0
+    monkeypatch.setattr(machine.os, "sysconf", unknown)
+    assert machine.machine_gigabytes() == 8.0
 
 
 def test_too_large_is_a_credo_error_and_a_memory_error():

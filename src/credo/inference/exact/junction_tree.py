@@ -61,6 +61,7 @@ class JunctionTree(Algorithm):
         """Check the options."""
         check.one_of("propagation", self.propagation, ["shafer-shenoy", "hugin"])
         check.at_least("effort", self.effort, 0)
+        check.at_least("max_log2_operations", self.max_log2_operations, 0)
         if self.memory_gb is not None:
             check.at_least("memory_gb", self.memory_gb, 0)
 

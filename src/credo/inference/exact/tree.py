@@ -8,7 +8,6 @@ climb     the upward pass; scaled numbers first, logarithms if a range would und
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from ...core.errors import TooLargeError
 from ...core.evidence import Restriction
 from ...core.factor_graph import FactorGraph
+from ...core.machine import machine_gigabytes
 from ...core.registry import or_else
 from ...kernels import join_tree as kernel
 from ...kernels.support import supported_states
@@ -102,14 +102,6 @@ def _way_out(task: str) -> str:
     if found:
         return f"use an approximate method such as {or_else(found.values())}, or add evidence"
     return f"no approximate method answers this ({TASKS[task]}): raise the limit, or add evidence"
-
-
-def machine_gigabytes() -> float:
-    """Physical memory of this machine."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    except (AttributeError, ValueError, OSError):
-        return 8.0  # no way to ask: assume a modest machine
 
 
 def plan(problem: Problem, keep: tuple[int, ...], effort: float) -> tuple[Forecast, JoinTree | None]:
