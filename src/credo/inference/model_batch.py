@@ -199,7 +199,7 @@ def _by_structure(
 
 def _warn_about(name: str, results: Sequence[Result]) -> None:
     """One warning for all models that did not converge."""
-    failed = [r.status for r in results if not r.status.is_success]
+    failed = [r for r in results if not r.status.is_success]
     if failed:
         sentence = f"{name}: {len(failed)} of {len(results)} models: {failed[0].advice}"
         warnings.warn(sentence, ConvergenceWarning, stacklevel=3)
