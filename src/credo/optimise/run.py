@@ -123,7 +123,7 @@ class Run:
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         _CURRENT.reset(self._token)
         if self.parent is None:
-            self._floats.__exit__()
+            self._floats.__exit__(None, None, None)
             for number, handler in self._handlers:
                 signal.signal(number, handler)
             Run.is_leaving |= self.asked == _TERM
