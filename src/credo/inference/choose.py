@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..core.errors import TooLargeError, UnsupportedError
+from ..core.errors import UnsupportedError
 from .base import Algorithm, Problem, algorithms
 from .exact.junction_tree import JunctionTree
 from .exact.tree import Limits, prepare
@@ -36,12 +36,11 @@ def choose(problem: Problem) -> tuple[Algorithm, str]:
     """The algorithm to use, and a sentence that says so."""
     chosen = JunctionTree()
     predicted = prepare(problem, chosen.effort).forecast
-    try:
-        Limits(None, _MINUTE).refuse(predicted, problem.task)
-    except TooLargeError:
+    limits = Limits(None, _MINUTE)
+    if limits.excess(predicted):
         bp = algorithms.resolve("bp")
         if bp.why_not(problem) is not None:
-            raise
+            limits.refuse(predicted, problem)
         return bp, f"chosen: bp, an approximation (junction-tree would need {predicted})"
     return chosen, f"chosen: junction-tree ({predicted})"
 

@@ -17,8 +17,10 @@ from ..core.errors import UnsupportedError, ZeroProbabilityError
 from ..core.factor_graph import FactorGraph
 from ..core.hybrid_evidence import HybridEvidence
 from ..core.hybrid_graph import HybridGraph
+from ..core.registry import or_else
 from ..core.result import Result
-from .base import Algorithm, Budget, algorithms, names_to_maximise
+from .alternatives import alternatives
+from .base import Algorithm, Budget, names_to_maximise
 from .running import chosen, generator_of, run_algorithm
 
 __all__ = ["HybridProblem", "HybridQuestion"]
@@ -44,6 +46,13 @@ class HybridProblem:
     def is_max(self) -> bool:
         """Whether everything is maximised."""
         return bool(self.maximise) and len(self.maximise) == len(self.graph.variables)
+
+    @property
+    def task(self) -> str:
+        """The kind of question, a word of `contents.TASKS`."""
+        if self.samples or self.is_sum:
+            return "samples" if self.samples else "sum"
+        return "max" if self.is_max else "mixed"
 
     @property
     def constant(self) -> float:
@@ -105,19 +114,20 @@ class HybridQuestion:
         from .choose import choose_hybrid
 
         algorithm, notes = chosen(method, problem, choose_hybrid)
-        self._refuse_discrete(algorithm)
+        self._refuse_discrete(algorithm, problem)
         rng = generator_of(seed, keep, algorithm, problem, self.original)
         result = run_algorithm(algorithm, problem, budget, rng, notes, strict=strict)
         return self.evidence.complete(result, problem.asked)
 
-    def _refuse_discrete(self, algorithm: Any) -> None:
+    def _refuse_discrete(self, algorithm: Any, problem: HybridProblem) -> None:
         if getattr(algorithm, "hybrid", False) or getattr(algorithm, "continuous", False):
             return
         names = [v.name for v in self.original.variables if not v.is_discrete]
-        able = [name for name, known in algorithms.entries().items() if known.hybrid or known.continuous]
+        able = alternatives(problem)
+        way_out = f"use {or_else(able)}" if able else "no method answers this question"
         raise UnsupportedError(
             f"{getattr(algorithm, 'name', algorithm)} cannot treat this problem: it works on discrete "
-            f"variables, and {names[:3]} {'are' if len(names) > 1 else 'is'} continuous; use one of {able}"
+            f"variables, and {names[:3]} {'are' if len(names) > 1 else 'is'} continuous; {way_out}"
         )
 
 

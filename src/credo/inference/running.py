@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..core import check
 from ..core.errors import ConvergenceError, ConvergenceWarning, OptionError, UnsupportedError
-from ..core.registry import describe
+from ..core.registry import describe, or_else
 from ..core.result import Result
 from ..core.stopwatch import Stopwatch
 from .base import Algorithm, Budget, algorithms
@@ -45,10 +44,12 @@ def generator_of(seed: Any, keep: Any, algorithm: Any, problem: Any, original: A
     from ..core.fingerprint import fingerprint
 
     if not getattr(algorithm, "checkpoints", False):
-        able = [name for name, known in algorithms.entries().items() if known.checkpoints]
+        from .alternatives import alternatives
+
+        able = alternatives(problem, lambda known: known.checkpoints)
         raise UnsupportedError(
-            f"{getattr(algorithm, 'name', algorithm)} keeps no checkpoints; leave out checkpoint, or use one "
-            f"of {able}"
+            f"{getattr(algorithm, 'name', algorithm)} keeps no checkpoints; leave out checkpoint"
+            + (f", or use {or_else(able)}" if able else "")
         )
     rng: np.random.Generator = keep.generator(seed)
     question = {k: v for k, v in vars(problem).items() if k in _QUESTION}
@@ -87,12 +88,11 @@ def run_algorithm(
     result = algorithm.run(problem, budget, rng)
     seconds, compiling = watch.seconds, watch.compile_seconds
     if not result.status.is_success:
-        sentence = f"{algorithm.name}: {result.status.advice}"
+        sentence = f"{algorithm.name}: {result.advice}"
         if strict:
             raise ConvergenceError(sentence)
         warnings.warn(sentence, ConvergenceWarning, stacklevel=5)
-    return replace(
-        result,
+    return result.but(
         algorithm=describe(algorithm),
         seconds=seconds,
         compile_seconds=compiling,
