@@ -148,6 +148,21 @@ def test_damaged_compression_is_refused(packing, tmp_path):
             load(path)
 
 
+@pytest.mark.parametrize(("packing", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress)])
+def test_what_unpacks_to_more_than_a_share_of_the_memory_is_refused(packing, pack, tmp_path, monkeypatch):
+    monkeypatch.setattr("credo.io.content.machine_gigabytes", lambda: 2.0**-7)
+    text = b"MARKOV\n1\n2\n1\n1 0\n2 1 3\n" + b" " * 2**21
+    path = tmp_path / f"m.uai{packing}"
+    path.write_bytes(pack(text))
+    assert path.stat().st_size < 5000
+    with pytest.raises(
+        FormatError, match=r"expected at most 0\.00098 GB when unpacked.*unpack the file first"
+    ):
+        load(path)
+    path.with_suffix("").write_bytes(text)
+    assert credo.infer(load(path.with_suffix(""))).log_z.value == pytest.approx(np.log(4))
+
+
 def test_read_only_formats_are_not_written(tmp_path):
     with pytest.raises(FormatError, match="wcsp files can be read but not written; use one of"):
         save(NETWORK, tmp_path / "m.wcsp")

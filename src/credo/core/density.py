@@ -298,7 +298,8 @@ def symmetric(where: str, what: str, matrix: np.ndarray) -> np.ndarray:
 
 
 def _is_symmetric(matrix: np.ndarray) -> bool:
-    return bool(np.allclose(matrix, matrix.T, atol=_SYMMETRIC * np.abs(matrix).max(initial=0.0)))
+    with np.errstate(under="ignore"):
+        return bool(np.allclose(matrix, matrix.T, atol=_SYMMETRIC * np.abs(matrix).max(initial=0.0)))
 
 
 def is_positive_definite(matrix: np.ndarray) -> bool:

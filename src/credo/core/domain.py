@@ -22,6 +22,9 @@ from .errors import ModelError
 __all__ = ["Discrete", "Domain", "Real", "Simplex", "domain_of", "unlabelled"]
 
 
+_MANY = 2**63  # the first number of states that arrays cannot count
+
+
 @dataclass(frozen=True, slots=True)
 class Discrete:
     """A finite set of states, with or without labels; without, labels are '0', '1', ..."""
@@ -37,7 +40,9 @@ class Discrete:
             return states
         if isinstance(states, (int, np.integer)) and not isinstance(states, bool):
             if states < 1:
-                raise ModelError(f"a domain needs at least one state, got {states}")
+                raise ModelError(f"a domain needs at least one state, got {states!r:.80}")
+            if states >= _MANY:
+                raise ModelError(f"a domain has fewer than 2^63 states, got {states!r:.80}")
             return unlabelled(int(states))
         if isinstance(states, (str, bytes)) or not isinstance(states, Iterable):
             raise ModelError(f"states: expected a count or a list of labels, got {states!r}")
@@ -106,8 +111,10 @@ class Simplex:
     width: int  # how many numbers a value has
 
     def __post_init__(self) -> None:
-        if not isinstance(self.width, (int, np.integer)) or self.width < 1:
-            raise ModelError(f"a simplex needs at least one coordinate, got {self.width!r}")
+        if not isinstance(self.width, (int, np.integer)) or not 1 <= self.width < _MANY:
+            raise ModelError(
+                f"a simplex needs at least one coordinate and fewer than 2^63, got {self.width!r:.80}"
+            )
 
     @property
     def size(self) -> int:

@@ -97,9 +97,9 @@ _ADVICE = {
     Status.EXACT: "the answer is exact",
     Status.OPTIMAL: "the bound meets the score of the assignment: none is better",
     Status.CONVERGED: "the change fell below tol",
-    Status.OUT_OF_ITERATIONS: "max_iter was reached; raise it, loosen tol, or add damping where there is any",
+    Status.OUT_OF_ITERATIONS: "max_iter was reached; raise it, or loosen tol",
     Status.OUT_OF_TIME: "the time given was used up; raise seconds, or loosen tol",
-    Status.DIVERGED: "a value left the finite range; add damping where there is any, or use another method",
+    Status.DIVERGED: "a value left the finite range; use another method",
     Status.STALLED: "no step improves any more, or can be made, short of a solution; use another method",
     Status.INTERRUPTED: "the run was stopped by hand; this is what was found so far",
 }
@@ -123,6 +123,18 @@ class Result(Shown):
     compile_seconds: float = 0.0  # spent on compiling, or on loading what was compiled
     state: Any = None  # what a warm start needs
     notes: tuple[str, ...] = ()  # sentences about choices made on the way
+    hint: str = ""  # what to do about the way this very run ended, where more is known than its status says
+
+    @property
+    def advice(self) -> str:
+        """A sentence about why the run stopped, and what to do about it."""
+        return self.hint or self.status.advice
+
+    def but(self, **changes: Any) -> Result:
+        """The same with some fields changed; every call does so several times, and `replace` is slow."""
+        made = object.__new__(Result)
+        made.__dict__.update(self.__dict__, **changes)
+        return made
 
     @property
     def converged(self) -> bool:
@@ -155,7 +167,7 @@ class Result(Shown):
         return text_of(self._shown())
 
     def _shown(self) -> Iterable[str | Listing]:
-        yield f"{self.algorithm}: {self.status.value} ({self.status.advice}), {told_seconds(self)}"
+        yield f"{self.algorithm}: {self.status.value} ({self.advice}), {told_seconds(self)}"
         if self.log_z is not None:
             yield f"{'log Z' if self.assignment is None else 'value'} {self.log_z}"
         if self.marginals is not None:
@@ -200,7 +212,7 @@ def unrestrict(result: Result, restriction: Restriction, graph: FactorGraph) -> 
             variables=tuple(variables[int(i)] for i in asked),
             table=restriction.expand_axes(result.joint.table, asked),
         )
-    return replace(result, **changes)
+    return result.but(**changes)
 
 
 def _all_factor_marginals(
@@ -227,7 +239,7 @@ def spread(result: Result, keep: np.ndarray, graph: FactorGraph, maximised: np.n
         indices = np.full(len(variables), -1, dtype=np.int64)
         indices[maximised] = 0
         changes = {"assignment": Assignment(variables, indices), "score": result.log_z}
-        return replace(result, **changes, marginals=None, factor_marginals=None)
+        return result.but(**changes, marginals=None, factor_marginals=None)
     if result.marginals is not None:
         flat = np.ones(int(variables.state_start[-1]))
         flat[np.repeat(np.isin(np.arange(len(variables)), keep), variables.sizes)] = result.marginals.flat
@@ -243,4 +255,4 @@ def spread(result: Result, keep: np.ndarray, graph: FactorGraph, maximised: np.n
         indices = np.zeros((len(result.samples), len(variables)), dtype=np.int64)
         indices[:, keep] = result.samples.indices
         changes["samples"] = Samples(variables, indices, result.samples.continuous)
-    return replace(result, **changes)
+    return result.but(**changes)

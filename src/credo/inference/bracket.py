@@ -26,12 +26,13 @@ from ..core import check
 from ..core.display import Listing, Shown
 from ..core.errors import TooLargeError, UnsupportedError
 from ..core.factor_graph import Model
+from ..core.machine import machine_gigabytes
 from ..core.result import Assignment, Estimate, Result, Status
 from ..kernels.positive_read import shifted_tables
 from ..optimise.driver import UNKNOWN, Outcome, Step, drive
 from ..optimise.run import Run, Stopped
 from .base import Budget, Problem, algorithms
-from .exact.tree import climb, machine_gigabytes
+from .exact.tree import climb
 from .question import pose
 from .race import Runner, as_maximum, choose, entrants, fitting, gain_of
 from .reading import refusal

@@ -182,7 +182,8 @@ def query(
     if not names:
         raise QueryError("query: expected at least one variable, got none")
     problem = question.problem((), None, None, query=(*names, *given))
-    joint = question.ask(problem, method, Budget(), seed=None, strict=True).joint
+    with call():
+        joint = question.ask(problem, method, Budget(), seed=None, strict=True).joint
     if joint is None:
         raise QueryError(f"{method} computes no joint marginals; use method='elimination'")
     if not given:
@@ -213,7 +214,8 @@ def sample(
     if count == 0:
         return Samples.none(question.original.variables)
     problem = question.problem((), None, None, samples=int(count))
-    samples = question.ask(problem, method, Budget(), seed=seed, strict=False).samples
+    with call():
+        samples = question.ask(problem, method, Budget(), seed=seed, strict=False).samples
     if samples is None:
         raise QueryError(f"{method} draws no samples; use another method, or none")
     return samples

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..core.errors import TooLargeError, UnsupportedError, ZeroProbabilityError
+from ..core.errors import UnsupportedError, ZeroProbabilityError
 from ..core.evidence import Restriction
 from ..core.result import Estimate
 from ..kernels.tables import best_states
@@ -56,13 +56,12 @@ def value_of(problem: Problem, states: np.ndarray, *, log2_operations: float = 3
         return _from_below(rest)
     try:
         ready = prepare(rest, 1.0)
-        Limits(None, log2_operations).refuse(ready.forecast, rest.task)
-        assert ready.tree is not None  # a hopeless plan is refused above
+        if Limits(None, log2_operations).excess(ready.forecast):
+            return _from_below(rest)
+        assert ready.tree is not None  # a hopeless plan exceeds the limits
         return Estimate(climb(ready.problem, ready.tree).log_z, "exact")
     except ZeroProbabilityError:
         return Estimate(-np.inf, "exact")
-    except TooLargeError:
-        return _from_below(rest)
 
 
 def _from_below(rest: Problem) -> Estimate:

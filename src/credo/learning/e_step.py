@@ -23,7 +23,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..core.errors import ImpossibleRowError, TooLargeError, UnsupportedError, ZeroProbabilityError
+from ..core.errors import ImpossibleRowError, UnsupportedError, ZeroProbabilityError
 from ..core.evidence import Evidence
 from ..core.factor_graph import FactorGraph
 from ..core.records import record
@@ -198,11 +198,10 @@ class EStep:
         n, chosen = len(inside), method or JunctionTree()
         problem = Problem(local, np.ones(n), np.zeros(n, dtype=np.int64))
         forecast, tree = plan(problem, (), chosen.effort)
-        try:
-            Limits(chosen.memory_gb, chosen.max_log2_operations).refuse(forecast, problem.task)
-        except TooLargeError:
+        limits = Limits(chosen.memory_gb, chosen.max_log2_operations)
+        if limits.excess(forecast):
             if method is not None:
-                raise
+                limits.refuse(forecast, problem)
             return None
         assert tree is not None  # a hopeless plan is refused above
         return _Tree.of(p, leaf_start, np.concatenate(leaf_offset), tree)

@@ -25,6 +25,7 @@ from ..core.errors import DataError, OptionError, UnsupportedError
 from ..core.result import Estimate
 from ..families.base import Conjugate
 from ..models.bayes_net import BayesNet
+from ..optimise.run import noted
 from .data import Observations
 from .e_step import EStep
 from .expectations import Oracle
@@ -157,6 +158,7 @@ def _hessian(f: Callable[[np.ndarray], float], at: np.ndarray) -> np.ndarray:
     return out
 
 
+@noted
 def laplace_tables(
     model: BayesNet, data: Any, prior: Any = "bdeu(size=10)", *, max_iter: int = 2000, tol: float = 1e-12
 ) -> Estimate:

@@ -29,6 +29,7 @@ from ..inference.gradients import needs
 from ..inference.messages.bp import BP
 from ..inference.question import graph_of
 from ..optimise.optimisers import Optimiser, optimiser_of
+from ..optimise.run import noted
 from .ascent import Ascent, break_symmetry
 from .base import Fit, Learner, Task, register_learner
 from .data import Observations
@@ -136,6 +137,7 @@ def check_ascent(
             check.whole(name, value, 1)
 
 
+@noted
 def log_likelihood(
     model: Model,
     data: Any,

@@ -20,15 +20,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import wraps
 from math import inf
 from time import perf_counter
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
 
 from ..core import check as checks
 from ..core.errors import ConvergenceError
 from ..core.result import Status
 
-__all__ = ["Budget", "Run", "Stopped", "call", "check", "current_run", "is_ending", "unwatched"]
+__all__ = ["Budget", "Run", "Stopped", "call", "check", "current_run", "is_ending", "noted", "unwatched"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _INT, _TERM = int(signal.SIGINT), int(signal.SIGTERM)
 _CURRENT: ContextVar[Run | None] = ContextVar("run", default=None)
@@ -106,15 +112,21 @@ class Run:
     def __enter__(self) -> Run:
         if self.outer is not None and (status := self.outer.ended()) is not None:
             raise Stopped(status)
-        self._handlers = self._listen() if self.parent is None else ()
+        if self.parent is None:
+            self._handlers = self._listen()
+            # NumPy's own defaults, whatever the caller has set: weights that underflow are zeros here.
+            self._floats = np.errstate(divide="warn", over="warn", under="ignore", invalid="warn")
+            self._floats.__enter__()
         self._token = _CURRENT.set(self)
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         _CURRENT.reset(self._token)
-        for number, handler in self._handlers:
-            signal.signal(number, handler)
-        Run.is_leaving |= self.asked == _TERM
+        if self.parent is None:
+            self._floats.__exit__(None, None, None)
+            for number, handler in self._handlers:
+                signal.signal(number, handler)
+            Run.is_leaving |= self.asked == _TERM
         if self.checkpoint is not None:
             self.checkpoint.close()
         if self.parent is None and isinstance(error, Stopped):
@@ -197,6 +209,17 @@ def unwatched() -> Iterator[None]:
 def call(on_step: Callable[[int, Any], None] | None = None) -> Run:
     """What a public call is: signals are noted from here on; the runs inside have their own time."""
     return Run(_NO_LIMIT, whole=False, on_step=on_step)
+
+
+def noted(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorator of a public function that is a call."""
+
+    @wraps(function)
+    def inside(*args: P.args, **named: P.kwargs) -> R:
+        with call():
+            return function(*args, **named)
+
+    return inside
 
 
 def current_run() -> Run | None:

@@ -9,13 +9,13 @@ import numpy as np
 
 from ...core.errors import TooLargeError
 from ...core.factor_graph import FactorGraph
+from ...core.machine import machine_gigabytes
 from ...core.records import record
 from ...core.result import Assignment, Estimate, Result, Status
 from ...kernels import mini_bucket_tables as tabled
 from ...kernels import mini_buckets as kernel
 from ...structures.mini_buckets import MiniBuckets, mini_bucket_order, mini_buckets
 from ..base import Problem
-from ..exact.tree import machine_gigabytes
 from ..value import meets
 from .possible import possible_state, valued
 

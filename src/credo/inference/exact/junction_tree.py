@@ -18,7 +18,7 @@ divides: r_new = sum q_i, q_j <- q_j r_new / r (see `hugin.py`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -61,6 +61,7 @@ class JunctionTree(Algorithm):
         """Check the options."""
         check.one_of("propagation", self.propagation, ["shafer-shenoy", "hugin"])
         check.at_least("effort", self.effort, 0)
+        check.at_least("max_log2_operations", self.max_log2_operations, 0)
         if self.memory_gb is not None:
             check.at_least("memory_gb", self.memory_gb, 0)
 
@@ -76,10 +77,10 @@ class JunctionTree(Algorithm):
         if self.propagation == "hugin":
             from . import hugin
 
-            return replace(hugin.run(problem, limits, self.effort), algorithm=self.name)
+            return hugin.run(problem, limits, self.effort).but(algorithm=self.name)
         if _is_large_forest(problem):
-            return replace(_forest_marginals(problem, rng), algorithm=self.name)
-        return replace(solve(problem, limits, self.effort, rng), algorithm=self.name)
+            return _forest_marginals(problem, rng).but(algorithm=self.name)
+        return solve(problem, limits, self.effort, rng).but(algorithm=self.name)
 
 
 def _is_large_forest(problem: Problem) -> bool:
@@ -114,7 +115,7 @@ def _forest_marginals(problem: Problem, rng: np.random.Generator) -> Result:
 def solve(problem: Problem, limits: Limits, effort: float, rng: np.random.Generator) -> Result:
     """Answer on the join tree, after dropping impossible states where that pays."""
     ready = prepare(problem, effort)
-    limits.refuse(ready.forecast, problem.task)
+    limits.refuse(ready.forecast, problem)
     assert ready.tree is not None  # a hopeless plan is refused above
     found = _answer(ready.problem, ready.tree, rng)
     return found if ready.restriction is None else unrestrict(found, ready.restriction, problem.graph)
@@ -127,9 +128,9 @@ def _answer(problem: Problem, tree: JoinTree, rng: np.random.Generator) -> Resul
         return _joint(problem, up)
     if not problem.is_sum:
         chosen = _maximisers(problem, up)
-        return replace(found, assignment=chosen, score=None if chosen is None else found.log_z)
+        return found.but(assignment=chosen, score=None if chosen is None else found.log_z)
     if problem.samples:
-        return replace(found, samples=_samples(problem, up, rng))
+        return found.but(samples=_samples(problem, up, rng))
     return _all_marginals(problem, up, found)
 
 
@@ -161,8 +162,7 @@ def _all_marginals(problem: Problem, up: Climb, found: Result) -> Result:
         up.logs,
         up.arena,
     )
-    return replace(
-        found,
+    return found.but(
         marginals=Marginals(graph.variables, states),
         factor_marginals=FactorMarginals(graph, tables),
     )
