@@ -81,7 +81,7 @@ def run(
             result = infer(loaded, method, evidence=evidence, maximise=maximise, seconds=seconds, seed=seed)
         remarks = tuple(result.summary().splitlines()) if verbose else ()
     if not result.converged:
-        note(f"{result.algorithm}: {result.status.value}: {result.status.advice}")
+        note(f"{result.algorithm}: {result.status.value}: {result.advice}")
     for remark in remarks:
         note(remark)
     text = _answer(task, result, variables, asked)

@@ -122,6 +122,13 @@ class Result(Shown):
     compile_seconds: float = 0.0  # spent on compiling, or on loading what was compiled
     state: Any = None  # what a warm start needs
     notes: tuple[str, ...] = ()  # sentences about choices made on the way
+    diagnostics: dict[str, np.ndarray] = field(default_factory=dict)  # of draws, per unobserved variable
+    reason: str = ""  # why this run stopped, where its status alone does not say
+
+    @property
+    def advice(self) -> str:
+        """Why this run stopped and what to do about it: its own reason, or what its status says."""
+        return self.reason or self.status.advice
 
     @property
     def converged(self) -> bool:
@@ -154,7 +161,7 @@ class Result(Shown):
         return text_of(self._shown())
 
     def _shown(self) -> Iterable[str | Listing]:
-        yield f"{self.algorithm}: {self.status.value} ({self.status.advice}), {told_seconds(self)}"
+        yield f"{self.algorithm}: {self.status.value} ({self.advice}), {told_seconds(self)}"
         if self.log_z is not None:
             yield f"{'log Z' if self.assignment is None else 'value'} {self.log_z}"
         if self.marginals is not None:

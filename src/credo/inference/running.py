@@ -87,7 +87,7 @@ def run_algorithm(
     result = algorithm.run(problem, budget, rng)
     seconds, compiling = watch.seconds, watch.compile_seconds
     if not result.status.is_success:
-        sentence = f"{algorithm.name}: {result.status.advice}"
+        sentence = f"{algorithm.name}: {result.advice}"
         if strict:
             raise ConvergenceError(sentence)
         warnings.warn(sentence, ConvergenceWarning, stacklevel=5)

@@ -21,7 +21,7 @@ from ...core.records import record
 from ...nn.arrays import precision
 from ...nn.compiled import Compiled
 from ..flat_density import FlatDensity, Shape, log_density
-from .chains import Draws
+from .draws import Draws
 
 __all__ = ["HamiltonianEngine", "Settings"]
 
@@ -75,12 +75,19 @@ class HamiltonianEngine:
         schedule = np.array(build_schedule(warmup), dtype=np.int64).reshape(-1, 2)
         after = np.full((1, 2), -1, dtype=np.int64)
         self._schedule, self._warmup = np.concatenate([schedule, after]), warmup
-        points = density.flatten({name: v[:, 0] for name, v in starts.values.items()})
-        self.chunk = int(np.clip(_KEPT // max(1, points.size), 1, _CHUNK))
+        self._seed = seed
         with precision(double=True):
             self._arrays = jax.tree.map(jnp.asarray, density.arrays)
-            keys = jax.random.split(jax.random.PRNGKey(seed), len(points))
-            self._carry = _START(keys, points, self._arrays, settings=settings)
+        self.chunk = int(np.clip(_KEPT // max(1, len(starts.states) * density.dimension), 1, _CHUNK))
+        self.begin(starts, 0)
+
+    def begin(self, starts: Draws, turn: int) -> None:
+        """Put the chains at other points, untuned."""
+        points = self._density.flatten({name: v[:, 0] for name, v in starts.values.items()})
+        with precision(double=True):
+            key = jax.random.fold_in(jax.random.PRNGKey(self._seed), turn)
+            keys = jax.random.split(key, len(points))
+            self._carry = _START(keys, points, self._arrays, settings=self._settings)
 
     def advance(self, first: int, count: int) -> Draws:
         """Do steps number first, first + 1, ... and return the state after each."""
@@ -97,26 +104,24 @@ class HamiltonianEngine:
             bad = bad[np.isfinite(bad).all(axis=1)]
             if len(bad):
                 self._density.log_values(bad)  # names the factor
-            return self._draws(np.asarray(kept)[:count].swapaxes(0, 1))
+            return self._draws(*(np.asarray(k)[:count].swapaxes(0, 1) for k in kept))
 
     def current(self) -> Draws:
         """The state of every chain, as one draw."""
-        return self._draws(np.asarray(self._carry.state.position)[:, None])
+        state = self._carry.state
+        return self._draws(*(np.asarray(x)[:, None] for x in (state.position, state.logdensity)))
+
+    def divergences(self) -> int:
+        """Trajectories after the warm-up whose energy was lost."""
+        return int(np.asarray(self._carry.divergences).sum())
 
     def notes(self) -> list[str]:
-        """Trajectories that went wrong."""
-        count = int(np.asarray(self._carry.divergences).sum())
-        if not count:
-            return []
-        several = "1 trajectory" if count == 1 else f"{count} trajectories"
-        return [
-            f"{several} diverged after the warm-up: the density is steep somewhere, and draws may "
-            "be missing there; raise target or warmup"
-        ]
+        """None."""
+        return []
 
-    def _draws(self, vectors: np.ndarray) -> Draws:
+    def _draws(self, vectors: np.ndarray, logs: np.ndarray) -> Draws:
         states = np.full((*vectors.shape[:2], len(self._density.graph.variables)), -1, dtype=np.int64)
-        return Draws(states, self._density.values(vectors))
+        return Draws(states, self._density.values(vectors), logs)
 
 
 def _start(keys: Any, points: Any, arrays: Any, *, settings: Settings) -> _Carry:
@@ -131,7 +136,7 @@ def _start(keys: Any, points: Any, arrays: Any, *, settings: Settings) -> _Carry
 
 
 def _advance(carry: _Carry, arrays: Any, stages: Any, limit: Any, *, settings: Settings) -> Any:
-    """Steps of every chain, and its position after each."""
+    """Steps of every chain, and its position and log density after each."""
     kernel = (blackjax.nuts if settings.is_nuts else blackjax.hmc).build_kernel()
 
     def density(u: Any) -> Any:
@@ -160,9 +165,11 @@ def _advance(carry: _Carry, arrays: Any, stages: Any, limit: Any, *, settings: S
         carry, accepted = jax.vmap(one, in_axes=(0, None))(carry, is_drawing)
         tune = jax.vmap(lambda carry, accepted: _tuned(carry, accepted, stages[k], settings))
         carry = jax.lax.cond(is_drawing, lambda carry, _: carry, tune, carry, accepted)
-        return carry, kept.at[k].set(carry.state.position)
+        now = (carry.state.position, carry.state.logdensity)
+        return carry, tuple(all_.at[k].set(one) for all_, one in zip(kept, now, strict=True))
 
-    kept = jnp.zeros((len(stages), *carry.state.position.shape))
+    now = (carry.state.position, carry.state.logdensity)
+    kept = tuple(jnp.zeros((len(stages), *x.shape)) for x in now)
     return jax.lax.fori_loop(0, limit, step, (carry, kept))
 
 
