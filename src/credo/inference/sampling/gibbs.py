@@ -29,7 +29,8 @@ from ..gradients import NO_MAXIMA
 from ..hybrid import HybridProblem
 from ..located import Places
 from .chains import Engine, Sampler
-from .starts import is_table_graph, starting_points, table_graph
+from .draws import Draws
+from .starts import is_table_graph, table_graph
 from .table_chains import TableEngine
 
 __all__ = ["Gibbs", "site_engine"]
@@ -46,8 +47,9 @@ class Gibbs(Sampler):
         """Sums only."""
         return None if problem.is_sum else NO_MAXIMA
 
-    def _engine(self, problem: HybridProblem, places: Places, rng: np.random.Generator) -> Engine:
-        starts = starting_points(problem, self.chains, self.spread, rng, self.name, places)
+    def _engine(
+        self, problem: HybridProblem, places: Places, starts: Draws, rng: np.random.Generator
+    ) -> Engine:
         if is_table_graph(problem.graph):
             return TableEngine(table_graph(problem.graph), _gibbs_sweeps, (), starts, rng)
         return site_engine(problem, ("choose", "slice", "slice"), starts, places, self.warmup, rng)
@@ -63,7 +65,7 @@ def _gibbs_sweeps(*arguments: Any) -> None:
 def site_engine(
     problem: HybridProblem,
     moves: tuple[str, str, str],
-    starts: Any,
+    starts: Draws,
     places: Places,
     warmup: int,
     rng: np.random.Generator,

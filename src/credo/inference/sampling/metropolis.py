@@ -29,8 +29,9 @@ from ..gradients import NO_MAXIMA
 from ..hybrid import HybridProblem
 from ..located import Places
 from .chains import Engine, Sampler
+from .draws import Draws
 from .gibbs import site_engine
-from .starts import is_table_graph, starting_points, table_graph
+from .starts import is_table_graph, table_graph
 from .table_chains import TableEngine
 
 __all__ = ["Metropolis"]
@@ -47,8 +48,9 @@ class Metropolis(Sampler):
         """Sums only."""
         return None if problem.is_sum else NO_MAXIMA
 
-    def _engine(self, problem: HybridProblem, places: Places, rng: np.random.Generator) -> Engine:
-        starts = starting_points(problem, self.chains, self.spread, rng, self.name, places)
+    def _engine(
+        self, problem: HybridProblem, places: Places, starts: Draws, rng: np.random.Generator
+    ) -> Engine:
         if is_table_graph(problem.graph):
             return TableEngine(table_graph(problem.graph), _metropolis_sweeps, (2,), starts, rng)
         return site_engine(problem, ("swap", "walk", "walk"), starts, places, self.warmup, rng)

@@ -31,7 +31,7 @@ from ..gradients import NO_MAXIMA, needs, why_no_gradients
 from ..hybrid import HybridProblem
 from ..located import Places
 from .chains import Engine, Sampler, Still
-from .starts import starting_points
+from .draws import Draws
 
 __all__ = ["HMC", "NUTS"]
 
@@ -61,12 +61,13 @@ class _Hamiltonian(Sampler):
             return NO_MAXIMA
         return why_no_gradients(problem, simplex=True)
 
-    def _engine(self, problem: HybridProblem, places: Places, rng: np.random.Generator) -> Engine:
+    def _engine(
+        self, problem: HybridProblem, places: Places, starts: Draws, rng: np.random.Generator
+    ) -> Engine:
         needs(self.name, "jax", "equinox", "blackjax")
         from ..flat_density import FlatDensity
         from .hamiltonian import HamiltonianEngine, Settings
 
-        starts = starting_points(problem, self.chains, self.spread, rng, self.name, places)
         density = FlatDensity.of(problem.graph, places)
         if not density.dimension:
             return Still(starts)
