@@ -123,6 +123,7 @@ class Result(Shown):
     compile_seconds: float = 0.0  # spent on compiling, or on loading what was compiled
     state: Any = None  # what a warm start needs
     notes: tuple[str, ...] = ()  # sentences about choices made on the way
+    diagnostics: dict[str, np.ndarray] = field(default_factory=dict)  # of draws, per unobserved variable
     hint: str = ""  # what to do about the way this very run ended, where more is known than its status says
 
     @property

@@ -161,9 +161,12 @@ class View:
 
     @property
     def energy(self) -> float | None:
-        """What is minimised: minus the score of the states so far, or the free energy, minus log Z."""
+        """Minus the score of the states so far, or the free energy, minus log Z; else the last one traced."""
         value = getattr(self.result(), "score", None) or self.log_z
-        return None if value is None else -value.value
+        if value is not None:
+            return -float(value.value)
+        traced = self.outcome.trace.get("energy")
+        return float(traced[-1]) if traced else None
 
     @cached_property
     def messages(self) -> Any:

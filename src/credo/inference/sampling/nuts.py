@@ -30,7 +30,7 @@ from ..base import Problem, register
 from ..gradients import needs, why_no_gradients
 from ..located import Places
 from .chains import Engine, Sampler, Still
-from .starts import starting_points
+from .draws import Draws
 
 __all__ = ["HMC", "NUTS"]
 
@@ -58,12 +58,11 @@ class _Hamiltonian(Sampler):
         """Sums over real and simplex variables whose factors can be differentiated."""
         return why_no_gradients(problem)
 
-    def _engine(self, problem: Problem, places: Places, rng: np.random.Generator) -> Engine:
+    def _engine(self, problem: Problem, places: Places, starts: Draws, rng: np.random.Generator) -> Engine:
         needs(self.name, "jax", "equinox", "blackjax")
         from ..flat_density import FlatDensity
         from .hamiltonian import HamiltonianEngine, Settings
 
-        starts = starting_points(problem, self.chains, self.spread, rng, self.name, places)
         density = FlatDensity.of(problem.graph, places)
         if not density.dimension:
             return Still(starts)

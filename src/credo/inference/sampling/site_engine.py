@@ -22,7 +22,7 @@ from ...nn.hashed_random import fold, key_of
 from ..colour_blocks import Blocks, colour_blocks
 from ..gaussian_system import gaussian_only, no_integral
 from ..potentials import group_function
-from .chains import Draws
+from .draws import Draws
 from .site_moves import MOVES, Site, State, Structure
 
 __all__ = ["SiteEngine"]
@@ -30,7 +30,7 @@ __all__ = ["SiteEngine"]
 _CHUNK = 50  # sweeps of one call
 
 
-@record("site chains", kept=("_state",))
+@record("site chains", kept=("_state", "_turn"))
 class SiteEngine:
     """Chains on a graph, moved variable by variable.
 
@@ -63,12 +63,19 @@ class SiteEngine:
     ) -> None:
         self._graph, self._warmup, self._seed = graph, warmup, seed
         self._structure, self._plan = _planned(graph, moves)
-        self._state = _stated(graph, starts, scale, self._structure.width)
+        self._scale = scale
+        self.begin(starts, 0)
+
+    def begin(self, starts: Draws, turn: int) -> None:
+        """Put the chains at other points, untuned."""
+        self._turn = turn
+        self._state = _stated(self._graph, starts, self._scale, self._structure.width)
 
     def advance(self, first: int, count: int) -> Draws:
         """Do sweeps number first, first + 1, ... and return the state after each."""
         with precision(double=True):
-            numbers = (np.uint32(self._seed), np.int64(first), np.int64(count), np.int64(self._warmup))
+            seed = np.uint32((self._seed + self._turn) % 2**32)
+            numbers = (seed, np.int64(first), np.int64(count), np.int64(self._warmup))
             self._state, kept = _ADVANCE(
                 self._state, self._plan, *numbers, structure=self._structure, chunk=self.chunk
             )
@@ -78,7 +85,13 @@ class SiteEngine:
     def current(self) -> Draws:
         """The state of every chain, as one draw."""
         state = self._state
-        return self._draws(*(np.asarray(k)[None] for k in (state.states, state.reals, state.logits)))
+        with precision(double=True):
+            logs = _HEIGHT(state, self._plan, structure=self._structure)
+        return self._draws(*(np.asarray(k)[None] for k in (state.states, state.reals, state.logits, logs)))
+
+    def divergences(self) -> int:
+        """None."""
+        return 0
 
     def notes(self) -> list[str]:
         """None."""
@@ -97,7 +110,7 @@ class SiteEngine:
                 "numbers below inf, got NaN, inf or an error at a point the sampler tried"
             )
 
-    def _draws(self, states: np.ndarray, reals: np.ndarray, logits: np.ndarray) -> Draws:
+    def _draws(self, states: np.ndarray, reals: np.ndarray, logits: np.ndarray, logs: np.ndarray) -> Draws:
         variables = self._graph.variables
         found = np.full((states.shape[2], len(states), len(variables)), -1, dtype=np.int64)
         values = {}
@@ -108,7 +121,7 @@ class SiteEngine:
                 values[name] = reals[:, i].T
             else:
                 values[name] = _softmax(np.swapaxes(logits[:, i, :, : domain.width], 0, 1))
-        return Draws(found, values)
+        return Draws(found, values, logs.T)
 
 
 def _softmax(logits: np.ndarray) -> np.ndarray:
@@ -198,15 +211,26 @@ def _advance(
         for number, (move, met) in enumerate(structure.moves):
             state = _moved(move, met, number, state, plan, structure, fold(own, number),
                            first + k, warmup)  # fmt: skip
-        now = (state.states, state.reals, state.logits)
+        now = (state.states, state.reals, state.logits, _height(state, plan, structure=structure))
         return state, tuple(all_.at[k].set(one) for all_, one in zip(kept, now, strict=True))
 
-    now = (state.states, state.reals, state.logits)
+    now = (state.states, state.reals, state.logits, jnp.zeros(state.reals.shape[1]))
     kept = tuple(jnp.zeros((chunk, *x.shape), x.dtype) for x in now)
     return jax.lax.fori_loop(0, limit, sweep, (state, kept))
 
 
-_ADVANCE = Compiled(_advance)
+def _height(state: State, plan: Any, *, structure: Structure) -> Any:
+    """Sum of all log-potentials, per chain."""
+    total = jnp.zeros(state.reals.shape[1])
+    for g, function in enumerate(structure.functions):
+        scopes = plan["scopes"][g]
+        columns = [_current(state, d, scopes[:, k]) for k, d in enumerate(structure.domains[g])]
+        values = function(columns, plan["parameters"][g])
+        total = total + jnp.broadcast_to(values, (len(scopes), len(total), 1)).sum(axis=(0, 2))
+    return total
+
+
+_ADVANCE, _HEIGHT = Compiled(_advance), Compiled(_height)
 
 
 def _moved(
