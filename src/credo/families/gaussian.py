@@ -16,8 +16,9 @@ from ..core.errors import ModelError
 from ..kernels.gaussian_density import dense_densities
 from ..kernels.weighted_sums import moment_sums
 from .base import frozen, numbers
-from .gaussian_rows import LOG_2PI, GaussianRows, cholesky
+from .gaussian_rows import GaussianRows, cholesky
 from .moments import Moments
+from .natural import LOG_2PI, gaussian_moments
 
 __all__ = ["Gaussian", "TiedGaussian"]
 
@@ -127,8 +128,7 @@ class Gaussian(_FullGaussian):
     def from_natural(cls, natural: Any) -> Gaussian:
         """Members with these natural parameters, (members, d + d^2)."""
         first, second = _split(natural)
-        covariance = np.linalg.inv(-(second + np.swapaxes(second, 1, 2)))
-        return cls(np.einsum("kij,kj->ki", covariance, first), covariance)
+        return cls(*gaussian_moments(-(second + np.swapaxes(second, 1, 2)), first))
 
     @classmethod
     def from_mean(cls, mean: Any) -> Gaussian:

@@ -21,10 +21,10 @@ from ..core.errors import DataError, ModelError
 from ..kernels.gaussian_density import dense_densities
 from .base import Family, member_weights
 from .moments import Form, Moments, column_moments, quadratic, reduced, weighted_moments
+from .natural import LOG_2PI
 
 __all__ = ["GaussianRows", "cholesky", "number_rows", "patterns"]
 
-LOG_2PI = float(np.log(2.0 * np.pi))
 _BITS = 62  # columns whose pattern of missing values fits into one whole number
 
 

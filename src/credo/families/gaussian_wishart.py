@@ -21,8 +21,9 @@ from ..core.errors import DataError, ModelError
 from ..kernels.gaussian_density import dense_densities
 from .base import Conjugate, numbers
 from .gaussian import Gaussian, TiedGaussian
-from .gaussian_rows import LOG_2PI, cholesky, number_rows
+from .gaussian_rows import cholesky, number_rows
 from .moments import Moments
+from .natural import LOG_2PI
 
 __all__ = ["GaussianWishart"]
 

@@ -26,9 +26,10 @@ import numpy as np
 from ..core import check
 from ..core.errors import DataError, ModelError
 from ..core.stopwatch import Stopwatch
+from ..families.natural import Parts
 from ..inference.base import Budget
 from .vb import Expectation, VariationalFit, VariationalModel, best_climb, report
-from .vmp_base import Moments, Node, Random
+from .vmp_base import Node, Random
 from .vmp_nodes import Categorical, Dirichlet, Dot, Gamma, Gaussian, Vector
 
 __all__ = ["Categorical", "Dirichlet", "Dot", "Gamma", "Gaussian", "Messages", "Node", "Vector", "fit"]
@@ -53,27 +54,27 @@ class Messages(VariationalModel):
             if node.observed is not None and self._children[node]:
                 raise ModelError("observed nodes: expected no children, got one; give the data as a constant")
 
-    def start(self, rng: np.random.Generator) -> dict[Node, Moments]:
+    def start(self, rng: np.random.Generator) -> dict[Node, Parts]:
         """Natural parameters of all hidden nodes: those of the prior, or random ones."""
-        q: dict[Node, Moments] = {}
+        q: dict[Node, Parts] = {}
         for node in self.hidden:
             q[node] = node.start(node.prior(self.lookup(q)), rng)
         return q
 
-    def lookup(self, q: Mapping[Node, Moments]) -> Callable[[Any], Moments]:
+    def lookup(self, q: Mapping[Node, Parts]) -> Callable[[Any], Parts]:
         """The moments of any node, computed once."""
-        known: dict[Node, Moments] = {}
+        known: dict[Node, Parts] = {}
 
-        def at(node: Any) -> Moments:
+        def at(node: Any) -> Parts:
             if node.observed is not None:
                 return node.observed
             if node not in known:
-                known[node] = node.moments(q[node]) if isinstance(node, Random) else node.value(at)
+                known[node] = node.family.mean(q[node]) if isinstance(node, Random) else node.value(at)
             return known[node]
 
         return at
 
-    def message(self, child: Inner, node: Node, at: Callable[[Any], Moments]) -> Moments:
+    def message(self, child: Inner, node: Node, at: Callable[[Any], Parts]) -> Parts:
         """What a child tells a node; a `Dot` passes on what its own children say."""
         if isinstance(child, Random):
             return child.to_parent(node, at)
@@ -81,31 +82,31 @@ class Messages(VariationalModel):
         total = tuple(np.broadcast_to(sum(part), child.shape) for part in zip(*heard, strict=True))
         return child.pass_on(node, total, at)
 
-    def updated(self, q: dict[Node, Moments], node: Random) -> dict[Node, Moments]:
+    def updated(self, q: dict[Node, Parts], node: Random) -> dict[Node, Parts]:
         """The same with one node renewed."""
         at = self.lookup(q)
         parts = [node.prior(at), *(self.message(child, node, at) for child in self._children[node])]
         return {**q, node: tuple(np.sum(part, axis=0) for part in zip(*parts, strict=True))}
 
-    def free_energy(self, q: dict[Node, Moments]) -> float:
+    def free_energy(self, q: dict[Node, Parts]) -> float:
         """E[log p(all)] + H[q]."""
         at = self.lookup(q)
         energy = sum(node.expected_log(at) for node in self.random)
         return energy + sum(node.entropy(q[node]) for node in self.hidden)
 
-    def expect(self, q: dict[Node, Moments]) -> Expectation:
+    def expect(self, q: dict[Node, Parts]) -> Expectation:
         """The free energy; nothing else is needed."""
         return Expectation(self.free_energy(q), None)
 
-    def divergence(self, q: dict[Node, Moments]) -> float:
+    def divergence(self, q: dict[Node, Parts]) -> float:
         """Already in the free energy."""
         return 0.0
 
-    def movement(self, q: dict[Node, Moments], new: dict[Node, Moments]) -> float:
+    def movement(self, q: dict[Node, Parts], new: dict[Node, Parts]) -> float:
         """Root of the symmetric divergence KL(q, new) + KL(new, q) of a node per entry, the largest one."""
         return max((node.distance(q[node], new[node]) for node in self.hidden), default=0.0)
 
-    def maximise(self, statistics: None, q: dict[Node, Moments]) -> dict[Node, Moments]:
+    def maximise(self, statistics: None, q: dict[Node, Parts]) -> dict[Node, Parts]:
         """Every hidden node once, parents first."""
         for node in self.hidden:
             q = self.updated(q, node)
@@ -113,13 +114,13 @@ class Messages(VariationalModel):
 
 
 @dataclass(frozen=True)
-class Beliefs(Mapping[Node, Moments]):
+class Beliefs(Mapping[Node, Parts]):
     """Node -> moments E[u] under q."""
 
     model: Messages  # the nodes
-    natural: dict[Node, Moments]  # natural parameters of q
+    natural: dict[Node, Parts]  # natural parameters of q
 
-    def __getitem__(self, node: Node) -> Moments:
+    def __getitem__(self, node: Node) -> Parts:
         if node not in self.model._children:
             raise ModelError("posterior: expected a node of this model, got another one")
         return self.model.lookup(self.natural)(node)
@@ -139,7 +140,7 @@ def fit(
     tol: float = 1e-5,
     seconds: float | None = None,
     seed: int | None = None,
-    start: Mapping[Node, Moments] | None = None,
+    start: Mapping[Node, Parts] | None = None,
     strict: bool = False,
 ) -> VariationalFit:
     """Pass messages until the free energy stands.
@@ -174,7 +175,7 @@ def fit(
     rng = check.generator(seed)
     rows = float(sum(np.sum(n.seen * np.ones(n.shape)) for n in model.random if n.observed is not None))
 
-    def begin(number: int) -> dict[Node, Moments]:
+    def begin(number: int) -> dict[Node, Parts]:
         drawn = model.start(rng)
         return {**drawn, **(start or {})} if number == 0 else drawn
 

@@ -51,6 +51,7 @@ from ...core.errors import OptionError, QueryError
 from ...core.records import record
 from ...core.result import Estimate, Marginals, Result, Status
 from ...families.densities import DirichletMixtureDensity, MixtureDensity
+from ...families.natural import normalised
 from ...optimise.run import check as check_clock
 from ..base import IterativeAlgorithm, Problem, register
 from ..gaussian_system import refuse_improper
@@ -58,7 +59,6 @@ from .ep_beliefs import Beliefs, beliefs_of
 from .ep_sites import Layout, Parameters, SiteGroup
 from .ep_tilted import Proposal
 from .ep_updates import Batch, Update, batches, log_scale, update
-from .moments import log_sum
 
 __all__ = ["EP", "EPState"]
 
@@ -274,7 +274,7 @@ def _marginals(variables: Any, layout: Layout, beliefs: Beliefs) -> Marginals:
     for i, name in enumerate(variables.names):
         first, last = layout.start[i], layout.start[i] + layout.width[i]
         if layout.kinds[i] == "d":
-            flat[first:last] = np.exp(logs[first:last] - log_sum(logs[first:last]))
+            flat[first:last] = normalised(logs[first:last])[0]
         elif layout.kinds[i] == "r":
             densities[name] = MixtureDensity(one, mean[first:last], sd[first:last])
         else:

@@ -14,9 +14,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ...families.natural import (
+    dirichlet_log_norm,
+    gaussian_log_norm,
+    log_sum,
+    normal_log_norm,
+    normal_moments,
+)
 from .ep_sites import Layout, Parameters, SiteGroup
 from .ep_tilted import Cavity
-from .moments import LOG_2PI, dirichlet_log_norm, gaussian_log_norm, is_positive_definite, log_sum
+from .moments import is_positive_definite
 
 if TYPE_CHECKING:
     from .ep_updates import Update
@@ -65,14 +72,14 @@ class Beliefs:
     @property
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances of the real variables."""
-        return self.shift / self.precision, 1 / self.precision
+        return normal_moments(self.precision, self.shift)
 
     def scopes(self, group: SiteGroup, rows: np.ndarray) -> Scopes:
         """The marginals over the real variables of some factors."""
         variable = group.real[0][rows]
         precision, shift = self.precision[variable], self.shift[variable]
         square = precision[:, :, None] * np.eye(variable.shape[1])
-        return Scopes(square, shift, shift / precision, 1 / precision)
+        return Scopes(square, shift, *normal_moments(precision, shift))
 
     def cavity(self, group: SiteGroup, rows: np.ndarray, sites: Parameters) -> Cavity:
         """What the others say about the continuous variables of some factors."""
@@ -124,11 +131,11 @@ class Beliefs:
 
     def real_log_norm(self) -> float:
         """Log of the integral of q over the real variables."""
-        return float(gaussian_log_norm(self.precision, self.shift).sum())
+        return float(normal_log_norm(self.precision, self.shift).sum())
 
     def scope_log_norms(self, group: SiteGroup) -> np.ndarray:
         """Log integrals (count,) of the marginals over the real variables of a group's factors."""
-        return np.asarray(gaussian_log_norm(self.precision, self.shift)[group.real[0]].sum(axis=1))
+        return np.asarray(normal_log_norm(self.precision, self.shift)[group.real[0]].sum(axis=1))
 
     def other_log_norms(self) -> tuple[np.ndarray, np.ndarray]:
         """Log sums of discrete and integrals of simplex variables at their first places, zeros elsewhere."""
@@ -139,7 +146,7 @@ class Beliefs:
             if layout.kinds[i] == "d":
                 logs[part.start] = log_sum(q[part])
             else:
-                natural[part.start] = dirichlet_log_norm(self.natural[part])
+                natural[part.start] = dirichlet_log_norm(1 + self.natural[part])
         return logs, natural
 
     @staticmethod
@@ -225,14 +232,12 @@ class BlockBeliefs(Beliefs):
 
     def real_log_norm(self) -> float:
         """Log of the integral of q over the real variables."""
-        n, log_det = len(self.joint), float(np.linalg.slogdet(self.joint)[1])
-        return 0.5 * (n * LOG_2PI - log_det + float(self.shift @ self.moments[0]))
+        return float(gaussian_log_norm(self.joint, self.shift, self.moments[0]))
 
     def scope_log_norms(self, group: SiteGroup) -> np.ndarray:
         """Log integrals (count,) of the marginals over the real variables of a group's factors."""
         own = self.scopes(group, np.arange(len(group)))
-        k, log_det = own.mean.shape[1], np.linalg.slogdet(own.precision)[1]
-        return np.asarray(0.5 * (k * LOG_2PI - log_det + (own.shift * own.mean).sum(axis=1)))
+        return gaussian_log_norm(own.precision, own.shift, own.mean)
 
     @staticmethod
     def repair(layout: Layout, sites: Parameters, before: Parameters) -> int:

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.wiring import starts_of
+from ...families.natural import log_sum, match_dirichlet, normalised
 from .ep_beliefs import Beliefs
 from .ep_sites import Layout, Parameters, SiteGroup
 from .ep_tilted import Cavity, Proposal, Tilted
-from .moments import log_sum, match_dirichlet, normalised
 
 __all__ = ["Batch", "Update", "batches", "log_scale", "update"]
 
