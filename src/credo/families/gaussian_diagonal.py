@@ -14,7 +14,7 @@ from ..core.errors import ModelError
 from ..kernels.gaussian_density import diagonal_densities
 from .base import numbers
 from .gaussian_rows import GaussianRows
-from .moments import Moments
+from .moments import RowMoments
 from .natural import LOG_2PI, normal_moments
 
 __all__ = ["DiagonalGaussian", "SphericalGaussian"]
@@ -130,7 +130,7 @@ class DiagonalGaussian(_Independent):
         first, second = np.split(numbers("mean", mean, 2), 2, axis=1)
         return cls(first, second - first**2)
 
-    def maximise(self, statistics: Moments, prior: Any = None, *, floor: float = 0.0) -> DiagonalGaussian:
+    def maximise(self, statistics: RowMoments, prior: Any = None, *, floor: float = 0.0) -> DiagonalGaussian:
         """Weighted means and variances, or the mode of the normal-gamma posterior."""
         if prior is not None:
             found = prior.repeat(len(self)).posterior(statistics).mode()
@@ -206,7 +206,7 @@ class SphericalGaussian(_Independent):
         first = found[:, :-1]
         return cls(first, (found[:, -1] - (first**2).sum(axis=1)) / first.shape[1])
 
-    def maximise(self, statistics: Moments, prior: Any = None, *, floor: float = 0.0) -> SphericalGaussian:
+    def maximise(self, statistics: RowMoments, prior: Any = None, *, floor: float = 0.0) -> SphericalGaussian:
         """Weighted means and mean squared distances.
 
         The density of a `NormalGamma` prior is taken where all coordinates of a member have the same

@@ -201,7 +201,7 @@ class NaturalFamily(abc.ABC):
         return self.inner(gaps, moves)
 
 
-class _Normal(NaturalFamily):
+class _NormalFamily(NaturalFamily):
     axes = (0, 0)
 
     def log_normaliser(self, natural: Parts) -> np.ndarray:
@@ -212,7 +212,7 @@ class _Normal(NaturalFamily):
         return mean, mean**2 + variance
 
 
-class _Vector(NaturalFamily):
+class _VectorFamily(NaturalFamily):
     axes = (1, 2)
 
     def log_normaliser(self, natural: Parts) -> np.ndarray:
@@ -225,7 +225,7 @@ class _Vector(NaturalFamily):
         return mean, covariance + mean[..., :, None] * mean[..., None, :]
 
 
-class _Gamma(NaturalFamily):
+class _GammaFamily(NaturalFamily):
     axes = (0, 0)
 
     def log_normaliser(self, natural: Parts) -> np.ndarray:
@@ -236,7 +236,7 @@ class _Gamma(NaturalFamily):
         return gamma_expected_log(shape, rate), shape / rate
 
 
-class _Simplex(NaturalFamily):
+class _SimplexFamily(NaturalFamily):
     axes = (1,)
 
     def log_normaliser(self, natural: Parts) -> np.ndarray:
@@ -246,7 +246,7 @@ class _Simplex(NaturalFamily):
         return (dirichlet_expected_log(natural[0] + 1.0),)
 
 
-class _States(NaturalFamily):
+class _StatesFamily(NaturalFamily):
     axes = (1,)
 
     def log_normaliser(self, natural: Parts) -> np.ndarray:
@@ -256,8 +256,8 @@ class _States(NaturalFamily):
         return (normalised(natural[0])[0],)
 
 
-NORMAL: Final = _Normal()
-VECTOR: Final = _Vector()
-GAMMA: Final = _Gamma()
-SIMPLEX: Final = _Simplex()
-STATES: Final = _States()
+NORMAL: Final = _NormalFamily()
+VECTOR: Final = _VectorFamily()
+GAMMA: Final = _GammaFamily()
+SIMPLEX: Final = _SimplexFamily()
+STATES: Final = _StatesFamily()

@@ -20,7 +20,7 @@ from ..core.errors import ModelError
 from .base import Conjugate, numbers
 from .gaussian_diagonal import DiagonalGaussian
 from .gaussian_rows import number_rows
-from .moments import Moments
+from .moments import RowMoments
 from .natural import LOG_2PI, gamma_expected_log, gamma_log_norm
 
 __all__ = ["NormalGamma"]
@@ -118,7 +118,7 @@ class NormalGamma(Conjugate):
         centre = third / strength
         return cls(centre, strength, first + 0.5, -second - 0.5 * strength * centre**2)
 
-    def posterior(self, statistics: Moments) -> NormalGamma:
+    def posterior(self, statistics: RowMoments) -> NormalGamma:
         """Given statistics that a `DiagonalGaussian` collected."""
         prior = self.repeat(len(statistics.count))
         count = statistics.count[:, None]

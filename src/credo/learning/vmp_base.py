@@ -11,10 +11,10 @@ from ..core.errors import DataError, ModelError
 from ..families.natural import NaturalFamily, Parts
 
 __all__ = [
-    "Constant",
-    "Node",
-    "Random",
-    "Root",
+    "ConstantNode",
+    "MessageNode",
+    "RandomNode",
+    "RootNode",
     "check_broadcast",
     "check_kind",
     "fold",
@@ -32,7 +32,7 @@ def fold(message: np.ndarray, full: tuple[int, ...], shape: tuple[int, ...]) -> 
     return wide.sum(axis=axes, keepdims=True) if axes else wide
 
 
-class Node:
+class MessageNode:
     """A node; immutable. What is believed about it lies in the state of a run."""
 
     shape: tuple[int, ...] = ()  # of the node's plates
@@ -40,7 +40,7 @@ class Node:
     parents: tuple[Any, ...] = ()  # nodes only
 
 
-class Constant(Node):
+class ConstantNode(MessageNode):
     """A fixed parent; `u` are its moments."""
 
     observed: Parts
@@ -50,7 +50,7 @@ class Constant(Node):
         self.shape = u[0].shape
 
 
-class Random(Node, abc.ABC):
+class RandomNode(MessageNode, abc.ABC):
     """A node with a distribution given its parents, of an exponential family with statistics u."""
 
     family: ClassVar[NaturalFamily]
@@ -62,7 +62,7 @@ class Random(Node, abc.ABC):
         """Natural parameters given the moments of the parents; `at(node)` looks moments up."""
 
     @abc.abstractmethod
-    def to_parent(self, parent: Node, at: Any) -> Parts:
+    def to_parent(self, parent: MessageNode, at: Any) -> Parts:
         """Coefficients of the parent's statistics, in the parent's shape."""
 
     @abc.abstractmethod
@@ -83,10 +83,10 @@ class Random(Node, abc.ABC):
         return float(self.family.entropy(natural).sum())
 
 
-class Root(Random):
+class RootNode(RandomNode):
     """A random node whose parents are constants."""
 
-    def to_parent(self, parent: Node, at: Any) -> Parts:
+    def to_parent(self, parent: MessageNode, at: Any) -> Parts:
         """Nothing: a constant has no statistics to inform."""
         return ()
 
@@ -96,9 +96,9 @@ class Root(Random):
         return float((self.family.inner(natural, at(self)) - self.family.log_normaliser(natural)).sum())
 
 
-def check_kind(name: str, node: Node, kinds: tuple[type, ...]) -> None:
+def check_kind(name: str, node: MessageNode, kinds: tuple[type, ...]) -> None:
     """Refuse a parent that is not conjugate."""
-    if not isinstance(node, (*kinds, Constant)):
+    if not isinstance(node, (*kinds, ConstantNode)):
         words = " or ".join(kind.__name__ for kind in kinds)
         raise ModelError(
             f"{name}: expected {words} or numbers, which are conjugate, got {type(node).__name__}"
@@ -107,7 +107,7 @@ def check_kind(name: str, node: Node, kinds: tuple[type, ...]) -> None:
 
 def nodes_among(*candidates: Any) -> tuple[Any, ...]:
     """Those that are nodes, constants left out."""
-    return tuple(n for n in candidates if isinstance(n, Node) and not isinstance(n, Constant))
+    return tuple(n for n in candidates if isinstance(n, MessageNode) and not isinstance(n, ConstantNode))
 
 
 def shape_of(given: Any, data: np.ndarray | None, fallback: tuple[int, ...]) -> tuple[int, ...]:

@@ -9,10 +9,10 @@ import numpy as np
 from ..core.errors import DataError, ModelError
 from ..families.natural import SIMPLEX, STATES, Parts
 from .vmp_base import (
-    Constant,
-    Node,
-    Random,
-    Root,
+    ConstantNode,
+    MessageNode,
+    RandomNode,
+    RootNode,
     check_broadcast,
     check_kind,
     fold,
@@ -20,10 +20,10 @@ from .vmp_base import (
     shape_of,
 )
 
-__all__ = ["Categorical", "Dirichlet"]
+__all__ = ["CategoricalNode", "DirichletNode"]
 
 
-class Dirichlet(Root):
+class DirichletNode(RootNode):
     """Probabilities p ~ Dirichlet(concentration); the states are the last axis, which is not in the shape."""
 
     family = SIMPLEX
@@ -31,7 +31,9 @@ class Dirichlet(Root):
     def __init__(self, concentration: Any, *, shape: Any = None) -> None:
         self._a = np.asarray(concentration, dtype=np.float64)
         if not self._a.ndim or not (self._a > 0).all():
-            raise ModelError("Dirichlet: expected positive concentrations with the states on the last axis")
+            raise ModelError(
+                "DirichletNode: expected positive concentrations with the states on the last axis"
+            )
         self.states = self._a.shape[-1]
         self.shape = shape_of(shape, None, self._a.shape[:-1])
 
@@ -40,16 +42,16 @@ class Dirichlet(Root):
         return (np.broadcast_to(self._a - 1.0, (*self.shape, self.states)),)
 
 
-class Categorical(Random):
+class CategoricalNode(RandomNode):
     """States z ~ probabilities.
 
     Parameters
     ----------
     probabilities
-        A `Dirichlet`, or an array with the states on the last axis; with `choose`, the components on the
+        A `DirichletNode`, or an array with the states on the last axis; with `choose`, the components on the
         axis before.
     shape, choose
-        As in `Gaussian`.
+        As in `GaussianNode`.
     observed
         State indices; -1 is missing.
     """
@@ -59,15 +61,15 @@ class Categorical(Random):
     def __init__(
         self, probabilities: Any, *, shape: Any = None, choose: Any = None, observed: Any = None
     ) -> None:
-        if isinstance(probabilities, Node):
-            self.table: Node = probabilities
-            check_kind("probabilities", self.table, (Dirichlet,))
+        if isinstance(probabilities, MessageNode):
+            self.table: MessageNode = probabilities
+            check_kind("probabilities", self.table, (DirichletNode,))
             plates, self.states = probabilities.shape, getattr(probabilities, "states", 0)
         else:
             found = np.asarray(probabilities, dtype=np.float64)
             if not found.ndim or (found <= 0).any() or not np.allclose(found.sum(axis=-1), 1.0):
                 raise ModelError("probabilities: expected positive numbers whose rows sum to 1")
-            self.table, plates, self.states = Constant(np.log(found)), found.shape[:-1], found.shape[-1]
+            self.table, plates, self.states = ConstantNode(np.log(found)), found.shape[:-1], found.shape[-1]
         self.choose = choose
         data = None if observed is None else np.asarray(observed)
         self.shape = shape_of(shape, data, plates[:-1] if choose is not None else plates)
@@ -93,7 +95,7 @@ class Categorical(Random):
         logs = np.broadcast_to(self._shares(at) * at(self.table)[0], self._full)
         return (logs if self.choose is None else logs.sum(axis=-2),)
 
-    def to_parent(self, parent: Node, at: Any) -> Parts:
+    def to_parent(self, parent: MessageNode, at: Any) -> Parts:
         """See the module."""
         if parent is self.choose:
             table = np.broadcast_to(self._one_hot(at) * at(self.table)[0], self._full).sum(axis=-1)

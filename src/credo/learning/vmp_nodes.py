@@ -4,14 +4,16 @@ Every random node is an exponential family with statistics u(x); its natural par
 the moments E[u] of its parents, linear in each of them. So what a child tells a parent is the coefficient of
 the parent's statistics in E[log p(child | parents)]:
 
-    Gaussian    u = (x, x^2)        x ~ N(m, 1/t):  to x (t m, -t/2), to m (t x, -t/2), to t (1/2, -(x-m)^2/2)
-    Vector      u = (x, x x')       x ~ N(0, diag(t)^-1)
-    Gamma       u = (log t, t)      t ~ Gamma(a, b):  (a - 1, -b)
-    Dirichlet   u = (log p)         p ~ Dirichlet(a): a - 1
-    Categorical u = one-hot         z ~ p: to z log p, to p the one-hot
-    Dot         m = a . b           of two vectors, no random node itself: passes messages on
+    GaussianNode     u = (x, x^2)    x ~ N(m, 1/t): to x (t m, -t/2), to m (t x, -t/2), to t (1, -(x-m)^2) / 2
+    VectorNode       u = (x, x x')   x ~ N(0, diag(t)^-1)
+    GammaNode        u = (log t, t)  t ~ Gamma(a, b): (a - 1, -b)
+    DirichletNode    u = log p       p ~ Dirichlet(a): a - 1
+    CategoricalNode  u = one-hot     z ~ p: to z log p, to p the one-hot
+    DotNode          m = a . b       of two vectors, no random node itself: passes messages on
 
-`choose=z` makes a node a mixture: its parents carry one more last axis (for `Categorical` one before the
+The families themselves, A(eta) and E[u], are those of `families/natural.py`.
+
+`choose=z` makes a node a mixture: its parents carry one more last axis (for `CategoricalNode` one before the
 states) with the components, and the categorical node z selects among them.
 
 A node has a shape, and parents broadcast against it as NumPy arrays do; messages are summed over broadcast
@@ -27,34 +29,42 @@ import numpy as np
 from ..core.errors import DataError, ModelError
 from ..families.natural import GAMMA, LOG_2PI, NORMAL, VECTOR, Parts
 from .vmp_base import (
-    Constant,
-    Node,
-    Random,
-    Root,
+    ConstantNode,
+    MessageNode,
+    RandomNode,
+    RootNode,
     check_broadcast,
     check_kind,
     fold,
     nodes_among,
     shape_of,
 )
-from .vmp_discrete import Categorical, Dirichlet
+from .vmp_discrete import CategoricalNode, DirichletNode
 
-__all__ = ["Categorical", "Dirichlet", "Dot", "Gamma", "Gaussian", "Node", "Vector"]
+__all__ = [
+    "CategoricalNode",
+    "DirichletNode",
+    "DotNode",
+    "GammaNode",
+    "GaussianNode",
+    "MessageNode",
+    "VectorNode",
+]
 
 
-class Gaussian(Random):
+class GaussianNode(RandomNode):
     """Real numbers x ~ N(mean, 1 / precision).
 
     Parameters
     ----------
     mean
-        A number, an array, a `Gaussian` or a `Dot`.
+        A number, an array, a `GaussianNode` or a `DotNode`.
     precision
-        A number, an array or a `Gamma`.
+        A number, an array or a `GammaNode`.
     shape
         Of the node; by default that of its parents together.
     choose
-        A `Categorical` that selects the last axis of the parents.
+        A `CategoricalNode` that selects the last axis of the parents.
     observed
         Data; NaN is missing.
     """
@@ -67,8 +77,8 @@ class Gaussian(Random):
     ) -> None:  # fmt: skip
         self.mean = _real(mean)
         self.precision = _positive(precision)
-        check_kind("mean", self.mean, (Gaussian, Dot))
-        check_kind("precision", self.precision, (Gamma,))
+        check_kind("mean", self.mean, (GaussianNode, DotNode))
+        check_kind("precision", self.precision, (GammaNode,))
         self.choose = choose
         wide = np.broadcast_shapes(self.mean.shape, self.precision.shape)
         data = None if observed is None else np.asarray(observed, dtype=np.float64)
@@ -102,7 +112,7 @@ class Gaussian(Random):
         seen = np.broadcast_to(self.seen, self.shape)
         return (x, x2, seen) if self.choose is None else (x[..., None], x2[..., None], seen[..., None])
 
-    def to_parent(self, parent: Node, at: Any) -> Parts:
+    def to_parent(self, parent: MessageNode, at: Any) -> Parts:
         """See the module."""
         m, m2, t, _, share = self._terms(at)
         x, x2, seen = self._value(at)
@@ -128,7 +138,7 @@ class Gaussian(Random):
         return float(np.broadcast_to(share * seen * self._log(at), self._full).sum())
 
 
-class Gamma(Root):
+class GammaNode(RootNode):
     """Positive numbers t ~ Gamma(a, b), E[t] = a / b; `a` and `b` are constants."""
 
     family = GAMMA
@@ -136,7 +146,7 @@ class Gamma(Root):
     def __init__(self, a: Any = 1.0, b: Any = 1.0, *, shape: Any = None) -> None:
         self._a, self._b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
         if not ((self._a > 0).all() and (self._b > 0).all()):
-            raise ModelError("Gamma: expected positive shapes and rates, got a number that is not")
+            raise ModelError("GammaNode: expected positive shapes and rates, got a number that is not")
         self.shape = shape_of(shape, None, np.broadcast_shapes(self._a.shape, self._b.shape))
 
     def prior(self, at: Any) -> Parts:
@@ -144,10 +154,10 @@ class Gamma(Root):
         return np.broadcast_to(self._a - 1.0, self.shape), np.broadcast_to(-self._b, self.shape)
 
 
-class Vector(Random):
+class VectorNode(RandomNode):
     """Real vectors x ~ N(0, diag(precision)^-1); the last axis, of `size`, is not in the shape.
 
-    The precision is a number, an array or a `Gamma` that broadcasts against (*shape, size).
+    The precision is a number, an array or a `GammaNode` that broadcasts against (*shape, size).
     """
 
     family = VECTOR
@@ -155,7 +165,7 @@ class Vector(Random):
     def __init__(self, size: int, precision: Any = 1.0, *, shape: Any = ()) -> None:
         self.size = int(size)
         self.precision = _positive(precision)
-        check_kind("precision", self.precision, (Gamma,))
+        check_kind("precision", self.precision, (GammaNode,))
         self.shape = shape_of(shape, None, ())
         self._full = (*self.shape, self.size)
         check_broadcast(self.shape, self.precision.shape, self._full)
@@ -166,7 +176,7 @@ class Vector(Random):
         t = np.broadcast_to(at(self.precision)[1], self._full)
         return np.zeros(self._full), -0.5 * t[..., None] * np.eye(self.size)
 
-    def to_parent(self, parent: Node, at: Any) -> Parts:
+    def to_parent(self, parent: MessageNode, at: Any) -> Parts:
         """To the precision."""
         square = np.diagonal(at(self)[1], axis1=-2, axis2=-1)
         return (
@@ -187,15 +197,15 @@ class Vector(Random):
         return np.einsum("...ij,...j->...i", precision, drawn), natural[1]
 
 
-class Dot(Node):
-    """Inner products a . b of vectors, each a `Vector` or a constant array with the same last axis."""
+class DotNode(MessageNode):
+    """Inner products a . b of vectors, each a `VectorNode` or a constant array with the same last axis."""
 
     def __init__(self, a: Any, b: Any) -> None:
         self.a, self.b = _vector(a), _vector(b)
         self.shape = np.broadcast_shapes(self.a.shape, self.b.shape)
         sizes = [getattr(v, "size", None) for v in (self.a, self.b)]
         if sizes[0] != sizes[1]:
-            raise ModelError(f"Dot: expected vectors of one size, got {sizes[0]} and {sizes[1]}")
+            raise ModelError(f"DotNode: expected vectors of one size, got {sizes[0]} and {sizes[1]}")
         self.parents = nodes_among(self.a, self.b)
 
     def value(self, at: Any) -> Parts:
@@ -203,7 +213,7 @@ class Dot(Node):
         (a, aa), (b, bb) = at(self.a), at(self.b)
         return (a * b).sum(axis=-1), (aa * bb).sum(axis=(-2, -1))
 
-    def pass_on(self, parent: Node, message: Parts, at: Any) -> Parts:
+    def pass_on(self, parent: MessageNode, message: Parts, at: Any) -> Parts:
         """A message about m as one about a vector."""
         other = at(self.b if parent is self.a else self.a)
         first, second = message
@@ -215,37 +225,37 @@ class Dot(Node):
 
 
 def _real(value: Any) -> Any:
-    if isinstance(value, Node):
+    if isinstance(value, MessageNode):
         return value
     found = np.asarray(value, dtype=np.float64)
-    return Constant(found, found**2)
+    return ConstantNode(found, found**2)
 
 
 def _positive(value: Any) -> Any:
-    if isinstance(value, Node):
+    if isinstance(value, MessageNode):
         return value
     found = np.asarray(value, dtype=np.float64)
     if not (found > 0).all():
         raise ModelError("precision: expected positive numbers, got one that is not")
-    return Constant(np.log(found), found)
+    return ConstantNode(np.log(found), found)
 
 
 def _vector(value: Any) -> Any:
-    if isinstance(value, Vector):
+    if isinstance(value, VectorNode):
         return value
-    if isinstance(value, Node):
-        raise ModelError(f"Dot: expected vectors or arrays, got {type(value).__name__}")
+    if isinstance(value, MessageNode):
+        raise ModelError(f"DotNode: expected vectors or arrays, got {type(value).__name__}")
     found = np.asarray(value, dtype=np.float64)
     if not found.ndim or not np.isfinite(found).all():
-        raise ModelError("Dot: expected finite numbers with the vectors on the last axis")
-    made: Any = Constant(found, found[..., :, None] * found[..., None, :])
+        raise ModelError("DotNode: expected finite numbers with the vectors on the last axis")
+    made: Any = ConstantNode(found, found[..., :, None] * found[..., None, :])
     made.shape, made.size = found.shape[:-1], found.shape[-1]
     return made
 
 
 def full_shape(shape: tuple[int, ...], choose: Any, parents: list[Any]) -> tuple[int, ...]:
-    if choose is not None and not isinstance(choose, Categorical):
-        raise ModelError(f"choose: expected a Categorical, got {type(choose).__name__}")
+    if choose is not None and not isinstance(choose, CategoricalNode):
+        raise ModelError(f"choose: expected a CategoricalNode, got {type(choose).__name__}")
     full = shape if choose is None else (*shape, choose.states)
     for parent in parents:
         check_broadcast(shape, parent.shape, full)

@@ -21,7 +21,7 @@ from ...families.natural import (
     normal_log_norm,
     normal_moments,
 )
-from .ep_sites import Layout, Parameters, SiteGroup
+from .ep_sites import SiteGroup, SiteLayout, SiteParameters
 from .ep_tilted import Cavity
 from .moments import is_positive_definite
 
@@ -43,7 +43,7 @@ class Scopes(NamedTuple):
     variance: np.ndarray  # (rows, reals)
 
 
-def beliefs_of(layout: Layout, sites: Parameters) -> Beliefs:
+def beliefs_of(layout: SiteLayout, sites: SiteParameters) -> Beliefs:
     """The beliefs of a layout: a product, or a joint Gaussian with block sites."""
     return (Beliefs if layout.coupling is None else BlockBeliefs)(layout, sites)
 
@@ -51,7 +51,7 @@ def beliefs_of(layout: Layout, sites: Parameters) -> Beliefs:
 class Beliefs:
     """Natural parameters of all variables; they follow their sites, in place."""
 
-    def __init__(self, layout: Layout, sites: Parameters) -> None:
+    def __init__(self, layout: SiteLayout, sites: SiteParameters) -> None:
         base, owner = layout.base, layout.owners
         own = owner.precision >= 0
         self.layout = layout
@@ -81,7 +81,7 @@ class Beliefs:
         square = precision[:, :, None] * np.eye(variable.shape[1])
         return Scopes(square, shift, *normal_moments(precision, shift))
 
-    def cavity(self, group: SiteGroup, rows: np.ndarray, sites: Parameters) -> Cavity:
+    def cavity(self, group: SiteGroup, rows: np.ndarray, sites: SiteParameters) -> Cavity:
         """What the others say about the continuous variables of some factors."""
         own, power = self.scopes(group, rows), group.power[rows]
         place, coordinate = group.simplex[0][rows], group.simplex[1][rows]
@@ -93,7 +93,9 @@ class Beliefs:
             self.natural[place] - power[:, None] * sites.natural[coordinate],
         )
 
-    def discrete_cavities(self, group: SiteGroup, rows: np.ndarray, sites: Parameters) -> list[np.ndarray]:
+    def discrete_cavities(
+        self, group: SiteGroup, rows: np.ndarray, sites: SiteParameters
+    ) -> list[np.ndarray]:
         """What the others say about the discrete variables: log weights (rows, states) per axis."""
         found, power = [], group.power[rows][:, None]
         for places, own in group.discrete:
@@ -114,7 +116,7 @@ class Beliefs:
         diagonal = np.einsum("rii->ri", own.precision + gap)
         return np.asarray((diagonal > 0).all(axis=1))
 
-    def put(self, group: SiteGroup, rows: np.ndarray, sites: Parameters, new: Update) -> int:
+    def put(self, group: SiteGroup, rows: np.ndarray, sites: SiteParameters, new: Update) -> int:
         """Replace the sites of factors that share no variable, in place, and follow; how many were not."""
         variable, site = group.real[0][rows], group.real[1][rows]
         gap = new.precision - sites.precision[group.square[rows]]
@@ -150,7 +152,7 @@ class Beliefs:
         return logs, natural
 
     @staticmethod
-    def repair(layout: Layout, sites: Parameters, before: Parameters) -> int:
+    def repair(layout: SiteLayout, sites: SiteParameters, before: SiteParameters) -> int:
         """Take back the new sites at variables whose beliefs have no integral, in place; how many."""
         taken = 0
         for _ in range(_REPAIRS):
@@ -172,7 +174,7 @@ class Beliefs:
 class BlockBeliefs(Beliefs):
     """Beliefs whose real part is one Gaussian of all real variables."""
 
-    def __init__(self, layout: Layout, sites: Parameters) -> None:
+    def __init__(self, layout: SiteLayout, sites: SiteParameters) -> None:
         super().__init__(layout, sites)
         assert layout.coupling is not None
         self.joint = layout.coupling + np.diag(layout.base.precision)
@@ -214,7 +216,7 @@ class BlockBeliefs(Beliefs):
         values = np.linalg.eigvalsh((own.precision + gap) * unit[:, :, None] * unit[:, None, :])
         return np.asarray(values.min(axis=1, initial=1.0) > 0)
 
-    def put(self, group: SiteGroup, rows: np.ndarray, sites: Parameters, new: Update) -> int:
+    def put(self, group: SiteGroup, rows: np.ndarray, sites: SiteParameters, new: Update) -> int:
         """Replace the sites of some factors, in place, and follow; how many were not.
 
         Each alone leaves an integral; where all at once do not, the step is halved.
@@ -240,7 +242,7 @@ class BlockBeliefs(Beliefs):
         return gaussian_log_norm(own.precision, own.shift, own.mean)
 
     @staticmethod
-    def repair(layout: Layout, sites: Parameters, before: Parameters) -> int:
+    def repair(layout: SiteLayout, sites: SiteParameters, before: SiteParameters) -> int:
         """Halve the changes of all sites until the joint Gaussian has an integral, in place."""
         for _ in range(_HALVINGS):
             beliefs = BlockBeliefs(layout, sites)
