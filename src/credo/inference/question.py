@@ -167,9 +167,11 @@ def query(
     *,
     given: str | Iterable[str] = (),
     evidence: Mapping[str, Any] | None = None,
-    method: str | Algorithm = "elimination",
+    method: str | Algorithm | None = None,
 ) -> Joint:
     """Joint marginal p(variables | evidence), or the conditional table p(variables | given, evidence).
+
+    Without a method: elimination, or where some variables are real and Gaussian given states, exact integrals.
 
     Examples
     --------
@@ -182,6 +184,8 @@ def query(
     if not names:
         raise QueryError("query: expected at least one variable, got none")
     problem = question.problem((), None, None, query=(*names, *given))
+    if method is None:
+        method = "conditional-gaussian" if problem.graph.as_tables() is None else "elimination"
     with call():
         joint = question.ask(problem, method, Budget(), seed=None, strict=True).joint
     if joint is None:

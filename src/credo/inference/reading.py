@@ -84,7 +84,7 @@ def compact(problem: Problem) -> Posed:
     if seen is None or not seen.any():
         return Posed(problem, None, problem)
     keep = np.flatnonzero(~seen)
-    query = tuple(int(i) for i in np.searchsorted(keep, problem.query)) if problem.query else ()
+    query = tuple(int(i) for i in np.searchsorted(keep, [q for q in problem.query if not seen[q]]))
     small = replace(
         problem,
         graph=problem.graph.compact(keep),

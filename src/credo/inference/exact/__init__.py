@@ -36,7 +36,7 @@ METHODS = {
     "conditional-gaussian": Method(
         "credo.inference.exact.conditional_gaussian",
         "Models that are Gaussian given states: log Z, mixtures as marginals, maxima, samples, all exact.",
-        answers=("sum", "max", "mixed", "samples"),
+        answers=("sum", "max", "mixed", "query", "samples"),
         reads=("discrete", "real"),
         groups=("linear-gaussian", "gaussian", "tables"),
         promises=("exact",),

@@ -230,6 +230,8 @@ class ConditionalGaussian(Algorithm):
         if problem.graph.is_tables:
             return None
         is_real = graph.variables.sizes == 0
+        if is_real[list(problem.query)].any():
+            return "joint tables are of discrete variables; real ones have densities, in the marginals of infer"
         if ((problem.temperatures != 1) & summed & is_real).any():
             return "it integrates or maximises real variables; they have no other temperatures"
         for part in parts_of(graph) if not problem.is_sum else ():
@@ -258,7 +260,11 @@ class ConditionalGaussian(Algorithm):
         keep = np.flatnonzero(graph.variables.sizes)
         tables = graph.with_parts(graph.variables, blocks).compact(keep)
         posed = replace(
-            problem, graph=tables, temperatures=problem.temperatures[keep], levels=problem.levels[keep]
+            problem,
+            graph=tables,
+            temperatures=problem.temperatures[keep],
+            levels=problem.levels[keep],
+            query=tuple(int(i) for i in np.searchsorted(keep, problem.query)),
         )
         found = JunctionTree().run(posed, budget, rng)
         return _read(self.name, problem, found, integrals, rng)
