@@ -37,24 +37,28 @@ ALLOWED = 1.2  # of the seconds given
 ROWS = 8  # of the data of EM
 
 
-def calls_of(model: Any, evidence: Any, method: str, seconds: float | None) -> Callable[[], Any]:
-    """The call to be timed, with everything prepared that belongs to the question."""
+def calls_of(model: Any, evidence: Any, method: str, seconds: float | None) -> Callable[[], Any] | None:
+    """The call to be timed, with everything prepared that belongs to the question; None without data."""
     import credo
 
     if method == "em":
         rows = rows_of(model)
+        if rows is None:
+            return None
         return lambda: credo.fit(model, rows, "em", inference="bp", seconds=seconds)
     maximise = "all" if method in MAXIMISING else ()
     return lambda: credo.infer(model, method, evidence=evidence, maximise=maximise, seconds=seconds)
 
 
 def rows_of(model: Any) -> Any:
-    """Rows of possible states, half of each hidden."""
+    """Rows of possible states, half of each hidden; None where no possible state is found."""
     import credo
 
     variables = model.to_factor_graph().variables
-    best = credo.infer(model, "local-search(start=entries)", maximise="all", seconds=0.3).assignment
-    table = np.tile(best.indices.astype(float), (ROWS, 1))
+    best = credo.infer(model, "local-search(start=entries)", maximise="all", seconds=0.3, seed=0)
+    if best.score.value == -np.inf:
+        return None
+    table = np.tile(best.assignment.indices.astype(float), (ROWS, 1))
     hidden = np.random.default_rng(0).random(table.shape) < 0.5
     return {
         name: [None if hidden[r, i] else int(table[r, i]) for r in range(ROWS)]
@@ -62,8 +66,10 @@ def rows_of(model: Any) -> Any:
     }
 
 
-def timed(call: Callable[[], Any]) -> tuple[float, str]:
+def timed(call: Callable[[], Any] | None) -> tuple[float, str]:
     """Wall seconds, and how it ended."""
+    if call is None:
+        return np.nan, "not asked"
     from credo.core.errors import CredoError
 
     began = time.perf_counter()

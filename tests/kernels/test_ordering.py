@@ -149,7 +149,7 @@ def test_the_size_of_portions_does_not_change_an_order(heuristic, most):
 
 
 def test_an_elimination_that_is_cut_still_orders_everything_by_level():
-    start, neighbour, around, rng = random_adjacency(5, n=14)
+    start, neighbour, _, rng = random_adjacency(5, n=14)
     n, weight, tie, ones = 14, np.full(14, 2.0), rng.random(14), np.ones(14)
     level = rng.integers(0, 2, n)
     state, pool = greedy_start(start, neighbour, weight, level)

@@ -11,9 +11,10 @@ this call (seconds per unit of work; the work is given, or the number of array e
 allowance is a small share of what compiling would cost, or all of what loading costs where the compiled form
 lies on disk. The first interpreted moments of a process are free. So a process that compiles in the end is
 later by a few per cent than one that compiles at once, and most processes never do. Kernels that repeat
-steps are called for a portion of them at a time, by the time that the last call took, so that no call is long:
-the tier can change between two, and clocks and signals are looked at. Where there is a second core, a helper process compiles (`background.py`) while the interpreted tier goes on; a call
-that would be long is compiled first.
+steps are called for a portion of them at a time, by the time that the last call took, so that no call is
+long: the tier can change between two, and clocks and signals are looked at. Where there is a second core, a
+helper process compiles (`background.py`) while the interpreted tier goes on; a call that would be long is
+compiled first.
 
 The interpreted world is interpreted throughout: there a kernel's calls of other kernels go to their plain
 functions. What a warning, a division by zero or a wrapped integer means is the same in both

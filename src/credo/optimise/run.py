@@ -217,9 +217,14 @@ def unwatched() -> Iterator[None]:
         _CURRENT.reset(token)
 
 
-def call(on_step: Callable[[int, Any], None] | None = None) -> Run:
-    """What a public call is: signals are noted from here on; the runs inside have their own time."""
-    return Run(_NO_LIMIT, whole=False, on_step=on_step)
+def call(on_step: Callable[[int, Any], None] | None = None, seconds: float | None = None) -> Run:
+    """What a public call is: signals are noted from here on; the runs inside have their own time.
+
+    With `seconds` they end with the call, what it does before them included.
+    """
+    run = Run(_NO_LIMIT if seconds is None else Budget(seconds=seconds), whole=False, on_step=on_step)
+    run.has_begun = seconds is None
+    return run
 
 
 def current_run() -> Run | None:

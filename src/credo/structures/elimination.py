@@ -145,7 +145,7 @@ def elimination_order(
         return _finish(graph, adjacency, maximum_cardinality_order(start, neighbour, rng.random(n)))
 
     names = ["min-fill", "weighted-min-fill"] if heuristic == "search" else [heuristic]
-    with planning():
+    with planning(1.0):
         climbers = [_Climber(adjacency, weight, level, HEURISTICS[names[0]], rng)]
         if heuristic == "search" and not _is_spent(climbers, effort) and not is_ending():
             climbers.append(_Climber(adjacency, weight, level, HEURISTICS[names[1]], rng))
@@ -166,7 +166,7 @@ def is_narrow(graph: FactorGraph, log2_entries: float, *, levels: np.ndarray | N
     weight = graph.variables.sizes.astype(np.float64)
     level = np.zeros(len(weight), dtype=np.int64) if levels is None else np.asarray(levels, dtype=np.int64)
     limit = 2.0 ** min(log2_entries, 1000.0)
-    with planning():
+    with planning(1.0):
         climber = _Climber(adjacency, weight, level, HEURISTICS["min-fill"], np.random.default_rng(0), limit)
     return climber.total <= limit
 
@@ -189,7 +189,7 @@ class _Climber:
         self.order, self.total, self.work = self._greedy(self._tie, self._bias, limit)
 
     def _greedy(self, tie: np.ndarray, bias: np.ndarray, limit: float) -> tuple[np.ndarray, float, int]:
-        """The order, its cost, and the work; no order beyond the limit, a hurried one without cost at the end."""
+        """The order, its cost and the work; beyond the limit no order, at the end of time a hurried one."""
         from ..kernels import ordering as kernel
 
         size = len(self._start) + len(self._neighbour)

@@ -31,7 +31,7 @@ import numpy as np
 from ..core import check
 from ..core.errors import QueryError
 from ..core.factor_graph import FactorGraph
-from ..optimise.run import recall
+from ..optimise.run import planning, recall
 from .elimination import elimination_order, free_primal_graph, free_scopes
 
 __all__ = ["MiniBuckets", "mini_bucket_order", "mini_buckets"]
@@ -137,7 +137,8 @@ def mini_bucket_order(graph: FactorGraph, levels: np.ndarray) -> np.ndarray:
 
     def make() -> np.ndarray:
         if (graph.variables.sizes > 1).sum() <= _GREEDY_LIMIT:
-            return elimination_order(graph, levels=levels, effort=_EFFORT).order
+            with planning():
+                return elimination_order(graph, levels=levels, effort=_EFFORT).order
         return _sweep(graph, levels)
 
     key = ("mini-bucket order", graph.structure_key, levels.tobytes())
