@@ -148,7 +148,7 @@ class Greedy(NamedTuple):
 
     order: np.ndarray  # vertices, those that are eliminated first
     first: np.ndarray  # where the neighbours of each vertex begin in the pool
-    count: np.ndarray  # how many there are now
+    degree: np.ndarray  # how many there are now
     room: np.ndarray  # and how many fit there
     mark: np.ndarray  # scratch: the stamp a vertex was last seen with
     cost: np.ndarray  # of eliminating each vertex of the heap
@@ -249,7 +249,7 @@ def greedy_steps(state, pool, weight, level, heuristic, tie, noise, limit, most)
     pool
         For the next call, which is due while `is_eliminating`.
     """
-    order, first, count, room, mark = state.order, state.first, state.count, state.room, state.mark
+    order, first, count, room, mark = state.order, state.first, state.degree, state.room, state.mark
     cost, heap, place = state.cost, state.heap, state.place
     pending, touched = state.pending, state.touched
     n, left, until = len(order), state.at[_LEFT], state.at[_WORK] + most
@@ -369,7 +369,7 @@ def hurried_order(state: Greedy, level: np.ndarray) -> np.ndarray:
     gone = np.zeros(len(state.order), dtype=bool)
     gone[state.order[:done]] = True
     rest = np.flatnonzero(~gone)
-    return np.concatenate([state.order[:done], rest[np.lexsort((state.count[rest], level[rest]))]])
+    return np.concatenate([state.order[:done], rest[np.lexsort((state.degree[rest], level[rest]))]])
 
 
 @jit

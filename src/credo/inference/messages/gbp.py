@@ -127,8 +127,8 @@ class GBP(Algorithm):
         try:
             with planning():
                 tables = self._planned(problem)
-        except Stopped as stopped:
-            return self._on_factors(problem, budget, rng, stopped.status)
+        except Stopped as cut:
+            return self._on_factors(problem, budget, rng, cut.status)
         messages = self._messages(tables)
         run.has_begun = True
         if tables.plan.regions.is_forest:
