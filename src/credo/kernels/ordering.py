@@ -27,7 +27,7 @@ from .sorting import sort_by
 
 __all__ = [
     "HEURISTICS",
-    "Greedy",
+    "Elimination",
     "greedy_start",
     "greedy_steps",
     "hurried_order",
@@ -143,7 +143,7 @@ def _pop(heap, place, size, cost, tie):
     return first
 
 
-class Greedy(NamedTuple):
+class Elimination(NamedTuple):
     """A greedy elimination under way."""
 
     order: np.ndarray  # vertices, those that are eliminated first
@@ -160,7 +160,7 @@ class Greedy(NamedTuple):
     total: np.ndarray  # (1,) the sum of clique table sizes so far
 
 
-_DONE, _LEFT, _END, _STAMP, _SIZE, _CURSOR, _LEVEL, _NEXT, _CHANGED, _WORK = range(10)  # of `Greedy.at`
+_DONE, _LEFT, _END, _STAMP, _SIZE, _CURSOR, _LEVEL, _NEXT, _CHANGED, _WORK = range(10)  # of `Elimination.at`
 
 
 @jit
@@ -218,7 +218,7 @@ def greedy_start(start, neighbour, weight, level):
     sort_by(level, pending[:left])
     at = np.zeros(10, np.int64)
     at[_DONE], at[_LEFT], at[_END], at[_WORK] = done, left, end, n + len(neighbour)
-    state = Greedy(
+    state = Elimination(
         order, first, count, room, np.zeros(n, np.int64), np.empty(n), np.empty(n, np.int64),
         np.empty(n, np.int64), pending, np.empty(n, np.int64), at, total,
     )  # fmt: skip
@@ -353,17 +353,17 @@ def greedy_steps(state, pool, weight, level, heuristic, tie, noise, limit, most)
     return pool
 
 
-def is_eliminating(state: Greedy, limit: float) -> bool:
+def is_eliminating(state: Elimination, limit: float) -> bool:
     """Whether there is more to do: vertices are left, and the tables so far within the limit."""
     return bool(state.at[_DONE] < len(state.order) and state.total[0] <= limit)
 
 
-def work_of(state: Greedy) -> int:
+def work_of(state: Elimination) -> int:
     """How many list entries were looked at."""
     return int(state.at[_WORK])
 
 
-def hurried_order(state: Greedy, level: np.ndarray) -> np.ndarray:
+def hurried_order(state: Elimination, level: np.ndarray) -> np.ndarray:
     """An order from an elimination that was cut: what is left follows by level, few neighbours first."""
     done = state.at[_DONE]
     gone = np.zeros(len(state.order), dtype=bool)
