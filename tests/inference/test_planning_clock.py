@@ -55,6 +55,15 @@ def test_a_hurried_order_is_kept_for_its_run_and_for_no_other():
     assert calm is mini_bucket_order(graph, levels)
 
 
+def test_a_plan_cut_inside_of_planning_is_the_one_that_its_run_finds_afterwards():
+    # Two halves of a bound are laid out along one order, one of them after planning has ended.
+    graph, levels = grid().to_factor_graph(), np.zeros(64, dtype=np.int64)
+    with over():
+        with planning(), planning():
+            first = mini_bucket_order(graph, levels)
+        assert mini_bucket_order(graph, levels) is first
+
+
 def test_what_was_planned_in_time_is_filed():
     graph = grid(3).to_factor_graph()
     with Run(Budget(), whole=False):

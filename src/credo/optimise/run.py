@@ -93,6 +93,7 @@ class Run:
 
     is_leaving = False  # whether a SIGTERM was answered
     checkpoint: Any = None  # of a call: for the first driven run inside
+    is_planning = False  # whether it only limits the time of a plan for the run around it
     is_traced = False  # whether every step is to be recorded, whatever that costs
 
     def __init__(
@@ -274,6 +275,7 @@ def planning(share: float = 0.5) -> Iterator[None]:
     else:
         seconds = None if run.ends == inf else share * run.left
         with Run(Budget(seconds=seconds), run.rng, whole=False) as inside:
+            inside.is_planning = True
             try:
                 yield
             finally:
@@ -281,7 +283,10 @@ def planning(share: float = 0.5) -> Iterator[None]:
 
 
 def recall(memo: Any, key: Hashable, make: Callable[[], Any]) -> Any:
-    """The plan filed under `key`, made now if there is none; one that was cut is filed for this run alone."""
+    """The plan filed under `key`, made now if there is none.
+
+    One that was cut is filed for this run alone, which must find it again: what is planned later fits to it.
+    """
     if key in memo:
         return memo[key]
     here = run = _CURRENT.get()
@@ -293,5 +298,7 @@ def recall(memo: Any, key: Hashable, make: Callable[[], Any]) -> Any:
     made = make()
     if here is None or here.root.cuts == cuts:
         return memo.recall(key, lambda: made)
+    while here.is_planning and here.parent is not None:
+        here = here.parent
     here.hurried[id(memo), key] = made
     return made
