@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -228,11 +228,13 @@ def _all_factor_marginals(
     return FactorMarginals(whole, restriction.expand_tables(found.flat, whole))
 
 
-def spread(result: Result, keep: np.ndarray, graph: FactorGraph, maximised: np.ndarray) -> Result:
+def spread(
+    result: Result, keep: np.ndarray, graph: FactorGraph, maximised: np.ndarray, query: Sequence[int] = ()
+) -> Result:
     """An answer about the variables of `graph` at `keep`, with those that were observed added.
 
     `maximised` are positions that an assignment was asked for. Where none of them was left to be decided, the
-    value of the maximisation is what remains, a sum.
+    value of the maximisation is what remains, a sum. `query` are those of a joint table.
     """
     variables = graph.variables
     changes: dict[str, Any] = {}
@@ -256,4 +258,8 @@ def spread(result: Result, keep: np.ndarray, graph: FactorGraph, maximised: np.n
         indices = np.zeros((len(result.samples), len(variables)), dtype=np.int64)
         indices[:, keep] = result.samples.indices
         changes["samples"] = Samples(variables, indices, result.samples.continuous)
+    if result.joint is not None:
+        absent = tuple(k for k, i in enumerate(query) if i not in keep)
+        table = np.expand_dims(result.joint.table, absent)
+        changes["joint"] = replace(result.joint, variables=tuple(variables[i] for i in query), table=table)
     return result.but(**changes)

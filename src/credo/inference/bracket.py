@@ -146,12 +146,12 @@ def bracket(
 
 
 def _without_tables(question: Question, problem: Problem, seed: int | None) -> Bracket:
-    """The exact answer where real variables are Gaussian, at least given states; there are no other bounds."""
+    """The exact answer where real variables are Gaussian given states; there are no other bounds."""
     names = able(problem, _EXACT)
     if not names:
         raise UnsupportedError(
-            "bracket: bounds from both sides are known for discrete models, and for Gaussian ones that are small "
-            f"enough to be exact, {refusal(algorithms.resolve(_EXACT[-1]), problem)}; use infer: "
+            "bracket: bounds from both sides are known for discrete models, and for Gaussian ones that are "
+            f"small enough to be exact: {refusal(algorithms.resolve(_EXACT[-1]), problem)}; use infer: "
             "the log Z of mean-field is a lower bound"
         )
     found = question.ask(problem, names[0], Budget(), seed=seed, strict=True)

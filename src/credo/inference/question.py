@@ -171,7 +171,7 @@ def query(
 ) -> Joint:
     """Joint marginal p(variables | evidence), or the conditional table p(variables | given, evidence).
 
-    Without a method: elimination, or where some variables are real and Gaussian given states, exact integrals.
+    Without a method: elimination; where some variables are real, and Gaussian given states, integrals.
 
     Examples
     --------

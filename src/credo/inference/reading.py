@@ -33,7 +33,8 @@ class Posed(NamedTuple):
         """An answer with the observed variables added."""
         if self.keep is None:
             return result
-        return spread(result, self.keep, self.original.graph, self.original.maximised)
+        asked = self.original
+        return spread(result, self.keep, asked.graph, asked.maximised, asked.query)
 
 
 def declared(algorithm: Any) -> Algorithm | Method:

@@ -18,6 +18,7 @@ from ..core.errors import UnsupportedError, ZeroProbabilityError
 from ..core.evidence import Restriction
 from ..core.result import Estimate
 from ..kernels.tables import best_states
+from ..optimise.run import recall
 from .base import Budget, Problem
 
 __all__ = ["meets", "value_of"]
@@ -52,7 +53,7 @@ def value_of(problem: Problem, states: np.ndarray, *, log2_operations: float = 3
     rest = replace(problem, graph=restriction.apply(problem.graph), query=(), samples=0, warm=None)
     graph = rest.graph
     key = ("may fit", graph.structure_key, rest.levels.tobytes(), log2_operations)
-    if not graph.memo.recall(key, lambda: may_fit(rest, log2_operations)):
+    if not recall(graph.memo, key, lambda: may_fit(rest, log2_operations)):
         return _from_below(rest)
     try:
         ready = prepare(rest, 1.0)

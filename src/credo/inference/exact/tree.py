@@ -19,7 +19,7 @@ from ...core.machine import machine_gigabytes
 from ...core.registry import or_else
 from ...kernels import join_tree as kernel
 from ...kernels.support import supported_states
-from ...optimise.run import check
+from ...optimise.run import check, recall
 from ...structures.elimination import EliminationOrder, elimination_order, is_narrow
 from ...structures.join_tree import JoinTree, join_tree
 from ..base import Problem
@@ -113,10 +113,8 @@ def plan(problem: Problem, keep: tuple[int, ...], effort: float) -> tuple[Foreca
     if keep:
         levels = levels.copy()
         levels[list(keep)] = levels.max(initial=0) + 1
-    return graph.memo.recall(  # type: ignore[no-any-return]
-        ("join tree", graph.structure_key, levels.tobytes(), keep, effort),
-        lambda: _plan(graph, levels, keep, effort),
-    )
+    key = ("join tree", graph.structure_key, levels.tobytes(), keep, effort)
+    return recall(graph.memo, key, lambda: _plan(graph, levels, keep, effort))  # type: ignore[no-any-return]
 
 
 def _plan(

@@ -95,7 +95,8 @@ class Still:
         """The same points again and again."""
         now = self.current()
         values = {name: np.repeat(v, count, axis=1) for name, v in now.values.items()}
-        return Draws(np.repeat(now.states, count, axis=1), values, np.repeat(now.logs, count, axis=1))
+        states = np.repeat(now.states, count, axis=1)
+        return Draws(states, values, np.zeros(states.shape[:2]))
 
     def current(self) -> Draws:
         """The points."""
