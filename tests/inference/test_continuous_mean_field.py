@@ -172,7 +172,7 @@ def test_refusals():
     net = hybrid_zoo.gaussian_loop()
     with pytest.raises(
         UnsupportedError,
-        match="mean-field cannot treat this problem: it gives marginals and log Z, and the question asks for MAP",
+        match=r"mean-field cannot treat this problem: it gives marginals and log Z, and .* asks for MAP",
     ):
         credo.infer(net, "mean-field", maximise="all")
     with pytest.raises(UnsupportedError, match="the question asks for samples"):

@@ -263,7 +263,7 @@ def test_refusals(method: str, monkeypatch):
     graph = case("pair").graph
     with pytest.raises(
         UnsupportedError,
-        match=f"{method} cannot treat this problem: it gives marginals and log Z and samples, and the question asks for MAP",
+        match=f"{method} cannot treat this problem: it gives marginals.* samples, and .* asks for MAP",
     ):
         credo.infer(graph, method, maximise="all")
     with pytest.raises(OptionError, match="chains must be at least 1, got 0"):

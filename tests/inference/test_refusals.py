@@ -271,7 +271,9 @@ def test_what_a_method_does_not_do_is_said():
     ):
         with pytest.raises(UnsupportedError, match=says):
             ask()
-    with pytest.raises(UnsupportedError, match="it gives .* joint tables, and the question asks for samples"):
+    with pytest.raises(
+        UnsupportedError, match=r"it gives .* joint tables, and the question asks for samples"
+    ):
         credo.sample(graph, 1, method="elimination")
 
 
