@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .core.errors import CredoError
     from .core.factor import TableFactor
     from .core.factor_graph import FactorGraph
+    from .core.linear_gaussian import BilinearFactor, LinearGaussianFactor
     from .core.result import Result
     from .core.variable import Variable
     from .evaluate.compare import compare
@@ -41,12 +42,14 @@ __all__ = [
     "CRF",
     "HMM",
     "BayesNet",
+    "BilinearFactor",
     "CredoError",
     "DensityFactor",
     "FactorGraph",
     "GaussianFactor",
     "GaussianNet",
     "HybridNet",
+    "LinearGaussianFactor",
     "MarkovNet",
     "NormalForm",
     "Real",
@@ -95,6 +98,7 @@ furnish(
         "core.errors": ("CredoError",),
         "core.factor": ("TableFactor",),
         "core.factor_graph": ("FactorGraph",),
+        "core.linear_gaussian": ("BilinearFactor", "LinearGaussianFactor"),
         "core.result": ("Result",),
         "core.variable": ("Variable",),
         "evaluate.compare": ("compare",),

@@ -165,7 +165,7 @@ def _spread(array: np.ndarray, axes: np.ndarray, count: int) -> np.ndarray:
     turned = array.transpose(*np.argsort(axes), *range(len(axes), array.ndim))
     shape = np.ones(count, dtype=np.int64)
     shape[np.sort(axes)] = turned.shape[: len(axes)]
-    return turned.reshape(*shape, *turned.shape[len(turned.shape) - more :])
+    return turned.reshape((*shape, *turned.shape[len(turned.shape) - more :]))
 
 
 def _at_mode(
@@ -231,9 +231,7 @@ class ConditionalGaussian(Algorithm):
             return None
         is_real = graph.variables.sizes == 0
         if is_real[list(problem.query)].any():
-            return (
-                "joint tables are of discrete variables; marginals of real ones are densities, by infer"
-            )
+            return "joint tables are of discrete variables; marginals of real ones are densities, by infer"
         if ((problem.temperatures != 1) & summed & is_real).any():
             return "it integrates or maximises real variables; they have no other temperatures"
         for part in parts_of(graph) if not problem.is_sum else ():
