@@ -1,8 +1,8 @@
 """Random hybrid models with evidence, and their answers on two independent roads.
 
-Quadrature: factors are evaluated on a grid of real values times all states, the trapezoidal rule with a step of
-Richardson's extrapolation sums them. Quadratic forms: where a model is Gaussian given its states, the form of
-every joint state is read off values of the factors at a few points. Neither knows of conditioning.
+Quadrature: factors are evaluated on a grid of real values times all states and summed by the trapezoidal rule
+with one step of Richardson's extrapolation. Quadratic forms: where a model is Gaussian given states, the form
+of every joint state is read off values of the factors at a few points. Neither knows of conditioning.
 """
 
 from __future__ import annotations

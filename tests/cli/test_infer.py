@@ -95,10 +95,11 @@ def test_compare_json_and_every_method_by_default(run, asia):
 def test_compare_where_nobody_answers_is_an_error(run, asia):
     answer = run("compare", asia, "enumerate(max_states=4)")
     assert (answer.status, answer.out) == (1, "")
-    assert answer.err == (
+    assert answer.err.startswith(
         "credo: no method could treat this problem: enumerate(max_states=4): "
-        "the joint table has 2^8.0 entries, more than max_states=4\n"
+        "the joint table has 2^8.0 entries, more than max_states=4"
     )
+    assert "'junction-tree'" in answer.err
 
 
 def test_info_counts_what_is_there(run, asia):

@@ -75,7 +75,7 @@ def test_a_refusing_method_keeps_its_row_and_its_reason(model):
     refused = table["enumerate(max_states=4)"]
     assert not refused.answered
     assert refused.status == "refused"
-    assert refused.reason == "the joint table has 2^4.0 entries, more than max_states=4"
+    assert refused.reason.startswith("the joint table has 2^4.0 entries, more than max_states=4")
     assert refused.log_z is None
 
 
@@ -116,7 +116,7 @@ def test_the_printed_table_is_aligned(model):
     assert lines[0].split() == "method seconds iters log Z kind log Z error max TV mean TV status".split()
     column = lines[0].index("kind")
     assert [line[column : column + 8].strip() for line in lines[1:]] == ["exact", "estimate", "-"]
-    assert lines[3].endswith("refused: the joint table has 2^4.0 entries, more than max_states=2")
+    assert "refused: the joint table has 2^4.0 entries, more than max_states=2" in lines[3]
 
 
 def test_the_rows_go_to_json_and_pandas(model):
