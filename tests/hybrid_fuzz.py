@@ -39,8 +39,8 @@ class Case:
         return [v for v in self.model.variables if v.name not in seen]
 
 
-def random_case(seed: int) -> Case:
-    """One to three discrete and one to three real variables, any factors, random evidence."""
+def random_case(seed: int, gaussian: bool = False) -> Case:
+    """One to three discrete and one to three real variables, any factors or Gaussian ones, and evidence."""
     rng = np.random.default_rng(seed)
     n_real = int(rng.integers(1, 4))
     n_discrete = int(rng.integers(1, 4 if n_real < 3 else 3))
@@ -48,7 +48,7 @@ def random_case(seed: int) -> Case:
         credo.Variable(f"s{i}", int(rng.integers(2, 4 if n_real < 3 else 3))) for i in range(n_discrete)
     ]
     reals = [real(f"x{i}") for i in range(n_real)]
-    is_gaussian = n_real == 3 or bool(rng.random() < 0.35)
+    is_gaussian = n_real == 3 or bool(rng.random() < 0.35) or gaussian
     factors = [_table(rng, states) for _ in range(int(rng.integers(1, 4)))]
     for k, x in enumerate(reals):
         factors.append(_anchor(rng, x, reals[:k], states, is_gaussian))
