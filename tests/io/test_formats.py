@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import credo
-from credo.core.errors import CredoError, FormatError
+from credo.core.errors import CredoError, FormatError, UnsupportedError
 from credo.io.base import FORMATS, Format, FormatEntry, register_format
 from credo.io.formats import _CONTENTS, formats, load, save
 from credo.io.scan import SMALL, read_numbers
@@ -254,12 +254,23 @@ def test_long_and_tiny_numbers_in_large_texts_are_exact():
 def test_continuous_models_are_refused_before_a_file_is_written(tmp_path, extension):
     x, s = credo.Variable("x", credo.Real()), credo.Variable("s", 2)
     mixed = credo.HybridNet([x, s], [credo.potentials.emission(x, s, [0.0, 1.0], 1.0)])
-    table = credo.HybridNet([s], [credo.TableFactor([s], [1.0, 2.0])])
     for model, words in (
         (credo.GaussianNet(np.eye(2)), r"continuous variables \['x0', 'x1'\]"),
         (mixed, r"continuous variables \['x'\]"),
-        (table, "expected a model of discrete variables and tables, got HybridNet"),
     ):
         with pytest.raises(FormatError, match=words):
             credo.save(model, tmp_path / f"model.{extension}")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_hybrid_net_of_tables_is_a_discrete_model(tmp_path):
+    s, t = credo.Variable("s", 2), credo.Variable("t", 3)
+    table = credo.HybridNet([s, t], [credo.TableFactor([s, t], np.arange(1.0, 7.0).reshape(2, 3))])
+    for extension in ("uai", "json"):
+        path = tmp_path / f"model.{extension}"
+        credo.save(table, path)
+        assert credo.infer(credo.load(path)).log_z.value == pytest.approx(np.log(21.0))
+    for extension in ("bif", "xdsl"):
+        with pytest.raises(UnsupportedError, match="hold Bayesian networks, got a HybridNet"):
+            credo.save(table, tmp_path / f"model.{extension}")
+    assert len(list(tmp_path.iterdir())) == 2

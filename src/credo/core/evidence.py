@@ -76,6 +76,11 @@ class Evidence:
         n = len(variables)
         if len(positions) and not (0 <= positions.min() and positions.max() < n):
             raise EvidenceError(f"evidence: expected positions in [0, {n})")
+        once, first = np.unique(positions, return_index=True)
+        if len(once) < len(positions):
+            twice = int(np.delete(positions, first)[0])
+            raise EvidenceError(f"evidence: variable '{variables.names[twice]}' is observed twice")
+        positions, values = positions[~np.isnan(values)], values[~np.isnan(values)]  # the others are missing
         sizes = variables.sizes[positions]
         discrete = sizes > 0
         wrong = discrete & ((values != np.floor(values)) | (values < 0) | (values >= sizes))
@@ -87,8 +92,7 @@ class Evidence:
             )
         states = np.full(n, -1, dtype=np.int64)
         states[positions[discrete]] = values[discrete].astype(np.int64)
-        real = ~discrete & ~np.isnan(values)
-        pairs = zip(positions[real].tolist(), values[real].tolist(), strict=True)
+        pairs = zip(positions[~discrete].tolist(), values[~discrete].tolist(), strict=True)
         return cls(states, (), {i: variables[i].value(value) for i, value in pairs})
 
     @property

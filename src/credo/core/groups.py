@@ -231,10 +231,14 @@ class LinearGaussians(Group):
                 at = seen.states[scopes[:, k + axis]]
                 w, b, v, c = (_taken(p, at, int(axis) + 1) for p in (w, b, v, c))
             scopes, w = scopes[:, ~given], w[..., ~given[:k]]
-            if w.shape[-1]:
-                yield LinearGaussians(numbers, scopes, w, b, v, c)
-            else:
+            if not w.shape[-1]:
                 yield TableBlock(numbers, scopes, c - 0.5 * b**2 / v)
+                continue
+            if c.ndim == 1 and np.isneginf(c).any():  # a forbidden state was observed: zero whatever x is
+                zero = np.flatnonzero(np.isneginf(c))
+                yield TableBlock(numbers[zero], scopes[zero, :0], c[zero])
+                c = np.where(np.isneginf(c), 0.0, c)
+            yield LinearGaussians(numbers, scopes, w, b, v, c)
 
     def to_gaussians(self) -> Gaussians:
         """Residuals without states as Gaussian blocks."""

@@ -296,7 +296,8 @@ class Variables(Sequence[Variable]):
         """The variables at these positions, which ascend."""
         if len(positions) == len(self):
             return self
-        return Variables([self.names[int(i)] for i in positions], [self.domains[int(i)] for i in positions])
+        chosen = positions.tolist()
+        return Variables(tuple(self.names[i] for i in chosen), tuple(self.domains[i] for i in chosen))
 
     def restrict(self, keep: np.ndarray, sizes: np.ndarray) -> Variables:
         """The same variables with only the states marked in `keep` (one flag per flat state)."""

@@ -8,13 +8,15 @@ without the observed variables, and their answers are completed.
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.factor_graph import FactorGraph
-from ..core.groups import Group, LinearGaussians
+from ..core.groups import Group, LinearGaussians, TableBlock
 from ..core.result import Result, spread
 from .base import Algorithm, Problem
 from .contents import TASKS, Method, methods
@@ -62,8 +64,8 @@ def _readable(known: Algorithm | Method, problem: Problem) -> Posed | str:
     if "tables" in known.groups and (tables := problem.graph.as_tables()) is not None:
         whole = problem if tables is problem.graph else replace(problem, graph=tables)
         return Posed(whole, None, problem)
-    posed = compact(problem)
-    return _why_unreadable(known, posed.problem.graph) or _converted(known, posed)
+    posed = _converted(known, compact(problem))
+    return _why_unreadable(known, posed.problem.graph) or posed
 
 
 def refusal(algorithm: Any, problem: Problem) -> str | None:
@@ -109,7 +111,7 @@ def _why_unreadable(known: Algorithm | Method, graph: FactorGraph) -> str | None
         return f"it works on {_listed(known.reads)} variables, and {told}"
     if "functions" in known.groups:
         return None
-    wrong = [group.kind for group in graph.others if not _reads(known, group)]
+    wrong = [group.kind for group in graph.others if group.kind not in known.groups]
     if np.diff(graph.scope_start).any() and "tables" not in known.groups:
         wrong.append("tables")
     if not wrong:
@@ -117,25 +119,25 @@ def _why_unreadable(known: Algorithm | Method, graph: FactorGraph) -> str | None
     return f"it reads {_listed(known.groups)} factors, and some are {wrong[0]}"
 
 
-def _reads(known: Algorithm | Method, group: Group) -> bool:
-    is_plain = isinstance(group, LinearGaussians) and group.offset.ndim == 1  # no states: a Gaussian block
-    return group.kind in known.groups or (is_plain and "gaussian" in known.groups)
-
-
 def _converted(known: Algorithm | Method, posed: Posed) -> Posed:
-    """Residuals without states as Gaussian blocks; for methods that read functions, one per factor."""
+    """The problem with groups that are not read as others that are, where there are such."""
     graph = posed.problem.graph
-    parts: list[Group] = []
-    for group in graph.others:
-        if isinstance(group, LinearGaussians) and group.offset.ndim == 1 and group.kind not in known.groups:
-            parts.append(group.to_gaussians())
-        else:
-            parts.extend([group] if group.kind in known.groups else group.unfolded(graph.variables))
-    if all(new is old for new, old in zip(parts, graph.others, strict=False)) and len(parts) == len(
-        graph.others
-    ):
+    parts = [part for group in graph.others for part in _forms(known, group, graph)]
+    if len(parts) == len(graph.others) and all(map(operator.is_, parts, graph.others)):
         return posed
     return posed._replace(problem=replace(posed.problem, graph=graph.with_parts(graph.variables, parts)))
+
+
+def _forms(known: Algorithm | Method, group: Group, graph: FactorGraph) -> Iterable[Group | TableBlock]:
+    """Residuals without states as Gaussian blocks, functions of states as tables, others one by one."""
+    if group.kind in known.groups:
+        return (group,)
+    if isinstance(group, LinearGaussians) and group.offset.ndim == 1:
+        return (group.to_gaussians(),)
+    tables = group.to_tables(graph.variables) if "tables" in known.groups else None
+    if tables is not None:
+        return tables
+    return group.unfolded(graph.variables) if "functions" in known.groups else (group,)
 
 
 def _listed(words: Any) -> str:

@@ -165,7 +165,7 @@ def _spread(array: np.ndarray, axes: np.ndarray, count: int) -> np.ndarray:
     turned = array.transpose(*np.argsort(axes), *range(len(axes), array.ndim))
     shape = np.ones(count, dtype=np.int64)
     shape[np.sort(axes)] = turned.shape[: len(axes)]
-    return turned.reshape(*shape, *turned.shape[len(turned.shape) - more :])
+    return turned.reshape((*shape, *turned.shape[len(turned.shape) - more :]))
 
 
 def _at_mode(

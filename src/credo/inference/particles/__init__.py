@@ -35,7 +35,7 @@ METHODS = {
         "credo.inference.particles.kernel_bp",
         "Belief propagation in reproducing kernel Hilbert spaces, learned from draws.",
         answers=("sum",),
-        reads=("real",),
+        reads=("discrete", "real"),
         groups=("functions",),
     ),
 }
