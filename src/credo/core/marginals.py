@@ -201,6 +201,16 @@ class FactorMarginals(Sequence[np.ndarray]):
         self.graph, self.flat = graph, flat
         self._start = starts_of(graph.table_size)
 
+    @classmethod
+    def indicator(cls, graph: FactorGraph, states: np.ndarray) -> FactorMarginals:
+        """Certainty about one state index per variable."""
+        start = starts_of(graph.table_size)
+        flat = np.zeros(int(start[-1]))
+        factor = np.repeat(np.arange(graph.n_tables), np.diff(graph.scope_start))
+        inside = np.bincount(factor, graph.wiring.edge_stride * states[graph.scope], minlength=graph.n_tables)
+        flat[start[:-1] + inside.astype(np.int64)] = 1.0
+        return cls(graph, flat)
+
     def __len__(self) -> int:
         return self.graph.n_tables
 

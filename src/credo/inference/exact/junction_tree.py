@@ -6,8 +6,10 @@ Shafer-Shenoy (division-free), on the binary join tree of a searched elimination
     p(x_C)  proportional to  psi_i prod_k M_{k->i}
 
 The upward messages are the tensors of `kernels/join_tree.py`, the downward ones their adjoints, so
-one pass up and one down give log Z, all marginals and all factor marginals. With maximised
-variables the upward pass takes maxima (sums first), and the states are read off on the way down;
+one pass up and one down give the value Phi of any powered sum and its derivative by every log table: for sums
+log Z and all factor marginals, otherwise the joint distributions of the factors' variables under the
+conditionals q(x_i | later) of the recursion (see `kernels/join_beliefs.py`). With maximised
+variables the upward pass takes maxima, and the states are read off on the way down;
 the same walk with random choices draws exact samples. Time and memory are exponential in the
 width; both are forecast first and refused beyond a limit. On a large forest the same messages are
 passed without a plan, in two sweeps.
@@ -35,10 +37,9 @@ from ...core.result import (
     Status,
     unrestrict,
 )
-from ...kernels import join_tree as kernel
 from ...structures.join_tree import JoinTree
 from ..base import Algorithm, Budget, Problem, register
-from .tree import Climb, Forecast, Limits, climb, forecast, prepare, trace_back
+from .tree import Climb, Forecast, Limits, beliefs, best_states, climb, forecast, prepare, trace_back
 
 __all__ = ["Forecast", "JunctionTree", "forecast", "solve"]
 
@@ -125,56 +126,16 @@ def _answer(problem: Problem, tree: JoinTree, rng: np.random.Generator) -> Resul
     found = Result("", Status.EXACT, log_z=Estimate(up.log_z, "exact"))
     if problem.query:
         return _joint(problem, up)
-    if not problem.is_sum:
-        chosen = _maximisers(problem, up)
-        return replace(found, assignment=chosen, score=None if chosen is None else found.log_z)
     if problem.samples:
         return replace(found, samples=_samples(problem, up, rng))
-    return _all_marginals(problem, up, found)
-
-
-def _all_marginals(problem: Problem, up: Climb, found: Result) -> Result:
-    tree, graph = up.tree, problem.graph
-    code = kernel.downward.over(2 * tree.operations)(
-        tree.left,
-        tree.right,
-        tree.start,
-        tree.axes,
-        tree.offset,
-        tree.n_leaves,
-        tree.sizes,
-        up.logs,
-        up.arena,
-    )
-    if code == kernel.UNDERFLOW:
-        # The upward values are partly overwritten: start again with logarithms.
-        return _all_marginals(problem, climb(problem, tree, logs=True, arena=up.arena), found)
-    tables, states = kernel.read_marginals(
-        tree.scope_start,
-        tree.scope,
-        tree.start,
-        tree.axes,
-        tree.offset,
-        tree.sizes,
-        tree.state_start,
-        tree.home,
-        up.logs,
-        up.arena,
-    )
-    return replace(
-        found,
-        marginals=Marginals(graph.variables, states),
-        factor_marginals=FactorMarginals(graph, tables),
-    )
-
-
-def _maximisers(problem: Problem, up: Climb) -> Assignment | None:
-    heat = problem.temperatures
-    if not len(problem.maximised) or not problem.maximises_last:
-        return None  # the best states then depend on variables summed later
-    states = np.where(heat == 0, 0, -1).astype(np.int64)[None, :]
-    trace_back(up, heat, np.empty((1, 0)), states)
-    return Assignment(problem.graph.variables, states[0])
+    chosen = best_states(problem, up)
+    if chosen is not None:
+        found = replace(found, assignment=Assignment(problem.graph.variables, chosen), score=found.log_z)
+    if problem.is_max and chosen is not None and not problem.is_sum:
+        return replace(found, factor_marginals=FactorMarginals.indicator(problem.graph, chosen))
+    tables, states = beliefs(problem, up)
+    marginals = Marginals(problem.graph.variables, states) if problem.is_sum else None
+    return replace(found, marginals=marginals, factor_marginals=FactorMarginals(problem.graph, tables))
 
 
 def _samples(problem: Problem, up: Climb, rng: np.random.Generator) -> Samples:
