@@ -18,8 +18,8 @@ from ...core.errors import TooLargeError
 from ...core.evidence import Restriction
 from ...core.factor_graph import FactorGraph
 from ...core.registry import or_else
+from ...kernels import join_beliefs as down
 from ...kernels import join_tree as kernel
-from ...kernels.join_beliefs import downward, read_marginals
 from ...kernels.support import supported_states
 from ...optimise.run import check
 from ...structures.elimination import EliminationOrder, elimination_order, is_narrow
@@ -258,7 +258,7 @@ def best_states(problem: Problem, up: Climb) -> np.ndarray | None:
 def beliefs(problem: Problem, up: Climb) -> tuple[np.ndarray, np.ndarray]:
     """Derivative of the value by all log tables, flat, and the variables' marginals; uses up the climb."""
     tree, heat = up.tree, problem.temperatures
-    code = downward.over(2 * tree.operations)(
+    code = down.downward.over(2 * tree.operations)(
         tree.left,
         tree.right,
         tree.drop_start,
@@ -275,7 +275,7 @@ def beliefs(problem: Problem, up: Climb) -> tuple[np.ndarray, np.ndarray]:
     if code == kernel.UNDERFLOW:
         # The upward values are partly overwritten: start again with logarithms.
         return beliefs(problem, climb(problem, tree, logs=True, arena=up.arena))
-    return read_marginals(  # type: ignore[no-any-return]
+    return down.read_marginals(  # type: ignore[no-any-return]
         tree.scope_start,
         tree.scope,
         tree.start,
