@@ -22,6 +22,8 @@ __all__ = [
     "UNDERFLOW",
     "ascend",
     "load",
+    "load_leaf",
+    "locate",
     "permute",
     "steps_in",
     "trace_states",
@@ -72,36 +74,37 @@ def load(log_tables, table_start, scope_start, scope, start, axes, offset, sizes
     scratch = np.empty(largest)
     for a in range(len(table_start)):
         size = offset[a + 1] - offset[a]
-        leaf = arena[offset[a] : offset[a] + size]
-        table = log_tables[table_start[a] : table_start[a] + size]
-        top = -np.inf
-        for i in range(size):
-            top = max(top, table[i])
-        if top == -np.inf:
-            return IMPOSSIBLE
-        scale[a] = top
-        values = scratch[:size]
-        if logs:
-            for i in range(size):
-                values[i] = table[i] - top
-        else:
-            least = 1.0
-            for i in range(size):
-                value = np.exp(table[i] - top)
-                values[i] = value
-                if value < least and table[i] > -np.inf:
-                    least = value
-            if least < SAFE:
-                code = UNDERFLOW
-        permute(
-            values,
+        found, scale[a] = load_leaf(
+            log_tables[table_start[a] : table_start[a] + size],
             scope[scope_start[a] : scope_start[a + 1]],
-            leaf,
+            arena[offset[a] : offset[a + 1]],
             axes[start[a] : start[a + 1]],
             sizes,
+            logs,
+            scratch[:size],
             work,
         )
+        if found == IMPOSSIBLE:
+            return IMPOSSIBLE
+        code = max(code, found)
     return code
+
+
+@jit
+def load_leaf(table, scope, leaf, axes, sizes, logs, values, work):
+    """Put one log table into its leaf; returns the code and the logarithm of its scale."""
+    top = -np.inf
+    for i in range(len(table)):
+        top = max(top, table[i])
+    if top == -np.inf:
+        return IMPOSSIBLE, top
+    least = 1.0
+    for i in range(len(table)):
+        values[i] = table[i] - top if logs else np.exp(table[i] - top)
+        if not logs and values[i] < least and table[i] > -np.inf:
+            least = values[i]
+    permute(values, scope, leaf, axes, sizes, work)
+    return UNDERFLOW if least < SAFE else FINE, top
 
 
 @jit
@@ -214,8 +217,8 @@ def trace_states(
         for row in range(len(states)):
             for k in range(len(gone)):
                 states[row, gone[k]] = 0
-            pa = offset[t] + _locate(axes[start[t] : start[t + 1]], sizes, states[row])
-            pb = 0 if u < 0 else offset[u] + _locate(axes[start[u] : start[u + 1]], sizes, states[row])
+            pa = offset[t] + locate(axes[start[t] : start[t + 1]], sizes, states[row])
+            pb = 0 if u < 0 else offset[u] + locate(axes[start[u] : start[u + 1]], sizes, states[row])
             for c in range(count):
                 rest, qa, qb = c, pa, pb
                 for k in range(len(gone) - 1, -1, -1):
@@ -244,7 +247,7 @@ def steps_in(axes, sizes, wanted):
 
 
 @jit
-def _locate(axes, sizes, state):
+def locate(axes, sizes, state):
     """Offset of a joint state in a tensor."""
     where, stride = 0, 1
     for k in range(len(axes) - 1, -1, -1):

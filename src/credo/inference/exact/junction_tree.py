@@ -39,7 +39,9 @@ from ...core.result import (
 )
 from ...structures.join_tree import JoinTree
 from ..base import Algorithm, Budget, Problem, register
-from .tree import Climb, Forecast, Limits, beliefs, best_states, climb, forecast, prepare, trace_back
+from ..instances import Instances, TableBatch
+from .tree import Climb, Forecast, Limits, beliefs, best_states, climb, forecast, plan, prepare, trace_back
+from .tree_batch import solve_tables, suits_batch
 
 __all__ = ["Forecast", "JunctionTree", "forecast", "solve"]
 
@@ -71,9 +73,24 @@ class JunctionTree(Algorithm):
             return "Hugin propagation gives marginals and log Z; use propagation=shafer-shenoy"
         return None
 
+    def takes_tables(self, instances: Instances) -> bool:
+        """Whether instances of one structure go through one kernel: those with a small forecast do."""
+        problem = instances.problem
+        if self.propagation == "hugin" or not suits_batch(problem, self.effort):
+            return False
+        return self._limits.allow(plan(problem, (), self.effort)[0])
+
+    def run_tables(self, instances: Instances, budget: Budget) -> TableBatch:
+        """Values, derivatives and best states of problems of one structure."""
+        return solve_tables(instances, self.effort)
+
+    @property
+    def _limits(self) -> Limits:
+        return Limits(self.memory_gb, self.max_log2_operations)
+
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Plan, forecast, and pass messages up and down."""
-        limits = Limits(self.memory_gb, self.max_log2_operations)
+        limits = self._limits
         if self.propagation == "hugin":
             from . import hugin
 

@@ -84,16 +84,23 @@ class Limits:
     memory_gb: float | None  # None: half of the machine's memory
     log2_operations: float  # most operations, as a power of two
 
+    def allow(self, forecast: Forecast) -> bool:
+        """Whether a forecast stays within the limits."""
+        return self._exceeded(forecast) is None
+
     def refuse(self, forecast: Forecast, task: str) -> None:
         """Raise `TooLargeError` if the forecast for a kind of question exceeds a limit."""
+        limit = self._exceeded(forecast)
+        if limit is not None:
+            raise TooLargeError(f"exact inference needs {forecast}: more than {limit}; {_way_out(task)}")
+
+    def _exceeded(self, forecast: Forecast) -> str | None:
         allowed = machine_gigabytes() / 2 if self.memory_gb is None else self.memory_gb
         if forecast.log2_entries > 62 or forecast.gigabytes > allowed:
-            limit = f"the limit of {allowed:.3g} GB (option memory_gb)"
-        elif forecast.log2_operations > self.log2_operations:
-            limit = f"the limit of 2^{self.log2_operations:g} operations (option max_log2_operations)"
-        else:
-            return
-        raise TooLargeError(f"exact inference needs {forecast}: more than {limit}; {_way_out(task)}")
+            return f"the limit of {allowed:.3g} GB (option memory_gb)"
+        if forecast.log2_operations > self.log2_operations:
+            return f"the limit of 2^{self.log2_operations:g} operations (option max_log2_operations)"
+        return None
 
 
 def _way_out(task: str) -> str:

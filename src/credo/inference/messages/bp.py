@@ -30,6 +30,7 @@ from ...core.result import Assignment, Estimate, Result, Status
 from ...kernels.message_beliefs import decode_states, factor_depths
 from ...kernels.support import supported_states
 from ..base import Budget, IterativeAlgorithm, Problem, register
+from ..instances import Instances, TableBatch
 from ..value import value_and_slopes
 from . import engine
 from .engine import MessageState, Readout, Schedule, Weighted
@@ -103,18 +104,16 @@ class BP(IterativeAlgorithm[MessageState]):
             score=score,
         )
 
-    @property
-    def takes_rows(self) -> bool:
-        """Whether many rows go through one kernel, which has fixed orders and first messages."""
-        return self.schedule not in ("residual", "random") and not self.random_start
+    def takes_tables(self, instances: Instances) -> bool:
+        """Whether instances go through one kernel, which sums, with fixed orders and first messages."""
+        is_fixed = self.schedule not in ("residual", "random") and not self.random_start
+        return is_fixed and instances.problem.is_sum
 
-    def run_many(
-        self, graph: FactorGraph, clamps: np.ndarray, budget: Budget
-    ) -> tuple[np.ndarray, np.ndarray, tuple[Status, ...]]:
-        """Marginals, log Z and status for many rows of log likelihoods at once."""
+    def run_tables(self, instances: Instances, budget: Budget) -> TableBatch:
+        """Beliefs and the Bethe log Z of problems of one structure at once."""
         schedule = "sequential" if self.schedule == "auto" else self.schedule
         weights = partial(Weighted.plain, step=1 - self.damping, linear=self.damping_domain == "linear")
-        return engine.run_many(graph, clamps, weights, schedule, budget)
+        return engine.run_tables(instances, weights, schedule, budget)
 
 
 def _is_possible(graph: FactorGraph) -> bool:
