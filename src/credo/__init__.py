@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .core.variable import Variable
     from .evaluate.compare import compare
     from .evaluate.models import compare_models
-    from .inference.batch import infer_many
+    from .inference.batch import infer_batch, infer_many
     from .inference.bracket import bracket
     from .inference.model_batch import infer_models
     from .inference.question import infer, query, sample
@@ -66,6 +66,7 @@ __all__ = [
     "families",
     "fit",
     "infer",
+    "infer_batch",
     "infer_many",
     "infer_models",
     "inference",
@@ -103,7 +104,7 @@ furnish(
         "core.variable": ("Variable",),
         "evaluate.compare": ("compare",),
         "evaluate.models": ("compare_models",),
-        "inference.batch": ("infer_many",),
+        "inference.batch": ("infer_batch", "infer_many"),
         "inference.bracket": ("bracket",),
         "inference.model_batch": ("infer_models",),
         "inference.question": ("infer", "query", "sample"),
