@@ -12,7 +12,7 @@ from .core.lazy import furnish
 if TYPE_CHECKING:
     from . import datasets, evaluate, families, inference, io, learning, models, plotting, structures
     from .core.density import DensityFactor, GaussianFactor
-    from .core.domain import Real, Simplex
+    from .core.domain import Interval, Positive, Real, Simplex
     from .core.errors import CredoError
     from .core.factor import TableFactor
     from .core.factor_graph import FactorGraph
@@ -49,9 +49,11 @@ __all__ = [
     "GaussianFactor",
     "GaussianNet",
     "HybridNet",
+    "Interval",
     "LinearGaussianFactor",
     "MarkovNet",
     "NormalForm",
+    "Positive",
     "Real",
     "Result",
     "Simplex",
@@ -95,7 +97,7 @@ furnish(
     __name__,
     {
         "core.density": ("DensityFactor", "GaussianFactor"),
-        "core.domain": ("Real", "Simplex"),
+        "core.domain": ("Interval", "Positive", "Real", "Simplex"),
         "core.errors": ("CredoError",),
         "core.factor": ("TableFactor",),
         "core.factor_graph": ("FactorGraph",),

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
-from .density import DensityFactor, GaussianFactor, Sliced, quadratic
+from .density import DensityFactor, GaussianFactor, Sliced, coordinatewise, quadratic
 from .domain import Discrete
 from .factor import Factor
 from .linear_gaussian import BilinearFactor, LinearGaussianFactor, product, residual
@@ -176,20 +176,22 @@ class Gaussians(Group):
         if len(self):
             domains = domains_of(variables, self.scopes[0])
             parameters = (self.precision, self.shift, self.constant)
-            yield FactorBatch(quadratic, domains, self.numbers, self.scopes, parameters)
+            function = coordinatewise(quadratic, domains)
+            yield FactorBatch(function, domains, self.numbers, self.scopes, parameters)
 
     def condition(self, seen: Evidence, variables: Variables) -> Iterator[Group | TableBlock]:
         """Observed numbers move into shift and constant."""
         for given, rows in self._rows_by_flags(seen):
             J, h, numbers = self.precision[rows], self.shift[rows], self.numbers[rows]
-            x = np.where(given, seen.numbers[self.scopes[rows]], 0.0)
+            x = seen.coordinates(self.scopes[rows], variables)
+            scopes, free = self.scopes[rows][:, ~given], np.isnan(x[0])
+            x = np.where(free, 0.0, x)
             g = self.constant[rows] + (h * x).sum(axis=1) - 0.5 * np.einsum("ai,aij,aj->a", x, J, x)
-            scopes = self.scopes[rows][:, ~given]
             if given.all():
                 yield TableBlock(numbers, scopes, g)
                 continue
-            h = (h - np.einsum("aij,aj->ai", J, x))[:, ~given]
-            yield Gaussians(numbers, scopes, J[:, ~given][:, :, ~given], h, g)
+            h = (h - np.einsum("aij,aj->ai", J, x))[:, free]
+            yield Gaussians(numbers, scopes, J[:, free][:, :, free], h, g)
 
     def factor(self, row: int, variables: Variables) -> Factor:
         """One block."""
@@ -217,20 +219,23 @@ class LinearGaussians(Group):
         if len(self):
             domains = domains_of(variables, self.scopes[0])
             parameters = (self.weights, self.offset, self.variance, self.constant)
-            yield FactorBatch(residual, domains, self.numbers, self.scopes, parameters)
+            function = coordinatewise(residual, domains)
+            yield FactorBatch(function, domains, self.numbers, self.scopes, parameters)
 
     def condition(self, seen: Evidence, variables: Variables) -> Iterator[Group | TableBlock]:
         """Observed numbers move into the offset; when none is left, c - b^2 / 2v is a table."""
-        k = self.weights.shape[-1]
+        k = int((variables.sizes[self.scopes[:1]] == 0).sum())
         for given, rows in self._rows_by_flags(seen):
             scopes, numbers = self.scopes[rows], self.numbers[rows]
             w, b, v, c = (p[rows] for p in (self.weights, self.offset, self.variance, self.constant))
-            x = np.where(given[:k], seen.numbers[scopes[:, :k]], 0.0)
-            b = b - (w * x.reshape(len(rows), *[1] * (w.ndim - 2), k)).sum(axis=-1)
+            x = seen.coordinates(scopes[:, :k], variables)
+            free = np.isnan(x[0])
+            x = np.where(free, 0.0, x)
+            b = b - (w * x.reshape(len(rows), *[1] * (w.ndim - 2), -1)).sum(axis=-1)
             for axis in np.flatnonzero(given[k:])[::-1]:
                 at = seen.states[scopes[:, k + axis]]
                 w, b, v, c = (_taken(p, at, int(axis) + 1) for p in (w, b, v, c))
-            scopes, w = scopes[:, ~given], w[..., ~given[:k]]
+            scopes, w = scopes[:, ~given], w[..., free]
             if not w.shape[-1]:
                 yield TableBlock(numbers, scopes, c - 0.5 * b**2 / v)
                 continue
