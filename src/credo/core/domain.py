@@ -10,6 +10,7 @@ are not counted), so that flat arrays over states have no room for variables wit
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,6 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .errors import ModelError
+from .numbers import float_array
 
 __all__ = ["Discrete", "Domain", "Real", "Simplex", "domain_of", "unlabelled"]
 
@@ -91,10 +93,12 @@ class Real:
 
     def value(self, given: Any) -> float:
         """One value, or an error that says what was expected."""
-        try:
-            number = float(given)
-        except (TypeError, ValueError, OverflowError):
-            raise ModelError(f"expected a number, got {given!r:.80}") from None
+        if type(given) in (float, int) and abs(given) <= sys.float_info.max:
+            return float(given)
+        array = float_array("", given, expected="a number")
+        if array.size != 1:
+            raise ModelError(f"expected a number, got {given!r:.80}")
+        number = float(array.item())
         if not np.isfinite(number):
             raise ModelError(f"expected a finite number, got {number}")
         return number
@@ -123,10 +127,7 @@ class Simplex:
 
     def value(self, given: Any) -> np.ndarray:
         """One value, or an error that says what was expected."""
-        try:
-            vector = np.asarray(given, dtype=np.float64)
-        except (TypeError, ValueError, OverflowError):
-            raise ModelError(f"expected {self.width} numbers, got {given!r:.80}") from None
+        vector = float_array("", given, expected=f"{self.width} numbers")
         if vector.shape != (self.width,):
             raise ModelError(f"expected {self.width} numbers, got shape {vector.shape}")
         if not (vector >= 0).all() or abs(vector.sum() - 1) > _SUM:
