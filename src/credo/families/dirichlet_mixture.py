@@ -19,6 +19,7 @@ import numpy as np
 
 from ..core import check
 from ..core.errors import QueryError
+from ..core.numbers import float_array
 
 __all__ = ["mixture_mode"]
 
@@ -51,7 +52,7 @@ def mixture_mode(
     from scipy.special import gammaln
 
     check.one_of("basis", basis, ["simplex", "softmax"])
-    w, alpha = np.asarray(weights, dtype=np.float64), np.asarray(concentrations, dtype=np.float64)
+    w, alpha = float_array("weights", weights), float_array("concentrations", concentrations)
     used = w > 0
     w, alpha = w[used], alpha[used]
     power = alpha - 1.0 if basis == "simplex" else alpha

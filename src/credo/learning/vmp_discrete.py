@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import gammaln, psi
 
 from ..core.errors import DataError, ModelError
+from ..core.numbers import float_array
 from .vmp_base import (
     Constant,
     Moments,
@@ -28,7 +29,7 @@ class Dirichlet(Root):
     """Probabilities p ~ Dirichlet(concentration); the states are the last axis, which is not in the shape."""
 
     def __init__(self, concentration: Any, *, shape: Any = None) -> None:
-        self._a = np.asarray(concentration, dtype=np.float64)
+        self._a = float_array("Dirichlet", concentration)
         if not self._a.ndim or not (self._a > 0).all():
             raise ModelError("Dirichlet: expected positive concentrations with the states on the last axis")
         self.states = self._a.shape[-1]
@@ -71,7 +72,7 @@ class Categorical(Random):
             check_kind("probabilities", self.table, (Dirichlet,))
             plates, self.states = probabilities.shape, getattr(probabilities, "states", 0)
         else:
-            found = np.asarray(probabilities, dtype=np.float64)
+            found = float_array("probabilities", probabilities)
             if not found.ndim or (found <= 0).any() or not np.allclose(found.sum(axis=-1), 1.0):
                 raise ModelError("probabilities: expected positive numbers whose rows sum to 1")
             self.table, plates, self.states = Constant(np.log(found)), found.shape[:-1], found.shape[-1]

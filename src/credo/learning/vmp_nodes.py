@@ -26,6 +26,7 @@ import numpy as np
 from scipy.special import gammaln, psi
 
 from ..core.errors import DataError, ModelError
+from ..core.numbers import float_array
 from .vmp_base import (
     Constant,
     Moments,
@@ -72,7 +73,9 @@ class Gaussian(Random):
         check_kind("precision", self.precision, (Gamma,))
         self.choose = choose
         wide = np.broadcast_shapes(self.mean.shape, self.precision.shape)
-        data = None if observed is None else np.asarray(observed, dtype=np.float64)
+        data = observed
+        if data is not None:
+            data = float_array("observed", data, error=DataError, missing=True)
         self.shape = shape_of(shape, data, wide[:-1] if choose is not None else wide)
         self._full = full_shape(self.shape, choose, [self.mean, self.precision])
         if data is not None:
@@ -143,7 +146,7 @@ class Gamma(Root):
     """Positive numbers t ~ Gamma(a, b), E[t] = a / b; `a` and `b` are constants."""
 
     def __init__(self, a: Any = 1.0, b: Any = 1.0, *, shape: Any = None) -> None:
-        self._a, self._b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+        self._a, self._b = float_array("Gamma", a), float_array("Gamma", b)
         if not ((self._a > 0).all() and (self._b > 0).all()):
             raise ModelError("Gamma: expected positive shapes and rates, got a number that is not")
         self.shape = shape_of(shape, None, np.broadcast_shapes(self._a.shape, self._b.shape))
@@ -248,14 +251,14 @@ class Dot(Node):
 def _real(value: Any) -> Any:
     if isinstance(value, Node):
         return value
-    found = np.asarray(value, dtype=np.float64)
+    found = float_array("constant", value)
     return Constant(found, found**2)
 
 
 def _positive(value: Any) -> Any:
     if isinstance(value, Node):
         return value
-    found = np.asarray(value, dtype=np.float64)
+    found = float_array("constant", value)
     if not (found > 0).all():
         raise ModelError("precision: expected positive numbers, got one that is not")
     return Constant(found, np.log(found))
@@ -266,7 +269,7 @@ def _vector(value: Any) -> Any:
         return value
     if isinstance(value, Node):
         raise ModelError(f"Dot: expected vectors or arrays, got {type(value).__name__}")
-    found = np.asarray(value, dtype=np.float64)
+    found = float_array("constant", value)
     if not found.ndim or not np.isfinite(found).all():
         raise ModelError("Dot: expected finite numbers with the vectors on the last axis")
     made: Any = Constant(found, found[..., :, None] * found[..., None, :])
