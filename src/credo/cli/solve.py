@@ -8,7 +8,6 @@ method a portfolio chooses by the width of the model, within the time given.
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -88,7 +87,9 @@ def run(
     if out is None:
         typer.echo(text, nl=False)
     else:
-        Path(out).write_text(text, encoding="ascii")
+        from ..io.content import write_content
+
+        write_content(out, text)
 
 
 def _task(rest: list[str]) -> tuple[str | None, str]:

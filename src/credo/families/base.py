@@ -33,6 +33,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..core.errors import DataError, ModelError
+from ..core.numbers import float_array
 from ..kernels.weighted_sums import weighted_sums
 
 __all__ = [
@@ -283,10 +284,7 @@ class Conjugate(ExponentialFamily):
 
 def numbers(name: str, value: Any, axes: int) -> np.ndarray:
     """A read-only copy as finite floats with this many axes and at least one member."""
-    try:
-        found = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise ModelError(f"{name}: expected numbers, got {type(value).__name__}") from None
+    found = float_array(name, value, copy=True)
     if found.ndim != axes or not found.size:
         raise ModelError(
             f"{name}: expected a filled array with {axes} axes, members first, got {found.shape}"
@@ -306,7 +304,7 @@ def member_weights(weights: Any, rows: int, members: int) -> np.ndarray | None:
     """Weights (rows, members) as floats; None stays None, one column serves all members."""
     if weights is None:
         return None
-    found = np.asarray(weights, dtype=np.float64)
+    found = float_array("weights", weights, error=DataError)
     if found.ndim == 1:
         found = np.broadcast_to(found[:, None], (len(found), members))
     if found.shape != (rows, members):

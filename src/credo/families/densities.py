@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..core.belief import REACH, Density
+from ..core.numbers import float_array
 from .natural import LOG_2PI, dirichlet_log_norm
 
 __all__ = [
@@ -54,7 +55,7 @@ class MixtureDensity(Density):
     @cached_property
     def mode(self) -> float:
         """The highest point, found by climbing from every component."""
-        x = np.array(self.means, dtype=np.float64)
+        x = float_array("means", self.means, copy=True)
         precision = 1 / self.sds**2
         for _ in range(_CLIMBS):  # mean shift: each step raises the density
             share = np.exp(self._terms(x) - self._terms(x).max(axis=1, keepdims=True)) * precision

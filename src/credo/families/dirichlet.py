@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import ModelError
+from ..core.numbers import float_array
 from .base import Conjugate, Statistics, numbers
 from .categorical import Categorical
 from .natural import dirichlet_expected_log, dirichlet_log_norm
@@ -77,7 +78,7 @@ class Dirichlet(Conjugate):
     @classmethod
     def from_natural(cls, natural: Any) -> Dirichlet:
         """Members with concentration natural + 1."""
-        return cls(np.asarray(natural, dtype=np.float64) + 1.0)
+        return cls(float_array("natural", natural) + 1.0)
 
     def posterior(self, statistics: Statistics) -> Dirichlet:
         """Counts are added."""

@@ -19,6 +19,7 @@ import numpy as np
 
 from ..core import check
 from ..core.errors import QueryError
+from ..core.numbers import float_array
 from .natural import dirichlet_log_norm
 
 __all__ = ["mixture_mode"]
@@ -50,7 +51,7 @@ def mixture_mode(
     array([0.692, 0.154, 0.154])
     """
     check.one_of("basis", basis, ["simplex", "softmax"])
-    w, alpha = np.asarray(weights, dtype=np.float64), np.asarray(concentrations, dtype=np.float64)
+    w, alpha = float_array("weights", weights), float_array("concentrations", concentrations)
     used = w > 0
     w, alpha = w[used], alpha[used]
     power = alpha - 1.0 if basis == "simplex" else alpha

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..core.errors import DataError, ModelError
+from ..core.numbers import float_array
 from ..kernels.gaussian_density import dense_densities
 from .base import Family, member_weights
 from .moments import Form, RowMoments, column_moments, quadratic, reduced, weighted_moments
@@ -190,10 +191,7 @@ class GaussianRows(Family):
 
 def number_rows(x: Any, dimension: int) -> np.ndarray:
     """Numbers of shape (rows, dimension); one axis is enough if the dimension is 1."""
-    try:
-        found = np.asarray(x, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise DataError(f"data: expected numbers, got {type(x).__name__}") from None
+    found = float_array("data", x, error=DataError, missing=True)
     if found.ndim == 1 and dimension == 1:
         found = found[:, None]
     if found.ndim != 2 or found.shape[1] != dimension:

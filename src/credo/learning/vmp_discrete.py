@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import DataError, ModelError
+from ..core.numbers import float_array
 from ..families.natural import SIMPLEX, STATES, Parts
 from .vmp_base import (
     ConstantNode,
@@ -29,7 +30,7 @@ class DirichletNode(RootNode):
     family = SIMPLEX
 
     def __init__(self, concentration: Any, *, shape: Any = None) -> None:
-        self._a = np.asarray(concentration, dtype=np.float64)
+        self._a = float_array("DirichletNode", concentration)
         if not self._a.ndim or not (self._a > 0).all():
             raise ModelError(
                 "DirichletNode: expected positive concentrations with the states on the last axis"
@@ -66,7 +67,7 @@ class CategoricalNode(RandomNode):
             check_kind("probabilities", self.table, (DirichletNode,))
             plates, self.states = probabilities.shape, getattr(probabilities, "states", 0)
         else:
-            found = np.asarray(probabilities, dtype=np.float64)
+            found = float_array("probabilities", probabilities)
             if not found.ndim or (found <= 0).any() or not np.allclose(found.sum(axis=-1), 1.0):
                 raise ModelError("probabilities: expected positive numbers whose rows sum to 1")
             self.table, plates, self.states = ConstantNode(np.log(found)), found.shape[:-1], found.shape[-1]

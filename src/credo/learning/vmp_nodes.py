@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import DataError, ModelError
+from ..core.numbers import float_array
 from ..families.natural import GAMMA, LOG_2PI, NORMAL, VECTOR, Parts
 from .vmp_base import (
     ConstantNode,
@@ -81,7 +82,9 @@ class GaussianNode(RandomNode):
         check_kind("precision", self.precision, (GammaNode,))
         self.choose = choose
         wide = np.broadcast_shapes(self.mean.shape, self.precision.shape)
-        data = None if observed is None else np.asarray(observed, dtype=np.float64)
+        data = observed
+        if data is not None:
+            data = float_array("observed", data, error=DataError, missing=True)
         self.shape = shape_of(shape, data, wide[:-1] if choose is not None else wide)
         self._full = full_shape(self.shape, choose, [self.mean, self.precision])
         if data is not None:
@@ -144,7 +147,7 @@ class GammaNode(RootNode):
     family = GAMMA
 
     def __init__(self, a: Any = 1.0, b: Any = 1.0, *, shape: Any = None) -> None:
-        self._a, self._b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
+        self._a, self._b = float_array("GammaNode", a), float_array("GammaNode", b)
         if not ((self._a > 0).all() and (self._b > 0).all()):
             raise ModelError("GammaNode: expected positive shapes and rates, got a number that is not")
         self.shape = shape_of(shape, None, np.broadcast_shapes(self._a.shape, self._b.shape))
@@ -227,14 +230,14 @@ class DotNode(MessageNode):
 def _real(value: Any) -> Any:
     if isinstance(value, MessageNode):
         return value
-    found = np.asarray(value, dtype=np.float64)
+    found = float_array("constant", value)
     return ConstantNode(found, found**2)
 
 
 def _positive(value: Any) -> Any:
     if isinstance(value, MessageNode):
         return value
-    found = np.asarray(value, dtype=np.float64)
+    found = float_array("constant", value)
     if not (found > 0).all():
         raise ModelError("precision: expected positive numbers, got one that is not")
     return ConstantNode(np.log(found), found)
@@ -245,7 +248,7 @@ def _vector(value: Any) -> Any:
         return value
     if isinstance(value, MessageNode):
         raise ModelError(f"DotNode: expected vectors or arrays, got {type(value).__name__}")
-    found = np.asarray(value, dtype=np.float64)
+    found = float_array("constant", value)
     if not found.ndim or not np.isfinite(found).all():
         raise ModelError("DotNode: expected finite numbers with the vectors on the last axis")
     made: Any = ConstantNode(found, found[..., :, None] * found[..., None, :])
