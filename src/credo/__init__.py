@@ -12,7 +12,7 @@ from .core.lazy import furnish
 if TYPE_CHECKING:
     from . import datasets, evaluate, families, inference, io, learning, models, plotting, structures
     from .core.density import DensityFactor, GaussianFactor
-    from .core.domain import Real, Simplex
+    from .core.domain import Interval, Positive, Real, Simplex
     from .core.errors import CredoError
     from .core.factor import TableFactor
     from .core.factor_graph import FactorGraph
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .core.variable import Variable
     from .evaluate.compare import compare
     from .evaluate.models import compare_models
-    from .inference.batch import infer_many
+    from .inference.batch import infer_batch, infer_many
     from .inference.bracket import bracket
     from .inference.model_batch import infer_models
     from .inference.question import infer, query, sample
@@ -49,9 +49,11 @@ __all__ = [
     "GaussianFactor",
     "GaussianNet",
     "HybridNet",
+    "Interval",
     "LinearGaussianFactor",
     "MarkovNet",
     "NormalForm",
+    "Positive",
     "Real",
     "Result",
     "Simplex",
@@ -66,6 +68,7 @@ __all__ = [
     "families",
     "fit",
     "infer",
+    "infer_batch",
     "infer_many",
     "infer_models",
     "inference",
@@ -94,7 +97,7 @@ furnish(
     __name__,
     {
         "core.density": ("DensityFactor", "GaussianFactor"),
-        "core.domain": ("Real", "Simplex"),
+        "core.domain": ("Interval", "Positive", "Real", "Simplex"),
         "core.errors": ("CredoError",),
         "core.factor": ("TableFactor",),
         "core.factor_graph": ("FactorGraph",),
@@ -103,7 +106,7 @@ furnish(
         "core.variable": ("Variable",),
         "evaluate.compare": ("compare",),
         "evaluate.models": ("compare_models",),
-        "inference.batch": ("infer_many",),
+        "inference.batch": ("infer_batch", "infer_many"),
         "inference.bracket": ("bracket",),
         "inference.model_batch": ("infer_models",),
         "inference.question": ("infer", "query", "sample"),

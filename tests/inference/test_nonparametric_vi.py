@@ -12,8 +12,8 @@ import credo
 import hybrid_zoo
 from credo import potentials
 from credo.core.errors import ConvergenceWarning, OptionError, QueryError, UnsupportedError
+from credo.core.log_density import LogDensity
 from credo.core.result import Status
-from credo.inference.flat_density import FlatDensity
 from credo.inference.variational.curvature import LocalShape
 from credo.inference.variational.entropy_bound import entropy_bound
 
@@ -88,7 +88,7 @@ def test_derivatives_of_the_bound_are_finite_differences():
 
 def test_traces_of_hessians_are_finite_differences():
     model = hybrid_zoo.laplace_chain()
-    shape = LocalShape(FlatDensity.of(model.to_factor_graph()))
+    shape = LocalShape(LogDensity.of(model.to_factor_graph()))
     point = np.array([[0.3, 1.9, -0.7], [2.0, 0.1, 1.0]])
     step, total = 1e-4, np.zeros(2)
     for d in range(3):

@@ -78,9 +78,7 @@ def finite_numbers(name: str, values: Any) -> np.ndarray:
 
 
 def _holdable(name: str, value: float) -> None:
-    if isinstance(value, np.floating):  # holds what it holds, and warns where it is compared with more
-        return
-    if _LARGEST < value != float("inf"):
+    if isinstance(value, int) and abs(value) > _LARGEST:  # floats hold themselves, whatever their width
         raise OptionError(f"{name} must be a number that a float can hold, got {value!r:.80}")
 
 

@@ -116,6 +116,18 @@ class Evidence:
                 found[i] = value
         return found
 
+    def coordinates(self, scopes: np.ndarray, variables: Variables) -> np.ndarray:
+        """Numbers (rows, k) of real variables whose domains agree by column; NaN where none was observed."""
+        widths = [variables.domains[int(i)].width for i in scopes[0]]
+        if all(width == 1 for width in widths):
+            return self.numbers[scopes]
+        none = [np.full(width, np.nan) for width in widths]
+        rows = [
+            np.concatenate([np.ravel(self.values.get(int(i), none[k])) for k, i in enumerate(scope)])
+            for scope in scopes
+        ]
+        return np.array(rows)
+
     def column(self, at: np.ndarray, variables: Variables) -> np.ndarray:
         """Observed values at positions whose variables have one domain."""
         if variables.sizes[at[0]]:

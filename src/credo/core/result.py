@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -113,7 +114,7 @@ class Result(Shown):
     status: Status  # why it stopped
     log_z: Estimate | None = None  # log partition function, or the value of the maximisation
     marginals: Marginals | None = None  # per variable
-    factor_marginals: FactorMarginals | None = None  # per factor, in the graph's order
+    factor_marginals: FactorMarginals | None = None  # derivative of the value by each factor's log table
     assignment: Assignment | None = None  # states of the maximised variables
     score: Estimate | None = None  # value of that assignment: exact, or bounded from below
     joint: Joint | None = None  # of the queried variables
@@ -225,7 +226,11 @@ def _all_factor_marginals(
         if not graph.others
         else found.graph.with_states(graph.variables, np.empty(0), np.empty(0, np.int64))
     )
-    return FactorMarginals(whole, restriction.expand_tables(found.flat, whole))
+    return FactorMarginals(whole, partial(_spread_tables, found, restriction, whole))
+
+
+def _spread_tables(found: FactorMarginals, restriction: Restriction, whole: FactorGraph) -> np.ndarray:
+    return restriction.expand_tables(found.flat, whole)
 
 
 def spread(

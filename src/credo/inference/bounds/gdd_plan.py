@@ -17,9 +17,13 @@ from typing import Literal
 
 import numpy as np
 
+from ...core.factor_graph import FactorGraph
+from ...core.result import FactorMarginals
 from ...core.wiring import products_of, starts_of
+from ...kernels.bound_slopes import region_slopes
 from ...kernels.gdd import AXIS, AXIS_END, EDGE, EDGE_END, INSIDE, MAXIMA, ROOM, ROOT, SIZE, TABLE
 from ...kernels.gdd_tables import add_factors
+from ...kernels.mini_bucket_tables import link_strides
 from ...optimise.run import recall
 from ...structures.colouring import independent_sets
 from ...structures.elimination import EliminationOrder, free_primal_graph
@@ -105,6 +109,25 @@ class Plan:
             base,
         )
         return base, float(constant)
+
+    def factor_marginals(self, graph: FactorGraph, weight: np.ndarray, tables: np.ndarray) -> FactorMarginals:
+        """The derivative of the bound by the factors' log tables, shifts and weights held fixed."""
+        first = starts_of(graph.table_size)
+        slopes = np.empty(int(first[-1]))
+        steps_start, steps = link_strides(
+            self.region,
+            graph.scope_start,
+            graph.scope,
+            graph.wiring.edge_stride,
+            0,
+            np.append(self.regions[:, AXIS], len(self.axis_variable)),
+            self.axis_variable,
+            len(graph.variables),
+        )
+        region_slopes(
+            self.regions, self.axis_size, weight, tables, self.region, steps_start, steps, first, slopes
+        )
+        return FactorMarginals(graph, slopes)
 
     def first_weights(self, heat: np.ndarray, rule: Literal["matched", "uniform"]) -> np.ndarray:
         """One weight per axis; those of a variable sum to its temperature."""

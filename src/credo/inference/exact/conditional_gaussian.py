@@ -23,11 +23,13 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from ...core.belief import Density
 from ...core.errors import TooLargeError
 from ...core.factor_graph import FactorGraph
 from ...core.groups import Gaussians, Group, LinearGaussians, TableBlock
 from ...core.result import Assignment, FactorMarginals, Marginals, Result, Samples, Status
 from ...families.densities import MixtureDensity
+from ...families.mapped import VectorMixtureDensity
 from ..base import Algorithm, Budget, Problem, register
 from ..gaussian_system import no_integral
 from .junction_tree import JunctionTree
@@ -289,11 +291,9 @@ def _read(
     return result
 
 
-def _densities(
-    problem: Problem, beliefs: FactorMarginals, integrals: list[Integral]
-) -> dict[str, MixtureDensity]:
+def _densities(problem: Problem, beliefs: FactorMarginals, integrals: list[Integral]) -> dict[str, Density]:
     """The mixtures of all real variables; the tables of the parts are the last factors."""
-    made = {}
+    made: dict[str, Density] = {}
     for k, found in enumerate(integrals):
         weight = beliefs[len(beliefs) - len(integrals) + k].ravel()
         possible = np.flatnonzero(weight > 0)
@@ -304,6 +304,11 @@ def _densities(
         share = weight[possible] / weight[possible].sum()
         for i, position in enumerate(found.part.real.tolist()):
             made[problem.graph.variables.names[position]] = MixtureDensity(share, mode[:, i], sd[:, i])
+        for name, at in problem.vectors.items():
+            if at[0] in found.part.real:  # a factor of a vector joins all its coordinates
+                rows = np.searchsorted(found.part.real, at)
+                root_of = inverse[:, :, rows]  # J^-1 = L'^-1 L^-1
+                made[name] = VectorMixtureDensity(share, mode[:, rows], np.swapaxes(root_of, 1, 2) @ root_of)
     return made
 
 

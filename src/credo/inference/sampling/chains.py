@@ -157,7 +157,7 @@ class Sampler(Algorithm):
 
 def _numbers(variables: Variables) -> int:
     """Numbers of one draw."""
-    return sum(d.width if s == 0 else 1 for d, s in zip(variables.domains, variables.sizes, strict=True))
+    return sum(d.numbers if s == 0 else 1 for d, s in zip(variables.domains, variables.sizes, strict=True))
 
 
 @record("chains")
