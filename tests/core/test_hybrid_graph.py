@@ -93,11 +93,11 @@ class TestGaussianFactors:
                 lambda: GaussianFactor([X, Y], np.eye(2), [1, 2, 3]),
                 r"shift must have shape \(2,\), got \(3,\)",
             ),
-            (lambda: GaussianFactor([X, Y], np.eye(2), "ab"), "shift must be numbers"),
+            (lambda: GaussianFactor([X, Y], np.eye(2), "ab"), "shift: expected numbers"),
             (lambda: GaussianFactor([X, Y], [[1e-8, 9e-9], [0.0, 1e-8]]), "symmetric"),
             (lambda: GaussianFactor.from_moments([X, Y], [0, 0], [[1e-8, 9e-9], [0, 1e-8]]), "symmetric"),
             (lambda: GaussianFactor.from_moments([X, Y], [0, 0], np.ones((2, 2))), "positive definite"),
-            (lambda: GaussianFactor.linear(Y, [X], [1.0], "wide"), "variance must be numbers"),
+            (lambda: GaussianFactor.linear(Y, [X], [1.0], "wide"), "variance: expected numbers"),
         ],
     )
     def test_bad_ones_are_refused_by_name(self, make, words):

@@ -315,7 +315,7 @@ def test_bad_options_are_refused(options: dict, message: str):
         ({"alpha": {99: 0.5}}, "alpha: expected factor positions below 11, got 99"),
         ({"alpha": {("x0", "x4"): 0.5}}, r"alpha: no factor is over \['x0', 'x4'\]; name the variables"),
         ({"prior": {"x0": [1, 2, 3]}}, "prior: soft evidence on 'x0': expected 2 likelihoods"),
-        ({"prior": {"x0": "much"}}, "prior: could not convert"),
+        ({"prior": {"x0": "much"}}, "prior: x0: expected numbers"),
         ({"prior": {"x0": 1.0}}, "prior: soft evidence on 'x0': expected 2 likelihoods"),
         ({"prior": {"who": [1, 2]}}, "prior: .*who"),
     ],

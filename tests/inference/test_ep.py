@@ -560,12 +560,6 @@ def test_gauss_hermite_is_exact_for_polynomials():
     assert weight @ (z[:, 0] ** 8) != pytest.approx(105.0)  # one degree too many
 
 
-def test_a_dirichlet_is_recovered_from_its_expected_logarithms():
-    alpha = np.array([[0.05, 3.0], [40.0, 0.7], [1.0, 1.0]])
-    target = psi(alpha) - psi(alpha.sum(axis=1, keepdims=True))
-    np.testing.assert_allclose(moments.match_dirichlet(target, np.ones_like(alpha)), alpha, rtol=1e-8)
-
-
 def test_points_on_a_simplex_follow_the_dirichlet():
     alpha = np.array([0.4, 2.0, 5.0])
     logs = moments.simplex_points(alpha, 4096)

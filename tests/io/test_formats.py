@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import importlib
 import lzma
+import os
 import pkgutil
 import random
 
@@ -14,11 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import credo
-from credo.core.errors import CredoError, FormatError, UnsupportedError
+from credo.core.errors import CredoError, FormatError
 from credo.io.base import FORMATS, Format, FormatEntry, register_format
 from credo.io.formats import _CONTENTS, formats, load, save
 from credo.io.scan import SMALL, read_numbers
 from credo.models.bayes_net import BayesNet
+from credo.models.mixture_of_trees import MixtureOfTrees
+from credo.models.normal_form import Block, NormalForm, Source
 from random_models import joint
 
 NETWORK = BayesNet(
@@ -263,14 +266,49 @@ def test_continuous_models_are_refused_before_a_file_is_written(tmp_path, extens
     assert not list(tmp_path.iterdir())
 
 
-def test_a_hybrid_net_of_tables_is_a_discrete_model(tmp_path):
-    s, t = credo.Variable("s", 2), credo.Variable("t", 3)
-    table = credo.HybridNet([s, t], [credo.TableFactor([s, t], np.arange(1.0, 7.0).reshape(2, 3))])
-    for extension in ("uai", "json"):
-        path = tmp_path / f"model.{extension}"
-        credo.save(table, path)
-        assert credo.infer(credo.load(path)).log_z.value == pytest.approx(np.log(21.0))
-    for extension in ("bif", "xdsl"):
-        with pytest.raises(UnsupportedError, match="hold Bayesian networks, got a HybridNet"):
-            credo.save(table, tmp_path / f"model.{extension}")
-    assert len(list(tmp_path.iterdir())) == 2
+def partial_models():
+    """Models of which their tables are a part only."""
+    s = credo.Variable("s", 2)
+    tree = credo.BayesNet({"a": 2, "b": 2}, {"b": ["a"]}, {"a": [0.5, 0.5], "b": np.eye(2)})
+    return {
+        "NormalForm": NormalForm({"X": 2, "Y": 2}, [Source("X", [0.5, 0.5]), Block("X", "Y", np.eye(2))]),
+        "MixtureOfTrees": MixtureOfTrees([0.5, 0.5], [tree, tree]),
+        "HybridNet": credo.HybridNet([s], [credo.TableFactor([s], [1.0, 2.0])]),
+    }
+
+
+@pytest.mark.parametrize("extension", ["uai", "json", "fg", "bif", "uai.gz"])
+@pytest.mark.parametrize("kind", partial_models())
+def test_a_model_that_a_file_would_hold_a_part_of_is_refused(tmp_path, kind, extension):
+    model, path = partial_models()[kind], tmp_path / f"model.{extension}"
+    with pytest.raises(CredoError, match=rf"got (a )?{kind}"):
+        credo.save(model, path)
+    assert not path.exists()
+    if extension != "bif":
+        with pytest.raises(FormatError, match=r"save `model.to_factor_graph\(\)`"):
+            credo.save(model, path)
+        credo.save(model.to_factor_graph(), path)  # the way out
+        assert path.exists()
+
+
+def test_a_log_linear_model_keeps_its_weights_or_is_refused(tmp_path):
+    model = credo.MarkovNet.log_linear({"a": 2}, [("a", [0, 1], 0)], [0.5])
+    credo.save(model, tmp_path / "model.json")
+    assert credo.load(tmp_path / "model.json").weights.tolist() == [0.5]
+    with pytest.raises(FormatError, match="got LogLinear"):
+        credo.save(model, tmp_path / "model.uai")
+
+
+@pytest.mark.parametrize("name", ["model.uai", "model.json", "model.uai.gz", "model.uai.xz"])
+def test_a_full_disk_leaves_the_old_file(tmp_path, name, monkeypatch):
+    path = tmp_path / name
+    credo.save(credo.FactorGraph({"a": 2}, {("a",): [1, 2]}), path)
+    old = path.read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(FormatError, match=r"cannot be written \(No space left on device"):
+        credo.save(credo.FactorGraph({"a": 2}, {("a",): [3, 4]}), path)
+    assert path.read_bytes() == old and os.listdir(tmp_path) == [name]

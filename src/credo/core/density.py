@@ -19,6 +19,7 @@ import numpy as np
 from .domain import Real
 from .errors import CredoError, ModelError
 from .factor import Factor, check_scope
+from .numbers import float_array
 from .variable import Variable
 
 __all__ = [
@@ -323,20 +324,16 @@ class DensityFactor(Factor):
 
 def _parameter(where: str, value: Any) -> np.ndarray:
     """Whole numbers stay whole, because an observed state is an index into a table."""
-    array = np.asarray(value)
-    if array.dtype.kind not in "biuf":
-        raise ModelError(f"{where}: a parameter must be an array of numbers, got {value!r:.80}")
-    if array.dtype.kind == "f" and np.isnan(array).any():
+    array = float_array(f"{where}: a parameter", value, expected="an array of numbers", copy=True)
+    if np.isnan(array).any():
         raise ModelError(f"{where}: a parameter is NaN")
-    return array.astype(np.float64 if array.dtype.kind == "f" else np.int64)
+    whole = np.asarray(value).dtype.kind in "biu"
+    return np.asarray(value).astype(np.int64) if whole else array
 
 
 def finite_array(what: str, value: Any, shape: tuple[int, ...], *, spread: bool = False) -> np.ndarray:
     """A copy as finite numbers of this shape; with `spread`, one number may stand for all."""
-    try:
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise ModelError(f"{what} must be numbers, got {value!r:.80}") from None
+    array = float_array(what, value, copy=True)
     if spread and array.shape in ((), (1,)):
         array = np.full(shape, array.item())
     if array.shape != shape:

@@ -15,6 +15,7 @@ continuous domain are arrays of its `shape`; they are described by free coordina
 from __future__ import annotations
 
 import abc
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,6 +24,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .errors import ModelError
+from .numbers import float_array
 
 __all__ = [
     "Continuous",
@@ -116,20 +118,19 @@ class Continuous(abc.ABC):
 
 
 def _number(given: Any) -> float:
-    try:
-        number = float(given)
-    except (TypeError, ValueError, OverflowError):
-        raise ModelError(f"expected a number, got {given!r:.80}") from None
+    if type(given) in (float, int) and abs(given) <= sys.float_info.max:
+        return float(given)
+    array = float_array("", given, expected="a number")
+    if array.size != 1:
+        raise ModelError(f"expected a number, got {given!r:.80}")
+    number = float(array.item())
     if not np.isfinite(number):
         raise ModelError(f"expected a finite number, got {number}")
     return number
 
 
 def _vector(given: Any, width: int) -> np.ndarray:
-    try:
-        vector = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise ModelError(f"expected {width} numbers, got {given!r:.80}") from None
+    vector = float_array("", given, expected=f"{width} numbers")
     if vector.shape != (width,):
         raise ModelError(f"expected {width} numbers, got shape {vector.shape}")
     if not np.isfinite(vector).all():

@@ -21,10 +21,11 @@ from .domain import Simplex
 from .errors import EvidenceError, QueryError
 from .factor_graph import FactorGraph
 from .groups import TableBlock
+from .numbers import float_array, is_missing
 from .variable import Variable, Variables
 from .wiring import starts_of
 
-__all__ = ["Evidence", "Restriction", "condition", "is_missing", "is_vector", "likelihood"]
+__all__ = ["Evidence", "Restriction", "condition", "is_vector", "likelihood"]
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Evidence:
 
     @classmethod
     def _of_arrays(cls, variables: Variables, positions: Any, values: Any) -> Evidence:
-        positions, values = np.asarray(positions), np.asarray(values, dtype=np.float64)
+        positions, values = np.asarray(positions), float_array("evidence", values, error=EvidenceError)
         if positions.ndim != 1 or positions.dtype.kind not in "iu" or positions.shape != values.shape:
             raise EvidenceError(
                 "evidence: expected arrays (positions, values) of one length, positions whole numbers, got "
@@ -139,15 +140,6 @@ class Evidence:
         return int(self.states[i]) if self.states[i] >= 0 else self.values.get(i)
 
 
-def is_missing(value: Any) -> bool:
-    """Whether a value means that nothing was observed."""
-    return (
-        value is None
-        or (isinstance(value, (float, np.floating)) and bool(np.isnan(value)))
-        or type(value).__name__ in ("NAType", "NaTType")  # of pandas, without importing it
-    )
-
-
 def is_vector(value: Any) -> bool:
     """Whether a value is a vector of likelihoods."""
     return isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim > 0)
@@ -156,10 +148,7 @@ def is_vector(value: Any) -> bool:
 def likelihood(variable: Variable, value: Any) -> np.ndarray:
     """A checked vector of likelihoods, one per state."""
     what = f"soft evidence on '{variable.name}'"
-    try:
-        vector = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise EvidenceError(f"{what}: expected {variable.size} numbers, got {value!r:.80}") from None
+    vector = float_array(what, value, error=EvidenceError, expected=f"{variable.size} numbers")
     if vector.shape != (variable.size,):
         raise EvidenceError(f"{what}: expected {variable.size} likelihoods, got shape {vector.shape}")
     if not (vector >= 0).all() or np.isinf(vector).any():

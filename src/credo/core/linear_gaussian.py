@@ -26,6 +26,7 @@ from .density import (
 from .domain import Discrete, Real
 from .errors import ModelError
 from .factor import Factor, TableFactor, check_scope
+from .numbers import float_array
 from .variable import Variable
 
 __all__ = ["BilinearFactor", "LinearGaussianFactor", "product", "residual"]
@@ -152,7 +153,7 @@ class LinearGaussianFactor(Factor):
 
 def _below_infinity(where: str, constant: Any, states: tuple[int, ...]) -> np.ndarray:
     """Log weights of joint states: -inf forbids one."""
-    array = np.asarray(constant, dtype=np.float64)
+    array = float_array(f"{where}: constants", constant)
     array = np.broadcast_to(array, states).copy() if array.shape in ((), (1,)) else np.array(array)
     if array.shape != states or not (array < np.inf).all():
         raise ModelError(
