@@ -126,7 +126,7 @@ def close(result, expected: Truth, atol: float) -> None:
 def within_errors(result, expected: Truth, deviations: float = 5.0) -> None:
     """Assert that a sampler is right within its own standard errors, and variances within a fifth."""
     assert result.converged, result.notes
-    for (name, value), error in zip(expected.marginals.items(), result.trace["mcse"], strict=True):
+    for (name, value), error in zip(expected.marginals.items(), result.diagnostics["mcse"], strict=True):
         found = result.marginals[name]
         if isinstance(found, np.ndarray):
             assert np.abs(found - value).max() < deviations * error, name
@@ -157,10 +157,10 @@ def has_topic_shares(result, deviations: float = 5.0) -> None:
     alpha = np.array([4.0, 2.0, 3.0])
     mean = alpha / alpha.sum()
     assert result.converged, result.notes
-    assert np.abs(result.marginals["theta"].mean - mean).max() < deviations * result.trace["mcse"][0]
+    assert np.abs(result.marginals["theta"].mean - mean).max() < deviations * result.diagnostics["mcse"][0]
     np.testing.assert_allclose(result.marginals["theta"].variance, mean * (1 - mean) / 10, rtol=0.2)
-    if len(result.trace["mcse"]) > 1:
-        assert np.abs(result.marginals["z3"] - mean).max() < deviations * result.trace["mcse"][1]
+    if len(result.diagnostics["mcse"]) > 1:
+        assert np.abs(result.marginals["z3"] - mean).max() < deviations * result.diagnostics["mcse"][1]
 
 
 def same(found, expected, atol: float) -> None:

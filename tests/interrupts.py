@@ -1,4 +1,4 @@
-"""Interrupt every method and some learners at random moments; a line each says what came of it.
+"""Signals to every method and learner at random moments; a line each says what came of it.
 
     python tests/interrupts.py [MOMENTS] [SEED]
 
@@ -20,6 +20,8 @@ import credo
 from credo.core.errors import CredoError, UnsupportedError
 from credo.inference.base import algorithms
 from credo.inference.contents import methods
+from credo.learning.base import learners
+from credo.optimise.run import Run
 
 NOTHING = "stopped before there was anything to answer with"
 LIMITS = {"max_iter": 10**7, "tol": 0.0, "seconds": 20.0, "seed": 0}
@@ -35,19 +37,32 @@ def subjects():
         for task, question in (("sum", {}), ("max", {"maximise": "all"})):
             if task in method.answers:
                 yield f"{name} {task}", lambda n=name, q=question: credo.infer(grid, n, **LIMITS, **q)
+    yield (
+        "local-search for ever",
+        lambda: credo.infer(grid, "local-search(patience=1000000000)", maximise="all", **LIMITS),
+    )
+    yield "mean-field in restarts", lambda: credo.infer(grid, "mean-field(restarts=1000000)", **LIMITS)
     asia = credo.datasets.asia()
-    data = credo.sample(asia, 2000, seed=0).to_frame().drop(columns=["either"])
-    for learner in ("em", "em(restarts=3)"):
-        yield learner, lambda spec=learner: credo.fit(asia, data, spec, **LIMITS)
+    rows = credo.sample(asia, 2000, seed=0).to_frame()
+    hidden, small = rows.drop(columns=["either"]), credo.datasets.ising_grid(4, coupling=0.3, seed=0)
+    pairs = credo.sample(small, 500, seed=0).to_frame()
+    for learner in [*learners.names(), "em(restarts=3)"]:
+        for model, data in ((asia, hidden), (asia, rows), (small, pairs)):
+            yield (
+                f"{learner} {type(model).__name__}",
+                lambda s=learner, m=model, d=data: credo.fit(m, d, s, **LIMITS),
+            )
 
 
-def outcome(call, seconds: float) -> tuple[str, float]:
-    """What an interrupted call gives, and how long after the signal."""
-    sent = []
+def outcome(call, seconds: float, number: int) -> tuple[str, float]:
+    """What a call that gets a signal gives, and how long after it."""
+    sent, done = [], []
 
     def send():
+        if done:
+            return  # nobody listens any more, and SIGTERM would end this process
         sent.append(time.perf_counter())
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), number)
 
     timer = threading.Timer(seconds, send)
     told = "?"
@@ -63,11 +78,13 @@ def outcome(call, seconds: float) -> tuple[str, float]:
             told = f"sentence: {error}"[:80]
         except BaseException as error:
             told = f"LOST: {error!r}"[:120]
-        ended = time.perf_counter()
+        done.append(ended := time.perf_counter())
         timer.cancel()
         timer.join()
     except KeyboardInterrupt:
         ended = 0.0  # it came when the call had ended
+    finally:
+        Run.is_leaving = False  # or the next call would end this process, as it should after a SIGTERM
     return told, ended - sent[0] if sent and sent[0] < ended else 0.0
 
 
@@ -78,8 +95,9 @@ def main() -> None:
     rng = np.random.default_rng(seed)
     for name, call in subjects():
         for _ in range(moments):
-            told, latency = outcome(call, 10 ** rng.uniform(-2.3, -0.7))
-            print(f"{name:32} {latency:6.2f} s  {told}", flush=True)
+            number = (signal.SIGINT, signal.SIGTERM)[int(rng.integers(2))]
+            told, latency = outcome(call, 10 ** rng.uniform(-2.3, -0.7), number)
+            print(f"{name:32} {number.name} {latency:6.2f} s  {told}", flush=True)
 
 
 if __name__ == "__main__":

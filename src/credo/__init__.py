@@ -12,10 +12,11 @@ from .core.lazy import furnish
 if TYPE_CHECKING:
     from . import datasets, evaluate, families, inference, io, learning, models, plotting, structures
     from .core.density import DensityFactor, GaussianFactor
-    from .core.domain import Real, Simplex
+    from .core.domain import Interval, Positive, Real, Simplex
     from .core.errors import CredoError
     from .core.factor import TableFactor
     from .core.factor_graph import FactorGraph
+    from .core.linear_gaussian import BilinearFactor, LinearGaussianFactor
     from .core.result import Result
     from .core.variable import Variable
     from .evaluate.compare import compare
@@ -41,14 +42,18 @@ __all__ = [
     "CRF",
     "HMM",
     "BayesNet",
+    "BilinearFactor",
     "CredoError",
     "DensityFactor",
     "FactorGraph",
     "GaussianFactor",
     "GaussianNet",
     "HybridNet",
+    "Interval",
+    "LinearGaussianFactor",
     "MarkovNet",
     "NormalForm",
+    "Positive",
     "Real",
     "Result",
     "Simplex",
@@ -92,10 +97,11 @@ furnish(
     __name__,
     {
         "core.density": ("DensityFactor", "GaussianFactor"),
-        "core.domain": ("Real", "Simplex"),
+        "core.domain": ("Interval", "Positive", "Real", "Simplex"),
         "core.errors": ("CredoError",),
         "core.factor": ("TableFactor",),
         "core.factor_graph": ("FactorGraph",),
+        "core.linear_gaussian": ("BilinearFactor", "LinearGaussianFactor"),
         "core.result": ("Result",),
         "core.variable": ("Variable",),
         "evaluate.compare": ("compare",),

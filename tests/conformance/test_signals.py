@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment gives an answer, or the sentence that there is none yet."""
+"""Ctrl-C and SIGTERM at any moment give an answer, or the sentence that there is none yet."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ def lines(moments: int, seed: int) -> list[str]:
     return found.stdout.splitlines()
 
 
-def test_every_method_answers_ctrl_c():
+def test_every_method_and_learner_answers_signals():
     told = lines(1, 0)
-    assert len(told) > 40 and not [line for line in told if "LOST" in line]
-    assert sum("answer: interrupted" in line for line in told) > 10
+    assert len(told) > 70 and not [line for line in told if "LOST" in line]
+    for name in ("SIGINT", "SIGTERM"):
+        assert sum(name in line and "answer: interrupted" in line for line in told) > 10
 
 
 @pytest.mark.slow
-def test_every_method_answers_ctrl_c_at_many_moments():
+def test_every_method_and_learner_answers_signals_at_many_moments():
     assert not [line for line in lines(8, 1) if "LOST" in line]

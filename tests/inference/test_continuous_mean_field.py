@@ -170,11 +170,14 @@ def test_tails_too_heavy_for_a_gaussian_are_reported():
 
 def test_refusals():
     net = hybrid_zoo.gaussian_loop()
-    with pytest.raises(UnsupportedError, match="mean-field cannot treat this problem: it bounds sums"):
+    with pytest.raises(
+        UnsupportedError,
+        match=r"mean-field cannot treat this problem: it gives marginals and log Z, and .* asks for MAP",
+    ):
         credo.infer(net, "mean-field", maximise="all")
-    with pytest.raises(UnsupportedError, match="not samples; use gibbs or nuts"):
+    with pytest.raises(UnsupportedError, match="the question asks for samples"):
         credo.sample(net, 3, method="mean-field")
-    with pytest.raises(UnsupportedError, match=r"\['theta'\] live on a simplex; use bethe"):
+    with pytest.raises(UnsupportedError, match=r"it works on .*, and 'theta' is continuous .simplex."):
         credo.infer(hybrid_zoo.topics(), "mean-field")
     with pytest.raises(OptionError, match="nodes must be at least 2, got 1"):
         credo.infer(net, "mean-field(nodes=1)")
@@ -182,5 +185,5 @@ def test_refusals():
     joint = credo.HybridNet(wide, [credo.GaussianFactor(wide, np.eye(6))])
     with pytest.raises(UnsupportedError, match=r"would be evaluated at 6\.4e\+07 points; lower nodes"):
         credo.infer(joint, "mean-field")
-    with pytest.raises(UnsupportedError, match=r"bp cannot treat this problem.*use one of.*'mean-field'"):
+    with pytest.raises(UnsupportedError, match=r"bp cannot treat this problem.*use .*'mean-field'"):
         credo.infer(net, "bp")

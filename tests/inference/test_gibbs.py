@@ -33,7 +33,7 @@ from zoo import case
 def errors_of(result, truth: Oracle) -> list[float]:
     """Deviations of marginals in standard errors."""
     names = truth.case.names
-    errors = dict(zip(names, result.trace["mcse"], strict=True))
+    errors = dict(zip(names, result.diagnostics["mcse"], strict=True))
     gaps = {n: np.abs(result.marginals[n] - truth.joint([n])).max() for n in names}
     return [gaps[n] / errors[n] if errors[n] > 0 else gaps[n] * 1e9 for n in names]
 
@@ -62,18 +62,18 @@ def test_joint_draws_have_the_right_frequencies_and_no_impossible_state(method: 
 
 @pytest.mark.parametrize("method", ["gibbs", "metropolis"])
 def test_chains_cut_off_by_zeros_disagree_and_the_notes_say_why(method: str):
-    with pytest.warns(ConvergenceWarning, match="max_iter was reached"):
+    with pytest.warns(ConvergenceWarning, match=r"the chains do not agree yet \(R-hat of 'x0' is inf"):
         result = credo.infer(case("xor").graph, method, seed=0)
     assert result.status is Status.OUT_OF_ITERATIONS
-    assert np.isinf(result.trace["r_hat"]).all()
+    assert np.isinf(result.diagnostics["r_hat"]).all()
     assert "the chains do not agree yet" in result.notes[1]
-    assert "some weights are zero" in result.notes[2] and "'x0', 'x1', 'x2'] never moved" in result.notes[2]
+    assert "some weights are zero" in result.notes[3] and "'x0', 'x1', 'x2'] never moved" in result.notes[3]
 
 
 def test_a_seed_repeats_the_draws_and_another_gives_others():
     graph = case("grid 3x3").graph
     first, again, other = (
-        credo.infer(graph, "gibbs", seed=s, max_iter=50).samples.indices for s in (1, 1, 2)
+        credo.infer(graph, "gibbs", seed=s, max_iter=400).samples.indices for s in (1, 1, 2)
     )
     np.testing.assert_array_equal(first, again)
     assert (first != other).any()
@@ -121,7 +121,7 @@ def test_gaussian_models_have_exact_conditionals_and_moments_with_and_without_ev
     covariance, mean = net.covariance, net.mean
     expected = mean[1:] + covariance[1:, 0] / covariance[0, 0] * (2.0 - mean[0])
     found = np.array([given.marginals[name].mean for name in net.names[1:]])
-    assert (np.abs(found - expected) < 5 * given.trace["mcse"]).all()
+    assert (np.abs(found - expected) < 5 * given.diagnostics["mcse"]).all()
     assert isinstance(given.marginals["x0"], PointMass)
     assert (given.samples.column("x0") == 2.0).all()
 
@@ -143,7 +143,7 @@ def test_a_function_written_with_numpy_is_called_back_in_double_precision():
     result = credo.infer(credo.HybridNet([x], [credo.DensityFactor([x], bell)]), "gibbs(warmup=20)",
                          max_iter=300, seed=0)  # fmt: skip
     assert seen == {(np.dtype(np.float64), True)}
-    assert abs(result.marginals["x"].mean - 1.0) < 5 * result.trace["mcse"][0]
+    assert abs(result.marginals["x"].mean - 1.0) < 5 * result.diagnostics["mcse"][0]
 
 
 def test_a_potential_that_turns_nan_is_refused_by_name():
@@ -218,7 +218,7 @@ def test_ctrl_c_keeps_the_draws_so_far(monkeypatch):
     with pytest.warns(ConvergenceWarning, match="stopped by hand"):
         found = credo.infer(credo.datasets.ising_grid(3, seed=0), "gibbs(warmup=10)", seed=0)
     assert found.status is Status.INTERRUPTED
-    assert len(found.samples) == 4 * (sum(calls) - 10)
+    assert len(found.samples) == 4 * (sum(calls) - 10 * 5)  # four short runs and the warm-up
 
 
 def test_impossible_models_and_starts_are_refused():
@@ -261,7 +261,10 @@ def test_a_start_of_positive_weight_is_looked_for_farther_and_nearer(monkeypatch
 @pytest.mark.parametrize("method", ["gibbs", "metropolis"])
 def test_refusals(method: str, monkeypatch):
     graph = case("pair").graph
-    with pytest.raises(UnsupportedError, match=f"{method} cannot treat this problem: it knows no maxima"):
+    with pytest.raises(
+        UnsupportedError,
+        match=f"{method} cannot treat this problem: it gives marginals.* samples, and .* asks for MAP",
+    ):
         credo.infer(graph, method, maximise="all")
     with pytest.raises(OptionError, match="chains must be at least 1, got 0"):
         credo.infer(graph, f"{method}(chains=0)")
@@ -277,9 +280,9 @@ def test_refusals(method: str, monkeypatch):
 
 def test_options_change_the_number_of_draws():
     graph = case("pair").graph
-    assert len(credo.infer(graph, "gibbs(chains=2, draws=30, warmup=0)", seed=0).samples) == 60
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
+        assert len(credo.infer(graph, "gibbs(chains=2, draws=30, warmup=0)", seed=0).samples) == 60
         assert len(credo.infer(graph, "gibbs", max_iter=25, seed=0).samples) == 100
 
 

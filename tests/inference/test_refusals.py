@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import re
+import warnings
 
 import numpy as np
 import pytest
 
 import credo
 from credo import FactorGraph, datasets
-from credo.core.errors import CredoError, OptionError, QueryError, TooLargeError, UnsupportedError
+from credo.core import machine
+from credo.core.errors import (
+    ConvergenceWarning,
+    CredoError,
+    OptionError,
+    QueryError,
+    TooLargeError,
+    UnsupportedError,
+)
 from credo.inference.base import algorithms
 from credo.inference.exact import tree as tree_module
 from credo.inference.exact.junction_tree import forecast
@@ -71,13 +80,13 @@ def test_the_default_limit_is_half_of_the_memory(monkeypatch):
 
 
 def test_a_machine_that_does_not_tell_its_memory_is_taken_for_a_modest_one(monkeypatch):
-    assert tree_module.machine_gigabytes() > 0.1
+    assert machine.machine_gigabytes() > 0.1
 
     def unknown(name):
         raise ValueError(name)
 
-    monkeypatch.setattr(tree_module.os, "sysconf", unknown)
-    assert tree_module.machine_gigabytes() == 8.0
+    monkeypatch.setattr(machine.os, "sysconf", unknown)
+    assert machine.machine_gigabytes() == 8.0
 
 
 def test_too_large_is_a_credo_error_and_a_memory_error():
@@ -151,13 +160,68 @@ def test_sizes_are_written_for_people(log2_entries, text):
 
 
 def test_a_forecast_within_the_limits_is_not_refused():
-    Limits(1.0, 40.0).refuse(Forecast(10, 10, 26.9, 39.9), "sum")
-    with pytest.raises(TooLargeError):
-        Limits(1.0, 40.0).refuse(Forecast(10, 10, 27.1, 39.9), "sum")
-    with pytest.raises(TooLargeError):
-        Limits(1.0, 40.0).refuse(Forecast(10, 10, 26.9, 40.1), "sum")
-    with pytest.raises(TooLargeError):
-        Limits(1e30, 1e9).refuse(Forecast(70, 63, 63, 64), "sum")  # no address reaches that far
+    assert not Limits(1.0, 40.0).excess(Forecast(10, 10, 26.9, 39.9))
+    assert "1 GB" in Limits(1.0, 40.0).excess(Forecast(10, 10, 27.1, 39.9))
+    assert "2^40 operations" in Limits(1.0, 40.0).excess(Forecast(10, 10, 26.9, 40.1))
+    assert Limits(1e30, 1e9).excess(Forecast(70, 63, 63, 64))  # no address reaches that far
+
+
+def triples(n=40):
+    """A wide model whose factors join three variables, some entries zero: not for every method."""
+    rng = np.random.default_rng(0)
+    scopes = [tuple(f"x{i}" for i in rng.choice(n, 3, replace=False)) for _ in range(4 * n)]
+    tables = rng.uniform(0.1, 1, size=(len(scopes), 2, 2, 2)) * (
+        rng.uniform(size=(len(scopes), 2, 2, 2)) > 0.05
+    )
+    return FactorGraph({f"x{i}": 2 for i in range(n)}, dict(zip(scopes, tables, strict=True)))
+
+
+QUESTIONS = {
+    "sum": {},
+    "max": {"maximise": "all"},
+    "mixed": {"maximise": ["x0"]},
+    "powered": {"temperatures": {"x0": 0.5}},
+}
+
+
+@pytest.mark.parametrize("task", QUESTIONS)
+@pytest.mark.parametrize("model", [grid(12), triples(), datasets.potts_grid(8, states=5, seed=0)], ids=repr)
+def test_every_method_named_as_a_way_out_takes_the_question_on(task, model):
+    with pytest.raises(TooLargeError) as refusal:
+        credo.infer(model, "junction-tree(max_log2_operations=5)", **QUESTIONS[task])
+    named = re.findall(r"'([a-z-]+)'", str(refusal.value))
+    assert named
+    for name in named:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            assert credo.infer(model, name, max_iter=2, seconds=1, seed=0, **QUESTIONS[task]).status
+
+
+def test_samples_of_a_wide_model_have_a_way_out():
+    with pytest.raises(TooLargeError, match=r"approximate method such as .*'gibbs'"):
+        credo.sample(grid(60), 3)
+
+
+def test_naming_a_way_out_does_not_look_at_the_factors_of_large_models(monkeypatch):
+    asked = []
+    monkeypatch.setattr("credo.core.hybrid_graph.FactorGraph.of", asked.append)
+    with pytest.raises(TooLargeError, match="such as 'bp'"):
+        credo.infer(grid(60), "junction-tree")
+    assert not asked
+
+
+def test_methods_named_for_continuous_models_take_them_on():
+    x, y = credo.Variable("x", credo.Real()), credo.Variable("y", 2)
+    net = credo.HybridNet([x, y], [credo.GaussianFactor([x], [[1.0]]), credo.TableFactor([y], [1, 2])])
+    for question in ({}, {"maximise": "all"}):
+        with pytest.raises(UnsupportedError, match="works on discrete variables") as refusal:
+            credo.infer(net, "bp", **question)
+        named = re.findall(r"'([a-z-]+)'", str(refusal.value).partition("; use ")[2])
+        assert named and "gaussian" not in named
+        for name in named:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                assert credo.infer(net, name, max_iter=2, seed=0, **question).status
 
 
 def test_the_forecast_of_a_model_can_be_asked_for():
@@ -208,7 +272,7 @@ def test_what_a_method_does_not_do_is_said():
         with pytest.raises(UnsupportedError, match=says):
             ask()
     with pytest.raises(
-        UnsupportedError, match="it answers one query per run; draw samples with junction-tree"
+        UnsupportedError, match=r"it gives .* joint tables, and the question asks for samples"
     ):
         credo.sample(graph, 1, method="elimination")
 

@@ -361,15 +361,12 @@ def test_approximate_inference_is_any_inference():
 def test_a_part_too_wide_for_exact_inference_goes_to_the_one_chosen(monkeypatch):
     monkeypatch.setattr(e_step_module, "_ENUMERATED", 1.0)
 
-    def refuse(self, forecast, task):
-        raise e_step_module.TooLargeError("too wide")
-
     model, rows = net(1), rows_of(net(2), 40, 0.4)
     expected = fit(model, rows, "em(start=given)", max_iter=2, tol=1.0)
-    monkeypatch.setattr(e_step_module.Limits, "refuse", refuse)
+    monkeypatch.setattr(e_step_module.Limits, "excess", lambda self, forecast: "what is allowed")
     found = fit(model, rows, "em(start=given)", inference=None, max_iter=2, tol=1.0)
     assert found.objective == pytest.approx(expected.objective, abs=0.05)
-    with pytest.raises(CredoError, match="too wide"):
+    with pytest.raises(CredoError, match="more than what is allowed; use"):
         fit(model, rows, "em(start=given)", inference="junction-tree", max_iter=2)
 
 

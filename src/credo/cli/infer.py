@@ -88,7 +88,7 @@ def run(
     else:
         _show(result, names, tables, evidence or [])
     if not result.converged:
-        note(f"{result.algorithm}: {result.status.value}: {result.status.advice}")
+        note(f"{result.algorithm}: {result.status.value}: {result.advice}")
 
 
 def _queries(variables: Variables, items: list[str]) -> tuple[list[str], list[list[str]]]:

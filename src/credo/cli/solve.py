@@ -8,7 +8,6 @@ method a portfolio chooses by the width of the model, within the time given.
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -81,14 +80,16 @@ def run(
             result = infer(loaded, method, evidence=evidence, maximise=maximise, seconds=seconds, seed=seed)
         remarks = tuple(result.summary().splitlines()) if verbose else ()
     if not result.converged:
-        note(f"{result.algorithm}: {result.status.value}: {result.status.advice}")
+        note(f"{result.algorithm}: {result.status.value}: {result.advice}")
     for remark in remarks:
         note(remark)
     text = _answer(task, result, variables, asked)
     if out is None:
         typer.echo(text, nl=False)
     else:
-        Path(out).write_text(text, encoding="ascii")
+        from ..io.content import write_content
+
+        write_content(out, text)
 
 
 def _task(rest: list[str]) -> tuple[str | None, str]:

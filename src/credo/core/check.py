@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection
 from numbers import Integral, Real
 from typing import Any
@@ -9,20 +10,32 @@ from typing import Any
 import numpy as np
 
 from .errors import ModelError, OptionError
+from .numbers import float_array
 
-__all__ = ["at_least", "finite_numbers", "generator", "in_range", "one_of", "whole"]
+__all__ = ["at_least", "finite", "finite_numbers", "generator", "in_range", "one_of", "whole"]
+
+_LARGEST = sys.float_info.max
+_WHOLE = 2**63  # whole numbers below it fit into arrays
 
 
 def in_range(name: str, value: float, low: float, high: float) -> None:
     """Refuse a value outside [low, high)."""
     if not _is_number(value) or not low <= value < high:
-        raise OptionError(f"{name} must be in [{low:g}, {high:g}), got {value!r}")
+        raise OptionError(f"{name} must be in [{low:g}, {high:g}), got {value!r:.80}")
+    _holdable(name, value)
 
 
 def at_least(name: str, value: float, low: float) -> None:
-    """Refuse a value below `low` (NaN included)."""
+    """Refuse a value below `low` (NaN included), and whole numbers that no float can hold."""
     if not _is_number(value) or not value >= low:
-        raise OptionError(f"{name} must be at least {low:g}, got {value!r}")
+        raise OptionError(f"{name} must be at least {low:g}, got {value!r:.80}")
+    _holdable(name, value)
+
+
+def finite(name: str, value: float) -> None:
+    """Refuse what is no finite number."""
+    if not _is_number(value) or not -_LARGEST <= value <= _LARGEST:
+        raise OptionError(f"{name} must be a finite number, got {value!r:.80}")
 
 
 def one_of(name: str, value: Any, allowed: Collection[Any]) -> None:
@@ -34,12 +47,14 @@ def one_of(name: str, value: Any, allowed: Collection[Any]) -> None:
 def whole(name: str, value: Any, low: int, high: int | None = None) -> None:
     """Refuse what is no whole number of at least `low`, and below `high` if that is given."""
     if type(value) is not int and not (_is_number(value) and isinstance(value, Integral)):
-        raise OptionError(f"{name} must be a whole number, got {value!r}")
+        raise OptionError(f"{name} must be a whole number, got {value!r:.80}")
     number: Any = value  # numpy's whole numbers too
-    if high is None:
-        at_least(name, number, low)
-    else:
+    if high is not None:
         in_range(name, number, low, high)
+    elif number >= _WHOLE:
+        raise OptionError(f"{name} must be below 2^63, got {value!r:.80}")
+    else:
+        at_least(name, number, low)
 
 
 def generator(seed: Any) -> np.random.Generator:
@@ -54,13 +69,15 @@ def generator(seed: Any) -> np.random.Generator:
 
 def finite_numbers(name: str, values: Any) -> np.ndarray:
     """A copy of parts of a model as finite floats, or a refusal."""
-    try:
-        found = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise ModelError(f"{name}: expected numbers, got {values!r:.80}") from None
+    found = float_array(name, values, copy=True)
     if not np.isfinite(found).all():
         raise ModelError(f"{name}: expected finite numbers, got {found[~np.isfinite(found)].flat[0]:g}")
     return found
+
+
+def _holdable(name: str, value: float) -> None:
+    if isinstance(value, int) and abs(value) > _LARGEST:  # floats hold themselves, whatever their width
+        raise OptionError(f"{name} must be a number that a float can hold, got {value!r:.80}")
 
 
 def _is_number(value: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
@@ -98,9 +98,9 @@ _ADVICE = {
     Status.EXACT: "the answer is exact",
     Status.OPTIMAL: "the bound meets the score of the assignment: none is better",
     Status.CONVERGED: "the change fell below tol",
-    Status.OUT_OF_ITERATIONS: "max_iter was reached; raise it, loosen tol, or add damping where there is any",
+    Status.OUT_OF_ITERATIONS: "max_iter was reached; raise it, or loosen tol",
     Status.OUT_OF_TIME: "the time given was used up; raise seconds, or loosen tol",
-    Status.DIVERGED: "a value left the finite range; add damping where there is any, or use another method",
+    Status.DIVERGED: "a value left the finite range; use another method",
     Status.STALLED: "no step improves any more, or can be made, short of a solution; use another method",
     Status.INTERRUPTED: "the run was stopped by hand; this is what was found so far",
 }
@@ -124,6 +124,19 @@ class Result(Shown):
     compile_seconds: float = 0.0  # spent on compiling, or on loading what was compiled
     state: Any = None  # what a warm start needs
     notes: tuple[str, ...] = ()  # sentences about choices made on the way
+    diagnostics: dict[str, np.ndarray] = field(default_factory=dict)  # of draws, per unobserved variable
+    hint: str = ""  # what to do about the way this very run ended, where more is known than its status says
+
+    @property
+    def advice(self) -> str:
+        """A sentence about why the run stopped, and what to do about it."""
+        return self.hint or self.status.advice
+
+    def but(self, **changes: Any) -> Result:
+        """The same with some fields changed; every call does so several times, and `replace` is slow."""
+        made = object.__new__(Result)
+        made.__dict__.update(self.__dict__, **changes)
+        return made
 
     @property
     def converged(self) -> bool:
@@ -156,7 +169,7 @@ class Result(Shown):
         return text_of(self._shown())
 
     def _shown(self) -> Iterable[str | Listing]:
-        yield f"{self.algorithm}: {self.status.value} ({self.status.advice}), {told_seconds(self)}"
+        yield f"{self.algorithm}: {self.status.value} ({self.advice}), {told_seconds(self)}"
         if self.log_z is not None:
             yield f"{'log Z' if self.assignment is None else 'value'} {self.log_z}"
         if self.marginals is not None:
@@ -201,7 +214,7 @@ def unrestrict(result: Result, restriction: Restriction, graph: FactorGraph) -> 
             variables=tuple(variables[int(i)] for i in asked),
             table=restriction.expand_axes(result.joint.table, asked),
         )
-    return replace(result, **changes)
+    return result.but(**changes)
 
 
 def _all_factor_marginals(
@@ -220,11 +233,13 @@ def _spread_tables(found: FactorMarginals, restriction: Restriction, whole: Fact
     return restriction.expand_tables(found.flat, whole)
 
 
-def spread(result: Result, keep: np.ndarray, graph: FactorGraph, maximised: np.ndarray) -> Result:
+def spread(
+    result: Result, keep: np.ndarray, graph: FactorGraph, maximised: np.ndarray, query: Sequence[int] = ()
+) -> Result:
     """An answer about the variables of `graph` at `keep`, with those that were observed added.
 
     `maximised` are positions that an assignment was asked for. Where none of them was left to be decided, the
-    value of the maximisation is what remains, a sum.
+    value of the maximisation is what remains, a sum. `query` are those of a joint table.
     """
     variables = graph.variables
     changes: dict[str, Any] = {}
@@ -232,7 +247,7 @@ def spread(result: Result, keep: np.ndarray, graph: FactorGraph, maximised: np.n
         indices = np.full(len(variables), -1, dtype=np.int64)
         indices[maximised] = 0
         changes = {"assignment": Assignment(variables, indices), "score": result.log_z}
-        return replace(result, **changes, marginals=None, factor_marginals=None)
+        return result.but(**changes, marginals=None, factor_marginals=None)
     if result.marginals is not None:
         flat = np.ones(int(variables.state_start[-1]))
         flat[np.repeat(np.isin(np.arange(len(variables)), keep), variables.sizes)] = result.marginals.flat
@@ -248,4 +263,8 @@ def spread(result: Result, keep: np.ndarray, graph: FactorGraph, maximised: np.n
         indices = np.zeros((len(result.samples), len(variables)), dtype=np.int64)
         indices[:, keep] = result.samples.indices
         changes["samples"] = Samples(variables, indices, result.samples.continuous)
-    return replace(result, **changes)
+    if result.joint is not None:
+        absent = tuple(k for k, i in enumerate(query) if i not in keep)
+        table = np.expand_dims(result.joint.table, absent)
+        changes["joint"] = replace(result.joint, variables=tuple(variables[i] for i in query), table=table)
+    return result.but(**changes)

@@ -10,6 +10,7 @@ in published experiments have a function each, to be unpacked into a generator:
 from __future__ import annotations
 
 import abc
+import sys
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -29,6 +30,8 @@ __all__ = [
     "quadratic_form_couplings",
     "uniform_couplings",
 ]
+
+_LARGEST = sys.float_info.max
 
 
 class Distribution(abc.ABC):
@@ -111,6 +114,7 @@ def distribution(spec: Any) -> Distribution:
     Constant(value=0.3)
     """
     if isinstance(spec, (int, float, np.integer, np.floating)) and not isinstance(spec, bool):
+        _check_finite("value", spec if isinstance(spec, (int, float)) else float(spec))
         return Constant(float(spec))
     found = _registry.resolve(spec)
     if not isinstance(found, Distribution):
@@ -166,5 +170,5 @@ def quadratic_form_couplings(sigma: float = 0.1) -> dict[str, Distribution]:
 
 
 def _check_finite(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not np.isfinite(value):
-        raise OptionError(f"{name} must be a finite number, got {value!r}")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= _LARGEST:
+        raise OptionError(f"{name} must be a finite number, got {value!r:.80}")

@@ -18,13 +18,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..core.errors import DataError, ModelError
+from ..core.numbers import float_array
 from ..kernels.gaussian_density import dense_densities
 from .base import Family, member_weights
-from .moments import Form, Moments, column_moments, quadratic, reduced, weighted_moments
+from .moments import Form, RowMoments, column_moments, quadratic, reduced, weighted_moments
+from .natural import LOG_2PI
 
 __all__ = ["GaussianRows", "cholesky", "number_rows", "patterns"]
 
-LOG_2PI = float(np.log(2.0 * np.pi))
 _BITS = 62  # columns whose pattern of missing values fits into one whole number
 
 
@@ -101,7 +102,7 @@ class GaussianRows(Family):
                 out[where] = dense_densities(part, means, roots, constants)
         return out
 
-    def collect(self, x: Any, weights: np.ndarray | None = None) -> Moments:
+    def collect(self, x: Any, weights: np.ndarray | None = None) -> RowMoments:
         """Expected moments; see `base.Emission.collect`."""
         found = self.rows(x)
         weights = member_weights(weights, len(found), len(self))
@@ -116,10 +117,10 @@ class GaussianRows(Family):
                 sums = sums + self._completed(found[where], part, seen)
         return sums
 
-    def _summed_rows(self, x: np.ndarray, weights: np.ndarray | None) -> Moments:
+    def _summed_rows(self, x: np.ndarray, weights: np.ndarray | None) -> RowMoments:
         """Moments of complete rows."""
         if weights is None or not len(x):
-            sums = Moments(np.full(len(self), float(len(x))), *self._shared(x), self._form)
+            sums = RowMoments(np.full(len(self), float(len(x))), *self._shared(x), self._form)
         else:
             origin = np.ones(len(x)) @ x / len(x)  # several times faster than `mean` for few columns
             sums = weighted_moments(x, weights, origin, self._totals(x - origin, weights), self._form)
@@ -133,7 +134,7 @@ class GaussianRows(Family):
         mean, scatter = column_moments(x, np.ones(len(x)), self._form)
         return np.tile(mean, (len(self), 1)), np.tile(scatter, (len(self), 1))
 
-    def _completed(self, x: np.ndarray, weights: np.ndarray | None, seen: np.ndarray) -> Moments:
+    def _completed(self, x: np.ndarray, weights: np.ndarray | None, seen: np.ndarray) -> RowMoments:
         """Expected moments of rows that observe the coordinates `seen`."""
         blind = ~seen
         share = np.ones((len(x), len(self))) if weights is None else weights
@@ -152,7 +153,7 @@ class GaussianRows(Family):
             )
             mean[k], scatter[k] = column_moments(filled, share[:, k], self._form)
             scatter[k] += count[k] * reduced(self._form, rest)
-        return Moments(count, mean, scatter, self._form, np.zeros(len(self)))
+        return RowMoments(count, mean, scatter, self._form, np.zeros(len(self)))
 
     def sample(self, members: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One row from each of the given members."""
@@ -190,10 +191,7 @@ class GaussianRows(Family):
 
 def number_rows(x: Any, dimension: int) -> np.ndarray:
     """Numbers of shape (rows, dimension); one axis is enough if the dimension is 1."""
-    try:
-        found = np.asarray(x, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise DataError(f"data: expected numbers, got {type(x).__name__}") from None
+    found = float_array("data", x, error=DataError, missing=True)
     if found.ndim == 1 and dimension == 1:
         found = found[:, None]
     if found.ndim != 2 or found.shape[1] != dimension:

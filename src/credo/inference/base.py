@@ -14,8 +14,8 @@ commute: variables are eliminated by falling temperature, sums before maxima, un
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -44,6 +44,9 @@ __all__ = [
 ]
 
 
+_MUCH = 0.95  # damping above which more only slows a run
+
+
 @dataclass(frozen=True)
 class Problem:
     """A conditioned graph and the question asked about it; positions index `graph.variables`."""
@@ -55,6 +58,7 @@ class Problem:
     samples: int = 0  # how many joint samples are asked for
     has_evidence: bool = False  # whether anything was observed; decides the wording of a refusal
     warm: Any = None  # state of an earlier run on the same structure, to start from
+    vectors: Mapping[str, np.ndarray] = field(default_factory=dict)  # name -> its coordinates
     observed: np.ndarray | None = None  # flags of observed variables, which have one state; None: none
 
     @classmethod
@@ -182,6 +186,14 @@ class Algorithm(abc.ABC):
         """None if a problem of the declared kind can be treated, otherwise the reason in one sentence."""
         return None
 
+    @property
+    def remedy(self) -> str:
+        """What an option can do for a run whose change no longer falls; empty where none does."""
+        damping = getattr(self, "damping", _MUCH)
+        if damping is None or damping == 0:
+            return "give damping"
+        return f"raise damping (it is {damping:g})" if damping < _MUCH else ""
+
     @abc.abstractmethod
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Solve; the result is in terms of `problem.graph`. Never modifies its arguments."""
@@ -246,7 +258,7 @@ class _EqualSteps:
     """An iterative algorithm as the driver sees it."""
 
     def __init__(self, algorithm: IterativeAlgorithm[Any]) -> None:
-        self._algorithm, self.name = algorithm, algorithm.name
+        self._algorithm, self.name, self.remedy = algorithm, algorithm.name, algorithm.remedy
 
     def advance(self, problem: Problem, state: Any, run: Run) -> Step:
         count = 1 if run.is_traced else run.count

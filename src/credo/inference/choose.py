@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..core.errors import TooLargeError, UnsupportedError
+from ..core.errors import UnsupportedError
 from .base import Algorithm, Problem, algorithms
 from .contents import TASKS
 from .exact.junction_tree import JunctionTree
@@ -41,12 +41,11 @@ def choose(problem: Problem) -> tuple[Algorithm, str]:
     chosen = JunctionTree()
     problem = problem if tables is problem.graph else replace(problem, graph=tables)
     predicted = prepare(problem, chosen.effort).forecast
-    try:
-        Limits(None, _MINUTE).refuse(predicted, problem.task)
-    except TooLargeError:
+    limits = Limits(None, _MINUTE)
+    if limits.excess(predicted):
         bp = algorithms.resolve("bp")
         if refusal(bp, problem) is not None:
-            raise
+            limits.refuse(predicted, problem)
         return bp, f"chosen: bp, an approximation (junction-tree would need {predicted})"
     return chosen, f"chosen: junction-tree ({predicted})"
 

@@ -21,6 +21,7 @@ from ..core.factor_graph import Model
 from ..core.registry import describe
 from ..core.result import Result, Status, unrestrict
 from ..core.stopwatch import Stopwatch
+from ..optimise.run import call
 from .base import Algorithm, Budget, Problem, algorithms
 from .question import Question, infer
 from .reading import refusal
@@ -144,7 +145,8 @@ def infer_models(
         return ModelBatch(one_by_one, watch.seconds, watch.compile_seconds)
     questions = [Question.of(model, e) for model, e in zip(given, said, strict=True)]
     problems = [_posed(algorithm, question, w) for question, w in zip(questions, warm, strict=True)]
-    found, compiling = _by_structure(algorithm, problems, Budget(max_iter, tol, seconds), seed)
+    with call():
+        found, compiling = _by_structure(algorithm, problems, Budget(max_iter, tol, seconds), seed)
     results = tuple(unrestrict(r, q.restriction, q.original) for r, q in zip(found, questions, strict=True))
     _warn_about(algorithm.name, results)
     spent = watch.seconds + watch.compile_seconds
@@ -198,7 +200,7 @@ def _by_structure(
 
 def _warn_about(name: str, results: Sequence[Result]) -> None:
     """One warning for all models that did not converge."""
-    failed = [r.status for r in results if not r.status.is_success]
+    failed = [r for r in results if not r.status.is_success]
     if failed:
         sentence = f"{name}: {len(failed)} of {len(results)} models: {failed[0].advice}"
         warnings.warn(sentence, ConvergenceWarning, stacklevel=3)

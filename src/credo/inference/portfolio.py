@@ -18,12 +18,12 @@ import numpy as np
 from ..core import check
 from ..core.errors import TooLargeError, UnsupportedError, ZeroProbabilityError
 from ..core.factor_graph import Model
+from ..core.machine import machine_gigabytes
 from ..core.result import Estimate, Result, Status, unrestrict
 from ..optimise.driver import UNKNOWN, Outcome, Step, drive
 from ..optimise.run import Run
 from .base import Budget, Problem, algorithms
 from .bracket import Bracket, tighten
-from .exact.tree import machine_gigabytes
 from .question import pose
 from .race import fitting
 

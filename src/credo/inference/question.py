@@ -167,9 +167,11 @@ def query(
     *,
     given: str | Iterable[str] = (),
     evidence: Mapping[str, Any] | None = None,
-    method: str | Algorithm = "elimination",
+    method: str | Algorithm | None = None,
 ) -> Joint:
     """Joint marginal p(variables | evidence), or the conditional table p(variables | given, evidence).
+
+    Without a method: elimination; where some variables are real, and Gaussian given states, integrals.
 
     Examples
     --------
@@ -182,7 +184,10 @@ def query(
     if not names:
         raise QueryError("query: expected at least one variable, got none")
     problem = question.problem((), None, None, query=(*names, *given))
-    joint = question.ask(problem, method, Budget(), seed=None, strict=True).joint
+    if method is None:
+        method = "conditional-gaussian" if problem.graph.as_tables() is None else "elimination"
+    with call():
+        joint = question.ask(problem, method, Budget(), seed=None, strict=True).joint
     if joint is None:
         raise QueryError(f"{method} computes no joint marginals; use method='elimination'")
     if not given:
@@ -213,7 +218,8 @@ def sample(
     if count == 0:
         return Samples.none(question.original.variables)
     problem = question.problem((), None, None, samples=int(count))
-    samples = question.ask(problem, method, Budget(), seed=seed, strict=False).samples
+    with call():
+        samples = question.ask(problem, method, Budget(), seed=seed, strict=False).samples
     if samples is None:
         raise QueryError(f"{method} draws no samples; use another method, or none")
     return samples

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import TooLargeError
 from ..core.result import Result, Status
 from .base import Algorithm, Budget, Problem, ResumableAlgorithm
 from .exact.tree import Limits, Prepared, may_fit, prepare
@@ -46,10 +45,8 @@ def fitting(problem: Problem, seconds: float, memory_gb: float) -> Prepared | No
         return None
     ready = None
     for effort, hope in ((_GLANCE, _HOPE), (1.0, 0.0)):
-        try:
-            ready = prepare(problem, effort)
-            Limits(memory_gb * 2**hope, affordable + hope).refuse(ready.forecast, problem.task)
-        except TooLargeError:
+        ready = prepare(problem, effort)
+        if Limits(memory_gb * 2**hope, affordable + hope).excess(ready.forecast):
             return None
     return ready
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..core import check
 from ..core.errors import ConvergenceError, ConvergenceWarning, OptionError, UnsupportedError
-from ..core.registry import describe
+from ..core.registry import describe, or_else
 from ..core.result import FactorMarginals, Result
 from ..core.stopwatch import Stopwatch
 from .base import Algorithm, Budget, Problem, algorithms
@@ -46,10 +45,12 @@ def generator_of(seed: Any, keep: Any, algorithm: Any, problem: Any, original: A
     from ..core.fingerprint import fingerprint
 
     if not getattr(algorithm, "checkpoints", False):
-        able = [name for name, known in algorithms.entries().items() if known.checkpoints]
+        from .alternatives import alternatives
+
+        able = alternatives(problem, lambda known: known.checkpoints)
         raise UnsupportedError(
-            f"{getattr(algorithm, 'name', algorithm)} keeps no checkpoints; leave out checkpoint, or use one "
-            f"of {able}"
+            f"{getattr(algorithm, 'name', algorithm)} keeps no checkpoints; leave out checkpoint"
+            + (f", or use {or_else(able)}" if able else "")
         )
     rng: np.random.Generator = keep.generator(seed)
     question = {k: v for k, v in vars(problem).items() if k in _QUESTION}
@@ -86,7 +87,10 @@ def run_algorithm(
     posed = pose_for(algorithm, problem)
     reason = posed if isinstance(posed, str) else algorithm.why_not(posed.problem)
     if isinstance(posed, str) or reason is not None:
-        raise UnsupportedError(f"{algorithm.name} cannot treat this problem: {reason}")
+        from .alternatives import way_out
+
+        told = "" if reason and "; " in reason else f"; {way_out(problem, algorithm.name)}"
+        raise UnsupportedError(f"{algorithm.name} cannot treat this problem: {reason}{told}")
     if problem.warm is not None and not algorithm.warm_starts:
         raise UnsupportedError(f"{algorithm.name} cannot start from an earlier result; leave out warm_start")
     if watch is not None:
@@ -95,12 +99,11 @@ def run_algorithm(
     result = posed.complete(_with_slopes(posed.problem, algorithm.run(posed.problem, budget, rng)))
     seconds, compiling = clock.seconds, clock.compile_seconds
     if not result.status.is_success:
-        sentence = f"{algorithm.name}: {result.status.advice}"
+        sentence = f"{algorithm.name}: {result.advice}"
         if strict:
             raise ConvergenceError(sentence)
         warnings.warn(sentence, ConvergenceWarning, stacklevel=5)
-    return replace(
-        result,
+    return result.but(
         algorithm=describe(algorithm),
         seconds=seconds,
         compile_seconds=compiling,
@@ -115,4 +118,4 @@ def _with_slopes(problem: Problem, result: Result) -> Result:
     states = result.assignment.indices
     if not problem.graph.is_tables or (states < 0).any():
         return result
-    return replace(result, factor_marginals=FactorMarginals.indicator(problem.graph, states))
+    return result.but(factor_marginals=FactorMarginals.indicator(problem.graph, states))

@@ -17,11 +17,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..core.errors import TooLargeError, UnsupportedError, ZeroProbabilityError
+from ..core.errors import UnsupportedError, ZeroProbabilityError
 from ..core.evidence import Restriction
 from ..core.factor_graph import FactorGraph
 from ..core.result import Estimate, FactorMarginals
 from ..kernels.tables import best_states
+from ..optimise.run import recall
 from .base import Budget, Problem
 
 __all__ = ["meets", "value_and_slopes", "value_of"]
@@ -78,12 +79,13 @@ def _value(problem: Problem, states: np.ndarray, log2_operations: float, *, slop
     rest = replace(problem, graph=restriction.apply(problem.graph), query=(), samples=0, warm=None)
     graph = rest.graph
     key = ("may fit", graph.structure_key, rest.levels.tobytes(), log2_operations)
-    if not graph.memo.recall(key, lambda: may_fit(rest, log2_operations)):
+    if not recall(graph.memo, key, lambda: may_fit(rest, log2_operations)):
         return _expanded(_from_below(rest), restriction, problem.graph)
     try:
         ready = prepare(rest, 1.0)
-        Limits(None, log2_operations).refuse(ready.forecast, rest.task)
-        assert ready.tree is not None  # a hopeless plan is refused above
+        if Limits(None, log2_operations).excess(ready.forecast):
+            return _expanded(_from_below(rest), restriction, problem.graph)
+        assert ready.tree is not None  # a hopeless plan exceeds the limits
         up = climb(ready.problem, ready.tree)
         found = Estimate(up.log_z, "exact")
         if not slopes:
@@ -94,8 +96,6 @@ def _value(problem: Problem, states: np.ndarray, log2_operations: float, *, slop
         return _expanded((found, FactorMarginals(graph, tables)), restriction, problem.graph)
     except ZeroProbabilityError:
         return Estimate(-np.inf, "exact"), None
-    except TooLargeError:
-        return _expanded(_from_below(rest), restriction, problem.graph)
 
 
 def _expanded(found: _Valued, restriction: Restriction, graph: FactorGraph) -> _Valued:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import io
 import lzma
 import os
 import zlib
 from pathlib import Path
+from typing import IO
 
 from ..core.errors import FormatError
+from ..core.files import replacing
+from ..core.machine import machine_gigabytes
 
 __all__ = ["bare_name", "content_of", "read_content", "write_content"]
 
 COMPRESSED = (".gz", ".xz")
+_PIECE = 2**24  # bytes that are unpacked at a time
+_SHARE = 1 / 8  # of the machine's memory that what is unpacked may take: reading it takes several times that
 
 
 def bare_name(path: str | os.PathLike[str]) -> str:
@@ -28,10 +34,8 @@ def read_content(path: str | os.PathLike[str]) -> bytes:
     kind = path.suffix.lower()
     try:
         raw = path.read_bytes()
-        if kind == ".gz":
-            raw = gzip.decompress(raw)
-        elif kind == ".xz":
-            raw = lzma.decompress(raw)
+        if kind in COMPRESSED:
+            raw = _unpacked(path, (gzip if kind == ".gz" else lzma).open(io.BytesIO(raw)))
         return raw.removeprefix(codecs.BOM_UTF8)
     except FileNotFoundError:
         raise FormatError(f"{path}: there is no such file") from None
@@ -41,10 +45,27 @@ def read_content(path: str | os.PathLike[str]) -> bytes:
         ) from None
     except (OSError, ValueError) as error:
         raise FormatError(f"{path}: cannot be read ({_reason(error)})") from None
+    except MemoryError:
+        raise FormatError(f"{path}: cannot be read (it does not fit into memory)") from None
+
+
+def _unpacked(path: Path, packed: IO[bytes]) -> bytes:
+    """All that is packed, unless that is more than anybody means: a few bytes can hold terabytes."""
+    limit = int(machine_gigabytes() * _SHARE * 2**30)
+    pieces, size = [], 0
+    while piece := packed.read(_PIECE):
+        pieces.append(piece)
+        size += len(piece)
+        if size > limit:
+            raise FormatError(
+                f"{path}: expected at most {limit / 2**30:.2g} GB when unpacked, an eighth of this machine's "
+                "memory, got more; if that is meant, unpack the file first: plain files have no limit"
+            )
+    return b"".join(pieces)
 
 
 def write_content(path: str | os.PathLike[str], text: str) -> None:
-    """Write text, packed if the name ends in `.gz` or `.xz`."""
+    """Write text, packed if the name ends in `.gz` or `.xz`; a failure leaves what was there."""
     path = Path(path)
     try:
         raw = text.encode()
@@ -52,7 +73,8 @@ def write_content(path: str | os.PathLike[str], text: str) -> None:
             raw = gzip.compress(raw, mtime=0)  # no time stamp: equal models give equal files
         elif path.suffix.lower() == ".xz":
             raw = lzma.compress(raw)
-        path.write_bytes(raw)
+        with replacing(path) as file:
+            file.write(raw)
     except (OSError, ValueError) as error:
         raise FormatError(f"{path}: cannot be written ({_reason(error)})") from None
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from .jit import jit
 
-__all__ = ["gibbs_sweeps", "metropolis_sweeps", "pseudolikelihood"]
+__all__ = ["gibbs_sweeps", "metropolis_sweeps", "pseudolikelihood", "row_scores"]
 
 
 @jit
@@ -162,3 +162,16 @@ def metropolis_sweeps(
                     x[i] = other
                     accepted += 1
     return accepted
+
+
+@jit
+def row_scores(tables, table_start, scope_start, scope, edge_stride, rows):
+    """Sum of all log-potentials at every row."""
+    found = np.zeros(len(rows))
+    for r in range(len(rows)):
+        for a in range(len(scope_start) - 1):
+            entry = table_start[a]
+            for e in range(scope_start[a], scope_start[a + 1]):
+                entry += edge_stride[e] * rows[r, scope[e]]
+            found[r] += tables[entry]
+    return found

@@ -29,6 +29,7 @@ from ..inference.question import infer
 from ..inference.reading import refusal
 from ..models.crf import CRF
 from ..optimise.optimisers import Optimiser, optimiser_of
+from ..optimise.run import noted
 from .ascent import Ascent
 from .base import Fit
 from .crf_features import MISSING, Features, Labels, is_missing, label_list
@@ -213,6 +214,7 @@ class ChainCRF(_Estimator):
         """Fraction of positions with a known label that are predicted right."""
         return _accuracy(self.predict(X), y)
 
+    @noted
     def log_likelihood(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> float:
         """Sum over sequences of log p(y | x)."""
         objective, weights, data = self._ready(X, y)
@@ -319,6 +321,7 @@ class GraphCRF(_Estimator):
         """Fraction of nodes with a known label that are predicted right."""
         return _accuracy(self.predict(X), y)
 
+    @noted
     def log_likelihood(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> float:
         """Sum over graphs of log p(y | x), as the inference algorithm sees it."""
         crf = self._fitted()

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import DataError, EvidenceError, FormatError, MissingExtraError, QueryError
-from ..core.evidence import is_missing
+from ..core.numbers import is_missing
 from ..core.result import Samples
 from ..core.variable import Variable, Variables
 from ..io.content import bare_name, read_content
@@ -86,7 +86,7 @@ def of_samples(variables: Variables, samples: Samples) -> np.ndarray:
 def of_array(variables: Variables, data: Any) -> np.ndarray:
     """State indices of an array whose columns are the variables in order."""
     try:
-        array = np.asarray(data)
+        array = data if isinstance(data, np.ma.MaskedArray) else np.asarray(data)
     except ValueError:
         array = np.empty(0)
     n = len(variables)
@@ -114,6 +114,8 @@ def _codes(variable: Variable, column: Any, in_file: bool) -> np.ndarray:
             for c in used
         ]
         return np.array(states, dtype=np.int64)[where.ravel()]
+    if np.ma.is_masked(column):
+        column = column.tolist()  # None where masked
     try:
         values = np.asarray(column)
     except ValueError:  # states and vectors side by side, or vectors of different lengths
@@ -127,6 +129,10 @@ def _codes(variable: Variable, column: Any, in_file: bool) -> np.ndarray:
         distinct, first, where = np.unique(values, return_index=True, return_inverse=True)
         found = [_number(variable, v, int(r)) for v, r in zip(distinct, first, strict=True)]
         return np.array(found, dtype=np.int64)[where.ravel()]
+    if values.dtype.kind in "cmMV":  # whose cells NumPy would tell as other things
+        raise DataError(
+            f"data: column '{variable.name}': expected states, got {values.dtype}; give labels: astype(str)"
+        )
     # A list that mixes labels and numbers would become text as an array.
     kept = isinstance(column, (list, tuple)) or values.dtype.kind == "O"
     return _coded_objects(variable, column if kept else values.tolist(), in_file)

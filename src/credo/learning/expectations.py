@@ -15,6 +15,7 @@ from ..core.records import record
 from ..core.result import Kind, Result, Status
 from ..inference.base import Algorithm, Budget, algorithms
 from ..inference.question import infer
+from ..optimise.run import Stopped
 
 __all__ = ["Oracle"]
 
@@ -80,7 +81,7 @@ class Oracle:
                 seed=self.seed, warm_start=warm, **budget,
             )  # fmt: skip
         if found.status is Status.INTERRUPTED:
-            raise KeyboardInterrupt  # what a run that was cut says is no expectation
+            raise Stopped(found.status)  # what a run that was cut says is no expectation
         self.runs += 1
         self.failures += not found.status.is_success
         if found.log_z is not None:

@@ -108,7 +108,7 @@ class KernelBP:
         budget = Budget(max_iter, tol)
         result = infer_field("kernel-bp", self.variables, self._field, observed, known, budget)
         if not result.converged:
-            warnings.warn(f"kernel-bp: {result.status.advice}", ConvergenceWarning, stacklevel=2)
+            warnings.warn(f"kernel-bp: {result.advice}", ConvergenceWarning, stacklevel=2)
         return result
 
     def __repr__(self) -> str:

@@ -30,7 +30,7 @@ from ..families.base import Emission
 from ..families.gaussian import TiedGaussian
 from ..kernels.scaled_chains import smooth_chains
 from ..optimise.driver import Outcome, Step, drive
-from ..optimise.run import Budget, Run
+from ..optimise.run import Budget, Run, noted
 from .hidden_chain import moves
 from .hmm import HMM
 from .hmm_parameters import probability_rows
@@ -143,6 +143,7 @@ class FactorialHMM(Shown):
         """Exact total log-likelihood of all sequences."""
         return self.to_hmm().log_likelihood(self.sequences(x, lengths, mask))
 
+    @noted
     def sample(self, lengths: int | Any, *, seed: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Rows and hidden states (positions, chains) of new sequences."""
         x, joint = self.to_hmm().sample(lengths, seed=seed)

@@ -24,6 +24,7 @@ from ..core.variable import Variables
 from ..families.categorical import Categorical
 from ..kernels.chains import best_paths, filter_chains, sample_chains
 from ..kernels.scaled_chains import likelihoods, smooth_chains
+from ..optimise.run import noted
 from .hidden_chain import Domain, HiddenChain
 from .hmm_parameters import HMMPrior, HMMStatistics, random_rows
 from .sequences import Sequences, step_counts
@@ -72,6 +73,7 @@ class HMM(HiddenChain):
         rows = np.count_nonzero(self._transition) - self.states
         return int(start + rows) + self._emission.n_parameters
 
+    @noted
     def log_likelihoods(
         self, x: Any, lengths: Any = None, *, mask: Any = None, domain: Domain = "scaled"
     ) -> np.ndarray:
@@ -84,6 +86,7 @@ class HMM(HiddenChain):
             out[which] = likelihoods(self._start, self._transition, scores, part.start, logs=domain == "log")
         return out
 
+    @noted
     def posterior(
         self, x: Any, lengths: Any = None, *, mask: Any = None, domain: Domain = "scaled"
     ) -> Posterior:
@@ -138,6 +141,7 @@ class HMM(HiddenChain):
                     )
                 open_states = (open_states @ (self._transition > 0)) > 0
 
+    @noted
     def filter(self, x: Any, lengths: Any = None, *, mask: Any = None) -> np.ndarray:
         """Filtered probabilities p(s_t | data up to t), (positions, states)."""
         data = self.sequences(x, lengths, mask)
@@ -147,6 +151,7 @@ class HMM(HiddenChain):
             self._refuse(scores, data)
         return np.exp(logs)
 
+    @noted
     def decode(
         self,
         x: Any,
@@ -176,6 +181,7 @@ class HMM(HiddenChain):
             self._refuse(scores, data)
         return path, value
 
+    @noted
     def sample(self, lengths: int | Any, *, seed: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Rows and hidden states of new sequences with these lengths (one number makes one sequence)."""
         rng = check.generator(seed)
@@ -193,6 +199,7 @@ class HMM(HiddenChain):
                 t += 1
         return self._emission.sample(states, rng), states
 
+    @noted
     def sample_states(
         self, x: Any, lengths: Any = None, *, count: int = 1, mask: Any = None, seed: Any = None
     ) -> np.ndarray:

@@ -22,6 +22,7 @@ from ..core import check
 from ..core.errors import DataError, ModelError, ZeroProbabilityError
 from ..families.base import Emission
 from ..kernels.semi_markov import SegmentSums, best_segments, smooth_segments
+from ..optimise.run import noted
 from .hidden_chain import Domain, HiddenChain
 from .hmm import HMM
 from .hmm_parameters import HMMPrior, probability_rows, random_rows, renewed
@@ -134,12 +135,14 @@ class SemiMarkov(HiddenChain):
         parts = (self._start, self._transition, self._durations)
         return smooth_segments(*parts, scores, data.start, cut=self.cut, logs=domain == "log")
 
+    @noted
     def log_likelihoods(
         self, x: Any, lengths: Any = None, *, mask: Any = None, domain: Domain = "scaled"
     ) -> np.ndarray:
         """Log-likelihood of every sequence, -inf where it is impossible."""
         return self._smooth(self.sequences(x, lengths, mask), domain).log_z
 
+    @noted
     def posterior(
         self, x: Any, lengths: Any = None, *, mask: Any = None, domain: Domain = "scaled"
     ) -> SegmentPosterior:
@@ -157,6 +160,7 @@ class SemiMarkov(HiddenChain):
                 "or transitions, give the emissions positive probabilities, or mask steps"
             )
 
+    @noted
     def decode(self, x: Any, lengths: Any = None, *, mask: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """The states of the most probable segments (positions,), and their log weight per sequence."""
         data = self.sequences(x, lengths, mask)
@@ -166,6 +170,7 @@ class SemiMarkov(HiddenChain):
         self._refuse(value)
         return path, value
 
+    @noted
     def sample(self, lengths: int | Any, *, seed: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Rows and hidden states of new sequences; their last segments are cut at these lengths."""
         if not self.cut:

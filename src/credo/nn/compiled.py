@@ -85,11 +85,13 @@ class Compiled:
     def __call__(self, *arguments: Any, **static: Any) -> Any:
         """Run, compiling first if these shapes are new."""
         arguments = jax.tree.map(jax.numpy.asarray, arguments)
-        return self.ready(*arguments, **static)(*arguments)
+        return self._ready(arguments, static)(*arguments)
 
     def ready(self, *arguments: Any, **static: Any) -> Any:
         """The program for these shapes, compiled if they are new."""
-        arguments = jax.tree.map(jax.numpy.asarray, arguments)
+        return self._ready(jax.tree.map(jax.numpy.asarray, arguments), static)
+
+    def _ready(self, arguments: Any, static: dict[str, Any]) -> Any:
         leaves, tree = jax.tree.flatten(arguments)
         shapes = tuple((x.shape, np.dtype(x.dtype).str) for x in leaves)
         key = (tree, shapes, tuple(sorted(static.items())))

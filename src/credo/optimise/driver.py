@@ -17,17 +17,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from ..core.progress import Progress
-from ..core.result import Status
+from ..core.result import Result, Status
 from .run import Budget, Run, Stopped, unwatched
 
 if TYPE_CHECKING:
     from .checkpoint import Checkpoint
 
-__all__ = ["UNKNOWN", "Iterative", "Observer", "Outcome", "Step", "View", "Work", "drive", "judge"]
+__all__ = ["UNKNOWN", "Iterative", "Observer", "Outcome", "Step", "View", "Work", "advice", "drive", "judge"]
 
 UNKNOWN = float(np.finfo(np.float64).max)  # residual of a step that cannot tell how far the answer is
 _ENDLESS = 10**6  # steps that nobody means to wait for: the time limits such a run
 _THIN = 0.1  # seconds between two looks of an observer
+_LIMITS = {
+    Status.OUT_OF_ITERATIONS: ("max_iter was reached", "it"),
+    Status.OUT_OF_TIME: ("the time given was used up", "seconds"),
+}
+_SETTLING = 50  # steps before which nobody can say that a run goes nowhere
+_FALL = 0.9  # of the least residual before: more than this in the second half of a run is no fall
 _INTERRUPT = 2  # the number of SIGINT: how an observer asks to stop
 
 
@@ -155,9 +161,12 @@ class View:
 
     @property
     def energy(self) -> float | None:
-        """What is minimised: minus the score of the states so far, or the free energy, minus log Z."""
+        """Minus the score of the states so far, or the free energy, minus log Z; else the last one traced."""
         value = getattr(self.result(), "score", None) or self.log_z
-        return None if value is None else -value.value
+        if value is not None:
+            return -float(value.value)
+        traced = self.outcome.trace.get("energy")
+        return float(traced[-1]) if traced else None
 
     @cached_property
     def messages(self) -> Any:
@@ -210,7 +219,10 @@ def drive(
         if outcome.was_stopped and run.outer is not None and (status := run.outer.ended()) is not None:
             raise Stopped(status)  # somebody further out answers
         with unwatched():
-            return algorithm.read(problem, outcome)
+            found = algorithm.read(problem, outcome)
+        if isinstance(found, Result) and not (found.status.is_success or found.hint):
+            found = found.but(hint=advice(found.status, outcome.residuals, getattr(algorithm, "remedy", "")))
+        return found
 
 
 class Work:
@@ -326,6 +338,25 @@ class Work:
 
 def _nobody(iteration: int, view: View) -> None:
     """Who looks where nobody does."""
+
+
+def advice(status: Status, residuals: Sequence[float], remedy: str = "") -> str:
+    """What to do about a run that ended so: only what can help this one.
+
+    A residual that was never known is not changed by `tol`; one that no longer falls is not by more steps.
+    """
+    if status is Status.DIVERGED:
+        return f"a value left the finite range; {remedy + ', or ' if remedy else ''}use another method"
+    if status not in _LIMITS:
+        return status.advice
+    limit, more = _LIMITS[status]
+    known = [residual for residual in residuals if residual < UNKNOWN]
+    if not known:
+        return f"{limit}; raise {more}"
+    if len(known) < _SETTLING or min(known[len(known) // 2 :]) < _FALL * min(known[: len(known) // 2]):
+        return f"{limit}; raise {more}, or loosen tol"
+    others = [*([remedy] if remedy else []), "loosen tol"]
+    return f"{limit}, and the change no longer falls; {', '.join(others)}, or use another method"
 
 
 def judge(last: float, tol: float) -> Status | None:

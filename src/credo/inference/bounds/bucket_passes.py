@@ -9,6 +9,7 @@ import numpy as np
 
 from ...core.errors import TooLargeError
 from ...core.factor_graph import FactorGraph
+from ...core.machine import machine_gigabytes
 from ...core.records import record
 from ...core.result import Assignment, Estimate, FactorMarginals, Result, Status
 from ...core.wiring import starts_of
@@ -17,7 +18,6 @@ from ...kernels import mini_buckets as kernel
 from ...kernels.bound_slopes import bucket_slopes
 from ...structures.mini_buckets import MiniBuckets, mini_bucket_order, mini_buckets
 from ..base import Problem
-from ..exact.tree import machine_gigabytes
 from ..value import meets
 from .possible import possible_state, valued
 

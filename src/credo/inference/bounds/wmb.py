@@ -95,6 +95,11 @@ class WMB(IterativeAlgorithm[WMBState]):
         check.at_least("rate", self.rate, 0)
         check.in_range("floor", self.floor, 0, 1)
 
+    @property
+    def remedy(self) -> str:
+        """None: steps that loosen the bound are taken back, and `damping` is the share of a step."""
+        return ""
+
     def why_not(self, problem: Problem) -> str | None:
         """No lower bounds on maxima."""
         return why_not_buckets(problem, self.bound)

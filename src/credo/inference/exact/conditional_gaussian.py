@@ -23,11 +23,13 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from ...core.belief import Density
 from ...core.errors import TooLargeError
 from ...core.factor_graph import FactorGraph
 from ...core.groups import Gaussians, Group, LinearGaussians, TableBlock
 from ...core.result import Assignment, FactorMarginals, Marginals, Result, Samples, Status
 from ...families.densities import MixtureDensity
+from ...families.mapped import VectorMixtureDensity
 from ..base import Algorithm, Budget, Problem, register
 from ..gaussian_system import no_integral
 from .junction_tree import JunctionTree
@@ -165,7 +167,7 @@ def _spread(array: np.ndarray, axes: np.ndarray, count: int) -> np.ndarray:
     turned = array.transpose(*np.argsort(axes), *range(len(axes), array.ndim))
     shape = np.ones(count, dtype=np.int64)
     shape[np.sort(axes)] = turned.shape[: len(axes)]
-    return turned.reshape(*shape, *turned.shape[len(turned.shape) - more :])
+    return turned.reshape((*shape, *turned.shape[len(turned.shape) - more :]))
 
 
 def _at_mode(
@@ -230,6 +232,8 @@ class ConditionalGaussian(Algorithm):
         if problem.graph.is_tables:
             return None
         is_real = graph.variables.sizes == 0
+        if is_real[list(problem.query)].any():
+            return "joint tables are of discrete variables; marginals of real ones are densities, by infer"
         if ((problem.temperatures != 1) & summed & is_real).any():
             return "it integrates or maximises real variables; they have no other temperatures"
         for part in parts_of(graph) if not problem.is_sum else ():
@@ -258,7 +262,11 @@ class ConditionalGaussian(Algorithm):
         keep = np.flatnonzero(graph.variables.sizes)
         tables = graph.with_parts(graph.variables, blocks).compact(keep)
         posed = replace(
-            problem, graph=tables, temperatures=problem.temperatures[keep], levels=problem.levels[keep]
+            problem,
+            graph=tables,
+            temperatures=problem.temperatures[keep],
+            levels=problem.levels[keep],
+            query=tuple(int(i) for i in np.searchsorted(keep, problem.query)),
         )
         found = JunctionTree().run(posed, budget, rng)
         return _read(self.name, problem, found, integrals, rng)
@@ -283,11 +291,9 @@ def _read(
     return result
 
 
-def _densities(
-    problem: Problem, beliefs: FactorMarginals, integrals: list[Integral]
-) -> dict[str, MixtureDensity]:
+def _densities(problem: Problem, beliefs: FactorMarginals, integrals: list[Integral]) -> dict[str, Density]:
     """The mixtures of all real variables; the tables of the parts are the last factors."""
-    made = {}
+    made: dict[str, Density] = {}
     for k, found in enumerate(integrals):
         weight = beliefs[len(beliefs) - len(integrals) + k].ravel()
         possible = np.flatnonzero(weight > 0)
@@ -298,6 +304,11 @@ def _densities(
         share = weight[possible] / weight[possible].sum()
         for i, position in enumerate(found.part.real.tolist()):
             made[problem.graph.variables.names[position]] = MixtureDensity(share, mode[:, i], sd[:, i])
+        for name, at in problem.vectors.items():
+            if at[0] in found.part.real:  # a factor of a vector joins all its coordinates
+                rows = np.searchsorted(found.part.real, at)
+                root_of = inverse[:, :, rows]  # J^-1 = L'^-1 L^-1
+                made[name] = VectorMixtureDensity(share, mode[:, rows], np.swapaxes(root_of, 1, 2) @ root_of)
     return made
 
 

@@ -39,6 +39,7 @@ class Elimination(Algorithm):
     def __post_init__(self) -> None:
         """Check the options."""
         check.at_least("effort", self.effort, 0)
+        check.at_least("max_log2_operations", self.max_log2_operations, 0)
         if self.memory_gb is not None:
             check.at_least("memory_gb", self.memory_gb, 0)
 

@@ -30,7 +30,7 @@ def run(problem: Problem, limits: Limits, effort: float) -> Result:
     """Marginals, factor marginals and log Z by two Hugin passes."""
     graph = problem.graph
     order = elimination_order(graph, effort=effort)
-    limits.refuse(Forecast(order.width, order.log2_largest, order.log2_total, order.log2_total), problem.task)
+    limits.refuse(Forecast(order.width, order.log2_largest, order.log2_total, order.log2_total), problem)
     tree = junction_tree(graph, order)
     beliefs = _start(tree)
     _propagate(tree, beliefs)

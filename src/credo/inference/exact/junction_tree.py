@@ -20,7 +20,7 @@ divides: r_new = sum q_i, q_j <- q_j r_new / r (see `hugin.py`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -64,6 +64,7 @@ class JunctionTree(Algorithm):
         """Check the options."""
         check.one_of("propagation", self.propagation, ["shafer-shenoy", "hugin"])
         check.at_least("effort", self.effort, 0)
+        check.at_least("max_log2_operations", self.max_log2_operations, 0)
         if self.memory_gb is not None:
             check.at_least("memory_gb", self.memory_gb, 0)
 
@@ -78,7 +79,7 @@ class JunctionTree(Algorithm):
         problem = instances.problem
         if self.propagation == "hugin" or not suits_batch(problem, self.effort):
             return False
-        return self._limits.allow(plan(problem, (), self.effort)[0])
+        return not self._limits.excess(plan(problem, (), self.effort)[0])
 
     def run_tables(self, instances: Instances, budget: Budget) -> TableBatch:
         """Values, derivatives and best states of problems of one structure."""
@@ -94,10 +95,10 @@ class JunctionTree(Algorithm):
         if self.propagation == "hugin":
             from . import hugin
 
-            return replace(hugin.run(problem, limits, self.effort), algorithm=self.name)
+            return hugin.run(problem, limits, self.effort).but(algorithm=self.name)
         if _is_large_forest(problem):
-            return replace(_forest_marginals(problem, rng), algorithm=self.name)
-        return replace(solve(problem, limits, self.effort, rng), algorithm=self.name)
+            return _forest_marginals(problem, rng).but(algorithm=self.name)
+        return solve(problem, limits, self.effort, rng).but(algorithm=self.name)
 
 
 def _is_large_forest(problem: Problem) -> bool:
@@ -132,7 +133,7 @@ def _forest_marginals(problem: Problem, rng: np.random.Generator) -> Result:
 def solve(problem: Problem, limits: Limits, effort: float, rng: np.random.Generator) -> Result:
     """Answer on the join tree, after dropping impossible states where that pays."""
     ready = prepare(problem, effort)
-    limits.refuse(ready.forecast, problem.task)
+    limits.refuse(ready.forecast, problem)
     assert ready.tree is not None  # a hopeless plan is refused above
     found = _answer(ready.problem, ready.tree, rng)
     return found if ready.restriction is None else unrestrict(found, ready.restriction, problem.graph)
@@ -144,15 +145,15 @@ def _answer(problem: Problem, tree: JoinTree, rng: np.random.Generator) -> Resul
     if problem.query:
         return _joint(problem, up)
     if problem.samples:
-        return replace(found, samples=_samples(problem, up, rng))
+        return found.but(samples=_samples(problem, up, rng))
     chosen = best_states(problem, up)
     if chosen is not None:
-        found = replace(found, assignment=Assignment(problem.graph.variables, chosen), score=found.log_z)
+        found = found.but(assignment=Assignment(problem.graph.variables, chosen), score=found.log_z)
     if problem.is_max and chosen is not None and not problem.is_sum:
-        return replace(found, factor_marginals=FactorMarginals.indicator(problem.graph, chosen))
+        return found.but(factor_marginals=FactorMarginals.indicator(problem.graph, chosen))
     tables, states = beliefs(problem, up)
     marginals = Marginals(problem.graph.variables, states) if problem.is_sum else None
-    return replace(found, marginals=marginals, factor_marginals=FactorMarginals(problem.graph, tables))
+    return found.but(marginals=marginals, factor_marginals=FactorMarginals(problem.graph, tables))
 
 
 def _samples(problem: Problem, up: Climb, rng: np.random.Generator) -> Samples:

@@ -9,7 +9,6 @@ beliefs   the downward pass: the derivative of the value by the log tables
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,14 +16,15 @@ import numpy as np
 from ...core.errors import TooLargeError
 from ...core.evidence import Restriction
 from ...core.factor_graph import FactorGraph
+from ...core.machine import machine_gigabytes
 from ...core.registry import or_else
 from ...kernels import join_beliefs as down
 from ...kernels import join_tree as kernel
 from ...kernels.support import supported_states
-from ...optimise.run import check
+from ...optimise.run import check, recall
 from ...structures.elimination import EliminationOrder, elimination_order, is_narrow
 from ...structures.join_tree import JoinTree, join_tree
-from ..base import Problem, algorithms
+from ..base import Problem
 from ..contents import TASKS
 
 __all__ = [
@@ -84,43 +84,30 @@ class Limits:
     memory_gb: float | None  # None: half of the machine's memory
     log2_operations: float  # most operations, as a power of two
 
-    def allow(self, forecast: Forecast) -> bool:
-        """Whether a forecast stays within the limits."""
-        return self._exceeded(forecast) is None
-
-    def refuse(self, forecast: Forecast, task: str) -> None:
-        """Raise `TooLargeError` if the forecast for a kind of question exceeds a limit."""
-        limit = self._exceeded(forecast)
-        if limit is not None:
-            raise TooLargeError(f"exact inference needs {forecast}: more than {limit}; {_way_out(task)}")
-
-    def _exceeded(self, forecast: Forecast) -> str | None:
+    def excess(self, forecast: Forecast) -> str:
+        """The limit that a forecast exceeds, in words; empty if it stays within all of them."""
         allowed = machine_gigabytes() / 2 if self.memory_gb is None else self.memory_gb
         if forecast.log2_entries > 62 or forecast.gigabytes > allowed:
             return f"the limit of {allowed:.3g} GB (option memory_gb)"
         if forecast.log2_operations > self.log2_operations:
             return f"the limit of 2^{self.log2_operations:g} operations (option max_log2_operations)"
-        return None
+        return ""
+
+    def refuse(self, forecast: Forecast, problem: Problem) -> None:
+        """Raise `TooLargeError` if the forecast exceeds a limit, with what answers the question instead."""
+        limit = self.excess(forecast)
+        if limit:
+            raise TooLargeError(f"exact inference needs {forecast}: more than {limit}; {_way_out(problem)}")
 
 
-def _way_out(task: str) -> str:
-    """The best known method of each family that answers this kind of question without being exact."""
-    found: dict[str, str] = {}
-    for name, method in algorithms.entries().items():
-        able = task in method.answers and "discrete" in method.reads
-        if able and "exact" not in method.promises and not method.compiles:
-            found.setdefault(method.family, name)
+def _way_out(problem: Problem) -> str:
+    """The best known method of each family that answers this question without being exact."""
+    from ..alternatives import alternatives
+
+    found = alternatives(problem, lambda known: "exact" not in known.promises and not known.compiles)
     if found:
-        return f"use an approximate method such as {or_else(found.values())}, or add evidence"
-    return f"no approximate method answers this ({TASKS[task]}): raise the limit, or add evidence"
-
-
-def machine_gigabytes() -> float:
-    """Physical memory of this machine."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    except (AttributeError, ValueError, OSError):
-        return 8.0  # no way to ask: assume a modest machine
+        return f"use an approximate method such as {or_else(found)}, or add evidence"
+    return f"no approximate method answers this ({TASKS[problem.task]}): raise the limit, or add evidence"
 
 
 def plan(problem: Problem, keep: tuple[int, ...], effort: float) -> tuple[Forecast, JoinTree | None]:
@@ -130,10 +117,8 @@ def plan(problem: Problem, keep: tuple[int, ...], effort: float) -> tuple[Foreca
     if keep:
         levels = levels.copy()
         levels[list(keep)] = levels.max(initial=0) + 1
-    return graph.memo.recall(  # type: ignore[no-any-return]
-        ("join tree", graph.structure_key, levels.tobytes(), keep, effort),
-        lambda: _plan(graph, levels, keep, effort),
-    )
+    key = ("join tree", graph.structure_key, levels.tobytes(), keep, effort)
+    return recall(graph.memo, key, lambda: _plan(graph, levels, keep, effort))  # type: ignore[no-any-return]
 
 
 def _plan(

@@ -8,6 +8,7 @@ exponent, so its entry never matters.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from ..base import Problem
 __all__ = ["Exponent", "check_exponent", "per_factor", "single_factors", "single_messages", "zeros_reason"]
 
 Exponent = float | Sequence[float] | Mapping[Any, float]
+_LARGEST = sys.float_info.max
 
 
 def check_exponent(name: str, value: Any, high: float = np.inf) -> Any:
@@ -36,8 +38,8 @@ def check_exponent(name: str, value: Any, high: float = np.inf) -> Any:
     limit = f" and at most {high:g}" if np.isfinite(high) else ""
     for number in numbers:
         fine = isinstance(number, (int, float, np.number)) and not isinstance(number, bool)
-        if not fine or not 0 < number <= high or not np.isfinite(number):
-            raise OptionError(f"{name} must be a positive number{limit}, got {number!r}")
+        if not fine or not 0 < number <= min(high, _LARGEST):
+            raise OptionError(f"{name} must be a positive number{limit}, got {number!r:.80}")
     return tuple(value) if isinstance(value, list) else value
 
 

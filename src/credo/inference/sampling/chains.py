@@ -1,50 +1,54 @@
-"""What all samplers share: options, the loop over sweeps, and reading an answer from the draws.
+"""What all samplers share: options, short runs that look for modes, the loop over sweeps, and the verdict.
 
-A sampler advances several chains at once; the sweeps of the warm-up tune it and are thrown away. Marginals
-are frequencies of states and weighted points of continuous variables, all draws with equal weight. The run
-has converged when R-hat of every variable is below 1.05 (see `diagnostics`); the trace holds R-hat, the
-effective sample size and the standard error of each unobserved variable, in the order of the model: for a
-discrete variable those of the worst of its states, for a simplex variable of the worst coordinate.
+A sampler advances several chains at once. Short runs from random starts come first; the chains begin at those
+of their ends that lie farthest apart, without ends of negligible weight (see `starts`). The sweeps of the
+warm-up then tune the sampler and are thrown away. Marginals are frequencies of states and weighted points of
+continuous variables, all draws with equal weight.
+
+A run that has made all its draws has converged when
+
+    max_i R-hat_i - 1 < r_hat - 1,    min_i ESS_i >= effective,    no trajectory diverged
+
+over the variables i (see `diagnostics`); otherwise its advice says which of these failed. R-hat compares the
+chains with each other: a mode that none of them has seen does not show, which the notes of every run say.
+`diagnostics` of the result holds R-hat, the effective sample size and the standard error of each unobserved
+variable, in the order of the model: for a discrete variable those of the worst of its states, for a simplex
+variable of the worst coordinate. The trace holds, per sweep of all phases, the energy (minus the mean log
+density of the chains) and the largest R-hat as it was known then, infinite before there is one; it is
+computed after 8, 16, 32, ... draws.
 """
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
 from ...core import check
-from ...core.belief import Density
 from ...core.errors import TooLargeError
 from ...core.records import record
-from ...core.result import Marginals, Result, Samples, Status
+from ...core.result import Result, Status
 from ...core.variable import Variables
-from ...families.densities import ParticleDensity, SimplexParticleDensity
 from ...optimise.driver import UNKNOWN, Outcome, Step, drive
 from ...optimise.pace import Pace
 from ...optimise.run import Run
 from ..base import Algorithm, Budget, Problem
 from ..located import Places
 from ..starting_places import starting_places
-from .diagnostics import Diagnosis, diagnose
+from .diagnostics import Diagnosis
+from .draws import Draws, diagnose_draws, draw_marginals, draw_samples, join, worst_r_hat
+from .starts import farthest, starting_points
 
-__all__ = ["Draws", "Engine", "Sampler", "Still", "read"]
+__all__ = ["Engine", "Sampler", "Still"]
 
-AGREED = 1.05  # R-hat below which chains agree
 _MEMORY = 2**32  # bytes of draws that are kept
-_BATCH = 2**23  # flags diagnosed at once
-_TOGETHER = 2**17  # numbers diagnosed at once
-
-
-@record("draws")
-class Draws(NamedTuple):
-    """Draws of several chains."""
-
-    states: np.ndarray  # (chains, draws, n) state indices, -1 for continuous variables
-    values: dict[str, np.ndarray]  # name of a continuous variable -> (chains, draws) or (..., width)
+_TURNS = 4  # short runs of all chains that look for modes
+_SHORT = 25  # sweeps of one of them, if the warm-up has as many
+_FIRST_LOOK = 8  # draws per chain after which R-hat is computed first, then whenever they have doubled
+_LOOKED_AT = 2**22  # numbers beyond which it is computed only at the end
 
 
 class Engine(Protocol):
@@ -55,12 +59,20 @@ class Engine(Protocol):
         """Most sweeps in one go."""
         ...
 
+    def begin(self, starts: Draws, turn: int) -> None:
+        """Put the chains at other points, untuned; turns differ in their random numbers."""
+        ...
+
     def advance(self, first: int, count: int) -> Draws:
         """Do sweeps number first, first + 1, ... and return the state after each."""
         ...
 
     def current(self) -> Draws:
         """The state of every chain, as one draw."""
+        ...
+
+    def divergences(self) -> int:
+        """Moves after the warm-up that went wrong."""
         ...
 
     def notes(self) -> Sequence[str]:
@@ -76,14 +88,23 @@ class Still:
     points: Draws  # one per chain
     chunk: int = 1000  # most sweeps in one go
 
+    def begin(self, starts: Draws, turn: int) -> None:
+        """There is one point only."""
+
     def advance(self, first: int, count: int) -> Draws:
         """The same points again and again."""
-        values = {name: np.repeat(v, count, axis=1) for name, v in self.points.values.items()}
-        return Draws(np.repeat(self.points.states, count, axis=1), values)
+        now = self.current()
+        values = {name: np.repeat(v, count, axis=1) for name, v in now.values.items()}
+        states = np.repeat(now.states, count, axis=1)
+        return Draws(states, values, np.zeros(states.shape[:2]))
 
     def current(self) -> Draws:
         """The points."""
-        return self.points
+        return self.points._replace(logs=np.zeros(self.points.states.shape[:2]))
+
+    def divergences(self) -> int:
+        """None."""
+        return 0
 
     def notes(self) -> Sequence[str]:
         """None."""
@@ -99,6 +120,8 @@ class Sampler(Algorithm):
     warmup: int = 500  # sweeps that tune the sampler and are thrown away
     draws: int | None = None  # kept per chain; None: max_iter, or more if more samples are asked for
     spread: float = 2.0  # of the random starts of continuous variables, in the widths of their profiles
+    r_hat: float = 1.05  # below which chains agree; tol may raise it
+    effective: float = 100.0  # independent draws that those of a variable must be worth
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -107,30 +130,34 @@ class Sampler(Algorithm):
         if self.draws is not None:
             check.whole("draws", self.draws, 1)
         check.at_least("spread", self.spread, 0)
+        check.at_least("r_hat", self.r_hat, 1)
+        check.at_least("effective", self.effective, 0)
 
     @abc.abstractmethod
-    def _engine(self, problem: Problem, places: Places, rng: np.random.Generator) -> Engine:
-        """Chains at their starts, around these places."""
+    def _engine(self, problem: Problem, places: Places, starts: Draws, rng: np.random.Generator) -> Engine:
+        """Chains at their starts; sizes of moves are those of the places."""
 
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
-        """Warm up, draw, and judge the draws."""
+        """Look for modes, warm up, draw, and judge the draws."""
         each = max(self.draws or budget.max_iter, -(-problem.samples // self.chains), 1)
         self._refuse_large(problem, each)
-        budget = replace(budget, max_iter=self.warmup + each)
-        sweeps = _Sweeps(self.name, self.warmup, self._engine)
-        return drive(sweeps, problem, budget, rng, whole=False)  # type: ignore[no-any-return]
+        steps = _TURNS * min(_SHORT, self.warmup) + self.warmup + each
+        budget = replace(budget, max_iter=steps, tol=max(self.r_hat - 1, budget.tol))
+        return drive(_Sweeps(self, budget.tol), problem, budget, rng, whole=False)  # type: ignore[no-any-return]
 
     def _refuse_large(self, problem: Problem, each: int) -> None:
-        variables = problem.graph.variables
-        numbers = sum(
-            d.width if s == 0 else 1 for d, s in zip(variables.domains, variables.sizes, strict=True)
-        )
-        needed = 8.0 * self.chains * each * numbers
+        needed = 8.0 * self.chains * each * _numbers(problem.graph.variables)
         if needed > _MEMORY:
             raise TooLargeError(
-                f"{self.name}: {self.chains} chains of {each} draws of {len(variables)} variables need "
-                f"{needed / 1e9:.1f} GB, more than the {_MEMORY / 1e9:.1f} GB kept at most; lower draws"
+                f"{self.name}: {self.chains} chains of {each} draws of {len(problem.graph.variables)} "
+                f"variables need {needed / 1e9:.1f} GB, more than the {_MEMORY / 1e9:.1f} GB kept at most; "
+                "lower draws"
             )
+
+
+def _numbers(variables: Variables) -> int:
+    """Numbers of one draw."""
+    return sum(d.numbers if s == 0 else 1 for d, s in zip(variables.domains, variables.sizes, strict=True))
 
 
 @record("chains")
@@ -138,141 +165,165 @@ class _Drawn(NamedTuple):
     """Chains under way."""
 
     engine: Engine
-    done: int = 0  # sweeps, those of the warm-up among them
+    turn: int = 0  # short runs that have ended
+    done: int = 0  # sweeps of this short run, or of the warm-up and after it
+    ends: tuple[Draws, ...] = ()  # of short runs
     parts: tuple[Draws, ...] = ()  # after the warm-up
+    worst: float = np.inf  # R-hat when it was looked at last
+    found: Diagnosis | None = None  # of all draws, once they are there
 
 
 class _Sweeps:
-    """Chains as the driver sees them; their residual is judged from all draws at the end."""
+    """Chains as the driver sees them; what is asked for is a number of draws, judged when they are there."""
 
-    def __init__(self, name: str, warmup: int, make: Callable[..., Engine]) -> None:
-        self.name, self._warmup, self._make = name, warmup, make
+    def __init__(self, sampler: Sampler, tol: float) -> None:
+        self.name, self._sampler, self._tol = sampler.name, sampler, tol
+        self._short = min(_SHORT, sampler.warmup)
+        self._turns = _TURNS if self._short else 0
 
     def start(self, problem: Problem, run: Run) -> Step:
-        engine = self._make(problem, starting_places(problem.graph), run.rng)
+        self._places = starting_places(problem.graph)
+        starts = self._starts(problem, run)
+        engine = self._sampler._engine(problem, self._places, starts, run.rng)
         self._pace = Pace(engine.chunk)
         return Step(_Drawn(engine))
 
+    def _starts(self, problem: Problem, run: Run) -> Draws:
+        options = self._sampler
+        return starting_points(problem, options.chains, options.spread, run.rng, self.name, self._places)
+
     def advance(self, problem: Problem, state: _Drawn, run: Run) -> Step:
-        engine, done, parts = state
-        left = self._warmup - done
-        count = min(self._pace.count, left if left > 0 else run.count)
-        began = run.elapsed
-        part = engine.advance(done, count)
+        if state.turn < self._turns:
+            return self._scout(problem, state, run)
+        left = self._sampler.warmup - state.done
+        most = left if left > 0 else min(run.count, _next_look(-left) + left)
+        part = self._moved(state, most, run)
+        count = part.states.shape[1]
+        new = state._replace(done=state.done + count)
+        if left > 0:
+            return _step(state, new, part)
+        new = new._replace(parts=(*state.parts, part))
+        if count < run.count:
+            return _step(state, _looked(problem, new), part)
+        return self._last(problem, state, new, part)
+
+    def _scout(self, problem: Problem, state: _Drawn, run: Run) -> Step:
+        """A piece of a short run; the last one puts the chains where they shall begin."""
+        engine, turn = state.engine, state.turn
+        part = self._moved(state, self._short - state.done, run)
+        done = state.done + part.states.shape[1]
+        if done < self._short:
+            return _step(state, state._replace(done=done), part)
+        ends, turn = (*state.ends, engine.current()), turn + 1
+        is_last = turn == self._turns
+        starts = farthest(join(ends, axis=0), self._sampler.chains) if is_last else self._starts(problem, run)
+        engine.begin(starts, turn)
+        return _step(state, _Drawn(engine, turn, ends=() if is_last else ends), part)
+
+    def _moved(self, state: _Drawn, most: int, run: Run) -> Draws:
+        count, began = min(self._pace.count, most, run.count), run.elapsed
+        part = state.engine.advance(state.done, count)
         self._pace.took(run.elapsed - began)
-        new = _Drawn(engine, done + count, parts if left > 0 else (*parts, part))
-        is_last = count == run.count  # whoever has drawn all has not been cut by the clock
-        return Step(new, [UNKNOWN] * count, status=Status.OUT_OF_ITERATIONS if is_last else None)
+        return part
+
+    def _last(self, problem: Problem, old: _Drawn, state: _Drawn, part: Draws) -> Step:
+        """All draws are there: the sampler says what is wrong with them, the driver that nothing is."""
+        found = diagnose_draws(problem.graph.variables, join(state.parts))
+        state = state._replace(found=found, worst=_worst(found))
+        status = None
+        if self._faults(problem, state.engine, found):
+            status = Status.STALLED if state.engine.divergences() else Status.OUT_OF_ITERATIONS
+        return _step(old, state, part, state.worst - 1, status)
 
     def read(self, problem: Problem, outcome: Outcome) -> Result:
-        engine, _, parts = outcome.state
-        cut = outcome.status if outcome.was_stopped else None
-        return read(self.name, problem, _joined(parts or (engine.current(),)), cut, engine.notes())
-
-
-def _joined(parts: Sequence[Draws]) -> Draws:
-    # How sums over draws are rounded must not depend on how many came at a time.
-    def join(arrays: list[np.ndarray]) -> np.ndarray:
-        return np.ascontiguousarray(np.concatenate(arrays, axis=1))
-
-    values = {name: join([p.values[name] for p in parts]) for name in parts[0].values}
-    return Draws(join([p.states for p in parts]), values)
-
-
-def read(name: str, problem: Problem, draws: Draws, status: Status | None, notes: Sequence[str]) -> Result:
-    """Marginals, samples and the verdict of the diagnostics; `status` is what cut the run short, or None."""
-    variables = problem.graph.variables
-    chains, each, _ = draws.states.shape
-    found = _diagnosed(variables, draws)
-    told = [f"{chains} chains of {each} draws{_worst(variables, found)}"]
-    worst = float(found.r_hat.max(initial=1.0))
-    if status is None:
-        status = Status.CONVERGED if worst < AGREED else Status.OUT_OF_ITERATIONS
-    if worst >= AGREED:
-        told.append(
-            f"the chains do not agree yet (R-hat below {AGREED} is wanted): raise max_iter or warmup, "
-            "or use another method"
+        engine, parts, found = outcome.state.engine, outcome.state.parts, outcome.state.found
+        variables, status = problem.graph.variables, outcome.ended
+        draws = join(parts or (engine.current(),))
+        found = diagnose_draws(variables, draws) if found is None else found
+        faults = self._faults(problem, engine, found)
+        told = f"{draws.states.shape[0]} chains of {draws.states.shape[1]} draws{_told(variables, found)}"
+        return Result(
+            self.name,
+            status,
+            marginals=draw_marginals(variables, draws),
+            samples=draw_samples(variables, draws, problem.samples),
+            trace={name: np.array(outcome.trace.get(name, ())) for name in ("energy", "r_hat")},
+            diagnostics=found._asdict(),
+            hint=self._reason(status, faults),
+            notes=(told, *faults, *engine.notes(), *(_UNSEEN if len(variables) else ())),
         )
-    return Result(
-        name,
-        status,
-        marginals=_marginals(variables, draws),
-        samples=_samples(variables, draws, problem.samples),
-        trace=found._asdict(),
-        notes=(*told, *notes),
-    )
+
+    def _reason(self, status: Status, faults: list[str]) -> str:
+        if status is Status.CONVERGED:
+            return f"R-hat - 1 fell below {self._tol:.3g}"
+        return faults[0] if faults and status in (Status.OUT_OF_ITERATIONS, Status.STALLED) else ""
+
+    def _faults(self, problem: Problem, engine: Engine, found: Diagnosis) -> list[str]:
+        """What forbids to call the draws converged, the worst first."""
+        names, floor, faults = problem.graph.variables.names, self._sampler.effective, []
+        longer = "max_iter" if self._sampler.draws is None else "draws"
+        if count := engine.divergences():
+            several = "1 trajectory" if count == 1 else f"{count} trajectories"
+            faults.append(
+                f"{several} diverged after the warm-up: the density is steep somewhere, and draws may "
+                "be missing there; raise target or warmup"
+            )
+        if _worst(found) - 1 >= self._tol:
+            faults.append(
+                f"the chains do not agree yet (R-hat of '{names[int(np.argmax(found.r_hat))]}' is "
+                f"{_worst(found):.3f}, below {1 + self._tol:.4g} is wanted): raise {longer} or "
+                "warmup, or use another method"
+            )
+        effective = np.where(found.mcse > 0, found.ess, np.inf)  # what never moves has no error
+        if effective.min(initial=np.inf) < floor:
+            faults.append(
+                f"the draws of '{names[int(np.argmin(effective))]}' are worth {effective.min():.0f} "
+                f"independent ones, {floor:.4g} are wanted (effective): raise {longer}"
+            )
+        return faults
 
 
-def _marginals(variables: Variables, draws: Draws) -> Marginals:
-    flat = np.zeros(int(variables.state_start[-1]))
-    total = draws.states.shape[0] * draws.states.shape[1]
-    densities: dict[str, Density] = {}
-    for i, name in enumerate(variables.names):
-        if variables.sizes[i]:
-            counts = np.bincount(draws.states[:, :, i].ravel(), minlength=int(variables.sizes[i]))
-            flat[variables.state_start[i] : variables.state_start[i + 1]] = counts / total
-            continue
-        points = draws.values[name]
-        points = points.reshape(total, *points.shape[2:])
-        kind = ParticleDensity if points.ndim == 1 else SimplexParticleDensity
-        densities[name] = kind(points, np.full(total, 1 / total))
-    return Marginals(variables, flat, densities)
+_UNSEEN = (
+    "R-hat compares the chains with each other: a mode that none of them has visited does not show, neither "
+    "there nor in the marginals",
+)
 
 
-def _samples(variables: Variables, draws: Draws, wanted: int) -> Samples:
-    """All draws, chain after chain; or as many as were asked for, evenly spread over them."""
-    total = draws.states.shape[0] * draws.states.shape[1]
-    rows: Any = slice(None)
-    if 0 < wanted < total:
-        rows = np.linspace(0, total - 1, wanted).round().astype(np.int64)
-    values = {name: v.reshape(total, *v.shape[2:])[rows] for name, v in draws.values.items()}
-    return Samples(variables, draws.states.reshape(total, len(variables))[rows], values)
+def _step(
+    old: _Drawn, new: _Drawn, part: Draws, residual: float = UNKNOWN, status: Status | None = None
+) -> Step:
+    """Sweeps as steps; nothing is known of the residual before the last draw."""
+    assert part.logs is not None
+    with np.errstate(over="ignore"):  # chains on their way to infinity
+        energy = -part.logs.mean(axis=0)
+    more = len(energy) - 1
+    trace = {"energy": energy, "r_hat": [*[old.worst] * more, new.worst]}
+    return Step(new, [UNKNOWN] * more + [residual], trace, status)
 
 
-def _diagnosed(variables: Variables, draws: Draws) -> Diagnosis:
-    """R-hat, effective sample size and standard error per variable."""
-    n = len(variables)
-    chains, each, _ = draws.states.shape
-    found = Diagnosis(np.ones(n), np.full(n, float(chains * each)), np.zeros(n))
-    for owner, columns in _columns(variables, draws):
-        _keep_worst(found, owner, diagnose(columns))
-    owner, state = _indicators(variables)
-    step = max(1, _BATCH // max(chains * each, 1))
-    for first in range(0, len(owner), step):
-        part = slice(first, first + step)
-        flags = draws.states[:, :, owner[part]] == state[part]
-        _keep_worst(found, owner[part], diagnose(flags, is_flag=True))
-    return found
+def _next_look(draws: int) -> int:
+    """After how many draws R-hat is looked at next."""
+    look = _FIRST_LOOK
+    while look <= draws:
+        look *= 2
+    return look
 
 
-def _columns(variables: Variables, draws: Draws) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Numbers of continuous variables (chains, draws, some), and the variables that they belong to."""
-    chains, each, _ = draws.states.shape
-    names = np.array([i for i, size in enumerate(variables.sizes) if not size], dtype=np.int64)
-    step = max(1, _TOGETHER // max(chains * each, 1))
-    for first in range(0, len(names), step):
-        part = names[first : first + step]
-        columns = [draws.values[variables.names[int(i)]].reshape(chains, each, -1) for i in part]
-        yield np.repeat(part, [c.shape[2] for c in columns]), np.concatenate(columns, axis=2)
+def _looked(problem: Problem, state: _Drawn) -> _Drawn:
+    """R-hat of the draws so far, if it is time."""
+    draws = sum(p.states.shape[1] for p in state.parts)
+    variables = problem.graph.variables
+    size = draws * len(state.parts[0].states) * _numbers(variables)
+    if draws != _next_look(draws - 1) or size > _LOOKED_AT:
+        return state
+    return state._replace(worst=worst_r_hat(variables, join(state.parts)))
 
 
-def _indicators(variables: Variables) -> tuple[np.ndarray, np.ndarray]:
-    """Variable and state of every indicator to judge: one suffices for two states."""
-    sizes = variables.sizes
-    count = np.where(sizes > 2, sizes, np.maximum(sizes - 1, 0))
-    owner = np.repeat(np.arange(len(sizes)), count)
-    first = np.cumsum(count) - count
-    return owner, np.arange(len(owner)) - first[owner]
+def _worst(found: Diagnosis) -> float:
+    return float(found.r_hat.max(initial=1.0))
 
 
-def _keep_worst(found: Diagnosis, owner: np.ndarray, new: Diagnosis) -> None:
-    owner = np.broadcast_to(owner, np.shape(new.r_hat) or (1,))
-    np.maximum.at(found.r_hat, owner, new.r_hat)
-    np.minimum.at(found.ess, owner, new.ess)
-    np.maximum.at(found.mcse, owner, new.mcse)
-
-
-def _worst(variables: Variables, found: Diagnosis) -> str:
+def _told(variables: Variables, found: Diagnosis) -> str:
     if not len(variables):
         return ""
     high, low = int(np.argmax(found.r_hat)), int(np.argmin(found.ess))

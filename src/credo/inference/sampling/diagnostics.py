@@ -25,12 +25,14 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.errors import QueryError
+from ...core.records import record
 
 __all__ = ["Diagnosis", "diagnose", "ess", "ess_bulk", "mcse", "r_hat"]
 
 _FEWEST = 4  # draws per chain below which nothing can be said
 
 
+@record("diagnosis")
 class Diagnosis(NamedTuple):
     """What is known about the draws of each number."""
 
@@ -50,29 +52,26 @@ def diagnose(draws: np.ndarray, *, is_flag: bool = False) -> Diagnosis:
     >>> bool(diagnose(draws).r_hat < 1.01), bool(diagnose(draws + np.arange(4)[:, None]).r_hat > 1.1)
     (True, True)
     """
-    x = np.asarray(draws, dtype=np.float64)
-    if x.ndim < 2 or not x.shape[0]:
-        raise QueryError(f"draws: expected shape (chains, draws, ...), got {x.shape}")
+    x = _checked(draws)
     shape = x.shape[2:]
     spread = x.std(axis=(0, 1))
     if x.shape[1] < _FEWEST:
         return Diagnosis(np.full(shape, np.inf), np.ones(shape), spread)
-    half = x.shape[1] // 2
-    columns = x.reshape(*x.shape[:2], -1)
-    halves = np.concatenate([columns[:, :half], columns[:, -half:]])
+    halves = _halves(x)
     effective = _ess(halves)
-    if is_flag:
-        found, bulk = _scale_reduction(halves), effective
-    else:
-        scores, folded = _scores(halves), np.abs(halves - np.median(halves, axis=(0, 1)))
-        found = np.maximum(_scale_reduction(scores), _scale_reduction(_scores(folded)))
-        bulk = _ess(scores)
+    scores = halves if is_flag else _scores(halves)
+    found = _disagreement(halves, scores, is_flag)
+    bulk = effective if is_flag else _ess(scores)
     return Diagnosis(found.reshape(shape), bulk.reshape(shape), spread / np.sqrt(effective.reshape(shape)))
 
 
-def r_hat(draws: np.ndarray) -> np.ndarray:
+def r_hat(draws: np.ndarray, *, is_flag: bool = False) -> np.ndarray:
     """How much the spread of all draws exceeds that within chains."""
-    return diagnose(draws).r_hat
+    x = _checked(draws)
+    if x.shape[1] < _FEWEST:
+        return np.full(x.shape[2:], np.inf)
+    halves = _halves(x)
+    return _disagreement(halves, halves if is_flag else _scores(halves), is_flag).reshape(x.shape[2:])
 
 
 def ess_bulk(draws: np.ndarray) -> np.ndarray:
@@ -88,6 +87,27 @@ def ess(draws: np.ndarray) -> np.ndarray:
 def mcse(draws: np.ndarray) -> np.ndarray:
     """Monte Carlo standard error of the mean."""
     return diagnose(draws, is_flag=True).mcse
+
+
+def _checked(draws: np.ndarray) -> np.ndarray:
+    x = np.asarray(draws, dtype=np.float64)
+    if x.ndim < 2 or not x.shape[0]:
+        raise QueryError(f"draws: expected shape (chains, draws, ...), got {x.shape}")
+    return x
+
+
+def _halves(x: np.ndarray) -> np.ndarray:
+    """Halves of chains, twice as many, with all trailing axes in one."""
+    half = x.shape[1] // 2
+    columns = x.reshape(*x.shape[:2], -1)
+    return np.concatenate([columns[:, :half], columns[:, -half:]])
+
+
+def _disagreement(halves: np.ndarray, scores: np.ndarray, is_flag: bool) -> np.ndarray:
+    if is_flag:
+        return _scale_reduction(halves)
+    folded = np.abs(halves - np.median(halves, axis=(0, 1)))
+    return np.maximum(_scale_reduction(scores), _scale_reduction(_scores(folded)))
 
 
 def _parts(halves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -27,7 +27,7 @@ from ...core.errors import MissingExtraError
 from ..base import Problem, register
 from ..located import Places
 from .chains import Engine, Sampler
-from .starts import starting_points
+from .draws import Draws
 from .table_chains import TableEngine
 
 __all__ = ["Gibbs", "site_engine"]
@@ -36,12 +36,11 @@ __all__ = ["Gibbs", "site_engine"]
 @register
 @dataclass(frozen=True, kw_only=True)
 class Gibbs(Sampler):
-    """Draws one variable after another given the others; for discrete, real and simplex variables."""
+    """Draws one variable after another given the others; for variables of any domain."""
 
     name: ClassVar[str] = "gibbs"
 
-    def _engine(self, problem: Problem, places: Places, rng: np.random.Generator) -> Engine:
-        starts = starting_points(problem, self.chains, self.spread, rng, self.name, places)
+    def _engine(self, problem: Problem, places: Places, starts: Draws, rng: np.random.Generator) -> Engine:
         if problem.graph.is_tables:
             return TableEngine(problem.graph, _gibbs_sweeps, (), starts, rng)
         return site_engine(problem, ("choose", "slice", "slice"), starts, places, self.warmup, rng)
@@ -57,7 +56,7 @@ def _gibbs_sweeps(*arguments: Any) -> None:
 def site_engine(
     problem: Problem,
     moves: tuple[str, str, str],
-    starts: Any,
+    starts: Draws,
     places: Places,
     warmup: int,
     rng: np.random.Generator,

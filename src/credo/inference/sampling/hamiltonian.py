@@ -17,15 +17,17 @@ from blackjax.adaptation.mass_matrix import mass_matrix_adaptation
 from blackjax.adaptation.step_size import dual_averaging_adaptation
 from blackjax.adaptation.window_adaptation import build_schedule
 
+from ...core.log_density import LogDensity, Shape, log_density
 from ...core.records import record
 from ...nn.arrays import precision
 from ...nn.compiled import Compiled
-from ..flat_density import FlatDensity, Shape, log_density
-from .chains import Draws
+from ..potentials import log_values
+from .draws import Draws
 
 __all__ = ["HamiltonianEngine", "Settings"]
 
-_CHUNK = 100  # steps of one call
+_CHUNK = 500  # steps of one call at most
+_KEPT = 2**20  # numbers that one call returns at most
 
 
 class Settings(NamedTuple):
@@ -44,16 +46,14 @@ class _Carry(NamedTuple):
 
     key: Any  # of the random numbers
     state: Any  # position, log density, gradient
-    tuning: Any  # step size and mass matrix in the making
-    step: Any  # size in use
-    mass: Any  # inverse mass matrix in use
+    tuning: Any  # step size and mass matrix
     divergences: Any  # after the warm-up
     bad: Any  # a point tried after the warm-up where the log density is NaN or +inf; NaN if there is none
 
 
 @record("hamiltonian chains", kept=("_carry",))
 class HamiltonianEngine:
-    """Chains on a graph of real and simplex variables.
+    """Chains on a graph of continuous variables.
 
     Parameters
     ----------
@@ -69,19 +69,26 @@ class HamiltonianEngine:
         Of the random numbers.
     """
 
-    chunk = _CHUNK
-
     def __init__(
-        self, density: FlatDensity, settings: Settings, starts: Draws, warmup: int, seed: int
+        self, density: LogDensity, settings: Settings, starts: Draws, warmup: int, seed: int
     ) -> None:
         self._density, self._settings = density, settings
         schedule = np.array(build_schedule(warmup), dtype=np.int64).reshape(-1, 2)
         after = np.full((1, 2), -1, dtype=np.int64)
         self._schedule, self._warmup = np.concatenate([schedule, after]), warmup
-        points = density.flatten({name: v[:, 0] for name, v in starts.values.items()})
+        self._seed = seed
         with precision(double=True):
-            keys = jax.random.split(jax.random.PRNGKey(seed), len(points))
-            self._carry = _START(keys, points, density.arrays, settings=settings)
+            self._arrays = jax.tree.map(jnp.asarray, density.arrays)
+        self.chunk = int(np.clip(_KEPT // max(1, len(starts.states) * density.dimension), 1, _CHUNK))
+        self.begin(starts, 0)
+
+    def begin(self, starts: Draws, turn: int) -> None:
+        """Put the chains at other points, untuned."""
+        points = self._density.flatten({name: v[:, 0] for name, v in starts.values.items()})
+        with precision(double=True):
+            key = jax.random.fold_in(jax.random.PRNGKey(self._seed), turn)
+            keys = jax.random.split(key, len(points))
+            self._carry = _START(keys, points, self._arrays, settings=self._settings)
 
     def advance(self, first: int, count: int) -> Draws:
         """Do steps number first, first + 1, ... and return the state after each."""
@@ -89,7 +96,7 @@ class HamiltonianEngine:
         with precision(double=True):
             self._carry, kept = _ADVANCE(
                 self._carry,
-                self._density.arrays,
+                self._arrays,
                 self._schedule[at],
                 np.int64(count),
                 settings=self._settings,
@@ -97,27 +104,25 @@ class HamiltonianEngine:
             bad = np.asarray(self._carry.bad)
             bad = bad[np.isfinite(bad).all(axis=1)]
             if len(bad):
-                self._density.log_values(bad)  # names the factor
-            return self._draws(np.asarray(kept)[:count].swapaxes(0, 1))
+                log_values(self._density, bad)  # names the factor
+            return self._draws(*(np.asarray(k)[:count].swapaxes(0, 1) for k in kept))
 
     def current(self) -> Draws:
         """The state of every chain, as one draw."""
-        return self._draws(np.asarray(self._carry.state.position)[:, None])
+        state = self._carry.state
+        return self._draws(*(np.asarray(x)[:, None] for x in (state.position, state.logdensity)))
+
+    def divergences(self) -> int:
+        """Trajectories after the warm-up whose energy was lost."""
+        return int(np.asarray(self._carry.divergences).sum())
 
     def notes(self) -> list[str]:
-        """Trajectories that went wrong."""
-        count = int(np.asarray(self._carry.divergences).sum())
-        if not count:
-            return []
-        several = "1 trajectory" if count == 1 else f"{count} trajectories"
-        return [
-            f"{several} diverged after the warm-up: the density is steep somewhere, and draws may "
-            "be missing there; raise target or warmup"
-        ]
+        """None."""
+        return []
 
-    def _draws(self, vectors: np.ndarray) -> Draws:
+    def _draws(self, vectors: np.ndarray, logs: np.ndarray) -> Draws:
         states = np.full((*vectors.shape[:2], len(self._density.graph.variables)), -1, dtype=np.int64)
-        return Draws(states, self._density.values(vectors))
+        return Draws(states, self._density.values(vectors), logs)
 
 
 def _start(keys: Any, points: Any, arrays: Any, *, settings: Settings) -> _Carry:
@@ -126,40 +131,46 @@ def _start(keys: Any, points: Any, arrays: Any, *, settings: Settings) -> _Carry
         size = mass_matrix_adaptation(settings.is_diagonal)[0](len(point))
         tuning = (dual_averaging_adaptation(settings.target)[0](1.0), size)
         none = (jnp.zeros((), jnp.int64), jnp.full_like(point, jnp.nan))
-        return _Carry(key, state, tuning, jnp.ones(()), size.inverse_mass_matrix, *none)
+        return _Carry(key, state, tuning, *none)
 
     return jax.vmap(one)(keys, points)
 
 
 def _advance(carry: _Carry, arrays: Any, stages: Any, limit: Any, *, settings: Settings) -> Any:
-    """Steps of every chain, and its position after each."""
+    """Steps of every chain, and its position and log density after each."""
     kernel = (blackjax.nuts if settings.is_nuts else blackjax.hmc).build_kernel()
 
     def density(u: Any) -> Any:
         return log_density(u, arrays, settings.shape)
 
-    def one(carry: _Carry, stage: Any) -> _Carry:
+    def one(carry: _Carry, is_drawing: Any) -> tuple[_Carry, Any]:
         key, own = jax.random.split(carry.key)
         length: Any = settings.length
         if not settings.is_nuts:
             # A fixed length may be a multiple of a period of the motion, which then goes nowhere.
             length = 1 + (carry.key[0] % np.uint32(length)).astype(jnp.int32)
-        state, info = kernel(own, carry.state, density, carry.step, carry.mass, length)
-        tuned = _tuned(carry, state.position, info.acceptance_rate, stage, settings)
-        is_drawing = stage[0] < 0
+        size, mass = carry.tuning
+        step = jnp.exp(jnp.where(is_drawing, size.log_step_size_avg, size.log_step_size))
+        state, info = kernel(own, carry.state, density, step, mass.inverse_mass_matrix, length)
         divergences = carry.divergences + (info.is_divergent & is_drawing)
         bad = carry.bad
         for end in _ends(info, settings.is_nuts):
             is_bad = jnp.isfinite(end.position).all() & ~(end.logdensity < jnp.inf) & is_drawing
             bad = jnp.where(is_bad, end.position, bad)
-        return tuned._replace(key=key, state=state, divergences=divergences, bad=bad)
+        new = carry._replace(key=key, state=state, divergences=divergences, bad=bad)
+        return new, info.acceptance_rate
 
     def step(k: Any, both: Any) -> Any:
         carry, kept = both
-        carry = jax.vmap(one, in_axes=(0, None))(carry, stages[k])
-        return carry, kept.at[k].set(carry.state.position)
+        is_drawing = stages[k, 0] < 0
+        carry, accepted = jax.vmap(one, in_axes=(0, None))(carry, is_drawing)
+        tune = jax.vmap(lambda carry, accepted: _tuned(carry, accepted, stages[k], settings))
+        carry = jax.lax.cond(is_drawing, lambda carry, _: carry, tune, carry, accepted)
+        now = (carry.state.position, carry.state.logdensity)
+        return carry, tuple(all_.at[k].set(one) for all_, one in zip(kept, now, strict=True))
 
-    kept = jnp.zeros((len(stages), *carry.state.position.shape))
+    now = (carry.state.position, carry.state.logdensity)
+    kept = tuple(jnp.zeros((len(stages), *x.shape)) for x in now)
     return jax.lax.fori_loop(0, limit, step, (carry, kept))
 
 
@@ -168,24 +179,20 @@ def _ends(info: Any, is_nuts: bool) -> tuple[Any, ...]:
     return (info.trajectory_leftmost_state, info.trajectory_rightmost_state) if is_nuts else (info.proposal,)
 
 
-def _tuned(carry: _Carry, position: Any, accepted: Any, stage: Any, settings: Settings) -> _Carry:
-    """Step size and mass matrix after a step; a stage is -1 after the warm-up, 1 in a slow window."""
+def _tuned(carry: _Carry, accepted: Any, stage: Any, settings: Settings) -> _Carry:
+    """Step size and mass matrix after a step of the warm-up; a stage is 1 in a slow window."""
     first_size, next_size, last_size = dual_averaging_adaptation(settings.target)
     _, next_mass, last_mass = mass_matrix_adaptation(settings.is_diagonal)
     size, mass = carry.tuning
-    is_warming = stage[0] >= 0
 
     def pick(flag: Any, new: Any, old: Any) -> Any:
         return jax.tree.map(lambda a, b: jnp.where(flag, a, b), new, old)
 
-    size = pick(is_warming, next_size(size, jnp.where(jnp.isfinite(accepted), accepted, 0.0)), size)
-    mass = pick(stage[0] == 1, next_mass(mass, position), mass)
-    is_window_end = is_warming & (stage[1] == 1)
-    size = pick(is_window_end, first_size(last_size(size)), size)
-    mass = pick(is_window_end, last_mass(mass), mass)
-    # After the warm-up the averaged step size is in use.
-    step = jnp.where(is_warming, jnp.exp(size.log_step_size), jnp.exp(size.log_step_size_avg))
-    return carry._replace(tuning=(size, mass), step=step, mass=mass.inverse_mass_matrix)
+    size = next_size(size, jnp.where(jnp.isfinite(accepted), accepted, 0.0))
+    mass = pick(stage[0] == 1, next_mass(mass, carry.state.position), mass)
+    size = pick(stage[1] == 1, first_size(last_size(size)), size)
+    mass = pick(stage[1] == 1, last_mass(mass), mass)
+    return carry._replace(tuning=(size, mass))
 
 
-_START, _ADVANCE = Compiled(_start), Compiled(_advance)
+_START, _ADVANCE = Compiled(_start), Compiled(_advance, small=0)

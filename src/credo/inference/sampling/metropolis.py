@@ -27,8 +27,8 @@ import numpy as np
 from ..base import Problem, register
 from ..located import Places
 from .chains import Engine, Sampler
+from .draws import Draws
 from .gibbs import site_engine
-from .starts import starting_points
 from .table_chains import TableEngine
 
 __all__ = ["Metropolis"]
@@ -41,8 +41,7 @@ class Metropolis(Sampler):
 
     name: ClassVar[str] = "metropolis"
 
-    def _engine(self, problem: Problem, places: Places, rng: np.random.Generator) -> Engine:
-        starts = starting_points(problem, self.chains, self.spread, rng, self.name, places)
+    def _engine(self, problem: Problem, places: Places, starts: Draws, rng: np.random.Generator) -> Engine:
         if problem.graph.is_tables:
             return TableEngine(problem.graph, _metropolis_sweeps, (2,), starts, rng)
         return site_engine(problem, ("swap", "walk", "walk"), starts, places, self.warmup, rng)

@@ -1,9 +1,20 @@
-"""Where chains begin: at different points, each of positive weight."""
+r"""Where chains begin: at different points, each of positive weight.
+
+Random points are the starts of short runs. Of the ends e of those, chains take the one of the largest weight
+first and then, again and again, the one farthest from all that are taken,
+
+    argmax_e  min_{taken t}  d(e, t)^2,    d(e, t)^2 = sum_i (e_i - t_i)^2 / var_i + #{i: e_i != t_i}
+
+over continuous and discrete variables i, var_i the variance among the ends: separate modes that were found
+all get their chains as long as there are chains. An end more than 10 + 3 sqrt(n / 2) nats below the best is
+left out, n the number of variables: the log density of a Gaussian varies by sqrt(n / 2).
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
+from ...core.bijections import bijection_of
 from ...core.domain import Real, Simplex
 from ...core.errors import UnsupportedError
 from ...core.factor_graph import FactorGraph
@@ -11,10 +22,11 @@ from ...core.wiring import starts_of
 from ...kernels.tables import best_states
 from ..base import Problem
 from ..located import Places
-from .chains import Draws
+from .draws import Draws
 
-__all__ = ["starting_points"]
+__all__ = ["farthest", "starting_points"]
 
+_NEGLIGIBLE = 10.0  # nats below the best end of a short run at which a mode has no weight
 _TRIES = 200  # random points per chain before the search for a possible one ends
 
 
@@ -28,7 +40,7 @@ def starting_points(
 ) -> Draws:
     """One point per chain, (count, 1, ...): states that no zero forbids, values around where variables lie.
 
-    Without places real variables begin around zero. Coordinates of a simplex variable are a softmax of normal
+    Without places real variables begin around zero. Free coordinates of a simplex variable are normal
     numbers. Points of weight zero are drawn anew, wider and narrower.
     """
     graph = problem.graph
@@ -92,9 +104,9 @@ def _points(
             noise = spread * rng.standard_normal(count)
             values[name] = (places.centre[i] + places.scale[i] * noise)[:, None]
         elif isinstance(domain, Simplex):
-            logits = np.minimum(spread, 1.0)[:, None] * rng.standard_normal((count, domain.width))
-            weight = np.exp(logits - logits.max(axis=1, keepdims=True))
-            values[name] = (weight / weight.sum(axis=1, keepdims=True))[:, None, :]
+            own = bijection_of(domain)
+            noise = np.minimum(spread, 1.0)[:, None] * rng.standard_normal((count, own.free))
+            values[name] = own.inverse(noise)[:, None, :]
     return Draws(states, values)
 
 
@@ -112,3 +124,29 @@ def _mixed(bad: np.ndarray, fresh: Draws, old: Draws) -> Draws:
     for name, v in values.items():
         v[bad] = fresh.values[name][bad]
     return Draws(states, values)
+
+
+def farthest(ends: Draws, count: int) -> Draws:
+    """As many ends of short runs (one draw per chain) as wanted, far from each other and of some weight."""
+    assert ends.logs is not None
+    logs = ends.logs[:, 0]
+    drop = _NEGLIGIBLE + 3 * np.sqrt(ends.states.shape[2] / 2)
+    apart = _squares(ends)
+    apart[:, logs < logs.max() - drop] = -1.0
+    taken = [int(logs.argmax())]
+    while len(taken) < count:
+        taken.append(int(apart[taken].min(axis=0).argmax()))
+    values = {name: v[taken] for name, v in ends.values.items()}
+    return Draws(ends.states[taken], values, ends.logs[taken])
+
+
+def _squares(ends: Draws) -> np.ndarray:
+    """Squared distances of all ends from each other."""
+    rows = ends.states[:, 0]
+    found = np.array([(rows != row).sum(axis=1) for row in rows], dtype=np.float64)
+    for value in ends.values.values():
+        x = value.reshape(len(rows), -1)
+        scale = x.std(axis=0)
+        x = x / np.where(scale > 0, scale, 1.0)
+        found += ((x[:, None] - x) ** 2).sum(axis=2)
+    return found

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.factor_graph import FactorGraph
 from ...core.records import record
-from .chains import Draws
+from .draws import Draws
 
 __all__ = ["TableEngine", "zero_notes"]
 
@@ -56,9 +56,13 @@ class TableEngine:
             w.neighbour_edge,
         )
         self._graph, self._sweeps, self._numbers, self._rng = graph, sweeps, numbers, rng
-        self._rows = starts.states[:, 0].copy()
-        self._has_moved = np.zeros(len(graph.variables), dtype=bool)
+        self.begin(starts, 0)
         self.chunk = int(np.clip(_NUMBERS // max(1, self._rows.size), 1, 100))
+
+    def begin(self, starts: Draws, turn: int) -> None:
+        """Put the chains at other points; the generator goes on."""
+        self._rows = starts.states[:, 0].copy()
+        self._has_moved = np.zeros(len(self._graph.variables), dtype=bool)
 
     def advance(self, first: int, count: int) -> Draws:
         """Do sweeps and return the state after each."""
@@ -69,11 +73,22 @@ class TableEngine:
             self._sweeps(*self._arrays, self._rows, uniforms[k])
             kept[k] = self._rows
         self._has_moved |= (kept != before).any(axis=(0, 1))
-        return Draws(kept.swapaxes(0, 1), {})
+        return self._draws(kept.swapaxes(0, 1))
 
     def current(self) -> Draws:
         """The state of every chain, as one draw."""
-        return Draws(self._rows[:, None].copy(), {})
+        return self._draws(self._rows[:, None].copy())
+
+    def divergences(self) -> int:
+        """None."""
+        return 0
+
+    def _draws(self, states: np.ndarray) -> Draws:
+        from ...kernels.conditionals import row_scores
+
+        chains, count, n = states.shape
+        logs = row_scores(*self._arrays[:4], self._arrays[5], states.reshape(chains * count, n))
+        return Draws(states, {}, logs.reshape(chains, count))
 
     def notes(self) -> list[str]:
         """What zeros may have done."""

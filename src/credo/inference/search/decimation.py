@@ -20,10 +20,11 @@ from ...core.errors import ZeroProbabilityError
 from ...core.factor_graph import FactorGraph
 from ...core.records import record
 from ...core.result import Assignment, Estimate, Result
-from ...kernels import decoding, feasible
+from ...kernels import decoding
 from ...kernels.support import supported_states
 from ...optimise.driver import Outcome, Step, drive
 from ...optimise.run import Run
+from .. import feasible
 from ..base import Algorithm, Budget, Problem, register
 from ..bounds.decomposition import terms_of
 from ..messages import engine

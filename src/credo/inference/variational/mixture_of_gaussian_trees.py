@@ -82,6 +82,7 @@ class GaussianTreeBeliefs(Algorithm):
         check.one_of("trees", self.trees, ["random", "maximum", "covering"])
         check.one_of("start", self.start, ["potentials", "normal"])
         check.one_of("gradient", self.gradient, ["quadrature", "samples"])
+        check.finite("centre", self.centre)
         check.at_least("spread", self.spread, 1e-6)
         check.whole("nodes", self.nodes, 2)
         check.whole("samples", self.samples, 2)
