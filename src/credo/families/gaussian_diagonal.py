@@ -12,9 +12,10 @@ import numpy as np
 
 from ..core.errors import ModelError
 from ..kernels.gaussian_density import diagonal_densities
+from ..kernels.weighted_sums import weighted_sums
 from .base import numbers
 from .gaussian_rows import LOG_2PI, GaussianRows
-from .moments import Moments
+from .moments import Moments, column_moments, moments_of_sums
 
 __all__ = ["DiagonalGaussian", "SphericalGaussian"]
 
@@ -59,12 +60,29 @@ class _Independent(GaussianRows):
         constants = -0.5 * (LOG_2PI + np.log(self._variances)).sum(axis=1)
         return diagonal_densities(x, self._mean, 1.0 / self._variances, constants)
 
-    def log_density(self, x: Any) -> np.ndarray:
-        """Log density of the observed coordinates, (rows, members)."""
-        found = self.rows(x)
-        blind = np.isnan(found)
-        if not blind.any():
-            return self._complete_density(found)
+    def _completed(self, x: np.ndarray, weights: np.ndarray) -> Moments:
+        """Sums over what was seen, and the mean and variance of each member for what was not: no patterns."""
+        blind = np.isnan(x)
+        count, unseen = weights.sum(axis=0), weighted_sums(weights, blind.astype(np.float64))
+        origin = np.nanmean(np.where(blind.all(axis=0), 0.0, x), axis=0)
+        y = np.where(blind, 0.0, x - origin)
+        gap = self._mean - origin
+        first = weighted_sums(weights, y) + unseen * gap
+        second = weighted_sums(weights, y * y) + unseen * (gap * gap + self._variances)
+
+        def again(k: int, _: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            mean, scatter = column_moments(np.where(blind, self._mean[k], x), weights[:, k], self._form)
+            return mean, scatter + self._kept(unseen[k] * self._variances[k])
+
+        total = np.concatenate([first, self._kept(second)], axis=1)
+        return moments_of_sums(count, origin, total, self._form, again)
+
+    def _kept(self, squares: np.ndarray) -> np.ndarray:
+        """What the form keeps of a square per coordinate."""
+        return squares if self._form == "diagonal" else squares.sum(axis=-1, keepdims=True)
+
+    def _seen_density(self, x: np.ndarray) -> np.ndarray:
+        found, blind = x, np.isnan(x)
         # A missing coordinate is put at the mean of each member and its constant taken away: no patterns.
         out = np.empty((len(found), len(self)))
         terms = 0.5 * (LOG_2PI + np.log(self._variances))
