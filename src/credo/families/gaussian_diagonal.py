@@ -12,9 +12,9 @@ import numpy as np
 
 from ..core.errors import ModelError
 from ..kernels.gaussian_density import diagonal_densities
-from ..kernels.weighted_sums import weighted_sums
+from ..kernels.gaussian_missing import seen_diagonal_densities, seen_sums
 from .base import numbers
-from .gaussian_rows import LOG_2PI, GaussianRows
+from .gaussian_rows import LOG_2PI, GaussianRows, first_seen
 from .moments import Moments, column_moments, moments_of_sums
 
 __all__ = ["DiagonalGaussian", "SphericalGaussian"]
@@ -62,13 +62,12 @@ class _Independent(GaussianRows):
 
     def _completed(self, x: np.ndarray, weights: np.ndarray) -> Moments:
         """Sums over what was seen, and the mean and variance of each member for what was not: no patterns."""
-        blind = np.isnan(x)
-        count, unseen = weights.sum(axis=0), weighted_sums(weights, blind.astype(np.float64))
-        origin = np.nanmean(np.where(blind.all(axis=0), 0.0, x), axis=0)
-        y = np.where(blind, 0.0, x - origin)
-        gap = self._mean - origin
-        first = weighted_sums(weights, y) + unseen * gap
-        second = weighted_sums(weights, y * y) + unseen * (gap * gap + self._variances)
+        blind, count = np.isnan(x), weights.sum(axis=0)
+        origin = first_seen(x)
+        seen, first, second = seen_sums(x, weights, origin)
+        unseen, gap = np.maximum(count[:, None] - seen, 0.0), self._mean - origin
+        first = first + unseen * gap
+        second = second + unseen * (gap * gap + self._variances)
 
         def again(k: int, _: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             mean, scatter = column_moments(np.where(blind, self._mean[k], x), weights[:, k], self._form)
@@ -82,17 +81,7 @@ class _Independent(GaussianRows):
         return squares if self._form == "diagonal" else squares.sum(axis=-1, keepdims=True)
 
     def _seen_density(self, x: np.ndarray) -> np.ndarray:
-        found, blind = x, np.isnan(x)
-        # A missing coordinate is put at the mean of each member and its constant taken away: no patterns.
-        out = np.empty((len(found), len(self)))
-        terms = 0.5 * (LOG_2PI + np.log(self._variances))
-        for k in range(len(self)):
-            filled = np.where(blind, self._mean[k], found)
-            one = slice(k, k + 1)
-            constant = np.array([-terms[k].sum()])
-            one_out = diagonal_densities(filled, self._mean[one], 1.0 / self._variances[one], constant)
-            out[:, k] = one_out[:, 0] + blind @ terms[k]
-        return out
+        return seen_diagonal_densities(x, self._mean, self._variances)
 
 
 class DiagonalGaussian(_Independent):

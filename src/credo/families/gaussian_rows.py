@@ -22,7 +22,7 @@ from ..core.numbers import float_array
 from .base import Family, member_weights
 from .moments import Form, Moments, column_moments, quadratic, weighted_moments
 
-__all__ = ["GaussianRows", "cholesky", "number_rows", "pattern_groups", "patterns"]
+__all__ = ["GaussianRows", "cholesky", "first_seen", "number_rows", "pattern_groups", "patterns"]
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 
@@ -185,7 +185,7 @@ def _starting_rows(x: np.ndarray, members: int) -> tuple[np.ndarray, np.ndarray]
         raise DataError(
             f"data: coordinate {column} is missing in every row; leave it out, nothing can be learned of it"
         )
-    first = x[seen.argmax(axis=0), np.arange(x.shape[1])]
+    first = first_seen(x)
     gap = np.where(seen, x - first, 0.0)
     mean = gap.sum(axis=0) / count
     variances = np.where(seen, (gap - mean) ** 2, 0.0).sum(axis=0) / count
@@ -193,6 +193,11 @@ def _starting_rows(x: np.ndarray, members: int) -> tuple[np.ndarray, np.ndarray]
         return x[whole], variances
     some = seen.any(axis=1)
     return np.where(seen, x, first + mean)[some], variances
+
+
+def first_seen(x: np.ndarray) -> np.ndarray:
+    """The first number of every coordinate, (d,); 0 where all are missing."""
+    return np.nan_to_num(x[np.isnan(x).argmin(axis=0), np.arange(x.shape[1])])
 
 
 def pattern_groups(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
