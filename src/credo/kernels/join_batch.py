@@ -28,17 +28,17 @@ __all__ = ["BatchTree", "solve_batch", "unfold"]
 class BatchTree(NamedTuple):
     """A join tree (as in `structures/join_tree.py`) and where the tables of its leaves lie."""
 
-    sizes: np.ndarray
-    scope_start: np.ndarray
-    scope: np.ndarray
-    left: np.ndarray
-    right: np.ndarray
-    drop_start: np.ndarray
-    drop: np.ndarray
-    start: np.ndarray
-    axes: np.ndarray
-    offset: np.ndarray
-    roots: np.ndarray
+    sizes: np.ndarray  # states per variable
+    scope_start: np.ndarray  # (leaves + 1,) slices of `scope`
+    scope: np.ndarray  # variables of the factors, without one-state ones
+    left: np.ndarray  # (steps,) first operand
+    right: np.ndarray  # (steps,) second operand, -1 for none
+    drop_start: np.ndarray  # (steps + 1,) slices of `drop`
+    drop: np.ndarray  # variables eliminated from each product
+    start: np.ndarray  # (tensors + 1,) slices of `axes`
+    axes: np.ndarray  # variables of every tensor, in layout order
+    offset: np.ndarray  # (tensors + 1,) where each tensor lies in the arena
+    roots: np.ndarray  # tensors no step consumes
     table_start: np.ndarray  # (leaves,) of the shared log tables
     row_start: np.ndarray  # (leaves,) in a row, -1 for shared factors
 
