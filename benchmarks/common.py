@@ -168,8 +168,11 @@ def machine() -> dict[str, Any]:
 
 def write_lines(path: Path, records: Iterable[dict[str, Any]]) -> None:
     """One JSON object per line, replacing the file."""
+    from credo.core.files import replacing  # late: the peers that are measured run without credo
+
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    with replacing(path, text=True) as file:
+        file.writelines(json.dumps(record) + "\n" for record in records)
 
 
 def unpack(source: Path, folder: Path) -> Path:

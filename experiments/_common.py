@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from credo.core.display import align
+from credo.core.files import replacing
 
 OUT = Path(__file__).resolve().parents[1] / "out" / "experiments"
 
@@ -63,13 +64,15 @@ def bar(total: int) -> Iterator[Bar]:
 def save(folder: Path, name: str, records: Sequence[dict[str, Any]], figure: Any) -> None:
     """Write `name`.json, `name`.csv and `name`.png; the records need not have the same fields."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{name}.json").write_text(json.dumps(list(records), indent=1) + "\n")
+    with replacing(folder / f"{name}.json", text=True) as file:
+        file.write(json.dumps(list(records), indent=1) + "\n")
     fields = list(dict.fromkeys(key for record in records for key in record))
-    with (folder / f"{name}.csv").open("w", newline="") as file:
+    with replacing(folder / f"{name}.csv", text=True) as file:
         writer = csv.DictWriter(file, fields)
         writer.writeheader()
         writer.writerows(records)
-    figure.savefig(folder / f"{name}.png")
+    with replacing(folder / f"{name}.png") as picture:
+        figure.savefig(picture, format="png")
     print(f"saved {folder / name}.json, .csv and .png")
 
 

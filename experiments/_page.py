@@ -22,6 +22,8 @@ from typing import Any
 from _common import OUT
 from _tables import Table, record_of, remembered
 
+from credo.core.files import replacing
+
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "experiments.md"
 BLOCK = re.compile(r"(<!-- table (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 ENTRY = re.compile(r"(?:\S+ / )?(\S+) ± (\S+)")  # published / mean ± deviation
@@ -34,9 +36,9 @@ def main(arguments: list[str] | None = None) -> None:
     options.add_argument("--page", type=Path, default=PAGE, help="page to fill in")
     given = options.parse_args(arguments)
     text = given.page.read_text(encoding="utf-8")
-    given.page.write_text(
-        BLOCK.sub(lambda m: m[1] + block(m[2], given.out, m[3]) + m[4], text), encoding="utf-8"
-    )
+    filled = BLOCK.sub(lambda m: m[1] + block(m[2], given.out, m[3]) + m[4], text)
+    with replacing(given.page, text=True) as page:
+        page.write(filled)
 
 
 def block(name: str, folder: Path, old: str = "") -> str:

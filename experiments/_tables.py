@@ -207,8 +207,11 @@ def _parts(items: Sequence[int], size: int) -> Iterator[Sequence[int]]:
 def _remember(file: Path, cell: Cell, seed: int, values: Measured) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     clean = {m: {k: float(v) for k, v in of.items() if math.isfinite(v)} for m, of in values.items()}
+    line = json.dumps({"cell": cell.key, "seed": seed, "values": clean}) + "\n"
+    # After a line that a full disk or a kill has cut off, the next one begins anew.
+    cut = file.is_file() and file.read_bytes()[-1:] not in (b"", b"\n")
     with file.open("a") as out:
-        out.write(json.dumps({"cell": cell.key, "seed": seed, "values": clean}) + "\n")
+        out.write("\n" + line if cut else line)
 
 
 def remembered(file: Path) -> dict[str, dict[int, Measured]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,23 @@ def test_a_line_cut_in_two_is_measured_again(toy, tmp_path):
     file.write_text(file.read_text()[:-20])
     table.main(["--quick", "--out", str(tmp_path)])
     assert calls == [[0, 1], [1]]
+    table.main(["--quick", "--out", str(tmp_path)])  # the line after the cut one is whole
+    assert calls == [[0, 1], [1]]
+
+
+def test_a_full_disk_leaves_the_old_results(toy, tmp_path, monkeypatch):
+    table, _ = toy
+    table.main(["--quick", "--out", str(tmp_path)])
+    old = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert {"toy.json", "toy.csv", "toy.png"} <= set(old)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        table.main(["--quick", "--out", str(tmp_path)])
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == old
 
 
 def test_more_repeats_than_a_chunk_are_split(toy, tables, tmp_path):

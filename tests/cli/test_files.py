@@ -2,6 +2,7 @@
 
 import csv
 import io
+import os
 
 import numpy as np
 import pytest
@@ -39,6 +40,20 @@ def test_samples_go_to_a_file_and_have_the_right_frequencies(run, square, tmp_pa
     rows = np.loadtxt(out, delimiter=",", skiprows=1, dtype=int)
     # Four standard errors of a share near 0.7 in 4000 samples.
     assert rows[:, 0].mean() == pytest.approx(0.7, abs=4 * np.sqrt(0.21 / 4000))
+
+
+@pytest.mark.parametrize("command", [["sample", "{asia}"], ["draw", "{asia}"], ["solve", "{asia}", "PR"]])
+def test_a_full_disk_leaves_the_old_file(run, asia, tmp_path, monkeypatch, command):
+    out = tmp_path / "old.png"
+    out.write_bytes(b"old")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    answer = run(*(word.format(asia=asia) for word in command), "--out", out)
+    assert answer.status and "No space left on device" in answer.err
+    assert out.read_bytes() == b"old" and "part" not in str(list(tmp_path.iterdir()))
 
 
 def test_draw_writes_a_picture(run, asia, tmp_path):

@@ -93,7 +93,7 @@ def test_factors_print_and_compare():
             "factor over ['a']: expected a table of numbers, got ['p', 'q']",
         ),
         (lambda: TableFactor([A], [[1], [1, 2]]), "expected a table of numbers"),
-        (lambda: TableFactor([A], None), "entries must be non-negative numbers, got nan"),
+        (lambda: TableFactor([A], None), "expected a table of numbers, got None"),
         (lambda: TableFactor.from_log([A], [0, np.nan]), "log entries must be numbers below inf, got nan"),
         (lambda: TableFactor.from_log([A], [0, np.inf]), "log entries must be numbers below inf, got inf"),
         (lambda: TableFactor(["a"], [1, 2]), "factor scope: expected Variables, got 'a'"),

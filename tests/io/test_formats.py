@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import importlib
 import lzma
+import os
 import pkgutil
 import random
 
@@ -19,6 +20,8 @@ from credo.io.base import FORMATS, Format, FormatEntry, register_format
 from credo.io.formats import _CONTENTS, formats, load, save
 from credo.io.scan import SMALL, read_numbers
 from credo.models.bayes_net import BayesNet
+from credo.models.mixture_of_trees import MixtureOfTrees
+from credo.models.normal_form import Block, NormalForm, Source
 from random_models import joint
 
 NETWORK = BayesNet(
@@ -254,12 +257,58 @@ def test_long_and_tiny_numbers_in_large_texts_are_exact():
 def test_continuous_models_are_refused_before_a_file_is_written(tmp_path, extension):
     x, s = credo.Variable("x", credo.Real()), credo.Variable("s", 2)
     mixed = credo.HybridNet([x, s], [credo.potentials.emission(x, s, [0.0, 1.0], 1.0)])
-    table = credo.HybridNet([s], [credo.TableFactor([s], [1.0, 2.0])])
     for model, words in (
         (credo.GaussianNet(np.eye(2)), r"continuous variables \['x0', 'x1'\]"),
         (mixed, r"continuous variables \['x'\]"),
-        (table, "expected a model of discrete variables and tables, got HybridNet"),
     ):
         with pytest.raises(FormatError, match=words):
             credo.save(model, tmp_path / f"model.{extension}")
     assert not list(tmp_path.iterdir())
+
+
+def partial_models():
+    """Models of which their tables are a part only."""
+    s = credo.Variable("s", 2)
+    tree = credo.BayesNet({"a": 2, "b": 2}, {"b": ["a"]}, {"a": [0.5, 0.5], "b": np.eye(2)})
+    return {
+        "NormalForm": NormalForm({"X": 2, "Y": 2}, [Source("X", [0.5, 0.5]), Block("X", "Y", np.eye(2))]),
+        "MixtureOfTrees": MixtureOfTrees([0.5, 0.5], [tree, tree]),
+        "HybridNet": credo.HybridNet([s], [credo.TableFactor([s], [1.0, 2.0])]),
+    }
+
+
+@pytest.mark.parametrize("extension", ["uai", "json", "fg", "bif", "uai.gz"])
+@pytest.mark.parametrize("kind", partial_models())
+def test_a_model_that_a_file_would_hold_a_part_of_is_refused(tmp_path, kind, extension):
+    model, path = partial_models()[kind], tmp_path / f"model.{extension}"
+    with pytest.raises(CredoError, match=rf"got (a )?{kind}"):
+        credo.save(model, path)
+    assert not path.exists()
+    if extension != "bif":
+        with pytest.raises(FormatError, match=r"save `model.to_factor_graph\(\)`"):
+            credo.save(model, path)
+        credo.save(model.to_factor_graph(), path)  # the way out
+        assert path.exists()
+
+
+def test_a_log_linear_model_keeps_its_weights_or_is_refused(tmp_path):
+    model = credo.MarkovNet.log_linear({"a": 2}, [("a", [0, 1], 0)], [0.5])
+    credo.save(model, tmp_path / "model.json")
+    assert credo.load(tmp_path / "model.json").weights.tolist() == [0.5]
+    with pytest.raises(FormatError, match="got LogLinear"):
+        credo.save(model, tmp_path / "model.uai")
+
+
+@pytest.mark.parametrize("name", ["model.uai", "model.json", "model.uai.gz", "model.uai.xz"])
+def test_a_full_disk_leaves_the_old_file(tmp_path, name, monkeypatch):
+    path = tmp_path / name
+    credo.save(credo.FactorGraph({"a": 2}, {("a",): [1, 2]}), path)
+    old = path.read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(FormatError, match=r"cannot be written \(No space left on device"):
+        credo.save(credo.FactorGraph({"a": 2}, {("a",): [3, 4]}), path)
+    assert path.read_bytes() == old and os.listdir(tmp_path) == [name]

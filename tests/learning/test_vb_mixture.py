@@ -283,7 +283,7 @@ def test_a_data_frame_is_read():
     frame = pandas.DataFrame(x, columns=["a", "b"])
     found = BayesianMixture(3, seed=0, tol=1e-5).fit(frame)
     np.testing.assert_allclose(found.predict_proba(frame), found.predict_proba(x))
-    with pytest.raises(DataError, match="expected numbers, got a column of another kind"):
+    with pytest.raises(DataError, match="expected numbers, got columns of another kind"):
         BayesianMixture(2).fit(pandas.DataFrame({"a": ["x", "y"]}))
 
 

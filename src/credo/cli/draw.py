@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from ..core.files import replacing
 from .arguments import EvidenceOption, ModelArgument, load_model, read_evidence
 from .output import note
 
@@ -40,5 +41,6 @@ def run(
     ending = Path(out).suffix[1:].lower()
     if ending not in kinds:
         raise OptionError(f"{out}: expected a file name ending in one of {sorted(kinds)}, got {ending!r}")
-    figure.savefig(out)
+    with replacing(out) as file:
+        figure.savefig(file, format=ending)
     note(f"wrote {out}")

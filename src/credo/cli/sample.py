@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
+from ..core.files import replacing
 from .arguments import EvidenceOption, MethodOption, ModelArgument, SeedOption, load_model, read_evidence
 from .output import note
 
@@ -35,7 +36,7 @@ def run(
     if out is None:
         _write(samples, sys.stdout)
         return
-    with open(out, "w", newline="", encoding="utf-8") as file:
+    with replacing(out, text=True) as file:
         _write(samples, file)
     note(f"wrote {len(samples)} samples of {len(samples.variables)} variables to {out}")
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from .errors import ModelError
 from .factor import check_log_table, to_log
+from .numbers import float_array
 from .variable import Variables
 
 __all__ = ["TableArrays", "refuse_without_states"]
@@ -26,9 +27,9 @@ def refuse_without_states(variables: Variables, scope: np.ndarray) -> None:
 class TableArrays:
     """Checked arrays of one bulk group."""
 
-    scopes: np.ndarray
-    tables: np.ndarray
-    table_start: np.ndarray
+    scopes: np.ndarray  # (count, arity)
+    tables: np.ndarray  # logs, (count, d1, ..., dk), or (d1, ..., dk) if all share one
+    table_start: np.ndarray  # (count,) where each begins in the flat array
 
     @classmethod
     def of(cls, variables: Variables, scopes: Any, tables: Any, *, log: bool) -> TableArrays:
@@ -42,7 +43,7 @@ class TableArrays:
             raise ModelError(f"scopes: expected positions in [0, {len(variables)}), got {outside[0]}")
         refuse_without_states(variables, scopes.ravel())
         if log:
-            tables = np.asarray(tables, dtype=np.float64)
+            tables = float_array("tables", tables)
             check_log_table(tables, "tables")
         else:
             tables = to_log(tables, "tables")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .errors import ModelError, OptionError
+from .numbers import float_array
 
 __all__ = ["at_least", "finite", "finite_numbers", "generator", "in_range", "one_of", "whole"]
 
@@ -68,17 +69,14 @@ def generator(seed: Any) -> np.random.Generator:
 
 def finite_numbers(name: str, values: Any) -> np.ndarray:
     """A copy of parts of a model as finite floats, or a refusal."""
-    try:
-        found = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise ModelError(f"{name}: expected numbers, got {values!r:.80}") from None
+    found = float_array(name, values, copy=True)
     if not np.isfinite(found).all():
         raise ModelError(f"{name}: expected finite numbers, got {found[~np.isfinite(found)].flat[0]:g}")
     return found
 
 
 def _holdable(name: str, value: float) -> None:
-    if _LARGEST < value != float("inf"):
+    if isinstance(value, int) and abs(value) > _LARGEST:  # floats hold themselves, whatever their width
         raise OptionError(f"{name} must be a number that a float can hold, got {value!r:.80}")
 
 

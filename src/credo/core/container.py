@@ -1,13 +1,11 @@
 """One file of JSON and arrays: a zip of stored members, `content.json` and `0.npy`, `1.npy`, ...
 
-Written beside and renamed, so that whoever reads finds the old file or the new one, never a part. Read
-without trust: nothing is unpickled, nothing is unpacked, and no array is made before its header was found to
-agree with the bytes that are there.
+Written whole or not at all (`files.py`). Read without trust: nothing is unpickled, nothing is unpacked, and
+no array is made before its header was found to agree with the bytes that are there.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import struct
@@ -19,6 +17,7 @@ from typing import IO, Any
 import numpy as np
 
 from .errors import FormatError
+from .files import replacing
 
 __all__ = ["read_container", "write_container"]
 
@@ -41,18 +40,8 @@ def write_container(path: Path, content: Any, arrays: list[np.ndarray]) -> None:
     arrays
         Of any type but objects.
     """
-    beside = path.with_name(path.name + ".part")
-    try:
-        with open(beside, "wb") as file:
-            _write(file, content, arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            beside.unlink()
-        raise
-    _sync_folder(path.parent)
+    with replacing(path) as file:
+        _write(file, content, arrays)
 
 
 def _write(file: IO[bytes], content: Any, arrays: list[np.ndarray]) -> None:
@@ -63,16 +52,6 @@ def _write(file: IO[bytes], content: Any, arrays: list[np.ndarray]) -> None:
             member = zipfile.ZipInfo(f"{number}.npy", _EPOCH)
             with archive.open(member, "w", force_zip64=True) as into:
                 np.lib.format.write_array(into, array, allow_pickle=False)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name last, where the system lets folders be opened."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def read_container(path: Path) -> tuple[Any, list[np.ndarray]]:

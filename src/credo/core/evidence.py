@@ -21,10 +21,11 @@ from .domain import Simplex
 from .errors import EvidenceError, QueryError
 from .factor_graph import FactorGraph
 from .groups import TableBlock
+from .numbers import float_array, is_missing
 from .variable import Variable, Variables
 from .wiring import starts_of
 
-__all__ = ["Evidence", "Restriction", "condition", "is_missing", "is_vector", "likelihood"]
+__all__ = ["Evidence", "Restriction", "condition", "is_vector", "likelihood"]
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Evidence:
 
     @classmethod
     def _of_arrays(cls, variables: Variables, positions: Any, values: Any) -> Evidence:
-        positions, values = np.asarray(positions), np.asarray(values, dtype=np.float64)
+        positions, values = np.asarray(positions), float_array("evidence", values, error=EvidenceError)
         if positions.ndim != 1 or positions.dtype.kind not in "iu" or positions.shape != values.shape:
             raise EvidenceError(
                 "evidence: expected arrays (positions, values) of one length, positions whole numbers, got "
@@ -76,6 +77,11 @@ class Evidence:
         n = len(variables)
         if len(positions) and not (0 <= positions.min() and positions.max() < n):
             raise EvidenceError(f"evidence: expected positions in [0, {n})")
+        once, first = np.unique(positions, return_index=True)
+        if len(once) < len(positions):
+            twice = int(np.delete(positions, first)[0])
+            raise EvidenceError(f"evidence: variable '{variables.names[twice]}' is observed twice")
+        positions, values = positions[~np.isnan(values)], values[~np.isnan(values)]  # the others are missing
         sizes = variables.sizes[positions]
         discrete = sizes > 0
         wrong = discrete & ((values != np.floor(values)) | (values < 0) | (values >= sizes))
@@ -87,8 +93,7 @@ class Evidence:
             )
         states = np.full(n, -1, dtype=np.int64)
         states[positions[discrete]] = values[discrete].astype(np.int64)
-        real = ~discrete & ~np.isnan(values)
-        pairs = zip(positions[real].tolist(), values[real].tolist(), strict=True)
+        pairs = zip(positions[~discrete].tolist(), values[~discrete].tolist(), strict=True)
         return cls(states, (), {i: variables[i].value(value) for i, value in pairs})
 
     @property
@@ -112,6 +117,18 @@ class Evidence:
                 found[i] = value
         return found
 
+    def coordinates(self, scopes: np.ndarray, variables: Variables) -> np.ndarray:
+        """Numbers (rows, k) of real variables whose domains agree by column; NaN where none was observed."""
+        widths = [variables.domains[int(i)].width for i in scopes[0]]
+        if all(width == 1 for width in widths):
+            return self.numbers[scopes]
+        none = [np.full(width, np.nan) for width in widths]
+        rows = [
+            np.concatenate([np.ravel(self.values.get(int(i), none[k])) for k, i in enumerate(scope)])
+            for scope in scopes
+        ]
+        return np.array(rows)
+
     def column(self, at: np.ndarray, variables: Variables) -> np.ndarray:
         """Observed values at positions whose variables have one domain."""
         if variables.sizes[at[0]]:
@@ -123,15 +140,6 @@ class Evidence:
         return int(self.states[i]) if self.states[i] >= 0 else self.values.get(i)
 
 
-def is_missing(value: Any) -> bool:
-    """Whether a value means that nothing was observed."""
-    return (
-        value is None
-        or (isinstance(value, (float, np.floating)) and bool(np.isnan(value)))
-        or type(value).__name__ in ("NAType", "NaTType")  # of pandas, without importing it
-    )
-
-
 def is_vector(value: Any) -> bool:
     """Whether a value is a vector of likelihoods."""
     return isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim > 0)
@@ -140,10 +148,7 @@ def is_vector(value: Any) -> bool:
 def likelihood(variable: Variable, value: Any) -> np.ndarray:
     """A checked vector of likelihoods, one per state."""
     what = f"soft evidence on '{variable.name}'"
-    try:
-        vector = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise EvidenceError(f"{what}: expected {variable.size} numbers, got {value!r:.80}") from None
+    vector = float_array(what, value, error=EvidenceError, expected=f"{variable.size} numbers")
     if vector.shape != (variable.size,):
         raise EvidenceError(f"{what}: expected {variable.size} likelihoods, got shape {vector.shape}")
     if not (vector >= 0).all() or np.isinf(vector).any():

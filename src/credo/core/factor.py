@@ -17,6 +17,7 @@ import numpy as np
 from .display import Axis, Listing, data_frame, grid, html_of, text_of, told
 from .errors import ModelError
 from .joint import label_columns
+from .numbers import float_array
 from .variable import Variable
 
 __all__ = ["Factor", "TableFactor", "check_log_table", "check_scope", "look_up", "take_out_maximum", "to_log"]
@@ -118,10 +119,7 @@ class TableFactor(Factor):
         made = cls.__new__(cls)
         made.scope = tuple(scope)
         where = check_scope(made.scope)
-        try:
-            values = np.array(log_table, dtype=np.float64)
-        except (TypeError, ValueError, OverflowError):
-            raise ModelError(f"{where}: expected a table of numbers, got {log_table!r:.80}") from None
+        values = float_array(where, log_table, expected="a table of numbers", copy=True)
         check_log_table(values, where)
         made.log_table = _shaped(made.scope, values)
         return made
@@ -173,10 +171,7 @@ class TableFactor(Factor):
 
 def to_log(table: Any, where: str) -> np.ndarray:
     """Logarithm of non-negative weights; refuses negative, NaN and infinite entries."""
-    try:
-        values = np.asarray(table, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise ModelError(f"{where}: expected a table of numbers, got {table!r:.80}") from None
+    values = float_array(where, table, expected="a table of numbers")
     # `not all` catches NaN as well, because every comparison with NaN is false.
     if not (values >= 0).all():
         bad = values[~(values >= 0)].flat[0]

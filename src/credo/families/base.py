@@ -11,9 +11,17 @@ statistics of the data:
 
     p(eta) = exp( chi . t(eta) - B(chi) ),  posterior = chi + statistics,  evidence = B(posterior) - B(prior)
 
-Learners use three methods only: `log_density` (or `expected_log_density` of a prior, in variational Bayes),
-`collect` and `maximise` (or `posterior`). Anything that has those three is an emission of a hidden Markov
-model or a component of a mixture; a family object never changes.
+An `Emission` is what hidden Markov models emit and mixtures consist of; whoever writes one gives all of its
+abstract methods, which are few kinds of work:
+
+    E-step    log_density    (variational Bayes: expected_log_density of a Conjugate)
+    M-step    collect, maximise    (variational Bayes: posterior of a Conjugate)
+    a run     perturbed to start it, movement to end it, n_parameters to judge it
+    data      rows, missing, hide, sample
+    members   len, take
+
+A `Family` is an emission that is also an `ExponentialFamily`; it adds from_mean and sufficient, and T and A
+need no code in a learner. The mathematics on plain arrays is in `natural.py`. A family object never changes.
 """
 
 from __future__ import annotations
@@ -25,6 +33,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..core.errors import DataError, ModelError
+from ..core.numbers import float_array
 from ..kernels.weighted_sums import weighted_sums
 
 __all__ = [
@@ -169,7 +178,7 @@ class ExponentialFamily(Members):
 
 
 class Family(Emission, ExponentialFamily):
-    """A batch of members of one exponential family; final classes give the six abstract parts.
+    """A batch of members of one exponential family that can be learned from rows.
 
     >>> import numpy as np
     >>> from credo.families.categorical import Categorical
@@ -275,10 +284,7 @@ class Conjugate(ExponentialFamily):
 
 def numbers(name: str, value: Any, axes: int) -> np.ndarray:
     """A read-only copy as finite floats with this many axes and at least one member."""
-    try:
-        found = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise ModelError(f"{name}: expected numbers, got {type(value).__name__}") from None
+    found = float_array(name, value, copy=True)
     if found.ndim != axes or not found.size:
         raise ModelError(
             f"{name}: expected a filled array with {axes} axes, members first, got {found.shape}"
@@ -298,7 +304,7 @@ def member_weights(weights: Any, rows: int, members: int) -> np.ndarray | None:
     """Weights (rows, members) as floats; None stays None, one column serves all members."""
     if weights is None:
         return None
-    found = np.asarray(weights, dtype=np.float64)
+    found = float_array("weights", weights, error=DataError)
     if found.ndim == 1:
         found = np.broadcast_to(found[:, None], (len(found), members))
     if found.shape != (rows, members):

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import DataError, ModelError
+from ..core.numbers import float_array
 from .base import Family, Statistics, frozen, member_weights, numbers
+from .natural import normalised
 
 __all__ = ["Categorical"]
 
@@ -89,12 +91,10 @@ class Categorical(Family):
     @classmethod
     def from_natural(cls, natural: Any) -> Categorical:
         """Members proportional to exp(natural); -inf is a zero probability."""
-        eta = np.array(natural, dtype=np.float64)
-        top = eta.max(axis=1, keepdims=True)
-        if np.isnan(eta).any() or not np.isfinite(top).all():
+        eta = float_array("natural", natural, copy=True)
+        if np.isnan(eta).any() or not np.isfinite(eta.max(axis=1)).all():
             raise ModelError("natural: expected a finite number in every row, no NaN and no +inf")
-        p = np.exp(eta - top)
-        return cls(p / p.sum(axis=1, keepdims=True))
+        return cls(normalised(eta)[0])
 
     @classmethod
     def from_mean(cls, mean: Any) -> Categorical:
@@ -107,6 +107,8 @@ class Categorical(Family):
             found = np.asarray(x)
         except ValueError:
             raise DataError(f"data: expected state indices of shape (rows,), got {x!r:.80}") from None
+        if found.dtype.kind == "O" or np.ma.is_masked(x):
+            found = float_array("data", x, error=DataError, expected="state indices", missing=True)
         if found.ndim == 2 and found.shape[1] == 1:
             found = found[:, 0]
         if found.dtype.kind == "f":

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import DataError, ModelError
+from ..core.numbers import float_array
 from .base import Conjugate, Family, Statistics, member_weights, numbers
+from .natural import gamma_expected_log, gamma_log_norm
 
 __all__ = ["Gamma", "Poisson"]
 
@@ -191,16 +193,12 @@ class Gamma(Conjugate):
     @property
     def log_normaliser(self) -> np.ndarray:
         """Log Gamma(a) - a log b."""
-        from scipy.special import gammaln
-
-        return gammaln(self._shape) - self._shape * np.log(self._rate)
+        return gamma_log_norm(self._shape, self._rate)
 
     @property
     def mean_parameters(self) -> np.ndarray:
         """(E[log r], E[r]), (members, 2)."""
-        from scipy.special import psi
-
-        return np.stack([psi(self._shape) - np.log(self._rate), self._shape / self._rate], axis=1)
+        return np.stack([gamma_expected_log(self._shape, self._rate), self._shape / self._rate], axis=1)
 
     @classmethod
     def from_natural(cls, natural: Any) -> Gamma:
@@ -215,7 +213,7 @@ class Gamma(Conjugate):
 
     def log_density(self, members: Any) -> np.ndarray:
         """Log density of the rates of Poisson members, or of numbers (members,)."""
-        rates = members.rate if isinstance(members, Poisson) else np.asarray(members, dtype=np.float64)
+        rates = members.rate if isinstance(members, Poisson) else float_array("rates", members)
         prior = self.repeat(len(rates))
         return (prior._shape - 1.0) * np.log(rates) - prior._rate * rates - prior.log_normaliser
 
@@ -265,10 +263,7 @@ class Gamma(Conjugate):
 
 
 def _counts(x: Any) -> np.ndarray:
-    try:
-        found = np.asarray(x, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise DataError(f"data: expected counts, got {x!r:.80}") from None
+    found = float_array("data", x, error=DataError, expected="counts", missing=True)
     if found.ndim == 2 and found.shape[1] == 1:
         found = found[:, 0]
     if found.ndim != 1:

@@ -12,9 +12,11 @@ import numpy as np
 
 from ..core.errors import ModelError
 from ..kernels.gaussian_density import diagonal_densities
+from ..kernels.gaussian_missing import seen_diagonal_densities, seen_sums
 from .base import numbers
-from .gaussian_rows import LOG_2PI, GaussianRows
-from .moments import Moments
+from .gaussian_rows import GaussianRows, first_seen
+from .moments import RowMoments, column_moments, moments_of_sums
+from .natural import LOG_2PI, normal_moments
 
 __all__ = ["DiagonalGaussian", "SphericalGaussian"]
 
@@ -59,22 +61,28 @@ class _Independent(GaussianRows):
         constants = -0.5 * (LOG_2PI + np.log(self._variances)).sum(axis=1)
         return diagonal_densities(x, self._mean, 1.0 / self._variances, constants)
 
-    def log_density(self, x: Any) -> np.ndarray:
-        """Log density of the observed coordinates, (rows, members)."""
-        found = self.rows(x)
-        blind = np.isnan(found)
-        if not blind.any():
-            return self._complete_density(found)
-        # A missing coordinate is put at the mean of each member and its constant taken away: no patterns.
-        out = np.empty((len(found), len(self)))
-        terms = 0.5 * (LOG_2PI + np.log(self._variances))
-        for k in range(len(self)):
-            filled = np.where(blind, self._mean[k], found)
-            one = slice(k, k + 1)
-            constant = np.array([-terms[k].sum()])
-            one_out = diagonal_densities(filled, self._mean[one], 1.0 / self._variances[one], constant)
-            out[:, k] = one_out[:, 0] + blind @ terms[k]
-        return out
+    def _completed(self, x: np.ndarray, weights: np.ndarray) -> RowMoments:
+        """Sums over what was seen, and the mean and variance of each member for what was not: no patterns."""
+        blind, count = np.isnan(x), weights.sum(axis=0)
+        origin = first_seen(x)
+        seen, first, second = seen_sums(x, weights, origin)
+        unseen, gap = np.maximum(count[:, None] - seen, 0.0), self._mean - origin
+        first = first + unseen * gap
+        second = second + unseen * (gap * gap + self._variances)
+
+        def again(k: int, _: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            mean, scatter = column_moments(np.where(blind, self._mean[k], x), weights[:, k], self._form)
+            return mean, scatter + self._kept(unseen[k] * self._variances[k])
+
+        total = np.concatenate([first, self._kept(second)], axis=1)
+        return moments_of_sums(count, origin, total, self._form, again)
+
+    def _kept(self, squares: np.ndarray) -> np.ndarray:
+        """What the form keeps of a square per coordinate."""
+        return squares if self._form == "diagonal" else squares.sum(axis=-1, keepdims=True)
+
+    def _seen_density(self, x: np.ndarray) -> np.ndarray:
+        return seen_diagonal_densities(x, self._mean, self._variances)
 
 
 class DiagonalGaussian(_Independent):
@@ -121,7 +129,7 @@ class DiagonalGaussian(_Independent):
     def from_natural(cls, natural: Any) -> DiagonalGaussian:
         """Members with these natural parameters, (members, 2 d)."""
         first, second = np.split(numbers("natural", natural, 2), 2, axis=1)
-        return cls(-0.5 * first / second, -0.5 / second)
+        return cls(*normal_moments(-2.0 * second, first))
 
     @classmethod
     def from_mean(cls, mean: Any) -> DiagonalGaussian:
@@ -129,7 +137,7 @@ class DiagonalGaussian(_Independent):
         first, second = np.split(numbers("mean", mean, 2), 2, axis=1)
         return cls(first, second - first**2)
 
-    def maximise(self, statistics: Moments, prior: Any = None, *, floor: float = 0.0) -> DiagonalGaussian:
+    def maximise(self, statistics: RowMoments, prior: Any = None, *, floor: float = 0.0) -> DiagonalGaussian:
         """Weighted means and variances, or the mode of the normal-gamma posterior."""
         if prior is not None:
             found = prior.repeat(len(self)).posterior(statistics).mode()
@@ -195,7 +203,8 @@ class SphericalGaussian(_Independent):
     def from_natural(cls, natural: Any) -> SphericalGaussian:
         """Members with these natural parameters, (members, d + 1)."""
         found = numbers("natural", natural, 2)
-        return cls(-0.5 * found[:, :-1] / found[:, -1:], -0.5 / found[:, -1])
+        mean, variance = normal_moments(-2.0 * found[:, -1:], found[:, :-1])
+        return cls(mean, variance[:, 0])
 
     @classmethod
     def from_mean(cls, mean: Any) -> SphericalGaussian:
@@ -204,7 +213,7 @@ class SphericalGaussian(_Independent):
         first = found[:, :-1]
         return cls(first, (found[:, -1] - (first**2).sum(axis=1)) / first.shape[1])
 
-    def maximise(self, statistics: Moments, prior: Any = None, *, floor: float = 0.0) -> SphericalGaussian:
+    def maximise(self, statistics: RowMoments, prior: Any = None, *, floor: float = 0.0) -> SphericalGaussian:
         """Weighted means and mean squared distances.
 
         The density of a `NormalGamma` prior is taken where all coordinates of a member have the same

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from ..core.errors import FormatError
+from ..core.files import replacing
 from ..core.machine import machine_gigabytes
 
 __all__ = ["bare_name", "content_of", "read_content", "write_content"]
@@ -64,7 +65,7 @@ def _unpacked(path: Path, packed: IO[bytes]) -> bytes:
 
 
 def write_content(path: str | os.PathLike[str], text: str) -> None:
-    """Write text, packed if the name ends in `.gz` or `.xz`."""
+    """Write text, packed if the name ends in `.gz` or `.xz`; a failure leaves what was there."""
     path = Path(path)
     try:
         raw = text.encode()
@@ -72,7 +73,8 @@ def write_content(path: str | os.PathLike[str], text: str) -> None:
             raw = gzip.compress(raw, mtime=0)  # no time stamp: equal models give equal files
         elif path.suffix.lower() == ".xz":
             raw = lzma.compress(raw)
-        path.write_bytes(raw)
+        with replacing(path) as file:
+            file.write(raw)
     except (OSError, ValueError) as error:
         raise FormatError(f"{path}: cannot be written ({_reason(error)})") from None
 

@@ -67,9 +67,11 @@ def save(model: Any, path: str | os.PathLike[str], format: str | None = None) ->
     Parameters
     ----------
     model
-        A `BayesNet`, a `MarkovNet`, a `FactorGraph`, or anything with `to_factor_graph()`.
+        A `BayesNet`, a `MarkovNet` or a `FactorGraph`; in JSON also a `LogLinear` or a `CRF`. Of other models
+        files would hold a part, and they are refused: save `model.to_factor_graph()` if that is enough.
     path
-        The file; its extension names the format. An existing file is replaced.
+        The file; its extension names the format. An existing file is
+        replaced when all is written, and stays as it is if that fails.
     format
         Name of the format, for files with another extension.
     """

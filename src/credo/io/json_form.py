@@ -52,7 +52,7 @@ def write_json(model: Any) -> str:
     """
     if isinstance(model, CRF):
         return _text(write_crf(model))
-    graph = graph_of(model)
+    graph = model.to_factor_graph() if isinstance(model, LogLinear) else graph_of(model)
     parts: dict[str, Any] = {
         "format": "credo",
         "version": VERSION,

@@ -10,6 +10,8 @@ import numpy as np
 from ..core.errors import FormatError, ModelError
 from ..core.factor_graph import FactorGraph, Model
 from ..core.wiring import products_of, starts_of
+from ..models.bayes_net import BayesNet
+from ..models.mrf import MarkovNet
 
 __all__ = [
     "check_dense",
@@ -25,9 +27,14 @@ MOST_ENTRIES = 1 << 28  # states or table entries a sparse or damaged file may a
 
 
 def graph_of(model: Any) -> FactorGraph:
-    """The factor graph of whatever was handed to a writer."""
+    """The factor graph of a model that is its tables; of others a file would hold a part only."""
     if not isinstance(model, Model):
         raise ModelError(f"save: expected a model, got {model!r:.80}")
+    if not isinstance(model, (FactorGraph, BayesNet, MarkovNet)):
+        raise FormatError(
+            f"save: expected a BayesNet, a MarkovNet or a FactorGraph, got {model!r:.80}, of which a file "
+            "holds the tables only; if these are enough, save `model.to_factor_graph()`"
+        )
     return model.to_factor_graph()
 
 

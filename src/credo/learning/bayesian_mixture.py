@@ -10,6 +10,7 @@ from scipy.special import logsumexp
 
 from ..core import check
 from ..core.errors import DataError, OptionError, QueryError
+from ..core.numbers import float_array
 from ..families.base import Conjugate, Emission
 from ..families.categorical import Categorical
 from ..families.gamma import Poisson
@@ -199,12 +200,7 @@ class BayesianMixture:
 
 def _table(X: Any) -> np.ndarray:
     """Numbers of a data frame, an array or nested lists."""
-    try:
-        found = np.asarray(X.to_numpy(dtype=np.float64) if hasattr(X, "to_numpy") else X)
-    except (TypeError, ValueError, OverflowError):
-        raise DataError("data: expected numbers, got a column of another kind; encode it first") from None
-    if found.dtype.kind not in "iufb":
-        raise DataError(f"data: expected numbers, got {found.dtype}")
+    found = float_array("data", X, error=DataError, missing=True)
     if not found.size:
         raise DataError("data: expected at least one row, got none")
     return found

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.display import Listing, Shown
 from ..core.errors import DataError
+from ..core.numbers import float_array
 from ..core.result import Status
 from ..models.normal_form import NormalForm
 from ..models.normal_form_messages import Messages
@@ -83,7 +84,7 @@ class BlockSamples:
         given = graph.open_messages(evidence, floor)
         if not given.observed.any():
             raise DataError("data: expected evidence on at least one terminal, got none")
-        weights = np.ones(len(given)) if mask is None else np.asarray(mask, dtype=np.float64)
+        weights = np.ones(len(given)) if mask is None else float_array("mask", mask, error=DataError)
         if weights.shape != (len(given),) or not ((weights >= 0) & (weights < np.inf)).all():
             raise DataError(
                 f"mask: expected {len(given)} non-negative numbers, one per sample, got shape {weights.shape}"

@@ -36,6 +36,7 @@ from ..core import check
 from ..core.domain import Real
 from ..core.errors import DataError, OptionError
 from ..core.factor import Factor
+from ..core.numbers import float_array
 from ..core.result import Samples
 from ..core.variable import Variable
 from ..models.continuous import HybridNet
@@ -143,7 +144,7 @@ def kernel_bandwidth(data: Any, rule: Literal["silverman", "scott"] = "silverman
     0.7584
     """
     check.one_of("rule", rule, ("silverman", "scott"))
-    column = np.asarray(data, dtype=np.float64)
+    column = float_array("data", data, error=DataError)
     sd = float(column.std(ddof=1)) if column.size > 1 else 0.0
     if not sd > 0:
         raise DataError("a bandwidth by rule needs a column of two different values; give a number")
@@ -193,10 +194,7 @@ def _array(data: Any, names: Sequence[str] | None) -> dict[str, np.ndarray]:
 
 
 def _numbers(name: str, column: Any) -> np.ndarray:
-    try:
-        found = np.array(column, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise DataError(f"data: column '{name}': expected numbers, got {column!r:.80}") from None
+    found = float_array(f"data: column '{name}'", column, error=DataError, copy=True)
     if found.ndim != 1:
         raise DataError(f"data: column '{name}': expected one number per row, got shape {found.shape}")
     bad = np.flatnonzero(~np.isfinite(found))
@@ -220,7 +218,7 @@ def _widths(columns: Mapping[str, np.ndarray], bandwidth: Any) -> np.ndarray:
                 raise DataError(f"data: column '{name}': {error}") from None
         return np.array(found)
     try:
-        given = np.broadcast_to(np.asarray(bandwidth, dtype=np.float64), (len(columns),))
+        given = np.broadcast_to(float_array("bandwidth", bandwidth, error=OptionError), (len(columns),))
     except (TypeError, ValueError, OverflowError):
         raise OptionError(
             f"bandwidth: expected a rule, a number or {len(columns)} numbers, got {bandwidth!r:.80}"

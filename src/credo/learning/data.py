@@ -32,6 +32,7 @@ import numpy as np
 
 from ..core.errors import DataError
 from ..core.factor_graph import FactorGraph
+from ..core.numbers import float_array
 from ..core.result import Samples
 from ..core.variable import Variables
 from .data_sources import MISSING, of_array, of_columns, of_rows, of_samples, read_file
@@ -106,7 +107,7 @@ class Observations:
     def from_states(cls, variables: Any, states: Any, *, weights: Any = None) -> Observations:
         """Make observations of state indices (rows, n), where -1 is always a missing value."""
         variables = Variables.of(variables)
-        found = np.asarray(states)
+        found = np.ma.filled(states, MISSING)
         n = len(variables)
         if found.ndim != 2 or found.shape[1] != n or found.dtype.kind not in "iu":
             raise DataError(
@@ -251,10 +252,7 @@ class Observations:
 def _weights(weights: Any, rows: int) -> np.ndarray:
     if weights is None:
         return np.ones(rows)
-    try:
-        found = np.asarray(weights, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise DataError(f"weights: expected one number per row, got {weights!r:.80}") from None
+    found = float_array("weights", weights, error=DataError, expected="one number per row")
     if found.shape != (rows,):
         raise DataError(f"weights: expected {rows} numbers, one per row, got shape {found.shape}")
     bad = np.flatnonzero(~(np.isfinite(found) & (found >= 0)))

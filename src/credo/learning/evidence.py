@@ -22,6 +22,7 @@ from scipy.special import chdtrc, logsumexp
 
 from ..core import check
 from ..core.errors import DataError, OptionError, UnsupportedError
+from ..core.numbers import float_array
 from ..core.result import Estimate
 from ..families.base import Conjugate
 from ..models.bayes_net import BayesNet
@@ -122,7 +123,7 @@ def laplace(log_joint: Callable[[np.ndarray], float], start: Any) -> Laplace:
     >>> round(found.evidence.value, 6), round(float(np.log(2 * np.pi)), 6)
     (1.837877, 1.837877)
     """
-    first = np.atleast_1d(np.asarray(start, dtype=np.float64))
+    first = np.atleast_1d(float_array("start", start, error=OptionError))
     if not np.isfinite(log_joint(first)):
         raise OptionError("start: expected parameters with a finite log_joint, got others")
     found = minimize(lambda t: -log_joint(t), first, method="BFGS", options={"gtol": 1e-9})
@@ -267,10 +268,10 @@ def model_posterior(log_evidence: Any, prior: Any = None) -> np.ndarray:
     >>> model_posterior([-10.0, -12.0]).round(3)
     array([0.881, 0.119])
     """
-    logs = np.asarray(log_evidence, dtype=np.float64)
+    logs = float_array("log_evidence", log_evidence, error=OptionError)
     if logs.ndim != 1 or not len(logs) or np.isnan(logs).any() or not np.isfinite(logs).any():
         raise OptionError("log_evidence: expected one number per model, not all of them -inf")
-    weights = np.ones(len(logs)) if prior is None else np.asarray(prior, dtype=np.float64)
+    weights = np.ones(len(logs)) if prior is None else float_array("prior", prior, error=OptionError)
     if weights.shape != logs.shape or (weights < 0).any() or not weights.sum() > 0:
         raise OptionError(f"prior: expected {len(logs)} numbers from 0, not all of them 0")
     with np.errstate(divide="ignore"):

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..core import check
 from ..core.errors import DataError, OptionError, QueryError
+from ..core.numbers import float_array
 from ..families.base import Emission
 from ..families.categorical import Categorical
 from ..families.gamma import Poisson
@@ -233,11 +234,9 @@ class CategoricalHMM(_HiddenMarkov):
     def _emission(self, X: Any) -> Emission:
         symbols = self.symbols
         if symbols is None:
-            try:
-                parts = [np.asarray(part, dtype=np.float64) for part in split_list(X) or [X]]
-                flat = np.concatenate([part.ravel() for part in parts])
-            except (TypeError, ValueError, OverflowError):
-                raise DataError(f"data: expected symbols numbered from 0, got {X!r:.60}") from None
+            told: Any = {"error": DataError, "expected": "symbols numbered from 0", "missing": True}
+            parts = [float_array("data", part, **told) for part in split_list(X) or [X]]
+            flat = np.concatenate([part.ravel() for part in parts])
             known = flat[(flat >= 0) & (flat < np.inf)]
             if not len(known):
                 raise DataError("data: expected at least one observed symbol, got none")

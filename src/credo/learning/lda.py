@@ -23,6 +23,7 @@ import numpy as np
 
 from ..core import check
 from ..core.errors import ConvergenceWarning, DataError, MissingExtraError, OptionError, QueryError
+from ..core.numbers import float_array
 from ..core.result import Status
 from ..families.dirichlet_mixture import mixture_mode
 from ..optimise.driver import Outcome, Step, drive
@@ -231,7 +232,8 @@ class BetheLDA(Estimator):
             check.at_least("seconds", self.seconds, 0)
         if not 0.5 < self.learning_decay <= 1:
             raise OptionError(f"learning_decay must be above 0.5 and at most 1, got {self.learning_decay!r}")
-        gamma = np.asarray(1.0 if self.doc_topic_prior is None else self.doc_topic_prior, dtype=np.float64)
+        given = 1.0 if self.doc_topic_prior is None else self.doc_topic_prior
+        gamma = float_array("doc_topic_prior", given, error=OptionError)
         if gamma.shape not in ((), (self.n_components,)) or not (gamma > 0).all():
             raise OptionError(
                 f"doc_topic_prior: expected a positive number or {self.n_components} of them, "

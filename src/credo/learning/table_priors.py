@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..core.errors import OptionError, QueryError
+from ..core.numbers import float_array
 from ..core.registry import Registry
 from ..models.bayes_net import BayesNet
 
@@ -104,10 +105,7 @@ class PerTable(TablePrior):
                 raise OptionError(f"prior: {error}") from None
             mine = slice(int(graph.table_start[i]), int(graph.table_start[i] + graph.table_size[i]))
             shape = model.tables[child].shape
-            try:
-                values = np.asarray(given, dtype=np.float64)
-            except (TypeError, ValueError, OverflowError):
-                values = np.full(1, np.nan)
+            values = float_array(f"prior of '{child}'", given, error=OptionError)
             if values.ndim and values.shape != shape:
                 raise OptionError(
                     f"prior of '{child}': expected a number or shape {shape}, got {values.shape}"

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import DataError
+from ..core.numbers import float_array
 from ..families.dirichlet import Dirichlet
 
 __all__ = ["ThetaChain"]
@@ -57,7 +58,7 @@ class ThetaChain:
     def __post_init__(self) -> None:
         """Check shapes and signs."""
         for side in ("f", "b"):
-            object.__setattr__(self, side, np.asarray(getattr(self, side), dtype=np.float64))
+            object.__setattr__(self, side, float_array("messages", getattr(self, side), error=DataError))
         if self.f.ndim != 2 or self.b.ndim != 2 or len(self.f) != len(self.b):
             raise DataError(
                 "messages: expected (samples, rows) and (samples, columns), "
@@ -65,7 +66,7 @@ class ThetaChain:
             )
         shape = (self.f.shape[1], self.b.shape[1])
         try:
-            alpha = np.broadcast_to(np.asarray(self.alpha, dtype=np.float64), shape)
+            alpha = np.broadcast_to(float_array("alpha", self.alpha, error=DataError), shape)
         except ValueError:
             raise DataError(
                 f"alpha: expected a number or shape {shape}, got {np.shape(self.alpha)}"

@@ -25,6 +25,7 @@ from scipy.special import logsumexp
 
 from ..core import check
 from ..core.errors import DataError
+from ..core.numbers import float_array
 from ..core.stopwatch import Stopwatch
 from ..families.base import Conjugate, Emission
 from ..families.dirichlet import Dirichlet
@@ -272,7 +273,7 @@ def _checked(family: Emission, x: Any) -> np.ndarray:
 
 
 def _shares(shares: Any, rows: int, count: int) -> np.ndarray:
-    found = np.asarray(shares, dtype=np.float64)
+    found = float_array("shares", shares, error=DataError)
     if found.shape != (rows, count) or not np.isfinite(found).all() or (found < 0).any():
         raise DataError(f"shares: expected shape ({rows}, {count}) of numbers from 0, got {found.shape}")
     sums = found.sum(axis=1)

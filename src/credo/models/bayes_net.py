@@ -19,6 +19,7 @@ from ..core import check
 from ..core.factor_graph import FactorGraph
 from ..core.joint import Joint
 from ..core.naming import Lookup, NamedModel
+from ..core.numbers import float_array
 from ..core.samples import Samples
 from ..core.variable import Variables
 from .conditional_tables import (
@@ -99,7 +100,7 @@ class BayesNet(NamedModel):
         # Copies: the graph makes its arrays read-only, and these belong to the caller.
         scope_start = np.array(scope_start, dtype=np.int64)
         scope = np.array(scope, dtype=np.int64)
-        flat = np.array(tables, dtype=np.float64)
+        flat = float_array("tables", tables, copy=True)
         children = children_once(variables, scope_start, scope)
         if not np.array_equal(children, np.arange(len(children))):
             order = np.argsort(children)

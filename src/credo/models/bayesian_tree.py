@@ -30,6 +30,7 @@ from ..core.domain import Simplex
 from ..core.errors import ModelError, QueryError
 from ..core.factor_graph import FactorGraph
 from ..core.naming import NamedModel
+from ..core.numbers import float_array
 from ..core.variable import Variable, Variables
 from ..families.dirichlet_rows import DirichletRows
 from ..structures.graph import component_labels
@@ -102,7 +103,7 @@ class BayesianTree(NamedModel):
                 raise ModelError(f"concentration: expected a table for the edge {edge}, there is none")
             given = given[edge]
         sizes = [int(self.variables.sizes[self.variables.position(name)]) for name in edge]
-        table = np.asarray(given, dtype=np.float64)
+        table = float_array(f"concentration: edge {edge}", given)
         if table.shape not in ((), tuple(sizes)) or not (table > 0).all():
             raise ModelError(f"concentration: edge {edge}: expected positive numbers of shape {tuple(sizes)}")
         return np.broadcast_to(table, sizes).ravel()

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..core import check
 from ..core.errors import ModelError, QueryError
+from ..core.numbers import float_array
 from ..core.variable import Variables
 
 __all__ = [
@@ -97,10 +98,7 @@ def flat_from_names(
     for i in range(len(variables)):
         axes = scope[scope_start[i] : scope_start[i + 1]]
         where = f"table of '{variables.names[i]}'"
-        try:
-            table = np.asarray(by_position[i], dtype=np.float64)
-        except (TypeError, ValueError, OverflowError):
-            raise ModelError(f"{where}: expected numbers, got {by_position[i]!r:.80}") from None
+        table = float_array(where, by_position[i])
         shape = tuple(int(variables.sizes[j]) for j in axes)
         flat_is_fine = table.ndim == 1 and table.size == np.prod(shape, dtype=float)
         if table.shape != shape and not flat_is_fine:

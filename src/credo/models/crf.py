@@ -21,6 +21,7 @@ from ..core.display import Axis, Listing, Shown, grid, told
 from ..core.domain import Discrete
 from ..core.errors import DataError, ModelError
 from ..core.factor_graph import FactorGraph
+from ..core.numbers import float_array
 from ..core.variable import Variables
 from .mrf import MarkovNet
 
@@ -224,10 +225,7 @@ def feature_rows(what: str, features: Any, names: Sequence[str] | None, count: i
         found = _from_dictionaries(features, _positions(tuple(names)))
         finite = np.isfinite(found.data).all()
     else:
-        try:
-            found = np.asarray(features, dtype=np.float64)
-        except (TypeError, ValueError, OverflowError):
-            raise DataError(f"{what}: expected an array of numbers, got {features!r:.80}") from None
+        found = float_array(what, features, error=DataError, expected="an array of numbers")
         finite = np.isfinite(found).all()
     if found.ndim != 2 or (count is not None and found.shape[1] != count):
         wanted = "features" if count is None else count

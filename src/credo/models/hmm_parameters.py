@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import ModelError
+from ..core.numbers import float_array
 from ..families.categorical import Categorical
 from ..families.dirichlet import Dirichlet
 
@@ -70,10 +71,7 @@ class HMMPrior:
 
 def probability_rows(name: str, value: Any, axes: int) -> np.ndarray:
     """Rows that sum to one, read-only."""
-    try:
-        rows = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise ModelError(f"{name}: expected numbers in rows of one length, got {value!r:.80}") from None
+    rows = float_array(name, value, expected="numbers in rows of one length")
     if rows.ndim != axes:
         raise ModelError(f"{name}: expected an array with {axes} axes, got shape {rows.shape}")
     try:

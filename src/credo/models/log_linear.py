@@ -23,6 +23,7 @@ import numpy as np
 from ..core.errors import ModelError
 from ..core.factor_graph import FactorGraph
 from ..core.naming import NamedModel
+from ..core.numbers import float_array
 from ..core.result import FactorMarginals, Samples
 from ..core.variable import Variables
 from ..core.wiring import starts_of
@@ -228,10 +229,7 @@ class _Group:
 
 
 def _table(feature: Feature, where: str) -> np.ndarray:
-    try:
-        table = np.asarray(feature.table, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise ModelError(f"{where}: expected a table of numbers, got {feature.table!r:.80}") from None
+    table = float_array(where, feature.table, expected="a table of numbers")
     # A hard constraint cannot have a weight: 0 * -inf is not a number.
     fine = np.isfinite(table) if feature.parameter is not None else table < np.inf
     if not fine.all():
@@ -284,10 +282,7 @@ def _distinct_scopes(groups: list[_Group]) -> tuple[list[np.ndarray], list[np.nd
 
 
 def _weights(weights: Any) -> np.ndarray:
-    try:
-        found = np.array(weights, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise ModelError(f"weights: expected numbers, got {weights!r:.80}") from None
+    found = float_array("weights", weights, copy=True)
     if found.ndim != 1 or not np.isfinite(found).all():
         raise ModelError(f"weights: expected a vector of finite numbers, got {weights!r:.80}")
     found.flags.writeable = False

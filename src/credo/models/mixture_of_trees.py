@@ -21,6 +21,7 @@ from ..core.errors import ModelError
 from ..core.factor import TableFactor
 from ..core.factor_graph import FactorGraph
 from ..core.naming import NamedModel
+from ..core.numbers import float_array
 from ..core.samples import Samples
 from ..core.variable import Variable, Variables
 from .bayes_net import BayesNet
@@ -58,7 +59,7 @@ class MixtureOfTrees(NamedModel):
 
     def __init__(self, weights: Any, trees: Sequence[BayesNet], choice: str = "component") -> None:
         self.trees = tuple(trees)
-        given = np.array(weights, dtype=np.float64)
+        given = float_array("weights", weights, copy=True)
         if not self.trees or given.shape != (len(self.trees),):
             raise ModelError(
                 f"weights: expected one number per tree ({len(self.trees)}), got shape {given.shape}"

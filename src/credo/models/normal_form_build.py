@@ -20,6 +20,7 @@ import numpy as np
 
 from ..core import check
 from ..core.errors import ModelError, QueryError
+from ..core.numbers import float_array
 from ..core.variable import Variable, Variables
 from .bayes_net import BayesNet
 from .normal_form import Block, Diverter, NormalForm, Source
@@ -249,7 +250,7 @@ def hidden_chain(start: Any, transition: Any, emission: Any, steps: int) -> Norm
     -3.392872
     """
     check.whole("steps", steps, 1)
-    emission = np.asarray(emission, dtype=np.float64)
+    emission = float_array("emission", emission)
     if emission.ndim != 2:
         raise ModelError(f"emission: expected a matrix (states, symbols), got shape {emission.shape}")
     hidden, symbols = emission.shape

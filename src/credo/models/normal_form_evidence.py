@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import EvidenceError, QueryError
+from ..core.numbers import float_array
 from ..core.result import Samples
 from ..core.variable import Variable, Variables
 from .normal_form_wiring import NormalFormWiring
@@ -159,15 +160,11 @@ def _mixed(variable: Variable, values: Sequence[Any]) -> np.ndarray:
         if not isinstance(value, (list, tuple, np.ndarray)):
             found[n] = _one_hot(variable, np.array([_index(variable, value)]))[0]
             continue
-        try:
-            row = np.asarray(value, dtype=np.float64)
-        except (TypeError, ValueError, OverflowError):
-            row = np.empty((0, 0))
+        what = f"evidence on '{variable.name}': sample {n}"
+        expected = f"a state or {variable.size} likelihoods"
+        row = float_array(what, value, error=EvidenceError, expected=expected)
         if row.shape != (variable.size,):
-            raise EvidenceError(
-                f"evidence on '{variable.name}': sample {n}: expected a state or {variable.size} "
-                f"likelihoods, got {value!r:.80}"
-            )
+            raise EvidenceError(f"{what}: expected {expected}, got {value!r:.80}")
         found[n] = row
     return _soft(variable, found)
 
@@ -195,10 +192,7 @@ def _one_hot(variable: Variable, states: np.ndarray) -> np.ndarray:
 
 def _soft(variable: Variable, values: Any) -> np.ndarray:
     what = f"soft evidence on '{variable.name}'"
-    try:
-        table = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise EvidenceError(f"{what}: expected numbers, got {values!r:.80}") from None
+    table = float_array(what, values, error=EvidenceError)
     if table.shape[1] != variable.size:
         raise EvidenceError(
             f"{what}: expected {variable.size} likelihoods per sample, got shape {table.shape}"

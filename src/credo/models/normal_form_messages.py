@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..core.errors import QueryError, ZeroProbabilityError
+from ..core.numbers import float_array
 from .normal_form_parts import Block, Diverter, Source
 from .normal_form_wiring import NormalFormWiring
 
@@ -144,7 +145,7 @@ def started(wiring: NormalFormWiring, flat: np.ndarray, start: np.ndarray | None
         return flat.copy()
     if np.shape(start) != flat.shape or not (np.asarray(start) >= 0).all():
         raise QueryError(f"start: expected {flat.shape} non-negative numbers, got shape {np.shape(start)}")
-    made = np.array(start, dtype=np.float64)
+    made = float_array("start", start, error=QueryError, copy=True)
     edges = wiring.message_start
     for d in range(len(edges) - 1):
         piece = made[:, edges[d] : edges[d + 1]]

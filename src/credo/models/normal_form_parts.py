@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import ModelError
+from ..core.numbers import float_array
 from ..core.variable import Variable, Variables
 from .conditional_tables import ROW_TOLERANCE
 
@@ -31,10 +32,7 @@ __all__ = ["Block", "Diverter", "Part", "Source", "cut", "from_product", "to_pro
 
 def _rows(what: str, given: Any, ndim: int) -> np.ndarray:
     """A read-only matrix whose rows are distributions."""
-    try:
-        table = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise ModelError(f"{what}: expected numbers, got {given!r:.80}") from None
+    table = float_array(what, given, copy=True)
     if table.ndim != ndim or not table.size:
         raise ModelError(f"{what}: expected {ndim} axes with at least one state, got shape {table.shape}")
     if not ((table >= 0) & (table < np.inf)).all():

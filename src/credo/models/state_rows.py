@@ -15,6 +15,8 @@ def state_rows(what: str, variables: Variables, states: Samples | np.ndarray) ->
     """Check state indices of shape (rows, n); `what` begins the message if they are wrong."""
     rows = np.asarray(states.indices if isinstance(states, Samples) else states)
     n = len(variables)
+    if np.ma.is_masked(states):
+        raise QueryError(f"{what}: expected states of all variables, got a masked array with masked entries")
     if rows.ndim != 2 or rows.shape[1] != n or rows.dtype.kind not in "iu":
         raise QueryError(f"{what}: expected integers of shape (rows, {n}), got {rows.dtype} {rows.shape}")
     bad = np.argwhere((rows < 0) | (rows >= variables.sizes))

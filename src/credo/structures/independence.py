@@ -21,6 +21,7 @@ import numpy as np
 
 from ..core import check
 from ..core.errors import ModelError, QueryError, TooLargeError
+from ..core.numbers import float_array
 from ..core.result import Joint
 from .directed import DirectedGraph
 from .separation import AnyGraph, Checked, as_graph, connection, names_of
@@ -186,10 +187,9 @@ class _Table(NamedTuple):
     def of(cls, joint: Any) -> _Table:
         if isinstance(joint, Joint) and joint.given:
             raise QueryError("expected a joint table p(scope), got a conditional one; ask without `given`")
-        try:
-            values = np.asarray(joint.table if isinstance(joint, Joint) else joint, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise ModelError(f"joint table: expected an array of numbers, got {joint!r:.80}") from None
+        values = float_array(
+            "joint table", joint.table if isinstance(joint, Joint) else joint, expected="an array of numbers"
+        )
         if not (values >= 0).all() or np.isinf(values).any() or not values.any():
             raise ModelError("joint table: expected finite non-negative entries, not all zero")
         # Dividing by the largest entry first keeps the sum of huge weights finite.

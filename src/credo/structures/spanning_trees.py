@@ -34,6 +34,7 @@ import numpy as np
 
 from ..core.errors import ModelError
 from ..core.factor_graph import FactorGraph
+from ..core.numbers import float_array
 from ..core.wiring import starts_of
 from ..kernels import spanning as kernel
 from .graph import UndirectedGraph, component_labels
@@ -95,7 +96,7 @@ def spanning_forest(graph: FactorGraph, weights: Any = None, *, largest: bool = 
     >>> spanning_forest(FactorGraph({"a": 2, "b": 2, "c": 2}, pairs), [1, 5, 3]).tolist()
     [False, True, True]
     """
-    weights = np.zeros(graph.n_factors) if weights is None else np.asarray(weights, dtype=np.float64)
+    weights = np.zeros(graph.n_factors) if weights is None else float_array("weights", weights)
     if weights.shape != (graph.n_factors,) or np.isnan(weights).any():
         raise ModelError(
             f"weights: expected one number per factor ({graph.n_factors}), got shape {weights.shape}"
@@ -205,7 +206,7 @@ def given_forests(graph: FactorGraph, forests: Iterable[Iterable[int]], weights:
         raise ModelError(
             f"forests: expected every factor in some forest, got none with {missing[:5].tolist()}"
         )
-    weights = np.full(len(rows), 1 / len(rows)) if weights is None else np.asarray(weights, np.float64)
+    weights = np.full(len(rows), 1 / len(rows)) if weights is None else float_array("weights", weights)
     if weights.shape != (len(rows),) or not (weights > 0).all() or abs(weights.sum() - 1) > 1e-9:
         raise ModelError(f"weights: expected {len(rows)} positive numbers that sum to 1, got {weights}")
     return Forests(members, weights / weights.sum())

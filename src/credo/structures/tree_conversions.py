@@ -22,6 +22,7 @@ from ..core import check
 from ..core.errors import ModelError, QueryError
 from ..core.factor import to_log
 from ..core.factor_graph import FactorGraph
+from ..core.numbers import float_array
 from ..core.result import Result
 from ..core.variable import Variables
 from ..core.wiring import starts_of
@@ -228,7 +229,7 @@ def _checked_tables(
         table = tables[name]
         if not isinstance(table, np.ndarray) or table.dtype != np.float64:
             to_log(table, f"table of '{name}'")  # refuses what is no table
-            table = np.asarray(table, dtype=np.float64)
+            table = float_array(f"table of '{name}'", table)
         if table.shape != tuple(shapes[cuts[i] : cuts[i + 1]]):
             shape = tuple(shapes[cuts[i] : cuts[i + 1]])
             raise ModelError(f"table of '{name}': expected shape {shape}, got {table.shape}")

@@ -36,6 +36,7 @@ import numpy as np
 from ...core import check
 from ...core.errors import EvidenceError, OptionError, QueryError
 from ...core.evidence import Evidence, condition
+from ...core.numbers import float_array
 from ...core.result import Estimate, FactorMarginals, Result, Status
 from ..base import IterativeAlgorithm, Problem, register
 from . import engine
@@ -88,7 +89,7 @@ class AlphaBP(IterativeAlgorithm[MessageState]):
         try:
             # An observed variable has one state left: a weight on it changes no belief.
             free = [n for n in self.prior if variables[variables.position(n)].size > 1]
-            weights = {n: np.atleast_1d(np.asarray(self.prior[n], dtype=np.float64)) for n in free}
+            weights = {n: np.atleast_1d(float_array(n, self.prior[n], error=EvidenceError)) for n in free}
             checked = Evidence.of(variables, weights)
         except (EvidenceError, QueryError, TypeError, ValueError) as error:
             raise OptionError(f"prior: {error}") from None

@@ -96,7 +96,8 @@ class Still:
         """The same points again and again."""
         now = self.current()
         values = {name: np.repeat(v, count, axis=1) for name, v in now.values.items()}
-        return Draws(np.repeat(now.states, count, axis=1), values, np.repeat(now.logs, count, axis=1))
+        states = np.repeat(now.states, count, axis=1)
+        return Draws(states, values, np.zeros(states.shape[:2]))
 
     def current(self) -> Draws:
         """The points."""
@@ -157,7 +158,7 @@ class Sampler(Algorithm):
 
 def _numbers(variables: Variables) -> int:
     """Numbers of one draw."""
-    return sum(d.width if s == 0 else 1 for d, s in zip(variables.domains, variables.sizes, strict=True))
+    return sum(d.numbers if s == 0 else 1 for d, s in zip(variables.domains, variables.sizes, strict=True))
 
 
 @record("chains")

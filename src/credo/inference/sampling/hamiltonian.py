@@ -18,10 +18,11 @@ from blackjax.adaptation.mass_matrix import mass_matrix_adaptation
 from blackjax.adaptation.step_size import dual_averaging_adaptation
 from blackjax.adaptation.window_adaptation import build_schedule
 
+from ...core.log_density import LogDensity, Shape, log_density
 from ...core.records import record
 from ...nn.arrays import precision
 from ...nn.compiled import Compiled
-from ..flat_density import FlatDensity, Shape, log_density
+from ..potentials import log_values
 from .draws import Draws
 
 __all__ = ["HamiltonianEngine", "Settings"]
@@ -53,7 +54,7 @@ class _Carry(NamedTuple):
 
 @record("hamiltonian chains", kept=("_carry",))
 class HamiltonianEngine:
-    """Chains on a graph of real and simplex variables.
+    """Chains on a graph of continuous variables.
 
     Parameters
     ----------
@@ -70,7 +71,7 @@ class HamiltonianEngine:
     """
 
     def __init__(
-        self, density: FlatDensity, settings: Settings, starts: Draws, warmup: int, seed: int
+        self, density: LogDensity, settings: Settings, starts: Draws, warmup: int, seed: int
     ) -> None:
         self._density, self._settings = density, settings
         self._schedule, self._warmup = _schedule(warmup), warmup
@@ -101,7 +102,7 @@ class HamiltonianEngine:
             bad = np.asarray(self._carry.bad)
             bad = bad[np.isfinite(bad).all(axis=1)]
             if len(bad):
-                self._density.log_values(bad)  # names the factor
+                log_values(self._density, bad)  # names the factor
             return self._draws(*(np.asarray(k)[:count].swapaxes(0, 1) for k in kept))
 
     def current(self) -> Draws:

@@ -31,9 +31,11 @@ from ...core import check
 from ...core.belief import Density
 from ...core.domain import Real, Simplex
 from ...core.errors import QueryError, ZeroProbabilityError
+from ...core.numbers import float_array
 from ...core.result import Assignment, Estimate, Marginals, Samples
 from ...core.variable import Variable, Variables
 from ...families.densities import DirichletMixtureDensity, MixtureDensity
+from ...families.natural import dirichlet_log_norm
 
 __all__ = ["Surrogate"]
 
@@ -364,10 +366,10 @@ def _mode_of(excess: np.ndarray) -> np.ndarray:
 
 
 def _log_dirichlet(x: np.ndarray, alpha: np.ndarray) -> np.ndarray:
-    from scipy.special import gammaln, xlogy
+    from scipy.special import xlogy
 
-    norm = gammaln(alpha.sum(axis=-1)) - gammaln(alpha).sum(axis=-1)
-    return norm + xlogy(alpha - 1, np.maximum(x, _EDGE)[..., None, :]).sum(axis=-1)
+    terms = xlogy(alpha - 1, np.maximum(x, _EDGE)[..., None, :]).sum(axis=-1)
+    return np.asarray(terms - dirichlet_log_norm(alpha))
 
 
 def _log_sum(logs: np.ndarray, axis: int) -> np.ndarray:
@@ -391,10 +393,7 @@ def _indices(variable: Variable, column: Any) -> np.ndarray:
 
 def _values(variable: Variable, column: Any) -> np.ndarray:
     """Numbers, or vectors on the last axis."""
-    try:
-        found = np.asarray(column, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise QueryError(f"values of '{variable.name}': expected numbers, got {column!r:.80}") from None
+    found = float_array(f"values of '{variable.name}'", column, error=QueryError)
     if isinstance(variable.domain, Simplex) and found.shape[-1:] != (variable.domain.width,):
         raise QueryError(
             f"values of '{variable.name}': expected {variable.domain.width} numbers on the last axis, got "
