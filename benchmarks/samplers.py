@@ -2,11 +2,11 @@
 
     python benchmarks/samplers.py [--quick] [--seconds 600]
 
-blackjax runs its own window adaptation and its own kernel over four chains in one compiled program. It gets the
-log density twice: written by hand for this model, and as credo lays it out, which separates the cost of the
-density from that of the sampler. credo's time is that of the whole call: short runs that look for modes, warm-up,
-draws, R-hat by step, and the diagnosis of the draws; blackjax's is warm-up and draws alone. The three take turns
-in one process, so that other work on the machine falls on all of them: CPU seconds, best of the turns.
+blackjax runs its own window adaptation and its own kernel over four chains in one compiled program. It gets
+the log density twice: written by hand for this model, and as credo lays it out, which separates the cost of
+the density from that of the sampler. credo's time is that of the whole call: short runs that look for modes,
+warm-up, draws, R-hat by step, and the diagnosis of the draws; blackjax's is warm-up and draws alone. They
+take turns in one process, so that other work on the machine falls on all of them: CPU seconds, best of turns.
 """
 
 from __future__ import annotations

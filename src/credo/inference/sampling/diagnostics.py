@@ -97,7 +97,7 @@ def _checked(draws: np.ndarray) -> np.ndarray:
 
 
 def _halves(x: np.ndarray) -> np.ndarray:
-    """Halves of chains, twice as many, with all trailing axes in one; the draws of a half lie side by side."""
+    """Halves of chains, twice as many, all trailing axes in one; draws of a half lie side by side."""
     half = x.shape[1] // 2
     columns = np.moveaxis(x.reshape(*x.shape[:2], -1), 2, 0)
     return np.moveaxis(np.concatenate([columns[:, :, :half], columns[:, :, -half:]], axis=1), 0, 2)
