@@ -86,7 +86,7 @@ def _split(seen, at, missed):
 def _densities(x, order, start, at, missed, means, covariances, out):
     d, members = x.shape[1], len(means)
     roots, constants = np.empty((members, d, d)), np.empty(members)
-    block, gap = np.empty((d, _BLOCK)), np.empty((d, _BLOCK))
+    block, gap = np.zeros((d, _BLOCK)), np.empty((d, _BLOCK))
     line, square = np.empty(_BLOCK), np.empty(_BLOCK)
     for g in range(len(at)):
         few, many = missed[g], d - missed[g]
@@ -95,23 +95,24 @@ def _densities(x, order, start, at, missed, means, covariances, out):
             constants[k] = logs - many * _HALF_LOG_2PI
         for first in range(start[g], start[g + 1], _BLOCK):
             size = min(_BLOCK, start[g + 1] - first)
+            wide = (size + 7) // 8 * 8  # whole vectors: what is beyond the rows is computed and left
             for b in range(size):
                 row = order[first + b]
                 for i in range(many):
                     block[i, b] = x[row, at[g, few + i]]
             for k in range(members):
-                for b in range(size):
+                for b in range(wide):
                     square[b] = 0.0
                 for i in range(many):
                     m = means[k, at[g, few + i]]
-                    for b in range(size):
+                    for b in range(wide):
                         gap[i, b] = block[i, b] - m
                         line[b] = 0.0
                     for j in range(i + 1):
                         r = roots[k, i, j]
-                        for b in range(size):
+                        for b in range(wide):
                             line[b] += r * gap[j, b]
-                    for b in range(size):
+                    for b in range(wide):
                         square[b] += line[b] * line[b]
                 for b in range(size):
                     out[order[first + b], k] = constants[k] - 0.5 * square[b]
@@ -119,21 +120,21 @@ def _densities(x, order, start, at, missed, means, covariances, out):
 
 @jit
 def _sums(x, weights, order, start, at, missed, means, precisions, origin, out):
-    """The entries 1, y_o, y_o y_o^T of a row are made once and added for every member, two rows at a time."""
+    """The entries 1, y_o, y_o y_o^T of a row are made once for all members; four rows are added at a time."""
     d, members = x.shape[1], len(means)
     root, rest, gain = np.empty((d, d)), np.empty((d, d)), np.empty((d, d))
     cross, shift, first_u = np.empty((d, d)), np.empty(d), np.empty(d)
-    line, total = np.empty((2, 1 + d + d * d)), np.empty((members, 1 + d + d * d))
+    w, line, total = np.empty(4), np.empty((4, 1 + d + d * d)), np.empty((members, 1 + d + d * d))
     for g in range(len(at)):
         few, many = missed[g], d - missed[g]
         if many == 0:
             continue
         width = 1 + many + many * many
         total[:, :width] = 0.0
-        for n in range(start[g], start[g + 1], 2):
-            pair = min(2, start[g + 1] - n)
-            for b in range(2):
-                row = order[n + b] if b < pair else order[n]
+        for n in range(start[g], start[g + 1], 4):
+            size = min(4, start[g + 1] - n)
+            for b in range(4):
+                row = order[n + min(b, size - 1)]  # beyond the last row one that has no weight
                 line[b, 0] = 1.0
                 for i in range(many):
                     c = at[g, few + i]
@@ -143,10 +144,11 @@ def _sums(x, weights, order, start, at, missed, means, precisions, origin, out):
                     for j in range(many):
                         line[b, place + j] = v * line[b, 1 + j]
             for k in range(members):
-                v = weights[order[n], k]
-                w = weights[order[n + 1], k] if pair == 2 else 0.0
+                for b in range(4):
+                    w[b] = weights[order[n + b], k] if b < size else 0.0
+                p, q, r, s = w[0], w[1], w[2], w[3]
                 for e in range(width):
-                    total[k, e] += v * line[0, e] + w * line[1, e]
+                    total[k, e] += p * line[0, e] + q * line[1, e] + r * line[2, e] + s * line[3, e]
         for k in range(members):
             if total[k, 0] > 0.0:
                 _condition(precisions[k], at[g], few, root, rest, gain)
