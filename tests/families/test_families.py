@@ -478,7 +478,7 @@ G2 = Gaussian([[0.0, 0.0]], [np.eye(2)])
         (
             lambda: G2.perturbed(np.full((2, 2), np.nan), np.random.default_rng()),
             DataError,
-            "at least one row",
+            "missing in every row",
         ),
         (lambda: G2.maximise(G2.collect(np.zeros((3, 2)))), ModelError, "give learning a prior or a floor"),
         (lambda: DiagonalGaussian([[0.0]], [[0.0]]), ModelError, "member 0: expected positive numbers"),

@@ -10,7 +10,7 @@ is limited, so any sampler or optimiser for functions of a vector can be run on 
 
 A scalar real variable may be laid out as x = centre + scale u, so that all of them have sizes near one
 whatever their places; the constant that this adds is left out. Compiled programs take positions and
-parameters as arguments (`arrays`) and functions as constants (`shape`), so that graphs of one shape share them.
+parameters as arguments (`arrays`) and functions as constants (`shape`): graphs of one shape share them.
 JAX is imported only where a JAX array is given.
 """
 

@@ -29,7 +29,7 @@ from ..core.factor_graph import Model
 from ..core.machine import machine_gigabytes
 from ..core.result import Assignment, Estimate, Result, Status
 from ..kernels.positive_read import shifted_tables
-from ..optimise.driver import UNKNOWN, Outcome, Step, drive
+from ..optimise.driver import UNKNOWN, Observer, Outcome, Step, drive
 from ..optimise.run import Run, Stopped
 from .base import Budget, Problem, algorithms
 from .exact.tree import climb
@@ -162,14 +162,21 @@ def _without_tables(question: Question, problem: Problem, seed: int | None) -> B
 
 
 def tighten(
-    problem: Problem, *, gap: float, seconds: float, memory_gb: float | None, seed: int | None
+    problem: Problem,
+    *,
+    gap: float,
+    seconds: float,
+    memory_gb: float | None,
+    seed: int | None,
+    on_step: Observer | None = None,
 ) -> Bracket:
     """The bracket of a problem, in terms of its own graph."""
     memory = machine_gigabytes() / 2 if memory_gb is None else memory_gb
     turns = _Turns(gap, memory)
     budget = Budget(max_iter=_TURNS, tol=0.0, seconds=seconds)
     # A turn that was cut has proven something too.
-    return drive(turns, problem, budget, check.generator(seed), whole=False)  # type: ignore[no-any-return]
+    rng = check.generator(seed)
+    return drive(turns, problem, budget, rng, whole=False, on_step=on_step)  # type: ignore[no-any-return]
 
 
 class _Turns:

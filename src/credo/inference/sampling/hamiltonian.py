@@ -27,7 +27,7 @@ from .draws import Draws
 __all__ = ["HamiltonianEngine", "Settings"]
 
 _CHUNK = 500  # steps of one call at most
-_KEPT = 2**20  # numbers that one call returns at most
+_KEPT = 2**17  # numbers that one call returns at most
 
 
 class Settings(NamedTuple):
@@ -195,4 +195,4 @@ def _tuned(carry: _Carry, accepted: Any, stage: Any, settings: Settings) -> _Car
     return carry._replace(tuning=(size, mass))
 
 
-_START, _ADVANCE = Compiled(_start), Compiled(_advance, small=0)
+_START, _ADVANCE = Compiled(_start), Compiled(_advance, small=0, quick=False)
