@@ -32,6 +32,8 @@ from .errors import ModelError
 __all__ = ["Bijection", "bijection_of", "free_kinds", "register_bijection"]
 
 _ROOM = 0.98  # share of the exponents of a number format that is used
+_INSIDE = 0.99  # of it that is sure to lie inside
+_DIGITS = 3.0  # nats of the distance from an end that are left where values are last told apart
 
 
 class Bijection(abc.ABC):
@@ -109,7 +111,7 @@ class _Logarithm(Bijection):
 
     @property
     def reach(self) -> tuple[float, float]:
-        most = _most(np.zeros(1))
+        most = _INSIDE * _most(np.zeros(1))
         return -most, most
 
 
@@ -143,7 +145,7 @@ class _ScaledLogit(Bijection):
     def reach(self) -> tuple[float, float]:
         ends = np.array([self.domain.low, self.domain.high])
         gaps = np.maximum(np.abs(np.spacing(ends)), np.exp(-_most(ends)))  # between the last numbers
-        low, high = np.log((ends[1] - ends[0]) / gaps)
+        low, high = np.log((ends[1] - ends[0]) / gaps) - _DIGITS
         return -float(low), float(high)
 
 
