@@ -194,13 +194,15 @@ _TABLE: dict[str, Callable[[Any], Bijection]] = {
 }
 
 
+_OWN = tuple(_TABLE)
+
+
 def register_bijection(kind: str, make: Callable[[Any], Bijection]) -> None:
     """Make a domain known: the word of its `kind`, and its bijection for a domain of that kind."""
-    if kind in _TABLE:
-        raise ModelError(
-            f"a bijection for domains of the kind '{kind}' is known already; choose another word"
-        )
+    if kind in _OWN:
+        raise ModelError(f"the kind '{kind}' of domains is built in; choose another word")
     _TABLE[kind] = make
+    bijection_of.cache_clear()
 
 
 def free_kinds() -> tuple[str, ...]:

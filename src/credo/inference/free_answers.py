@@ -31,7 +31,10 @@ def in_values(result: Result, free: FreeGraph, graph: FactorGraph) -> Result:
     changes: dict[str, Any] = {}
     if result.marginals is not None:
         known = result.marginals.densities
-        found = {variables.names[i]: _density(free, i, known) for i in np.flatnonzero(variables.sizes == 0)}
+        found = {
+            variables.names[i]: _density(free, i, known)
+            for i in np.flatnonzero(variables.sizes == 0).tolist()
+        }
         changes["marginals"] = Marginals(variables, np.array(result.marginals.flat), found)
         if result.diagnostics:
             changes["diagnostics"] = _diagnosed(result.diagnostics, free, found)
