@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ from scipy import stats
 
 import credo
 from credo import DensityFactor, FactorGraph, GaussianFactor, Interval, Positive, Real, TableFactor, Variable
+from credo.core.bijections import Bijection, register_bijection
 from credo.core.density import namespace
+from credo.core.domain import Continuous
 from credo.core.errors import ModelError, UnsupportedError
 from credo.core.linear_gaussian import LinearGaussianFactor
 from credo.families.mapped import MappedDensity, VectorMixtureDensity, VectorParticleDensity
@@ -298,3 +301,69 @@ def test_a_log_density_of_numpy_functions_needs_no_jax():
         "assert abs(d(np.zeros(1)) + 1) < 1e-12; assert 'jax' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@dataclass(frozen=True)
+class Rising(Continuous):
+    """Vectors of rising numbers."""
+
+    kind = "rising"
+    width: int
+
+    @property
+    def shape(self):
+        return (self.width,)
+
+    def value(self, given):
+        if not (np.diff(given) > 0).all():
+            raise ModelError(f"expected rising numbers, got {given}")
+        return np.asarray(given, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Steps(Bijection):
+    """The first number, and the logarithms of the steps."""
+
+    domain: Rising
+
+    @property
+    def free(self):
+        return self.domain.width
+
+    def forward(self, x):
+        xp = namespace(x)
+        return xp.concatenate([x[..., :1], xp.log(xp.diff(x, axis=-1))], axis=-1)
+
+    def inverse(self, u):
+        xp = namespace(u)
+        return xp.concatenate([u[..., :1], xp.exp(u[..., 1:].clip(-30, 300))], axis=-1).cumsum(axis=-1)
+
+    def log_jacobian(self, u):
+        return namespace(u).where(u[..., 1:] < 300, u[..., 1:], -np.inf).sum(axis=-1)
+
+    @property
+    def reach(self):
+        return ((-np.inf, np.inf), *[(-30.0, 290.0)] * (self.free - 1))
+
+
+def standard(x):
+    return -0.5 * (x**2).sum(-1)
+
+
+@pytest.mark.parametrize("method", ["nuts", "gibbs"])
+def test_a_domain_of_a_user_is_read_by_methods_that_read_vectors(method):
+    """The smaller and the larger of two standard normal numbers have the means -+ 1 / sqrt(pi)."""
+    register_bijection("rising", Steps)
+    x = Variable("x", Rising(2))
+    found = credo.infer(FactorGraph([x], [DensityFactor([x], standard)]), method, seed=0, max_iter=2000)
+    np.testing.assert_allclose(found.marginals["x"].mean, [-(np.pi**-0.5), np.pi**-0.5], atol=0.08)
+    assert (np.diff(found.samples["x"], axis=1) > 0).all()
+    with pytest.raises(UnsupportedError, match="'x' is a vector of 2 numbers"):
+        credo.infer(FactorGraph([x], [DensityFactor([x], standard)]), "grid-bp")
+
+
+def test_runs_on_positive_numbers_go_on_from_a_checkpoint(tmp_path):
+    whole = credo.infer(WAIT, "gibbs", seed=3, max_iter=60)
+    for budget in (20, 60):
+        found = credo.infer(WAIT, "gibbs", seed=3, max_iter=budget, checkpoint=tmp_path / "run.ck")
+    np.testing.assert_array_equal(found.samples["x"], whole.samples["x"])

@@ -62,9 +62,9 @@ class Bijection(abc.ABC):
         return False
 
     @property
-    def reach(self) -> tuple[float, float] | None:
-        """Where the one coordinate of a number begins and ends to make a difference; None: not known."""
-        return None
+    def reach(self) -> tuple[tuple[float, float], ...]:
+        """Per coordinate, where it begins and ends to make a difference; infinite if it always does."""
+        return ((-np.inf, np.inf),) * self.free
 
 
 @dataclass(frozen=True)
@@ -110,9 +110,9 @@ class _Logarithm(Bijection):
         return xp.where(u < _most(u), u, -xp.inf)  # x stands still above
 
     @property
-    def reach(self) -> tuple[float, float]:
+    def reach(self) -> tuple[tuple[float, float], ...]:
         most = _INSIDE * _most(np.zeros(1))
-        return -most, most
+        return ((-most, most),)
 
 
 @dataclass(frozen=True)
@@ -142,11 +142,11 @@ class _ScaledLogit(Bijection):
         return np.log(self.domain.high - self.domain.low) - xp.logaddexp(0.0, u) - xp.logaddexp(0.0, -u)
 
     @property
-    def reach(self) -> tuple[float, float]:
+    def reach(self) -> tuple[tuple[float, float], ...]:
         ends = np.array([self.domain.low, self.domain.high])
         gaps = np.maximum(np.abs(np.spacing(ends)), np.exp(-_most(ends)))  # between the last numbers
         low, high = np.log((ends[1] - ends[0]) / gaps) - _DIGITS
-        return -float(low), float(high)
+        return ((-float(low), float(high)),)
 
 
 @dataclass(frozen=True)
