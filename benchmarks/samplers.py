@@ -61,8 +61,8 @@ def laid_out(model: Any) -> Callable[[Any], Any]:
     """The log density that credo's samplers call."""
     import jax
     import jax.numpy as jnp
-
     from credo.inference.flat_density import FlatDensity, log_density
+
     from credo.inference.starting_places import starting_places
 
     graph = model.to_factor_graph()

@@ -13,13 +13,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
 from ...core.density import quadratic
-from ...core.domain import Continuous, Discrete, Real
+from ...core.domain import Discrete, Domain, Real
 from ...core.errors import OptionError, UnsupportedError
 from ...core.factor import look_up
 from ...core.factor_graph import FactorGraph
@@ -138,9 +137,7 @@ class _SiteBuilder:
         self._power = _powers(graph, power)
         domains = [v.domain for v in graph.variables]
         self._kinds = np.array([_kind(d) for d in domains], dtype="U1")
-        self._width = np.array(
-            [d.size if isinstance(d, Discrete) else prod(d.shape) for d in domains], np.int64
-        )
+        self._width = np.array([d.size if isinstance(d, Discrete) else d.numbers for d in domains], np.int64)
         self._start = np.zeros(len(domains), dtype=np.int64)
         for kind in "rds":
             mine = self._kinds == kind
@@ -286,7 +283,7 @@ class _SiteBuilder:
         return np.asarray(1 / np.sqrt(precision))
 
 
-def _kind(domain: Discrete | Continuous) -> str:
+def _kind(domain: Domain) -> str:
     return "d" if isinstance(domain, Discrete) else "r" if isinstance(domain, Real) else "s"
 
 
