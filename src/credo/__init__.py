@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from .core.lazy import furnish
 
 if TYPE_CHECKING:
-    from . import datasets, evaluate, families, inference, io, learning, models, plotting, structures
+    from . import datasets, evaluate, families, inference, io, learning, models, nn, plotting, structures
     from .core.density import DensityFactor, GaussianFactor
     from .core.domain import Interval, Positive, Real, Simplex
     from .core.errors import CredoError
@@ -77,6 +77,7 @@ __all__ = [
     "load",
     "log_likelihood",
     "models",
+    "nn",
     "plotting",
     "potentials",
     "query",
@@ -129,6 +130,7 @@ furnish(
         "learning",
         "models",
         "models.potentials",
+        "nn",
         "plotting",
         "structures",
     ),
