@@ -28,9 +28,9 @@ from credo.core.display import align
 from credo.core.factor_graph import FactorGraph
 from credo.core.groups import Bilinear
 from credo.core.variable import Variables
-from credo.inference.base import algorithms
-from credo.inference.question import Question
-from credo.inference.reading import refusal
+from credo.inference.portfolio.question import Question
+from credo.inference.problem.base import algorithms
+from credo.inference.problem.reading import refusal
 
 _LIMIT = 50.0  # milliseconds within which a method should say whether it takes on a problem
 

@@ -63,7 +63,7 @@ def laid_out(model: Any) -> Callable[[Any], Any]:
     import jax.numpy as jnp
     from credo.inference.flat_density import FlatDensity, log_density
 
-    from credo.inference.starting_places import starting_places
+    from credo.inference.problem.starting_places import starting_places
 
     graph = model.to_factor_graph()
     density = FlatDensity.of(graph, starting_places(graph))

@@ -16,11 +16,11 @@ from credo.core.errors import ConvergenceWarning, CredoError
 from credo.core.factor_graph import FactorGraph
 from credo.datasets.ising import Normal
 from credo.families import Categorical, DiagonalGaussian, Gaussian
-from credo.inference import free_energy
-from credo.inference.base import Budget
 from credo.inference.bounds.decomposition import Decomposition
 from credo.inference.bounds.wmb import WMB
 from credo.inference.messages import positive_forms
+from credo.inference.problem import free_energy
+from credo.inference.problem.base import Budget
 from credo.inference.search import and_or, branch_and_bound, soft_consistency
 from credo.io.scan import read_numbers
 from credo.kernels import and_or_nodes, chains, dual_decomposition, powered, soft_consistency_nodes, text

@@ -16,7 +16,7 @@ import credo
 from credo.cli.main import COMMANDS
 from credo.core.lazy import _Room
 from credo.datasets.catalogue import CONTENTS
-from credo.inference.contents import methods
+from credo.inference.problem.contents import methods
 from credo.io.formats import _CONTENTS
 from credo.learning import LEARNERS
 from test_layers import absolute_names

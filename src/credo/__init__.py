@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from .core.variable import Variable
     from .evaluate.compare import compare
     from .evaluate.models import compare_models
-    from .inference.batch import infer_batch, infer_many
-    from .inference.bracket import bracket
-    from .inference.model_batch import infer_models
-    from .inference.question import infer, query, sample
+    from .inference.portfolio.batch import infer_batch, infer_many
+    from .inference.portfolio.bracket import bracket
+    from .inference.portfolio.model_batch import infer_models
+    from .inference.portfolio.question import infer, query, sample
     from .io.formats import load, save
     from .learning.base import fit
     from .learning.likelihood import log_likelihood
@@ -89,7 +89,7 @@ __all__ = [
 
 def algorithms() -> list[str]:
     """Names of all inference algorithms."""
-    from .inference.base import algorithms as registry
+    from .inference.problem.base import algorithms as registry
 
     return registry.names()
 
@@ -107,10 +107,10 @@ furnish(
         "core.variable": ("Variable",),
         "evaluate.compare": ("compare",),
         "evaluate.models": ("compare_models",),
-        "inference.batch": ("infer_batch", "infer_many"),
-        "inference.bracket": ("bracket",),
-        "inference.model_batch": ("infer_models",),
-        "inference.question": ("infer", "query", "sample"),
+        "inference.portfolio.batch": ("infer_batch", "infer_many"),
+        "inference.portfolio.bracket": ("bracket",),
+        "inference.portfolio.model_batch": ("infer_models",),
+        "inference.portfolio.question": ("infer", "query", "sample"),
         "io.formats": ("load", "save"),
         "learning.base": ("fit",),
         "learning.likelihood": ("log_likelihood",),

@@ -15,8 +15,8 @@ from credo.core.domain import Simplex
 from credo.core.errors import EvidenceError, ModelError, OptionError, QueryError, UnsupportedError
 from credo.core.factor_graph import FactorGraph
 from credo.core.variable import Variable
-from credo.inference.base import Problem, algorithms
-from credo.inference.reading import refusal
+from credo.inference.problem.base import Problem, algorithms
+from credo.inference.problem.reading import refusal
 from hybrid_zoo import real, switching, truth
 
 X, Y, S = real("x"), real("y"), Variable("s", ["off", "on"])

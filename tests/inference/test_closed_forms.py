@@ -12,7 +12,7 @@ import credo
 from credo.core.density import quadratic
 from credo.core.linear_gaussian import residual
 from credo.core.result import Status
-from credo.inference.closed_forms import expected_by_states, natural, over_states
+from credo.inference.problem.closed_forms import expected_by_states, natural, over_states
 from credo.nn.arrays import precision
 
 

@@ -10,13 +10,13 @@ import pytest
 import credo
 from credo.core.errors import OptionError, TooLargeError, UnsupportedError, ZeroProbabilityError
 from credo.core.result import Status
-from credo.inference.base import Budget, Problem
 from credo.inference.bounds.bucket_choice import _early_value, tightest_passes
 from credo.inference.bounds.bucket_passes import bucket_passes, first_weights
 from credo.inference.bounds.mini_bucket import MiniBucket
 from credo.inference.bounds.reordering import Reordering
-from credo.inference.question import pose
-from credo.inference.reading import refusal
+from credo.inference.portfolio.question import pose
+from credo.inference.problem.base import Budget, Problem
+from credo.inference.problem.reading import refusal
 from inference.bucket_models import HEATS, powered, problem, random_graph
 
 SLACK = 1e-9

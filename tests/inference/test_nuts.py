@@ -13,7 +13,7 @@ import hybrid_zoo
 from credo import potentials
 from credo.core.errors import MissingExtraError, ModelError, OptionError, UnsupportedError
 from credo.core.result import Status
-from credo.inference import gradients
+from credo.inference.problem import gradients
 
 
 @pytest.mark.parametrize("method", ["nuts", "hmc"])

@@ -17,15 +17,15 @@ from credo.core.errors import (
     ZeroProbabilityError,
 )
 from credo.core.result import Status
-from credo.inference.base import Problem, algorithms
 from credo.inference.particles import edges
 from credo.inference.particles.ep_particle_bp import EPParticleBP
 from credo.inference.particles.pace import FIRST, Pace
 from credo.inference.particles.pairs import Pairs
 from credo.inference.particles.particle_bp import ParticleBP
 from credo.inference.particles.steps import Step
-from credo.inference.question import pose
-from credo.inference.reading import compact
+from credo.inference.portfolio.question import pose
+from credo.inference.problem.base import Problem, algorithms
+from credo.inference.problem.reading import compact
 from credo.optimise.driver import UNKNOWN
 from hybrid_zoo import (
     bimodal_cycle,

@@ -19,10 +19,10 @@ from credo.core.errors import (
     TooLargeError,
     UnsupportedError,
 )
-from credo.inference.base import algorithms
-from credo.inference.exact import tree as tree_module
 from credo.inference.exact.junction_tree import forecast
-from credo.inference.exact.tree import Forecast, Limits
+from credo.inference.problem import tree as tree_module
+from credo.inference.problem.base import algorithms
+from credo.inference.problem.tree import Forecast, Limits
 
 METHODS = ["junction-tree", "junction-tree(propagation=hugin)", "elimination"]
 

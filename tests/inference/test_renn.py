@@ -20,14 +20,14 @@ from credo.core.errors import (
     ZeroProbabilityError,
 )
 from credo.core.result import Status
-from credo.inference import free_energy
-from credo.inference.base import Problem
 from credo.inference.messages.region_plan import RegionTables
 from credo.inference.neural.network import Logits, Network, Shared, objective
 from credo.inference.neural.network import free_energy as jax_free_energy
 from credo.inference.neural.readout import logs_of, project
 from credo.inference.neural.region_system import RegionSystem, system_of
 from credo.inference.neural.renn import RENN
+from credo.inference.problem import free_energy
+from credo.inference.problem.base import Problem
 from credo.nn.arrays import precision
 from credo.structures import region_graph
 

@@ -27,7 +27,7 @@ def run(
     out: Annotated[str | None, typer.Option("--out", "-o", metavar="FILE", help="CSV file to write.")] = None,
 ) -> None:
     """Draw joint samples given the evidence, one line each, with state labels."""
-    from ..inference.question import sample
+    from ..inference.portfolio.question import sample
 
     loaded = load_model(model)
     observed = read_evidence(loaded.to_factor_graph().variables, evidence)

@@ -16,8 +16,8 @@ from ..core.errors import DataError, UnsupportedError, ZeroProbabilityError
 from ..core.evidence import Evidence
 from ..core.factor_graph import FactorGraph
 from ..core.result import Estimate, Samples
-from ..inference.base import Algorithm, Budget
-from ..inference.question import infer
+from ..inference.portfolio.question import infer
+from ..inference.problem.base import Algorithm, Budget
 
 __all__ = ["row_likelihoods"]
 

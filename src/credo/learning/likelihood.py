@@ -24,10 +24,10 @@ import numpy as np
 from ..core import check
 from ..core.factor_graph import Model
 from ..core.result import Estimate
-from ..inference.base import Algorithm, Budget, algorithms
-from ..inference.gradients import needs
 from ..inference.messages.bp import BP
-from ..inference.question import graph_of
+from ..inference.portfolio.question import graph_of
+from ..inference.problem.base import Algorithm, Budget, algorithms
+from ..inference.problem.gradients import needs
 from ..optimise.optimisers import Optimiser, optimiser_of
 from ..optimise.run import noted
 from .ascent import Ascent, break_symmetry

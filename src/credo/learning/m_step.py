@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core.factor_graph import FactorGraph
 from ..core.result import Kind, Status
-from ..inference.base import Budget
+from ..inference.problem.base import Budget
 from ..optimise.optimisers import LBFGS, Loss
 from .ascent import break_symmetry
 from .counts import TableStep

@@ -30,8 +30,8 @@ from ...core.groups import Gaussians, Group, LinearGaussians, TableBlock
 from ...core.result import Assignment, FactorMarginals, Marginals, Result, Samples, Status
 from ...families.densities import MixtureDensity
 from ...families.mapped import VectorMixtureDensity
-from ..base import Algorithm, Budget, Problem, register
-from ..gaussian_system import no_integral
+from ..problem.base import Algorithm, Budget, Problem, register
+from ..problem.gaussian_system import no_integral
 from .junction_tree import JunctionTree
 
 __all__ = ["ConditionalGaussian", "forecast"]

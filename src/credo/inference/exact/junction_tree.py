@@ -38,11 +38,22 @@ from ...core.result import (
     unrestrict,
 )
 from ...structures.join_tree import JoinTree
-from ..base import Algorithm, Budget, Problem, register
-from .tree import Climb, Forecast, Limits, beliefs, best_states, climb, forecast, plan, prepare, trace_back
+from ..problem.base import Algorithm, Budget, Problem, register
+from ..problem.tree import (
+    Climb,
+    Forecast,
+    Limits,
+    beliefs,
+    best_states,
+    climb,
+    forecast,
+    plan,
+    prepare,
+    trace_back,
+)
 
 if TYPE_CHECKING:
-    from ..instances import Instances, TableBatch
+    from ..problem.instances import Instances, TableBatch
 
 __all__ = ["Forecast", "JunctionTree", "forecast", "solve"]
 

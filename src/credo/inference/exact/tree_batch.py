@@ -29,9 +29,9 @@ from ...kernels.join_tree import FINE, UNDERFLOW
 from ...optimise.run import check
 from ...structures.elimination import elimination_order
 from ...structures.join_tree import JoinTree, join_tree
-from ..base import ContradictoryRowError, Problem
-from ..instances import Instances, TableBatch
-from .tree import may_fit, plan
+from ..problem.base import ContradictoryRowError, Problem
+from ..problem.instances import Instances, TableBatch
+from ..problem.tree import may_fit, plan
 
 __all__ = ["solve_tables", "suits_batch"]
 

@@ -25,7 +25,7 @@ from ...core.factor_graph import FactorGraph
 from ...core.groups import FactorBatch
 from ...core.records import record
 from ...core.wiring import starts_of
-from ..located import places_of
+from ..problem.located import places_of
 from .ep_points import PointsTilt
 from .ep_tilted import GaussianTilt, Proposal, TableTilt, Tilt
 from .gaussian_couplings import merged

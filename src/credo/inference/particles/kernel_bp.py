@@ -38,9 +38,9 @@ from ...core.factor import Factor, TableFactor
 from ...core.factor_graph import FactorGraph
 from ...core.result import Result, Samples, Status
 from ...optimise.run import Run
-from ..base import Algorithm, Budget, Problem, algorithms, register
-from ..reading import able, pose_for
-from ..starting_places import starting_places
+from ..problem.base import Algorithm, Budget, Problem, algorithms, register
+from ..problem.reading import able, pose_for
+from ..problem.starting_places import starting_places
 from .cloud import without_variables
 from .pairs import Pairs, why_not_pairs
 

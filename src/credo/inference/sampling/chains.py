@@ -35,9 +35,9 @@ from ...core.variable import Variables
 from ...optimise.driver import UNKNOWN, Outcome, Step, drive
 from ...optimise.pace import Pace
 from ...optimise.run import Run
-from ..base import Algorithm, Budget, Problem
-from ..located import Places
-from ..starting_places import starting_places
+from ..problem.base import Algorithm, Budget, Problem
+from ..problem.located import Places
+from ..problem.starting_places import starting_places
 from .diagnostics import Diagnosis
 from .draws import Draws, diagnose_draws, draw_marginals, draw_samples, join, worst_r_hat
 from .starts import farthest, starting_points

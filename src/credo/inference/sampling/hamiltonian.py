@@ -22,7 +22,7 @@ from ...core.log_density import LogDensity, Shape, log_density
 from ...core.records import record
 from ...nn.arrays import precision
 from ...nn.compiled import Compiled
-from ..potentials import log_values
+from ..problem.potentials import log_values
 from .draws import Draws
 
 __all__ = ["HamiltonianEngine", "Settings"]

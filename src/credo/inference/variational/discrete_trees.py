@@ -29,7 +29,7 @@ from ...core.wiring import starts_of
 from ...kernels import tree_moments as kernel
 from ...structures.conversions import one_factor_per_edge, without_constants
 from ...structures.spanning_trees import spanning_forest, uniform_forest
-from ..forest import ForestPasses
+from ..problem.forest import ForestPasses
 from .components import effective_number
 
 __all__ = ["Moments", "PairModel", "Slopes", "Tree", "TreeMixture", "hard_edges_close_a_cycle"]

@@ -39,12 +39,12 @@ from ...families.densities import MixtureDensity
 from ...optimise.driver import UNKNOWN, Outcome, Step, drive
 from ...optimise.optimisers import LBFGS, Loss
 from ...optimise.run import Run
-from ..base import Algorithm, Budget, Problem, register
-from ..gaussian_system import claimed, rounding
-from ..gradients import needs, why_no_gradients
-from ..located import Places
+from ..problem.base import Algorithm, Budget, Problem, register
+from ..problem.gaussian_system import claimed, rounding
+from ..problem.gradients import needs, why_no_gradients
+from ..problem.located import Places
+from ..problem.starting_places import starting_places
 from ..sampling.starts import starting_points
-from ..starting_places import starting_places
 from .entropy_bound import entropy_bound
 
 __all__ = ["MixtureState", "NonparametricVI"]
@@ -225,7 +225,7 @@ def _cost(shape: Any, means: np.ndarray) -> Callable[[np.ndarray], tuple[float, 
 
 def _refuse_zeros(density: Any, state: MixtureState) -> None:
     """A factor that is zero, or no number, where components have weight is not seen at their means."""
-    from ..potentials import log_values
+    from ..problem.potentials import log_values
 
     noise = np.random.default_rng(0).standard_normal((_LOOKS, *state.means.shape))
     points = state.means + np.exp(0.5 * state.log_variances)[:, None] * noise

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..core.errors import UnsupportedError
-from .base import Algorithm, Problem, algorithms
-from .contents import TASKS
-from .exact.junction_tree import JunctionTree
-from .exact.tree import Limits, prepare
-from .reading import refusal
+from ...core.errors import UnsupportedError
+from ..exact.junction_tree import JunctionTree
+from ..problem.base import Algorithm, Problem, algorithms
+from ..problem.contents import TASKS
+from ..problem.reading import refusal
+from ..problem.tree import Limits, prepare
 
 __all__ = ["choose"]
 

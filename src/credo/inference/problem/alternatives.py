@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..core.registry import or_else
+from ...core.registry import or_else
 from .base import Problem, algorithms
 from .contents import Method
 from .reading import pose_for

@@ -11,7 +11,7 @@ import importlib
 from dataclasses import dataclass
 from functools import cache
 
-from ..core.registry import Entry
+from ...core.registry import Entry
 
 __all__ = ["FAMILIES", "KINDS", "TASKS", "Method", "family_title", "methods"]
 
@@ -51,7 +51,7 @@ def methods() -> dict[str, Method]:
     """Name -> what is known, of the algorithms that come with this package."""
     found: dict[str, Method] = {}
     for family in FAMILIES:
-        found |= importlib.import_module(f"{__package__}.{family}").METHODS
+        found |= importlib.import_module(f"credo.inference.{family}").METHODS
     return found
 
 
@@ -59,5 +59,5 @@ def family_title(family: str) -> str:
     """A heading for the algorithms of a family."""
     if family not in FAMILIES:
         return "Other methods"
-    text: str = importlib.import_module(f"{__package__}.{family}").__doc__ or family
+    text: str = importlib.import_module(f"credo.inference.{family}").__doc__ or family
     return text.partition("\n")[0].rstrip(".")

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.feasible import FOUND, GAVE_UP, IMPOSSIBLE, UNDECIDED, best_entries, box_start, box_steps
-from ..optimise.run import is_ending
+from ...kernels.feasible import FOUND, GAVE_UP, IMPOSSIBLE, UNDECIDED, best_entries, box_start, box_steps
+from ...optimise.run import is_ending
 
 __all__ = ["FOUND", "GAVE_UP", "IMPOSSIBLE", "best_entries", "feasible_box"]
 

@@ -15,16 +15,16 @@ from typing import Any, ClassVar, Protocol, overload, runtime_checkable
 
 import numpy as np
 
-from ..core import check
-from ..core.errors import ConvergenceWarning, QueryError, UnsupportedError
-from ..core.factor_graph import Model
-from ..core.registry import describe
-from ..core.result import Result, Status, unrestrict
-from ..core.stopwatch import Stopwatch
-from ..optimise.run import call
-from .base import Algorithm, Budget, Problem, algorithms
+from ...core import check
+from ...core.errors import ConvergenceWarning, QueryError, UnsupportedError
+from ...core.factor_graph import Model
+from ...core.registry import describe
+from ...core.result import Result, Status, unrestrict
+from ...core.stopwatch import Stopwatch
+from ...optimise.run import call
+from ..problem.base import Algorithm, Budget, Problem, algorithms
+from ..problem.reading import refusal
 from .question import Question, infer
-from .reading import refusal
 
 __all__ = ["ManyModels", "ModelBatch", "infer_models"]
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from ..core.belief import Density
-from ..core.domain import FreeCoordinate
-from ..core.factor_graph import FactorGraph
-from ..core.free import FreeGraph
-from ..core.result import Assignment, FactorMarginals, Marginals, Result, Samples
-from ..families.densities import ParticleDensity
-from ..families.mapped import MappedDensity, VectorParticleDensity
+from ...core.belief import Density
+from ...core.domain import FreeCoordinate
+from ...core.factor_graph import FactorGraph
+from ...core.free import FreeGraph
+from ...core.result import Assignment, FactorMarginals, Marginals, Result, Samples
+from ...families.densities import ParticleDensity
+from ...families.mapped import MappedDensity, VectorParticleDensity
 
 __all__ = ["in_values"]
 

@@ -13,18 +13,19 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..core.domain import Simplex
-from ..core.factor_graph import FactorGraph
-from ..core.free import FreeGraph
-from ..core.groups import Group, LinearGaussians, TableBlock
-from ..core.result import Result, spread
+from ...core.domain import Simplex
+from ...core.factor_graph import FactorGraph
+from ...core.groups import Group, LinearGaussians, TableBlock
+from ...core.result import Result, spread
 from .base import Algorithm, Problem
 from .contents import KINDS, TASKS, Method, methods
-from .free_answers import in_values
+
+if TYPE_CHECKING:
+    from ...core.free import FreeGraph
 
 __all__ = ["Posed", "able", "compact", "declared", "pose_for", "refusal"]
 
@@ -41,6 +42,8 @@ class Posed(NamedTuple):
     def complete(self, result: Result) -> Result:
         """An answer in values, with the observed variables added."""
         if self.free is not None and self.bound is not None:
+            from .free_answers import in_values
+
             result = in_values(result, self.free, self.bound)
         if self.keep is None:
             return result
@@ -80,6 +83,10 @@ def _readable(known: Algorithm | Method, problem: Problem) -> Posed | str:
 def _freed(posed: Posed) -> Posed:
     """The problem in free coordinates, where there are other domains than methods are written for."""
     problem = posed.problem
+    if problem.graph.variables.is_discrete:
+        return posed
+    from ...core.free import FreeGraph
+
     free = FreeGraph.of(problem.graph, problem.temperatures)
     if free is None:
         return posed

@@ -15,17 +15,17 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..core import check
-from ..core.errors import ModelError, QueryError
-from ..core.evidence import Evidence, Restriction, condition
-from ..core.factor_graph import FactorGraph, Model
-from ..core.result import Joint, Result, Samples, unrestrict
-from ..optimise.driver import Observer, View
-from ..optimise.run import call
-from .base import Algorithm, Budget, Problem, names_to_maximise
-from .hints import hinted
-from .reading import Posed
-from .running import chosen, generator_of, opened, run_algorithm
+from ...core import check
+from ...core.errors import ModelError, QueryError
+from ...core.evidence import Evidence, Restriction, condition
+from ...core.factor_graph import FactorGraph, Model
+from ...core.result import Joint, Result, Samples, unrestrict
+from ...optimise.driver import Observer, View
+from ...optimise.run import call
+from ..problem.base import Algorithm, Budget, Problem, names_to_maximise
+from ..problem.hints import hinted
+from ..problem.reading import Posed
+from ..problem.running import chosen, generator_of, opened, run_algorithm
 
 __all__ = ["Question", "graph_of", "infer", "pose", "query", "sample"]
 

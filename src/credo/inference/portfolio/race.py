@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.result import Result, Status
-from .base import Algorithm, Budget, Problem, ResumableAlgorithm
-from .exact.tree import Limits, Prepared, may_fit, prepare
+from ...core.result import Result, Status
+from ..problem.base import Algorithm, Budget, Problem, ResumableAlgorithm
+from ..problem.tree import Limits, Prepared, may_fit, prepare
 
 __all__ = ["Entrant", "Runner", "as_maximum", "choose", "entrants", "fitting", "gain_of"]
 

@@ -11,8 +11,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
-from ..core.errors import OptionError, QueryError
-from ..core.registry import near_misses, options_of, or_else, read_spec
+from ...core.errors import OptionError, QueryError
+from ...core.registry import near_misses, options_of, or_else, read_spec
 from .base import Algorithm, algorithms
 
 __all__ = ["hinted"]

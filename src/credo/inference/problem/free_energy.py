@@ -29,8 +29,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import QueryError
-from ..core.factor_graph import FactorGraph
+from ...core.errors import QueryError
+from ...core.factor_graph import FactorGraph
 
 __all__ = [
     "average_energy",
@@ -59,7 +59,7 @@ def entropy(beliefs: Any) -> float:
 
     Examples
     --------
-    >>> from credo.inference.free_energy import entropy
+    >>> from credo.inference.problem.free_energy import entropy
     >>> round(entropy([0.5, 0.5, 0.0]), 6)
     0.693147
     """
@@ -73,7 +73,7 @@ def variational(graph: FactorGraph, joint: np.ndarray) -> float:
     --------
     >>> import numpy as np
     >>> from credo import FactorGraph
-    >>> from credo.inference.free_energy import variational
+    >>> from credo.inference.problem.free_energy import variational
     >>> graph = FactorGraph({"a": 2, "b": 2}, {("a", "b"): [[1, 2], [3, 4]]})
     >>> bool(np.isclose(variational(graph, np.array([[0.1, 0.2], [0.3, 0.4]])), -np.log(10)))
     True
@@ -92,7 +92,7 @@ def variational(graph: FactorGraph, joint: np.ndarray) -> float:
 
 def mean_field(graph: FactorGraph, marginals: np.ndarray) -> float:
     """Free energy of the product of the marginals; its negative is a lower bound on log Z."""
-    from ..kernels.mean_field import expected_score
+    from ...kernels.mean_field import expected_score
 
     b, w = _checked("marginals", marginals, graph.variables.sizes), graph.wiring
     score = expected_score(
@@ -103,7 +103,7 @@ def mean_field(graph: FactorGraph, marginals: np.ndarray) -> float:
 
 def mean_field_gradient(graph: FactorGraph, marginals: np.ndarray) -> np.ndarray:
     """Derivative of `mean_field` by each marginal: log b_i(x_i) + 1 less the expected log tables."""
-    from ..kernels.mean_field import expected_logs
+    from ...kernels.mean_field import expected_logs
 
     b, w = _checked("marginals", marginals, graph.variables.sizes), graph.wiring
     logs = expected_logs(
@@ -146,7 +146,7 @@ def reweighted(graph: FactorGraph, marginals: np.ndarray, factor_marginals: np.n
     Examples
     --------
     >>> import credo
-    >>> from credo.inference.free_energy import reweighted
+    >>> from credo.inference.problem.free_energy import reweighted
     >>> graph = credo.datasets.sprinkler().to_factor_graph()
     >>> exact = credo.infer(graph, "junction-tree")
     >>> beliefs = exact.marginals.flat, exact.factor_marginals.flat
@@ -190,7 +190,7 @@ def region_based(
     Examples
     --------
     >>> import numpy as np
-    >>> from credo.inference.free_energy import region_based
+    >>> from credo.inference.problem.free_energy import region_based
     >>> pair = np.array([[0.1, 0.2], [0.3, 0.4]])
     >>> bool(np.isclose(region_based([pair], [1], [np.log(10 * pair)]), -np.log(10)))
     True

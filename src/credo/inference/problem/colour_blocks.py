@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..core.factor_graph import FactorGraph
-from ..core.wiring import starts_of
-from ..kernels.colouring import greedy_colours
+from ...core.factor_graph import FactorGraph
+from ...core.wiring import starts_of
+from ...kernels.colouring import greedy_colours
 
 __all__ = ["Blocks", "Meeting", "colour_blocks"]
 
@@ -43,7 +43,7 @@ def colour_blocks(graph: FactorGraph, chosen: np.ndarray) -> Blocks:
     --------
     >>> import numpy as np
     >>> import credo
-    >>> from credo.inference.colour_blocks import colour_blocks
+    >>> from credo.inference.problem.colour_blocks import colour_blocks
     >>> chain = credo.GaussianNet([[2, 1, 0], [1, 2, 1], [0, 1, 2]]).to_factor_graph()
     >>> colour_blocks(chain, np.ones(3, dtype=bool)).members.tolist()
     [[0, 2], [1, 3]]

@@ -24,8 +24,8 @@ from ...kernels.support import supported_states
 from ...optimise.run import check, recall
 from ...structures.elimination import EliminationOrder, elimination_order, is_narrow
 from ...structures.join_tree import JoinTree, join_tree
-from ..base import Problem
-from ..contents import TASKS
+from .base import Problem
+from .contents import TASKS
 
 __all__ = [
     "Climb",
@@ -102,7 +102,7 @@ class Limits:
 
 def _way_out(problem: Problem) -> str:
     """The best known method of each family that answers this question without being exact."""
-    from ..alternatives import alternatives
+    from .alternatives import alternatives
 
     found = alternatives(problem, lambda known: "exact" not in known.promises and not known.compiles)
     if found:

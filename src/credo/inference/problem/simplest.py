@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ..core.density import DensityFactor, GaussianFactor
-from ..core.domain import Interval, Positive, Real, Simplex
-from ..core.factor_graph import FactorGraph
-from ..core.registry import summary_of
-from ..core.variable import Variable
-from .base import Algorithm
+from ...core.density import DensityFactor, GaussianFactor
+from ...core.domain import Interval, Positive, Real, Simplex
+from ...core.factor_graph import FactorGraph
+from ...core.registry import summary_of
+from ...core.variable import Variable
+from .base import Algorithm, Problem
 from .contents import KINDS, TASKS, Method
-from .question import Question
 from .reading import declared, refusal
 
 __all__ = ["accepts", "method_of"]
@@ -44,15 +43,15 @@ def accepts(algorithm: Algorithm, domain: str = "discrete") -> list[str]:
     return [task for task, problem in _asked(domain) if refusal(algorithm, problem) is None]
 
 
-def _asked(domain: str) -> Iterator[tuple[str, Any]]:
-    question = Question.of(_graph(domain), None)
-    yield "sum", question.problem((), None, None)
-    yield "max", question.problem("all", None, None)
-    yield "mixed", question.problem(["a"], None, None)
-    yield "powered", question.problem(["b"], {"a": 0.5}, None)
-    yield "ordered", question.problem(["a"], None, ["a", "b"])
-    yield "query", question.problem((), None, None, query=["a"])
-    yield "samples", question.problem((), None, None, samples=1)
+def _asked(domain: str) -> Iterator[tuple[str, Problem]]:
+    graph = _graph(domain)
+    yield "sum", Problem.about(graph)
+    yield "max", Problem.about(graph, (0, 1))
+    yield "mixed", Problem.about(graph, (0,))
+    yield "powered", Problem(graph, np.array([0.5, 0.0]), np.array([0, 1]))
+    yield "ordered", Problem(graph, np.array([0.0, 1.0]), np.array([0, 1]))
+    yield "query", Problem(graph, np.ones(2), np.zeros(2, dtype=np.int64), query=(0,))
+    yield "samples", Problem.about(graph, samples=1)
 
 
 def _graph(domain: str) -> Any:

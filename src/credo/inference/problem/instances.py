@@ -12,10 +12,10 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
-from ..core.errors import UnsupportedError
-from ..core.factor_graph import FactorGraph
-from ..core.result import FactorMarginals, Result, Status
-from ..core.wiring import starts_of
+from ...core.errors import UnsupportedError
+from ...core.factor_graph import FactorGraph
+from ...core.result import FactorMarginals, Result, Status
+from ...core.wiring import starts_of
 from .base import Budget, Problem
 
 __all__ = ["Instances", "ManyTables", "TableBatch", "gather"]

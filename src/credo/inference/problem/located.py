@@ -24,10 +24,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.density import double_precision, quadratic
-from ..core.domain import Discrete, Real
-from ..core.factor_graph import FactorGraph
-from ..core.groups import FactorBatch
+from ...core.density import double_precision, quadratic
+from ...core.domain import Discrete, Real
+from ...core.factor_graph import FactorGraph
+from ...core.groups import FactorBatch
 
 __all__ = [
     "Places",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 
-from ..core.errors import MissingExtraError
+from ...core.errors import MissingExtraError
 from .base import Problem
 
 __all__ = ["needs", "why_no_gradients"]

@@ -15,14 +15,14 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from ..core import check
-from ..core.errors import TooLargeError, UnsupportedError, ZeroProbabilityError
-from ..core.factor_graph import Model
-from ..core.machine import machine_gigabytes
-from ..core.result import Estimate, Result, Status
-from ..optimise.driver import UNKNOWN, Observer, Outcome, Step, View, drive
-from ..optimise.run import Run
-from .base import Budget, Problem, algorithms
+from ...core import check
+from ...core.errors import TooLargeError, UnsupportedError, ZeroProbabilityError
+from ...core.factor_graph import Model
+from ...core.machine import machine_gigabytes
+from ...core.result import Estimate, Result, Status
+from ...optimise.driver import UNKNOWN, Observer, Outcome, Step, View, drive
+from ...optimise.run import Run
+from ..problem.base import Budget, Problem, algorithms
 from .bracket import Bracket, tighten
 from .question import pose
 from .race import fitting
@@ -92,7 +92,7 @@ def solve(
     Examples
     --------
     >>> import credo
-    >>> from credo.inference.portfolio import solve
+    >>> from credo.inference.portfolio.solve import solve
     >>> solve(credo.datasets.sprinkler(), maximise="all").sentences[-1]
     'the assignment is proven optimal'
     """

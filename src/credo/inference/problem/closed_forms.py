@@ -23,7 +23,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from ..core.density import quadratic
+from ...core.density import quadratic
 
 __all__ = ["expected_by_states", "natural", "over_states"]
 

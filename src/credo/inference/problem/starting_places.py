@@ -16,11 +16,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..core.domain import Discrete, FreeCoordinate, Real, Simplex
-from ..core.errors import ModelError
-from ..core.factor_graph import FactorGraph
-from ..core.groups import FactorBatch
-from ..structures.graph import component_labels
+from ...core.domain import Discrete, FreeCoordinate, Real, Simplex
+from ...core.errors import ModelError
+from ...core.factor_graph import FactorGraph
+from ...core.groups import FactorBatch
+from ...structures.graph import component_labels
 from .gaussian_system import refuse_improper
 from .located import Places, places_of, profiles, real_axes, together
 

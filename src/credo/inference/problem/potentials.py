@@ -16,13 +16,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..core.domain import Discrete
-from ..core.errors import ModelError
-from ..core.factor_graph import FactorGraph
-from ..core.groups import FactorBatch
-from ..core.log_density import LogDensity
-from ..nn.arrays import precision
-from ..nn.compiled import Compiled
+from ...core.domain import Discrete
+from ...core.errors import ModelError
+from ...core.factor_graph import FactorGraph
+from ...core.groups import FactorBatch
+from ...core.log_density import LogDensity
+from ...nn.arrays import precision
+from ...nn.compiled import Compiled
 
 __all__ = [
     "evaluate",
@@ -186,7 +186,7 @@ def evaluate(graph: FactorGraph, group: FactorBatch, columns: Any, *, strict: bo
     --------
     >>> import numpy as np
     >>> import credo
-    >>> from credo.inference.potentials import evaluate
+    >>> from credo.inference.problem.potentials import evaluate
     >>> graph = credo.GaussianNet([[2.0, 0.5], [0.5, 1.0]], [1.0, 0.0]).to_factor_graph()
     >>> pair = next(g for g in graph.batches if g.scopes.shape[1] == 2)
     >>> evaluate(graph, pair, (np.array([[1.0, 2.0]]), np.array([[3.0, 3.0]]))).round(3).tolist()

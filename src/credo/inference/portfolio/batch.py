@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..core import check
-from ..core.errors import (
+from ...core import check
+from ...core.errors import (
     ConvergenceWarning,
     EvidenceError,
     ModelError,
@@ -24,18 +24,18 @@ from ..core.errors import (
     UnsupportedError,
     ZeroProbabilityError,
 )
-from ..core.evidence import Evidence
-from ..core.factor_graph import FactorGraph, Model
-from ..core.progress import Progress
-from ..core.result import Marginals, Status
-from ..core.variable import Variables
-from ..optimise.run import call
-from .base import Algorithm, Budget, ContradictoryRowError, Problem, algorithms
-from .exact.junction_tree import JunctionTree
-from .instances import Instances, ManyTables, TableBatch, gather
+from ...core.evidence import Evidence
+from ...core.factor_graph import FactorGraph, Model
+from ...core.progress import Progress
+from ...core.result import Marginals, Status
+from ...core.variable import Variables
+from ...optimise.run import call
+from ..exact.junction_tree import JunctionTree
+from ..problem.base import Algorithm, Budget, ContradictoryRowError, Problem, algorithms
+from ..problem.instances import Instances, ManyTables, TableBatch, gather
+from ..problem.reading import refusal
+from ..problem.running import run_algorithm
 from .question import Question, graph_of, infer
-from .reading import refusal
-from .running import run_algorithm
 
 __all__ = ["EvidenceBatch", "TableBatch", "infer_batch", "infer_many"]
 

@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.factor_graph import FactorGraph
-from ..core.wiring import starts_of
-from ..kernels import trees as kernel
-from ..kernels.spanning import rooted_order
-from ..kernels.support import supported_states
-from ..structures.conversions import table_entries
+from ...core.factor_graph import FactorGraph
+from ...core.wiring import starts_of
+from ...kernels import trees as kernel
+from ...kernels.spanning import rooted_order
+from ...kernels.support import supported_states
+from ...structures.conversions import table_entries
 
 __all__ = ["ForestPasses", "Passed"]
 

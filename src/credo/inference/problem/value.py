@@ -17,13 +17,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..core.errors import UnsupportedError, ZeroProbabilityError
-from ..core.evidence import Restriction
-from ..core.factor_graph import FactorGraph
-from ..core.result import Estimate, FactorMarginals
-from ..kernels.tables import best_states
-from ..optimise.run import recall
-from .base import Budget, Problem
+from ...core.errors import UnsupportedError, ZeroProbabilityError
+from ...core.evidence import Restriction
+from ...core.factor_graph import FactorGraph
+from ...core.result import Estimate, FactorMarginals
+from ...kernels.tables import best_states
+from ...optimise.run import recall
+from .base import Budget, Problem, algorithms
+from .tree import Limits, beliefs, climb, may_fit, prepare
 
 __all__ = ["meets", "value_and_slopes", "value_of"]
 
@@ -62,14 +63,6 @@ _Valued = tuple[Estimate, FactorMarginals | None]
 
 
 def _value(problem: Problem, states: np.ndarray, log2_operations: float, *, slopes: bool) -> _Valued:
-    from .exact.tree import (  # the exact methods use messages, which use this
-        Limits,
-        beliefs,
-        climb,
-        may_fit,
-        prepare,
-    )
-
     if problem.is_max:
         score = float(problem.graph.log_scores(states[None, :])[0])
         is_told = slopes and score > -np.inf
@@ -107,12 +100,10 @@ def _expanded(found: _Valued, restriction: Restriction, graph: FactorGraph) -> _
 
 
 def _from_below(rest: Problem) -> _Valued:
-    from .variational.mean_field import MeanField
-
     heat = np.where(rest.graph.variables.sizes == 1, 1.0, rest.temperatures)
     sums = replace(rest, temperatures=np.ones_like(heat), levels=np.zeros(len(heat), dtype=np.int64))
     try:
-        found = MeanField().run(sums, Budget(max_iter=_SWEEPS), np.random.default_rng(0))
+        found = algorithms.resolve("mean-field").run(sums, Budget(max_iter=_SWEEPS), np.random.default_rng(0))
     except ZeroProbabilityError:
         return Estimate(-np.inf, "exact"), None
     except UnsupportedError:  # zeros everywhere, and no possible state was found: it may have any value

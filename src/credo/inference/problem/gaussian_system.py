@@ -23,16 +23,16 @@ from typing import Any
 
 import numpy as np
 
-from ..core.belief import Density
-from ..core.density import quadratic
-from ..core.domain import Real
-from ..core.errors import ModelError, TooLargeError
-from ..core.factor_graph import FactorGraph
-from ..core.groups import FactorBatch
-from ..core.linear_gaussian import residual
-from ..core.result import Estimate, Kind
-from ..families.densities import MixtureDensity
-from ..families.mapped import VectorMixtureDensity
+from ...core.belief import Density
+from ...core.density import quadratic
+from ...core.domain import Real
+from ...core.errors import ModelError, TooLargeError
+from ...core.factor_graph import FactorGraph
+from ...core.groups import FactorBatch
+from ...core.linear_gaussian import residual
+from ...core.result import Estimate, Kind
+from ...families.densities import MixtureDensity
+from ...families.mapped import VectorMixtureDensity
 from .base import Problem
 
 __all__ = [
@@ -293,7 +293,7 @@ class _Dense(Factorisation):
 
 class _Sparse(Factorisation):
     def __init__(self, system: GaussianSystem, plan: _Plan) -> None:
-        from ..kernels import sparse_cholesky as kernel
+        from ...kernels import sparse_cholesky as kernel
 
         order, (start, row) = plan.order, plan.pattern()
         self._order, self._start, self._row, self.size = order, start, row, len(order)
@@ -313,7 +313,7 @@ class _Sparse(Factorisation):
         self.log_determinant = float(np.log(self._pivot).sum())
 
     def solve(self, b: np.ndarray) -> np.ndarray:
-        from ..kernels import sparse_cholesky as kernel
+        from ...kernels import sparse_cholesky as kernel
 
         x = b[self._order].astype(np.float64)
         kernel.forward(self._start, self._row, self._value, x)
@@ -322,12 +322,12 @@ class _Sparse(Factorisation):
         return self._back(x)
 
     def variances(self) -> np.ndarray:
-        from ..kernels.sparse_cholesky import inverse_diagonal
+        from ...kernels.sparse_cholesky import inverse_diagonal
 
         return self._back(inverse_diagonal(self._start, self._row, self._value, self._pivot))
 
     def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        from ..kernels.sparse_cholesky import backward
+        from ...kernels.sparse_cholesky import backward
 
         found = rng.standard_normal((count, len(self._order))) / np.sqrt(self._pivot)
         for x in found:
@@ -355,7 +355,7 @@ class _Plan:
         from scipy.sparse import csc_matrix, identity
         from scipy.sparse.linalg import spilu
 
-        from ..kernels.sparse_cholesky import column_counts
+        from ...kernels.sparse_cholesky import column_counts
 
         n = matrix.shape[0]
         ones = np.full(matrix.nnz, -1.0)
@@ -377,7 +377,7 @@ class _Plan:
 
     def pattern(self) -> tuple[np.ndarray, np.ndarray]:
         """The pattern of L: slices of ascending rows, columns in the order of elimination."""
-        from ..kernels.ordering import order_cost
+        from ...kernels.ordering import order_cost
 
         n = len(self.order)
         first, clique, _, _ = order_cost(self._start, self._neighbour, np.ones(n), self.order)

@@ -21,13 +21,13 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from ..core.errors import QueryError, ZeroProbabilityError
-from ..core.factor_graph import FactorGraph
-from ..core.registry import Registry
-from ..core.result import Result, Status
-from ..core.variable import Variable
-from ..optimise.driver import Outcome, Step, drive
-from ..optimise.run import Budget, Run
+from ...core.errors import QueryError, ZeroProbabilityError
+from ...core.factor_graph import FactorGraph
+from ...core.registry import Registry
+from ...core.result import Result, Status
+from ...core.variable import Variable
+from ...optimise.driver import Outcome, Step, drive
+from ...optimise.run import Budget, Run
 from .contents import TASKS, Method, methods
 
 __all__ = [
@@ -159,7 +159,7 @@ class Algorithm(abc.ABC):
     >>> from typing import ClassVar
     >>> import numpy as np
     >>> from credo.core.result import Marginals, Result, Status
-    >>> from credo.inference.base import Algorithm
+    >>> from credo.inference.problem.base import Algorithm
     >>> @dataclass(frozen=True, kw_only=True)
     ... class Indifferent(Algorithm):
     ...     name: ClassVar[str] = "indifferent"

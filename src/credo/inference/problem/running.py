@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core import check
-from ..core.errors import ConvergenceError, ConvergenceWarning, OptionError, UnsupportedError
-from ..core.registry import describe, or_else
-from ..core.result import FactorMarginals, Result
-from ..core.stopwatch import Stopwatch
+from ...core import check
+from ...core.errors import ConvergenceError, ConvergenceWarning, OptionError, UnsupportedError
+from ...core.registry import describe, or_else
+from ...core.result import FactorMarginals, Result
+from ...core.stopwatch import Stopwatch
 from .base import Algorithm, Budget, Problem, algorithms
 from .reading import Posed, pose_for
 
@@ -31,7 +31,7 @@ def chosen(
 
 def opened(path: Any, every: float, warm: Any) -> Any:
     """The checkpoint of a call."""
-    from ..optimise.checkpoint import Checkpoint
+    from ...optimise.checkpoint import Checkpoint
 
     if warm is not None:
         raise OptionError("checkpoint: it keeps where a run began too; leave out warm_start")
@@ -42,7 +42,7 @@ def generator_of(seed: Any, keep: Any, algorithm: Any, problem: Any, original: A
     """The generator of a run; the checkpoint, if there is one, is told what the run is about."""
     if keep is None:
         return check.generator(seed)
-    from ..core.fingerprint import fingerprint
+    from ...core.fingerprint import fingerprint
 
     if not getattr(algorithm, "checkpoints", False):
         from .alternatives import alternatives

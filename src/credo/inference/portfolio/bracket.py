@@ -22,22 +22,22 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..core import check
-from ..core.display import Listing, Shown
-from ..core.errors import TooLargeError, UnsupportedError
-from ..core.factor_graph import Model
-from ..core.machine import machine_gigabytes
-from ..core.result import Assignment, Estimate, Result, Status
-from ..kernels.positive_read import shifted_tables
-from ..optimise.driver import UNKNOWN, Observer, Outcome, Step, drive
-from ..optimise.run import Run, Stopped
-from .base import Budget, Problem, algorithms
-from .exact.tree import climb
+from ...core import check
+from ...core.display import Listing, Shown
+from ...core.errors import TooLargeError, UnsupportedError
+from ...core.factor_graph import Model
+from ...core.machine import machine_gigabytes
+from ...core.result import Assignment, Estimate, Result, Status
+from ...kernels.positive_read import shifted_tables
+from ...optimise.driver import UNKNOWN, Observer, Outcome, Step, drive
+from ...optimise.run import Run, Stopped
+from ..problem.base import Budget, Problem, algorithms
+from ..problem.reading import able, refusal
+from ..problem.tree import climb
+from ..problem.value import meets
+from ..search.local_search import first_states
 from .question import Question, pose
 from .race import Runner, as_maximum, choose, entrants, fitting, gain_of
-from .reading import able, refusal
-from .search.local_search import first_states
-from .value import meets
 
 __all__ = ["Bracket", "Turn", "bracket", "tighten"]
 
