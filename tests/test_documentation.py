@@ -115,9 +115,9 @@ def run_page(text: str, page: str) -> None:
     """Run the Python blocks as one session; a `text` block after one is what it must print."""
     session: dict[str, Any] = {"__name__": "__main__"}
     found = list(blocks(text))
-    for block, after in zip(found, [*found[1:], None], strict=True):
+    for block, after in zip(found, [*found[1:], None][: len(found)], strict=True):
         if block.language == "python":
-            code = compile("\n" * block.line + block.text, page, "exec")
+            code = compile("\n" * block.line + block.text, page, "exec", dont_inherit=True)
             out = io.StringIO()
             with contextlib.redirect_stdout(out):
                 exec(code, session)

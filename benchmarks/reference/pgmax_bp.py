@@ -60,11 +60,11 @@ def _graph(variables: Any, scope: Any, tables: Any) -> Any:
     graph = fgraph.FactorGraph(variable_groups=variables)
     members = [[variables[i] for i in row] for row in scope.tolist()]
     if scope.shape[1] == 2:
-        group = fgroup.PairwiseFactorGroup(variables_for_factors=members, log_potential_matrix=tables)
+        group = fgroup.PairwiseFactorBatch(variables_for_factors=members, log_potential_matrix=tables)
     else:
         possible = np.argwhere((tables > -np.inf).any(axis=0))
         entries = tables[(slice(None), *possible.T)]
-        group = fgroup.EnumFactorGroup(
+        group = fgroup.EnumFactorBatch(
             variables_for_factors=members, factor_configs=possible, log_potentials=entries
         )
     graph.add_factors(group)

@@ -12,15 +12,16 @@ from .core.lazy import furnish
 if TYPE_CHECKING:
     from . import datasets, evaluate, families, inference, io, learning, models, plotting, structures
     from .core.density import DensityFactor, GaussianFactor
-    from .core.domain import Real, Simplex
+    from .core.domain import Interval, Positive, Real, Simplex
     from .core.errors import CredoError
     from .core.factor import TableFactor
     from .core.factor_graph import FactorGraph
+    from .core.linear_gaussian import BilinearFactor, LinearGaussianFactor
     from .core.result import Result
     from .core.variable import Variable
     from .evaluate.compare import compare
     from .evaluate.models import compare_models
-    from .inference.batch import infer_many
+    from .inference.batch import infer_batch, infer_many
     from .inference.bracket import bracket
     from .inference.model_batch import infer_models
     from .inference.question import infer, query, sample
@@ -41,14 +42,18 @@ __all__ = [
     "CRF",
     "HMM",
     "BayesNet",
+    "BilinearFactor",
     "CredoError",
     "DensityFactor",
     "FactorGraph",
     "GaussianFactor",
     "GaussianNet",
     "HybridNet",
+    "Interval",
+    "LinearGaussianFactor",
     "MarkovNet",
     "NormalForm",
+    "Positive",
     "Real",
     "Result",
     "Simplex",
@@ -63,6 +68,7 @@ __all__ = [
     "families",
     "fit",
     "infer",
+    "infer_batch",
     "infer_many",
     "infer_models",
     "inference",
@@ -91,15 +97,16 @@ furnish(
     __name__,
     {
         "core.density": ("DensityFactor", "GaussianFactor"),
-        "core.domain": ("Real", "Simplex"),
+        "core.domain": ("Interval", "Positive", "Real", "Simplex"),
         "core.errors": ("CredoError",),
         "core.factor": ("TableFactor",),
         "core.factor_graph": ("FactorGraph",),
+        "core.linear_gaussian": ("BilinearFactor", "LinearGaussianFactor"),
         "core.result": ("Result",),
         "core.variable": ("Variable",),
         "evaluate.compare": ("compare",),
         "evaluate.models": ("compare_models",),
-        "inference.batch": ("infer_many",),
+        "inference.batch": ("infer_batch", "infer_many"),
         "inference.bracket": ("bracket",),
         "inference.model_batch": ("infer_models",),
         "inference.question": ("infer", "query", "sample"),

@@ -99,7 +99,7 @@ def test_info_counts_domains_and_kinds_of_factors(run):
     facts = run("info", "fish", "-e", "length=70", "--json").json
     assert (facts["model"], facts["variables"], facts["observed"]) == ("HybridNet", 5, 1)
     assert facts["domains"] == {"discrete": 3, "real": 1}
-    assert facts["kinds"] == {"TableFactor": 3, "DensityFactor": 2}
+    assert facts["kinds"] == {"TableFactor": 4, "LinearGaussianFactor": 1}  # what is observed becomes a table
     assert facts["shape"] == "forest"
     assert "variables  5: 3 discrete, 2 real" in run("info", "fish").out
 

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 import credo
+from credo.core.stopwatch import process_seconds
+from credo.inference.portfolio import solve
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "uai14"
 
@@ -151,3 +153,19 @@ def test_a_published_problem_scores_100(run, tmp_path):
     assert run("solve", model, evidence, "MAR", "--out", tmp_path / "grid.MAR").status == 0
     found = run("score", tmp_path / "grid.MAR", DATA / "MAR" / "Grids_12.uai.MAR", "--json").json
     assert found["score"] == pytest.approx(100.0, abs=1e-3)
+
+
+def test_better_assignments_are_kept_as_they_are_found(tmp_path):
+    """Whoever ends the process finds the best assignment so far in the file."""
+    grid = credo.datasets.ising_grid(12, coupling="normal(scale=2)", field="normal(scale=0.1)", seed=0)
+    seen = []
+    answer = solve(grid, maximise="all", seconds=1.5, on_better=seen.append)
+    scores = [grid.to_factor_graph().log_score(dict(found.assignment)) for found in seen]
+    assert scores and scores == sorted(scores)
+    assert scores == pytest.approx([found.score.value for found in seen])
+    assert scores[-1] <= answer.result.score.value + 1e-9
+
+
+def test_the_clock_of_a_process_goes_on():
+    first = process_seconds()
+    assert 0 < first <= process_seconds()

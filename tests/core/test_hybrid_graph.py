@@ -15,8 +15,8 @@ from credo.core.domain import Simplex
 from credo.core.errors import EvidenceError, ModelError, OptionError, QueryError, UnsupportedError
 from credo.core.factor_graph import FactorGraph
 from credo.core.variable import Variable
-from credo.inference.base import Problem
-from credo.inference.gradients import why_no_gradients
+from credo.inference.base import Problem, algorithms
+from credo.inference.reading import refusal
 from hybrid_zoo import real, switching, truth
 
 X, Y, S = real("x"), real("y"), Variable("s", ["off", "on"])
@@ -267,7 +267,8 @@ class TestAnswers:
     def test_gradient_methods_that_take_real_variables_refuse_every_simplex(self):
         one = Variable("t", Simplex(1))
         problem = Problem.about(FactorGraph([one, X], [potentials.gaussian(X)]))
-        assert "['t'] live on a simplex" in why_no_gradients(problem, simplex=False)
+        reason = refusal(algorithms.resolve("nonparametric-vi"), problem)
+        assert "it works on real variables, and 't' is continuous (simplex)" in str(reason)
 
     def test_the_oracle_of_these_tests_integrates(self):
         net = credo.GaussianNet([[2.0, 0.5], [0.5, 1.0]], [1.0, -1.0])

@@ -75,7 +75,7 @@ def test_a_refusing_method_keeps_its_row_and_its_reason(model):
     refused = table["enumerate(max_states=4)"]
     assert not refused.answered
     assert refused.status == "refused"
-    assert refused.reason == "the joint table has 2^4.0 entries, more than max_states=4"
+    assert refused.reason.startswith("the joint table has 2^4.0 entries, more than max_states=4")
     assert refused.log_z is None
 
 
@@ -116,7 +116,7 @@ def test_the_printed_table_is_aligned(model):
     assert lines[0].split() == "method seconds iters log Z kind log Z error max TV mean TV status".split()
     column = lines[0].index("kind")
     assert [line[column : column + 8].strip() for line in lines[1:]] == ["exact", "estimate", "-"]
-    assert lines[3].endswith("refused: the joint table has 2^4.0 entries, more than max_states=2")
+    assert "refused: the joint table has 2^4.0 entries, more than max_states=2" in lines[3]
 
 
 def test_the_rows_go_to_json_and_pandas(model):
@@ -132,7 +132,7 @@ def test_the_rows_go_to_json_and_pandas(model):
 
 def test_without_methods_every_registered_one_runs_exact_ones_first(model):
     table = credo.compare(model)
-    wanted = {n for n, c in algorithms.entries().items() if not c.compiles and "tables" in c.groups}
+    wanted = {n for n, c in algorithms.entries().items() if not c.compiles and c.groups[0] == "tables"}
     assert {row.method for row in table} == wanted
     assert table.rows[0].kind == "exact"
     exact = [row for row in table if row.kind == "exact"]

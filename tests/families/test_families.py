@@ -24,7 +24,7 @@ from credo.families import (
 from credo.families.base import member_weights
 from credo.families.gaussian_rows import patterns
 from credo.families.mixture import MixturePrior
-from credo.families.moments import Moments
+from credo.families.moments import RowMoments
 
 K, D = 4, 3
 
@@ -548,7 +548,7 @@ def test_objects_describe_themselves():
         assert len(thing) == K
     assert make("categorical") == make("categorical")
     assert make_prior("categorical") == make_prior("categorical")
-    assert isinstance(make("gaussian").collect(np.zeros((2, D))), Moments)
+    assert isinstance(make("gaussian").collect(np.zeros((2, D))), RowMoments)
     assert isinstance(make("poisson").collect([1, 2]), Statistics)
     assert [make(name).n_parameters for name in FAMILIES] == [36, 18, 24, 16, 16, 4]
 

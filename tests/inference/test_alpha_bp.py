@@ -327,7 +327,7 @@ def test_options_that_do_not_fit_the_model_are_refused(options: dict, message: s
 
 def test_maxima_and_joints_are_refused():
     graph = _pairwise(0)
-    with pytest.raises(UnsupportedError, match="it estimates marginals; for maxima use bp"):
+    with pytest.raises(UnsupportedError, match="it gives marginals and log Z, and the question asks for MAP"):
         credo.infer(graph, "alpha-bp", maximise="all")
-    with pytest.raises(UnsupportedError, match="use elimination for joints and samples"):
+    with pytest.raises(UnsupportedError, match="the question asks for joint tables"):
         credo.query(graph, ["x0", "x1"], method="alpha-bp")

@@ -16,7 +16,8 @@ from credo.core.errors import (
     ZeroProbabilityError,
 )
 from credo.core.result import Status
-from credo.inference import batch
+from credo.inference import batch, choose
+from credo.inference.exact.junction_tree import JunctionTree
 from credo.inference.messages.bp import BP
 
 ROWS = [
@@ -88,32 +89,47 @@ def test_a_data_frame_is_rows_with_gaps():
         np.testing.assert_array_equal(found.log_z, wanted.log_z)
 
 
-def test_equal_rows_are_answered_once(monkeypatch):
-    asked = []
-    original = batch.infer
-    monkeypatch.setattr(batch, "infer", lambda *a, **k: (asked.append(k["evidence"]), original(*a, **k))[1])
+@pytest.mark.parametrize("algorithm", [BP, JunctionTree])
+def test_equal_rows_are_answered_once(monkeypatch, algorithm):
+    given, run_tables = [], algorithm.run_tables
+
+    def spy(self, instances, budget):
+        given.append(len(instances))
+        return run_tables(self, instances, budget)
+
+    monkeypatch.setattr(algorithm, "run_tables", spy)
     rows = [{"wet": "yes"}, {"wet": 1}, {}, {"wet": True}, {"rain": None}]
-    found = credo.infer_many(datasets.sprinkler(), rows, "junction-tree")
-    assert len(asked) == 2
+    found = credo.infer_many(datasets.sprinkler(), rows, algorithm())
+    assert given == [2]
     np.testing.assert_array_equal(found.flat[0], found.flat[3])
     np.testing.assert_array_equal(found.flat[2], found.flat[4])
 
-    given = []
-    run_many = BP.run_many
-    monkeypatch.setattr(
-        BP,
-        "run_many",
-        lambda self, graph, clamps, budget: (
-            given.append(clamps.shape[0]),
-            run_many(self, graph, clamps, budget),
-        )[1],
-    )
-    credo.infer_many(datasets.sprinkler(), rows, "bp")
-    assert given == [2]
+
+def test_equal_rows_of_other_methods_are_asked_once(monkeypatch):
+    asked, original = [], batch.infer
+    monkeypatch.setattr(batch, "infer", lambda *a, **k: (asked.append(k["evidence"]), original(*a, **k))[1])
+    credo.infer_many(datasets.sprinkler(), [{"wet": "yes"}, {"wet": 1}, {}], "enumerate")
+    assert len(asked) == 2
+
+
+def test_by_default_rows_are_exact_where_that_is_small():
+    found = same_as_single(loops(), [{}, {"a": 1}, {"c": 0, "d": [1, 2, 0, 1]}, {"alone": 1}], None)
+    assert set(found.status) == {Status.EXACT}
+
+
+@pytest.mark.filterwarnings("ignore::credo.core.errors.ConvergenceWarning")
+def test_by_default_rows_of_a_wide_model_take_belief_propagation_or_what_evidence_allows(monkeypatch):
+    grid = datasets.ising_grid(12, coupling=0.1, seed=0)
+    monkeypatch.setattr(JunctionTree, "takes_tables", lambda self, instances: False)
+    held = [{v.name: 0 for k, v in enumerate(grid.variables) if k % 2}, {}]
+    found = credo.infer_many(grid, held[:1])
+    assert found.status == (Status.EXACT,)
+    monkeypatch.setattr(choose, "_MINUTE", 3.0)
+    assert credo.infer_many(grid, held[1:]).status == (Status.CONVERGED,)
 
 
 def test_no_rows_are_no_answers():
-    for method in ("bp", "junction-tree"):
+    for method in ("bp", "junction-tree", None):
         found = credo.infer_many(datasets.sprinkler(), [], method)
         assert len(found) == 0
         assert found.status == ()
@@ -159,11 +175,11 @@ def test_one_row_or_nonsense_is_refused(evidence):
 
 def test_rows_that_did_not_converge_say_so():
     with pytest.warns(ConvergenceWarning, match="bp: 1 of 2 distinct rows: max_iter was reached"):
-        found = credo.infer_many(loops(), [{}, {"a": 0, "b": 1, "c": 0, "d": 1}], max_iter=3)
+        found = credo.infer_many(loops(), [{}, {"a": 0, "b": 1, "c": 0, "d": 1}], "bp", max_iter=3)
     assert found.status == (Status.OUT_OF_ITERATIONS, Status.CONVERGED)
-    assert repr(found) == "Batch(2 rows, 6 variables, 1 rows converged)"
+    assert repr(found) == "EvidenceBatch(2 rows, 6 variables, 1 rows converged)"
     with pytest.warns(ConvergenceWarning):
-        nothing = credo.infer_many(loops(), [{}], max_iter=0)
+        nothing = credo.infer_many(loops(), [{}], "bp", max_iter=0)
     assert nothing.status == (Status.OUT_OF_ITERATIONS,)
     np.testing.assert_allclose(nothing.marginal("d"), 0.25)
 
@@ -177,7 +193,7 @@ def test_a_row_of_any_other_method_warns_when_it_stops_early():
 def test_rows_that_do_not_converge_give_one_warning():
     model = datasets.ising_grid(4, coupling=3.0, field=0.1, seed=0)
     with pytest.warns(ConvergenceWarning, match=r"bp: 2 of 2 distinct rows: max_iter was reached"):
-        batch = credo.infer_many(model, [{}, {"x0": 0}], max_iter=1)
+        batch = credo.infer_many(model, [{}, {"x0": 0}], "bp", max_iter=1)
     assert not any(status.is_success for status in batch.status)
 
 

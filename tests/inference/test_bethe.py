@@ -295,16 +295,28 @@ def test_components_avoid_the_zeros_of_tables():
 
 
 @pytest.mark.parametrize(
-    ("tables", "evidence"),
+    ("tables", "evidence", "says"),
     [
-        ({("a", "b"): [[0, 1], [1, 0]], ("b", "c"): [[0, 1], [1, 0]], ("c", "a"): [[0, 1], [1, 0]]}, {}),
-        ({("a",): [1, 0], ("a", "b"): [[0, 0], [1, 1]], ("c",): [1, 1]}, {}),
-        ({("a",): [1, 0], ("b",): [1, 1], ("c",): [1, 1]}, {"a": 1}),
+        (
+            {("a", "b"): [[0, 1], [1, 0]], ("b", "c"): [[0, 1], [1, 0]], ("c", "a"): [[0, 1], [1, 0]]},
+            {},
+            "every configuration weight zero",
+        ),
+        (
+            {("a",): [1, 0], ("a", "b"): [[0, 0], [1, 1]], ("c",): [1, 1]},
+            {},
+            "every configuration weight zero",
+        ),
+        (
+            {("a",): [1, 0], ("b",): [1, 1], ("c",): [1, 1]},
+            {"a": 1},
+            "the evidence has probability zero under this model",
+        ),
     ],
 )
-def test_a_contradiction_is_named(tables, evidence):
+def test_a_contradiction_is_named(tables, evidence, says):
     graph = credo.FactorGraph(dict.fromkeys("abc", 2), tables)
-    with pytest.raises(ZeroProbabilityError, match="weight zero"):
+    with pytest.raises(ZeroProbabilityError, match=says):
         credo.infer(graph, "bethe", evidence=evidence)
 
 

@@ -201,7 +201,10 @@ def test_ctrl_c_anywhere_returns_a_bracket(part, monkeypatch, poor):
 
 def test_what_cannot_be_searched_is_refused_in_a_sentence():
     graph = credo.FactorGraph({"a": 2, "b": 2}, {("a", "b"): [[1, 2], [3, 4]]})
-    with pytest.raises(UnsupportedError, match="nothing is maximised"):
+    with pytest.raises(
+        UnsupportedError,
+        match="it gives MAP, marginal MAP and powered sums, and the question asks for marginals",
+    ):
         credo.infer(graph, "branch-and-bound")
     with pytest.raises(OptionError, match="search"):
         credo.infer(graph, "branch-and-bound(search=sideways)", maximise="all")

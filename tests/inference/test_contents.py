@@ -28,7 +28,8 @@ def test_what_an_algorithm_answers_it_answers_on_every_domain_it_reads(name):
     entry, algorithm = methods()[name], algorithms.resolve(name)
     assert entry.answers and entry.reads
     for domain in entry.reads:
-        assert tuple(accepts(algorithm, domain)) == entry.answers
+        possible = [task for task in entry.answers if domain == "discrete" or task != "query"]
+        assert accepts(algorithm, domain) == possible  # joint tables are of states
 
 
 def test_every_registered_class_of_this_package_has_an_entry():

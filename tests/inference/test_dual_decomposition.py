@@ -172,8 +172,8 @@ def test_contradictions_are_named():
 @pytest.mark.parametrize(
     ("spec", "maximise", "message"),
     [
-        ("dual-decomposition", ["x0"], "maximise all variables, or use gdd"),
-        ("dual-decomposition", (), "it bounds the best joint state"),
+        ("dual-decomposition", ["x0"], "it gives MAP, and the question asks for marginal MAP"),
+        ("dual-decomposition", (), "it gives MAP, and the question asks for marginals and log Z"),
     ],
 )
 def test_other_tasks_are_refused(spec, maximise, message):

@@ -199,7 +199,7 @@ def test_at_a_fixed_point_tilted_moments_are_those_of_the_beliefs(power):
     beliefs = Beliefs(state.layout, state.sites)
     points = np.linspace(-11, 12, 461)
     checked = 0
-    for group, own in zip(state.layout.batches, model.to_factor_graph().batches, strict=True):
+    for group, own in zip(state.layout.groups, model.to_factor_graph().batches, strict=True):
         for row, a in enumerate(own.factors):
             cavity = beliefs.cavity(group, np.array([row]), state.sites)
             axes = np.meshgrid(*[points] * own.scopes.shape[1], indexing="ij")
@@ -481,14 +481,14 @@ def test_contradictions_are_named():
     ]
     model = credo.HybridNet([s, t, x], factors)
     for seen in ({"t": 1}, {"s": 1}, {"s": 1, "t": 0}):
-        with pytest.raises(ZeroProbabilityError, match="the evidence has weight zero"):
+        with pytest.raises(ZeroProbabilityError, match="the evidence has probability zero under this model"):
             credo.infer(model, "ep", evidence=seen)
     never = credo.HybridNet([s, t, x], [*factors, credo.TableFactor([t], [0.0, 1.0])])
-    with pytest.raises(ZeroProbabilityError, match="every configuration has weight zero"):
+    with pytest.raises(ZeroProbabilityError, match="the model gives every configuration weight zero"):
         credo.infer(never, "ep")
     nowhere = credo.HybridNet([s], [factors[2], credo.TableFactor([s], [0.0, 1.0])])
     for budget in (0, 10):
-        with pytest.raises(ZeroProbabilityError, match="every configuration has weight zero"):
+        with pytest.raises(ZeroProbabilityError, match="the model gives every configuration weight zero"):
             credo.infer(nowhere, "ep", max_iter=budget)
 
 
@@ -512,9 +512,9 @@ def test_the_wide_gaussian_of_the_bimodal_cycle_is_found():
 
 def test_wrong_questions_and_options_are_refused():
     model = zoo.laplace_chain()
-    with pytest.raises(UnsupportedError, match="maxima need grid-bp"):
+    with pytest.raises(UnsupportedError, match="it gives marginals and log Z, and the question asks for MAP"):
         credo.infer(model, "ep", maximise="all")
-    with pytest.raises(UnsupportedError, match="draws no samples"):
+    with pytest.raises(UnsupportedError, match="the question asks for samples"):
         credo.sample(model, 3, method="ep")
     with pytest.raises(OptionError, match="power must be at most 1"):
         credo.infer(model, "ep(power=2.0)")
@@ -558,12 +558,6 @@ def test_gauss_hermite_is_exact_for_polynomials():
     assert weight.sum() == pytest.approx(1.0)
     assert weight @ (z[:, 0] ** 6 * z[:, 1] ** 2) == pytest.approx(15.0)
     assert weight @ (z[:, 0] ** 8) != pytest.approx(105.0)  # one degree too many
-
-
-def test_a_dirichlet_is_recovered_from_its_expected_logarithms():
-    alpha = np.array([[0.05, 3.0], [40.0, 0.7], [1.0, 1.0]])
-    target = psi(alpha) - psi(alpha.sum(axis=1, keepdims=True))
-    np.testing.assert_allclose(moments.match_dirichlet(target, np.ones_like(alpha)), alpha, rtol=1e-8)
 
 
 def test_points_on_a_simplex_follow_the_dirichlet():

@@ -204,7 +204,7 @@ def test_what_it_cannot_do_is_refused():
     graph = credo.FactorGraph({"a": 2, "b": 2}, {("a", "b"): [[1, 0], [1, 1]]})
     with pytest.raises(UnsupportedError, match="holds a zero, and an exponent above 1 divides by"):
         credo.infer(graph, "fractional-bp(power=2)")
-    with pytest.raises(UnsupportedError, match="it estimates marginals; for maxima use bp"):
+    with pytest.raises(UnsupportedError, match="it gives marginals and log Z, and the question asks for MAP"):
         credo.infer(graph, "fractional-bp", maximise="all")
-    with pytest.raises(UnsupportedError, match="use elimination for joints and samples"):
+    with pytest.raises(UnsupportedError, match="the question asks for joint tables"):
         credo.query(graph, ["a", "b"], method="fractional-bp")

@@ -220,16 +220,16 @@ def test_a_variable_without_factors_is_named():
 
 def test_other_domains_and_factors_are_refused():
     x, s = zoo.real("x"), credo.Variable("s", 2)
-    with pytest.raises(UnsupportedError, match=r"all variables must be real, 's' is"):
+    with pytest.raises(UnsupportedError, match=r"it works on real variables, and 's' is discrete"):
         credo.infer(credo.HybridNet([x, s], [potentials.gaussian(x)]), "gaussian")
-    with pytest.raises(UnsupportedError, match=r"all factors must be Gaussian, DensityFactor\(\['x'\]"):
+    with pytest.raises(UnsupportedError, match=r"it reads gaussian factors, and some are density"):
         credo.infer(credo.HybridNet([x], [potentials.laplace(x)]), "gaussian")
 
 
 def test_contradictory_evidence_is_named():
     x, s = zoo.real("x"), credo.Variable("s", 2)
     model = credo.HybridNet([x, s], [potentials.gaussian(x), credo.TableFactor([s], [1.0, 0.0])])
-    with pytest.raises(ZeroProbabilityError, match="the evidence has weight zero"):
+    with pytest.raises(ZeroProbabilityError, match="the evidence has probability zero under this model"):
         credo.infer(model, "gaussian", evidence={"s": 1})
     assert credo.infer(model, "gaussian", evidence={"s": 0}).log_z.value == pytest.approx(0.0, abs=1e-12)
 

@@ -20,10 +20,9 @@ from credo.core.errors import (
     ZeroProbabilityError,
 )
 from credo.core.result import Status
-from credo.inference import free_energy
+from credo.inference import feasible, free_energy
 from credo.inference.exact.tree import Limits
 from credo.inference.variational import descent, mean_field, structured_mean_field
-from credo.kernels import feasible
 from credo.kernels import mean_field as kernel
 from zoo import TREES, ZOO, Case, case
 
@@ -469,9 +468,12 @@ def test_variables_in_no_cluster_stand_alone():
 @pytest.mark.parametrize(
     ("question", "reason"),
     [
-        ({"maximise": "all"}, "it bounds sums over all variables, and here some are maximised"),
-        ({"maximise": ["x0"]}, "it bounds sums over all variables"),
-        ({"temperatures": {"x0": 0.5}}, "some are maximised or have a temperature"),
+        ({"maximise": "all"}, "it gives marginals and log Z, and the question asks for MAP"),
+        ({"maximise": ["x0"]}, "it gives marginals and log Z, and the question asks for marginal MAP"),
+        (
+            {"temperatures": {"x0": 0.5}},
+            "it gives marginals and log Z, and the question asks for powered sums",
+        ),
     ],
 )
 def test_other_tasks_are_refused(name: str, question: dict, reason: str):
@@ -481,9 +483,9 @@ def test_other_tasks_are_refused(name: str, question: dict, reason: str):
 
 @pytest.mark.parametrize("name", BOTH)
 def test_queries_and_samples_are_refused(name: str):
-    with pytest.raises(UnsupportedError, match="not joint queries or samples; use junction-tree"):
+    with pytest.raises(UnsupportedError, match="the question asks for joint tables"):
         credo.query(case("chain").graph, ["x0", "x1"], method=name)
-    with pytest.raises(UnsupportedError, match="not joint queries or samples"):
+    with pytest.raises(UnsupportedError, match="the question asks for samples"):
         credo.sample(case("chain").graph, 2, method=name)
 
 

@@ -208,7 +208,11 @@ def test_samples_have_the_beliefs_as_frequencies():
 @pytest.mark.parametrize(
     ("graph", "question", "says"),
     [
-        (_graph(CHAIN), {"maximise": "all"}, "gives marginals, not maxima"),
+        (
+            _graph(CHAIN),
+            {"maximise": "all"},
+            "it gives marginals and log Z and samples, and the question asks for MAP",
+        ),
         (
             credo.FactorGraph(dict.fromkeys("abc", 2), {("a", "b", "c"): np.arange(1, 9)}),
             {},
@@ -221,7 +225,7 @@ def test_samples_have_the_beliefs_as_frequencies():
             {},
             "factors with zeros close a cycle",
         ),
-        (gaussian_tree(3), {}, "is not discrete; use mixture-of-gaussian-trees"),
+        (gaussian_tree(3), {}, "it works on discrete variables, and 'x0' is continuous .real."),
     ],
     ids=["maxima", "wide", "zeros in a cycle", "real"],
 )
@@ -409,8 +413,8 @@ def test_gaussian_trees_refuse_what_they_cannot_treat(monkeypatch):
     with pytest.raises(UnsupportedError, match=r"belief of '.' widens without end"):
         _run(credo.HybridNet([x, y], normal), "mixture-of-gaussian-trees(components=1, nodes=3)")
     for graph, question, says in [
-        (_graph(CHAIN), {}, "is not real; use mixture-of-trees"),
-        (gaussian_tree(3), {"maximise": "all"}, "not maxima"),
+        (_graph(CHAIN), {}, "it works on real variables, and 'x0' is discrete"),
+        (gaussian_tree(3), {"maximise": "all"}, "the question asks for MAP"),
     ]:
         with pytest.raises(UnsupportedError, match=says):
             credo.infer(graph, "mixture-of-gaussian-trees", **question)

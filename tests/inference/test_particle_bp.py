@@ -109,7 +109,7 @@ def test_states_of_discrete_variables_are_particles_that_stay(method):
     at = np.linspace(-8, 8, 161)  # messages of discrete neighbours can be evaluated anywhere
     assert found.marginals["x"].density(at).sum() * 0.1 == pytest.approx(1, abs=0.02)
     nothing = credo.HybridNet(model.variables, [*model.factors, credo.TableFactor([], 0.0)])
-    with pytest.raises(ZeroProbabilityError, match="every configuration has weight zero"):
+    with pytest.raises(ZeroProbabilityError, match="the model gives every configuration weight zero"):
         ask(nothing, method)
 
 
@@ -407,12 +407,15 @@ def test_what_cannot_be_treated_is_refused_in_a_sentence(method):
     ):
         credo.infer(three, method)
     assert ask(three, method, evidence={"z": 0.0}).marginals["x"].sd == pytest.approx(1, abs=0.02)
-    with pytest.raises(UnsupportedError, match="'theta' is a point of a simplex"):
+    with pytest.raises(
+        UnsupportedError,
+        match=r"it works on discrete and real variables, and 'theta' is continuous .simplex.",
+    ):
         credo.infer(credo.HybridNet([theta], [potentials.dirichlet(theta, 2.0)]), method)
     pair = gaussian_tree(2)
-    with pytest.raises(UnsupportedError, match="it computes marginals"):
+    with pytest.raises(UnsupportedError, match="it gives marginals and log Z, and the question asks for MAP"):
         credo.infer(pair, method, maximise="all")
-    with pytest.raises(UnsupportedError, match="it draws no joint samples"):
+    with pytest.raises(UnsupportedError, match="the question asks for samples"):
         credo.sample(pair, 3, method=method)
     with pytest.raises(ModelError, match="no integral: it does not fall off along 'y'"):
         ask(credo.HybridNet([x, y], [potentials.gaussian(x)]), method)

@@ -547,9 +547,9 @@ def test_bad_options_are_refused(option, message):
 
 def test_maxima_and_queries_are_refused():
     grid = credo.datasets.ising_grid(3, seed=0)
-    with pytest.raises(UnsupportedError, match="it sums over all variables; use bp or junction-tree"):
+    with pytest.raises(UnsupportedError, match="it gives marginals and log Z, and the question asks for MAP"):
         credo.infer(grid, "renn", maximise="all")
-    with pytest.raises(UnsupportedError, match="use elimination for joints and samples"):
+    with pytest.raises(UnsupportedError, match="the question asks for joint tables"):
         credo.query(grid, ["x0", "x1"], method="renn")
 
 

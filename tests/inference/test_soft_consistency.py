@@ -207,7 +207,11 @@ def _cost(part, x):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda g: credo.infer(g, "soft-consistency"), UnsupportedError, "best states of all variables"),
+        (
+            lambda g: credo.infer(g, "soft-consistency"),
+            UnsupportedError,
+            "it gives MAP, and the question asks for marginals and log Z",
+        ),
         (lambda g: solve(g, "soft-consistency(nodes=-1)"), OptionError, "nodes must be at least 0"),
         (lambda g: solve(g, "soft-consistency(eliminate=-1)"), OptionError, "eliminate must be at least 0"),
     ],

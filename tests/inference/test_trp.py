@@ -101,5 +101,5 @@ def test_wrong_options_are_named(spec: str, message: str):
 
 
 def test_maxima_are_refused():
-    with pytest.raises(UnsupportedError, match="tree reparameterisation computes sums; use bp for maxima"):
+    with pytest.raises(UnsupportedError, match="it gives marginals and log Z, and the question asks for MAP"):
         credo.infer(case("pair").graph, "trp", maximise="all")

@@ -251,7 +251,7 @@ def test_wrong_options_are_named(spec: str, message: str):
 
 def test_mixed_tasks_are_refused():
     with pytest.raises(
-        UnsupportedError, match="it sums or maximises over all variables; use bp or junction-tree"
+        UnsupportedError, match="it gives marginals and log Z and MAP, and the question asks for marginal MAP"
     ):
         credo.infer(case("pair").graph, "trw", maximise=["x0"])
 

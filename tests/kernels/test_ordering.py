@@ -7,7 +7,16 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from credo.kernels.ordering import HEURISTICS, greedy_order, maximum_cardinality_order, order_cost
+from credo.kernels.ordering import (
+    HEURISTICS,
+    greedy_start,
+    greedy_steps,
+    hurried_order,
+    is_eliminating,
+    maximum_cardinality_order,
+    order_cost,
+    work_of,
+)
 
 
 def random_adjacency(seed, n=None):
@@ -66,6 +75,26 @@ def slow_greedy(around, weight, level, heuristic, tie, noise):
     return order, total
 
 
+def greedy_order(
+    start,
+    neighbour,
+    weight,
+    level,
+    heuristic,
+    tie,
+    noise,
+    limit,
+    most=10**9,
+    kernels=(greedy_start, greedy_steps),
+):
+    """Portions until all is done, or the limit is met."""
+    begin, go_on = kernels
+    state, pool = begin(start, neighbour, weight, level)
+    while is_eliminating(state, limit):
+        pool = go_on(state, pool, weight, level, heuristic, tie, noise, limit, most)
+    return state.order if state.total[0] <= limit else [], state.total[0], work_of(state)
+
+
 @pytest.mark.parametrize("heuristic", HEURISTICS)
 @pytest.mark.parametrize("seed", range(60))
 def test_greedy_orders_equal_the_slow_simulation(heuristic, seed):
@@ -91,12 +120,45 @@ def test_the_source_runs_uncompiled_with_the_same_order(seed):
     for heuristic in HEURISTICS.values():
         weight, level = np.full(n, 2.0), np.zeros(n, dtype=np.int64)
         arguments = (start, neighbour, weight, level, heuristic, rng.random(n), np.ones(n), np.inf)
-        fast, slow = greedy_order(*arguments), greedy_order.py_func(*arguments)
+        sources = greedy_start.py_func, greedy_steps.py_func
+        fast, slow = greedy_order(*arguments), greedy_order(*arguments, kernels=sources)
         assert fast[0].tolist() == slow[0].tolist()
         assert fast[1:] == slow[1:]
     tie = rng.random(n)
     fast = maximum_cardinality_order(start, neighbour, tie)
     assert fast.tolist() == maximum_cardinality_order.py_func(start, neighbour, tie).tolist()
+
+
+@pytest.mark.parametrize("heuristic", HEURISTICS.values())
+@pytest.mark.parametrize("most", [1, 7, 50])
+def test_the_size_of_portions_does_not_change_an_order(heuristic, most):
+    start, neighbour, around, rng = random_adjacency(5, n=14)
+    n = len(around)
+    arguments = (
+        start,
+        neighbour,
+        np.full(n, 3.0),
+        rng.integers(0, 2, n),
+        heuristic,
+        rng.random(n),
+        np.ones(n),
+    )
+    whole, cut = greedy_order(*arguments, np.inf), greedy_order(*arguments, np.inf, most)
+    assert whole[0].tolist() == cut[0].tolist()
+    assert whole[1:] == cut[1:]
+
+
+def test_an_elimination_that_is_cut_still_orders_everything_by_level():
+    start, neighbour, _, rng = random_adjacency(5, n=14)
+    n, weight, tie, ones = 14, np.full(14, 2.0), rng.random(14), np.ones(14)
+    level = rng.integers(0, 2, n)
+    state, pool = greedy_start(start, neighbour, weight, level)
+    while is_eliminating(state, np.inf):
+        found = hurried_order(state, level)
+        assert sorted(found) == list(range(n))
+        assert (np.diff(level[found]) >= 0).all()
+        pool = greedy_steps(state, pool, weight, level, 1, tie, ones, np.inf, 5)
+    assert hurried_order(state, level).tolist() == state.order.tolist()
 
 
 def test_a_greedy_run_gives_up_at_its_limit():

@@ -406,7 +406,7 @@ REFUSALS = [
     ),
     (
         lambda: GraphCRF(inference="mean-field").fit([(np.ones((2, 1)), [(0, 1)])], [[0, 1]]),
-        "decode='map' cannot be done by mean-field: it bounds sums",
+        "decode='map' cannot be done by mean-field: it gives marginals and log Z, and",
     ),
     (
         lambda: GraphCRF.from_model(

@@ -149,8 +149,8 @@ def test_every_kind_of_learner_says_converged_of_parameters_that_rest_only(how):
         if how == "vb_hmm":
             return vb_hmm(chain, [0, 0, 0, 1, 1, 1] * 10, **options)
         if how == "vmp":
-            mean, precision = vmp.Gaussian(0.0, 0.01), vmp.Gamma(1.0, 1.0)
-            return vmp.fit([vmp.Gaussian(mean, precision, observed=np.array([1.0, 2.0, 3.0]))], **options)
+            mean, precision = vmp.GaussianNode(0.0, 0.01), vmp.GammaNode(1.0, 1.0)
+            return vmp.fit([vmp.GaussianNode(mean, precision, observed=np.array([1.0, 2.0, 3.0]))], **options)
         if how == "factors":
             return vb_factor_analysis(x, 2, seed=0, **options)
         if how == "trees":

@@ -26,9 +26,9 @@ def test_a_mixture_of_categoricals_is_the_same_by_both_roads():
         shares=shares,
         tol=1e-13,
     )
-    weights, rows = vmp.Dirichlet(np.full(2, 0.7)), vmp.Dirichlet(np.full((2, 4), 0.6))
-    choice = vmp.Categorical(weights, shape=len(x))
-    data = vmp.Categorical(rows, choose=choice, observed=x)
+    weights, rows = vmp.DirichletNode(np.full(2, 0.7)), vmp.DirichletNode(np.full((2, 4), 0.6))
+    choice = vmp.CategoricalNode(weights, shape=len(x))
+    data = vmp.CategoricalNode(rows, choose=choice, observed=x)
     two = vmp.fit([data], start={choice: (np.log(shares),)}, tol=1e-13)
     assert two.evidence.value == pytest.approx(one.evidence.value, abs=1e-8)
     np.testing.assert_allclose(two.posterior[choice][0], one.posterior.responsibilities(x)[0], atol=1e-5)
@@ -39,10 +39,10 @@ def test_a_latent_class_network_is_the_same_by_both_roads():
     states = credo.sample(model, 60, seed=1).indices
     columns = {"a": states[:, 1], "b": states[:, 2]}
     one = fit(model, columns, "vb(start=given)", tol=1e-12, max_iter=5000)
-    weights = vmp.Dirichlet(np.ones(2))
-    hidden = vmp.Categorical(weights, shape=60)
+    weights = vmp.DirichletNode(np.ones(2))
+    hidden = vmp.CategoricalNode(weights, shape=60)
     nodes = [
-        vmp.Categorical(vmp.Dirichlet(np.ones((2, size))), choose=hidden, observed=columns[name])
+        vmp.CategoricalNode(vmp.DirichletNode(np.ones((2, size))), choose=hidden, observed=columns[name])
         for name, size in (("a", 2), ("b", 3))
     ]
     two = vmp.fit(nodes, restarts=8, seed=0, tol=1e-12, max_iter=5000)
@@ -53,7 +53,10 @@ def test_a_latent_class_network_is_the_same_by_both_roads():
 def test_a_network_without_hidden_variables_has_its_exact_evidence():
     model = credo.BayesNet.random({"a": 2, "b": 3}, seed=0)
     states = credo.sample(model, 30, seed=1).indices
-    nodes = [vmp.Categorical(vmp.Dirichlet(np.ones(s)), observed=states[:, i]) for i, s in enumerate((2, 3))]
+    nodes = [
+        vmp.CategoricalNode(vmp.DirichletNode(np.ones(s)), observed=states[:, i])
+        for i, s in enumerate((2, 3))
+    ]
     found = vmp.fit(nodes)
     exact = table_evidence(model, states, "uniform(count=1)").value
     assert found.evidence.value == pytest.approx(exact, abs=1e-9)
@@ -63,8 +66,8 @@ def test_linear_regression_with_known_noise_is_exact():
     rng = np.random.default_rng(0)
     inputs = rng.normal(size=(20, 3))
     y = inputs @ [1.0, -2.0, 0.5] + 0.3 * rng.normal(size=20)
-    weights = vmp.Vector(3, 0.5)
-    found = vmp.fit([vmp.Gaussian(vmp.Dot(weights, inputs), 1 / 0.09, observed=y)])
+    weights = vmp.VectorNode(3, 0.5)
+    found = vmp.fit([vmp.GaussianNode(vmp.DotNode(weights, inputs), 1 / 0.09, observed=y)])
     exact = multivariate_normal(np.zeros(20), inputs @ inputs.T / 0.5 + 0.09 * np.eye(20)).logpdf(y)
     assert found.evidence.value == pytest.approx(exact, abs=1e-8)
     precision = inputs.T @ inputs / 0.09 + 0.5 * np.eye(3)
@@ -79,17 +82,17 @@ def test_factor_analysis_at_fixed_hyper_parameters_is_the_same_by_both_roads():
     x[3, 1] = np.nan
     found = vb_factor_analysis(x, 1, prune=False, seed=0, tol=1e-12)
     q = found.posterior
-    loadings, latent = vmp.Vector(1, q.alpha, shape=4), vmp.Vector(1, shape=(40, 1))
-    data = vmp.Gaussian(vmp.Dot(loadings, latent), 1 / q.noise, observed=x - q.centre)
+    loadings, latent = vmp.VectorNode(1, q.alpha, shape=4), vmp.VectorNode(1, shape=(40, 1))
+    data = vmp.GaussianNode(vmp.DotNode(loadings, latent), 1 / q.noise, observed=x - q.centre)
     other = vmp.fit([data], seed=0, tol=1e-12, max_iter=5000)
     assert other.evidence.value == pytest.approx(found.evidence.value, abs=1e-4)
     np.testing.assert_allclose(np.abs(other.posterior[loadings][0]), np.abs(q.loadings), atol=1e-2)
 
 
 def mixture(x, count=3):
-    mean, precision = vmp.Gaussian(0.0, 0.01, shape=count), vmp.Gamma(1.0, 1.0, shape=count)
-    choice = vmp.Categorical(vmp.Dirichlet(np.full(count, 0.1)), shape=len(x))
-    return mean, choice, vmp.Gaussian(mean, precision, choose=choice, observed=x)
+    mean, precision = vmp.GaussianNode(0.0, 0.01, shape=count), vmp.GammaNode(1.0, 1.0, shape=count)
+    choice = vmp.CategoricalNode(vmp.DirichletNode(np.full(count, 0.1)), shape=len(x))
+    return mean, choice, vmp.GaussianNode(mean, precision, choose=choice, observed=x)
 
 
 def two_clusters():
@@ -101,7 +104,7 @@ def two_clusters():
 
 def test_every_single_update_raises_the_free_energy():
     _, _, data = mixture(two_clusters())
-    model = vmp.Messages([data])
+    model = vmp.MessageModel([data])
     q = model.start(np.random.default_rng(1))
     value = model.free_energy(q)
     for _ in range(10):
@@ -125,8 +128,8 @@ def test_a_gaussian_mixture_finds_its_clusters_and_leaves_missing_values_open():
 def test_the_free_energy_of_mean_and_precision_is_below_the_exact_evidence():
     """Mean and precision are independent in the prior here, so the evidence is a double integral."""
     x = np.array([0.3, 1.2, 0.7])
-    mean, precision = vmp.Gaussian(0.0, 0.5), vmp.Gamma(2.0, 1.0)
-    found = vmp.fit([vmp.Gaussian(mean, precision, observed=x)])
+    mean, precision = vmp.GaussianNode(0.0, 0.5), vmp.GammaNode(2.0, 1.0)
+    found = vmp.fit([vmp.GaussianNode(mean, precision, observed=x)])
     m, t = np.meshgrid(np.linspace(-12, 12, 801), np.linspace(1e-4, 25, 1200), indexing="ij")
     logs = -0.25 * m**2 + 0.5 * np.log(0.5 / (2 * np.pi)) + np.log(t) - t
     for value in x:
@@ -137,9 +140,9 @@ def test_the_free_energy_of_mean_and_precision_is_below_the_exact_evidence():
 
 def test_a_hidden_gaussian_between_others_is_treated():
     """A chain of means: exact, because with known precisions everything is Gaussian."""
-    top = vmp.Gaussian(1.0, 2.0)
+    top = vmp.GaussianNode(1.0, 2.0)
     x = np.array([0.5, 2.0])
-    found = vmp.fit([vmp.Gaussian(top, 4.0, observed=x)])
+    found = vmp.fit([vmp.GaussianNode(top, 4.0, observed=x)])
     exact = multivariate_normal([1.0, 1.0], 0.5 + 0.25 * np.eye(2)).logpdf(x)
     assert found.evidence.value == pytest.approx(exact, abs=1e-9)
 
@@ -147,46 +150,66 @@ def test_a_hidden_gaussian_between_others_is_treated():
 @pytest.mark.parametrize(
     "call, kind, message",
     [
-        (lambda: vmp.fit([vmp.Gaussian(0.0, 1.0)]), DataError, "expected an observed one, got none"),
+        (lambda: vmp.fit([vmp.GaussianNode(0.0, 1.0)]), DataError, "expected an observed one, got none"),
         (lambda: vmp.fit(["x"]), ModelError, "expected nodes of vmp, got str"),
         (
-            lambda: vmp.Gaussian(vmp.Gamma(1.0, 1.0), 1.0),
+            lambda: vmp.GaussianNode(vmp.GammaNode(1.0, 1.0), 1.0),
             ModelError,
-            "mean: expected Gaussian or Dot or numbers, which are conjugate, got Gamma",
+            "mean: expected GaussianNode or DotNode or numbers, which are conjugate, got GammaNode",
         ),
-        (lambda: vmp.Gaussian(0.0, vmp.Gaussian()), ModelError, "precision: expected Gamma or numbers"),
-        (lambda: vmp.Gaussian(0.0, -1.0), ModelError, "precision: expected positive numbers"),
-        (lambda: vmp.Gaussian(observed=[np.inf]), DataError, "observed: expected finite numbers"),
         (
-            lambda: vmp.Gaussian(shape=3, observed=[1.0]),
+            lambda: vmp.GaussianNode(0.0, vmp.GaussianNode()),
+            ModelError,
+            "precision: expected GammaNode or numbers",
+        ),
+        (lambda: vmp.GaussianNode(0.0, -1.0), ModelError, "precision: expected positive numbers"),
+        (lambda: vmp.GaussianNode(observed=[np.inf]), DataError, "observed: expected finite numbers"),
+        (
+            lambda: vmp.GaussianNode(shape=3, observed=[1.0]),
             DataError,
             r"observed: expected shape \(3,\), got \(1,\)",
         ),
-        (lambda: vmp.Gaussian(np.zeros(3), 1.0, observed=[1.0, 2.0]), ModelError, "does not broadcast"),
+        (lambda: vmp.GaussianNode(np.zeros(3), 1.0, observed=[1.0, 2.0]), ModelError, "does not broadcast"),
         (
-            lambda: vmp.Gaussian(np.zeros(3), 1.0, choose=vmp.Gaussian(), observed=[1.0]),
+            lambda: vmp.GaussianNode(np.zeros(3), 1.0, choose=vmp.GaussianNode(), observed=[1.0]),
             ModelError,
-            "choose: expected a Categorical, got Gaussian",
+            "choose: expected a CategoricalNode, got GaussianNode",
         ),
-        (lambda: vmp.Gamma(0.0, 1.0), ModelError, "Gamma: expected positive shapes"),
-        (lambda: vmp.Dirichlet([1.0, 0.0]), ModelError, "Dirichlet: expected positive concentrations"),
-        (lambda: vmp.Categorical([0.5, 0.6]), ModelError, "rows sum to 1"),
-        (lambda: vmp.Categorical([0.5, 0.5], observed=[2]), DataError, "expected state indices from 0 to 1"),
-        (lambda: vmp.Categorical(vmp.Gamma()), ModelError, "probabilities: expected Dirichlet"),
-        (lambda: vmp.Dot(vmp.Vector(2), np.zeros((4, 3))), ModelError, "vectors of one size, got 2 and 3"),
+        (lambda: vmp.GammaNode(0.0, 1.0), ModelError, "GammaNode: expected positive shapes"),
         (
-            lambda: vmp.Dot(vmp.Vector(2), vmp.Gaussian()),
+            lambda: vmp.DirichletNode([1.0, 0.0]),
             ModelError,
-            "Dot: expected vectors or arrays, got Gaussian",
+            "DirichletNode: expected positive",
         ),
-        (lambda: vmp.Dot(vmp.Vector(2), [np.nan, 0.0]), ModelError, "Dot: expected finite numbers"),
+        (lambda: vmp.CategoricalNode([0.5, 0.6]), ModelError, "rows sum to 1"),
         (
-            lambda: vmp.fit([vmp.Gaussian(vmp.Gaussian(observed=[1.0]), 1.0, observed=[1.0])]),
+            lambda: vmp.CategoricalNode([0.5, 0.5], observed=[2]),
+            DataError,
+            "expected state indices from 0 to 1",
+        ),
+        (lambda: vmp.CategoricalNode(vmp.GammaNode()), ModelError, "probabilities: expected DirichletNode"),
+        (
+            lambda: vmp.DotNode(vmp.VectorNode(2), np.zeros((4, 3))),
+            ModelError,
+            "vectors of one size, got 2 and 3",
+        ),
+        (
+            lambda: vmp.DotNode(vmp.VectorNode(2), vmp.GaussianNode()),
+            ModelError,
+            "DotNode: expected vectors or arrays, got GaussianNode",
+        ),
+        (
+            lambda: vmp.DotNode(vmp.VectorNode(2), [np.nan, 0.0]),
+            ModelError,
+            "DotNode: expected finite numbers",
+        ),
+        (
+            lambda: vmp.fit([vmp.GaussianNode(vmp.GaussianNode(observed=[1.0]), 1.0, observed=[1.0])]),
             ModelError,
             "expected no children, got one",
         ),
         (
-            lambda: vmp.fit([vmp.Gaussian(observed=[1.0])]).posterior[vmp.Gaussian()],
+            lambda: vmp.fit([vmp.GaussianNode(observed=[1.0])]).posterior[vmp.GaussianNode()],
             ModelError,
             "expected a node of this model",
         ),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -11,8 +9,7 @@ import credo
 from credo import potentials
 from credo.core.errors import ModelError
 from credo.core.factor_list import _probes
-from credo.inference.flat_density import FlatDensity
-from credo.inference.located import Places
+from credo.core.log_density import LogDensity
 from credo.inference.potentials import evaluate, is_traceable, terms_of
 from credo.inference.variational.curvature import LocalShape
 from hybrid_zoo import real
@@ -95,8 +92,7 @@ def test_compiled_gradients_of_mixtures_are_finite_differences():
         potentials.kernel_density([X, Y], ROWS, 0.3),
     ]
     graph = credo.HybridNet([X, Y], factors).to_factor_graph()
-    places = replace(Places.none(2), centre=np.array([-0.2, 0.1]), scale=np.array([1.69, 0.7]))
-    shape = LocalShape(FlatDensity.of(graph, places))
+    shape = LocalShape(LogDensity.of(graph, np.array([-0.2, 0.1]), np.array([1.69, 0.7])))
     points = np.random.default_rng(0).normal(size=(200, 2))
     slopes = shape.slopes(points)[1]
     for k, step in enumerate(np.eye(2) * 1e-6):

@@ -8,6 +8,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+import credo
 from credo import FactorGraph
 from credo.structures import (
     DirectedGraph,
@@ -214,3 +215,16 @@ def test_an_undirected_graph_is_dag_representable_iff_some_dag_states_the_same(s
             parents = {v: [a for a, b in arrows if b == v] for v in names}
             found = found or set(independencies(parents)) == wanted
     assert is_dag_representable(graph) == found
+
+
+def test_shapes_of_graphs_with_factors_that_are_no_tables():
+    x, y, s = credo.Variable("x", credo.Real()), credo.Variable("y", credo.Real()), credo.Variable("s", 2)
+    factors = [
+        credo.potentials.emission(x, s, [0.0, 1.0], 1.0),
+        credo.potentials.laplace(x, y),
+        credo.TableFactor([s], [0.4, 0.6]),
+    ]
+    tree = credo.HybridNet([x, y, s], factors).to_factor_graph()
+    loop = credo.HybridNet([x, y, s], [*factors, credo.potentials.emission(y, s, 0.0, 1.0)])
+    assert is_forest(tree)
+    assert not is_forest(loop.to_factor_graph())

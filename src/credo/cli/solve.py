@@ -8,6 +8,7 @@ method a portfolio chooses by the width of the model, within the time given.
 from __future__ import annotations
 
 import warnings
+from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,12 +17,15 @@ from .arguments import MethodOption, ModelArgument, SecondsOption, SeedOption, l
 from .output import note
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..core.result import Result
     from ..core.variable import Variables
 
 __all__ = ["run"]
 
 _SECONDS = 60.0  # of a portfolio, unless said otherwise
+_STARTING = 10.0  # seconds within which a command begins that is a process of its own
 TASKS = ("PR", "MAR", "MAP", "MMAP")
 
 
@@ -53,6 +57,7 @@ def run(
     from ..inference.question import infer
     from ..io.uai_results import read_evidence, read_query
 
+    began = perf_counter() - _seconds_before()
     evidence_file, task = _task(rest)
     if (task == "MMAP") != (query is not None):
         wanted = "needs" if task == "MMAP" else "takes no"
@@ -65,13 +70,15 @@ def run(
     evidence = read_evidence(evidence_file, variables) if evidence_file is not None else None
     maximise: Any = {"MAP": "all", "MMAP": asked}.get(task, ())
     if method is None:
+        given = _SECONDS if seconds is None else seconds
         answer = solve(
             loaded,
             evidence,
             maximise,
             marginals=task == "MAR",
-            seconds=_SECONDS if seconds is None else seconds,
+            seconds=max(0.0, given - (perf_counter() - began)),  # reading the model takes time, too
             seed=seed,
+            on_better=None if out is None else _keep(out, task, variables, asked),
         )
         result, remarks = answer.result, answer.sentences if verbose else ()
     else:
@@ -90,6 +97,21 @@ def run(
         from ..io.content import write_content
 
         write_content(out, text)
+
+
+def _seconds_before() -> float:
+    """What a command that is a process of its own has used up so far; 0 inside of another program."""
+    from ..core.stopwatch import process_seconds
+
+    spent = process_seconds()
+    return spent if spent < _STARTING else 0.0
+
+
+def _keep(out: str, task: str, variables: Variables, asked: list[str]) -> Callable[[Result], None]:
+    """What writes an assignment as it is found, so that whoever ends the process has the best one."""
+    from ..io.content import write_content
+
+    return lambda found: write_content(out, _answer(task, found, variables, asked))
 
 
 def _task(rest: list[str]) -> tuple[str | None, str]:

@@ -27,9 +27,9 @@ def refuse_without_states(variables: Variables, scope: np.ndarray) -> None:
 class TableArrays:
     """Checked arrays of one bulk group."""
 
-    scopes: np.ndarray
-    tables: np.ndarray
-    table_start: np.ndarray
+    scopes: np.ndarray  # (count, arity)
+    tables: np.ndarray  # logs, (count, d1, ..., dk), or (d1, ..., dk) if all share one
+    table_start: np.ndarray  # (count,) where each begins in the flat array
 
     @classmethod
     def of(cls, variables: Variables, scopes: Any, tables: Any, *, log: bool) -> TableArrays:

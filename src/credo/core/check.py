@@ -76,8 +76,7 @@ def finite_numbers(name: str, values: Any) -> np.ndarray:
 
 
 def _holdable(name: str, value: float) -> None:
-    # NumPy's numbers are floats or fit into one; comparing its short floats with the largest overflows.
-    if not isinstance(value, np.generic) and _LARGEST < value != float("inf"):
+    if isinstance(value, int) and abs(value) > _LARGEST:  # floats hold themselves, whatever their width
         raise OptionError(f"{name} must be a number that a float can hold, got {value!r:.80}")
 
 

@@ -1,4 +1,4 @@
-"""Factors on real and simplex variables, alone or together with discrete ones.
+"""Factors on continuous variables, alone or together with discrete ones.
 
     GaussianFactor   log f(x) = g + h'x - x'Jx / 2                 (canonical form; J need not be invertible)
     DensityFactor    log f(x) = function(x_1, ..., x_k, *parameters)   (any function that works on arrays)
@@ -16,22 +16,27 @@ from typing import Any
 
 import numpy as np
 
-from .domain import Real, Simplex
+from .domain import Real
 from .errors import CredoError, ModelError
 from .factor import Factor, check_scope
 from .numbers import float_array
 from .variable import Variable
 
 __all__ = [
+    "Composed",
     "DensityFactor",
     "GaussianFactor",
     "Sliced",
     "canonical_of_moments",
+    "coordinates_of",
+    "coordinatewise",
     "double_precision",
     "finite_array",
     "is_positive_definite",
     "namespace",
     "quadratic",
+    "refuse_vector",
+    "stacked",
     "symmetric",
 ]
 
@@ -64,13 +69,38 @@ def quadratic(*arguments: Any) -> Any:
     return total
 
 
+@dataclass(frozen=True)
+class _Coordinatewise:
+    """A function of numbers as a function of numbers and vectors."""
+
+    function: Callable[..., Any]
+    widths: tuple[int, ...]  # coordinates of each of the first arguments; 0 where it is a number
+
+    def __call__(self, *arguments: Any) -> Any:
+        numbers: list[Any] = []
+        for value, width in zip(arguments, self.widths, strict=False):
+            numbers += [value[..., k] for k in range(width)] if width else [value]
+        return self.function(*numbers, *arguments[len(self.widths) :])
+
+
+def coordinatewise(function: Callable[..., Any], domains: Iterable[Any]) -> Callable[..., Any]:
+    """A function of the coordinates of all variables one by one, for columns of these domains."""
+    widths = tuple(d.width if isinstance(d, Real) and d.shape else 0 for d in domains)
+    return _Coordinatewise(function, widths) if any(widths) else function
+
+
+def coordinates_of(scope: Iterable[Variable]) -> int:
+    """How many numbers the real variables of a scope have together."""
+    return sum(v.domain.width for v in scope if isinstance(v.domain, Real))
+
+
 class GaussianFactor(Factor):
     """A Gaussian potential in canonical form, exp(g + h'x - x'Jx / 2).
 
     Parameters
     ----------
     scope
-        Real variables.
+        Real variables, k numbers in all: a vector variable stands for its coordinates.
     precision
         The symmetric matrix J, (k, k); any symmetric matrix, zeros included.
     shift
@@ -96,7 +126,7 @@ class GaussianFactor(Factor):
                 raise ModelError(
                     f"{where}: a Gaussian factor takes real variables, '{v.name}' is {v.domain!r}"
                 )
-        k = len(self.scope)
+        k = coordinates_of(self.scope)
         self.precision = symmetric(where, "precision", finite_array(f"{where}: precision", precision, (k, k)))
         self.shift = finite_array(f"{where}: shift", shift, (k,), spread=True)
         self.constant = float(finite_array(f"{where}: constant", constant, ()))
@@ -106,7 +136,7 @@ class GaussianFactor(Factor):
         """The normalised density with this mean and covariance."""
         scope = tuple(scope)
         where = check_scope(scope)
-        k = len(scope)
+        k = coordinates_of(scope)
         mean = finite_array(f"{where}: mean", mean, (k,))
         covariance = finite_array(f"{where}: covariance", covariance, (k, k))
         J, h = canonical_of_moments(where, mean, covariance)
@@ -120,11 +150,12 @@ class GaussianFactor(Factor):
         """The conditional density p(child | parents) = N(child; weights' parents + bias, variance)."""
         scope = (child, *parents)
         where = check_scope(scope)
+        refuse_vector(where, child)
         variance = float(finite_array(f"{where}: variance", variance, ()))
         bias = float(finite_array(f"{where}: bias", bias, ()))
         if not variance > 0:
             raise ModelError(f"{where}: the variance must be positive, got {variance!r}")
-        a = np.concatenate([[1.0], -finite_array(f"{where}: weights", weights, (len(scope) - 1,))])
+        a = np.concatenate([[1.0], -finite_array(f"{where}: weights", weights, (coordinates_of(scope) - 1,))])
         J = np.outer(a, a) / variance
         g = -0.5 * (bias**2 / variance + np.log(2 * np.pi * variance))
         return cls(scope, J, a * bias / variance, g)
@@ -132,7 +163,7 @@ class GaussianFactor(Factor):
     @property
     def function(self) -> Callable[..., Any]:
         """The quadratic form."""
-        return quadratic
+        return coordinatewise(quadratic, (v.domain for v in self.scope))
 
     @property
     def parameters(self) -> tuple[np.ndarray, ...]:
@@ -141,8 +172,9 @@ class GaussianFactor(Factor):
 
     def condition(self, evidence: Mapping[str, Any]) -> GaussianFactor:
         """The factor with the observed variables of its scope fixed and removed."""
-        seen = np.array([v.name in evidence for v in self.scope], dtype=bool)
-        x = np.array([v.value(evidence[v.name]) for v in self.scope if v.name in evidence])
+        given = [np.ravel(v.value(evidence[v.name])) for v in self.scope if v.name in evidence]
+        x = np.concatenate([np.empty(0), *given])
+        seen = np.repeat([v.name in evidence for v in self.scope], [coordinates_of([v]) for v in self.scope])
         J, h = self.precision, self.shift
         g = self.constant + h[seen] @ x - 0.5 * x @ J[np.ix_(seen, seen)] @ x
         free = [v for v in self.scope if v.name not in evidence]
@@ -167,6 +199,30 @@ class Sliced:
         return self.function(*values, *arguments[len(self.seen) :])
 
 
+@dataclass(frozen=True)
+class Composed:
+    """A function of values as a function of free coordinates, which come one by one."""
+
+    function: Callable[..., Any]
+    maps: tuple[Any, ...]  # a bijection per variable of the original scope; None: it stays as it is
+
+    def __call__(self, *arguments: Any) -> Any:
+        """The values are made from their coordinates; parameters follow."""
+        rest, values = iter(arguments), []
+        for own in self.maps:
+            if own is None:
+                values.append(next(rest))
+            else:
+                values.append(own.inverse(stacked([next(rest) for _ in range(own.free)])))
+        return self.function(*values, *rest)
+
+
+def stacked(numbers: list[Any]) -> Any:
+    """Arrays of numbers as the coordinates of vectors, on the last axis."""
+    xp = namespace(*numbers)
+    return xp.stack(xp.broadcast_arrays(*numbers), axis=-1)
+
+
 class DensityFactor(Factor):
     """A factor given by a function of arrays that returns log-potentials.
 
@@ -177,7 +233,7 @@ class DensityFactor(Factor):
     function
         Called with one array per variable, then with the parameters; arrays are broadcast against each
         other, and the result has their common shape. State indices for discrete variables, numbers for
-        real ones, coordinates on the last axis for simplex ones. Written with operators and
+        scalar ones, coordinates on the last axis for vectors and simplices. Written with operators and
         `jax.numpy` (or `credo.core.density.namespace`) it is compiled, otherwise it is called back.
     parameters
         Arrays. Many factors of one function that differ in their parameters are evaluated in one call;
@@ -216,7 +272,7 @@ class DensityFactor(Factor):
         where = f"factor over {list(self.names)}"
         values = self._call(where, columns)
         inner = [
-            c.shape[:-1] if isinstance(v.domain, Simplex) else c.shape
+            c.shape if v.is_discrete or not v.domain.shape else c.shape[:-1]
             for c, v in zip(columns, self.scope, strict=True)
         ]
         expected = np.broadcast_shapes(*inner)
@@ -297,6 +353,15 @@ def symmetric(where: str, what: str, matrix: np.ndarray) -> np.ndarray:
 def _is_symmetric(matrix: np.ndarray) -> bool:
     with np.errstate(under="ignore"):
         return bool(np.allclose(matrix, matrix.T, atol=_SYMMETRIC * np.abs(matrix).max(initial=0.0)))
+
+
+def refuse_vector(where: str, variable: Variable) -> None:
+    """Refuse a variable of several numbers where one is wanted."""
+    if isinstance(variable.domain, Real) and variable.domain.shape:
+        raise ModelError(
+            f"{where}: expected a variable with one number, '{variable.name}' is {variable.domain!r}; "
+            "write the factor of all coordinates as a GaussianFactor"
+        )
 
 
 def is_positive_definite(matrix: np.ndarray) -> bool:

@@ -77,6 +77,11 @@ class Evidence:
         n = len(variables)
         if len(positions) and not (0 <= positions.min() and positions.max() < n):
             raise EvidenceError(f"evidence: expected positions in [0, {n})")
+        once, first = np.unique(positions, return_index=True)
+        if len(once) < len(positions):
+            twice = int(np.delete(positions, first)[0])
+            raise EvidenceError(f"evidence: variable '{variables.names[twice]}' is observed twice")
+        positions, values = positions[~np.isnan(values)], values[~np.isnan(values)]  # the others are missing
         sizes = variables.sizes[positions]
         discrete = sizes > 0
         wrong = discrete & ((values != np.floor(values)) | (values < 0) | (values >= sizes))
@@ -88,8 +93,7 @@ class Evidence:
             )
         states = np.full(n, -1, dtype=np.int64)
         states[positions[discrete]] = values[discrete].astype(np.int64)
-        real = ~discrete & ~np.isnan(values)
-        pairs = zip(positions[real].tolist(), values[real].tolist(), strict=True)
+        pairs = zip(positions[~discrete].tolist(), values[~discrete].tolist(), strict=True)
         return cls(states, (), {i: variables[i].value(value) for i, value in pairs})
 
     @property
@@ -112,6 +116,18 @@ class Evidence:
             if np.ndim(value) == 0:
                 found[i] = value
         return found
+
+    def coordinates(self, scopes: np.ndarray, variables: Variables) -> np.ndarray:
+        """Numbers (rows, k) of real variables whose domains agree by column; NaN where none was observed."""
+        widths = [variables.domains[int(i)].width for i in scopes[0]]
+        if all(width == 1 for width in widths):
+            return self.numbers[scopes]
+        none = [np.full(width, np.nan) for width in widths]
+        rows = [
+            np.concatenate([np.ravel(self.values.get(int(i), none[k])) for k, i in enumerate(scope)])
+            for scope in scopes
+        ]
+        return np.array(rows)
 
     def column(self, at: np.ndarray, variables: Variables) -> np.ndarray:
         """Observed values at positions whose variables have one domain."""

@@ -22,7 +22,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -34,6 +34,9 @@ from .groups import FactorBatch, Group, TableBlock, domains_of, groups_of
 from .naming import NamedModel
 from .variable import Variables
 from .wiring import Memo, ShapeGroup, Wiring, products_of, starts_of
+
+if TYPE_CHECKING:
+    from .log_density import LogDensity
 
 __all__ = ["FactorGraph", "Model"]
 
@@ -341,6 +344,23 @@ class FactorGraph(NamedModel):
         return FactorBatch(look_up, domains, places[group.factors], group.scopes, (logs,))
 
     @cached_property
+    def log_density(self) -> LogDensity:
+        """The sum of all log-potentials as a function of free coordinates: for samplers and optimisers.
+
+        Examples
+        --------
+        >>> import credo
+        >>> rate = credo.Variable("rate", credo.Positive())
+        >>> graph = credo.FactorGraph([rate], [credo.DensityFactor([rate], lambda x: -x)])
+        >>> theta = graph.log_density.flatten({"rate": 2.0})
+        >>> float(graph.log_density(theta)).__round__(4), float(graph.log_density.values(theta)["rate"])
+        (-1.3069, 2.0)
+        """
+        from .log_density import LogDensity
+
+        return LogDensity.of(self)
+
+    @cached_property
     def wiring(self) -> Wiring:
         """Index arrays for kernels, compiled once."""
         return Wiring.of(self)
@@ -437,6 +457,14 @@ class FactorGraph(NamedModel):
                 entry[has_scope] += np.add.reduceat(steps, self.scope_start[has_scope])
             total[row] = self.log_tables[entry].sum()
         return total
+
+    def moved(self, variables: Variables, position: np.ndarray, others: Iterable[Group]) -> FactorGraph:
+        """The same tables over other variables, variable i at `position[i]`, and other groups."""
+        made = FactorGraph._unchecked(variables, self.scope_start, position[self.scope], self.log_tables)
+        made.table_start, made.others = self.table_start, tuple(others)
+        made.numbers = np.arange(self.n_tables) if self.numbers is None else self.numbers
+        made._freeze()
+        return made
 
     def with_parts(self, variables: Variables, parts: Iterable[Group | TableBlock]) -> FactorGraph:
         """The tables of this graph, over variables of these domains, together with other parts.

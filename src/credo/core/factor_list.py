@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .domain import Discrete, Real, Simplex
+from .bijections import bijection_of
+from .domain import Discrete
 from .factor import Factor, TableFactor
 
 if TYPE_CHECKING:
@@ -87,11 +88,6 @@ def _probes(domain: Any) -> np.ndarray:
     count = len(_PROBES)
     if isinstance(domain, Discrete):
         return np.arange(count) % domain.size
-    if isinstance(domain, Real):
-        return _PROBES
-    return _simplex_probes(domain)
-
-
-def _simplex_probes(domain: Simplex) -> np.ndarray:
-    weight = 1.0 + (np.arange(len(_PROBES))[:, None] + np.arange(domain.width)) % 3
-    return weight / weight.sum(axis=1, keepdims=True)
+    own = bijection_of(domain)
+    free = _PROBES[(np.arange(count)[:, None] + np.arange(own.free)) % count]
+    return np.asarray(own.inverse(free))

@@ -17,13 +17,12 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
-from .density import DensityFactor, GaussianFactor, Sliced, quadratic
+from .density import DensityFactor, GaussianFactor, Sliced, coordinatewise, quadratic
 from .domain import Discrete
-from .errors import ModelError
 from .factor import Factor
 from .linear_gaussian import BilinearFactor, LinearGaussianFactor, product, residual
 from .variable import Variables
@@ -40,6 +39,7 @@ __all__ = [
     "LinearGaussians",
     "TableBlock",
     "domains_of",
+    "group_of",
     "groups_of",
 ]
 
@@ -71,8 +71,20 @@ class Group(abc.ABC):
     """Factors of one kind over variables whose domains agree column by column."""
 
     kind: ClassVar[str]  # what algorithms call it where they say what they read
+    stands_alone: ClassVar[bool] = False  # whether one factor is a group
     numbers: np.ndarray  # (count,) of its factors among all
     scopes: np.ndarray  # (count, arity) variable positions
+
+    @classmethod
+    def stacked(
+        cls,
+        numbers: np.ndarray,
+        scopes: np.ndarray,
+        function: Callable[..., Any],
+        parameters: tuple[np.ndarray, ...],
+    ) -> Group:
+        """The group of factors of one function, their parameters stacked."""
+        return cls(numbers, scopes, *parameters)
 
     @abc.abstractmethod
     def batches(self, variables: Variables) -> Iterator[FactorBatch]:
@@ -112,12 +124,27 @@ class Group(abc.ABC):
         return [variables[int(i)] for i in self.scopes[row]]
 
 
+_GROUPS: dict[type[Factor], type[Group]] = {}
+G = TypeVar("G", bound=Group)
+
+
+def group_of(factor: type[Factor]) -> Callable[[type[G]], type[G]]:
+    """Decorator of a group: factors of this class are kept in it. Those without a group are `Densities`."""
+
+    def known(group: type[G]) -> type[G]:
+        _GROUPS[factor] = group
+        return group
+
+    return known
+
+
 def domains_of(variables: Variables, scope: np.ndarray) -> tuple[Any, ...]:
     """The domains of a scope without their labels."""
     found = (variables.domains[int(i)] for i in scope)
     return tuple(Discrete(d.size) if isinstance(d, Discrete) else d for d in found)
 
 
+@group_of(GaussianFactor)
 @dataclass(frozen=True, eq=False)
 class Gaussians(Group):
     """Blocks exp(g + h'x - x'Jx / 2) of one arity; a Markov random field is two groups of them."""
@@ -149,20 +176,22 @@ class Gaussians(Group):
         if len(self):
             domains = domains_of(variables, self.scopes[0])
             parameters = (self.precision, self.shift, self.constant)
-            yield FactorBatch(quadratic, domains, self.numbers, self.scopes, parameters)
+            function = coordinatewise(quadratic, domains)
+            yield FactorBatch(function, domains, self.numbers, self.scopes, parameters)
 
     def condition(self, seen: Evidence, variables: Variables) -> Iterator[Group | TableBlock]:
         """Observed numbers move into shift and constant."""
         for given, rows in self._rows_by_flags(seen):
             J, h, numbers = self.precision[rows], self.shift[rows], self.numbers[rows]
-            x = np.where(given, seen.numbers[self.scopes[rows]], 0.0)
+            x = seen.coordinates(self.scopes[rows], variables)
+            scopes, free = self.scopes[rows][:, ~given], np.isnan(x[0])
+            x = np.where(free, 0.0, x)
             g = self.constant[rows] + (h * x).sum(axis=1) - 0.5 * np.einsum("ai,aij,aj->a", x, J, x)
-            scopes = self.scopes[rows][:, ~given]
             if given.all():
                 yield TableBlock(numbers, scopes, g)
                 continue
-            h = (h - np.einsum("aij,aj->ai", J, x))[:, ~given]
-            yield Gaussians(numbers, scopes, J[:, ~given][:, :, ~given], h, g)
+            h = (h - np.einsum("aij,aj->ai", J, x))[:, free]
+            yield Gaussians(numbers, scopes, J[:, free][:, :, free], h, g)
 
     def factor(self, row: int, variables: Variables) -> Factor:
         """One block."""
@@ -170,6 +199,7 @@ class Gaussians(Group):
         return GaussianFactor(scope, self.precision[row], self.shift[row], float(self.constant[row]))
 
 
+@group_of(LinearGaussianFactor)
 @dataclass(frozen=True, eq=False)
 class LinearGaussians(Group):
     """Residuals w_s'x - b_s with variances v_s: emissions, regressions, switching dynamics.
@@ -189,24 +219,31 @@ class LinearGaussians(Group):
         if len(self):
             domains = domains_of(variables, self.scopes[0])
             parameters = (self.weights, self.offset, self.variance, self.constant)
-            yield FactorBatch(residual, domains, self.numbers, self.scopes, parameters)
+            function = coordinatewise(residual, domains)
+            yield FactorBatch(function, domains, self.numbers, self.scopes, parameters)
 
     def condition(self, seen: Evidence, variables: Variables) -> Iterator[Group | TableBlock]:
         """Observed numbers move into the offset; when none is left, c - b^2 / 2v is a table."""
-        k = self.weights.shape[-1]
+        k = int((variables.sizes[self.scopes[:1]] == 0).sum())
         for given, rows in self._rows_by_flags(seen):
             scopes, numbers = self.scopes[rows], self.numbers[rows]
             w, b, v, c = (p[rows] for p in (self.weights, self.offset, self.variance, self.constant))
-            x = np.where(given[:k], seen.numbers[scopes[:, :k]], 0.0)
-            b = b - (w * x.reshape(len(rows), *[1] * (w.ndim - 2), k)).sum(axis=-1)
+            x = seen.coordinates(scopes[:, :k], variables)
+            free = np.isnan(x[0])
+            x = np.where(free, 0.0, x)
+            b = b - (w * x.reshape(len(rows), *[1] * (w.ndim - 2), -1)).sum(axis=-1)
             for axis in np.flatnonzero(given[k:])[::-1]:
                 at = seen.states[scopes[:, k + axis]]
                 w, b, v, c = (_taken(p, at, int(axis) + 1) for p in (w, b, v, c))
-            scopes, w = scopes[:, ~given], w[..., ~given[:k]]
-            if w.shape[-1]:
-                yield LinearGaussians(numbers, scopes, w, b, v, c)
-            else:
+            scopes, w = scopes[:, ~given], w[..., free]
+            if not w.shape[-1]:
                 yield TableBlock(numbers, scopes, c - 0.5 * b**2 / v)
+                continue
+            if c.ndim == 1 and np.isneginf(c).any():  # a forbidden state was observed: zero whatever x is
+                zero = np.flatnonzero(np.isneginf(c))
+                yield TableBlock(numbers[zero], scopes[zero, :0], c[zero])
+                c = np.where(np.isneginf(c), 0.0, c)
+            yield LinearGaussians(numbers, scopes, w, b, v, c)
 
     def to_gaussians(self) -> Gaussians:
         """Residuals without states as Gaussian blocks."""
@@ -227,6 +264,7 @@ def _taken(array: np.ndarray, at: np.ndarray, axis: int) -> np.ndarray:
     return np.take_along_axis(array, index, axis=axis).squeeze(axis)
 
 
+@group_of(DensityFactor)
 @dataclass(frozen=True, eq=False)
 class Densities(Group):
     """One function, one row of parameters per factor."""
@@ -234,6 +272,17 @@ class Densities(Group):
     kind: ClassVar[str] = "density"
     function: Callable[..., Any]
     parameters: tuple[np.ndarray, ...]  # each (count, ...)
+
+    @classmethod
+    def stacked(
+        cls,
+        numbers: np.ndarray,
+        scopes: np.ndarray,
+        function: Callable[..., Any],
+        parameters: tuple[np.ndarray, ...],
+    ) -> Group:
+        """Function and parameters as they are."""
+        return cls(numbers, scopes, function, parameters)
 
     def batches(self, variables: Variables) -> Iterator[FactorBatch]:
         """One call of the function."""
@@ -268,6 +317,7 @@ class Densities(Group):
         return DensityFactor(self._scope(row, variables), self.function, *(p[row] for p in self.parameters))
 
 
+@group_of(BilinearFactor)
 @dataclass(frozen=True, eq=False)
 class Bilinear(Group):
     """One factor exp(x'Wy) between two layers; the scope is left + right.
@@ -277,7 +327,19 @@ class Bilinear(Group):
     """
 
     kind: ClassVar[str] = "bilinear"
+    stands_alone: ClassVar[bool] = True
     weights: np.ndarray  # W, (left, right)
+
+    @classmethod
+    def stacked(
+        cls,
+        numbers: np.ndarray,
+        scopes: np.ndarray,
+        function: Callable[..., Any],
+        parameters: tuple[np.ndarray, ...],
+    ) -> Group:
+        """One factor."""
+        return cls(numbers, scopes, parameters[0][0])
 
     def batches(self, variables: Variables) -> Iterator[FactorBatch]:
         """A factor per pair, grouped by the domains."""
@@ -361,13 +423,17 @@ def groups_of(numbered: Sequence[tuple[int, Factor]], variables: Variables) -> t
         arity = len(members[0][1].scope)
         scopes = [variables.positions(f.names) for _, f in members]
         stacked = tuple(np.stack(p) for p in zip(*(f.parameters for _, f in members), strict=True))
-        made.append(_made(members[0][1], numbers, np.array(scopes, np.int64).reshape(-1, arity), stacked))
+        first = members[0][1]
+        group = _GROUPS.get(type(first), Densities)
+        made.append(
+            group.stacked(numbers, np.array(scopes, np.int64).reshape(-1, arity), first.function, stacked)
+        )
     return tuple(made)
 
 
 def _key(factor: Factor, number: int) -> Any:
-    """What factors of one group share; a bilinear factor stands alone."""
-    if isinstance(factor, BilinearFactor):
+    """What factors of one group share."""
+    if _GROUPS.get(type(factor), Densities).stands_alone:
         return number
     domains = tuple(Discrete(v.size) if v.is_discrete else v.domain for v in factor.scope)
     shapes = tuple((p.shape, p.dtype.kind) for p in factor.parameters)
@@ -381,20 +447,3 @@ def _identity(function: Any) -> Any:
     except TypeError:
         return id(function)
     return function
-
-
-def _made(
-    first: Factor, numbers: np.ndarray, scopes: np.ndarray, parameters: tuple[np.ndarray, ...]
-) -> Group:
-    """The group of stacked parameters."""
-    if isinstance(first, GaussianFactor):
-        return Gaussians(numbers, scopes, *parameters)
-    if isinstance(first, LinearGaussianFactor):
-        return LinearGaussians(numbers, scopes, *parameters)
-    if isinstance(first, BilinearFactor):
-        return Bilinear(numbers, scopes, parameters[0][0])
-    if isinstance(first, DensityFactor):
-        return Densities(numbers, scopes, first.function, parameters)
-    raise ModelError(
-        f"expected a factor of credo (table, Gaussian, linear-Gaussian, bilinear, density), got {first!r}"
-    )

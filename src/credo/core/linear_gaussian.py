@@ -15,7 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from .density import DensityFactor, Sliced, finite_array
+from .density import (
+    DensityFactor,
+    Sliced,
+    coordinates_of,
+    coordinatewise,
+    finite_array,
+    refuse_vector,
+)
 from .domain import Discrete, Real
 from .errors import ModelError
 from .factor import Factor, TableFactor, check_scope
@@ -49,7 +56,7 @@ class LinearGaussianFactor(Factor):
     scope
         Real variables, then discrete ones.
     weights
-        w, (states..., k) for k real variables.
+        w, (states..., k) for real variables of k numbers in all; a vector stands for its coordinates.
     offset, variance, constant
         b, v and c, (states...); one number may stand for all.
 
@@ -75,11 +82,11 @@ class LinearGaussianFactor(Factor):
         real = [isinstance(v.domain, Real) for v in self.scope]
         if False in real and any(real[real.index(False) :]):
             raise ModelError(f"{where}: expected real variables, then discrete ones")
-        k = sum(real)
-        for v in self.scope[k:]:
+        first, k = sum(real), coordinates_of(self.scope)
+        for v in self.scope[first:]:
             if not isinstance(v.domain, Discrete):
                 raise ModelError(f"{where}: expected real or discrete variables, '{v.name}' is {v.domain!r}")
-        states = tuple(v.size for v in self.scope[k:])
+        states = tuple(v.size for v in self.scope[first:])
         self.weights = finite_array(f"{where}: weights", weights, (*states, k))
         self.offset = finite_array(f"{where}: offset", offset, states, spread=True)
         self.variance = finite_array(f"{where}: variance", variance, states, spread=True)
@@ -101,8 +108,9 @@ class LinearGaussianFactor(Factor):
         parents, states = tuple(parents), tuple(states)
         scope = (child, *parents, *states)
         where = check_scope(scope)
+        refuse_vector(where, child)
         sizes = tuple(v.discrete.size for v in states)
-        weights = finite_array(f"{where}: weights", weights, (*sizes, len(parents)))
+        weights = finite_array(f"{where}: weights", weights, (*sizes, coordinates_of(parents)))
         variance = finite_array(f"{where}: variance", variance, sizes, spread=True)
         bias = finite_array(f"{where}: bias", bias, sizes, spread=True)
         if not (variance > 0).all():
@@ -113,7 +121,7 @@ class LinearGaussianFactor(Factor):
     @property
     def function(self) -> Callable[..., Any]:
         """The residual."""
-        return residual
+        return coordinatewise(residual, (v.domain for v in self.scope))
 
     @property
     def parameters(self) -> tuple[np.ndarray, ...]:
@@ -122,17 +130,18 @@ class LinearGaussianFactor(Factor):
 
     def condition(self, evidence: Mapping[str, Any]) -> Factor:
         """The factor with the observed variables of its scope fixed and removed."""
-        k = self.weights.shape[-1]
+        real = [v for v in self.scope if not v.is_discrete]
         given = np.array([v.name in evidence for v in self.scope], dtype=bool)
-        x = np.array(
-            [v.value(evidence[v.name]) if g else 0.0 for v, g in zip(self.scope[:k], given, strict=False)]
-        )
+        seen = np.repeat(given[: len(real)], [coordinates_of([v]) for v in real])
+        x = np.zeros(len(seen))
+        parts = [np.ravel(v.value(evidence[v.name])) for v in real if v.name in evidence]
+        x[seen] = np.concatenate([np.empty(0), *parts])
         where = tuple(
             v.value(evidence[v.name]) if g else slice(None)
-            for v, g in zip(self.scope[k:], given[k:], strict=True)
+            for v, g in zip(self.scope[len(real) :], given[len(real) :], strict=True)
         )
         b = (self.offset - self.weights @ x)[where]
-        w, v, c = self.weights[where][..., ~given[:k]], self.variance[where], self.constant[where]
+        w, v, c = self.weights[where][..., ~seen], self.variance[where], self.constant[where]
         free = [variable for variable, g in zip(self.scope, given, strict=True) if not g]
         if w.shape[-1]:
             return LinearGaussianFactor(free, w, b, v, c)
@@ -170,7 +179,7 @@ class BilinearFactor(Factor):
         where = f"bilinear factor of {len(left)} by {len(right)} variables"
         check_scope(self.scope)
         for v in self.scope:
-            if not isinstance(v.domain, (Discrete, Real)):
+            if not v.is_discrete and v.domain != Real():
                 raise ModelError(f"{where}: expected discrete or real variables, '{v.name}' is {v.domain!r}")
         self.weights = finite_array(f"{where}: weights", weights, (len(left), len(right)))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from itertools import islice
 from typing import Any
 
@@ -194,12 +195,30 @@ def _line(name: str, marginal: Marginal | Density, texts: Iterator[str]) -> list
 
 
 class FactorMarginals(Sequence[np.ndarray]):
-    """Factor position -> joint probabilities of its scope, views on one flat array."""
+    """Factor position -> joint probabilities of its scope, views on one flat array.
 
-    def __init__(self, graph: FactorGraph, flat: np.ndarray) -> None:
+    They are the derivative of the value by the factors' log tables, whatever the temperatures: marginals of
+    sums, and indicators of the decoded states where all variables are maximised.
+    """
+
+    def __init__(self, graph: FactorGraph, flat: np.ndarray | Callable[[], np.ndarray]) -> None:
+        self.graph, self._given = graph, flat
+
+    @classmethod
+    def indicator(cls, graph: FactorGraph, states: np.ndarray) -> FactorMarginals:
+        """Certainty about one state index per variable; laid out when it is read."""
+        return cls(graph, partial(_indicator, graph, states))
+
+    @cached_property
+    def flat(self) -> np.ndarray:
+        """All tables one after another, in C order."""
+        flat = self._given() if callable(self._given) else self._given
         flat.flags.writeable = False
-        self.graph, self.flat = graph, flat
-        self._start = starts_of(graph.table_size)
+        return flat
+
+    @cached_property
+    def _start(self) -> np.ndarray:
+        return starts_of(self.graph.table_size)
 
     def __len__(self) -> int:
         return self.graph.n_tables
@@ -210,3 +229,13 @@ class FactorMarginals(Sequence[np.ndarray]):
         a = range(len(self))[a]
         shape = self.graph.variables.sizes[self.graph.scope_of(a)]
         return self.flat[self._start[a] : self._start[a + 1]].reshape(shape)
+
+
+def _indicator(graph: FactorGraph, states: np.ndarray) -> np.ndarray:
+    """Ones at the entries of one joint state, zeros elsewhere."""
+    start = starts_of(graph.table_size)
+    flat = np.zeros(int(start[-1]))
+    factor = np.repeat(np.arange(graph.n_tables), np.diff(graph.scope_start))
+    inside = np.bincount(factor, graph.wiring.edge_stride * states[graph.scope], minlength=graph.n_tables)
+    flat[start[:-1] + inside.astype(np.int64)] = 1.0
+    return flat

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -113,7 +114,7 @@ class Result(Shown):
     status: Status  # why it stopped
     log_z: Estimate | None = None  # log partition function, or the value of the maximisation
     marginals: Marginals | None = None  # per variable
-    factor_marginals: FactorMarginals | None = None  # per factor, in the graph's order
+    factor_marginals: FactorMarginals | None = None  # derivative of the value by each factor's log table
     assignment: Assignment | None = None  # states of the maximised variables
     score: Estimate | None = None  # value of that assignment: exact, or bounded from below
     joint: Joint | None = None  # of the queried variables
@@ -225,14 +226,20 @@ def _all_factor_marginals(
         if not graph.others
         else found.graph.with_states(graph.variables, np.empty(0), np.empty(0, np.int64))
     )
-    return FactorMarginals(whole, restriction.expand_tables(found.flat, whole))
+    return FactorMarginals(whole, partial(_spread_tables, found, restriction, whole))
 
 
-def spread(result: Result, keep: np.ndarray, graph: FactorGraph, maximised: np.ndarray) -> Result:
+def _spread_tables(found: FactorMarginals, restriction: Restriction, whole: FactorGraph) -> np.ndarray:
+    return restriction.expand_tables(found.flat, whole)
+
+
+def spread(
+    result: Result, keep: np.ndarray, graph: FactorGraph, maximised: np.ndarray, query: Sequence[int] = ()
+) -> Result:
     """An answer about the variables of `graph` at `keep`, with those that were observed added.
 
     `maximised` are positions that an assignment was asked for. Where none of them was left to be decided, the
-    value of the maximisation is what remains, a sum.
+    value of the maximisation is what remains, a sum. `query` are those of a joint table.
     """
     variables = graph.variables
     changes: dict[str, Any] = {}
@@ -256,4 +263,8 @@ def spread(result: Result, keep: np.ndarray, graph: FactorGraph, maximised: np.n
         indices = np.zeros((len(result.samples), len(variables)), dtype=np.int64)
         indices[:, keep] = result.samples.indices
         changes["samples"] = Samples(variables, indices, result.samples.continuous)
+    if result.joint is not None:
+        absent = tuple(k for k, i in enumerate(query) if i not in keep)
+        table = np.expand_dims(result.joint.table, absent)
+        changes["joint"] = replace(result.joint, variables=tuple(variables[i] for i in query), table=table)
     return result.but(**changes)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .display import LIMIT, WIDTH, Listing, Shown, beyond, data_frame, told
-from .domain import Discrete, Real
+from .domain import Discrete
 from .naming import OFFERED, ByName
 from .variable import Variables
 
@@ -106,8 +106,7 @@ class Samples(Shown):
     @classmethod
     def none(cls, variables: Variables) -> Samples:
         """No rows."""
-        shapes = {v.name: (0,) if isinstance(v.domain, Real) else (0, v.domain.width)
-                  for v in variables if not isinstance(v.domain, Discrete)}  # fmt: skip
+        shapes = {v.name: (0, *v.domain.shape) for v in variables if not isinstance(v.domain, Discrete)}
         continuous = {name: np.empty(shape) for name, shape in shapes.items()}
         return cls(variables, np.empty((0, len(variables)), np.int64), continuous)
 

@@ -8,13 +8,13 @@ variables hold two arrays, not a million objects; a `Variable` is made when aske
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
 
-from .domain import Discrete, Domain, domain_of, unlabelled
+from .domain import Continuous, Discrete, Domain, domain_of, unlabelled
 from .errors import EvidenceError, ModelError, QueryError
 from .wiring import starts_of
 
@@ -259,12 +259,19 @@ class Variables(Sequence[Variable]):
         """What kinds of domains there are."""
         if self.is_discrete:
             return frozenset({"discrete"} if len(self) else ())
-        different = {id(d): d for d in self.domains}  # many variables share one domain
-        return frozenset(d.kind for d in different.values())
+        return frozenset({"discrete"} if self.sizes.any() else ()) | {d.kind for d in self.continuous}
 
-    def first_of(self, kinds: Iterable[str]) -> tuple[str, str]:
-        """The first variable whose domain is of one of these kinds: its name, and the kind."""
-        return next((n, d.kind) for n, d in zip(self.names, self.domains, strict=True) if d.kind in kinds)
+    @cached_property
+    def continuous(self) -> frozenset[Continuous]:
+        """The different domains of variables without states."""
+        if self.is_discrete:
+            return frozenset()
+        different = {id(d): d for d in self.domains}  # many variables share one domain
+        return frozenset(d for d in different.values() if not d.size)
+
+    def first_in(self, domains: Container[Domain]) -> tuple[str, Domain]:
+        """The first variable with one of these domains: its name, and the domain."""
+        return next((n, d) for n, d in zip(self.names, self.domains, strict=True) if d in domains)
 
     @cached_property
     def state_start(self) -> np.ndarray:
@@ -296,7 +303,8 @@ class Variables(Sequence[Variable]):
         """The variables at these positions, which ascend."""
         if len(positions) == len(self):
             return self
-        return Variables([self.names[int(i)] for i in positions], [self.domains[int(i)] for i in positions])
+        chosen = positions.tolist()
+        return Variables(tuple(self.names[i] for i in chosen), tuple(self.domains[i] for i in chosen))
 
     def restrict(self, keep: np.ndarray, sizes: np.ndarray) -> Variables:
         """The same variables with only the states marked in `keep` (one flag per flat state)."""

@@ -11,9 +11,17 @@ statistics of the data:
 
     p(eta) = exp( chi . t(eta) - B(chi) ),  posterior = chi + statistics,  evidence = B(posterior) - B(prior)
 
-Learners use three methods only: `log_density` (or `expected_log_density` of a prior, in variational Bayes),
-`collect` and `maximise` (or `posterior`). Anything that has those three is an emission of a hidden Markov
-model or a component of a mixture; a family object never changes.
+An `Emission` is what hidden Markov models emit and mixtures consist of; whoever writes one gives all of its
+abstract methods, which are few kinds of work:
+
+    E-step    log_density    (variational Bayes: expected_log_density of a Conjugate)
+    M-step    collect, maximise    (variational Bayes: posterior of a Conjugate)
+    a run     perturbed to start it, movement to end it, n_parameters to judge it
+    data      rows, missing, hide, sample
+    members   len, take
+
+A `Family` is an emission that is also an `ExponentialFamily`; it adds from_mean and sufficient, and T and A
+need no code in a learner. The mathematics on plain arrays is in `natural.py`. A family object never changes.
 """
 
 from __future__ import annotations
@@ -170,7 +178,7 @@ class ExponentialFamily(Members):
 
 
 class Family(Emission, ExponentialFamily):
-    """A batch of members of one exponential family; final classes give the six abstract parts.
+    """A batch of members of one exponential family that can be learned from rows.
 
     >>> import numpy as np
     >>> from credo.families.categorical import Categorical

@@ -15,6 +15,7 @@ import numpy as np
 from ..core.errors import DataError, ModelError
 from ..core.numbers import float_array
 from .base import Family, Statistics, frozen, member_weights, numbers
+from .natural import normalised
 
 __all__ = ["Categorical"]
 
@@ -91,11 +92,9 @@ class Categorical(Family):
     def from_natural(cls, natural: Any) -> Categorical:
         """Members proportional to exp(natural); -inf is a zero probability."""
         eta = float_array("natural", natural, copy=True)
-        top = eta.max(axis=1, keepdims=True)
-        if np.isnan(eta).any() or not np.isfinite(top).all():
+        if np.isnan(eta).any() or not np.isfinite(eta.max(axis=1)).all():
             raise ModelError("natural: expected a finite number in every row, no NaN and no +inf")
-        p = np.exp(eta - top)
-        return cls(p / p.sum(axis=1, keepdims=True))
+        return cls(normalised(eta)[0])
 
     @classmethod
     def from_mean(cls, mean: Any) -> Categorical:

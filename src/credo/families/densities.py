@@ -18,6 +18,7 @@ import numpy as np
 
 from ..core.belief import REACH, Density
 from ..core.numbers import float_array
+from .natural import LOG_2PI, dirichlet_log_norm
 
 __all__ = [
     "DirichletMixtureDensity",
@@ -27,7 +28,6 @@ __all__ = [
     "SimplexParticleDensity",
 ]
 
-_LOG_2PI = float(np.log(2 * np.pi))
 _CLIMBS = 200  # most steps from a component to the nearest mode
 _LIGHT = 1e-12  # weight below which a component is not shown
 _WIDEST = 0.5  # standard deviations between points that show a component
@@ -68,7 +68,7 @@ class MixtureDensity(Density):
     def _terms(self, x: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore"):
             gap = (x[..., None] - self.means) / self.sds
-            return np.log(self.weights) - 0.5 * gap**2 - np.log(self.sds) - 0.5 * _LOG_2PI
+            return np.log(self.weights) - 0.5 * gap**2 - np.log(self.sds) - 0.5 * LOG_2PI
 
     def log_density(self, x: Any) -> np.ndarray:
         """Log density at points."""
@@ -121,13 +121,12 @@ class DirichletMixtureDensity(Density):
 
     def log_density(self, x: Any) -> np.ndarray:
         """Log density at points."""
-        from scipy.special import gammaln, xlogy
+        from scipy.special import xlogy
 
         x = np.asarray(x, dtype=np.float64)[..., None, :]
         alpha = self.concentrations
-        norm = gammaln(alpha.sum(axis=1)) - gammaln(alpha).sum(axis=1)
         with np.errstate(divide="ignore"):
-            terms = np.log(self.weights) + norm + xlogy(alpha - 1, x).sum(axis=-1)
+            terms = np.log(self.weights) - dirichlet_log_norm(alpha) + xlogy(alpha - 1, x).sum(axis=-1)
         return np.logaddexp.reduce(terms, axis=-1)
 
     def sample(self, count: int, rng: np.random.Generator) -> np.ndarray:

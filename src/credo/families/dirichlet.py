@@ -16,6 +16,7 @@ from ..core.errors import ModelError
 from ..core.numbers import float_array
 from .base import Conjugate, Statistics, numbers
 from .categorical import Categorical
+from .natural import dirichlet_expected_log, dirichlet_log_norm
 
 __all__ = ["Dirichlet"]
 
@@ -62,16 +63,12 @@ class Dirichlet(Conjugate):
     @property
     def log_normaliser(self) -> np.ndarray:
         """Log of the multivariate beta function."""
-        from scipy.special import gammaln
-
-        return gammaln(self._a).sum(axis=1) - gammaln(self._a.sum(axis=1))
+        return dirichlet_log_norm(self._a)
 
     @property
     def mean_parameters(self) -> np.ndarray:
         """E[log pi], (members, states)."""
-        from scipy.special import psi
-
-        return psi(self._a) - psi(self._a.sum(axis=1, keepdims=True))
+        return dirichlet_expected_log(self._a)
 
     @property
     def expected_log(self) -> np.ndarray:

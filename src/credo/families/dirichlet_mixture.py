@@ -20,6 +20,7 @@ import numpy as np
 from ..core import check
 from ..core.errors import QueryError
 from ..core.numbers import float_array
+from .natural import dirichlet_log_norm
 
 __all__ = ["mixture_mode"]
 
@@ -49,8 +50,6 @@ def mixture_mode(
     >>> mixture_mode([0.5, 0.5], [[9.0, 2.0, 2.0], [2.0, 9.0, 2.0]], basis="softmax").round(3)
     array([0.692, 0.154, 0.154])
     """
-    from scipy.special import gammaln
-
     check.one_of("basis", basis, ["simplex", "softmax"])
     w, alpha = float_array("weights", weights), float_array("concentrations", concentrations)
     used = w > 0
@@ -61,7 +60,7 @@ def mixture_mode(
             f"a concentration is {alpha.min():.4g}, below 1: the density has no highest point; "
             "use mixture_mode(..., basis='softmax')"
         )
-    log_norm = np.log(w) + gammaln(alpha.sum(axis=1)) - gammaln(alpha).sum(axis=1)
+    log_norm = np.log(w) - dirichlet_log_norm(alpha)
     # A component whose concentrations are all 1 is flat: every point is a mode, the middle is taken.
     flat = power.sum(axis=1, keepdims=True) == 0
     starts = np.where(flat, 1.0, power)

@@ -15,6 +15,7 @@ import numpy as np
 from ..core.errors import DataError, ModelError
 from ..core.numbers import float_array
 from .base import Conjugate, Family, Statistics, member_weights, numbers
+from .natural import gamma_expected_log, gamma_log_norm
 
 __all__ = ["Gamma", "Poisson"]
 
@@ -192,16 +193,12 @@ class Gamma(Conjugate):
     @property
     def log_normaliser(self) -> np.ndarray:
         """Log Gamma(a) - a log b."""
-        from scipy.special import gammaln
-
-        return gammaln(self._shape) - self._shape * np.log(self._rate)
+        return gamma_log_norm(self._shape, self._rate)
 
     @property
     def mean_parameters(self) -> np.ndarray:
         """(E[log r], E[r]), (members, 2)."""
-        from scipy.special import psi
-
-        return np.stack([psi(self._shape) - np.log(self._rate), self._shape / self._rate], axis=1)
+        return np.stack([gamma_expected_log(self._shape, self._rate), self._shape / self._rate], axis=1)
 
     @classmethod
     def from_natural(cls, natural: Any) -> Gamma:

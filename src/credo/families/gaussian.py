@@ -17,8 +17,9 @@ from ..kernels.gaussian_density import dense_densities
 from ..kernels.gaussian_missing import completed_sums, seen_densities
 from ..kernels.weighted_sums import moment_sums
 from .base import frozen, numbers
-from .gaussian_rows import LOG_2PI, GaussianRows, cholesky, first_seen, pattern_groups
-from .moments import Moments, moments_of_sums, quadratic, without_rounding
+from .gaussian_rows import GaussianRows, cholesky, first_seen, pattern_groups
+from .moments import RowMoments, moments_of_sums, quadratic, without_rounding
+from .natural import LOG_2PI, gaussian_moments
 
 __all__ = ["Gaussian", "TiedGaussian"]
 
@@ -87,7 +88,7 @@ class _FullGaussian(GaussianRows):
     def _seen_density(self, x: np.ndarray) -> np.ndarray:
         return seen_densities(x, pattern_groups(x), self._mean, self.covariances)
 
-    def _completed(self, x: np.ndarray, weights: np.ndarray) -> Moments:
+    def _completed(self, x: np.ndarray, weights: np.ndarray) -> RowMoments:
         """Sums about an origin among the data, which are taken again about a mean that is far from it."""
         groups, precisions, d = pattern_groups(x), self.precisions, self.dimension
         count, origin = weights.sum(axis=0), first_seen(x)
@@ -146,8 +147,7 @@ class Gaussian(_FullGaussian):
     def from_natural(cls, natural: Any) -> Gaussian:
         """Members with these natural parameters, (members, d + d^2)."""
         first, second = _split(natural)
-        covariance = np.linalg.inv(-(second + np.swapaxes(second, 1, 2)))
-        return cls(np.einsum("kij,kj->ki", covariance, first), covariance)
+        return cls(*gaussian_moments(-(second + np.swapaxes(second, 1, 2)), first))
 
     @classmethod
     def from_mean(cls, mean: Any) -> Gaussian:
@@ -155,7 +155,7 @@ class Gaussian(_FullGaussian):
         first, second = _split(mean)
         return cls(first, second - first[:, :, None] * first[:, None, :])
 
-    def maximise(self, statistics: Moments, prior: Any = None, *, floor: float = 0.0) -> Gaussian:
+    def maximise(self, statistics: RowMoments, prior: Any = None, *, floor: float = 0.0) -> Gaussian:
         """Weighted means and covariances, or the mode of the Gaussian-Wishart posterior."""
         if prior is not None:
             found = prior.repeat(len(self)).posterior(statistics).mode()
@@ -228,7 +228,7 @@ class TiedGaussian(_FullGaussian):
         found = Gaussian.from_mean(mean)
         return cls(found.mean, _shared(found.covariances))
 
-    def maximise(self, statistics: Moments, prior: Any = None, *, floor: float = 0.0) -> TiedGaussian:
+    def maximise(self, statistics: RowMoments, prior: Any = None, *, floor: float = 0.0) -> TiedGaussian:
         """Weighted means and the pooled covariance.
 
         A prior is a `GaussianWishart` with one member: its Wishart part counts once, its Gaussian part
@@ -241,7 +241,7 @@ class TiedGaussian(_FullGaussian):
         pooled = statistics.scatter.sum(axis=0).reshape(shape) / count if count > 0 else self._covariance
         return TiedGaussian(mean, _floored(pooled[None], floor)[0])
 
-    def _most_probable(self, statistics: Moments, prior: Any, floor: float) -> TiedGaussian:
+    def _most_probable(self, statistics: RowMoments, prior: Any, floor: float) -> TiedGaussian:
         if len(prior) != 1:
             raise ModelError(f"prior of a tied covariance: expected one member, got {len(prior)}")
         members, d = self._mean.shape

@@ -14,8 +14,9 @@ from ..core.errors import ModelError
 from ..kernels.gaussian_density import diagonal_densities
 from ..kernels.gaussian_missing import seen_diagonal_densities, seen_sums
 from .base import numbers
-from .gaussian_rows import LOG_2PI, GaussianRows, first_seen
-from .moments import Moments, column_moments, moments_of_sums
+from .gaussian_rows import GaussianRows, first_seen
+from .moments import RowMoments, column_moments, moments_of_sums
+from .natural import LOG_2PI, normal_moments
 
 __all__ = ["DiagonalGaussian", "SphericalGaussian"]
 
@@ -60,7 +61,7 @@ class _Independent(GaussianRows):
         constants = -0.5 * (LOG_2PI + np.log(self._variances)).sum(axis=1)
         return diagonal_densities(x, self._mean, 1.0 / self._variances, constants)
 
-    def _completed(self, x: np.ndarray, weights: np.ndarray) -> Moments:
+    def _completed(self, x: np.ndarray, weights: np.ndarray) -> RowMoments:
         """Sums over what was seen, and the mean and variance of each member for what was not: no patterns."""
         blind, count = np.isnan(x), weights.sum(axis=0)
         origin = first_seen(x)
@@ -128,7 +129,7 @@ class DiagonalGaussian(_Independent):
     def from_natural(cls, natural: Any) -> DiagonalGaussian:
         """Members with these natural parameters, (members, 2 d)."""
         first, second = np.split(numbers("natural", natural, 2), 2, axis=1)
-        return cls(-0.5 * first / second, -0.5 / second)
+        return cls(*normal_moments(-2.0 * second, first))
 
     @classmethod
     def from_mean(cls, mean: Any) -> DiagonalGaussian:
@@ -136,7 +137,7 @@ class DiagonalGaussian(_Independent):
         first, second = np.split(numbers("mean", mean, 2), 2, axis=1)
         return cls(first, second - first**2)
 
-    def maximise(self, statistics: Moments, prior: Any = None, *, floor: float = 0.0) -> DiagonalGaussian:
+    def maximise(self, statistics: RowMoments, prior: Any = None, *, floor: float = 0.0) -> DiagonalGaussian:
         """Weighted means and variances, or the mode of the normal-gamma posterior."""
         if prior is not None:
             found = prior.repeat(len(self)).posterior(statistics).mode()
@@ -202,7 +203,8 @@ class SphericalGaussian(_Independent):
     def from_natural(cls, natural: Any) -> SphericalGaussian:
         """Members with these natural parameters, (members, d + 1)."""
         found = numbers("natural", natural, 2)
-        return cls(-0.5 * found[:, :-1] / found[:, -1:], -0.5 / found[:, -1])
+        mean, variance = normal_moments(-2.0 * found[:, -1:], found[:, :-1])
+        return cls(mean, variance[:, 0])
 
     @classmethod
     def from_mean(cls, mean: Any) -> SphericalGaussian:
@@ -211,7 +213,7 @@ class SphericalGaussian(_Independent):
         first = found[:, :-1]
         return cls(first, (found[:, -1] - (first**2).sum(axis=1)) / first.shape[1])
 
-    def maximise(self, statistics: Moments, prior: Any = None, *, floor: float = 0.0) -> SphericalGaussian:
+    def maximise(self, statistics: RowMoments, prior: Any = None, *, floor: float = 0.0) -> SphericalGaussian:
         """Weighted means and mean squared distances.
 
         The density of a `NormalGamma` prior is taken where all coordinates of a member have the same

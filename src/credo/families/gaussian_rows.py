@@ -20,11 +20,10 @@ import numpy as np
 from ..core.errors import DataError, ModelError
 from ..core.numbers import float_array
 from .base import Family, member_weights
-from .moments import Form, Moments, column_moments, quadratic, weighted_moments
+from .moments import Form, RowMoments, column_moments, quadratic, weighted_moments
+from .natural import LOG_2PI
 
 __all__ = ["GaussianRows", "cholesky", "first_seen", "number_rows", "pattern_groups", "patterns"]
-
-LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 class GaussianRows(Family):
@@ -90,7 +89,7 @@ class GaussianRows(Family):
             return self._complete_density(found)
         return self._seen_density(found)
 
-    def collect(self, x: Any, weights: np.ndarray | None = None) -> Moments:
+    def collect(self, x: Any, weights: np.ndarray | None = None) -> RowMoments:
         """Expected moments; see `base.Emission.collect`."""
         found = self.rows(x)
         weights = member_weights(weights, len(found), len(self))
@@ -103,10 +102,10 @@ class GaussianRows(Family):
         sums = self._completed(found, np.where(blind.all(axis=1)[:, None], 0.0, share))
         return replace(sums, log_base=-0.5 * self.dimension * LOG_2PI * (whole @ share))
 
-    def _summed_rows(self, x: np.ndarray, weights: np.ndarray | None) -> Moments:
-        """Moments of complete rows."""
+    def _summed_rows(self, x: np.ndarray, weights: np.ndarray | None) -> RowMoments:
+        """RowMoments of complete rows."""
         if weights is None or not len(x):
-            sums = Moments(np.full(len(self), float(len(x))), *self._shared(x), self._form)
+            sums = RowMoments(np.full(len(self), float(len(x))), *self._shared(x), self._form)
         else:
             origin = np.ones(len(x)) @ x / len(x)  # several times faster than `mean` for few columns
             sums = weighted_moments(x, weights, origin, self._totals(x - origin, weights), self._form)
@@ -125,7 +124,7 @@ class GaussianRows(Family):
         """Log density of the observed coordinates of rows with NaN."""
 
     @abc.abstractmethod
-    def _completed(self, x: np.ndarray, weights: np.ndarray) -> Moments:
+    def _completed(self, x: np.ndarray, weights: np.ndarray) -> RowMoments:
         """Expected moments of rows with NaN."""
 
     def sample(self, members: np.ndarray, rng: np.random.Generator) -> np.ndarray:

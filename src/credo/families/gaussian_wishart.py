@@ -21,8 +21,9 @@ from ..core.errors import DataError, ModelError
 from ..kernels.gaussian_density import dense_densities
 from .base import Conjugate, numbers
 from .gaussian import Gaussian, TiedGaussian
-from .gaussian_rows import LOG_2PI, cholesky, number_rows
-from .moments import Moments
+from .gaussian_rows import cholesky, number_rows
+from .moments import RowMoments
+from .natural import LOG_2PI
 
 __all__ = ["GaussianWishart"]
 
@@ -170,7 +171,7 @@ class GaussianWishart(Conjugate):
         scatter = second - strength[:, None, None] * centre[:, :, None] * centre[:, None, :]
         return cls(centre, strength, 2.0 * chi[:, 0] + d, scatter)
 
-    def posterior(self, statistics: Moments) -> GaussianWishart:
+    def posterior(self, statistics: RowMoments) -> GaussianWishart:
         """Given statistics that a `Gaussian` or a `TiedGaussian` collected."""
         prior = self.repeat(len(statistics.count))
         count = statistics.count

@@ -19,7 +19,7 @@ import numpy as np
 
 __all__ = [
     "Form",
-    "Moments",
+    "RowMoments",
     "column_moments",
     "moments_of_sums",
     "quadratic",
@@ -35,7 +35,7 @@ _ROUNDING = 0.1 * float(np.finfo(np.float64).eps)  # ratio of a spread to the me
 
 
 @dataclass(frozen=True)
-class Moments:
+class RowMoments:
     """Weighted sums over rows of data, for each member; they add up over parts of the data."""
 
     count: np.ndarray  # (members,) sum of the weights
@@ -54,15 +54,15 @@ class Moments:
         """Sums of weight times Q(x - centre), with one centre per member, (members, m)."""
         return self.scatter + self.count[:, None] * quadratic(self.form, self.mean - centre)
 
-    def __add__(self, other: Moments) -> Moments:
+    def __add__(self, other: RowMoments) -> RowMoments:
         count = self.count + other.count
         share = (other.count / np.where(count > 0, count, 1.0))[:, None]
         gap = other.mean - self.mean
         between = share * self.count[:, None] * quadratic(self.form, gap)
         scatter = self.scatter + other.scatter + between
-        return Moments(count, self.mean + share * gap, scatter, self.form, self.log_base + other.log_base)
+        return RowMoments(count, self.mean + share * gap, scatter, self.form, self.log_base + other.log_base)
 
-    def scaled(self, step: float) -> Moments:
+    def scaled(self, step: float) -> RowMoments:
         """The same with all weights multiplied by one number, as mini-batches need it."""
         return replace(
             self, count=step * self.count, scatter=step * self.scatter, log_base=step * self.log_base
@@ -78,8 +78,8 @@ def quadratic(form: Form, v: np.ndarray) -> np.ndarray:
 
 def weighted_moments(
     x: np.ndarray, weights: np.ndarray, origin: np.ndarray, total: np.ndarray, form: Form
-) -> Moments:
-    """Moments of rows from their sums of T about an origin among the data.
+) -> RowMoments:
+    """RowMoments of rows from their sums of T about an origin among the data.
 
     Parameters
     ----------
@@ -106,8 +106,8 @@ def moments_of_sums(
     total: np.ndarray,
     form: Form,
     again: Callable[[int, np.ndarray], tuple[np.ndarray, np.ndarray]],
-) -> Moments:
-    """Moments from the weight (members,) and the sums of T(x - origin), (members, d + m).
+) -> RowMoments:
+    """RowMoments from the weight (members,) and the sums of T(x - origin), (members, d + m).
 
     `again(k, mean)` gives mean and scatter of a member whose mean is too far from the origin for its spread.
     """
@@ -118,7 +118,7 @@ def moments_of_sums(
     worn = _diagonals(form, total[:, d:], d) > _WORN * _diagonals(form, scatter, d)
     for k in np.flatnonzero(worn.any(axis=1) & (count > 0)):
         mean[k], scatter[k] = again(int(k), mean[k])
-    return Moments(count, mean, scatter, form)
+    return RowMoments(count, mean, scatter, form)
 
 
 def column_moments(x: np.ndarray, weights: np.ndarray, form: Form) -> tuple[np.ndarray, np.ndarray]:

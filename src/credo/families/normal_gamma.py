@@ -19,8 +19,9 @@ import numpy as np
 from ..core.errors import ModelError
 from .base import Conjugate, numbers
 from .gaussian_diagonal import DiagonalGaussian
-from .gaussian_rows import LOG_2PI, number_rows
-from .moments import Moments
+from .gaussian_rows import number_rows
+from .moments import RowMoments
+from .natural import LOG_2PI, gamma_expected_log, gamma_log_norm
 
 __all__ = ["NormalGamma"]
 
@@ -88,18 +89,14 @@ class NormalGamma(Conjugate):
     @property
     def log_normaliser(self) -> np.ndarray:
         """B(chi), summed over the coordinates."""
-        from scipy.special import gammaln
-
         with np.errstate(divide="ignore"):
             gauss = 0.5 * (LOG_2PI - np.log(self._strength))
-        return (gauss + gammaln(self._shape) - self._shape * np.log(self._rate)).sum(axis=1)
+        return (gauss + gamma_log_norm(self._shape, self._rate)).sum(axis=1)
 
     @property
     def expected_log_precision(self) -> np.ndarray:
         """E[log l], (members, d)."""
-        from scipy.special import psi
-
-        return psi(self._shape) - np.log(self._rate)
+        return gamma_expected_log(self._shape, self._rate)
 
     @property
     def expected_precision(self) -> np.ndarray:
@@ -121,7 +118,7 @@ class NormalGamma(Conjugate):
         centre = third / strength
         return cls(centre, strength, first + 0.5, -second - 0.5 * strength * centre**2)
 
-    def posterior(self, statistics: Moments) -> NormalGamma:
+    def posterior(self, statistics: RowMoments) -> NormalGamma:
         """Given statistics that a `DiagonalGaussian` collected."""
         prior = self.repeat(len(statistics.count))
         count = statistics.count[:, None]

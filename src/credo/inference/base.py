@@ -14,8 +14,8 @@ commute: variables are eliminated by falling temperature, sums before maxima, un
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -58,6 +58,7 @@ class Problem:
     samples: int = 0  # how many joint samples are asked for
     has_evidence: bool = False  # whether anything was observed; decides the wording of a refusal
     warm: Any = None  # state of an earlier run on the same structure, to start from
+    vectors: Mapping[str, np.ndarray] = field(default_factory=dict)  # name -> its coordinates
     observed: np.ndarray | None = None  # flags of observed variables, which have one state; None: none
 
     @classmethod

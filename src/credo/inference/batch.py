@@ -1,16 +1,17 @@
-"""Many rows of evidence on one graph in one call.
+"""Many problems of one structure in one call: tables per instance, or rows of evidence on one graph.
 
-Equal rows are answered once. An algorithm with a `run_many` of its own treats all rows inside a
-kernel (bp); any other one is asked row by row, and exact plans are reused between rows that observe
-the same variables.
+`infer_batch` is given tables per instance. `infer_many` is given rows of evidence, which are tables, too: the
+likelihoods of a row are those of one more factor at every variable, whose marginals are the variables'. An
+algorithm with `run_tables` treats all instances in one kernel (the junction tree, whatever the temperatures,
+where its forecast is small; bp for sums; renn); any other one is asked one by one.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from ..core import check
 from ..core.errors import (
     ConvergenceWarning,
     EvidenceError,
+    ModelError,
     QueryError,
     UnsupportedError,
     ZeroProbabilityError,
@@ -28,14 +30,18 @@ from ..core.progress import Progress
 from ..core.result import Marginals, Status
 from ..core.variable import Variables
 from ..optimise.run import call
-from .base import Algorithm, Budget, ContradictoryRowError, algorithms
-from .question import graph_of, infer
+from .base import Algorithm, Budget, ContradictoryRowError, Problem, algorithms
+from .exact.junction_tree import JunctionTree
+from .instances import Instances, ManyTables, TableBatch, gather
+from .question import Question, graph_of, infer
+from .reading import refusal
+from .running import run_algorithm
 
-__all__ = ["Batch", "ManyRows", "infer_many"]
+__all__ = ["EvidenceBatch", "TableBatch", "infer_batch", "infer_many"]
 
 
 @dataclass(frozen=True, repr=False)
-class Batch:
+class EvidenceBatch:
     """Answers to many rows of evidence."""
 
     variables: Variables  # of the model
@@ -49,7 +55,7 @@ class Batch:
     def __getitem__(self, row: Any) -> Any:
         """The marginals of one row, or the answers to a slice of rows."""
         if isinstance(row, slice):
-            return Batch(self.variables, self.flat[row], self.log_z[row], self.status[row])
+            return EvidenceBatch(self.variables, self.flat[row], self.log_z[row], self.status[row])
         return Marginals(self.variables, self.flat[row].copy())
 
     def marginal(self, name: str) -> np.ndarray:
@@ -60,37 +66,161 @@ class Batch:
 
     def __repr__(self) -> str:
         done = sum(status.is_success for status in self.status)
-        return f"Batch({len(self)} rows, {len(self.variables)} variables, {done} rows converged)"
+        return f"EvidenceBatch({len(self)} rows, {len(self.variables)} variables, {done} rows converged)"
 
 
-@runtime_checkable
-class ManyRows(Protocol):
-    """An algorithm that answers many rows of log likelihoods (rows, flat states) in one go."""
+def infer_batch(
+    model: Model,
+    log_tables: Any,
+    method: str | Algorithm | None = None,
+    *,
+    factors: Iterable[int] | None = None,
+    maximise: Literal["all"] | Iterable[str] = (),
+    temperatures: Mapping[str, float] | None = None,
+    order: Iterable[str] | None = None,
+    weights: Any = None,
+    each: bool = True,
+    max_iter: int = 1000,
+    tol: float = 1e-8,
+    seed: int | None = None,
+) -> TableBatch:
+    """Values and their derivatives of many problems that differ in the tables of some factors only.
 
-    name: ClassVar[str]
+    Parameters
+    ----------
+    model
+        Anything with `to_factor_graph()`: its structure, and the tables of the factors that do not vary.
+    log_tables
+        (instances, entries) logarithms of the tables that vary, one factor after another, each in C order.
+    method
+        Name or algorithm; None is exact where that is small, otherwise what `infer` would choose.
+    factors
+        Positions of the factors whose tables are given; None: all.
+    maximise, temperatures, order
+        As in `infer`, for all instances.
+    weights
+        (instances,) of the summed derivatives; None: ones.
+    each
+        Whether to keep the derivatives of every instance, not their sum alone.
+    max_iter, tol, seed
+        As in `infer`.
 
-    @property
-    def takes_rows(self) -> bool:
-        """Whether it can with the options it has."""
-        ...
+    Returns
+    -------
+    TableBatch
+        `values` (instances,), `factor_marginals` (instances, entries): the derivatives by `log_tables`,
+        `summed`: those by all tables, summed over instances, `states` of maximised variables.
 
-    def run_many(
-        self, graph: FactorGraph, clamps: np.ndarray, budget: Budget
-    ) -> tuple[np.ndarray, np.ndarray, tuple[Status, ...]]:
-        """Marginals (rows, flat states), log Z and status of each row."""
-        ...
+    Examples
+    --------
+    Two chains with one transition table and unary tables of their own:
+
+    >>> import credo, numpy as np
+    >>> chain = credo.FactorGraph({"a": 2, "b": 2}, {("a", "b"): [[2, 1], [1, 2]], "a": [1, 1], "b": [1, 1]})
+    >>> own = np.log([[1, 3, 1, 1], [1, 1, 4, 1]])
+    >>> found = credo.infer_batch(chain, own, factors=[1, 2])
+    >>> np.exp(found.values).round(6)
+    array([12., 15.])
+    >>> found.factor_marginals.round(4)
+    array([[0.25  , 0.75  , 0.4167, 0.5833],
+           [0.6   , 0.4   , 0.8   , 0.2   ]])
+    >>> found.summed[0].round(4)
+    array([[0.7   , 0.15  ],
+           [0.5167, 0.6333]])
+    """
+    rng = check.generator(seed)  # refused even where nothing is drawn
+    question = Question.of(model, None)
+    problem = _of_tables("infer_batch", question.problem(maximise, temperatures, order))
+    instances = _instances(problem, factors, log_tables, weights, each=each)
+    budget = Budget(max_iter, tol)
+    algorithm = _chosen(method, instances)
+    reason = refusal(algorithm, problem)
+    if reason is not None:
+        raise UnsupportedError(f"{algorithm.name} cannot treat this problem: {reason}")
+    try:
+        with call():
+            if isinstance(algorithm, ManyTables) and algorithm.takes_tables(instances):
+                found = algorithm.run_tables(instances, budget)
+                _warn_about(algorithm.name, found.status, "instances")
+                return found
+            return _one_by_one(instances, algorithm, budget, rng)
+    except ContradictoryRowError as error:
+        raise ZeroProbabilityError(
+            f"instance {error.row}: its tables give every configuration weight zero"
+        ) from None
+
+
+def _of_tables(what: str, problem: Problem) -> Problem:
+    if not problem.graph.is_tables:
+        raise UnsupportedError(
+            f"{what}: expected a model whose factors are tables over variables with states; "
+            "ask about models with other factors one by one, by infer"
+        )
+    return problem
+
+
+def _instances(problem: Problem, factors: Any, log_tables: Any, weights: Any, *, each: bool) -> Instances:
+    """The checked arguments of a batch."""
+    graph = problem.graph
+    chosen = np.arange(graph.n_factors) if factors is None else np.array([*factors], dtype=np.int64)
+    if len(np.unique(chosen)) < len(chosen) or ((chosen < 0) | (chosen >= graph.n_factors)).any():
+        raise QueryError(
+            f"factors: expected different positions in [0, {graph.n_factors}), got {chosen.tolist()!r:.80}"
+        )
+    try:
+        tables = np.ascontiguousarray(log_tables, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise QueryError(f"log_tables: expected an array of numbers, got {log_tables!r:.80}") from None
+    entries = int(graph.table_size[chosen].sum())
+    if tables.ndim != 2 or tables.shape[1] != entries:
+        raise QueryError(
+            f"log_tables: expected an array of shape (instances, {entries}), one row per instance with "
+            f"the tables of {len(chosen)} factors, got shape {tables.shape}"
+        )
+    if np.isnan(tables).any() or (tables == np.inf).any():
+        row = int(np.argwhere(np.isnan(tables) | (tables == np.inf))[0, 0])
+        raise ModelError(f"log_tables: expected finite numbers or -inf, got others in instance {row}")
+    shares = np.ones(len(tables)) if weights is None else np.asarray(weights, dtype=np.float64)
+    if shares.shape != (len(tables),) or not np.isfinite(shares).all():
+        raise QueryError(f"weights: expected {len(tables)} finite numbers, got shape {shares.shape}")
+    return Instances(problem, chosen, tables, np.ascontiguousarray(shares), each=each)
+
+
+def _chosen(method: str | Algorithm | None, instances: Instances) -> Any:
+    """The algorithm asked for; without one the junction tree if its kernel takes all instances."""
+    from .choose import choose
+
+    if method is not None:
+        return algorithms.resolve(method)
+    exact = JunctionTree()
+    return exact if exact.takes_tables(instances) else choose(instances.problem)[0]
+
+
+def _one_by_one(
+    instances: Instances, algorithm: Algorithm, budget: Budget, rng: np.random.Generator
+) -> TableBatch:
+    found = []
+    with Progress(algorithm.name, len(instances)) as bar:
+        for k in range(len(instances)):
+            problem = replace(instances.problem, graph=instances.graph_of(k))
+            try:
+                found.append(run_algorithm(algorithm, problem, budget, rng, strict=False))
+            except ZeroProbabilityError:
+                raise ContradictoryRowError(k) from None
+            bar.update(k + 1)
+    return gather(instances, found)
 
 
 def infer_many(
     model: Model,
     evidence: Any,
-    method: str | Algorithm | None = "bp",
+    method: str | Algorithm | None = None,
     *,
     max_iter: int = 1000,
     tol: float = 1e-8,
     seed: int | None = None,
-) -> Batch:
-    """Marginals of all variables for each row of evidence.
+) -> EvidenceBatch:
+    """Marginals of all variables for each row of evidence; equal rows are answered once.
 
     Parameters
     ----------
@@ -100,8 +230,8 @@ def infer_many(
         Mappings name -> state, or a data frame with one column per observed variable (missing
         cells are unobserved).
     method
-        Name or algorithm; `"bp"` treats all rows in one kernel, `"junction-tree"` is exact, None takes what
-        `infer` would choose.
+        Name or algorithm; None is exact where that is small without evidence, otherwise what `infer` would
+        choose for the first row: `"bp"` for all rows in one kernel, or exact inference row by row.
     max_iter, tol, seed
         As in `infer`.
 
@@ -109,40 +239,79 @@ def infer_many(
     --------
     >>> import credo
     >>> rows = [{"wet": "yes"}, {"wet": "no"}, {}]
-    >>> credo.infer_many(credo.datasets.sprinkler(), rows, "junction-tree").marginal("rain")[:, 1].round(4)
+    >>> credo.infer_many(credo.datasets.sprinkler(), rows).marginal("rain")[:, 1].round(4)
     array([0.7079, 0.1187, 0.5   ])
     """
     check.generator(seed)  # refused even where nothing is drawn
     graph = graph_of(model)
+    _of_tables("infer_many", Problem.about(graph))
     clamps = _clamps(graph, _rows(evidence))
     distinct, back = np.unique(clamps, axis=0, return_inverse=True)
-    algorithm = None if method is None else algorithms.resolve(method)
-    budget = Budget(max_iter, tol)
     back = back.ravel()
     try:
         with call():
-            flat, log_z, status = _answers(graph, distinct, algorithm, budget, seed)
+            flat, log_z, status = _answers(graph, distinct, method, Budget(max_iter, tol), seed)
     except ContradictoryRowError as error:
         raise ContradictoryRowError(int(np.flatnonzero(back == error.row)[0])) from None
-    return Batch(graph.variables, flat[back], log_z[back], tuple(status[int(i)] for i in back))
+    return EvidenceBatch(graph.variables, flat[back], log_z[back], tuple(status[int(i)] for i in back))
+
+
+_Rows = tuple[np.ndarray, np.ndarray, tuple[Status, ...]]  # flat marginals, log Z and status of each
 
 
 def _answers(
-    graph: FactorGraph, rows: np.ndarray, algorithm: Algorithm | None, budget: Budget, seed: int | None
-) -> tuple[np.ndarray, np.ndarray, tuple[Status, ...]]:
-    """Flat marginals, log Z and status of distinct rows, in one kernel where the algorithm has one."""
-    if not (isinstance(algorithm, ManyRows) and algorithm.takes_rows):
+    graph: FactorGraph, rows: np.ndarray, method: str | Algorithm | None, budget: Budget, seed: int | None
+) -> _Rows:
+    """Answers to distinct rows, in one kernel where the algorithm has one."""
+    algorithm = None if method is None else algorithms.resolve(method)
+    if not len(rows):
+        return rows, np.empty(0), ()
+    n = len(graph.variables)
+    slots = np.arange(graph.n_factors, graph.n_factors + n)
+    instances = Instances(Problem.about(_with_slots(graph)), slots, rows, np.ones(len(rows)), summed=False)
+    if algorithm is None:
+        algorithm = _by_default(graph, instances)
+    if not (isinstance(algorithm, ManyTables) and algorithm.takes_tables(instances)):
         return _row_by_row(graph, rows, algorithm, budget, seed)
-    found = algorithm.run_many(graph, rows, budget)
-    _warn_about(algorithm.name, found[2])
-    return found
+    found = algorithm.run_tables(instances, budget)
+    _warn_about(algorithm.name, found.status, "distinct rows")
+    assert found.factor_marginals is not None  # they were asked for
+    return found.factor_marginals, found.values, found.status
 
 
-def _warn_about(name: str, status: tuple[Status, ...]) -> None:
-    """One warning for all rows that did not converge."""
+def _by_default(graph: FactorGraph, instances: Instances) -> Algorithm | None:
+    """Exact for all rows, or bp for all, or None: exact row by row, where evidence makes that possible."""
+    from .choose import choose
+
+    exact = JunctionTree()
+    if exact.takes_tables(instances):
+        return exact
+    first = Question.of(graph, _evidence_of(graph, instances.log_tables[0])).problem((), None, None)
+    algorithm = choose(first)[0]
+    return None if isinstance(algorithm, JunctionTree) else algorithm
+
+
+def _with_slots(graph: FactorGraph) -> FactorGraph:
+    """The graph with one more unary factor per variable, its tables after all others; shares its plans."""
+    n, states = len(graph.variables), int(graph.variables.state_start[-1])
+    made = FactorGraph.from_flat(
+        graph.variables,
+        np.concatenate([graph.scope_start, graph.scope_start[-1] + 1 + np.arange(n)]),
+        np.concatenate([graph.scope, np.arange(n)]),
+        np.concatenate([graph.log_tables, np.zeros(states)]),
+        table_start=np.concatenate(
+            [graph.table_start, len(graph.log_tables) + graph.variables.state_start[:-1]]
+        ),
+    )
+    made.memo = graph.memo
+    return made
+
+
+def _warn_about(name: str, status: tuple[Status, ...], what: str) -> None:
+    """One warning for all that did not converge."""
     failed = sum(not s.is_success for s in status)
     if failed:
-        sentence = f"{name}: {failed} of {len(status)} distinct rows: {Status.OUT_OF_ITERATIONS.advice}"
+        sentence = f"{name}: {failed} of {len(status)} {what}: {Status.OUT_OF_ITERATIONS.advice}"
         warnings.warn(sentence, ConvergenceWarning, stacklevel=4)
 
 
@@ -176,7 +345,7 @@ def _clamps(graph: FactorGraph, rows: list[Mapping[str, Any]]) -> np.ndarray:
 
 def _row_by_row(
     graph: FactorGraph, clamps: np.ndarray, algorithm: Algorithm | None, budget: Budget, seed: int | None
-) -> tuple[np.ndarray, np.ndarray, tuple[Status, ...]]:
+) -> _Rows:
     flat, log_z, status = np.empty_like(clamps), np.empty(len(clamps)), []
     with Progress("infer_many" if algorithm is None else algorithm.name, len(clamps)) as bar:
         for r, clamp in enumerate(clamps):

@@ -29,13 +29,13 @@ from ..core.factor_graph import Model
 from ..core.machine import machine_gigabytes
 from ..core.result import Assignment, Estimate, Result, Status
 from ..kernels.positive_read import shifted_tables
-from ..optimise.driver import UNKNOWN, Outcome, Step, drive
+from ..optimise.driver import UNKNOWN, Observer, Outcome, Step, drive
 from ..optimise.run import Run, Stopped
 from .base import Budget, Problem, algorithms
 from .exact.tree import climb
-from .question import pose
+from .question import Question, pose
 from .race import Runner, as_maximum, choose, entrants, fitting, gain_of
-from .reading import refusal
+from .reading import able, refusal
 from .search.local_search import first_states
 from .value import meets
 
@@ -44,6 +44,7 @@ __all__ = ["Bracket", "Turn", "bracket", "tighten"]
 _FIRST, _BRIEF = 0.04, 0.2  # first turn of each method: share of the time, and seconds at most
 _CHEAP = 2  # the first entrants have a turn even without any time, so that both sides are bounded
 _TURNS = 10**9  # as many as there is time for
+_EXACT = ("gaussian", "conditional-gaussian")  # methods for models that are not of tables
 
 
 @dataclass(frozen=True)
@@ -133,22 +134,49 @@ def bracket(
     if memory_gb is not None:
         check.at_least("memory_gb", memory_gb, 0)
     question, problem = pose(model, evidence, maximise, temperatures, order)
+    tables = problem.graph.as_tables()
+    if tables is None:
+        return _without_tables(question, problem, seed)
+    problem = problem if tables is problem.graph else replace(problem, graph=tables)
     found = tighten(problem, gap=gap, seconds=seconds, memory_gb=memory_gb, seed=seed)
     if found.assignment is None:
         return found
-    indices = question.restriction.expand_indices(found.assignment.indices)
-    return replace(found, assignment=Assignment(question.original.variables, indices))
+    answer = Result("bracket", found.status, assignment=found.assignment)
+    return replace(found, assignment=question.all_states(answer).assignment)
+
+
+def _without_tables(question: Question, problem: Problem, seed: int | None) -> Bracket:
+    """The exact answer where real variables are Gaussian given states; there are no other bounds."""
+    names = able(problem, _EXACT)
+    if not names:
+        raise UnsupportedError(
+            "bracket: bounds from both sides are known for discrete models, and for Gaussian ones that are "
+            f"small enough to be exact: {refusal(algorithms.resolve(_EXACT[-1]), problem)}; use infer: "
+            "the log Z of mean-field is a lower bound"
+        )
+    found = question.ask(problem, names[0], Budget(), seed=seed, strict=True)
+    assert found.log_z is not None
+    return Bracket(
+        found.log_z, found.log_z, found.status, found.assignment, names[0], names[0], seconds=found.seconds
+    )
 
 
 def tighten(
-    problem: Problem, *, gap: float, seconds: float, memory_gb: float | None, seed: int | None
+    problem: Problem,
+    *,
+    gap: float,
+    seconds: float,
+    memory_gb: float | None,
+    seed: int | None,
+    on_step: Observer | None = None,
 ) -> Bracket:
     """The bracket of a problem, in terms of its own graph."""
     memory = machine_gigabytes() / 2 if memory_gb is None else memory_gb
     turns = _Turns(gap, memory)
     budget = Budget(max_iter=_TURNS, tol=0.0, seconds=seconds)
     # A turn that was cut has proven something too.
-    return drive(turns, problem, budget, check.generator(seed), whole=False)  # type: ignore[no-any-return]
+    rng = check.generator(seed)
+    return drive(turns, problem, budget, rng, whole=False, on_step=on_step)  # type: ignore[no-any-return]
 
 
 class _Turns:

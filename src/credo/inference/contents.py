@@ -13,9 +13,10 @@ from functools import cache
 
 from ..core.registry import Entry
 
-__all__ = ["FAMILIES", "TASKS", "Method", "family_title", "methods"]
+__all__ = ["FAMILIES", "KINDS", "TASKS", "Method", "family_title", "methods"]
 
 FAMILIES = ("exact", "messages", "variational", "bounds", "search", "sampling", "particles", "neural")
+KINDS = ("discrete", "real", "vector", "positive", "interval", "simplex")  # of domains
 TASKS = {
     "sum": "marginals and log Z",
     "max": "MAP",
@@ -32,7 +33,7 @@ class Method(Entry):
     """What an algorithm is for."""
 
     answers: tuple[str, ...] = ()  # kinds of questions, words of `TASKS`
-    reads: tuple[str, ...] = ("discrete",)  # domains of variables: discrete, real, simplex
+    reads: tuple[str, ...] = ("discrete",)  # domains of variables, words of `KINDS`
     groups: tuple[str, ...] = ("tables",)  # kinds of factors; "functions": all, as batches
     promises: tuple[str, ...] = ()  # as declared by the class, sorted
     compiles: bool = False  # as declared by the class

@@ -31,6 +31,7 @@ from ..core.factor_graph import FactorGraph
 from ..core.groups import FactorBatch
 from ..core.result import Estimate, Kind
 from ..families.densities import MixtureDensity
+from ..families.mapped import VectorMixtureDensity
 from .base import Problem
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "claimed",
     "gaussian_densities",
     "gaussian_only",
+    "joint_densities",
     "no_integral",
     "refuse_improper",
     "rounding",
@@ -59,6 +61,15 @@ def gaussian_densities(names: Sequence[str], mean: np.ndarray, variance: np.ndar
     """Name -> Gaussian density, for marginals."""
     one, sd = np.ones(1), np.sqrt(variance)
     return {name: MixtureDensity(one, mean[i : i + 1], sd[i : i + 1]) for i, name in enumerate(names)}
+
+
+def joint_densities(problem: Problem, mean: np.ndarray, factorisation: Factorisation) -> dict[str, Density]:
+    """Name -> Gaussian density of a vector, for those whose coordinates the variables are."""
+    one = np.ones(1)
+    return {
+        name: VectorMixtureDensity(one, mean[None, at], factorisation.covariances(at)[None])
+        for name, at in problem.vectors.items()
+    }
 
 
 def no_integral(why: str) -> ModelError:
@@ -192,6 +203,7 @@ class GaussianSystem:
 class Factorisation(abc.ABC):
     """J = L D L' in some order of the variables."""
 
+    size: int  # of J
     log_determinant: float
 
     @abc.abstractmethod
@@ -201,6 +213,15 @@ class Factorisation(abc.ABC):
     @abc.abstractmethod
     def variances(self) -> np.ndarray:
         """The diagonal of J^-1."""
+
+    def covariances(self, positions: np.ndarray) -> np.ndarray:
+        """The block of J^-1 at some positions."""
+        block = np.empty((len(positions), len(positions)))
+        for k, i in enumerate(positions):
+            unit = np.zeros(self.size)
+            unit[i] = 1.0
+            block[:, k] = self.solve(unit)[positions]
+        return (block + block.T) / 2
 
     @abc.abstractmethod
     def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -212,6 +233,7 @@ class _Dense(Factorisation):
         from scipy.linalg.lapack import dpotrf
 
         J = system.precision.toarray()
+        self.size = len(J)
         self._root, failed = dpotrf(J, lower=1, clean=1)
         done = failed - 1 if failed else len(J)
         pivots = np.diag(self._root)[:done] ** 2
@@ -245,7 +267,7 @@ class _Sparse(Factorisation):
         from ..kernels import sparse_cholesky as kernel
 
         order, (start, row) = plan.order, plan.pattern()
-        self._order, self._start, self._row = order, start, row
+        self._order, self._start, self._row, self.size = order, start, row, len(order)
         moved = system.precision[order][:, order].tocsc()
         diagonal = moved.diagonal()
         self._value, self._pivot = np.zeros(len(row)), np.zeros(len(order))

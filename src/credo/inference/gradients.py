@@ -14,7 +14,7 @@ def why_no_gradients(problem: Problem) -> str | None:
     """Why the log density of continuous variables has no gradient; None if it has, or if JAX cannot tell."""
     if not len(problem.graph.variables) or importlib.util.find_spec("jax") is None:
         return None
-    from .flat_density import untraceable
+    from .potentials import untraceable
 
     return untraceable(problem.graph)
 

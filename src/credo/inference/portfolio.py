@@ -9,7 +9,7 @@ to bounds on log Z, and an estimate outside them is moved to the nearer one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -19,8 +19,8 @@ from ..core import check
 from ..core.errors import TooLargeError, UnsupportedError, ZeroProbabilityError
 from ..core.factor_graph import Model
 from ..core.machine import machine_gigabytes
-from ..core.result import Estimate, Result, Status, unrestrict
-from ..optimise.driver import UNKNOWN, Outcome, Step, drive
+from ..core.result import Estimate, Result, Status
+from ..optimise.driver import UNKNOWN, Observer, Outcome, Step, View, drive
 from ..optimise.run import Run
 from .base import Budget, Problem, algorithms
 from .bracket import Bracket, tighten
@@ -72,6 +72,7 @@ def solve(
     seconds: float = 60.0,
     memory_gb: float | None = None,
     seed: int | None = 0,
+    on_better: Callable[[Result], None] | None = None,
 ) -> Answer:
     """Answer within about `seconds` of wall time.
 
@@ -85,6 +86,8 @@ def solve(
         What may be used.
     seed
         Seed of the methods that draw random numbers.
+    on_better
+        Called with every better assignment as it is found, ten times a second at most.
 
     Examples
     --------
@@ -99,8 +102,24 @@ def solve(
     question, problem = pose(model, evidence, maximise)
     with Run(Budget(seconds=seconds), whole=False) as run:
         run.has_begun = False  # its parts answer for themselves, and planning between them is short
-        result, bounds = _Work(problem, run, memory_gb, seed).answer(marginals)
-    return Answer(unrestrict(result, question.restriction, question.original), bounds)
+        watch = None if on_better is None else _Better(lambda found: on_better(question.all_states(found)))
+        result, bounds = _Work(problem, run, memory_gb, seed, watch).answer(marginals)
+    return Answer(question.all_states(result), bounds)
+
+
+class _Better:
+    """An observer of a bracket that passes better assignments on."""
+
+    def __init__(self, tell: Callable[[Result], None]) -> None:
+        self._tell, self._best = tell, -np.inf
+
+    def __call__(self, iteration: int, view: View) -> None:
+        race = view.outcome.state
+        if race.assignment is not None and race.lower.value > self._best:
+            self._best = race.lower.value
+            self._tell(
+                Result(race.lower_by, Status.OUT_OF_TIME, assignment=race.assignment, score=race.lower)
+            )
 
 
 @dataclass(frozen=True)
@@ -111,6 +130,7 @@ class _Work:
     run: Run
     memory_gb: float | None
     seed: int | None
+    watch: Observer | None = None  # of the bracket of a maximum
 
     def answer(self, marginals: bool) -> tuple[Result, Bracket | None]:
         """By the kind of question."""
@@ -149,7 +169,12 @@ class _Work:
 
     def _tightened(self, share: float) -> Bracket:
         return tighten(
-            self.problem, gap=0.0, seconds=share * self.run.left, memory_gb=self.memory_gb, seed=self.seed
+            self.problem,
+            gap=0.0,
+            seconds=share * self.run.left,
+            memory_gb=self.memory_gb,
+            seed=self.seed,
+            on_step=self.watch,
         )
 
     def _estimated(self, seconds: float, bounds: Bracket | None = None) -> Result:

@@ -16,14 +16,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..core.domain import Discrete, Real, Simplex
+from ..core.domain import Discrete
 from ..core.errors import ModelError
 from ..core.factor_graph import FactorGraph
 from ..core.groups import FactorBatch
+from ..core.log_density import LogDensity
 from ..nn.arrays import precision
 from ..nn.compiled import Compiled
 
-__all__ = ["evaluate", "group_function", "is_traceable", "refuse_bad_values", "terms_of"]
+__all__ = [
+    "evaluate",
+    "group_function",
+    "is_traceable",
+    "log_values",
+    "refuse_bad_values",
+    "terms_of",
+    "untraceable",
+]
 
 _PROBES = 3  # evaluations in a trial call
 
@@ -36,7 +45,7 @@ def group_function(group: FactorBatch, *, last: bool = False) -> Callable[[Any, 
     `last` the columns and the result have the factors on the last axis instead of the first. The same group
     gives the same function object, so that programs can be filed under it.
     """
-    widths = tuple(isinstance(d, Simplex) for d in group.domains)
+    widths = tuple(not isinstance(d, Discrete) and bool(d.shape) for d in group.domains)
     make = _traced if is_traceable(group) else _called_back
     values = make(group.function, widths)
     return _with_factors_last(values) if last else values
@@ -81,8 +90,7 @@ def _arguments(domains: Any, shapes: Any, kinds: Any) -> list[Any]:
 def _like(domain: Any, shape: Any) -> Any:
     if isinstance(domain, Discrete):
         return shape((_PROBES,), np.dtype(np.int64))
-    wide = () if isinstance(domain, Real) else (domain.width,)
-    return shape((_PROBES, *wide), np.dtype(np.float64))
+    return shape((_PROBES, *domain.shape), np.dtype(np.float64))
 
 
 def terms_of(group: FactorBatch) -> int:
@@ -192,6 +200,29 @@ def evaluate(graph: FactorGraph, group: FactorBatch, columns: Any, *, strict: bo
         graph.factors[int(group.factors[row])].log_values(*own)  # tells what its function raises, if it does
         refuse_bad_values(graph, group, values)
     return values
+
+
+def log_values(density: LogDensity, vectors: np.ndarray) -> np.ndarray:
+    """Sums of all log-potentials at (count, dimension); an error names a factor that is no number."""
+    values, graph = density.values(vectors), density.graph
+    names, total = graph.variables.names, np.zeros(len(vectors))
+    for group in graph.batches:
+        if group.scopes.shape[1]:
+            every = ([values[names[int(i)]] for i in group.scopes[:, k]] for k in range(len(group.domains)))
+            total += evaluate(graph, group, tuple(np.stack(own) for own in every)).sum(axis=0)
+    return total
+
+
+def untraceable(graph: FactorGraph) -> str | None:
+    """A sentence about the first factor that JAX cannot differentiate; None if there is none."""
+    for group in graph.batches:
+        if not is_traceable(group):
+            factor = graph.factors[int(group.factors[0])]
+            return (
+                f"it needs gradients, and JAX cannot trace the factor over {list(factor.names)}; "
+                "write it with jax.numpy (or credo.core.density.namespace), or use gibbs or metropolis"
+            )
+    return None
 
 
 def refuse_bad_values(graph: FactorGraph, group: FactorBatch, values: np.ndarray) -> None:

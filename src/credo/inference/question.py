@@ -167,9 +167,11 @@ def query(
     *,
     given: str | Iterable[str] = (),
     evidence: Mapping[str, Any] | None = None,
-    method: str | Algorithm = "elimination",
+    method: str | Algorithm | None = None,
 ) -> Joint:
     """Joint marginal p(variables | evidence), or the conditional table p(variables | given, evidence).
+
+    Without a method: elimination; where some variables are real, and Gaussian given states, integrals.
 
     Examples
     --------
@@ -182,6 +184,8 @@ def query(
     if not names:
         raise QueryError("query: expected at least one variable, got none")
     problem = question.problem((), None, None, query=(*names, *given))
+    if method is None:
+        method = "conditional-gaussian" if problem.graph.as_tables() is None else "elimination"
     with call():
         joint = question.ask(problem, method, Budget(), seed=None, strict=True).joint
     if joint is None:
@@ -274,7 +278,7 @@ class Question:
         asked = tuple(int(i) for i in variables.positions(query))
         if len(set(asked)) < len(asked):
             raise QueryError(f"query: a variable is named twice in {list(query)}")
-        levels = _levels(heat) if order is None else _levels_of_order(variables, order)
+        levels = _levels(heat) if order is None else _levels_of_order(variables, order, heat)
         return Problem(self.graph, heat, levels, asked, samples, self.has_evidence, observed=self.observed)
 
     def ask(
@@ -314,12 +318,13 @@ def _levels(temperatures: np.ndarray) -> np.ndarray:
     return np.unique(-temperatures, return_inverse=True)[1].astype(np.int64)
 
 
-def _levels_of_order(variables: Any, order: Iterable[str]) -> np.ndarray:
+def _levels_of_order(variables: Any, order: Iterable[str], temperatures: np.ndarray) -> np.ndarray:
+    """One level per run of equal temperatures: powered sums of one temperature commute."""
     positions = variables.positions(order)
     if len(set(positions.tolist())) != len(variables) or len(positions) != len(variables):
         raise QueryError(
             f"order: expected each of the {len(variables)} variables once, got {len(positions)} names"
         )
     levels = np.empty(len(variables), dtype=np.int64)
-    levels[positions] = np.arange(len(variables))
+    levels[positions] = np.concatenate([[0], np.cumsum(np.diff(temperatures[positions]) != 0)])[: len(levels)]
     return levels

@@ -3,21 +3,28 @@
 Conditioning comes first: factors whose variables have states only are tables by then, so a model with
 observed numbers is answered by every discrete method. Methods that read tables get the conditioned graph as
 it is, where observed variables keep one state. Methods that read functions or Gaussian blocks get it
-without the observed variables, and their answers are completed.
+without the observed variables, and their answers are completed. Domains other than states, numbers of the
+line and simplices are read through their free coordinates (`core/free.py`); domains of users as well: numbers
+by methods that read positive numbers, vectors by those that read vectors of the line.
 """
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.domain import Simplex
 from ..core.factor_graph import FactorGraph
-from ..core.groups import Group, LinearGaussians
+from ..core.free import FreeGraph
+from ..core.groups import Group, LinearGaussians, TableBlock
 from ..core.result import Result, spread
 from .base import Algorithm, Problem
-from .contents import TASKS, Method, methods
+from .contents import KINDS, TASKS, Method, methods
+from .free_answers import in_values
 
 __all__ = ["Posed", "able", "compact", "declared", "pose_for", "refusal"]
 
@@ -28,12 +35,17 @@ class Posed(NamedTuple):
     problem: Problem
     keep: np.ndarray | None  # variables that it is about, by position in the original problem; None: all
     original: Problem
+    free: FreeGraph | None = None  # how values became numbers of the line
+    bound: FactorGraph | None = None  # the graph before that
 
     def complete(self, result: Result) -> Result:
-        """An answer with the observed variables added."""
+        """An answer in values, with the observed variables added."""
+        if self.free is not None and self.bound is not None:
+            result = in_values(result, self.free, self.bound)
         if self.keep is None:
             return result
-        return spread(result, self.keep, self.original.graph, self.original.maximised)
+        asked = self.original
+        return spread(result, self.keep, asked.graph, asked.maximised, asked.query)
 
 
 def declared(algorithm: Any) -> Algorithm | Method:
@@ -61,8 +73,25 @@ def _readable(known: Algorithm | Method, problem: Problem) -> Posed | str:
     if "tables" in known.groups and (tables := problem.graph.as_tables()) is not None:
         whole = problem if tables is problem.graph else replace(problem, graph=tables)
         return Posed(whole, None, problem)
-    posed = compact(problem)
-    return _why_unreadable(known, posed.problem.graph) or _converted(known, posed)
+    posed = _converted(known, compact(problem))
+    return _why_unreadable(known, posed.problem.graph) or _freed(posed)
+
+
+def _freed(posed: Posed) -> Posed:
+    """The problem in free coordinates, where there are other domains than methods are written for."""
+    problem = posed.problem
+    free = FreeGraph.of(problem.graph, problem.temperatures)
+    if free is None:
+        return posed
+    moved = replace(
+        problem,
+        graph=free.graph,
+        temperatures=np.repeat(problem.temperatures, free.counts),
+        levels=np.repeat(problem.levels, free.counts),
+        query=tuple(int(free.start[i]) for i in problem.query),
+        vectors=free.vectors,
+    )
+    return posed._replace(problem=moved, free=free, bound=problem.graph)
 
 
 def refusal(algorithm: Any, problem: Problem) -> str | None:
@@ -84,7 +113,7 @@ def compact(problem: Problem) -> Posed:
     if seen is None or not seen.any():
         return Posed(problem, None, problem)
     keep = np.flatnonzero(~seen)
-    query = tuple(int(i) for i in np.searchsorted(keep, problem.query)) if problem.query else ()
+    query = tuple(int(i) for i in np.searchsorted(keep, [q for q in problem.query if not seen[q]]))
     small = replace(
         problem,
         graph=problem.graph.compact(keep),
@@ -97,18 +126,20 @@ def compact(problem: Problem) -> Posed:
 
 
 def _why_unreadable(known: Algorithm | Method, graph: FactorGraph) -> str | None:
-    strange = graph.variables.kinds - set(known.reads)
+    variables = graph.variables
+    if "discrete" not in known.reads and variables.sizes.any():
+        name = variables.names[int(variables.sizes.argmax())]
+        return f"it works on {_listed(known.reads)} variables, and '{name}' is discrete"
+    strange = [domain for domain in variables.continuous if not _is_read(known, domain)]
     if strange:
-        name, kind = graph.variables.first_of(strange)
-        told = (
-            f"'{name}' is {kind}"
-            if kind == "discrete"
-            else f"'{name}' is continuous ({kind}) and not observed"
-        )
+        name, domain = variables.first_in(strange)
+        told = f"'{name}' is continuous ({domain.kind}) and not observed"
+        if is_vector(domain):
+            told = f"'{name}' is a vector of {domain.numbers} numbers and not observed"
         return f"it works on {_listed(known.reads)} variables, and {told}"
     if "functions" in known.groups:
         return None
-    wrong = [group.kind for group in graph.others if not _reads(known, group)]
+    wrong = [group.kind for group in graph.others if group.kind not in known.groups]
     if np.diff(graph.scope_start).any() and "tables" not in known.groups:
         wrong.append("tables")
     if not wrong:
@@ -116,25 +147,37 @@ def _why_unreadable(known: Algorithm | Method, graph: FactorGraph) -> str | None
     return f"it reads {_listed(known.groups)} factors, and some are {wrong[0]}"
 
 
-def _reads(known: Algorithm | Method, group: Group) -> bool:
-    is_plain = isinstance(group, LinearGaussians) and group.offset.ndim == 1  # no states: a Gaussian block
-    return group.kind in known.groups or (is_plain and "gaussian" in known.groups)
+def is_vector(domain: Any) -> bool:
+    """Whether values of a domain are several numbers, each of them free."""
+    return bool(domain.shape) and not isinstance(domain, Simplex)
+
+
+def _is_read(known: Algorithm | Method, domain: Any) -> bool:
+    """Whether a method reads a continuous domain, as it is or through its free coordinates."""
+    if is_vector(domain):
+        return "vector" in known.reads
+    return domain.kind in known.reads or (domain.kind not in KINDS and "positive" in known.reads)
 
 
 def _converted(known: Algorithm | Method, posed: Posed) -> Posed:
-    """Residuals without states as Gaussian blocks; for methods that read functions, one per factor."""
+    """The problem with groups that are not read as others that are, where there are such."""
     graph = posed.problem.graph
-    parts: list[Group] = []
-    for group in graph.others:
-        if isinstance(group, LinearGaussians) and group.offset.ndim == 1 and group.kind not in known.groups:
-            parts.append(group.to_gaussians())
-        else:
-            parts.extend([group] if group.kind in known.groups else group.unfolded(graph.variables))
-    if all(new is old for new, old in zip(parts, graph.others, strict=False)) and len(parts) == len(
-        graph.others
-    ):
+    parts = [part for group in graph.others for part in _forms(known, group, graph)]
+    if len(parts) == len(graph.others) and all(map(operator.is_, parts, graph.others)):
         return posed
     return posed._replace(problem=replace(posed.problem, graph=graph.with_parts(graph.variables, parts)))
+
+
+def _forms(known: Algorithm | Method, group: Group, graph: FactorGraph) -> Iterable[Group | TableBlock]:
+    """Residuals without states as Gaussian blocks, functions of states as tables, others one by one."""
+    if group.kind in known.groups:
+        return (group,)
+    if isinstance(group, LinearGaussians) and group.offset.ndim == 1:
+        return (group.to_gaussians(),)
+    tables = group.to_tables(graph.variables) if "tables" in known.groups else None
+    if tables is not None:
+        return tables
+    return group.unfolded(graph.variables) if "functions" in known.groups else (group,)
 
 
 def _listed(words: Any) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from ..core import check
 from ..core.errors import ConvergenceError, ConvergenceWarning, OptionError, UnsupportedError
 from ..core.registry import describe, or_else
-from ..core.result import Result
+from ..core.result import FactorMarginals, Result
 from ..core.stopwatch import Stopwatch
 from .base import Algorithm, Budget, Problem, algorithms
 from .reading import Posed, pose_for
@@ -96,7 +96,7 @@ def run_algorithm(
     if watch is not None:
         watch(posed)
     clock = Stopwatch()
-    result = posed.complete(algorithm.run(posed.problem, budget, rng))
+    result = posed.complete(_with_slopes(posed.problem, algorithm.run(posed.problem, budget, rng)))
     seconds, compiling = clock.seconds, clock.compile_seconds
     if not result.status.is_success:
         sentence = f"{algorithm.name}: {result.advice}"
@@ -109,3 +109,13 @@ def run_algorithm(
         compile_seconds=compiling,
         notes=(*notes, *result.notes),
     )
+
+
+def _with_slopes(problem: Problem, result: Result) -> Result:
+    """The derivative of a maximum: the indicator of the states that attain it, as far as was found."""
+    if not problem.is_max or result.assignment is None or result.factor_marginals is not None:
+        return result
+    states = result.assignment.indices
+    if not problem.graph.is_tables or (states < 0).any():
+        return result
+    return result.but(factor_marginals=FactorMarginals.indicator(problem.graph, states))

@@ -12,23 +12,21 @@ from typing import Any
 import numpy as np
 
 from ..core.density import DensityFactor, GaussianFactor
-from ..core.domain import Real, Simplex
+from ..core.domain import Interval, Positive, Real, Simplex
 from ..core.factor_graph import FactorGraph
 from ..core.registry import summary_of
 from ..core.variable import Variable
 from .base import Algorithm
-from .contents import TASKS, Method
+from .contents import KINDS, TASKS, Method
 from .question import Question
 from .reading import declared, refusal
 
 __all__ = ["accepts", "method_of"]
 
-_DOMAINS = ("discrete", "real", "simplex")
-
 
 def method_of(cls: type[Algorithm]) -> Method:
     """What an algorithm declares, and what it accepts with its options at default."""
-    accepted = {domain: accepts(cls(), domain) for domain in _DOMAINS}
+    accepted = {domain: accepts(cls(), domain) for domain in KINDS}
     return Method(
         cls.__module__,
         summary_of(cls),
@@ -58,15 +56,25 @@ def _asked(domain: str) -> Iterator[tuple[str, Any]]:
 
 
 def _graph(domain: str) -> Any:
-    """Two variables that attract each other a little; on simplices two uniform ones."""
+    """Two variables that attract each other a little, or two that do not."""
     if domain == "discrete":
         return FactorGraph({"a": 2, "b": 2}, {("a", "b"): [[2, 1], [1, 2]]})
     if domain == "real":
         scope = [Variable(name, Real()) for name in "ab"]
         return FactorGraph(scope, [GaussianFactor(scope, np.array([[2.0, -0.5], [-0.5, 2.0]]), np.zeros(2))])
-    scope = [Variable(name, Simplex(2)) for name in "ab"]
-    return FactorGraph(scope, [DensityFactor([v], _flat) for v in scope])
+    if domain == "vector":
+        scope = [Variable(name, Real(2)) for name in "ab"]
+        return FactorGraph(scope, [GaussianFactor([v], np.eye(2)) for v in scope])
+    if domain == "simplex":
+        scope = [Variable(name, Simplex(2)) for name in "ab"]
+        return FactorGraph(scope, [DensityFactor([v], _flat) for v in scope])
+    scope = [Variable(name, Positive() if domain == "positive" else Interval(-1, 1)) for name in "ab"]
+    return FactorGraph(scope, [DensityFactor([v], _falling) for v in scope])
 
 
 def _flat(point: Any) -> Any:
     return point[..., 0] * 0.0
+
+
+def _falling(x: Any) -> Any:
+    return -x

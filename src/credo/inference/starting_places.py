@@ -3,8 +3,9 @@
 A profile that does not fall, or a product that does not fall when all variables of a connected part move
 together, has no finite integral, and neither has a product of Gaussian factors whose precision matrix is not
 positive definite, nor one that does not fall, per unit of the logarithm, towards a face or a corner of a
-simplex: such models are refused, the variable named. Other directions are looked at by methods that have gone
-a long way along them (`refuse_flat_along`).
+simplex: such models are refused, the variable named. The free coordinate of a value is looked at as far as
+values can be told apart, and must fall per unit. Other directions are looked at by methods that have gone a
+long way along them (`refuse_flat_along`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..core.domain import Discrete, Real, Simplex
+from ..core.domain import Discrete, FreeCoordinate, Real, Simplex
 from ..core.errors import ModelError
 from ..core.factor_graph import FactorGraph
 from ..core.groups import FactorBatch
@@ -26,6 +27,7 @@ from .located import Places, places_of, profiles, real_axes, together
 __all__ = ["Places", "refuse_flat_along", "starting_places"]
 
 _NEAR, _FAR = 1e3, 1e6  # scales out at which a density must have fallen
+_INSIDE = 0.7  # of the way to where values are told apart no more
 _MOVED = 0.5  # scales: connected parts that move less are not looked at
 _EDGES = np.array([1e-8, 1e-12])  # coordinates of a simplex between which it must fall
 _WIDEST = 64  # coordinates of a simplex whose edges are looked at
@@ -40,7 +42,8 @@ def starting_places(graph: FactorGraph) -> Places:
     real = np.array([isinstance(d, Real) for d in graph.variables.domains], bool)
     if real.any():
         pieces = [(g, j) for g in graph.batches for j in real_axes(g)]
-        for i in np.flatnonzero(real & _is_flat(profiles(graph, pieces, found, _line(found, found.scale)))):
+        line = _line(graph, found, found.scale)
+        for i in np.flatnonzero(real & _is_flat(profiles(graph, pieces, found, line), _needed(graph, line))):
             name = graph.variables.names[int(i)]
             raise _no_integral(f"variable '{name}': the product of its factors does not fall")
         refuse_flat_along(graph, found, found.scale)
@@ -50,14 +53,35 @@ def starting_places(graph: FactorGraph) -> Places:
     return found
 
 
-def _line(found: Places, direction: np.ndarray) -> np.ndarray:
+def _line(graph: FactorGraph, found: Places, direction: np.ndarray) -> np.ndarray:
     """Four values of every variable, (n, 4): far out, near, near on the other side, far."""
-    return found.centre[:, None] + direction[:, None] * np.array([-_FAR, -_NEAR, _NEAR, _FAR])
+    x = found.centre[:, None] + direction[:, None] * np.array([-_FAR, -_NEAR, _NEAR, _FAR])
+    for i, domain in _limited(graph):
+        ends = np.where(direction[i] < 0, [domain.high, domain.low], [domain.low, domain.high])
+        near = found.centre[i] + _INSIDE * (ends - found.centre[i])
+        x[i] = [ends[0], near[0], near[1], ends[1]] if direction[i] else found.centre[i]
+    return x
+
+
+def _limited(graph: FactorGraph) -> Iterator[tuple[int, FreeCoordinate]]:
+    if any(isinstance(d, FreeCoordinate) for d in graph.variables.continuous):
+        pairs = enumerate(graph.variables.domains)
+        yield from ((i, d) for i, d in pairs if isinstance(d, FreeCoordinate))
+
+
+def _needed(graph: FactorGraph, line: np.ndarray) -> np.ndarray:
+    """By how much the log of every profile has to fall on both sides, (n, 2)."""
+    needed = np.full((len(line), 2), math.log(_FAR / _NEAR))
+    for i, _ in _limited(graph):
+        needed[i] = _FALL * np.abs(line[i, [1, 2]] - line[i, [0, 3]])
+    return needed
 
 
 def refuse_flat_along(graph: FactorGraph, found: Places, direction: np.ndarray) -> None:
     """Refuse a model whose density does not fall when all real variables move along a direction, (n,)."""
-    x, label = _line(found, direction), _parts(graph)
+    x, label = _line(graph, found, direction), _parts(graph)
+    least = np.zeros((label.max(initial=0) + 1, 2))
+    np.maximum.at(least, label, _needed(graph, x))
     real = np.array([isinstance(d, Real) for d in graph.variables.domains], bool)
     real &= np.isin(label, label[real & (np.abs(direction) > _MOVED * found.scale)])
     whole = np.zeros((label.max(initial=0) + 1, x.shape[1]))
@@ -66,7 +90,7 @@ def refuse_flat_along(graph: FactorGraph, found: Places, direction: np.ndarray) 
         if axes:
             values = together(graph, group, {j: x[group.scopes[:, j]] for j in axes}, found)
             np.add.at(whole, label[group.scopes[:, axes[0]]], values)
-    for i in np.flatnonzero(real & _is_flat(whole)[label]):
+    for i in np.flatnonzero(real & _is_flat(whole, least)[label]):
         names = [graph.variables.names[int(j)] for j in np.flatnonzero(real & (label == label[i]))[:3]]
         what = f"variables {names}: the product of all factors does not fall when they move together"
         raise _no_integral(what)
@@ -106,11 +130,11 @@ def _parts_of(group: FactorBatch, size: int) -> Iterator[FactorBatch]:
         yield replace(group, factors=group.factors[rows], scopes=group.scopes[rows], parameters=parameters)
 
 
-def _is_flat(height: np.ndarray) -> np.ndarray:
-    """Whether rows of log values at -far, -near, near and far fall no faster than 1/|x| on one side."""
+def _is_flat(height: np.ndarray, needed: np.ndarray) -> np.ndarray:
+    """Whether rows of log values at -far, -near, near and far fall by less than is needed on one side."""
     with np.errstate(invalid="ignore"):
         drops = height[:, [1, 2]] - height[:, [0, 3]]
-    return np.asarray((drops < math.log(_FAR / _NEAR)).any(axis=1))
+    return np.asarray((drops < needed).any(axis=1))
 
 
 def _no_integral(what: str) -> ModelError:

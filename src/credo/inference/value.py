@@ -6,6 +6,9 @@ the powered sum over the other variables A with x_B held fixed. Every Q(x_B) is 
 value of the maximisation, and so is every lower bound on Q(x_B). It is exact where the rest of the
 model is narrow enough for elimination; elsewhere mean field bounds a sum from below, and at other
 temperatures a single state does, since a powered sum is never below its largest term.
+
+The derivative of Q by the log tables is certain about x_B and has the conditionals of the powered sum for the
+rest; that of mean field's bound are its own beliefs.
 """
 
 from __future__ import annotations
@@ -16,11 +19,13 @@ import numpy as np
 
 from ..core.errors import UnsupportedError, ZeroProbabilityError
 from ..core.evidence import Restriction
-from ..core.result import Estimate
+from ..core.factor_graph import FactorGraph
+from ..core.result import Estimate, FactorMarginals
 from ..kernels.tables import best_states
+from ..optimise.run import recall
 from .base import Budget, Problem
 
-__all__ = ["meets", "value_of"]
+__all__ = ["meets", "value_and_slopes", "value_of"]
 
 _MET = 1e-9  # relative gap that the rounding of sums of many logarithms explains
 _SWEEPS = 50  # of mean field, where the exact value is out of reach
@@ -43,28 +48,65 @@ def value_of(problem: Problem, states: np.ndarray, *, log2_operations: float = 3
     log2_operations
         Effort beyond which the exact value gives way to a lower bound.
     """
-    from .exact.tree import Limits, climb, may_fit, prepare  # the exact methods use messages, which use this
+    return _value(problem, states, log2_operations, slopes=False)[0]
+
+
+def value_and_slopes(
+    problem: Problem, states: np.ndarray, *, log2_operations: float = 30.0
+) -> tuple[Estimate, FactorMarginals | None]:
+    """Q as `value_of` gives it, and its derivative by the log tables; None where Q is -inf."""
+    return _value(problem, states, log2_operations, slopes=True)
+
+
+_Valued = tuple[Estimate, FactorMarginals | None]
+
+
+def _value(problem: Problem, states: np.ndarray, log2_operations: float, *, slopes: bool) -> _Valued:
+    from .exact.tree import (  # the exact methods use messages, which use this
+        Limits,
+        beliefs,
+        climb,
+        may_fit,
+        prepare,
+    )
 
     if problem.is_max:
-        return Estimate(float(problem.graph.log_scores(states[None, :])[0]), "exact")
+        score = float(problem.graph.log_scores(states[None, :])[0])
+        is_told = slopes and score > -np.inf
+        return Estimate(score, "exact"), FactorMarginals.indicator(problem.graph, states) if is_told else None
     held = np.where(problem.temperatures == 0, states, -1)
     restriction = Restriction.to_states(problem.graph.variables, held)
     rest = replace(problem, graph=restriction.apply(problem.graph), query=(), samples=0, warm=None)
     graph = rest.graph
     key = ("may fit", graph.structure_key, rest.levels.tobytes(), log2_operations)
-    if not graph.memo.recall(key, lambda: may_fit(rest, log2_operations)):
-        return _from_below(rest)
+    if not recall(graph.memo, key, lambda: may_fit(rest, log2_operations)):
+        return _expanded(_from_below(rest), restriction, problem.graph)
     try:
         ready = prepare(rest, 1.0)
         if Limits(None, log2_operations).excess(ready.forecast):
-            return _from_below(rest)
+            return _expanded(_from_below(rest), restriction, problem.graph)
         assert ready.tree is not None  # a hopeless plan exceeds the limits
-        return Estimate(climb(ready.problem, ready.tree).log_z, "exact")
+        up = climb(ready.problem, ready.tree)
+        found = Estimate(up.log_z, "exact")
+        if not slopes:
+            return found, None
+        tables = beliefs(ready.problem, up)[0]
+        if ready.restriction is not None:
+            tables = ready.restriction.expand_tables(tables, graph)
+        return _expanded((found, FactorMarginals(graph, tables)), restriction, problem.graph)
     except ZeroProbabilityError:
-        return Estimate(-np.inf, "exact")
+        return Estimate(-np.inf, "exact"), None
 
 
-def _from_below(rest: Problem) -> Estimate:
+def _expanded(found: _Valued, restriction: Restriction, graph: FactorGraph) -> _Valued:
+    """The same, in terms of all states."""
+    value, slopes = found
+    if slopes is None:
+        return found
+    return value, FactorMarginals(graph, restriction.expand_tables(slopes.flat, graph))
+
+
+def _from_below(rest: Problem) -> _Valued:
     from .variational.mean_field import MeanField
 
     heat = np.where(rest.graph.variables.sizes == 1, 1.0, rest.temperatures)
@@ -72,11 +114,12 @@ def _from_below(rest: Problem) -> Estimate:
     try:
         found = MeanField().run(sums, Budget(max_iter=_SWEEPS), np.random.default_rng(0))
     except ZeroProbabilityError:
-        return Estimate(-np.inf, "exact")
+        return Estimate(-np.inf, "exact"), None
     except UnsupportedError:  # zeros everywhere, and no possible state was found: it may have any value
-        return Estimate(-np.inf, "lower")
+        return Estimate(-np.inf, "lower"), None
     assert found.log_z is not None and found.marginals is not None  # mean field always gives both
     if (heat == 1).all():
-        return Estimate(found.log_z.value, "lower")
+        return Estimate(found.log_z.value, "lower"), found.factor_marginals
     best = best_states(rest.graph.variables.state_start, found.marginals.flat)
-    return Estimate(float(rest.graph.log_scores(best[None, :])[0]), "lower")
+    score = float(rest.graph.log_scores(best[None, :])[0])
+    return Estimate(score, "lower"), FactorMarginals.indicator(rest.graph, best)

@@ -16,7 +16,8 @@ from __future__ import annotations
 import numpy as np
 
 from .jit import jit
-from .join_tree import FINE, IMPOSSIBLE, UNDERFLOW, downward, read_marginals, trace_states, upward
+from .join_beliefs import downward, read_marginals
+from .join_tree import FINE, IMPOSSIBLE, UNDERFLOW, trace_states, upward
 
 __all__ = ["count_observed", "count_pairs", "enumerate_parts", "label_parts", "sum_on_tree"]
 
@@ -273,7 +274,9 @@ def sum_on_tree(
                 offset, sizes, heat, logs, arena,
             )  # fmt: skip
             if code == FINE and not hard:
-                code = downward(left, right, start, axes, offset, leaves, sizes, logs, arena)
+                code = downward(
+                    left, right, drop_start, drop, start, axes, offset, leaves, sizes, heat, logs, arena
+                )
             if code != UNDERFLOW:
                 break
             logs = True

@@ -11,9 +11,10 @@ this call (seconds per unit of work; the work is given, or the number of array e
 allowance is a small share of what compiling would cost, or all of what loading costs where the compiled form
 lies on disk. The first interpreted moments of a process are free. So a process that compiles in the end is
 later by a few per cent than one that compiles at once, and most processes never do. Kernels that repeat
-steps are called for a portion of them at a time while they are interpreted, so that no call is long. Where
-there is a second core, a helper process compiles (`background.py`) while the interpreted tier goes on; a call
-that would be long is compiled first.
+steps are called for a portion of them at a time, by the time that the last call took, so that no call is
+long: the tier can change between two, and clocks and signals are looked at. Where there is a second core, a
+helper process compiles (`background.py`) while the interpreted tier goes on; a call that would be long is
+compiled first.
 
 The interpreted world is interpreted throughout: there a kernel's calls of other kernels go to their plain
 functions. What a warning, a division by zero or a wrapped integer means is the same in both
@@ -60,7 +61,8 @@ SHARE = 0.1  # of the price of compiling that may be spent interpreting
 FIRST_RATE = 1e-6  # seconds per unit of work, before a kernel has run
 LONG = 1.0  # interpreted seconds of one call that are not spent waiting for a compiled form
 CAUTIOUS_RATE = 1e-5  # the same, where a call can be cut short and the next one be longer
-PORTION = 0.05  # seconds an interpreted call may take where it can be cut into several
+PORTION = 0.05  # seconds a call may take where it can be cut into several
+COMPILED_RATE = 2e-8  # seconds per unit of work of a compiled kernel that has not run, with caution
 _NOTHING = 0.01  # interpreted seconds of a kernel that are not worth a thought
 _PER_BYTE = 7e-4  # seconds of compiling per byte of byte code
 _NUMBA = 0.3  # seconds to import Numba
@@ -104,6 +106,7 @@ class Kernel:
         self.options = options
         self._spent = 0.0  # seconds run interpreted
         self._done = 0.0  # work done in that time
+        self._pace = COMPILED_RATE  # seconds per unit of work of the last compiled call
         self._compiled: Any = None  # the compiled form, once there is one
         self._run: Any = None  # the same, once it is what calls from Python take
         self.__name__, self.__doc__ = function.__name__, function.__doc__
@@ -119,13 +122,20 @@ class Kernel:
 
     def over(self, work: float) -> Callable[..., Any]:
         """The kernel for a call whose amount of work is known better than by the entries of its arrays."""
-        return partial(self._start, work) if self._run is None else self._run
+        return partial(self._start if self._run is None else self._paced, work)
+
+    def _paced(self, work: float, *args: Any) -> Any:
+        clock = time.perf_counter()
+        answer = self._run(*args)
+        self._pace = (time.perf_counter() - clock) / max(work, 1.0)
+        return answer
 
     def portion(self, work: float, most: int) -> int:
-        """How many steps of so much work one call should do, so that the tier can change between two."""
+        """How many steps of so much work one call should do, so that it is short."""
         if self._run is not None or current_tier() == "compiled":
-            return most
-        rate = self._spent / self._done if self._done else CAUTIOUS_RATE
+            rate = self._pace
+        else:
+            rate = self._spent / self._done if self._done else CAUTIOUS_RATE
         return max(1, min(most, int(PORTION / (rate * work + 1e-9))))
 
     def _start(self, work: float, *args: Any) -> Any:

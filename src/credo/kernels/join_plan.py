@@ -6,7 +6,8 @@ Tensors are numbered: first one per factor, then one per step. Step s multiplies
     T_out(x_out) = op_{x_E} T_left(x_left) T_right(x_right)
 
 (`right` is -1 when variables are eliminated from a single tensor; the set E is empty for a mere
-product.) First every factor whose scope lies in another one's is multiplied into it. Then, along the
+product.) First, unless told otherwise, every factor whose scope lies in another one's is multiplied into it:
+the fewer tensors, the fewer steps. Then, along the
 order, all tensors that mention the next variable are multiplied, small ones first. Each product at
 once eliminates every variable of the current level that no other tensor mentions, so two large
 tensors that share several variables meet in one matrix product instead of a wide table. Every
@@ -34,7 +35,7 @@ _CANDIDATES = 64  # how many tensors are tried when looking for one that contain
 
 
 @jit
-def steps_of_order(rank, level, sizes, scope_start, scope, n_eliminated):
+def steps_of_order(rank, level, sizes, scope_start, scope, n_eliminated, absorb):
     """Steps that eliminate the variables of rank below `n_eliminated` in this order.
 
     Parameters
@@ -49,6 +50,8 @@ def steps_of_order(rank, level, sizes, scope_start, scope, n_eliminated):
         Factor scopes in CSR form, without one-state variables.
     n_eliminated
         How many variables to eliminate.
+    absorb
+        Whether factors are multiplied into those that contain them first.
 
     Returns
     -------
@@ -95,7 +98,7 @@ def steps_of_order(rank, level, sizes, scope_start, scope, n_eliminated):
     sort_by(entries, absorbing)
     # Phase one absorbs factors into larger ones, phase two follows the order, the last turn
     # multiplies what is left over the kept variables.
-    for turn in range(m + n_eliminated + 1):
+    for turn in range(0 if absorb else m, m + n_eliminated + 1):
         v = -1
         size = 0
         if turn < m:

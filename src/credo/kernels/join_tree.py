@@ -1,13 +1,10 @@
-"""Passes over a binary join tree: values up, adjoints down, states down.
+"""Passes over a binary join tree: values up, states down; `join_beliefs.py` has the beliefs.
 
-Upward:    T_out = op_{x_E} T_left T_right                          (steps in order)
-Downward:  adj_left(x_left) = sum over the rest of adj_out T_right  (steps in reverse)
-           p(x_a) proportional to  T_a adj_a  for every leaf (factor) a.
+    T_out(x_out) = op_{x_E} T_left(x_left) T_right(x_right)          (steps in order)
 
-An adjoint replaces the value it belongs to as soon as that value is no longer needed, so one arena
-holds both passes. Values are scaled to a maximum of one, the logarithm of the scale is kept per
-tensor. As long as every positive entry stays above `_SAFE`, no product of two of them can
-underflow; otherwise the pass reports UNDERFLOW and the caller repeats it with logarithms.
+Values are scaled to a maximum of one, the logarithm of the scale is kept per tensor. As long as every
+positive entry stays above `SAFE`, no product of two of them can underflow; otherwise the pass reports
+UNDERFLOW and the caller repeats it with logarithms. Temperatures other than 0 and 1 need them.
 """
 
 from __future__ import annotations
@@ -18,14 +15,27 @@ from .arrays import copy, subtract_largest
 from .contraction import MUL_ADD, MUL_MAX, contract, log_contract, make_workspace, rescale
 from .jit import jit
 
-__all__ = ["FINE", "IMPOSSIBLE", "UNDERFLOW", "downward", "read_marginals", "trace_states", "upward"]
+__all__ = [
+    "FINE",
+    "IMPOSSIBLE",
+    "SAFE",
+    "UNDERFLOW",
+    "ascend",
+    "load",
+    "load_leaf",
+    "locate",
+    "permute",
+    "steps_in",
+    "trace_states",
+    "upward",
+]
 
 FINE, UNDERFLOW, IMPOSSIBLE = 0, 1, 2
-_SAFE = 1e-150  # the product of two such numbers is still a normal double
+SAFE = 1e-150  # the product of two such numbers is still a normal double
 
 
 @jit
-def _permute(source, from_axes, target, to_axes, sizes, work):
+def permute(source, from_axes, target, to_axes, sizes, work):
     """Copy a table into another axis order."""
     same = True
     for k in range(len(from_axes)):
@@ -64,36 +74,37 @@ def load(log_tables, table_start, scope_start, scope, start, axes, offset, sizes
     scratch = np.empty(largest)
     for a in range(len(table_start)):
         size = offset[a + 1] - offset[a]
-        leaf = arena[offset[a] : offset[a] + size]
-        table = log_tables[table_start[a] : table_start[a] + size]
-        top = -np.inf
-        for i in range(size):
-            top = max(top, table[i])
-        if top == -np.inf:
-            return IMPOSSIBLE
-        scale[a] = top
-        values = scratch[:size]
-        if logs:
-            for i in range(size):
-                values[i] = table[i] - top
-        else:
-            least = 1.0
-            for i in range(size):
-                value = np.exp(table[i] - top)
-                values[i] = value
-                if value < least and table[i] > -np.inf:
-                    least = value
-            if least < _SAFE:
-                code = UNDERFLOW
-        _permute(
-            values,
+        found, scale[a] = load_leaf(
+            log_tables[table_start[a] : table_start[a] + size],
             scope[scope_start[a] : scope_start[a + 1]],
-            leaf,
+            arena[offset[a] : offset[a + 1]],
             axes[start[a] : start[a + 1]],
             sizes,
+            logs,
+            scratch[:size],
             work,
         )
+        if found == IMPOSSIBLE:
+            return IMPOSSIBLE
+        code = max(code, found)
     return code
+
+
+@jit
+def load_leaf(table, scope, leaf, axes, sizes, logs, values, work):
+    """Put one log table into its leaf; returns the code and the logarithm of its scale."""
+    top = -np.inf
+    for i in range(len(table)):
+        top = max(top, table[i])
+    if top == -np.inf:
+        return IMPOSSIBLE, top
+    least = 1.0
+    for i in range(len(table)):
+        values[i] = table[i] - top if logs else np.exp(table[i] - top)
+        if not logs and values[i] < least and table[i] > -np.inf:
+            least = values[i]
+    permute(values, scope, leaf, axes, sizes, work)
+    return UNDERFLOW if least < SAFE else FINE, top
 
 
 @jit
@@ -141,12 +152,20 @@ def upward(
         depth = max(depth, start[t + 1] - start[t])
     work = make_workspace(len(sizes), 2 * depth + 2)
     scale = np.zeros(tensors)
-    arena[0] = 0.0 if logs else 1.0
     code = load(
         log_tables, table_start, scope_start, scope, start, axes, offset, sizes, logs, arena, scale, work
     )
-    if code != FINE:
-        return code, scale
+    if code == FINE:
+        code = ascend(
+            left, right, drop_start, drop, start, axes, offset, leaves, sizes, heat, logs, arena, scale, work
+        )
+    return code, scale
+
+
+@jit
+def ascend(left, right, drop_start, drop, start, axes, offset, leaves, sizes, heat, logs, arena, scale, work):
+    """All steps of `upward`, once the leaves are loaded; returns the code."""
+    arena[0] = 0.0 if logs else 1.0
     unit = axes[:0]
     for s in range(len(left)):
         t, u, out = left[s], right[s], leaves + s
@@ -160,133 +179,17 @@ def upward(
             log_contract(temperature, A, axes_a, B, axes_b, C, axes_c, sizes, work)
             top = subtract_largest(C)
             if top == -np.inf:
-                return IMPOSSIBLE, scale
+                return IMPOSSIBLE
             scale[out] += top
         else:
             contract(MUL_ADD if temperature == 1.0 else MUL_MAX, A, axes_a, B, axes_b, C, axes_c, sizes, work)
             top, least = rescale(C)
             if top == -np.inf:
-                return IMPOSSIBLE, scale
-            if least < _SAFE:
-                return UNDERFLOW, scale
+                return IMPOSSIBLE
+            if least < SAFE:
+                return UNDERFLOW
             scale[out] += top
-    return FINE, scale
-
-
-@jit
-def downward(left, right, start, axes, offset, leaves, sizes, logs, arena):
-    """Turn every leaf's value into its (unnormalised) marginal; returns FINE or UNDERFLOW."""
-    tensors = len(start) - 1
-    depth = 1
-    for t in range(tensors):
-        depth = max(depth, start[t + 1] - start[t])
-    work = make_workspace(len(sizes), 2 * depth + 2)
-    consumed = np.zeros(tensors, np.int8)
-    largest = 1
-    for s in range(len(left)):
-        t, u = left[s], right[s]
-        consumed[t] = 1
-        largest = max(largest, offset[t + 1] - offset[t])
-        if u >= 0:
-            consumed[u] = 1
-            largest = max(largest, offset[u + 1] - offset[u])
-    for t in range(tensors):
-        if not consumed[t] and t >= leaves:
-            arena[offset[t] : offset[t + 1]] = 0.0 if logs else 1.0
-    first, second = np.empty(largest), np.empty(largest)
-    unit = axes[:0]
-    for s in range(len(left) - 1, -1, -1):
-        t, u, out = left[s], right[s], leaves + s
-        A, axes_a = arena[offset[t] : offset[t + 1]], axes[start[t] : start[t + 1]]
-        C, axes_c = arena[offset[out] : offset[out + 1]], axes[start[out] : start[out + 1]]
-        B = arena[0:1] if u < 0 else arena[offset[u] : offset[u + 1]]
-        axes_b = unit if u < 0 else axes[start[u] : start[u + 1]]
-        adj_a, adj_b = first[: len(A)], second[: len(B)]
-        if logs:
-            log_contract(1.0, C, axes_c, B, axes_b, adj_a, axes_a, sizes, work)
-            if u >= 0:
-                log_contract(1.0, C, axes_c, A, axes_a, adj_b, axes_b, sizes, work)
-        else:
-            contract(MUL_ADD, C, axes_c, B, axes_b, adj_a, axes_a, sizes, work)
-            if u >= 0:
-                contract(MUL_ADD, C, axes_c, A, axes_a, adj_b, axes_b, sizes, work)
-        if not _replace(A, adj_a, t < leaves, logs) or (u >= 0 and not _replace(B, adj_b, u < leaves, logs)):
-            return UNDERFLOW
     return FINE
-
-
-@jit
-def _replace(value, adjoint, is_leaf, logs):
-    """Put the adjoint, or for a leaf its product with the value, in the value's place."""
-    least = 1.0
-    if not logs:
-        _, least = rescale(adjoint)
-    for i in range(len(value)):
-        if not is_leaf:
-            value[i] = adjoint[i]
-        elif logs:
-            value[i] += adjoint[i]
-        else:
-            value[i] *= adjoint[i]
-    if logs:
-        subtract_largest(value)
-    return least >= _SAFE
-
-
-@jit
-def read_marginals(scope_start, scope, start, axes, offset, sizes, state_start, home, logs, arena):
-    """Factor marginals in the factors' own axis order, and variable marginals.
-
-    `home[i]` is an edge (position in `scope`) of a small factor that mentions variable i, or -1.
-    """
-    leaves = len(scope_start) - 1
-    depth = 1
-    for a in range(leaves):
-        depth = max(depth, scope_start[a + 1] - scope_start[a])
-    work = make_workspace(len(sizes), 2 * depth + 2)
-    tables = np.empty(offset[leaves] - offset[0])
-    for a in range(leaves):
-        p = tables[offset[a] - offset[0] : offset[a + 1] - offset[0]]
-        _permute(
-            arena[offset[a] : offset[a + 1]],
-            axes[start[a] : start[a + 1]],
-            p,
-            scope[scope_start[a] : scope_start[a + 1]],
-            sizes,
-            work,
-        )
-        total = 0.0
-        for i in range(len(p)):
-            if logs:
-                p[i] = np.exp(p[i])
-            total += p[i]
-        for i in range(len(p)):
-            p[i] /= total
-    owner = np.empty(len(scope), np.int64)
-    for a in range(leaves):
-        owner[scope_start[a] : scope_start[a + 1]] = a
-    states = np.empty(state_start[-1])
-    for i in range(len(sizes)):
-        m = states[state_start[i] : state_start[i + 1]]
-        if home[i] < 0:
-            m[:] = 1.0 / len(m)
-            continue
-        a = owner[home[i]]
-        p = tables[offset[a] - offset[0] : offset[a + 1] - offset[0]]
-        stride = 1
-        for e in range(home[i] + 1, scope_start[a + 1]):
-            stride *= sizes[scope[e]]
-        m[:] = 0.0
-        for base in range(0, len(p), stride * len(m)):
-            for k in range(len(m)):
-                for j in range(base + k * stride, base + (k + 1) * stride):
-                    m[k] += p[j]
-        total = 0.0
-        for k in range(len(m)):
-            total += m[k]
-        for k in range(len(m)):
-            m[k] /= total
-    return tables, states
 
 
 @jit
@@ -308,14 +211,14 @@ def trace_states(
         count = 1
         for k in range(len(gone)):
             count *= sizes[gone[k]]
-        steps_a = _steps(axes[start[t] : start[t + 1]], sizes, gone)
-        steps_b = _steps(axes[start[u] : start[u + 1]], sizes, gone) if u >= 0 else np.zeros_like(gone)
+        steps_a = steps_in(axes[start[t] : start[t + 1]], sizes, gone)
+        steps_b = steps_in(axes[start[u] : start[u + 1]], sizes, gone) if u >= 0 else np.zeros_like(gone)
         weights = np.empty(count)
         for row in range(len(states)):
             for k in range(len(gone)):
                 states[row, gone[k]] = 0
-            pa = offset[t] + _locate(axes[start[t] : start[t + 1]], sizes, states[row])
-            pb = 0 if u < 0 else offset[u] + _locate(axes[start[u] : start[u + 1]], sizes, states[row])
+            pa = offset[t] + locate(axes[start[t] : start[t + 1]], sizes, states[row])
+            pb = 0 if u < 0 else offset[u] + locate(axes[start[u] : start[u + 1]], sizes, states[row])
             for c in range(count):
                 rest, qa, qb = c, pa, pb
                 for k in range(len(gone) - 1, -1, -1):
@@ -331,7 +234,7 @@ def trace_states(
 
 
 @jit
-def _steps(axes, sizes, wanted):
+def steps_in(axes, sizes, wanted):
     """Step in a tensor of each wanted variable's axis, zero where it has none."""
     steps = np.zeros_like(wanted)
     stride = 1
@@ -344,7 +247,7 @@ def _steps(axes, sizes, wanted):
 
 
 @jit
-def _locate(axes, sizes, state):
+def locate(axes, sizes, state):
     """Offset of a joint state in a tensor."""
     where, stride = 0, 1
     for k in range(len(axes) - 1, -1, -1):

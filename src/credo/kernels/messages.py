@@ -394,22 +394,21 @@ def _gap(old, new, zeros, first, last):
 @parallel
 def log_batch(
     order, at_once, power, step, linear, scope_start, scope, sizes, state_start, edge_state_start, tables,
-    table_start, heat, slots, clamps, sweeps, tol, rest,
+    table_start, heat, slots, own, beliefs, sweeps, tol, rest,
 ):  # fmt: skip
-    """BP for many rows of evidence on one graph, rows spread over all cores.
+    """BP for many problems of one structure, spread over all cores.
 
-    The tables of the last len(sizes) factors, one unary factor per variable from position `slots` of
-    `tables` on, are replaced by a row of `clamps` (log likelihood per flat state). Returns marginals
-    (rows, states), the Bethe log Z and the last change of each row (negative: contradiction). `rest` is how
-    many sweeps beliefs must stand still while logarithms of messages move.
+    The tables from position `slots` on are replaced by a row of `own`. The last columns of all factors'
+    beliefs are written to `beliefs` (rows, columns). Returns the Bethe log Z and the last change of each row
+    (negative: contradiction). `rest` is how many sweeps beliefs must stand still while logarithms of messages
+    move.
     """
-    rows = len(clamps)
-    marginals = np.empty((rows, state_start[-1]))
+    rows = len(own)
     values = np.empty(rows)
     changes = np.empty(rows)
     for row in prange(rows):
         mine = tables.copy()
-        copy(clamps[row], mine[slots:])
+        copy(own[row], mine[slots:])
         messages = np.empty(edge_state_start[-1])
         for e in range(len(scope)):
             for k in range(edge_state_start[e], edge_state_start[e + 1]):
@@ -426,7 +425,7 @@ def log_batch(
             )  # fmt: skip
         if changes[row] < 0.0:
             continue
-        belief = np.zeros(state_start[-1])
+        belief, marginals = np.zeros(state_start[-1]), np.empty(state_start[-1])
         zeros = np.zeros(state_start[-1], np.int64)
         log_beliefs(scope, edge_state_start, state_start, messages, belief, zeros)
         for i in range(len(sizes)):
@@ -435,10 +434,10 @@ def log_batch(
                 if zeros[s] == 0:
                     top = max(top, belief[s])
             for s in range(state_start[i], state_start[i + 1]):
-                marginals[row, s] = np.exp(belief[s] - top) if zeros[s] == 0 else 0.0
-                total += marginals[row, s]
+                marginals[s] = np.exp(belief[s] - top) if zeros[s] == 0 else 0.0
+                total += marginals[s]
             for s in range(state_start[i], state_start[i + 1]):
-                marginals[row, s] /= total
+                marginals[s] /= total
         factor_beliefs = log_factor_beliefs(
             power,
             scope_start,
@@ -453,9 +452,10 @@ def log_batch(
             zeros,
         )
         values[row] = reweighted_log_z(
-            1.0 / power, scope_start, scope, mine, table_start, state_start, factor_beliefs, marginals[row]
+            1.0 / power, scope_start, scope, mine, table_start, state_start, factor_beliefs, marginals
         )
         # Unary factors that exclude each other's states meet in the beliefs only.
-        if np.isnan(marginals[row]).any() or np.isnan(factor_beliefs).any():
+        if np.isnan(marginals).any() or np.isnan(factor_beliefs).any():
             changes[row] = -1.0
-    return marginals, values, changes
+        copy(factor_beliefs[len(factor_beliefs) - beliefs.shape[1] :], beliefs[row])
+    return values, changes

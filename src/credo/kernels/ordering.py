@@ -11,10 +11,13 @@ vertex with the smallest cost goes next:
 Ties are broken by a random key per vertex; `noise` multiplies costs by a factor per vertex, which
 is what a search over orders varies. Vertices of a lower level go first (sums before maxima). Vertices with at
 most one neighbour are stripped beforehand in linear time, so trees of a million vertices take no
-heap; the rest uses a binary heap and adjacency lists that grow in one pool.
+heap; the rest uses a binary heap and adjacency lists that grow in one pool. Eliminating goes in portions, and
+whoever cuts it keeps what is done.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,7 +25,17 @@ from .arrays import double
 from .jit import jit
 from .sorting import sort_by
 
-__all__ = ["HEURISTICS", "greedy_order", "maximum_cardinality_order", "order_cost"]
+__all__ = [
+    "HEURISTICS",
+    "Elimination",
+    "greedy_start",
+    "greedy_steps",
+    "hurried_order",
+    "is_eliminating",
+    "maximum_cardinality_order",
+    "order_cost",
+    "work_of",
+]
 
 HEURISTICS = {"min-degree": 0, "min-fill": 1, "weighted-min-fill": 2, "min-size": 3}
 
@@ -130,9 +143,29 @@ def _pop(heap, place, size, cost, tie):
     return first
 
 
+class Elimination(NamedTuple):
+    """A greedy elimination under way."""
+
+    order: np.ndarray  # vertices, those that are eliminated first
+    first: np.ndarray  # where the neighbours of each vertex begin in the pool
+    degree: np.ndarray  # how many there are now
+    room: np.ndarray  # and how many fit there
+    mark: np.ndarray  # scratch: the stamp a vertex was last seen with
+    cost: np.ndarray  # of eliminating each vertex of the heap
+    heap: np.ndarray  # vertices of the current level by cost
+    place: np.ndarray  # of each vertex in the heap
+    pending: np.ndarray  # vertices left after stripping, by level
+    touched: np.ndarray  # scratch
+    at: np.ndarray  # counters, by the names below
+    total: np.ndarray  # (1,) the sum of clique table sizes so far
+
+
+_DONE, _LEFT, _END, _STAMP, _SIZE, _CURSOR, _LEVEL, _NEXT, _CHANGED, _WORK = range(10)  # of `Elimination.at`
+
+
 @jit
-def greedy_order(start, neighbour, weight, level, heuristic, tie, noise, limit):
-    """Greedy order of all vertices.
+def greedy_start(start, neighbour, weight, level):
+    """Strip, and lay out the adjacency of what is left.
 
     Parameters
     ----------
@@ -142,19 +175,11 @@ def greedy_order(start, neighbour, weight, level, heuristic, tie, noise, limit):
         Number of states of each vertex, as floats.
     level
         Vertices of a lower level are eliminated before those of a higher one.
-    heuristic
-        A value of `HEURISTICS`.
-    tie
-        Random key per vertex.
-    noise
-        Factor per vertex on its cost (ones for none).
-    limit
-        Give up when the summed table sizes exceed this; the order is then empty.
 
     Returns
     -------
-    order, total, work
-        The order, the sum of all clique table sizes, and how many list entries were looked at.
+    state, pool
+        The elimination under way, and the pool where lists move to the end when they outgrow their room.
     """
     n = len(start) - 1
     order = np.empty(n, np.int64)
@@ -163,7 +188,7 @@ def greedy_order(start, neighbour, weight, level, heuristic, tie, noise, limit):
     for v in range(n):
         degree[v] = start[v + 1] - start[v]
     done = _strip(start, neighbour, level, alive, degree, order)
-    total = 0.0
+    total = np.zeros(1)
     gone = np.zeros(n, np.int8)
     for k in range(done):
         v = order[k]
@@ -172,16 +197,13 @@ def greedy_order(start, neighbour, weight, level, heuristic, tie, noise, limit):
         for e in range(start[v], start[v + 1]):
             if gone[neighbour[e]] == 0:
                 size *= weight[neighbour[e]]
-        total += size
-    if done == n:
-        return order, total, n + len(neighbour)
-
-    # Adjacency of what is left, in a pool where lists move to the end when they outgrow their room.
+        total[0] += size
     first = np.zeros(n, np.int64)
     count = np.zeros(n, np.int64)
     room = np.zeros(n, np.int64)
-    pool = np.empty(max(4 * len(neighbour), 16), np.int64)
-    end = 0
+    pool = np.empty(max(4 * len(neighbour), 16) if done < n else 0, np.int64)
+    pending = np.empty(n, np.int64)
+    end, left = 0, 0
     for v in range(n):
         if alive[v]:
             first[v] = end
@@ -191,33 +213,74 @@ def greedy_order(start, neighbour, weight, level, heuristic, tie, noise, limit):
                     end += 1
             count[v] = end - first[v]
             room[v] = count[v]
-    mark = np.zeros(n, np.int64)
-    stamp = 0
-    work = np.full(1, n + len(neighbour), np.int64)
-    cost = np.empty(n)
-    heap, place, size = np.empty(n, np.int64), np.empty(n, np.int64), 0
-    touched = np.empty(n, np.int64)
-    current = 0
-    pending = np.empty(n, np.int64)  # alive vertices by level
-    left = 0
-    for v in range(n):
-        if alive[v]:
             pending[left] = v
             left += 1
     sort_by(level, pending[:left])
-    cursor = 0
-    while done < n:
+    at = np.zeros(10, np.int64)
+    at[_DONE], at[_LEFT], at[_END], at[_WORK] = done, left, end, n + len(neighbour)
+    state = Elimination(
+        order, first, count, room, np.zeros(n, np.int64), np.empty(n), np.empty(n, np.int64),
+        np.empty(n, np.int64), pending, np.empty(n, np.int64), at, total,
+    )  # fmt: skip
+    return state, pool
+
+
+@jit
+def greedy_steps(state, pool, weight, level, heuristic, tie, noise, limit, most):
+    """Eliminate until all is done, or about `most` list entries were looked at.
+
+    Parameters
+    ----------
+    state, pool
+        From `greedy_start` or an earlier call; the state changes in place.
+    weight, level
+        As there.
+    heuristic
+        A value of `HEURISTICS`.
+    tie
+        Random key per vertex.
+    noise
+        Factor per vertex on its cost (ones for none).
+    limit
+        Give up when the summed table sizes exceed this.
+
+    Returns
+    -------
+    pool
+        For the next call, which is due while `is_eliminating`.
+    """
+    order, first, count, room, mark = state.order, state.first, state.degree, state.room, state.mark
+    cost, heap, place = state.cost, state.heap, state.place
+    pending, touched = state.pending, state.touched
+    n, left, until = len(order), state.at[_LEFT], state.at[_WORK] + most
+    done, end, stamp = state.at[_DONE], state.at[_END], state.at[_STAMP]
+    size, cursor, current = state.at[_SIZE], state.at[_CURSOR], state.at[_LEVEL]
+    total, work = state.total[0], state.at[_WORK : _WORK + 1]
+    following, changed = state.at[_NEXT], state.at[_CHANGED]
+    while True:
+        # What the last elimination changed.
+        while following < changed and work[0] < until:
+            u = touched[following]
+            following += 1
+            if level[u] > current:
+                continue
+            stamp += 1
+            cost[u] = _cost(u, heuristic, pool, first, count, weight, mark, stamp, work) * noise[u]
+            _settle(heap, place, size, cost, tie, u)
+        if done == n or total > limit or work[0] >= until:
+            break
         if size == 0:
-            # The current level is used up (or not yet entered): offer the next one.
-            current = level[pending[cursor]]
-            while cursor < left and level[pending[cursor]] == current:
-                v = pending[cursor]
-                cursor += 1
-                stamp += 1
-                cost[v] = _cost(v, heuristic, pool, first, count, weight, mark, stamp, work) * noise[v]
-                place[v] = size
-                size += 1
-                _settle(heap, place, size, cost, tie, v)
+            current = level[pending[cursor]]  # the level before it is used up
+        while cursor < left and level[pending[cursor]] == current and work[0] < until:
+            v = pending[cursor]
+            cursor += 1
+            stamp += 1
+            cost[v] = _cost(v, heuristic, pool, first, count, weight, mark, stamp, work) * noise[v]
+            place[v] = size
+            size += 1
+            _settle(heap, place, size, cost, tie, v)
+        if cursor < left and level[pending[cursor]] == current:
+            break
         v = _pop(heap, place, size, cost, tie)
         size -= 1
         order[done] = v
@@ -228,7 +291,7 @@ def greedy_order(start, neighbour, weight, level, heuristic, tie, noise, limit):
             entries *= weight[pool[e]]
         total += entries
         if total > limit:
-            return order[:0], total, work[0]
+            break
         # Join the neighbours pairwise and drop v from their lists.
         filled = False
         for e in range(begin, end_of_list):
@@ -242,6 +305,7 @@ def greedy_order(start, neighbour, weight, level, heuristic, tie, noise, limit):
                     mark[w] = stamp
                     pool[k] = w
                     k += 1
+            until -= count[u] + end_of_list - begin  # joining takes time, too
             count[u] = k - first[u]
             missing = 0
             for g in range(begin, end_of_list):
@@ -265,7 +329,7 @@ def greedy_order(start, neighbour, weight, level, heuristic, tie, noise, limit):
                     count[u] += 1
         # Costs change for the neighbours, and with new edges and a fill cost also one step further.
         stamp += 1
-        changed = 0
+        following, changed = 0, 0
         for e in range(begin, end_of_list):
             u = pool[e]
             if mark[u] != stamp:
@@ -282,14 +346,30 @@ def greedy_order(start, neighbour, weight, level, heuristic, tie, noise, limit):
                         mark[w] = stamp
                         touched[changed] = w
                         changed += 1
-        for k in range(changed):
-            u = touched[k]
-            if level[u] > current:
-                continue
-            stamp += 1
-            cost[u] = _cost(u, heuristic, pool, first, count, weight, mark, stamp, work) * noise[u]
-            _settle(heap, place, size, cost, tie, u)
-    return order, total, work[0]
+    state.at[_DONE], state.at[_END], state.at[_STAMP] = done, end, stamp
+    state.at[_SIZE], state.at[_CURSOR], state.at[_LEVEL] = size, cursor, current
+    state.at[_NEXT], state.at[_CHANGED] = following, changed
+    state.total[0] = total
+    return pool
+
+
+def is_eliminating(state: Elimination, limit: float) -> bool:
+    """Whether there is more to do: vertices are left, and the tables so far within the limit."""
+    return bool(state.at[_DONE] < len(state.order) and state.total[0] <= limit)
+
+
+def work_of(state: Elimination) -> int:
+    """How many list entries were looked at."""
+    return int(state.at[_WORK])
+
+
+def hurried_order(state: Elimination, level: np.ndarray) -> np.ndarray:
+    """An order from an elimination that was cut: what is left follows by level, few neighbours first."""
+    done = state.at[_DONE]
+    gone = np.zeros(len(state.order), dtype=bool)
+    gone[state.order[:done]] = True
+    rest = np.flatnonzero(~gone)
+    return np.concatenate([state.order[:done], rest[np.lexsort((state.degree[rest], level[rest]))]])
 
 
 @jit

@@ -217,7 +217,7 @@ def fit(  # noqa: PLR0913, the options of one call
     array([[0.5 , 0.25],
            [0.  , 0.25]])
     """
-    with call(on_step) as run:
+    with call(on_step, seconds) as run:
         variables = graph_of(model).variables
         chosen = learners.resolve(learner)
         if not isinstance(chosen, Learner):

@@ -35,6 +35,7 @@ from ..inference.exact.junction_tree import JunctionTree
 from ..inference.exact.tree import Limits, plan
 from ..inference.question import infer
 from ..kernels.expected_counts import enumerate_parts, sum_on_tree
+from ..optimise.run import watched
 from ..structures.join_tree import JoinTree
 from .data import Observations
 from .expectations import Oracle
@@ -90,13 +91,16 @@ class EStep:
     hard: bool = False  # best completions instead of expectations
     threads: int | None = None  # None: as many as the machine has
     values_only: bool = False  # whether only the log weight is wanted, not the counts
-    _parts: HiddenParts = field(init=False)  # what is hidden in the rows
-    _counts: np.ndarray = field(init=False)  # what is not
+    _counts: np.ndarray = field(init=False)  # what is not hidden in the rows
 
     def __post_init__(self) -> None:
-        """Count what is observed, find the parts."""
+        """Count what is observed."""
         self._counts = observed_counts(self.graph, self.data.states, self.data.counts)
-        self._parts = HiddenParts.of(self.graph, self.data)
+
+    @cached_property
+    def _parts(self) -> HiddenParts:
+        """What is hidden in the rows; found by the first step that asks, which can be cut."""
+        return HiddenParts.of(self.graph, self.data)
 
     @property
     def is_closed_form(self) -> bool:
@@ -182,7 +186,7 @@ class EStep:
         parts, sizes = self._parts, self.graph.variables.sizes
         inside = parts.variables(p)
         scopes, leaf_offset = [], []
-        for f, a in enumerate(parts.factors(p)):
+        for f, a in enumerate(watched(parts.factors(p))):
             scope = np.array([i for i in self.graph.scope_of(int(a)) if i in inside])
             scopes.append(np.searchsorted(inside, scope))
             steps = parts.steps(p)[f, scopes[-1]]

@@ -23,11 +23,13 @@ import numpy as np
 from ..core.factor_graph import FactorGraph
 from ..core.wiring import starts_of
 from ..kernels.expected_counts import count_observed, label_parts
+from ..optimise.run import check, watched
 from .data import MISSING, Observations
 
 __all__ = ["HiddenParts", "observed_counts"]
 
 _CHUNK = 1 << 14  # patterns treated together; bounds the memory
+_ENTRIES = 1 << 20  # of an array of members, between two looks at the clock
 _LARGEST_KEY = 62.0  # bits of a neighbourhood as one number
 
 
@@ -69,11 +71,14 @@ class HiddenParts:
         members, rows_of = _find(graph, data)
         maker = _Maker(graph, data)
         kind = np.int32 if maker.first[-1] < 2**31 else np.int64
-        made = [maker.part(np.flatnonzero(m), rows) for m, rows in zip(members, rows_of, strict=True)]
+        made = [
+            maker.part(np.flatnonzero(m), rows) for m, rows in watched(zip(members, rows_of, strict=True))
+        ]
         row_start = starts_of([len(p.weight) for p in made])
 
         def joined(parts: list[np.ndarray], dtype: type = np.int64) -> np.ndarray:
-            return np.concatenate([*parts, np.empty(0, dtype)]).astype(dtype)
+            check()
+            return np.concatenate([*parts, np.empty(0, dtype)], dtype=dtype, casting="same_kind")
 
         return cls(
             graph,
@@ -177,13 +182,15 @@ class _Maker:
         near = np.flatnonzero(self.place == 0)
         self.place[near] = np.arange(len(near))
         outside = self.place[scope] >= 0
-        moves = np.zeros((len(near), len(factor)), dtype=np.int64)
-        moves[self.place[scope[outside]], owner[outside]] = stride[outside]
+        near_of, moves = self.place[scope[outside]], stride[outside]
+        ends = starts_of(np.bincount(owner[outside], minlength=len(factor)))
         self.place[hidden] = np.arange(len(hidden))
         step = np.zeros((len(factor), len(hidden)), dtype=np.int64)
         step[owner[~outside], self.place[scope[~outside]]] = stride[~outside]
         kept, which = self._neighbourhoods(near, rows)
-        base = self.data.states[kept][:, near] @ moves + self.first[factor]
+        sums = np.zeros((len(kept), len(near_of) + 1), dtype=np.int64)
+        np.cumsum(self.data.states[kept][:, near[near_of]] * moves, axis=1, out=sums[:, 1:])
+        base = sums[:, ends[1:]] - sums[:, ends[:-1]] + self.first[factor]
         weight = np.bincount(which, self.data.counts[rows], minlength=len(kept))
         return _Part(hidden, factor, step, weight, kept, base, which)
 
@@ -217,20 +224,23 @@ def _find(graph: FactorGraph, data: Observations) -> tuple[np.ndarray, list[np.n
     for begin in range(0, len(first), _CHUNK):
         chunk = incomplete[first[begin : begin + _CHUNK]]
         label = label_parts(data.states[chunk] != MISSING, graph.scope_start, graph.scope)
-        pattern, root = np.nonzero(label == np.arange(n))
-        inside = label[pattern] == root[:, None]
-        _, some, same = np.unique(
-            _bytes_of(np.packbits(inside, axis=1)), return_index=True, return_inverse=True
-        )
-        numbers = np.empty(len(some), dtype=np.int64)
-        for k, at in enumerate(some):
-            name = inside[at].tobytes()
-            if name not in known:
-                known[name] = len(known)
-                masks.append(inside[at])
-            numbers[k] = known[name]
-        pattern_of.append(pattern + begin)
-        part_of.append(numbers[same.ravel()])
+        patterns, roots = np.nonzero(label == np.arange(n))
+        some_rows = max(1, _ENTRIES // n)
+        for piece in watched(range(0, len(patterns), some_rows)):
+            pattern = patterns[piece : piece + some_rows]
+            inside = label[pattern] == roots[piece : piece + some_rows, None]
+            _, some, same = np.unique(
+                _bytes_of(np.packbits(inside, axis=1)), return_index=True, return_inverse=True
+            )
+            numbers = np.empty(len(some), dtype=np.int64)
+            for k, at in enumerate(some):
+                name = inside[at].tobytes()
+                if name not in known:
+                    known[name] = len(known)
+                    masks.append(inside[at].copy())
+                numbers[k] = known[name]
+            pattern_of.append(pattern + begin)
+            part_of.append(numbers[same.ravel()])
     pattern, part = np.concatenate(pattern_of), np.concatenate(part_of)
     length = np.diff(pattern_start)[pattern]
     place = np.arange(length.sum()) - np.repeat(np.cumsum(length) - length, length)

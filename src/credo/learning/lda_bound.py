@@ -21,9 +21,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import gammaln, psi
 
 from ..core.errors import ModelError
+from ..families.natural import dirichlet_expected_log, dirichlet_log_norm
 
 __all__ = ["EntropySlopes", "dirichlet_log_overlap", "entropy_bound", "entropy_bound_slopes"]
 
@@ -51,12 +51,9 @@ def dirichlet_log_overlap(a: Any, other: Any) -> np.ndarray:
     a, other = np.asarray(a, dtype=np.float64), np.asarray(other, dtype=np.float64)
     both = a + other - 1.0
     finite = (both > 0).all(axis=-1)
-    found = _log_beta(np.where(both > 0, both, 1.0)) - _log_beta(a) - _log_beta(other)
+    found = dirichlet_log_norm(np.where(both > 0, both, 1.0))
+    found = found - dirichlet_log_norm(a) - dirichlet_log_norm(other)
     return np.asarray(np.where(finite, found, np.inf))
-
-
-def _log_beta(a: np.ndarray) -> np.ndarray:
-    return np.asarray(gammaln(a).sum(axis=-1) - gammaln(a.sum(axis=-1)))
 
 
 def _checked(weights: Any, words: Any, theta: Any, topics: Any) -> tuple[np.ndarray, ...]:
@@ -128,7 +125,4 @@ def entropy_bound_slopes(weights: Any, words: Any, theta: Any, topics: Any) -> E
 
 def _log_overlap_slope(a: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Derivative of the log overlap by the first concentrations."""
-    both = a + other - 1.0
-    return np.asarray(
-        psi(both) - psi(both.sum(axis=-1, keepdims=True)) - psi(a) + psi(a.sum(axis=-1, keepdims=True))
-    )
+    return dirichlet_expected_log(a + other - 1.0) - dirichlet_expected_log(a)

@@ -32,6 +32,7 @@ from ..optimise.optimisers import Optimiser, optimiser_of
 from ..optimise.run import noted
 from .ascent import Ascent, break_symmetry
 from .base import Fit, Learner, Task, register_learner
+from .continuous_rows import row_likelihoods
 from .data import Observations
 from .expectations import Oracle
 from .objectives import Likelihood
@@ -154,7 +155,8 @@ def log_likelihood(
     model
         Anything with `to_factor_graph()`.
     data
-        As in `fit`; missing values are summed out.
+        As in `fit`; missing values are summed out. Of models with continuous variables: columns by name, a
+        frame, a list of mappings or samples; a cell that is missing is integrated or summed out.
     inference
         What computes log Z; by default the rule of `infer`.
     weights
@@ -171,6 +173,8 @@ def log_likelihood(
     -1.961658506 (exact)
     """
     graph = graph_of(model)
+    if not graph.is_tables:
+        return row_likelihoods(graph, data, inference, weights, budget or Budget(), seed)
     observed = Observations.of(graph.variables, data, weights=weights)
     oracle = Oracle(inference, budget or Budget(), seed)
     objective = Likelihood(Parameters.of(graph), oracle)

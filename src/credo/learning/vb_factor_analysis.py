@@ -27,7 +27,8 @@ from ..core import check
 from ..core.errors import DataError
 from ..core.stopwatch import Stopwatch
 from ..families.gaussian import Gaussian
-from ..families.gaussian_rows import LOG_2PI, number_rows, patterns
+from ..families.gaussian_rows import number_rows, patterns
+from ..families.natural import LOG_2PI
 from ..inference.base import Budget
 from .vb import Expectation, VariationalFit, VariationalModel, best_climb, report
 

@@ -6,11 +6,11 @@ Each node adds the messages of its Markov blanket to the natural parameters that
 are updated one after the other, so the free energy F = E[log p] + H[q] rises with every update and stays
 below the log evidence. Models are built of the nodes of `vmp_nodes.py`:
 
-    mean = vmp.Gaussian(0.0, 0.01, shape=3)
-    precision = vmp.Gamma(1.0, 1.0, shape=3)
-    weights = vmp.Dirichlet(np.ones(3))
-    choice = vmp.Categorical(weights, shape=len(x))
-    data = vmp.Gaussian(mean, precision, choose=choice, observed=x)
+    mean = vmp.GaussianNode(0.0, 0.01, shape=3)
+    precision = vmp.GammaNode(1.0, 1.0, shape=3)
+    weights = vmp.DirichletNode(np.ones(3))
+    choice = vmp.CategoricalNode(weights, shape=len(x))
+    data = vmp.GaussianNode(mean, precision, choose=choice, observed=x)
     found = vmp.fit([data], seed=0)
     found.posterior[mean]                                        # E[x], E[x^2]
 """
@@ -26,24 +26,35 @@ import numpy as np
 from ..core import check
 from ..core.errors import DataError, ModelError
 from ..core.stopwatch import Stopwatch
+from ..families.natural import Parts
 from ..inference.base import Budget
 from .vb import Expectation, VariationalFit, VariationalModel, best_climb, report
-from .vmp_base import Moments, Node, Random
-from .vmp_nodes import Categorical, Dirichlet, Dot, Gamma, Gaussian, Vector
+from .vmp_base import MessageNode, RandomNode
+from .vmp_nodes import CategoricalNode, DirichletNode, DotNode, GammaNode, GaussianNode, VectorNode
 
-__all__ = ["Categorical", "Dirichlet", "Dot", "Gamma", "Gaussian", "Messages", "Node", "Vector", "fit"]
+__all__ = [
+    "CategoricalNode",
+    "DirichletNode",
+    "DotNode",
+    "GammaNode",
+    "GaussianNode",
+    "MessageModel",
+    "MessageNode",
+    "VectorNode",
+    "fit",
+]
 
-Inner = Random | Dot  # what a model consists of, besides constants
+Inner = RandomNode | DotNode  # what a model consists of, besides constants
 
 
-class Messages(VariationalModel):
+class MessageModel(VariationalModel):
     """A model as a list of nodes, parents first."""
 
-    def __init__(self, nodes: Iterable[Node]) -> None:
+    def __init__(self, nodes: Iterable[MessageNode]) -> None:
         self.nodes = _with_parents(nodes)
-        self.random = [n for n in self.nodes if isinstance(n, Random)]
+        self.random = [n for n in self.nodes if isinstance(n, RandomNode)]
         self.hidden = [n for n in self.random if n.observed is None]
-        self._children: dict[Node, list[Inner]] = {n: [] for n in self.nodes}
+        self._children: dict[MessageNode, list[Inner]] = {n: [] for n in self.nodes}
         for node in self.nodes:
             for parent in node.parents:
                 self._children[parent].append(node)
@@ -53,59 +64,59 @@ class Messages(VariationalModel):
             if node.observed is not None and self._children[node]:
                 raise ModelError("observed nodes: expected no children, got one; give the data as a constant")
 
-    def start(self, rng: np.random.Generator) -> dict[Node, Moments]:
+    def start(self, rng: np.random.Generator) -> dict[MessageNode, Parts]:
         """Natural parameters of all hidden nodes: those of the prior, or random ones."""
-        q: dict[Node, Moments] = {}
+        q: dict[MessageNode, Parts] = {}
         for node in self.hidden:
             q[node] = node.start(node.prior(self.lookup(q)), rng)
         return q
 
-    def lookup(self, q: Mapping[Node, Moments]) -> Callable[[Any], Moments]:
+    def lookup(self, q: Mapping[MessageNode, Parts]) -> Callable[[Any], Parts]:
         """The moments of any node, computed once."""
-        known: dict[Node, Moments] = {}
+        known: dict[MessageNode, Parts] = {}
 
-        def at(node: Any) -> Moments:
+        def at(node: Any) -> Parts:
             if node.observed is not None:
                 return node.observed
             if node not in known:
-                known[node] = node.moments(q[node]) if isinstance(node, Random) else node.value(at)
+                known[node] = node.family.mean(q[node]) if isinstance(node, RandomNode) else node.value(at)
             return known[node]
 
         return at
 
-    def message(self, child: Inner, node: Node, at: Callable[[Any], Moments]) -> Moments:
-        """What a child tells a node; a `Dot` passes on what its own children say."""
-        if isinstance(child, Random):
+    def message(self, child: Inner, node: MessageNode, at: Callable[[Any], Parts]) -> Parts:
+        """What a child tells a node; a `DotNode` passes on what its own children say."""
+        if isinstance(child, RandomNode):
             return child.to_parent(node, at)
         heard = [self.message(grandchild, child, at) for grandchild in self._children[child]]
         total = tuple(np.broadcast_to(sum(part), child.shape) for part in zip(*heard, strict=True))
         return child.pass_on(node, total, at)
 
-    def updated(self, q: dict[Node, Moments], node: Random) -> dict[Node, Moments]:
+    def updated(self, q: dict[MessageNode, Parts], node: RandomNode) -> dict[MessageNode, Parts]:
         """The same with one node renewed."""
         at = self.lookup(q)
         parts = [node.prior(at), *(self.message(child, node, at) for child in self._children[node])]
         return {**q, node: tuple(np.sum(part, axis=0) for part in zip(*parts, strict=True))}
 
-    def free_energy(self, q: dict[Node, Moments]) -> float:
+    def free_energy(self, q: dict[MessageNode, Parts]) -> float:
         """E[log p(all)] + H[q]."""
         at = self.lookup(q)
         energy = sum(node.expected_log(at) for node in self.random)
         return energy + sum(node.entropy(q[node]) for node in self.hidden)
 
-    def expect(self, q: dict[Node, Moments]) -> Expectation:
+    def expect(self, q: dict[MessageNode, Parts]) -> Expectation:
         """The free energy; nothing else is needed."""
         return Expectation(self.free_energy(q), None)
 
-    def divergence(self, q: dict[Node, Moments]) -> float:
+    def divergence(self, q: dict[MessageNode, Parts]) -> float:
         """Already in the free energy."""
         return 0.0
 
-    def movement(self, q: dict[Node, Moments], new: dict[Node, Moments]) -> float:
+    def movement(self, q: dict[MessageNode, Parts], new: dict[MessageNode, Parts]) -> float:
         """Root of the symmetric divergence KL(q, new) + KL(new, q) of a node per entry, the largest one."""
         return max((node.distance(q[node], new[node]) for node in self.hidden), default=0.0)
 
-    def maximise(self, statistics: None, q: dict[Node, Moments]) -> dict[Node, Moments]:
+    def maximise(self, statistics: None, q: dict[MessageNode, Parts]) -> dict[MessageNode, Parts]:
         """Every hidden node once, parents first."""
         for node in self.hidden:
             q = self.updated(q, node)
@@ -113,13 +124,13 @@ class Messages(VariationalModel):
 
 
 @dataclass(frozen=True)
-class Beliefs(Mapping[Node, Moments]):
+class NodeBeliefs(Mapping[MessageNode, Parts]):
     """Node -> moments E[u] under q."""
 
-    model: Messages  # the nodes
-    natural: dict[Node, Moments]  # natural parameters of q
+    model: MessageModel  # the nodes
+    natural: dict[MessageNode, Parts]  # natural parameters of q
 
-    def __getitem__(self, node: Node) -> Moments:
+    def __getitem__(self, node: MessageNode) -> Parts:
         if node not in self.model._children:
             raise ModelError("posterior: expected a node of this model, got another one")
         return self.model.lookup(self.natural)(node)
@@ -132,14 +143,14 @@ class Beliefs(Mapping[Node, Moments]):
 
 
 def fit(
-    nodes: Iterable[Node],
+    nodes: Iterable[MessageNode],
     *,
     restarts: int = 1,
     max_iter: int = 1000,
     tol: float = 1e-5,
     seconds: float | None = None,
     seed: int | None = None,
-    start: Mapping[Node, Moments] | None = None,
+    start: Mapping[MessageNode, Parts] | None = None,
     strict: bool = False,
 ) -> VariationalFit:
     """Pass messages until the free energy stands.
@@ -163,18 +174,18 @@ def fit(
     --------
     >>> import numpy as np
     >>> from credo.learning import vmp
-    >>> mean, precision = vmp.Gaussian(0.0, 0.01), vmp.Gamma(1.0, 1.0)
-    >>> data = vmp.Gaussian(mean, precision, observed=np.array([1.0, 2.0, 3.0]))
+    >>> mean, precision = vmp.GaussianNode(0.0, 0.01), vmp.GammaNode(1.0, 1.0)
+    >>> data = vmp.GaussianNode(mean, precision, observed=np.array([1.0, 2.0, 3.0]))
     >>> found = vmp.fit([data])
     >>> found.converged, round(float(found.posterior[mean][0]), 2)
     (True, 1.99)
     """
     watch = Stopwatch()
-    model = Messages(nodes)
+    model = MessageModel(nodes)
     rng = check.generator(seed)
     rows = float(sum(np.sum(n.seen * np.ones(n.shape)) for n in model.random if n.observed is not None))
 
-    def begin(number: int) -> dict[Node, Moments]:
+    def begin(number: int) -> dict[MessageNode, Parts]:
         drawn = model.start(rng)
         return {**drawn, **(start or {})} if number == 0 else drawn
 
@@ -182,7 +193,7 @@ def fit(
         model, begin, restarts=restarts, budget=Budget(max_iter, tol, seconds), rows=max(rows, 1.0),
         label="vmp",
     )  # fmt: skip
-    posterior = Beliefs(model, best.q)
+    posterior = NodeBeliefs(model, best.q)
     return report(
         best,
         ends,
@@ -195,12 +206,12 @@ def fit(
     )
 
 
-def _with_parents(nodes: Iterable[Node]) -> list[Inner]:
+def _with_parents(nodes: Iterable[MessageNode]) -> list[Inner]:
     """The nodes and all their ancestors, parents first."""
     found: list[Inner] = []
 
-    def visit(node: Node) -> None:
-        if not isinstance(node, (Random, Dot)):
+    def visit(node: MessageNode) -> None:
+        if not isinstance(node, (RandomNode, DotNode)):
             raise ModelError(f"nodes: expected nodes of vmp, got {type(node).__name__}")
         if node in found:
             return

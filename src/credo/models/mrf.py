@@ -313,7 +313,7 @@ def _tables_only(graph: FactorGraph) -> FactorGraph:
     if graph.is_tables:
         return graph
     if not graph.variables.is_discrete:
-        name = graph.variables.first_of(graph.variables.kinds - {"discrete"})[0]
+        name = graph.variables.first_in(graph.variables.continuous)[0]
         raise ModelError(f"variable '{name}' is continuous: a Markov net is made of tables; use HybridNet")
     raise ModelError(
         f"a Markov net is made of tables, and some factors are {graph.others[0].kind}; use HybridNet"

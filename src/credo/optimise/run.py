@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import _signal as signal  # type: ignore[import-not-found]  # without enums, which cost more than the rest of a call
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -31,7 +31,20 @@ from ..core import check as checks
 from ..core.errors import ConvergenceError
 from ..core.result import Status
 
-__all__ = ["Budget", "Run", "Stopped", "call", "check", "current_run", "is_ending", "noted", "unwatched"]
+__all__ = [
+    "Budget",
+    "Run",
+    "Stopped",
+    "call",
+    "check",
+    "current_run",
+    "is_ending",
+    "noted",
+    "planning",
+    "recall",
+    "unwatched",
+    "watched",
+]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -56,6 +69,7 @@ class Budget:
 
 
 _NO_LIMIT = Budget()
+_T = TypeVar("_T")
 
 
 class Stopped(BaseException):
@@ -86,6 +100,7 @@ class Run:
 
     is_leaving = False  # whether a SIGTERM was answered
     checkpoint: Any = None  # of a call: for the first driven run inside
+    is_planning = False  # whether it only limits the time of a plan for the run around it
     is_traced = False  # whether every step is to be recorded, whatever that costs
 
     def __init__(
@@ -102,6 +117,8 @@ class Run:
         self.on_step = on_step
         self.asked = 0  # the signal that was noted, at the outermost run
         self.has_begun = True  # whether there is a state to answer from
+        self.cuts = 0  # of plans, at the outermost run
+        self.hurried: dict[Any, Any] = {}  # plans that were cut
         self.ends = inf if budget.seconds is None else self.began + budget.seconds
         self.root: Run = self
         self.outer: Run | None = None  # the next one outside whose steps count as a whole
@@ -175,6 +192,14 @@ class Run:
         return around.checkpoint
 
     @property
+    def keeps_checkpoint(self) -> bool:
+        """Whether a call around it has a checkpoint."""
+        around: Run | None = self
+        while around is not None and around.checkpoint is None:
+            around = around.parent
+        return around is not None
+
+    @property
     def elapsed(self) -> float:
         """Seconds since it began."""
         return perf_counter() - self.began
@@ -206,9 +231,14 @@ def unwatched() -> Iterator[None]:
         _CURRENT.reset(token)
 
 
-def call(on_step: Callable[[int, Any], None] | None = None) -> Run:
-    """What a public call is: signals are noted from here on; the runs inside have their own time."""
-    return Run(_NO_LIMIT, whole=False, on_step=on_step)
+def call(on_step: Callable[[int, Any], None] | None = None, seconds: float | None = None) -> Run:
+    """What a public call is: signals are noted from here on; the runs inside have their own time.
+
+    With `seconds` they end with the call, what it does before them included.
+    """
+    run = Run(_NO_LIMIT if seconds is None else Budget(seconds=seconds), whole=False, on_step=on_step)
+    run.has_begun = seconds is None
+    return run
 
 
 def noted(function: Callable[P, R]) -> Callable[P, R]:
@@ -244,3 +274,55 @@ def check() -> None:
         run = run.outer
     if run is not None and (status := run.ended()) is not None:
         raise Stopped(status)
+
+
+def watched(items: Iterable[_T]) -> Iterator[_T]:
+    """The items of long work, with a `check()` before each."""
+    for item in items:
+        check()
+        yield item
+
+
+@contextmanager
+def planning(share: float = 0.5) -> Iterator[None]:
+    """Work on a plan, which may take this share of the time left; then it is ending, and `check()` raises.
+
+    Where there is no run there is no limit. A run that keeps a checkpoint makes its plan whole: it must find
+    the same one again when it is resumed.
+    """
+    run = _CURRENT.get()
+    if run is None:
+        yield
+    elif run.keeps_checkpoint:
+        with unwatched():
+            yield
+    else:
+        seconds = None if run.ends == inf else share * run.left
+        with Run(Budget(seconds=seconds), run.rng, whole=False) as inside:
+            inside.is_planning = True
+            try:
+                yield
+            finally:
+                inside.root.cuts += inside.ended() is not None
+
+
+def recall(memo: Any, key: Hashable, make: Callable[[], Any]) -> Any:
+    """The plan filed under `key`, made now if there is none.
+
+    One that was cut is filed for this run alone, which must find it again: what is planned later fits to it.
+    """
+    if key in memo:
+        return memo[key]
+    here = run = _CURRENT.get()
+    while run is not None:
+        if (id(memo), key) in run.hurried:
+            return run.hurried[id(memo), key]
+        run = run.parent
+    cuts = 0 if here is None else here.root.cuts
+    made = make()
+    if here is None or here.root.cuts == cuts:
+        return memo.recall(key, lambda: made)
+    while here.is_planning and here.parent is not None:
+        here = here.parent
+    here.hurried[id(memo), key] = made
+    return made

@@ -73,12 +73,13 @@ def plot_regions(regions: RegionGraph | Model, *, ax: Any = None, figsize: Size 
 
 def _default(model: Any) -> RegionGraph:
     graph = model.to_factor_graph() if isinstance(model, Model) else None
-    if not isinstance(graph, FactorGraph):
+    tables = graph.as_tables() if isinstance(graph, FactorGraph) else None
+    if tables is None:
         raise QueryError(
             "plot_regions: expected a region graph or a model of discrete variables, "
             f"got {type(model).__name__}; make one with credo.structures.region_graph(graph)"
         )
-    return region_graph(graph)
+    return region_graph(tables)
 
 
 def _boxes(

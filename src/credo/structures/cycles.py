@@ -23,6 +23,7 @@ from itertools import pairwise
 import numpy as np
 
 from ..core.errors import TooLargeError, UnsupportedError
+from ..optimise.run import check, watched
 from .graph import UndirectedGraph
 
 __all__ = ["blocks", "is_tree_exact", "is_tree_robust", "loop_basis", "loop_edges", "star_triangles"]
@@ -54,7 +55,7 @@ def star_triangles(graph: UndirectedGraph, hub: str | None = None) -> list[Loop]
         )
     centre = 0 if hub is None else graph.position(hub)
     others = [i for i in range(n) if i != centre]
-    return [(centre, i, j) for k, i in enumerate(others) for j in others[k + 1 :]]
+    return [(centre, i, j) for k, i in enumerate(watched(others)) for j in others[k + 1 :]]
 
 
 def blocks(graph: UndirectedGraph) -> list[list[Pair]]:
@@ -69,6 +70,7 @@ def blocks(graph: UndirectedGraph) -> list[list[Pair]]:
         open_edges: list[Pair] = []
         path = [(root, -1, iter(_neighbours(graph, root)))]
         while path:
+            check()
             i, parent, rest = path[-1]
             j = next(rest, None)
             if j is None:
@@ -124,11 +126,12 @@ def _grow(edges: Sequence[Pair]) -> Iterator[Loop]:
     """Loops of one biconnected part."""
     around = _adjacency(edges)
     first = min(around, key=lambda i: (-len(around[i]), i))
-    loop = min((_loop_through(around, first, j) for j in around[first]), key=len)
+    loop = min((_loop_through(around, first, j) for j in watched(around[first])), key=len)
     used = _adjacency(loop_edges(loop))
     yield loop
     todo = deque(loop)
     while todo:
+        check()
         s = todo[0]
         t = next((j for j in around[s] if j not in used[s]), None)
         if t is None:

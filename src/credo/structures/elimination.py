@@ -4,7 +4,8 @@ Eliminating a variable joins its neighbours to a clique; the largest such clique
 the sum of the clique tables the work. Finding the best order is NP-hard. Greedy heuristics are steered
 by a factor and a tie-breaking key per variable, and a seeded hill climbing over these looks for a
 cheaper order. How long depends only on counted work: searching is worth as long as the computation
-it speeds up, and the same seed gives the same order on every machine.
+it speeds up, and the same seed gives the same order on every machine, unless the time given ends: then the
+best order so far is taken, and if even the first is not finished the rest follows as it comes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 from ..core import check
 from ..core.errors import QueryError
 from ..core.factor_graph import FactorGraph
-from ..optimise.run import is_ending
+from ..optimise.run import is_ending, planning
 from .graph import UndirectedGraph, join_cliques
 
 __all__ = ["EliminationOrder", "Heuristic", "elimination_order", "free_scopes", "induced_width", "is_narrow"]
@@ -34,19 +35,47 @@ _SEARCH_NANOSECONDS = 3.0  # a greedy run, per list entry looked at
 _STEP_WORK, _STEP_WORK_PER_VARIABLE = 30_000, 20  # what a search step costs besides, in list entries
 _LONGEST_SEARCH = 2.5e9  # nanoseconds
 _LOOKS = 100.0  # steps of a greedy order per end of an edge, about
+_PORTION = 10_000_000  # list entries between two looks at the clock
 _HOPELESS = 2.0**70  # summed table sizes from which no search leads to a feasible order
 
 
 @dataclass(frozen=True)
 class EliminationOrder:
-    """An order of all variables and its cost."""
+    """An order of all variables; its cliques and its cost once they are asked for."""
 
     names: Sequence[str]  # of all variables
     order: np.ndarray  # positions, first eliminated first
-    clique_start: np.ndarray  # (n + 1,) slices of `clique`
-    clique: np.ndarray  # each step's variable followed by its remaining neighbours
-    log2_total: float  # of the summed sizes of all clique tables
-    log2_largest: float  # of the largest clique table
+    primal: UndirectedGraph  # who is joined with whom before anything is eliminated
+    weight: np.ndarray  # states of each variable, as floats
+
+    @cached_property
+    def _cost(self) -> tuple[np.ndarray, np.ndarray, float, float]:
+        from ..kernels.ordering import order_cost
+
+        start, clique, total, largest = order_cost(
+            self.primal.start, self.primal.neighbour, self.weight, self.order
+        )
+        return start, clique, float(np.log2(max(total, 1.0))), float(largest)
+
+    @property
+    def clique_start(self) -> np.ndarray:
+        """(n + 1,) slices of `clique`."""
+        return self._cost[0]
+
+    @property
+    def clique(self) -> np.ndarray:
+        """Each step's variable followed by its remaining neighbours."""
+        return self._cost[1]
+
+    @property
+    def log2_total(self) -> float:
+        """Of the summed sizes of all clique tables."""
+        return self._cost[2]
+
+    @property
+    def log2_largest(self) -> float:
+        """Of the largest clique table."""
+        return self._cost[3]
 
     @property
     def width(self) -> int:
@@ -116,12 +145,13 @@ def elimination_order(
         return _finish(graph, adjacency, maximum_cardinality_order(start, neighbour, rng.random(n)))
 
     names = ["min-fill", "weighted-min-fill"] if heuristic == "search" else [heuristic]
-    climbers = [_Climber(adjacency, weight, level, HEURISTICS[names[0]], rng)]
-    if heuristic == "search" and not _is_spent(climbers, effort):
-        climbers.append(_Climber(adjacency, weight, level, HEURISTICS[names[1]], rng))
-        while not _is_spent(climbers, effort) and not is_ending():
-            for climber in climbers:
-                climber.step()
+    with planning(1.0):
+        climbers = [_Climber(adjacency, weight, level, HEURISTICS[names[0]], rng)]
+        if heuristic == "search" and not _is_spent(climbers, effort) and not is_ending():
+            climbers.append(_Climber(adjacency, weight, level, HEURISTICS[names[1]], rng))
+            while not _is_spent(climbers, effort) and not is_ending():
+                for climber in climbers:
+                    climber.step()
     return _finish(graph, adjacency, min(climbers, key=lambda c: c.total).order)
 
 
@@ -136,7 +166,8 @@ def is_narrow(graph: FactorGraph, log2_entries: float, *, levels: np.ndarray | N
     weight = graph.variables.sizes.astype(np.float64)
     level = np.zeros(len(weight), dtype=np.int64) if levels is None else np.asarray(levels, dtype=np.int64)
     limit = 2.0 ** min(log2_entries, 1000.0)
-    climber = _Climber(adjacency, weight, level, HEURISTICS["min-fill"], np.random.default_rng(0), limit)
+    with planning(1.0):
+        climber = _Climber(adjacency, weight, level, HEURISTICS["min-fill"], np.random.default_rng(0), limit)
     return climber.total <= limit
 
 
@@ -158,12 +189,21 @@ class _Climber:
         self.order, self.total, self.work = self._greedy(self._tie, self._bias, limit)
 
     def _greedy(self, tie: np.ndarray, bias: np.ndarray, limit: float) -> tuple[np.ndarray, float, int]:
-        from ..kernels.ordering import greedy_order
+        """The order, its cost and the work; beyond the limit no order, at the end of time a hurried one."""
+        from ..kernels import ordering as kernel
 
-        work = _LOOKS * (len(self._start) + len(self._neighbour))
-        return greedy_order.over(work)(  # type: ignore[no-any-return]
-            self._start, self._neighbour, self._weight, self._level, self._heuristic, tie, bias, limit
-        )
+        size = len(self._start) + len(self._neighbour)
+        state, pool = kernel.greedy_start(self._start, self._neighbour, self._weight, self._level)
+        steps = kernel.greedy_steps
+        while kernel.is_eliminating(state, limit):
+            if is_ending():
+                return kernel.hurried_order(state, self._level), np.inf, kernel.work_of(state)
+            most = steps.portion(1.0, _PORTION)
+            pool = steps.over(min(most, _LOOKS * size))(
+                state, pool, self._weight, self._level, self._heuristic, tie, bias, limit, most
+            )
+        total = float(state.total[0])
+        return state.order if total <= limit else state.order[:0], total, kernel.work_of(state)
 
     def step(self) -> None:
         """Disturb a random part of the variables; keep the disturbance if the order is no worse."""
@@ -208,12 +248,6 @@ def free_primal_graph(graph: FactorGraph) -> UndirectedGraph:
     return join_cliques(graph.variables.names, *free_scopes(graph))
 
 
-def _finish(graph: FactorGraph, adjacency: UndirectedGraph, order: np.ndarray | None) -> EliminationOrder:
-    from ..kernels.ordering import order_cost
-
-    assert order is not None
+def _finish(graph: FactorGraph, adjacency: UndirectedGraph, order: np.ndarray) -> EliminationOrder:
     weight = graph.variables.sizes.astype(np.float64)
-    start, clique, total, largest = order_cost(adjacency.start, adjacency.neighbour, weight, order)
-    return EliminationOrder(
-        graph.variables.names, order, start, clique, float(np.log2(max(total, 1.0))), float(largest)
-    )
+    return EliminationOrder(graph.variables.names, order, adjacency, weight)

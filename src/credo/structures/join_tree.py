@@ -85,11 +85,17 @@ class JoinTree:
 
 
 def join_tree(
-    graph: FactorGraph, order: EliminationOrder, levels: np.ndarray, keep: tuple[int, ...] = ()
+    graph: FactorGraph,
+    order: EliminationOrder,
+    levels: np.ndarray,
+    keep: tuple[int, ...] = (),
+    *,
+    absorb: bool = True,
 ) -> JoinTree:
     """The binary join tree of an order; the variables in `keep` are not eliminated.
 
-    Within a level variables may be eliminated out of their turn; the order must go by rising level.
+    Within a level variables may be eliminated out of their turn; the order must go by rising level. Factors
+    are multiplied into those that contain them first, or, without `absorb`, when their variables' turn comes.
     """
     from ..kernels.join_plan import layouts, steps_of_order
 
@@ -100,7 +106,7 @@ def join_tree(
     scope_start, scope = free_scopes(graph)
     rank = _rank_with_kept_last(order, kept)
     left, right, drop_start, drop, start, axes, lonely = steps_of_order(
-        rank, levels, sizes, scope_start, scope, len(sizes) - len(kept)
+        rank, levels, sizes, scope_start, scope, len(sizes) - len(kept), absorb
     )
     ordered, entries = layouts(left, right, drop_start, drop, start, axes, sizes, graph.n_factors, rank)
     offset = 1 + np.concatenate([[0], np.cumsum(entries)])

@@ -31,6 +31,7 @@ import numpy as np
 from ..core import check
 from ..core.errors import QueryError
 from ..core.factor_graph import FactorGraph
+from ..optimise.run import planning, recall
 from .elimination import elimination_order, free_primal_graph, free_scopes
 
 __all__ = ["MiniBuckets", "mini_bucket_order", "mini_buckets"]
@@ -136,12 +137,12 @@ def mini_bucket_order(graph: FactorGraph, levels: np.ndarray) -> np.ndarray:
 
     def make() -> np.ndarray:
         if (graph.variables.sizes > 1).sum() <= _GREEDY_LIMIT:
-            return elimination_order(graph, levels=levels, effort=_EFFORT).order
+            with planning():
+                return elimination_order(graph, levels=levels, effort=_EFFORT).order
         return _sweep(graph, levels)
 
-    return graph.memo.recall(  # type: ignore[no-any-return]
-        ("mini-bucket order", graph.structure_key, levels.tobytes()), make
-    )
+    key = ("mini-bucket order", graph.structure_key, levels.tobytes())
+    return recall(graph.memo, key, make)  # type: ignore[no-any-return]
 
 
 def _sweep(graph: FactorGraph, levels: np.ndarray) -> np.ndarray:

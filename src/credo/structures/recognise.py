@@ -184,15 +184,18 @@ def _is_free(graph: FactorGraph | UndirectedGraph) -> np.ndarray:
     """Mask of the variables that are no constants."""
     if isinstance(graph, UndirectedGraph):
         return np.ones(len(graph), dtype=bool)
-    free: np.ndarray = graph.variables.sizes > 1
+    free: np.ndarray = graph.variables.sizes != 1  # 0: a continuous variable
     return free
 
 
 def _free_scopes(graph: FactorGraph) -> tuple[np.ndarray, np.ndarray]:
     """CSR arrays of the factors' scopes without constants."""
-    free = _is_free(graph)[graph.scope]
-    factor = np.repeat(np.arange(graph.n_factors), np.diff(graph.scope_start))
-    return starts_of(np.bincount(factor[free], minlength=graph.n_factors)), graph.scope[free]
+    factor, scope = graph.edges
+    if graph.others:
+        order = np.argsort(factor, kind="stable")
+        factor, scope = factor[order], scope[order]
+    free = _is_free(graph)[scope]
+    return starts_of(np.bincount(factor[free], minlength=graph.n_factors)), scope[free]
 
 
 def _free_primal(graph: FactorGraph) -> UndirectedGraph:

@@ -29,6 +29,7 @@ from ..core import check
 from ..core.errors import MissingExtraError, ModelError, UnsupportedError
 from ..core.factor_graph import FactorGraph
 from ..core.wiring import starts_of
+from ..optimise.run import watched
 from .cycles import Loop, loop_basis, loop_edges, star_triangles
 from .graph import UndirectedGraph, connected_components, join_cliques
 from .junction_tree import junction_tree
@@ -102,7 +103,7 @@ def region_graph(
         return cluster_variation(graph, _scopes(graph), repair=True).without_idle()
     primal = _free_primal(graph)
     loops = _loops(primal, "auto" if regions == "loop-edge-node" else regions)
-    loops = [part for loop in loops for part in _split(graph, loop, max_states)]
+    loops = [part for loop in watched(loops) for part in _split(graph, loop, max_states)]
     if regions == "loop-edge-node":
         return loop_edge_node(graph, loops)
     return cluster_variation(graph, loops, view="loops", repair=True).without_idle()
@@ -269,7 +270,7 @@ def _parts(graph: UndirectedGraph) -> list[tuple[UndirectedGraph, np.ndarray]]:
     """The connected parts with an edge, and the positions of their variables in the whole."""
     labels = connected_components(graph)
     found = []
-    for label in np.unique(labels[graph.owner]).tolist():
+    for label in watched(np.unique(labels[graph.owner]).tolist()):
         members = np.flatnonzero(labels == label)
         inside = graph.edge_positions[labels[graph.edge_positions[:, 0]] == label]
         ends = np.searchsorted(members, inside)
@@ -295,9 +296,9 @@ def _split(graph: FactorGraph, loop: Loop, max_states: int) -> list[Loop]:
 def _complete(graph: FactorGraph, roots: Sequence[Loop], view: str) -> list[Nodes]:
     """Roots as joint sets, with roots for the factors and variables that none holds."""
     index = FactorIndex(graph)
-    made = [index.along(root, loop_edges(root) if view == "loops" else None) for root in roots]
-    held = frozenset().union(*made)
-    for a, scope in enumerate(index.scopes):
+    made = [index.along(root, loop_edges(root) if view == "loops" else None) for root in watched(roots)]
+    held: set[int] = set().union(*made)
+    for a, scope in enumerate(watched(index.scopes)):
         if scope and -1 - a not in held:
             made.append(index.inside(scope))
             held |= made[-1]
@@ -313,7 +314,7 @@ def _by_levels(graph: FactorGraph, roots: Sequence[Nodes]) -> RegionGraph:
         if not below:
             break
         index = by_variable(level)
-        for k, nodes in enumerate(below):
+        for k, nodes in enumerate(watched(below)):
             edges += [(offset + p, len(regions) + k) for p in above(nodes, level, index)]
         offset = len(regions)
         regions += below
@@ -325,7 +326,7 @@ def _by_inclusion(graph: FactorGraph, sets: Sequence[Nodes]) -> RegionGraph:
     """Edges from each set to the sets it covers: proper subsets with nothing between."""
     index = by_variable(sets)
     edges: list[Edge] = []
-    for r, nodes in enumerate(sets):
+    for r, nodes in enumerate(watched(sets)):
         covers: list[int] = []
         for p in sorted(above(nodes, sets, index), key=lambda k: len(sets[k])):
             if not any(sets[c] < sets[p] for c in covers):

@@ -7,12 +7,13 @@ variable can meet or contain each other, so all searches go through the sets of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import combinations, pairwise
+from itertools import pairwise
 
 import numpy as np
 
 from ..core.factor_graph import FactorGraph
 from ..core.wiring import starts_of
+from ..optimise.run import watched
 
 __all__ = ["FactorIndex", "Nodes", "above", "by_variable", "closure", "free_scopes", "maximal", "meets"]
 
@@ -78,15 +79,16 @@ def above(nodes: Nodes, sets: Sequence[Nodes], index: dict[int, list[int]]) -> l
 def maximal(sets: Sequence[Nodes]) -> list[Nodes]:
     """The sets that are part of no other."""
     index = by_variable(sets)
-    return [nodes for nodes in sets if not above(nodes, sets, index)]
+    return [nodes for nodes in watched(sets) if not above(nodes, sets, index)]
 
 
 def meets(sets: Sequence[Nodes]) -> list[Nodes]:
     """Distinct intersections of two sets that share a variable."""
     seen: dict[Nodes, None] = {}
     for at in by_variable(sets).values():
-        for k, j in combinations(at, 2):
-            seen[sets[k] & sets[j]] = None
+        for place, k in enumerate(watched(at)):
+            for j in at[place + 1 :]:
+                seen[sets[k] & sets[j]] = None
     return list(seen)
 
 
@@ -97,7 +99,7 @@ def closure(roots: Sequence[Nodes]) -> list[Nodes]:
     fresh = list(roots)
     while fresh:
         grown: dict[Nodes, None] = {}
-        for nodes in fresh:
+        for nodes in watched(fresh):
             near = {k for i in nodes if i >= 0 for k in index[i]}
             for k in near:
                 meet = nodes & roots[k]

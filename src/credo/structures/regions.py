@@ -27,6 +27,7 @@ import numpy as np
 
 from ..core.errors import ModelError
 from ..core.factor_graph import FactorGraph
+from ..optimise.run import watched
 
 __all__ = ["Region", "RegionGraph"]
 
@@ -114,7 +115,7 @@ class RegionGraph:
     def ancestors(self) -> tuple[frozenset[int], ...]:
         """All regions above each region, without itself."""
         found: list[frozenset[int]] = []
-        for r in range(len(self)):  # levels rise, so parents come first
+        for r in watched(range(len(self))):  # levels rise, so parents come first
             found.append(frozenset(self.parents[r]).union(*(found[p] for p in self.parents[r])))
         return tuple(found)
 
@@ -122,7 +123,7 @@ class RegionGraph:
     def descendants(self) -> tuple[frozenset[int], ...]:
         """All regions below each region, without itself."""
         found: list[frozenset[int]] = [frozenset()] * len(self)
-        for r in reversed(range(len(self))):
+        for r in watched(reversed(range(len(self)))):
             found[r] = frozenset(self.children[r]).union(*(found[c] for c in self.children[r]))
         return tuple(found)
 
@@ -177,7 +178,7 @@ class RegionGraph:
 
     def _count(self, members: Sequence[tuple[int, ...]], size: int) -> np.ndarray:
         counts = np.zeros(size, dtype=np.int64)
-        for c, inside in zip(self.counting, members, strict=True):
+        for c, inside in watched(zip(self.counting, members, strict=True)):
             counts[list(inside)] += c
         return counts
 
@@ -220,7 +221,7 @@ class RegionGraph:
         """
         parents, children = [set(p) for p in self.parents], [set(c) for c in self.children]
         dropped: set[int] = set()
-        for r in np.flatnonzero(self.counting == 0)[::-1].tolist():
+        for r in watched(np.flatnonzero(self.counting == 0)[::-1].tolist()):
             if not _connected(_reach([r], parents) - {r}, parents, children):
                 continue
             dropped.add(r)
@@ -241,7 +242,7 @@ class RegionGraph:
 
     def _counting(self) -> np.ndarray:
         counting = np.ones(len(self), dtype=np.int64)
-        for r in range(len(self)):
+        for r in watched(range(len(self))):
             above = list(self.ancestors[r])
             counting[r] = 1 - counting[above].sum()
         return counting
@@ -302,7 +303,7 @@ def _levels(count: int, edges: Sequence[Edge]) -> np.ndarray:
 
 def _check(graph: FactorGraph, regions: Sequence[Region], edges: Sequence[Edge]) -> None:
     free = graph.variables.sizes > 1
-    for r, region in enumerate(regions):
+    for r, region in enumerate(watched(regions)):
         inside = set(region.variables)
         for a in region.factors:
             missing = [int(i) for i in graph.scope_of(a) if free[i] and int(i) not in inside]
@@ -312,7 +313,7 @@ def _check(graph: FactorGraph, regions: Sequence[Region], edges: Sequence[Edge])
                     f"'{graph.variables.names[missing[0]]}'; add the variable or drop the factor"
                 )
     nodes = [region.nodes for region in regions]
-    for p, r in edges:
+    for p, r in watched(edges):
         if not nodes[r] < nodes[p]:
             raise ModelError(
                 f"region graph: expected region {r} to be a proper part of its parent {p}, "

@@ -3,19 +3,21 @@
 Buckets are split greedily, so larger mini-buckets need not contain the smaller ones, and their bound may be
 looser, before and after all costs are shifted. A pass that shifts costs on its way mostly tells which will
 end tighter, and a few passes to and fro nearly always; these are for tables so small that nobody waits.
-Lower limits cost a fraction.
+Lower limits cost a fraction. Where time runs out, the limits asked for are taken untried.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from ...optimise.run import is_ending, planning
 from ..base import Problem
 from .bucket_passes import Bound, BucketPasses, bucket_passes, first_weights, heat_after
 from .bucket_weights import reweigh
 
 __all__ = ["tightest_passes"]
 
+_PLANNING = 0.8  # share of the time left that may go by before a choice is made
 _LOWER = 2  # limits below the one asked for that are tried
 _ROUNDS, _SMALL = 10, 2**16  # passes to and fro after the first, where tables have fewer entries
 _SHARE, _RATE, _FLOOR = 0.5, 2.5, 0.002  # of the way to agreement, of weight updates, of a temperature
@@ -36,19 +38,22 @@ def tightest_passes(
 
     The other arguments are those of `bucket_passes`.
     """
-    found = bucket_passes(problem, ibound, max_table, most=most, free=free)
-    joined, entries = found.limits
-    tried = [found]
-    for k in range(1, _LOWER + 1):
-        lower = (joined, entries >> k) if ibound is None else (joined - k, entries)
-        if found.buckets.is_exact or min(lower) < 1:
-            break
-        tried.append(bucket_passes(problem, *lower, free=free))
-    if len(tried) == 1:
-        return found
-    rounds = 0 if once or len(found.theta) >= _SMALL else _ROUNDS
-    sign = 1.0 if bound == "upper" else -1.0
-    return min(tried, key=lambda passes: sign * _early_value(passes, bound, rounds, matching=matching))
+    with planning(_PLANNING):
+        found = bucket_passes(problem, ibound, max_table, most=most, free=free)
+        joined, entries = found.limits
+        tried = [found]
+        for k in range(1, _LOWER + 1):
+            if is_ending():
+                break
+            lower = (joined, entries >> k) if ibound is None else (joined - k, entries)
+            if found.buckets.is_exact or min(lower) < 1:
+                break
+            tried.append(bucket_passes(problem, *lower, free=free))
+        if len(tried) == 1 or is_ending():
+            return found
+        rounds = 0 if once or len(found.theta) >= _SMALL else _ROUNDS
+        sign = 1.0 if bound == "upper" else -1.0
+        return min(tried, key=lambda passes: sign * _early_value(passes, bound, rounds, matching=matching))
 
 
 def _early_value(passes: BucketPasses, bound: Bound, rounds: int, *, matching: bool) -> float:
@@ -58,7 +63,7 @@ def _early_value(passes: BucketPasses, bound: Bound, rounds: int, *, matching: b
     tables, _ = passes.forward(passes.theta, weight, None, None, step, bound, gradient=False)
     values = [tables.value]
     for k in range(rounds):
-        if not np.isfinite(tables.value):
+        if not np.isfinite(tables.value) or is_ending():
             break
         context, entropy, _ = passes.backward(tables, heat_after(k))
         weight = reweigh(passes, tables.weight, entropy, _RATE, _FLOOR, lower=bound == "lower")

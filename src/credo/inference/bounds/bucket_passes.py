@@ -11,9 +11,11 @@ from ...core.errors import TooLargeError
 from ...core.factor_graph import FactorGraph
 from ...core.machine import machine_gigabytes
 from ...core.records import record
-from ...core.result import Assignment, Estimate, Result, Status
+from ...core.result import Assignment, Estimate, FactorMarginals, Result, Status
+from ...core.wiring import starts_of
 from ...kernels import mini_bucket_tables as tabled
 from ...kernels import mini_buckets as kernel
+from ...kernels.bound_slopes import bucket_slopes
 from ...structures.mini_buckets import MiniBuckets, mini_bucket_order, mini_buckets
 from ..base import Problem
 from ..value import meets
@@ -60,6 +62,7 @@ class BucketPasses:
     temperatures: np.ndarray  # (n,) of the problem
     is_exact: bool  # whether no bucket is split, along an order that is the problem's
     limits: tuple[int, int]  # variables beside its own, and entries, that a mini-bucket may have
+    homes: tuple[np.ndarray, np.ndarray]  # steps of every factor along the axes of its mini-bucket, CSR
 
     def evaluate(self, theta: np.ndarray, weight: np.ndarray) -> Tables:
         """One forward pass without shifts."""
@@ -110,6 +113,16 @@ class BucketPasses:
         total = np.add.reduceat(rows, first[:-1]) if len(sizes) else np.empty(0)
         even = np.repeat(total <= 0, sizes)
         return np.where(even, 1.0, rows) / np.repeat(np.where(total > 0, total, sizes), sizes)
+
+    def factor_marginals(self, graph: FactorGraph, tables: Tables) -> FactorMarginals:
+        """The derivative of the bound by the factors' log tables, shifts and weights held fixed."""
+        first = starts_of(graph.table_size)
+        slopes = np.empty(int(first[-1]))
+        bucket_slopes(
+            self.layout, tables.weight, tables.psi, tables.message, self.buckets.factor_home, *self.homes,
+            first, slopes,
+        )  # fmt: skip
+        return FactorMarginals(graph, slopes)
 
     def decode(self, psi: np.ndarray) -> np.ndarray:
         """One state per variable, last eliminated first, each the best given those before it."""
@@ -162,7 +175,8 @@ def bucket_passes(
     )
     heat = problem.temperatures
     exact = buckets.is_exact and (not free or bool((heat == heat[:1]).all()))
-    return BucketPasses(buckets, layout, theta, float(constant), heat, exact, (joined, max_table))
+    limits, homes = (joined, max_table), (home_start, home)
+    return BucketPasses(buckets, layout, theta, float(constant), heat, exact, limits, homes)
 
 
 def _layout(
@@ -234,10 +248,12 @@ def first_weights(passes: BucketPasses, bound: Bound, *, split: bool) -> np.ndar
 
 
 def finish(problem: Problem, passes: BucketPasses, tables: Tables, result: Result) -> Result:
-    """Add the decoded assignment with its score, and say what is proven."""
+    """Add the derivative of the bound and the decoded assignment with its score, and say what is proven."""
     wanted = problem.temperatures == 0
     assert result.log_z is not None  # every bound has a value
     bound, kind = result.log_z.value, result.log_z.kind
+    if bound == tables.value > -np.inf:
+        result = replace(result, factor_marginals=passes.factor_marginals(problem.graph, tables))
     if passes.is_exact:
         result = replace(result, status=Status.EXACT, log_z=Estimate(bound, "exact"))
     if not wanted.any() or not problem.maximises_last:

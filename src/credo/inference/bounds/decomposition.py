@@ -19,12 +19,13 @@ from ...core.evidence import Restriction
 from ...core.factor_graph import FactorGraph
 from ...core.result import Assignment, Estimate, Result, Status
 from ...core.wiring import starts_of
-from ...kernels import decoding, feasible
+from ...kernels import decoding
 from ...kernels import dual_decomposition as kernel
 from ...kernels.message_beliefs import factor_depths
 from ...kernels.support import supported_states
 from ...kernels.tables import best_states
 from ...structures.recognise import is_forest
+from .. import feasible
 from ..base import Problem
 from ..value import meets, value_of
 

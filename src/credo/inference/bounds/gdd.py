@@ -233,6 +233,9 @@ class GDD(IterativeAlgorithm[GDDState | Passing]):
         result = Result(self.name, status, log_z=Estimate(best, "upper"), trace=trace)
         if isinstance(state, Passing):
             result = _more_of_passes(problem, state, result)
+        else:
+            slopes = state.plan.factor_marginals(problem.graph, state.weight, state.tables)
+            result = replace(result, factor_marginals=slopes)
         wanted = problem.temperatures == 0
         if not wanted.any() or not problem.maximises_last:
             return result
@@ -252,6 +255,7 @@ class GDD(IterativeAlgorithm[GDDState | Passing]):
 def _more_of_passes(problem: Problem, state: Passing, result: Result) -> Result:
     """Marginals of sums; no bucket split: nothing was lost."""
     hard = state.plan.hard
+    result = replace(result, factor_marginals=hard.factor_marginals(problem.graph, state.best))
     if hard.is_exact:
         result = replace(result, status=Status.EXACT, log_z=Estimate(state.best.value, "exact"))
     if problem.is_sum:

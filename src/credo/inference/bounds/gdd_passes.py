@@ -31,6 +31,7 @@ from ...kernels.gdd_passes import common_beliefs, first_entries, shifted
 from ...kernels.mini_bucket_tables import COLD
 from ...optimise.curvature import Pairs, dot
 from ...optimise.line_search import backtrack, falls
+from ...optimise.run import check
 from ..base import Problem
 from .bucket_choice import tightest_passes
 from .bucket_passes import BucketPasses, Tables, bucket_passes
@@ -229,6 +230,7 @@ def _soften(state: Passing) -> Passing:
 
 
 def _at_heat(state: Passing, heat: float) -> Passing:
+    check()
     plan = state.plan
     tables = plan.soft.evaluate(state.tables.theta, plan.weights(state.share, heat))
     return state._replace(tables=tables, heat=heat, slopes=None, pairs=Pairs(), gains=(), undo=None)
@@ -245,6 +247,7 @@ def _cool(state: Passing, gain: float, price: float, size: float) -> tuple[Passi
 
 def _match(state: Passing) -> Passing:
     """A forward pass that shifts on its way, if that lowers the bound; otherwise half the step next time."""
+    check()
     plan, old, slopes = state.plan, state.tables, state.slopes
     passes = plan.hard if state.sharp else plan.soft
     if slopes is None and state.bounds:
@@ -285,6 +288,7 @@ def _arrive(state: Passing, new: Tables, share: np.ndarray, move: np.ndarray | N
 
 def _look(state: Passing, tables: Tables, share: np.ndarray, *, leaping: bool | None = None) -> _Slopes:
     """A backward pass, and the slopes that follow from it if a leap may need them."""
+    check()
     plan = state.plan
     if leaping is None:
         leaping = len(state.bounds) >= _SETTLED and state.rest[0] == 0
@@ -362,6 +366,7 @@ def _along(state: Passing, slopes: _Slopes, pairs: Pairs) -> Passing | None:
 
 def _moved(state: Passing, way: np.ndarray, length: float) -> tuple[Tables, np.ndarray]:
     """Tables and shares so far along a way."""
+    check()
     plan, n, least = state.plan, len(state.plan.owner), state.plan.least()
     part = np.maximum((state.share - least) / (1.0 - least * plan.fellows), 1e-12)
     theta = np.empty_like(state.tables.theta)

@@ -17,11 +17,16 @@ from typing import Literal
 
 import numpy as np
 
+from ...core.factor_graph import FactorGraph
+from ...core.result import FactorMarginals
 from ...core.wiring import products_of, starts_of
+from ...kernels.bound_slopes import region_slopes
 from ...kernels.gdd import AXIS, AXIS_END, EDGE, EDGE_END, INSIDE, MAXIMA, ROOM, ROOT, SIZE, TABLE
 from ...kernels.gdd_tables import add_factors
+from ...kernels.mini_bucket_tables import link_strides
+from ...optimise.run import recall
 from ...structures.colouring import independent_sets
-from ...structures.elimination import EliminationOrder
+from ...structures.elimination import EliminationOrder, free_primal_graph
 from ...structures.join_graph import JoinGraph, join_graph
 from ...structures.mini_buckets import mini_bucket_order
 from ..base import Problem
@@ -105,6 +110,25 @@ class Plan:
         )
         return base, float(constant)
 
+    def factor_marginals(self, graph: FactorGraph, weight: np.ndarray, tables: np.ndarray) -> FactorMarginals:
+        """The derivative of the bound by the factors' log tables, shifts and weights held fixed."""
+        first = starts_of(graph.table_size)
+        slopes = np.empty(int(first[-1]))
+        steps_start, steps = link_strides(
+            self.region,
+            graph.scope_start,
+            graph.scope,
+            graph.wiring.edge_stride,
+            0,
+            np.append(self.regions[:, AXIS], len(self.axis_variable)),
+            self.axis_variable,
+            len(graph.variables),
+        )
+        region_slopes(
+            self.regions, self.axis_size, weight, tables, self.region, steps_start, steps, first, slopes
+        )
+        return FactorMarginals(graph, slopes)
+
     def first_weights(self, heat: np.ndarray, rule: Literal["matched", "uniform"]) -> np.ndarray:
         """One weight per axis; those of a variable sum to its temperature."""
         return self._spread(heat, self._hosted() if rule == "matched" else np.ones(len(self.axis_size)))
@@ -136,7 +160,7 @@ def make_plan(problem: Problem, ibound: int, max_table: int = 1 << 20, *, smooth
     graph = problem.graph
     cold = (problem.temperatures == 0).tobytes()
     key = ("gdd", graph.structure_key, problem.levels.tobytes(), cold, ibound, max_table)
-    return graph.memo.recall(key, lambda: _plan(problem, ibound, max_table))  # type: ignore[no-any-return]
+    return recall(graph.memo, key, lambda: _plan(problem, ibound, max_table))  # type: ignore[no-any-return]
 
 
 def _plan(problem: Problem, ibound: int, max_table: int) -> Plan:
@@ -177,11 +201,10 @@ def _plan(problem: Problem, ibound: int, max_table: int) -> Plan:
 
 
 def _order(problem: Problem) -> EliminationOrder:
-    """A good order within the levels; cliques and cost are left out, only the order is used."""
+    """A good order within the levels."""
     graph = problem.graph
-    order = mini_bucket_order(graph, problem.levels)
-    none = np.empty(0, dtype=np.int64)
-    return EliminationOrder(graph.variables.names, order, np.zeros(len(order) + 1, np.int64), none, 0.0, 0.0)
+    order, weight = mini_bucket_order(graph, problem.levels), graph.variables.sizes.astype(np.float64)
+    return EliminationOrder(graph.variables.names, order, free_primal_graph(graph), weight)
 
 
 def _room(regions: np.ndarray, separators: np.ndarray, edges: np.ndarray, entries: int) -> np.ndarray:

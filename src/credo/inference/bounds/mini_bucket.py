@@ -7,7 +7,8 @@ entries. One of them takes the powered sum at the variable's temperature, the ot
 
 or, for a lower bound, the minimum. This is weighted mini-bucket with weights (t, 0, ..., 0). Any
 temperatures, in the problem's order. Exact if no bucket is split, which is so once `ibound` reaches the
-width; cost: the number of table entries.
+width; cost: the number of table entries. `factor_marginals` are the derivative of the bound by the log
+tables.
 
 With `matching`, costs are shifted within each bucket as it is met, so that its mini-buckets agree on
 the variables they share, and the temperature is split evenly (moment matching): usually much tighter at

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...core.result import Estimate
-from ...kernels import feasible
 from ...kernels.tables import best_states
+from .. import feasible
 from ..base import Problem
 from ..value import value_of
 

@@ -21,7 +21,9 @@ and maxima mixed they usually do. With `adapt`, a step that loosens the bound is
 bound is not smooth where there are maxima: when no step helps there, a few are forced. Without it
 the raw iteration runs. Either way `trace["bound"]` shows what every iteration tried, and the answer is read
 from the best of them. Exact if no bucket is split (`ibound` at least the width), so on trees.
-A bound of -inf proves a contradiction. Cost per iteration: a few passes over all table entries.
+A bound of -inf proves a contradiction. `factor_marginals` are the derivative of the bound by the log tables
+with these weights and shifts; where no bucket is split, that of the powered sum itself. Cost per iteration: a
+few passes over all table entries.
 """
 
 from __future__ import annotations

@@ -65,7 +65,8 @@ class Elimination(Algorithm):
         found = solve(smaller, limits, self.effort, rng)
         assert found.log_z is not None
         log_z = Estimate(found.log_z.value + constant, "exact")
-        return replace(found, log_z=log_z, score=None if found.score is None else log_z)
+        score = None if found.score is None else log_z
+        return replace(found, log_z=log_z, score=score, factor_marginals=None)
 
 
 def _without_barren(problem: Problem) -> tuple[Problem, float]:

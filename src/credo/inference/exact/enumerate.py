@@ -2,6 +2,11 @@
 
     theta(x) = sum_a theta_a(x_a),      p(x) = exp( theta(x) - log Z )
 
+    Z_0 = theta,    Z_k = t_k log sum_{x_k} exp( Z_{k-1} / t_k ),    q_k = exp( (Z_{k-1} - Z_k) / t_k )
+
+The derivative of a powered sum by theta(x) is q(x) = prod_k q_k(x_k | later), which is p(x) for sums; where
+t_k = 0, q_k is the indicator of the first maximiser.
+
 The joint log table is built by broadcasting, each table shifted to a maximum of zero, so that constants take
 no digits from differences; powered sums eliminate one axis at a time in the order of the problem's levels.
 Exact; time and memory grow with the product of all state counts.
@@ -60,19 +65,16 @@ class Enumerate(Algorithm):
         joint, constant = _joint_log_table(graph, free)
         if joint.max() == -np.inf:
             raise problem.contradiction()
-        value, assignment = _powered_sum(problem, joint, free)
+        value, p, assignment = _powered_sum(problem, joint, free)
         log_z = Estimate(value + constant, "exact")
-        score = None if assignment is None else log_z
-        found = Result(self.name, Status.EXACT, log_z=log_z, assignment=assignment, score=score)
-        if not problem.is_sum:
-            return found
-        p = np.exp(joint - value)
         return Result(
             self.name,
             Status.EXACT,
-            log_z=found.log_z,
-            marginals=_marginals(graph, p, free),
+            log_z=log_z,
+            marginals=_marginals(graph, p, free) if problem.is_sum else None,
             factor_marginals=_factor_marginals(graph, p, free),
+            assignment=assignment,
+            score=None if assignment is None else log_z,
             joint=_joint(problem, p, free) if problem.query else None,
             samples=_samples(problem, p, free, rng) if problem.samples else None,
         )
@@ -94,44 +96,50 @@ def _joint_log_table(graph: FactorGraph, free: np.ndarray) -> tuple[np.ndarray, 
     return joint, fsum(tops)
 
 
-def _powered_sum(problem: Problem, joint: np.ndarray, free: np.ndarray) -> tuple[float, Assignment | None]:
-    """Value of the powered sum, and the maximisers if every sum comes before every maximum."""
-    order = free[np.argsort(problem.levels[free], kind="stable")]
-    axis_of = list(free)
-    table, before = joint, {}
+def _powered_sum(
+    problem: Problem, joint: np.ndarray, free: np.ndarray
+) -> tuple[float, np.ndarray, Assignment | None]:
+    """Value, its derivative by the joint table, and the maximisers if sums come before maxima."""
+    heat, order = problem.temperatures, free[np.argsort(problem.levels[free], kind="stable")]
+    axis = {int(i): k for k, i in enumerate(free)}
+    table, q = joint, np.ones(() if problem.is_sum else joint.shape)
     for i in order:
-        k = axis_of.index(i)
-        before[int(i)] = (table, list(axis_of))
-        table = _reduce(table, k, float(problem.temperatures[i]))
-        axis_of.pop(k)
-    return float(table), _maximisers(problem, order, before)
+        reduced = _reduce(table, axis[int(i)], float(heat[i]))
+        if not problem.is_sum:
+            q *= _conditional(table, reduced, axis[int(i)], float(heat[i]))
+        table = reduced
+    value = float(table.item())
+    if problem.is_sum:
+        return value, np.exp(joint - value), None
+    if not len(problem.maximised) or not problem.maximises_last:
+        return value, q, None  # the best states then depend on variables summed later
+    states = np.zeros(len(heat), dtype=np.int64)
+    states[free] = np.unravel_index(int(q.argmax()), q.shape)  # q is zero at all other best states
+    return value, q, Assignment(problem.graph.variables, np.where(heat == 0, states, -1))
 
 
 def _reduce(table: np.ndarray, k: int, temperature: float) -> np.ndarray:
-    top = table.max(axis=k)
+    """The powered sum over axis k, which is kept with one entry."""
+    top = table.max(axis=k, keepdims=True)
     if temperature == 0:
-        return top
+        return top  # type: ignore[no-any-return]
     shift = np.where(np.isfinite(top), top, 0.0)
     with np.errstate(divide="ignore", over="ignore"):  # at t -> 0 the quotient may become -inf
-        inner = np.exp((table - np.expand_dims(shift, k)) / temperature).sum(axis=k)
-        return shift + temperature * np.log(inner)
+        inner = np.exp((table - shift) / temperature).sum(axis=k, keepdims=True)
+        return shift + temperature * np.log(inner)  # type: ignore[no-any-return]
 
 
-def _maximisers(
-    problem: Problem, order: np.ndarray, before: dict[int, tuple[np.ndarray, list[int]]]
-) -> Assignment | None:
-    heat, levels = problem.temperatures, problem.levels
-    if not (heat == 0).any():
-        return None
-    if (levels[heat > 0].max(initial=-1)) > levels[heat == 0].min():
-        return None  # the best state then depends on variables summed later
-    found = np.where(heat == 0, 0, -1).astype(np.int64)
-    for i in order[::-1]:
-        if heat[i] == 0:
-            table, axes = before[int(i)]
-            where = tuple(slice(None) if j == i else found[j] for j in axes)
-            found[i] = int(table[where].argmax())
-    return Assignment(problem.graph.variables, found)
+def _conditional(table: np.ndarray, reduced: np.ndarray, k: int, temperature: float) -> np.ndarray:
+    """The distribution of axis k given the later ones; zero where nothing is possible."""
+    if temperature == 0:
+        share = np.zeros_like(table)
+        np.put_along_axis(share, table.argmax(axis=k, keepdims=True), 1.0, axis=k)
+        return share
+    fall = table - np.where(reduced > -np.inf, reduced, 0.0)
+    with np.errstate(over="ignore"):
+        share = np.exp(fall / temperature)
+    total = share.sum(axis=k, keepdims=True)  # one, but for rounding that a small temperature magnifies
+    return share / np.where(total > 0, total, 1.0)  # type: ignore[no-any-return]
 
 
 def _marginals(graph: FactorGraph, p: np.ndarray, free: np.ndarray) -> Marginals:

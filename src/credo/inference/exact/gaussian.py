@@ -22,7 +22,13 @@ import numpy as np
 
 from ...core.result import Assignment, Marginals, Result, Samples, Status
 from ..base import Algorithm, Budget, Problem, register
-from ..gaussian_system import GaussianSystem, claimed, gaussian_densities, rounding
+from ..gaussian_system import (
+    GaussianSystem,
+    claimed,
+    gaussian_densities,
+    joint_densities,
+    rounding,
+)
 
 __all__ = ["GaussianElimination"]
 
@@ -59,6 +65,7 @@ class GaussianElimination(Algorithm):
             columns = {name: draws[:, i] for i, name in enumerate(variables.names)}
             samples = Samples(variables, indices, columns)
         densities = gaussian_densities(variables.names, mean, factorisation.variances())
+        densities |= joint_densities(problem, mean, factorisation)
         value = system.log_integral(factorisation, mean)
         log_z, notes = claimed(value, "exact", rounding(problem.graph, np.abs(mean)))
         return Result(

@@ -6,8 +6,10 @@ Shafer-Shenoy (division-free), on the binary join tree of a searched elimination
     p(x_C)  proportional to  psi_i prod_k M_{k->i}
 
 The upward messages are the tensors of `kernels/join_tree.py`, the downward ones their adjoints, so
-one pass up and one down give log Z, all marginals and all factor marginals. With maximised
-variables the upward pass takes maxima (sums first), and the states are read off on the way down;
+one pass up and one down give the value Phi of any powered sum and its derivative by every log table: for sums
+log Z and all factor marginals, otherwise the joint distributions of the factors' variables under the
+conditionals q(x_i | later) of the recursion (see `kernels/join_beliefs.py`). With maximised
+variables the upward pass takes maxima, and the states are read off on the way down;
 the same walk with random choices draws exact samples. Time and memory are exponential in the
 width; both are forecast first and refused beyond a limit. On a large forest the same messages are
 passed without a plan, in two sweeps.
@@ -35,10 +37,11 @@ from ...core.result import (
     Status,
     unrestrict,
 )
-from ...kernels import join_tree as kernel
 from ...structures.join_tree import JoinTree
 from ..base import Algorithm, Budget, Problem, register
-from .tree import Climb, Forecast, Limits, climb, forecast, prepare, trace_back
+from ..instances import Instances, TableBatch
+from .tree import Climb, Forecast, Limits, beliefs, best_states, climb, forecast, plan, prepare, trace_back
+from .tree_batch import solve_tables, suits_batch
 
 __all__ = ["Forecast", "JunctionTree", "forecast", "solve"]
 
@@ -71,9 +74,24 @@ class JunctionTree(Algorithm):
             return "Hugin propagation gives marginals and log Z; use propagation=shafer-shenoy"
         return None
 
+    def takes_tables(self, instances: Instances) -> bool:
+        """Whether instances of one structure go through one kernel: those with a small forecast do."""
+        problem = instances.problem
+        if self.propagation == "hugin" or not suits_batch(problem, self.effort):
+            return False
+        return not self._limits.excess(plan(problem, (), self.effort)[0])
+
+    def run_tables(self, instances: Instances, budget: Budget) -> TableBatch:
+        """Values, derivatives and best states of problems of one structure."""
+        return solve_tables(instances, self.effort)
+
+    @property
+    def _limits(self) -> Limits:
+        return Limits(self.memory_gb, self.max_log2_operations)
+
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Plan, forecast, and pass messages up and down."""
-        limits = Limits(self.memory_gb, self.max_log2_operations)
+        limits = self._limits
         if self.propagation == "hugin":
             from . import hugin
 
@@ -126,55 +144,16 @@ def _answer(problem: Problem, tree: JoinTree, rng: np.random.Generator) -> Resul
     found = Result("", Status.EXACT, log_z=Estimate(up.log_z, "exact"))
     if problem.query:
         return _joint(problem, up)
-    if not problem.is_sum:
-        chosen = _maximisers(problem, up)
-        return found.but(assignment=chosen, score=None if chosen is None else found.log_z)
     if problem.samples:
         return found.but(samples=_samples(problem, up, rng))
-    return _all_marginals(problem, up, found)
-
-
-def _all_marginals(problem: Problem, up: Climb, found: Result) -> Result:
-    tree, graph = up.tree, problem.graph
-    code = kernel.downward.over(2 * tree.operations)(
-        tree.left,
-        tree.right,
-        tree.start,
-        tree.axes,
-        tree.offset,
-        tree.n_leaves,
-        tree.sizes,
-        up.logs,
-        up.arena,
-    )
-    if code == kernel.UNDERFLOW:
-        # The upward values are partly overwritten: start again with logarithms.
-        return _all_marginals(problem, climb(problem, tree, logs=True, arena=up.arena), found)
-    tables, states = kernel.read_marginals(
-        tree.scope_start,
-        tree.scope,
-        tree.start,
-        tree.axes,
-        tree.offset,
-        tree.sizes,
-        tree.state_start,
-        tree.home,
-        up.logs,
-        up.arena,
-    )
-    return found.but(
-        marginals=Marginals(graph.variables, states),
-        factor_marginals=FactorMarginals(graph, tables),
-    )
-
-
-def _maximisers(problem: Problem, up: Climb) -> Assignment | None:
-    heat = problem.temperatures
-    if not len(problem.maximised) or not problem.maximises_last:
-        return None  # the best states then depend on variables summed later
-    states = np.where(heat == 0, 0, -1).astype(np.int64)[None, :]
-    trace_back(up, heat, np.empty((1, 0)), states)
-    return Assignment(problem.graph.variables, states[0])
+    chosen = best_states(problem, up)
+    if chosen is not None:
+        found = found.but(assignment=Assignment(problem.graph.variables, chosen), score=found.log_z)
+    if problem.is_max and chosen is not None and not problem.is_sum:
+        return found.but(factor_marginals=FactorMarginals.indicator(problem.graph, chosen))
+    tables, states = beliefs(problem, up)
+    marginals = Marginals(problem.graph.variables, states) if problem.is_sum else None
+    return found.but(marginals=marginals, factor_marginals=FactorMarginals(problem.graph, tables))
 
 
 def _samples(problem: Problem, up: Climb, rng: np.random.Generator) -> Samples:

@@ -4,6 +4,7 @@ plan      order -> binary join tree, filed in the graph's memo under its structu
           questions about one structure plan once, whatever the evidence values
 forecast  what the plan will store and multiply, checked against the limits before allocating
 climb     the upward pass; scaled numbers first, logarithms if a range would underflow
+beliefs   the downward pass: the derivative of the value by the log tables
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from ...core.evidence import Restriction
 from ...core.factor_graph import FactorGraph
 from ...core.machine import machine_gigabytes
 from ...core.registry import or_else
+from ...kernels import join_beliefs as down
 from ...kernels import join_tree as kernel
 from ...kernels.support import supported_states
-from ...optimise.run import check
+from ...optimise.run import check, recall
 from ...structures.elimination import EliminationOrder, elimination_order, is_narrow
 from ...structures.join_tree import JoinTree, join_tree
 from ..base import Problem
@@ -30,6 +32,8 @@ __all__ = [
     "Forecast",
     "Limits",
     "Prepared",
+    "beliefs",
+    "best_states",
     "climb",
     "forecast",
     "may_fit",
@@ -113,10 +117,8 @@ def plan(problem: Problem, keep: tuple[int, ...], effort: float) -> tuple[Foreca
     if keep:
         levels = levels.copy()
         levels[list(keep)] = levels.max(initial=0) + 1
-    return graph.memo.recall(  # type: ignore[no-any-return]
-        ("join tree", graph.structure_key, levels.tobytes(), keep, effort),
-        lambda: _plan(graph, levels, keep, effort),
-    )
+    key = ("join tree", graph.structure_key, levels.tobytes(), keep, effort)
+    return recall(graph.memo, key, lambda: _plan(graph, levels, keep, effort))  # type: ignore[no-any-return]
 
 
 def _plan(
@@ -234,6 +236,49 @@ def climb(problem: Problem, tree: JoinTree, *, logs: bool = False, arena: np.nda
         raise problem.contradiction()
     free = (heat[tree.lonely] * np.log(tree.sizes[tree.lonely])).sum()
     return Climb(tree, arena, logs, float(scale[tree.roots].sum() + free))
+
+
+def best_states(problem: Problem, up: Climb) -> np.ndarray | None:
+    """The decoded states of the maximised variables, -1 for others; None where they depend on later sums."""
+    if not len(problem.maximised) or not problem.maximises_last:
+        return None
+    states = np.where(problem.temperatures == 0, 0, -1).astype(np.int64)[None, :]
+    trace_back(up, problem.temperatures, np.empty((1, 0)), states)
+    return np.asarray(states[0])
+
+
+def beliefs(problem: Problem, up: Climb) -> tuple[np.ndarray, np.ndarray]:
+    """Derivative of the value by all log tables, flat, and the variables' marginals; uses up the climb."""
+    tree, heat = up.tree, problem.temperatures
+    code = down.downward.over(2 * tree.operations)(
+        tree.left,
+        tree.right,
+        tree.drop_start,
+        tree.drop,
+        tree.start,
+        tree.axes,
+        tree.offset,
+        tree.n_leaves,
+        tree.sizes,
+        heat,
+        up.logs,
+        up.arena,
+    )
+    if code == kernel.UNDERFLOW:
+        # The upward values are partly overwritten: start again with logarithms.
+        return beliefs(problem, climb(problem, tree, logs=True, arena=up.arena))
+    return down.read_marginals(  # type: ignore[no-any-return]
+        tree.scope_start,
+        tree.scope,
+        tree.start,
+        tree.axes,
+        tree.offset,
+        tree.sizes,
+        tree.state_start,
+        tree.home,
+        up.logs,
+        up.arena,
+    )
 
 
 def trace_back(up: Climb, heat: np.ndarray, uniform: np.ndarray, states: np.ndarray) -> None:

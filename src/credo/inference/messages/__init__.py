@@ -68,7 +68,7 @@ METHODS = {
         "credo.inference.messages.grid_bp",
         "Discretise real variables and run belief propagation on the tables.",
         answers=("sum", "max", "mixed"),
-        reads=("discrete", "real"),
+        reads=("discrete", "real", "positive", "interval"),
         groups=("functions",),
     ),
 }

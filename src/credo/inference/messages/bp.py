@@ -6,7 +6,9 @@
 Exact on trees: the tree schedule needs two passes. On loopy graphs a fixed point is a stationary
 point of the Bethe free energy, and its log Z is an estimate: neither a lower nor an upper bound. With
 maximised variables the beliefs are decoded along a spanning forest; the score of the decoded states is a
-lower bound on the maximum. A sweep costs (entries of all tables) x (arity).
+lower bound on the maximum, and `factor_marginals` are the derivative of that score: certain about the decoded
+states, and the distribution of the rest given them (see `inference/value.py`). A sweep costs (entries of all
+tables) x (arity).
 
 Schedules: `flooding` (all messages from the old ones; several cores on large binary models),
 `sequential` (factor by factor, forwards and backwards in turn), `random` (a new order each sweep),
@@ -28,7 +30,8 @@ from ...core.result import Assignment, Estimate, Result, Status
 from ...kernels.message_beliefs import decode_states, factor_depths
 from ...kernels.support import supported_states
 from ..base import Budget, IterativeAlgorithm, Problem, register
-from ..value import value_of
+from ..instances import Instances, TableBatch
+from ..value import value_and_slopes
 from . import engine
 from .engine import MessageState, Readout, Schedule, Weighted
 
@@ -89,29 +92,28 @@ class BP(IterativeAlgorithm[MessageState]):
                 factor_marginals=found.factor_marginals,
             )
         states = _decode(problem, found)
-        score = value_of(problem, states)
+        score, slopes = value_and_slopes(problem, states)
         if score.value == -np.inf and not _is_possible(problem.graph):
             raise problem.contradiction()
         return Result(
             self.name,
             status,
             log_z=Estimate(score.value, "lower"),
+            factor_marginals=slopes,
             assignment=Assignment(problem.graph.variables, states),
             score=score,
         )
 
-    @property
-    def takes_rows(self) -> bool:
-        """Whether many rows go through one kernel, which has fixed orders and first messages."""
-        return self.schedule not in ("residual", "random") and not self.random_start
+    def takes_tables(self, instances: Instances) -> bool:
+        """Whether instances go through one kernel, which sums, with fixed orders and first messages."""
+        is_fixed = self.schedule not in ("residual", "random") and not self.random_start
+        return is_fixed and instances.problem.is_sum
 
-    def run_many(
-        self, graph: FactorGraph, clamps: np.ndarray, budget: Budget
-    ) -> tuple[np.ndarray, np.ndarray, tuple[Status, ...]]:
-        """Marginals, log Z and status for many rows of log likelihoods at once."""
+    def run_tables(self, instances: Instances, budget: Budget) -> TableBatch:
+        """Beliefs and the Bethe log Z of problems of one structure at once."""
         schedule = "sequential" if self.schedule == "auto" else self.schedule
         weights = partial(Weighted.plain, step=1 - self.damping, linear=self.damping_domain == "linear")
-        return engine.run_many(graph, clamps, weights, schedule, budget)
+        return engine.run_tables(instances, weights, schedule, budget)
 
 
 def _is_possible(graph: FactorGraph) -> bool:

@@ -2,7 +2,7 @@
 
 `kernels/messages.py` states the iteration, `forms.py` puts a problem into the form that is fastest for
 it. An algorithm file chooses the weights, the schedule and what its number guarantees; starting,
-advancing and reading are here, for one problem or for many rows of evidence on one graph.
+advancing and reading are here, for one problem or for many of one structure.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ import numpy as np
 from ...core.errors import QueryError
 from ...core.factor_graph import FactorGraph
 from ...core.records import record
-from ...core.result import Status
+from ...core.result import FactorMarginals, Status
+from ...core.wiring import starts_of
 from ...kernels import messages as kernel
 from ..base import Budget, ContradictoryRowError, Problem
+from ..instances import Instances, TableBatch
 from .forms import Kept, choose_form, safe_form
 from .readout import Readout
 from .sweeps import SCHEDULES, Schedule, Sweep, Weighted, is_forest, orders
@@ -34,7 +36,7 @@ __all__ = [
     "log_messages",
     "messages_by_edge",
     "read",
-    "run_many",
+    "run_tables",
     "start",
 ]
 
@@ -218,27 +220,21 @@ def read(problem: Problem, state: MessageState, weights: Weighted) -> Readout:
     return state.form.read(problem, state.values, weights)  # type: ignore[no-any-return]
 
 
-def run_many(
-    graph: FactorGraph,
-    clamps: np.ndarray,
-    weights: Callable[[FactorGraph], Weighted],
-    schedule: Schedule,
-    budget: Budget,
-) -> tuple[np.ndarray, np.ndarray, tuple[Status, ...]]:
-    """Answer many rows of log likelihoods (rows, flat states) on one graph inside one kernel.
-
-    Each row's likelihoods become unary factors of an extended graph, so its structure is compiled once.
-    """
-    n = len(graph.variables)
-    if not n or not len(clamps):
-        value = float(graph.log_tables.sum())
-        return np.empty(clamps.shape), np.full(len(clamps), value), (Status.CONVERGED,) * len(clamps)
-    extended = _with_slots(graph)
-    w, active = extended.wiring, np.flatnonzero(np.diff(extended.scope_start) > 0)
-    rows, at_once = orders(extended, active, Sweep(schedule, 0, 2, 0.0, np.random.default_rng(0)))
-    chosen = weights(extended)
+def run_tables(
+    instances: Instances, weights: Callable[[FactorGraph], Weighted], schedule: Schedule, budget: Budget
+) -> TableBatch:
+    """Answer many problems of one structure inside one kernel."""
+    graph, factors = instances.problem.graph, instances.factors
+    n, count = len(graph.variables), len(instances)
+    ordered, places = _varying_last(graph, factors)
+    w, active = ordered.wiring, np.flatnonzero(np.diff(ordered.scope_start) > 0)
+    rows, at_once = orders(ordered, active, Sweep(schedule, 0, 2, 0.0, np.random.default_rng(0)))
+    chosen = weights(ordered)
     tol = budget.tol * float(chosen.step.min(initial=1.0))  # of damped messages, as in `advance`
-    marginals, values, changes = kernel.log_batch(
+    entries, own = len(ordered.log_tables), instances.log_tables.shape[1]
+    width = entries if instances.summed else own if instances.each else 0
+    beliefs = np.empty((count, width))
+    values, changes = kernel.log_batch(
         rows,
         at_once,
         *chosen,
@@ -247,30 +243,39 @@ def run_many(
         w.sizes,
         w.state_start,
         w.edge_state_start,
-        extended.log_tables,
+        ordered.log_tables,
         w.table_start,
         np.ones(n),
-        len(graph.log_tables),
-        clamps,
+        entries - own,
+        instances.log_tables,
+        beliefs,
         budget.max_iter,
         tol,
         budget.max_iter + 1 if is_forest(graph) else _REST,
     )
     if (changes < 0).any():
         raise ContradictoryRowError(int(np.flatnonzero(changes < 0)[0]))
-    stopped = (Status.CONVERGED if c < tol else Status.OUT_OF_ITERATIONS for c in changes)
-    return marginals, values, tuple(stopped)
+    stopped = tuple(Status.CONVERGED if c < tol else Status.OUT_OF_ITERATIONS for c in changes)
+    each = beliefs[:, width - own :] if instances.each else None
+    summed = None
+    if instances.summed:
+        flat = np.empty(entries)
+        flat[places] = instances.weights @ beliefs
+        summed = FactorMarginals(graph, flat)
+    return TableBatch(graph, factors, values, stopped, each, summed)
 
 
-def _with_slots(graph: FactorGraph) -> FactorGraph:
-    """The graph with one more unary factor per variable, its tables after all others."""
-    n, states = len(graph.variables), int(graph.variables.state_start[-1])
-    return FactorGraph.from_flat(
-        graph.variables,
-        np.concatenate([graph.scope_start, graph.scope_start[-1] + 1 + np.arange(n)]),
-        np.concatenate([graph.scope, np.arange(n)]),
-        np.concatenate([graph.log_tables, np.zeros(states)]),
-        table_start=np.concatenate(
-            [graph.table_start, len(graph.log_tables) + graph.variables.state_start[:-1]]
-        ),
-    )
+def _varying_last(graph: FactorGraph, factors: np.ndarray) -> tuple[FactorGraph, np.ndarray]:
+    """The graph with these factors after all others, and where its entries lie in the original order."""
+    order = np.concatenate([np.setdiff1d(np.arange(graph.n_factors), factors), factors]).astype(np.int64)
+    arity, size, start = np.diff(graph.scope_start), graph.table_size, starts_of(graph.table_size)
+    edges, entries = _ranges(graph.scope_start[order], arity[order]), _ranges(start[order], size[order])
+    tables = graph.log_tables[_ranges(graph.table_start[order], size[order])]
+    made = FactorGraph.from_flat(graph.variables, starts_of(arity[order]), graph.scope[edges], tables)
+    return made, entries
+
+
+def _ranges(first: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """The numbers first[k], ..., first[k] + count[k] - 1 for every k, one after another."""
+    begin = starts_of(count)
+    return np.arange(begin[-1]) + np.repeat(first - begin[:-1], count)

@@ -51,14 +51,14 @@ from ...core.errors import OptionError, QueryError
 from ...core.records import record
 from ...core.result import Estimate, Marginals, Result, Status
 from ...families.densities import DirichletMixtureDensity, MixtureDensity
+from ...families.natural import normalised
 from ...optimise.run import check as check_clock
 from ..base import IterativeAlgorithm, Problem, register
 from ..gaussian_system import refuse_improper
 from .ep_beliefs import Beliefs, beliefs_of
-from .ep_sites import Layout, Parameters, SiteGroup
+from .ep_sites import SiteGroup, SiteLayout, SiteParameters
 from .ep_tilted import Proposal
-from .ep_updates import Batch, Update, batches, log_scale, update
-from .moments import log_sum
+from .ep_updates import Update, UpdateBatch, batches, log_scale, update
 
 __all__ = ["EP", "EPState"]
 
@@ -69,9 +69,9 @@ _ENDLESS = 1e8  # a standard deviation this many times the first one says that t
 class EPState(NamedTuple):
     """The sites, and where the points of each factor are."""
 
-    layout: Layout  # places of everything
-    order: list[Batch]  # of one sweep
-    sites: Parameters  # natural parameters of all sites
+    layout: SiteLayout  # places of everything
+    order: list[UpdateBatch]  # of one sweep
+    sites: SiteParameters  # natural parameters of all sites
     proposals: tuple[Proposal, ...]  # per group
     turn: int = 0  # sweeps done
     skipped: int = 0  # updates skipped in the last sweep
@@ -124,7 +124,7 @@ class EP(IterativeAlgorithm[EPState]):
         """Sites that say nothing, or next to nothing where a belief needs it, or those of an earlier run."""
         graph = problem.graph
         refuse_improper(graph)
-        layout = Layout.of(
+        layout = SiteLayout.of(
             graph,
             nodes=self.nodes,
             points=self.points,
@@ -200,7 +200,7 @@ class EP(IterativeAlgorithm[EPState]):
         g: int,
         rows: np.ndarray,
         beliefs: Beliefs,
-        sites: Parameters,
+        sites: SiteParameters,
     ) -> Update:
         check_clock()
         new = update(state.layout.groups[g], rows, beliefs, sites, state.proposals[g], 1 - self.damping)
@@ -253,7 +253,7 @@ class EP(IterativeAlgorithm[EPState]):
         return total
 
 
-def _endless(layout: Layout, group: SiteGroup, rows: np.ndarray, new: Update) -> int:
+def _endless(layout: SiteLayout, group: SiteGroup, rows: np.ndarray, new: Update) -> int:
     """A real variable whose tilted variance is beyond all bounds, or -1."""
     variables = group.real[0][rows]
     wide = np.argwhere(new.variance > (_ENDLESS * layout.sd[variables]) ** 2)
@@ -265,7 +265,7 @@ def _shapes(state: EPState) -> list[tuple[int, ...]]:
     return [part.shape for part in parts]
 
 
-def _marginals(variables: Any, layout: Layout, beliefs: Beliefs) -> Marginals:
+def _marginals(variables: Any, layout: SiteLayout, beliefs: Beliefs) -> Marginals:
     logs = beliefs.logs
     one, flat = np.ones(1), np.zeros(len(logs))
     mean, variance = beliefs.moments
@@ -274,7 +274,7 @@ def _marginals(variables: Any, layout: Layout, beliefs: Beliefs) -> Marginals:
     for i, name in enumerate(variables.names):
         first, last = layout.start[i], layout.start[i] + layout.width[i]
         if layout.kinds[i] == "d":
-            flat[first:last] = np.exp(logs[first:last] - log_sum(logs[first:last]))
+            flat[first:last] = normalised(logs[first:last])[0]
         elif layout.kinds[i] == "r":
             densities[name] = MixtureDensity(one, mean[first:last], sd[first:last])
         else:

@@ -14,9 +14,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .ep_sites import Layout, Parameters, SiteGroup
+from ...families.natural import (
+    dirichlet_log_norm,
+    gaussian_log_norm,
+    log_sum,
+    normal_log_norm,
+    normal_moments,
+)
+from .ep_sites import SiteGroup, SiteLayout, SiteParameters
 from .ep_tilted import Cavity
-from .moments import LOG_2PI, dirichlet_log_norm, gaussian_log_norm, is_positive_definite, log_sum
+from .moments import is_positive_definite
 
 if TYPE_CHECKING:
     from .ep_updates import Update
@@ -36,7 +43,7 @@ class Scopes(NamedTuple):
     variance: np.ndarray  # (rows, reals)
 
 
-def beliefs_of(layout: Layout, sites: Parameters) -> Beliefs:
+def beliefs_of(layout: SiteLayout, sites: SiteParameters) -> Beliefs:
     """The beliefs of a layout: a product, or a joint Gaussian with block sites."""
     return (Beliefs if layout.coupling is None else BlockBeliefs)(layout, sites)
 
@@ -44,7 +51,7 @@ def beliefs_of(layout: Layout, sites: Parameters) -> Beliefs:
 class Beliefs:
     """Natural parameters of all variables; they follow their sites, in place."""
 
-    def __init__(self, layout: Layout, sites: Parameters) -> None:
+    def __init__(self, layout: SiteLayout, sites: SiteParameters) -> None:
         base, owner = layout.base, layout.owners
         own = owner.precision >= 0
         self.layout = layout
@@ -65,16 +72,16 @@ class Beliefs:
     @property
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances of the real variables."""
-        return self.shift / self.precision, 1 / self.precision
+        return normal_moments(self.precision, self.shift)
 
     def scopes(self, group: SiteGroup, rows: np.ndarray) -> Scopes:
         """The marginals over the real variables of some factors."""
         variable = group.real[0][rows]
         precision, shift = self.precision[variable], self.shift[variable]
         square = precision[:, :, None] * np.eye(variable.shape[1])
-        return Scopes(square, shift, shift / precision, 1 / precision)
+        return Scopes(square, shift, *normal_moments(precision, shift))
 
-    def cavity(self, group: SiteGroup, rows: np.ndarray, sites: Parameters) -> Cavity:
+    def cavity(self, group: SiteGroup, rows: np.ndarray, sites: SiteParameters) -> Cavity:
         """What the others say about the continuous variables of some factors."""
         own, power = self.scopes(group, rows), group.power[rows]
         place, coordinate = group.simplex[0][rows], group.simplex[1][rows]
@@ -86,7 +93,9 @@ class Beliefs:
             self.natural[place] - power[:, None] * sites.natural[coordinate],
         )
 
-    def discrete_cavities(self, group: SiteGroup, rows: np.ndarray, sites: Parameters) -> list[np.ndarray]:
+    def discrete_cavities(
+        self, group: SiteGroup, rows: np.ndarray, sites: SiteParameters
+    ) -> list[np.ndarray]:
         """What the others say about the discrete variables: log weights (rows, states) per axis."""
         found, power = [], group.power[rows][:, None]
         for places, own in group.discrete:
@@ -107,7 +116,7 @@ class Beliefs:
         diagonal = np.einsum("rii->ri", own.precision + gap)
         return np.asarray((diagonal > 0).all(axis=1))
 
-    def put(self, group: SiteGroup, rows: np.ndarray, sites: Parameters, new: Update) -> int:
+    def put(self, group: SiteGroup, rows: np.ndarray, sites: SiteParameters, new: Update) -> int:
         """Replace the sites of factors that share no variable, in place, and follow; how many were not."""
         variable, site = group.real[0][rows], group.real[1][rows]
         gap = new.precision - sites.precision[group.square[rows]]
@@ -124,11 +133,11 @@ class Beliefs:
 
     def real_log_norm(self) -> float:
         """Log of the integral of q over the real variables."""
-        return float(gaussian_log_norm(self.precision, self.shift).sum())
+        return float(normal_log_norm(self.precision, self.shift).sum())
 
     def scope_log_norms(self, group: SiteGroup) -> np.ndarray:
         """Log integrals (count,) of the marginals over the real variables of a group's factors."""
-        return np.asarray(gaussian_log_norm(self.precision, self.shift)[group.real[0]].sum(axis=1))
+        return np.asarray(normal_log_norm(self.precision, self.shift)[group.real[0]].sum(axis=1))
 
     def other_log_norms(self) -> tuple[np.ndarray, np.ndarray]:
         """Log sums of discrete and integrals of simplex variables at their first places, zeros elsewhere."""
@@ -139,11 +148,11 @@ class Beliefs:
             if layout.kinds[i] == "d":
                 logs[part.start] = log_sum(q[part])
             else:
-                natural[part.start] = dirichlet_log_norm(self.natural[part])
+                natural[part.start] = dirichlet_log_norm(1 + self.natural[part])
         return logs, natural
 
     @staticmethod
-    def repair(layout: Layout, sites: Parameters, before: Parameters) -> int:
+    def repair(layout: SiteLayout, sites: SiteParameters, before: SiteParameters) -> int:
         """Take back the new sites at variables whose beliefs have no integral, in place; how many."""
         taken = 0
         for _ in range(_REPAIRS):
@@ -165,7 +174,7 @@ class Beliefs:
 class BlockBeliefs(Beliefs):
     """Beliefs whose real part is one Gaussian of all real variables."""
 
-    def __init__(self, layout: Layout, sites: Parameters) -> None:
+    def __init__(self, layout: SiteLayout, sites: SiteParameters) -> None:
         super().__init__(layout, sites)
         assert layout.coupling is not None
         self.joint = layout.coupling + np.diag(layout.base.precision)
@@ -207,7 +216,7 @@ class BlockBeliefs(Beliefs):
         values = np.linalg.eigvalsh((own.precision + gap) * unit[:, :, None] * unit[:, None, :])
         return np.asarray(values.min(axis=1, initial=1.0) > 0)
 
-    def put(self, group: SiteGroup, rows: np.ndarray, sites: Parameters, new: Update) -> int:
+    def put(self, group: SiteGroup, rows: np.ndarray, sites: SiteParameters, new: Update) -> int:
         """Replace the sites of some factors, in place, and follow; how many were not.
 
         Each alone leaves an integral; where all at once do not, the step is halved.
@@ -225,17 +234,15 @@ class BlockBeliefs(Beliefs):
 
     def real_log_norm(self) -> float:
         """Log of the integral of q over the real variables."""
-        n, log_det = len(self.joint), float(np.linalg.slogdet(self.joint)[1])
-        return 0.5 * (n * LOG_2PI - log_det + float(self.shift @ self.moments[0]))
+        return float(gaussian_log_norm(self.joint, self.shift, self.moments[0]))
 
     def scope_log_norms(self, group: SiteGroup) -> np.ndarray:
         """Log integrals (count,) of the marginals over the real variables of a group's factors."""
         own = self.scopes(group, np.arange(len(group)))
-        k, log_det = own.mean.shape[1], np.linalg.slogdet(own.precision)[1]
-        return np.asarray(0.5 * (k * LOG_2PI - log_det + (own.shift * own.mean).sum(axis=1)))
+        return gaussian_log_norm(own.precision, own.shift, own.mean)
 
     @staticmethod
-    def repair(layout: Layout, sites: Parameters, before: Parameters) -> int:
+    def repair(layout: SiteLayout, sites: SiteParameters, before: SiteParameters) -> int:
         """Halve the changes of all sites until the joint Gaussian has an integral, in place."""
         for _ in range(_HALVINGS):
             beliefs = BlockBeliefs(layout, sites)

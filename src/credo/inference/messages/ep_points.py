@@ -18,18 +18,16 @@ import numpy as np
 
 from ...core.factor_graph import FactorGraph
 from ...core.groups import FactorBatch
+from ...families.natural import dirichlet_expected_log, dirichlet_log_norm, match_dirichlet, normalised
 from ...optimise.run import check
 from .cubature import integrate
 from .ep_tilted import Cavity, Proposal, Tilt, Tilted
 from .moments import (
-    dirichlet_log_norm,
     gauss_hermite,
     group_log_values,
-    match_dirichlet,
-    normalised,
+    point_moments,
     relative_logs,
     simplex_points,
-    weighted_moments,
     whitened_form,
     whitened_step,
 )
@@ -236,7 +234,7 @@ class PointsTilt(Tilt):
         logs = logs + power[:, None, None] * values
         share, log_weight = normalised(logs, axis=2)
         at_points = share.reshape(*share.shape[:2], len(z), -1).sum(axis=3)  # over the simplex
-        mean, covariance = weighted_moments(at_points, proposal.mean, proposal.root, z)
+        mean, covariance = point_moments(at_points, proposal.mean, proposal.root, z)
         expected_log = self._expected_log(share, log_theta, proposal)
         return Tilted(log_weight, mean, covariance, expected_log, _is_finite(log_weight, covariance))
 
@@ -247,7 +245,7 @@ class PointsTilt(Tilt):
         log_theta = simplex_points(proposal.concentration, self.points)
         excess = cavity.natural[:, None, :] + 1 - proposal.concentration
         weight = np.einsum("rcsk,rck->rcs", log_theta, excess) - np.log(self.points)
-        weight = weight + dirichlet_log_norm(proposal.concentration - 1)[:, :, None]
+        weight = weight + dirichlet_log_norm(proposal.concentration)[:, :, None]
         rows, states, count = logs.shape
         logs = (logs[..., None] + weight[:, :, None, :]).reshape(rows, states, -1)
         log_theta = np.tile(log_theta, (1, 1, count, 1))
@@ -257,10 +255,7 @@ class PointsTilt(Tilt):
         """E[log theta]: that of the proposal, which is known, and what the weights add to it."""
         if not log_theta.shape[3]:
             return log_theta[:, :, 0, :]
-        from scipy.special import psi
-
-        alpha = proposal.concentration
-        known = psi(alpha) - psi(alpha.sum(axis=2, keepdims=True))
+        known = dirichlet_expected_log(proposal.concentration)
         return known + np.einsum("rcp,rcpk->rck", share, log_theta) - log_theta.mean(axis=2)
 
     def _columns(self, x: np.ndarray, log_theta: np.ndarray, states: np.ndarray) -> list[np.ndarray]:

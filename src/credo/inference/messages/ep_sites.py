@@ -31,14 +31,14 @@ from .ep_tilted import GaussianTilt, Proposal, TableTilt, Tilt
 from .gaussian_couplings import merged
 from .moments import group_log_values, is_positive_definite
 
-__all__ = ["Layout", "Parameters", "SiteGroup"]
+__all__ = ["SiteGroup", "SiteLayout", "SiteParameters"]
 
 _MOST_POINTS = 1 << 20  # of one factor
 _MOST_REALS = 5000  # whose joint Gaussian is kept
 
 
 @record("ep sites")
-class Parameters(NamedTuple):
+class SiteParameters(NamedTuple):
     """Natural parameters, of variables or of sites; discrete and simplex ones one after another."""
 
     precision: np.ndarray  # (reals,) of variables, one matrix after another of sites
@@ -46,14 +46,14 @@ class Parameters(NamedTuple):
     logs: np.ndarray  # (states,) log weights; -inf is a zero
     natural: np.ndarray  # (coordinates,) concentrations - 1
 
-    def copy(self) -> Parameters:
+    def copy(self) -> SiteParameters:
         """The same numbers in arrays of their own."""
-        return Parameters(*(part.copy() for part in self))
+        return SiteParameters(*(part.copy() for part in self))
 
 
 @dataclass(frozen=True, eq=False)
 class SiteGroup:
-    """Factors whose sites are updated together; places index `Parameters` of variables and of sites."""
+    """Factors whose sites are updated together; places index `SiteParameters` of variables and of sites."""
 
     scopes: np.ndarray  # (count, arity) variables
     real: tuple[np.ndarray, np.ndarray]  # places (count, reals) of variables, of shifts of sites
@@ -73,23 +73,23 @@ class SiteGroup:
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class SiteLayout:
     """Where everything is, and what is exact."""
 
     kinds: np.ndarray  # (n,) r, d or s per variable
     start: np.ndarray  # (n,) first place of each variable among those of its kind
     width: np.ndarray  # (n,) places of each variable
     groups: tuple[SiteGroup, ...]  # of the factors that are approximated
-    base: Parameters  # of the variables
-    first: Parameters  # the first sites
+    base: SiteParameters  # of the variables
+    first: SiteParameters  # the first sites
     sd: np.ndarray  # (reals,) standard deviations of the first beliefs
     constant: float  # log of factors without variables, and of constants taken out
     coupling: np.ndarray | None = None  # (reals, reals) of exact factors, zeros on the diagonal; block sites
 
     @cached_property
-    def owners(self) -> Parameters:
+    def owners(self) -> SiteParameters:
         """The place of its variable for every place of a site; -1 for precisions between two variables."""
-        found = Parameters(*(np.zeros(len(part), dtype=np.int64) for part in self.first))
+        found = SiteParameters(*(np.zeros(len(part), dtype=np.int64) for part in self.first))
         found.precision[:] = -1
         for group in self.groups:
             found.precision[np.einsum("aii->ai", group.square)] = group.real[0]
@@ -109,12 +109,12 @@ class Layout:
         spread: float,
         power: float | Mapping[int, float] = 1.0,
         is_block: bool = False,
-    ) -> Layout:
+    ) -> SiteLayout:
         """Read a graph; variables that no exact factor confines begin this much wider than their profiles.
 
         `power` is that of all factors, or of some by their numbers in the graph.
         """
-        return _Builder(graph, nodes, points, power, is_block).build(spread)
+        return _SiteBuilder(graph, nodes, points, power, is_block).build(spread)
 
     def proposals(self) -> tuple[Proposal, ...]:
         """Proposals that were not used yet, per group; closed forms need none."""
@@ -127,7 +127,7 @@ class Layout:
         return tuple(found)
 
 
-class _Builder:
+class _SiteBuilder:
     """Goes through the groups of a graph once."""
 
     def __init__(
@@ -142,7 +142,7 @@ class _Builder:
         for kind in "rds":
             mine = self._kinds == kind
             self._start[mine] = starts_of(self._width[mine])[:-1]
-        self._base = Parameters(*(np.zeros(self._total(kind)) for kind in "rrds"))
+        self._base = SiteParameters(*(np.zeros(self._total(kind)) for kind in "rrds"))
         self._used = {"r": 0, "d": 0, "s": 0, "rr": 0}  # places of sites given away
         self._constant = 0.0
         reals = self._total("r")
@@ -156,15 +156,15 @@ class _Builder:
     def _total(self, kind: str) -> int:
         return int(self._width[self._kinds == kind].sum())
 
-    def build(self, spread: float) -> Layout:
+    def build(self, spread: float) -> SiteLayout:
         found = []
         for group in self._graph.batches:
             made = self._group(group)
             if made is not None and len(made):
                 found.append(made)
-        sites = Parameters(*(np.zeros(self._used[kind]) for kind in ("rr", "r", "d", "s")))
+        sites = SiteParameters(*(np.zeros(self._used[kind]) for kind in ("rr", "r", "d", "s")))
         sd = self._confine(found, sites, spread)
-        return Layout(
+        return SiteLayout(
             self._kinds,
             self._start,
             self._width,
@@ -251,7 +251,7 @@ class _Builder:
         width = int(self._width[variables[0]]) if len(variables) else 1
         return self._start[variables][:, None] + np.arange(width)
 
-    def _confine(self, groups: list[SiteGroup], sites: Parameters, spread: float) -> np.ndarray:
+    def _confine(self, groups: list[SiteGroup], sites: SiteParameters, spread: float) -> np.ndarray:
         """First sites for real variables that nothing exact confines, around the places of their profiles.
 
         Returns the standard deviations of the first beliefs.

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.records import record
-from .moments import LOG_2PI
+from ...families.natural import gaussian_log_norm, gaussian_moments
 
 __all__ = ["Cavity", "GaussianTilt", "Proposal", "TableTilt", "Tilt", "Tilted"]
 
@@ -114,9 +114,7 @@ class GaussianTilt(Tilt):
         unit = 1 / np.sqrt(cavity.scale)
         exists = np.linalg.eigvalsh(joint * unit[:, :, None] * unit[:, None, :])[:, 0] > _SINGULAR
         joint = np.where(exists[:, None, None], joint, np.eye(k))
-        covariance = np.linalg.inv(joint)
-        mean = np.einsum("rij,rj->ri", covariance, cavity.shift)
-        log_det = np.linalg.slogdet(joint)[1]
-        logs = 0.5 * ((cavity.shift * mean).sum(axis=1) + k * LOG_2PI - log_det)
+        mean, covariance = gaussian_moments(joint, cavity.shift)
+        logs = gaussian_log_norm(joint, cavity.shift, mean)
         none = np.zeros((len(rows), 1, 0))
         return Tilted(logs[:, None], mean[:, None, :], covariance[:, None], none, exists)

@@ -15,12 +15,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.wiring import starts_of
+from ...families.natural import log_sum, match_dirichlet, normalised
 from .ep_beliefs import Beliefs
-from .ep_sites import Layout, Parameters, SiteGroup
+from .ep_sites import SiteGroup, SiteLayout, SiteParameters
 from .ep_tilted import Cavity, Proposal, Tilted
-from .moments import log_sum, match_dirichlet, normalised
 
-__all__ = ["Batch", "Update", "batches", "log_scale", "update"]
+__all__ = ["Update", "UpdateBatch", "batches", "log_scale", "update"]
 
 
 class Update(NamedTuple):
@@ -48,7 +48,7 @@ class Update(NamedTuple):
             variance=self.variance[keep],
         )
 
-    def shorter(self, group: SiteGroup, rows: np.ndarray, sites: Parameters, step: float) -> Update:
+    def shorter(self, group: SiteGroup, rows: np.ndarray, sites: SiteParameters, step: float) -> Update:
         """Sites between the old, at 0, and these, at 1."""
         square, real = sites.precision[group.square[rows]], sites.shift[group.real[1][rows]]
         natural = sites.natural[group.simplex[1][rows]]
@@ -63,7 +63,7 @@ class Update(NamedTuple):
             natural=natural + step * (self.natural - natural),
         )
 
-    def write(self, group: SiteGroup, rows: np.ndarray, sites: Parameters) -> None:
+    def write(self, group: SiteGroup, rows: np.ndarray, sites: SiteParameters) -> None:
         """Put the new sites in their places."""
         sites.precision[group.square[rows]] = self.precision
         sites.shift[group.real[1][rows]] = self.shift
@@ -76,7 +76,7 @@ def update(
     group: SiteGroup,
     rows: np.ndarray,
     beliefs: Beliefs,
-    sites: Parameters,
+    sites: SiteParameters,
     proposal: Proposal,
     step: float,
 ) -> Update:
@@ -152,7 +152,7 @@ def _mixed(logs: np.ndarray, old: np.ndarray, step: float) -> np.ndarray:
 
 
 def _checked(
-    new: Update, group: SiteGroup, rows: np.ndarray, beliefs: Beliefs, sites: Parameters, step: float
+    new: Update, group: SiteGroup, rows: np.ndarray, beliefs: Beliefs, sites: SiteParameters, step: float
 ) -> Update:
     """Fill in the residuals, damp, and refuse what would leave a belief without an integral."""
     own = beliefs.scopes(group, rows)
@@ -180,7 +180,7 @@ def _checked(
 def log_scale(
     group: SiteGroup,
     beliefs: Beliefs,
-    sites: Parameters,
+    sites: SiteParameters,
     proposal: Proposal,
     norms: tuple[np.ndarray, np.ndarray],
 ) -> float | None:
@@ -202,19 +202,19 @@ def log_scale(
     return float((value / group.power).sum())
 
 
-class Batch(NamedTuple):
+class UpdateBatch(NamedTuple):
     """Factors of one group that are updated at the same time."""
 
     group: int
     rows: np.ndarray
 
 
-def batches(layout: Layout, schedule: str) -> list[Batch]:
+def batches(layout: SiteLayout, schedule: str) -> list[UpdateBatch]:
     """The order of a sweep: factors of one variable first, then batches of factors that share none.
 
     `flooding` has one batch per group. `tree` goes from the leaves of a spanning forest to its roots.
     """
-    whole = [Batch(g, np.arange(len(group))) for g, group in enumerate(layout.groups)]
+    whole = [UpdateBatch(g, np.arange(len(group))) for g, group in enumerate(layout.groups)]
     if schedule == "flooding":
         return whole
     single = [b for b in whole if layout.groups[b.group].scopes.shape[1] == 1]
@@ -230,11 +230,11 @@ def batches(layout: Layout, schedule: str) -> list[Batch]:
     found = _disjoint(layout, single)
     for r in range(int(rounds.max()) + 1):
         now = np.flatnonzero(rounds == r)
-        found += [Batch(int(g), row[now[owner[now] == g]]) for g in np.unique(owner[now])]
+        found += [UpdateBatch(int(g), row[now[owner[now] == g]]) for g in np.unique(owner[now])]
     return found
 
 
-def _disjoint(layout: Layout, single: list[Batch]) -> list[Batch]:
+def _disjoint(layout: SiteLayout, single: list[UpdateBatch]) -> list[UpdateBatch]:
     """Split batches of one-variable factors until no variable occurs twice in one."""
     found = []
     for group, rows in single:
@@ -242,7 +242,7 @@ def _disjoint(layout: Layout, single: list[Batch]) -> list[Batch]:
         order = np.argsort(variable, kind="stable")
         first = np.concatenate([[True], np.diff(variable[order]) > 0])
         place = np.arange(len(order)) - np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
-        found += [Batch(group, rows[order[place == k]]) for k in range(int(place.max()) + 1)]
+        found += [UpdateBatch(group, rows[order[place == k]]) for k in range(int(place.max()) + 1)]
     return found
 
 

@@ -30,6 +30,9 @@ So there are three solvers with the same fixed points:
 `solver=auto` runs the single loop first and, if it does not settle, continues with the double loop from its
 beliefs; a note says so. The trace of the double loop holds F after each outer step.
 
+Planning regions may take half of the time given; if that is not enough, the factors are the regions, a note
+says so, and belief propagation has the rest of the time.
+
 A sweep of messages costs (entries of the parent tables) x (messages that enter them), a pass of the loops
 (entries of the root tables) x (inner regions below them).
 
@@ -50,9 +53,10 @@ from ...core.errors import OptionError, QueryError
 from ...core.records import record
 from ...core.result import Estimate, Result, Status
 from ...kernels import regions as kernel
-from ...optimise.run import Run
+from ...optimise.run import Run, Stopped, planning
 from ...structures.region_builders import MAX_STATES, REGIONS
 from ..base import Algorithm, Budget, IterativeAlgorithm, Problem, register
+from .bp import BP
 from .gbp_double_loop import Descent, DescentState
 from .region_plan import RegionPlan, RegionTables, plan_of
 
@@ -108,11 +112,15 @@ class GBP(Algorithm):
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Pass messages, minimise the free energy, or a single and then the double loop."""
         with Run(budget, rng, whole=False) as run:
-            run.has_begun = False  # planning may outlast the time: there is nothing yet to answer with
+            run.has_begun = False  # there is nothing yet to answer with
             return self._solved(problem, budget, rng, run)
 
     def _solved(self, problem: Problem, budget: Budget, rng: np.random.Generator, run: Run) -> Result:
-        tables = RegionTables(problem, plan_of(problem.graph, self.regions, self.max_states))
+        try:
+            with planning():
+                tables = self._planned(problem)
+        except Stopped as cut:
+            return self._on_factors(problem, budget, rng, cut.status)
         messages = self._messages(tables)
         run.has_begun = True
         if tables.plan.regions.is_forest:
@@ -131,6 +139,25 @@ class GBP(Algorithm):
         note = f"the single loop still changed by {change:.2g} after {passes} passes; the double loop went on"
         second = Descent(tables, found.state, False).run(problem, budget, rng)
         return replace(second, notes=(*second.notes, note))
+
+    def _planned(self, problem: Problem) -> RegionTables:
+        """The numbers of the problem on its regions, with every index that sweeps and answers need."""
+        plan = plan_of(problem.graph, self.regions, self.max_states)
+        tables = RegionTables(problem, plan)
+        if self.solver != "messages" and not plan.regions.is_forest:
+            _ = plan.pairs
+        return tables
+
+    def _on_factors(
+        self, problem: Problem, budget: Budget, rng: np.random.Generator, status: Status
+    ) -> Result:
+        """Without a plan the factors are the regions: belief propagation for the rest of the time.
+
+        The messages are no state that a run on regions could begin from, and are not kept.
+        """
+        found = BP(damping=self.damping or 0.0).run(replace(problem, warm=None), budget, rng)
+        note = f"planning the regions was cut ({status.value}): the factors are the regions, as in bp"
+        return replace(found, algorithm=self.name, state=None, notes=(*found.notes, note))
 
     def _first(self, problem: Problem, tables: RegionTables, messages: _Messages) -> DescentState:
         """No multipliers and the beliefs of separate regions, or where an earlier run ended."""

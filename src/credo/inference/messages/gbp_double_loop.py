@@ -122,7 +122,9 @@ class Descent(IterativeAlgorithm[DescentState]):
         """Up to `count` passes over the inner regions, and the disagreement met in each."""
         plan = self.tables.plan
         multipliers, logs = state.multipliers.copy(), np.empty_like(state.logs)
-        changes = descend(
+        work = float(len(logs))
+        count = descend.portion(work, count)
+        changes = descend.over(work * count)(
             self.eager,
             plan.counting,
             self.tables.root_theta,

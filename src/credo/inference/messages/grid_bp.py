@@ -193,7 +193,7 @@ class GridBP(Algorithm):
         try:
             return self._bp.run(asked, budget, rng)
         except ZeroProbabilityError:
-            if all(v.is_discrete for v in problem.graph.variables):
+            if problem.graph.variables.is_discrete or not np.isfinite(problem.constant):
                 raise problem.contradiction() from None
             subject = "the evidence has" if problem.has_evidence else "every configuration has"
             raise ZeroProbabilityError(

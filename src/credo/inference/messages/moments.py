@@ -1,13 +1,9 @@
-r"""Moment matching: points and weights under a proposal, and projections on exponential families.
+r"""Moments by sums over points: those of a proposal, and how the proposal moves to what was found.
 
-    Gaussian     E[x], E[x^2]      exp(shift x - precision x^2 / 2),   precision = 1 / var, shift = mean / var
-    categorical  probabilities     exp(log weight)
-    Dirichlet    E[log theta]      prod_k theta_k^natural_k,           natural = concentration - 1
-
-The member of an exponential family that is closest to p, in KL(p || q), has the expected sufficient
-statistics of p. Expectations are sums over points drawn from a proposal, each with the weight f / proposal;
-Gauss-Hermite points of a full covariance for real variables (exact for a polynomial of degree 2n - 1 times
-the proposal), a low-discrepancy sequence for a simplex.
+The member of an exponential family (`families/natural.py`) that is closest to p, in KL(p || q), has the
+expected sufficient statistics of p. Expectations are sums over points drawn from a proposal, each with the
+weight f / proposal; Gauss-Hermite points of a full covariance for real variables (exact for a polynomial of
+degree 2n - 1 times the proposal), a low-discrepancy sequence for a simplex.
 """
 
 from __future__ import annotations
@@ -21,26 +17,20 @@ import numpy as np
 from ...core.factor import look_up
 from ...core.factor_graph import FactorGraph
 from ...core.groups import FactorBatch
+from ...families.natural import LOG_2PI, log_sum
 
 __all__ = [
-    "dirichlet_log_norm",
     "gauss_hermite",
-    "gaussian_log_norm",
     "group_log_values",
     "is_positive_definite",
-    "log_sum",
-    "match_dirichlet",
-    "normalised",
+    "point_moments",
     "relative_logs",
     "simplex_points",
-    "weighted_moments",
     "whitened_form",
     "whitened_step",
 ]
 
-LOG_2PI = float(np.log(2 * np.pi))
 _MANY = 64  # factors from which one compiled call is worth its compilation
-_NEWTON = 60  # most steps of a projection on a Dirichlet; fewer than ten are usual
 _FAR = 3.0  # standard deviations: a mean farther out means that the proposal missed the mass
 _NARROWER, _WIDER = 1 / 16, 16.0  # how much one step may change variances
 _NEAR = 0.02  # a proposal this close to what it proposes for is kept
@@ -100,7 +90,7 @@ def whitened_form(
     return start + norm, linear, bent
 
 
-def weighted_moments(
+def point_moments(
     share: np.ndarray, mean: np.ndarray, root: np.ndarray, z: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Means and covariances of the points mean + root z under weights (..., points) that sum to one."""
@@ -129,49 +119,16 @@ def _uniform_points(count: int, dimension: int) -> np.ndarray:
 
 def simplex_points(concentration: np.ndarray, count: int) -> np.ndarray:
     """Logarithms of points that follow Dirichlet distributions, (..., count, width)."""
-    from scipy.special import gammaincinv
+    from scipy.special import gammaincinv, gammaln
 
     alpha = concentration[..., None, :]
     u = _uniform_points(count, concentration.shape[-1])
     # Gamma(a) = Gamma(a + 1) U^(1/a) in distribution; its logarithm exists where the quantile underflows.
     with np.errstate(divide="ignore"):
         direct = np.log(gammaincinv(alpha, u))
-    small = (np.log(u) + _log_gamma(alpha + 1)) / alpha
+    small = (np.log(u) + gammaln(alpha + 1)) / alpha
     logs = np.where(direct > -600.0, direct, small)
-    return logs - log_sum(logs, axis=-1)[..., None]
-
-
-def _log_gamma(x: np.ndarray) -> np.ndarray:
-    from scipy.special import gammaln
-
-    return np.asarray(gammaln(x))
-
-
-def log_sum(logs: np.ndarray, axis: Any = None) -> np.ndarray:
-    """Log of the sum of exponentials; -inf where all are."""
-    top = np.max(logs, axis=axis, keepdims=True, initial=-np.inf)
-    safe = np.where(np.isfinite(top), top, 0.0)
-    with np.errstate(divide="ignore"):
-        found = np.log(np.exp(logs - safe).sum(axis=axis, keepdims=True)) + safe
-    return np.asarray(np.squeeze(found, axis=axis))
-
-
-def normalised(logs: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
-    """Weights that sum to one, and the log of what they were divided by; zeros where all are.
-
-    The sum is divided out as a number: large logarithms have too few digits for that.
-    """
-    top = np.max(logs, axis=axis, keepdims=True, initial=-np.inf)
-    weight = np.exp(logs - np.where(np.isfinite(top), top, 0.0))
-    total = weight.sum(axis=axis, keepdims=True)
-    with np.errstate(divide="ignore"):
-        log_total = np.squeeze(np.log(total) + np.where(np.isfinite(top), top, 0.0), axis=axis)
-    return weight / np.where(total > 0, total, 1.0), log_total
-
-
-def gaussian_log_norm(precision: np.ndarray, shift: np.ndarray) -> np.ndarray:
-    """Log of the integral of exp(shift x - precision x^2 / 2)."""
-    return 0.5 * (LOG_2PI - np.log(precision) + shift**2 / precision)
+    return logs - log_sum(logs)[..., None]
 
 
 def is_positive_definite(matrix: np.ndarray) -> bool:
@@ -185,43 +142,6 @@ def is_positive_definite(matrix: np.ndarray) -> bool:
     except np.linalg.LinAlgError:
         return False
     return True
-
-
-def dirichlet_log_norm(natural: np.ndarray) -> np.ndarray:
-    """Log of the integral of prod_k theta_k^natural_k over the simplex, coordinates on the last axis."""
-    return _log_gamma(natural + 1).sum(axis=-1) - _log_gamma((natural + 1).sum(axis=-1))
-
-
-def match_dirichlet(expected_log: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """Concentrations (..., width) whose E[log theta] is the given one, by Newton's method.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from scipy.special import psi
-    >>> from credo.inference.messages.moments import match_dirichlet
-    >>> alpha = np.array([0.3, 2.0, 5.0])
-    >>> match_dirichlet(psi(alpha) - psi(alpha.sum()), np.ones(3)).round(6).tolist()
-    [0.3, 2.0, 5.0]
-    """
-    from scipy.special import polygamma, psi
-
-    alpha = np.array(start, dtype=np.float64)
-    for _ in range(_NEWTON):
-        total = alpha.sum(axis=-1, keepdims=True)
-        gradient = psi(total) - psi(alpha) + expected_log
-        curvature = -polygamma(1, alpha)
-        common = (gradient / curvature).sum(axis=-1, keepdims=True) / (
-            1 / polygamma(1, total) + (1 / curvature).sum(axis=-1, keepdims=True)
-        )
-        step = (gradient - common) / curvature
-        # A step that leaves the positive numbers goes half the way to zero instead.
-        new = np.where(step < alpha, alpha - step, 0.5 * alpha)
-        done = np.abs(new - alpha).max(initial=0.0) <= 1e-13 * np.abs(alpha).max(initial=1.0)
-        alpha = new
-        if done:
-            break
-    return alpha
 
 
 def whitened_step(

@@ -19,6 +19,7 @@ from ...core.result import Estimate, FactorMarginals, Marginals, Result, Status
 from ...core.wiring import starts_of
 from ...kernels import regions as kernel
 from ...kernels.region_descent import Pairs
+from ...optimise.run import watched
 from ...structures.region_builders import region_graph
 from ...structures.regions import RegionGraph
 from ..base import Problem
@@ -44,7 +45,7 @@ class RegionPlan:
     def __init__(self, regions: RegionGraph) -> None:
         self.regions = regions
         sizes = regions.graph.variables.sizes
-        self._shapes = [tuple(sizes[list(r.variables)].tolist()) for r in regions.regions]
+        self._shapes = [tuple(sizes[list(r.variables)].tolist()) for r in watched(regions.regions)]
         entries = np.array([np.prod(shape, dtype=np.float64) for shape in self._shapes])
         if entries.sum() > _MOST_ENTRIES:
             raise TooLargeError(
@@ -95,13 +96,13 @@ class RegionPlan:
         parents = np.array([p for p, _ in regions.edges], dtype=np.int64)
         self.child_start = starts_of(np.bincount(parents, minlength=len(regions)))
         self.child = np.array([r for _, r in regions.edges], dtype=np.int64)
-        self.child_map = np.array([self._onto(p, r) for p, r in regions.edges], dtype=np.int64)
+        self.child_map = np.array([self._onto(p, r) for p, r in watched(regions.edges)], dtype=np.int64)
         self.message_start = starts_of(np.diff(self.table_start)[self.child])
-        entering = [regions.entering(r) for r in range(len(regions))]
+        entering = [regions.entering(r) for r in watched(range(len(regions)))]
         self.in_start = starts_of([len(edges) for edges in entering])
         self.in_edge = np.array([number[e] for edges in entering for e in edges], dtype=np.int64)
         self.in_map = np.array(
-            [self._onto(r, j) for r, edges in enumerate(entering) for _, j in edges], dtype=np.int64
+            [self._onto(r, j) for r, edges in enumerate(watched(entering)) for _, j in edges], dtype=np.int64
         )
 
     @cached_property
@@ -119,7 +120,7 @@ class RegionPlan:
                 continue
             depth[root] = 0
             queue = [root]
-            for r in queue:
+            for r in watched(queue):
                 for s in (*self.regions.children[r], *self.regions.parents[r]):
                     if depth[s] < 0:
                         depth[s] = depth[r] + 1
@@ -138,9 +139,11 @@ class RegionPlan:
         """Inner regions and, for each, its roots."""
         regions = self.regions
         inner = np.flatnonzero(~self.is_root)
-        above = [[a for a in sorted(regions.ancestors[r]) if self.is_root[a]] for r in inner.tolist()]
+        above = [
+            [a for a in sorted(regions.ancestors[r]) if self.is_root[a]] for r in watched(inner.tolist())
+        ]
         counts = np.array([len(roots) for roots in above], dtype=np.int64)
-        maps = [self._onto(a, int(r)) for r, roots in zip(inner, above, strict=True) for a in roots]
+        maps = [self._onto(a, int(r)) for r, roots in watched(zip(inner, above, strict=True)) for a in roots]
         sizes = np.repeat(np.diff(self.table_start)[inner], counts)
         return Pairs(
             self.table_start,
@@ -159,7 +162,7 @@ class RegionPlan:
         graph = self.regions.graph
         sizes = graph.variables.sizes
         region, factor, maps = [], [], []
-        for r, members in enumerate(self.regions.regions):
+        for r, members in enumerate(watched(self.regions.regions)):
             for a in members.factors:
                 scope = graph.scope_of(a).tolist()
                 region.append(r)
@@ -180,13 +183,13 @@ class RegionPlan:
         by_size = sorted(
             range(len(self.regions)), key=lambda r: (-self.table_start[r + 1] + self.table_start[r], -r)
         )
-        for r in by_size:  # the smallest is written last
+        for r in watched(by_size):  # the smallest is written last
             region[list(self.regions.regions[r].variables)] = r
             region[[n + a for a in self.regions.regions[r].factors]] = r
-        for i in range(n):
+        for i in watched(range(n)):
             if region[i] >= 0:
                 maps[i] = self._project(int(region[i]), self._strides(int(region[i]), [i], [1]))
-        for a in range(m):
+        for a in watched(range(m)):
             if region[n + a] >= 0:
                 scope = graph.scope_of(a).tolist()
                 shape = graph.variables.sizes[scope].tolist()

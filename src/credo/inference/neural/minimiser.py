@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...core.errors import MissingExtraError, OptionError, QueryError, ZeroProbabilityError
-from ...core.factor_graph import FactorGraph
 from ...core.result import Estimate, Result, Status
 from ...optimise.driver import judge
 from ...structures.region_builders import REGIONS
 from ..base import Algorithm, Budget, ContradictoryRowError, Problem
+from ..instances import Instances, TableBatch, gather
 from ..messages.gbp import GBP
 from ..messages.region_plan import RegionTables
 from .plan import Plan
@@ -74,31 +74,18 @@ class FreeEnergyMinimiser(Algorithm):
             results.append(reader.result(t, posed[k][1], own))
         return results, sum(f.compile_seconds for f in found)
 
-    @property
-    def takes_rows(self) -> bool:
-        """Whether many rows go through one call."""
+    def takes_tables(self, instances: Instances) -> bool:
+        """Whether problems of one structure go through one call."""
         return True
 
-    def run_many(
-        self, graph: FactorGraph, clamps: np.ndarray, budget: Budget
-    ) -> tuple[np.ndarray, np.ndarray, tuple[Status, ...]]:
-        """Marginals, log Z and status for many rows of log likelihoods at once.
-
-        Likelihoods become factors of one variable, so that all rows have one structure, whatever they
-        observe. All rows start from the same network.
-        """
-        n = len(graph.variables)
-        heat, levels = np.ones(n), np.zeros(n, dtype=np.int64)
-        problems = [
-            Problem(_clamped(graph, clamp), heat, levels, has_evidence=bool(clamp.any())) for clamp in clamps
-        ]
+    def run_tables(self, instances: Instances, budget: Budget) -> TableBatch:
+        """Answers to problems of one structure; all start from the same network."""
+        problems = [replace(instances.problem, graph=instances.graph_of(k)) for k in range(len(instances))]
         try:
             results, _ = self.run_models(problems, budget, np.random.default_rng(0))
         except ZeroProbabilityError:
             raise ContradictoryRowError(self._contradictory(problems)) from None
-        flat = np.array([r.marginals.flat for r in results if r.marginals is not None])
-        log_z = np.array([r.log_z.value for r in results if r.log_z is not None])
-        return flat.reshape(clamps.shape), log_z, tuple(r.status for r in results)
+        return gather(instances, results)
 
     def _contradictory(self, problems: Sequence[Problem]) -> int:
         """The first row that no state explains."""
@@ -188,19 +175,6 @@ class _Reader:
             return polish_gbp(tables, answer, self.gbp, self.budget, self.rng)
         other, gain = polish_bp(tables, answer, self.budget, self.rng)
         return other, gain if other.converged else -np.inf  # messages that run away have no free energy
-
-
-def _clamped(graph: FactorGraph, clamp: np.ndarray) -> FactorGraph:
-    """The graph with one more factor at every variable."""
-    n, sizes = len(graph.variables), graph.variables.sizes
-    added = len(graph.log_tables) + np.concatenate([[0], np.cumsum(sizes)])[:-1]
-    return FactorGraph.from_flat(
-        graph.variables,
-        np.concatenate([graph.scope_start, graph.scope_start[-1] + 1 + np.arange(n)]),
-        np.concatenate([graph.scope, np.arange(n)]),
-        np.concatenate([graph.log_tables, clamp]),
-        table_start=np.concatenate([graph.table_start, added]),
-    )
 
 
 def _constant(name: str, tables: RegionTables) -> Result:

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.records import record
+from ...families.natural import log_sum
 from .edges import log_mixtures
-from .pairs import log_sum
 from .tables import shuffled, stratified
 
 __all__ = ["Bank", "bandwidths", "drawn_in", "gibbs_products", "importance_products", "resampled"]

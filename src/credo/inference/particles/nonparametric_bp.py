@@ -50,13 +50,14 @@ from ...core import check
 from ...core.errors import ZeroProbabilityError
 from ...core.records import record
 from ...core.result import Estimate, Result, Status
+from ...families.natural import log_sum
 from ...optimise.driver import UNKNOWN
 from ..base import Budget, IterativeAlgorithm, Problem, register
 from ..gradients import needs
 from ..starting_places import starting_places
 from .cloud import without_variables
 from .pace import FIRST, Pace, distance
-from .pairs import Pairs, log_sum, why_not_pairs
+from .pairs import Pairs, why_not_pairs
 from .steps import Step, moves
 from .tables import at_equal_masses, log_widths, moments, refine
 

@@ -15,7 +15,7 @@ import numpy as np
 from ...core.factor_graph import FactorGraph
 from ...core.groups import FactorBatch
 
-__all__ = ["EdgeClass", "Pairs", "log_sum", "why_not_pairs"]
+__all__ = ["EdgeClass", "Pairs", "why_not_pairs"]
 
 
 def why_not_pairs(graph: FactorGraph) -> str | None:
@@ -153,12 +153,3 @@ class Pairs:
         left = zeros[self.sender] - zero[self.reverse] < 0.5
         cavities = np.where(left, total[self.sender] - finite[self.reverse], -np.inf)
         return np.where(zeros < 0.5, total, -np.inf), cavities
-
-
-def log_sum(values: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Logarithm of the sum of exponentials; -inf where all are."""
-    top = values.max(axis=axis, keepdims=True, initial=-np.inf)
-    safe = np.where(np.isfinite(top), top, 0.0)
-    with np.errstate(divide="ignore"):
-        total = np.log(np.exp(values - safe).sum(axis=axis))
-    return np.asarray(total + np.squeeze(safe, axis=axis))

@@ -24,9 +24,10 @@ from ...core.belief import Density
 from ...core.factor import Factor
 from ...core.result import Marginals
 from ...families.densities import GridDensity
+from ...families.natural import log_sum
 from ..gaussian_system import no_integral
 from .edges import edge_sums, unary_values
-from .pairs import Pairs, log_sum
+from .pairs import Pairs
 from .start import state_points
 from .tables import improper, panels, refine
 

@@ -36,7 +36,7 @@ __all__ = ["Gibbs", "site_engine"]
 @register
 @dataclass(frozen=True, kw_only=True)
 class Gibbs(Sampler):
-    """Draws one variable after another given the others; for discrete, real and simplex variables."""
+    """Draws one variable after another given the others; for variables of any domain."""
 
     name: ClassVar[str] = "gibbs"
 

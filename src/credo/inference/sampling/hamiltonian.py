@@ -17,16 +17,17 @@ from blackjax.adaptation.mass_matrix import mass_matrix_adaptation
 from blackjax.adaptation.step_size import dual_averaging_adaptation
 from blackjax.adaptation.window_adaptation import build_schedule
 
+from ...core.log_density import LogDensity, Shape, log_density
 from ...core.records import record
 from ...nn.arrays import precision
 from ...nn.compiled import Compiled
-from ..flat_density import FlatDensity, Shape, log_density
+from ..potentials import log_values
 from .draws import Draws
 
 __all__ = ["HamiltonianEngine", "Settings"]
 
 _CHUNK = 500  # steps of one call at most
-_KEPT = 2**20  # numbers that one call returns at most
+_KEPT = 2**17  # numbers that one call returns at most
 
 
 class Settings(NamedTuple):
@@ -52,7 +53,7 @@ class _Carry(NamedTuple):
 
 @record("hamiltonian chains", kept=("_carry",))
 class HamiltonianEngine:
-    """Chains on a graph of real and simplex variables.
+    """Chains on a graph of continuous variables.
 
     Parameters
     ----------
@@ -69,7 +70,7 @@ class HamiltonianEngine:
     """
 
     def __init__(
-        self, density: FlatDensity, settings: Settings, starts: Draws, warmup: int, seed: int
+        self, density: LogDensity, settings: Settings, starts: Draws, warmup: int, seed: int
     ) -> None:
         self._density, self._settings = density, settings
         schedule = np.array(build_schedule(warmup), dtype=np.int64).reshape(-1, 2)
@@ -103,7 +104,7 @@ class HamiltonianEngine:
             bad = np.asarray(self._carry.bad)
             bad = bad[np.isfinite(bad).all(axis=1)]
             if len(bad):
-                self._density.log_values(bad)  # names the factor
+                log_values(self._density, bad)  # names the factor
             return self._draws(*(np.asarray(k)[:count].swapaxes(0, 1) for k in kept))
 
     def current(self) -> Draws:
@@ -194,4 +195,4 @@ def _tuned(carry: _Carry, accepted: Any, stage: Any, settings: Settings) -> _Car
     return carry._replace(tuning=(size, mass))
 
 
-_START, _ADVANCE = Compiled(_start), Compiled(_advance, small=0)
+_START, _ADVANCE = Compiled(_start), Compiled(_advance, small=0, quick=False)

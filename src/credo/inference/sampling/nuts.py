@@ -1,4 +1,4 @@
-r"""Hamiltonian Monte Carlo on real and simplex variables.
+r"""Hamiltonian Monte Carlo on continuous variables.
 
 Every step gives the point u a random momentum r ~ N(0, M) and follows
 
@@ -6,7 +6,8 @@ Every step gives the point u a random momentum r ~ N(0, M) and follows
 
 by the leapfrog rule. `hmc` goes a random number of steps and takes the end, or not; `nuts` doubles the
 trajectory until it turns back and draws a point of it. Both leave p unchanged. Step size and mass matrix are
-tuned in the windows of the warm-up. Simplex variables are moved by their logits, with the Jacobian in p.
+tuned in the windows of the warm-up. u are the free coordinates of all variables (`core/bijections.py`), with
+their Jacobian in p.
 
 Correct in the limit of many draws; far faster than one variable at a time where variables hang together, lost
 where modes are separate. Every log-potential must be a function JAX can differentiate (almost everywhere).
@@ -55,15 +56,15 @@ class _Hamiltonian(Sampler):
         """Doublings or steps of a trajectory."""
 
     def why_not(self, problem: Problem) -> str | None:
-        """Sums over real and simplex variables whose factors can be differentiated."""
+        """Sums over continuous variables whose factors can be differentiated."""
         return why_no_gradients(problem)
 
     def _engine(self, problem: Problem, places: Places, starts: Draws, rng: np.random.Generator) -> Engine:
         needs(self.name, "jax", "equinox", "blackjax")
-        from ..flat_density import FlatDensity
+        from ...core.log_density import LogDensity
         from .hamiltonian import HamiltonianEngine, Settings
 
-        density = FlatDensity.of(problem.graph, places)
+        density = LogDensity.of(problem.graph, places.centre, places.scale)
         if not density.dimension:
             return Still(starts)
         is_nuts, is_diagonal = self.name == "nuts", self.metric == "diagonal"
@@ -74,7 +75,7 @@ class _Hamiltonian(Sampler):
 @register
 @dataclass(frozen=True, kw_only=True)
 class NUTS(_Hamiltonian):
-    """Hamiltonian Monte Carlo whose trajectories end where they turn; for real and simplex variables."""
+    """Hamiltonian Monte Carlo whose trajectories end where they turn; for continuous variables."""
 
     name: ClassVar[str] = "nuts"
     doublings: int = 10  # of a trajectory at most
@@ -92,7 +93,7 @@ class NUTS(_Hamiltonian):
 @register
 @dataclass(frozen=True, kw_only=True)
 class HMC(_Hamiltonian):
-    """Hamiltonian Monte Carlo with trajectories of random length; for real and simplex variables."""
+    """Hamiltonian Monte Carlo with trajectories of random length; for continuous variables."""
 
     name: ClassVar[str] = "hmc"
     steps: int = 20  # of a trajectory at most; each has any number of them up to this

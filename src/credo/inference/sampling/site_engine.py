@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ...core.bijections import bijection_of
 from ...core.domain import Discrete, Real, Simplex
 from ...core.errors import ModelError
 from ...core.factor_graph import FactorGraph
@@ -120,13 +121,9 @@ class SiteEngine:
             elif isinstance(domain, Real):
                 values[name] = reals[:, i].T
             else:
-                values[name] = _softmax(np.swapaxes(logits[:, i, :, : domain.width], 0, 1))
+                own = bijection_of(domain)
+                values[name] = own.inverse(np.swapaxes(logits[:, i, :, : own.free], 0, 1))
         return Draws(found, values, logs.T)
-
-
-def _softmax(logits: np.ndarray) -> np.ndarray:
-    weight = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return weight / weight.sum(axis=-1, keepdims=True)
 
 
 def _stated(graph: FactorGraph, starts: Draws, scale: np.ndarray, width: int) -> State:
@@ -138,8 +135,8 @@ def _stated(graph: FactorGraph, starts: Draws, scale: np.ndarray, width: int) ->
         if isinstance(v.domain, Real):
             reals[i] = starts.values[v.name][:, 0]
         elif isinstance(v.domain, Simplex):
-            logs = np.log(starts.values[v.name][:, 0])
-            logits[i, :, : v.domain.width] = logs - logs[:, -1:]
+            own = bijection_of(v.domain)
+            logits[i, :, : own.free] = own.forward(starts.values[v.name][:, 0])
     return State(states, reals, logits, np.append(scale, 1.0), np.zeros(len(graph.batches), dtype=bool))
 
 
@@ -148,20 +145,19 @@ def _planned(graph: FactorGraph, moves: tuple[str, str, str]) -> tuple[Structure
     kinds = _kinds(graph, moves)
     chosen = {kind: np.array([k == kind for k in kinds], dtype=bool) for kind in dict.fromkeys(kinds)}
     blocks = {kind: colour_blocks(graph, flags) for kind, flags in chosen.items()}
-    domains = graph.variables.domains
+    simplices = [d for d in graph.variables.continuous if isinstance(d, Simplex)]
     structure = Structure(
         tuple(group_function(group) for group in graph.batches),
         tuple(group.domains for group in graph.batches),
-        tuple((kind, tuple((m.group, m.axis) for m in b.meetings)) for kind, b in blocks.items()),
+        tuple((*kind, tuple((m.group, m.axis) for m in b.meetings)) for kind, b in blocks.items()),
         int(graph.variables.sizes.max(initial=0)),
-        max((d.width for d in domains if isinstance(d, Simplex)), default=0),
+        max((bijection_of(d).free for d in simplices), default=0),
     )
     plan = {
         "scopes": tuple(group.scopes for group in graph.batches),
         "parameters": tuple(group.parameters for group in graph.batches),
         "blocks": tuple(_arrays(b) for b in blocks.values()),
         "sizes": np.append(graph.variables.sizes, 1),
-        "widths": np.array([d.width if isinstance(d, Simplex) else 1 for d in domains] + [1]),
     }
     return structure, plan
 
@@ -174,20 +170,18 @@ def _arrays(blocks: Blocks) -> dict[str, Any]:
     }
 
 
-def _kinds(graph: FactorGraph, moves: tuple[str, str, str]) -> list[str]:
-    """The move of every variable: the one asked for, told apart by the kind of variable it moves."""
+def _kinds(graph: FactorGraph, moves: tuple[str, str, str]) -> list[tuple[str, Simplex | None]]:
+    """The move of every variable, the one asked for, and what is moved along several coordinates."""
     discrete, real, simplex = moves
     gaussian = gaussian_only(graph)
-    found = []
+    found: list[tuple[str, Simplex | None]] = []
     for i, v in enumerate(graph.variables):
         if v.is_discrete:
-            found.append(discrete)
+            found.append((discrete, None))
         elif isinstance(v.domain, Simplex):
-            found.append(f"{simplex} logits")
-        elif gaussian[i]:
-            found.append("gauss" if real == "slice" else real)
+            found.append((f"{simplex} logits", v.domain))
         else:
-            found.append(real)
+            found.append(("gauss" if gaussian[i] and real == "slice" else real, None))
     return found
 
 
@@ -208,9 +202,8 @@ def _advance(
     def sweep(k: Any, carry: Any) -> Any:
         state, kept = carry
         own = fold(key, first + k)
-        for number, (move, met) in enumerate(structure.moves):
-            state = _moved(move, met, number, state, plan, structure, fold(own, number),
-                           first + k, warmup)  # fmt: skip
+        for number in range(len(structure.moves)):
+            state = _moved(number, state, plan, structure, fold(own, number), first + k, warmup)
         now = (state.states, state.reals, state.logits, _height(state, plan, structure=structure))
         return state, tuple(all_.at[k].set(one) for all_, one in zip(kept, now, strict=True))
 
@@ -234,16 +227,9 @@ _ADVANCE, _HEIGHT = Compiled(_advance), Compiled(_height)
 
 
 def _moved(
-    move: str,
-    met: Any,
-    number: int,
-    state: State,
-    plan: Any,
-    structure: Structure,
-    key: Any,
-    sweep: Any,
-    warmup: Any,
+    number: int, state: State, plan: Any, structure: Structure, key: Any, sweep: Any, warmup: Any
 ) -> State:
+    move, domain, met = structure.moves[number]
     arrays = plan["blocks"][number]
 
     def one(b: Any, state: State) -> State:
@@ -254,7 +240,7 @@ def _moved(
             return _weights(own, bad, state, plan, structure, met, rows, slots)
 
         around = tuple(zip(met, rows, slots, strict=True))
-        site = Site(members, fold(key, b), sweep, sweep < warmup, weigh, around, plan)
+        site = Site(members, fold(key, b), sweep, sweep < warmup, weigh, around, plan, domain)
         return MOVES[move](site, state, structure)
 
     return jax.lax.fori_loop(0, len(arrays["members"]), one, state)
@@ -266,7 +252,8 @@ def _current(state: State, domain: Any, at: Any) -> Any:
         return state.states[at][..., None]
     if isinstance(domain, Real):
         return state.reals[at][..., None]
-    return jax.nn.softmax(state.logits[at][..., : domain.width], axis=-1)[:, :, None]
+    own = bijection_of(domain)
+    return own.inverse(state.logits[at][..., : own.free])[:, :, None]
 
 
 def _weights(
@@ -287,7 +274,7 @@ def _weights(
             elif isinstance(domain, Real):
                 columns.append(own[slot])
             else:
-                columns.append(jax.nn.softmax(own[slot][..., : domain.width], axis=-1))
+                columns.append(bijection_of(domain).inverse(own[slot]))
         values = structure.functions[g](columns, tuple(p[row] for p in plan["parameters"][g]))
         values = jnp.broadcast_to(values, (len(row), *shape[1:]))
         is_wrong = ~(values < jnp.inf) & (slot < length)[:, None, None]

@@ -4,11 +4,11 @@ r"""Moves of one variable given the others, for many variables and chains at onc
     swap       any of its states is proposed, and accepted or not
     gauss      a real variable among Gaussian factors only is drawn from its conditional
     slice      a real variable is drawn from a slice of its conditional; a simplex variable moves along a
-               random direction of its logits in the same way
-    walk       a normal step of a real variable, or of the logits of a simplex one, is accepted or not
+               random direction of its free coordinates in the same way
+    walk       a normal step of a real variable, or of the free coordinates of a simplex one, is taken or not
 
-Simplex variables are softmaxes of logits whose last one is zero; the density of the logits has the Jacobian
-prod_k theta_k. While the warm-up lasts, the width of a slice follows the mean move, and the size of a step
+Free coordinates and their Jacobian are those of `core/bijections.py`. While the warm-up lasts, the width of a
+slice follows the mean move, and the size of a step
 log s <- log s + (k + 1)^-0.6 (accepted share - wanted share) in sweep k.
 """
 
@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 
+from ...core.bijections import bijection_of
 from ...core.records import record
 from ...nn.hashed_random import exponential, fold, gumbel, normal, uniform
 from .slices import slice_moves
@@ -35,9 +35,9 @@ class Structure(NamedTuple):
 
     functions: tuple[Any, ...]  # of the groups
     domains: tuple[tuple[Any, ...], ...]  # of their scopes
-    moves: tuple[tuple[str, tuple[tuple[int, int], ...]], ...]  # move, and (group, axis) around its variables
+    moves: tuple[Any, ...]  # (move, simplex that is moved or None, (group, axis) around the variables)
     states: int  # most states of a discrete variable
-    width: int  # most coordinates of a simplex variable
+    width: int  # most free coordinates of a simplex variable
 
 
 @record("site state")
@@ -46,7 +46,7 @@ class State(NamedTuple):
 
     states: Any  # (n + 1, chains)
     reals: Any  # (n + 1, chains)
-    logits: Any  # (n + 1, chains, width)
+    logits: Any  # (n + 1, chains, width) free coordinates
     scale: Any  # (n + 1,) width of a slice or size of a step
     bad: Any  # (groups,) whether a log-potential was NaN or +inf
 
@@ -61,6 +61,7 @@ class Site(NamedTuple):
     weigh: Callable[..., Any]  # own values (length, chains, candidates, ...), bad -> log weights, bad
     around: Any  # ((group, axis), factors, slots) for each axis the block is met on
     plan: Any  # arrays of the graph
+    domain: Any  # of variables that have several coordinates
 
 
 def _choose(site: Site, state: State, structure: Structure) -> State:
@@ -101,34 +102,21 @@ def _slice_real(site: Site, state: State, structure: Structure) -> State:
 
 
 def _slice_logits(site: Site, state: State, structure: Structure) -> State:
-    logits = state.logits[site.members]
-    is_free, jacobian = _free(site, structure)
-    direction = normal(fold(site.key, 1), logits.shape) * is_free[:, None]
+    mapped = bijection_of(site.domain)
+    logits = state.logits[site.members][..., : mapped.free]
+    direction = normal(fold(site.key, 1), logits.shape)
     norm = jnp.linalg.norm(direction, axis=-1, keepdims=True)
     direction = direction / jnp.where(norm > 0, norm, 1.0)
 
     def weigh(t: Any, bad: Any) -> Any:
         own = logits[:, :, None] + t[..., None] * direction[:, :, None]
         weights, bad = site.weigh(own, bad)
-        return weights + jacobian(own), bad
+        return weights + mapped.log_jacobian(own), bad
 
     move, bad = slice_moves(weigh, state.scale[site.members], site.key, logits.shape[:2], state.bad)
     new = logits + move[..., None] * direction
-    state = state._replace(logits=state.logits.at[site.members].set(new), bad=bad)
+    state = state._replace(logits=state.logits.at[site.members, :, : mapped.free].set(new), bad=bad)
     return _tune_width(site, state, move)
-
-
-def _free(site: Site, structure: Structure) -> tuple[Any, Callable[[Any], Any]]:
-    """Which logits of each variable are free, and the log Jacobian of the softmax."""
-    width = site.plan["widths"][site.members][:, None]
-    is_free, is_there = (jnp.arange(structure.width) < w for w in (width - 1, width))
-
-    def jacobian(logits: Any) -> Any:
-        there = is_there[:, None, None]
-        logs = jax.nn.log_softmax(jnp.where(there, logits, -jnp.inf), axis=-1)
-        return jnp.where(there, logs, 0.0).sum(axis=-1)
-
-    return is_free, jacobian
 
 
 def _tune_width(site: Site, state: State, move: Any) -> State:
@@ -161,15 +149,15 @@ def _walk_real(site: Site, state: State, structure: Structure) -> State:
 
 
 def _walk_logits(site: Site, state: State, structure: Structure) -> State:
-    x = state.logits[site.members]
-    is_free, jacobian = _free(site, structure)
+    mapped = bijection_of(site.domain)
+    x = state.logits[site.members][..., : mapped.free]
     one, two = fold(site.key, 0), fold(site.key, 1)
-    noise = normal(one, x.shape) * is_free[:, None]
+    noise = normal(one, x.shape)
     own = jnp.stack([x, x + state.scale[site.members][:, None, None] * noise], axis=2)
     weights, bad = site.weigh(own, state.bad)
-    is_taken = _accept(two, weights + jacobian(own))
+    is_taken = _accept(two, weights + mapped.log_jacobian(own))
     new = jnp.where(is_taken[..., None], own[:, :, 1], x)
-    state = state._replace(logits=state.logits.at[site.members].set(new), bad=bad)
+    state = state._replace(logits=state.logits.at[site.members, :, : mapped.free].set(new), bad=bad)
     return _tune_step(site, state, is_taken, _ACCEPT_MANY)
 
 

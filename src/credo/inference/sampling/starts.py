@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...core.bijections import bijection_of
 from ...core.domain import Real, Simplex
 from ...core.errors import UnsupportedError
 from ...core.factor_graph import FactorGraph
@@ -39,7 +40,7 @@ def starting_points(
 ) -> Draws:
     """One point per chain, (count, 1, ...): states that no zero forbids, values around where variables lie.
 
-    Without places real variables begin around zero. Coordinates of a simplex variable are a softmax of normal
+    Without places real variables begin around zero. Free coordinates of a simplex variable are normal
     numbers. Points of weight zero are drawn anew, wider and narrower.
     """
     graph = problem.graph
@@ -103,9 +104,9 @@ def _points(
             noise = spread * rng.standard_normal(count)
             values[name] = (places.centre[i] + places.scale[i] * noise)[:, None]
         elif isinstance(domain, Simplex):
-            logits = np.minimum(spread, 1.0)[:, None] * rng.standard_normal((count, domain.width))
-            weight = np.exp(logits - logits.max(axis=1, keepdims=True))
-            values[name] = (weight / weight.sum(axis=1, keepdims=True))[:, None, :]
+            own = bijection_of(domain)
+            noise = np.minimum(spread, 1.0)[:, None] * rng.standard_normal((count, own.free))
+            values[name] = own.inverse(noise)[:, None, :]
     return Draws(states, values)
 
 

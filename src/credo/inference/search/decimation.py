@@ -20,14 +20,15 @@ from ...core.errors import ZeroProbabilityError
 from ...core.factor_graph import FactorGraph
 from ...core.records import record
 from ...core.result import Assignment, Estimate, Result
-from ...kernels import decoding, feasible
+from ...kernels import decoding
 from ...kernels.support import supported_states
 from ...optimise.driver import Outcome, Step, drive
 from ...optimise.run import Run
+from .. import feasible
 from ..base import Algorithm, Budget, Problem, register
 from ..bounds.decomposition import terms_of
 from ..messages import engine
-from ..value import value_of
+from ..value import value_and_slopes
 
 __all__ = ["Decimation"]
 
@@ -115,13 +116,14 @@ class _Rounds:
     def read(self, problem: Problem, outcome: Outcome) -> Result:
         work, allowed, belief, _ = outcome.state
         states = work.states(work.fix(allowed, belief, 1.0), belief)
-        score = value_of(problem, states)
+        score, slopes = value_and_slopes(problem, states)
         return Result(
             self.name,
             outcome.ended,
             log_z=Estimate(score.value, "lower"),
             assignment=Assignment(problem.graph.variables, np.where(problem.temperatures == 0, states, -1)),
             score=score,
+            factor_marginals=slopes,
             trace={"decided": np.array(outcome.trace.get("decided", ()), dtype=np.int64)},
         )
 

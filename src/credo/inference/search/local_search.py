@@ -24,12 +24,12 @@ from ...core import check
 from ...core.factor_graph import FactorGraph
 from ...core.records import record
 from ...core.result import Assignment, Estimate, Result, Status
-from ...kernels import feasible
 from ...kernels import local_search as kernel
 from ...kernels.tables import best_states
 from ...optimise.driver import UNKNOWN, Outcome, Step, drive
 from ...optimise.run import Run
 from ...optimise.run import check as check_clock
+from .. import feasible
 from ..base import Algorithm, Budget, Problem, register
 from ..reading import refusal
 from ..value import value_of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...families.natural import dirichlet_log_norm
 from ..starting_places import Places
 from .bethe_plan import Layout
 from .bethe_system import Parameters
@@ -16,8 +17,6 @@ _DEAD = 0.01  # weight, relative to an equal share, below which a component is t
 
 def overlaps(layout: Layout, parameters: Parameters) -> np.ndarray:
     """(components, components) Bhattacharyya coefficients: 1 for equal ones, 0 for those far apart."""
-    from scipy.special import gammaln
-
     m = len(parameters.weights)
     logs = np.zeros((m, m))
     for kind, own, part in zip(layout.kinds, layout.members, parameters.parts, strict=True):
@@ -33,11 +32,10 @@ def overlaps(layout: Layout, parameters: Parameters) -> np.ndarray:
             logs += np.log(np.maximum(np.einsum("akn,bkn->abn", p, p), 1e-300)).sum(-1)
         else:
             alpha = np.exp(part)
-            norm = gammaln(alpha).sum(axis=1) - gammaln(alpha.sum(axis=1))
-            half = 0.5 * (alpha[:, None] + alpha)
-            logs += (
-                gammaln(half).sum(axis=2) - gammaln(half.sum(axis=2)) - 0.5 * (norm[:, None] + norm)
-            ).sum(-1)
+            alpha = np.moveaxis(alpha, 1, -1)  # coordinates last
+            norm = dirichlet_log_norm(alpha)
+            both = dirichlet_log_norm(0.5 * (alpha[:, None] + alpha))
+            logs += (both - 0.5 * (norm[:, None] + norm)).sum(-1)
     return np.exp(np.minimum(logs, 0.0))
 
 

@@ -31,7 +31,7 @@ def boxes(problem: Problem, layout: Layout, components: int, rng: np.random.Gene
     """
     if all(zeros is None for zeros in layout.zeros):
         return None
-    from ...kernels import feasible as kernel
+    from .. import feasible as kernel
 
     c = next(c for c, kind in enumerate(layout.kinds) if kind.family == "discrete")
     graph = _tables(layout, c)

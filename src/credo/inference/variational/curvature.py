@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ...core.log_density import LogDensity, Shape, log_density
 from ...nn.arrays import precision
 from ...nn.compiled import Compiled
-from ..flat_density import FlatDensity, Shape, log_density
 
 __all__ = ["LocalShape"]
 
@@ -18,7 +18,7 @@ __all__ = ["LocalShape"]
 class LocalShape:
     """The log density of a graph of real variables near given points."""
 
-    def __init__(self, density: FlatDensity) -> None:
+    def __init__(self, density: LogDensity) -> None:
         self._density = density
 
     def slopes(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,7 +1,8 @@
 """What naive and structured mean field share: feasible starts, and the best of several descents.
 
 A start is feasible if its product avoids every zero entry of every factor; its free energy is then
-finite, and coordinate updates keep it so.
+finite, and coordinate updates keep it so. If the time ends before one is found, there is nothing to descend
+from: the bound is -inf, and a note says so.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ import numpy as np
 from ...core.errors import QueryError, TooLargeError, UnsupportedError
 from ...core.result import Estimate, Result
 from ...optimise.driver import Outcome, Step, drive
-from ...optimise.run import Budget, Run, check
+from ...optimise.run import Budget, Run, Stopped, check, current_run, planning
 from ..base import Problem
 from ..exact.junction_tree import solve
 from ..exact.tree import Limits
 from ..free_energy import mean_field
 
-__all__ = ["Descents", "feasible_states", "starting_beliefs", "told_ends"]
+__all__ = ["Descents", "feasible_states", "starting_beliefs", "told_ends", "uniform_beliefs"]
 
 _SEARCHES = 10  # orders tried before exact inference has to find a possible joint state
 _DEAD_ENDS = 1000  # per search
@@ -47,6 +48,12 @@ def starting_beliefs(problem: Problem, restart: int, rng: np.random.Generator, n
     return raw / norm[owner]
 
 
+def uniform_beliefs(problem: Problem) -> np.ndarray:
+    """What is answered where the time ended before feasible beliefs were found."""
+    sizes = problem.graph.variables.sizes
+    return np.repeat(1.0 / sizes, sizes)
+
+
 def _warm_beliefs(problem: Problem) -> np.ndarray:
     beliefs = getattr(problem.warm, "marginals", None)
     expected = int(problem.graph.variables.state_start[-1])
@@ -61,8 +68,11 @@ def _warm_beliefs(problem: Problem) -> np.ndarray:
 
 
 def feasible_states(problem: Problem, restart: int, rng: np.random.Generator, name: str) -> np.ndarray:
-    """One flag per flat state, such that every combination of flagged states is possible."""
-    from ...kernels import feasible as kernel
+    """One flag per flat state, such that every combination of flagged states is possible.
+
+    Raises `Stopped` where the time ends before there is such a combination.
+    """
+    from .. import feasible as kernel
 
     w, tables = problem.graph.wiring, problem.graph.log_tables
     score = kernel.best_entries(tables, w.table_start, w.scope_start, w.scope, w.edge_stride, w.state_start)
@@ -86,13 +96,16 @@ def feasible_states(problem: Problem, restart: int, rng: np.random.Generator, na
             raise problem.contradiction()
         if code == kernel.FOUND:
             return keep
+        if (run := current_run()) is not None and (status := run.ended()) is not None:
+            raise Stopped(status)
     return _sampled_state(problem, rng, name)
 
 
 def _sampled_state(problem: Problem, rng: np.random.Generator, name: str) -> np.ndarray:
     """Flags of one exact sample, if the graph is narrow."""
     try:
-        samples = solve(replace(problem, samples=1), _SMALL, 1.0, rng).samples
+        with planning(1.0):
+            samples = solve(replace(problem, samples=1), _SMALL, 1.0, rng).samples
     except TooLargeError:
         raise UnsupportedError(
             f"{name} cannot treat this problem: a factor has a zero entry, so E[log factor] is -inf "
@@ -165,7 +178,9 @@ class Descents(abc.ABC, Generic[S]):
     def start(self, problem: Any, run: Run) -> Step:
         """A new descent."""
         self.rng = run.rng.spawn(1)[0]
-        return Step(self.begin(problem, run.number, self.rng))
+        state = self.begin(problem, run.number, self.rng)
+        # Without a feasible start there is nothing to sweep: the time ended while one was looked for.
+        return Step(state, status=run.ended() if state.free_energy == np.inf else None)
 
     def advance(self, problem: Any, state: S, run: Run) -> Step:
         """One sweep."""
@@ -183,6 +198,8 @@ class Descents(abc.ABC, Generic[S]):
         if ends:  # not while the first of several goes on
             note = f"{len(ends)} of {starts} starts gave bounds from {min(ends):.8g} to {max(ends):.8g}"
             notes = (note,)
+        if outcome.state.free_energy == np.inf:
+            notes += ("no joint state of positive weight was found in the time given: nothing is bounded",)
         return Result(
             self.name,
             outcome.ended,

@@ -32,9 +32,10 @@ from ...core.factor_graph import FactorGraph
 from ...core.records import record
 from ...core.result import FactorMarginals, Marginals, Result
 from ...optimise.driver import Outcome
+from ...optimise.run import Stopped
 from .. import free_energy
 from ..base import Algorithm, Budget, Problem, register
-from .descent import Descents, starting_beliefs
+from .descent import Descents, starting_beliefs, uniform_beliefs
 
 __all__ = ["MeanField", "MeanFieldState", "product_tables", "state_of", "sweep"]
 
@@ -91,7 +92,11 @@ class _Products(Descents[MeanFieldState]):
         self._order = order
 
     def begin(self, problem: Problem, number: int, rng: np.random.Generator) -> MeanFieldState:
-        return state_of(problem.graph, starting_beliefs(problem, number, rng, self.name))
+        try:
+            beliefs = starting_beliefs(problem, number, rng, self.name)
+        except Stopped:
+            beliefs = uniform_beliefs(problem)
+        return state_of(problem.graph, beliefs)
 
     def sweep(
         self, problem: Problem, state: MeanFieldState, rng: np.random.Generator

@@ -97,7 +97,7 @@ class NonparametricVI(Algorithm):
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Alternate between means and variances until L stands still."""
         needs(self.name, "jax", "equinox")
-        from ..flat_density import FlatDensity
+        from ...core.log_density import LogDensity
         from .curvature import LocalShape
 
         if not len(problem.graph.variables):
@@ -106,7 +106,7 @@ class NonparametricVI(Algorithm):
         # One unit for all variables keeps components isotropic, and models of any size near one.
         unit = float(np.exp(np.log(places.scale).mean()))
         places = replace(places, scale=np.full(len(places.scale), unit))
-        density = FlatDensity.of(problem.graph, places)
+        density = LogDensity.of(problem.graph, places.centre, places.scale)
         first = self._start(problem, places, rng).inside(places)
         result: Result = drive(_Rounds(LocalShape(density), places, first), problem, budget, rng)
         if result.status is Status.DIVERGED:
@@ -225,9 +225,11 @@ def _cost(shape: Any, means: np.ndarray) -> Callable[[np.ndarray], tuple[float, 
 
 def _refuse_zeros(density: Any, state: MixtureState) -> None:
     """A factor that is zero, or no number, where components have weight is not seen at their means."""
+    from ..potentials import log_values
+
     noise = np.random.default_rng(0).standard_normal((_LOOKS, *state.means.shape))
     points = state.means + np.exp(0.5 * state.log_variances)[:, None] * noise
-    if np.isneginf(density.log_values(points.reshape(-1, points.shape[-1]))).any():
+    if np.isneginf(log_values(density, points.reshape(-1, points.shape[-1]))).any():
         raise UnsupportedError(
             "nonparametric-vi cannot treat this problem: a factor is zero where components have weight, so "
             "that E[log f] is -inf; use gibbs, metropolis or nuts"

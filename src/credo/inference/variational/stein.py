@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ...core.log_density import LogDensity, Shape, log_density
 from ...core.records import record
 from ...core.result import Status
 from ...nn import adam
@@ -15,7 +16,6 @@ from ...nn.arrays import precision
 from ...nn.compiled import Compiled
 from ...optimise.driver import Step
 from ...optimise.run import Run
-from ..flat_density import FlatDensity, Shape, log_density
 
 __all__ = ["Movement", "Particles", "Plan", "blankets", "direction"]
 
@@ -41,7 +41,7 @@ class Particles(NamedTuple):
     ran_away: bool = False  # whether the next ones would not be finite
 
 
-def blankets(density: FlatDensity, seen: str) -> tuple[np.ndarray, np.ndarray] | None:
+def blankets(density: LogDensity, seen: str) -> tuple[np.ndarray, np.ndarray] | None:
     """Coordinates that the kernel of each one sees, filled up, and which are meant; None for all of them."""
     if seen == "joint":
         return None
@@ -146,7 +146,7 @@ class Movement:
         How to.
     """
 
-    def __init__(self, density: FlatDensity, plan: Plan) -> None:
+    def __init__(self, density: LogDensity, plan: Plan) -> None:
         self._density, self._plan, self._near = density, plan, blankets(density, plan.seen)
 
     def begin(self, first: np.ndarray) -> Particles:

@@ -35,12 +35,12 @@ from ...core.result import FactorMarginals, Marginals, Result
 from ...core.variable import Variables
 from ...core.wiring import starts_of
 from ...optimise.driver import Outcome, Step
-from ...optimise.run import Run, check
+from ...optimise.run import Run, Stopped, check
 from ..base import Algorithm, Budget, Problem, register
 from ..exact.junction_tree import solve
 from ..exact.tree import Limits
 from ..free_energy import average_energy, entropy
-from .descent import Descents, starting_beliefs
+from .descent import Descents, starting_beliefs, uniform_beliefs
 from .mean_field import MeanFieldState, product_tables, state_of, sweep
 
 __all__ = ["StructuredMeanField", "StructuredState"]
@@ -117,7 +117,10 @@ class _ClusterDescents(Descents[Any]):
         self._limits = Limits(options.memory_gb, _MOST_OPERATIONS)
 
     def begin(self, problem: Problem, number: int, rng: np.random.Generator) -> _Naive | StructuredState:
-        beliefs = starting_beliefs(problem, number, rng, self.name)
+        try:
+            beliefs = starting_beliefs(problem, number, rng, self.name)
+        except Stopped:
+            return _Naive(state_of(problem.graph, uniform_beliefs(problem)), 0)
         if self._options.start == "mean-field":
             return _Naive(state_of(problem.graph, beliefs), 0)
         return self._parts.start(beliefs)

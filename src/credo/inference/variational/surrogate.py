@@ -35,6 +35,7 @@ from ...core.numbers import float_array
 from ...core.result import Assignment, Estimate, Marginals, Samples
 from ...core.variable import Variable, Variables
 from ...families.densities import DirichletMixtureDensity, MixtureDensity
+from ...families.natural import dirichlet_log_norm
 
 __all__ = ["Surrogate"]
 
@@ -365,10 +366,10 @@ def _mode_of(excess: np.ndarray) -> np.ndarray:
 
 
 def _log_dirichlet(x: np.ndarray, alpha: np.ndarray) -> np.ndarray:
-    from scipy.special import gammaln, xlogy
+    from scipy.special import xlogy
 
-    norm = gammaln(alpha.sum(axis=-1)) - gammaln(alpha).sum(axis=-1)
-    return norm + xlogy(alpha - 1, np.maximum(x, _EDGE)[..., None, :]).sum(axis=-1)
+    terms = xlogy(alpha - 1, np.maximum(x, _EDGE)[..., None, :]).sum(axis=-1)
+    return np.asarray(terms - dirichlet_log_norm(alpha))
 
 
 def _log_sum(logs: np.ndarray, axis: int) -> np.ndarray:

@@ -15,7 +15,7 @@ coordinate i looks at is a choice:
 
 A kernel on fewer numbers keeps particles apart where the plain one, in many dimensions, lets them collapse to
 the mode. `bandwidth` is h; by default h^2 = median of |x - y|^2 / (2 log(N + 1)), renewed every 25 steps.
-Simplex variables are moved by their logits, relative to the last one, with the Jacobian in p.
+x are the free coordinates of all variables (`core/bijections.py`), with their Jacobian in p.
 
 No bound and no log Z; with many particles and steps the marginals tend to those of p (with the plain form).
 Steps are those of Adam at the rate rate / sqrt(1 + t / 100). A run has converged when the size of the
@@ -60,7 +60,7 @@ class SteinState(NamedTuple):
 @register
 @dataclass(frozen=True, kw_only=True)
 class SVGD(Algorithm):
-    """Particles that follow gradients and repel each other; for real and simplex variables."""
+    """Particles that follow gradients and repel each other; for continuous variables."""
 
     name: ClassVar[str] = "svgd"
     checkpoints: ClassVar[bool] = True
@@ -91,17 +91,17 @@ class SVGD(Algorithm):
         check.at_least("spread", self.spread, 0)
 
     def why_not(self, problem: Problem) -> str | None:
-        """Sums over real and simplex variables whose factors can be differentiated."""
+        """Sums over continuous variables whose factors can be differentiated."""
         return why_no_gradients(problem)
 
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Move the particles until they stand still."""
         needs(self.name, "jax", "equinox")
-        from ..flat_density import FlatDensity
+        from ...core.log_density import LogDensity
         from .stein import Movement, Plan
 
         places = starting_places(problem.graph)
-        density = FlatDensity.of(problem.graph, places)
+        density = LogDensity.of(problem.graph, places.centre, places.scale)
         count = problem.samples or self.particles
         starts = starting_points(problem, count, self.spread, rng, self.name, places)
         first = np.zeros((count, 0))
@@ -145,10 +145,12 @@ class _Moves:
 
     def _judged(self, outcome: Outcome) -> tuple[Status, tuple[str, ...]]:
         """Particles where the weight is zero have no gradient to lead them back: that is no success."""
+        from ..potentials import log_values
+
         at, status, notes = outcome.state.at, outcome.ended, tuple[str, ...]()
         if outcome.state.ran_away:
             notes = ("a particle left the finite range; these are the particles before; lower rate",)
-        lost = int(np.isneginf(self._density.log_values(at)).sum())
+        lost = int(np.isneginf(log_values(self._density, at)).sum())
         if not lost:
             return status, notes
         note = f"{lost} of {len(at)} particles lie where a factor is zero; use gibbs or metropolis"
