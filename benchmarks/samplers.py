@@ -62,11 +62,11 @@ def laid_out(model: Any) -> Callable[[Any], Any]:
     import jax
     import jax.numpy as jnp
 
-    from credo.inference.flat_density import FlatDensity, log_density
+    from credo.core.log_density import LogDensity, log_density
     from credo.inference.starting_places import starting_places
 
     graph = model.to_factor_graph()
-    density = FlatDensity.of(graph, starting_places(graph))
+    density = LogDensity.of(graph, starting_places(graph))
     arrays = jax.tree.map(jnp.asarray, density.arrays)
     return lambda u: log_density(u, arrays, density.shape)
 
@@ -102,7 +102,7 @@ def work(task: dict[str, Any]) -> dict[str, Any]:
 
     import credo
 
-    jax.config.update("jax_enable_x64", True)  # credo samples in double precision
+    jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call]  # credo samples in double precision
     case = task["case"]
     model, density, n = logistic() if case == "logistic" else gaussian(int(case.removeprefix("gauss")))
     method = f"nuts(chains={CHAINS}, warmup={WARMUP}, draws={DRAWS})"
