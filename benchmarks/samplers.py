@@ -66,7 +66,8 @@ def laid_out(model: Any) -> Callable[[Any], Any]:
     from credo.inference.starting_places import starting_places
 
     graph = model.to_factor_graph()
-    density = LogDensity.of(graph, starting_places(graph))
+    places = starting_places(graph)
+    density = LogDensity.of(graph, places.centre, places.scale)
     arrays = jax.tree.map(jnp.asarray, density.arrays)
     return lambda u: log_density(u, arrays, density.shape)
 
