@@ -80,6 +80,7 @@ class HamiltonianEngine:
             self._arrays = jax.tree.map(jnp.asarray, density.arrays)
         self.chunk = int(np.clip(_KEPT // max(1, len(starts.states) * density.dimension), 1, _CHUNK))
         self._program: Any = None
+        self._carry: Any = None
         self.begin(starts, 0)
 
     def begin(self, starts: Draws, turn: int) -> None:
