@@ -1,4 +1,4 @@
-"""Factors that are Gaussian given states, under products: closed forms against points, differences, bounds."""
+"""Factors that are Gaussian given states, under products: against points, differences and bounds."""
 
 from __future__ import annotations
 
@@ -12,8 +12,13 @@ import credo
 from credo.core.density import quadratic
 from credo.core.linear_gaussian import residual
 from credo.core.result import Status
+from credo.inference.problem.base import Problem
 from credo.inference.problem.closed_forms import expected_by_states, natural, over_states
+from credo.inference.variational.bethe import Bethe
+from credo.inference.variational.bethe_ascent import slope_at
+from credo.inference.variational.bethe_run import Ascents
 from credo.nn.arrays import precision
+from credo.nn.compiled import Compiled
 
 
 def real(*names: str) -> list[credo.Variable]:
@@ -22,7 +27,11 @@ def real(*names: str) -> list[credo.Variable]:
 
 def as_function(factor: credo.Factor) -> credo.DensityFactor:
     """The same factor, its form unknown, so that expectations are sums over points."""
-    return credo.DensityFactor(factor.scope, lambda *a: factor.function(*a), *factor.parameters)
+
+    def unknown(*arguments):
+        return factor.function(*arguments)
+
+    return credo.DensityFactor(factor.scope, unknown, *factor.parameters)
 
 
 def switching(seed: int, *, closed: bool = True, forbidden: bool = False) -> credo.HybridNet:
@@ -30,12 +39,12 @@ def switching(seed: int, *, closed: bool = True, forbidden: bool = False) -> cre
     rng = np.random.default_rng(seed)
     s, t = credo.Variable("s", 2), credo.Variable("t", 3)
     x, y, z = real("x", "y", "z")
-    constant = rng.normal(size=(2, 3))
+    constant, offset = rng.normal(size=(2, 3)), rng.normal(size=(2, 3))
     if forbidden:
         constant[1, 2] = -np.inf
     mixed: list[credo.Factor] = [
         credo.LinearGaussianFactor.conditional(y, [x], [s], rng.normal(size=(2, 1)), [0.5, 2.0], [1.0, -1.0]),
-        credo.LinearGaussianFactor([y, z, s, t], rng.normal(size=(2, 3, 2)), rng.normal(size=(2, 3)), 1.5, constant),
+        credo.LinearGaussianFactor([y, z, s, t], rng.normal(size=(2, 3, 2)), offset, 1.5, constant),
         credo.LinearGaussianFactor([x, z], [1.0, -0.5], 0.3, 0.8),
         credo.GaussianFactor([x, y, z], np.eye(3) + 0.2, [0.5, 0.0, -0.4], 0.1),
     ]  # fmt: skip
@@ -186,3 +195,105 @@ def test_mean_field_finds_that_there_is_no_integral():
     model = credo.HybridNet([x, s], [confined, credo.TableFactor([s], [0.5, 0.5])])
     with pytest.raises(credo.CredoError, match="integral"):
         credo.infer(model, "mean-field", seed=0)
+
+
+# Bethe
+
+
+def ascents_of(model: credo.HybridNet, **options) -> Ascents:
+    with precision(double=True):
+        problem = Problem.about(model.to_factor_graph())
+        return Ascents(problem, Bethe(**{"guard": 1.0, **options}), False, np.random.default_rng(0))
+
+
+def slopes_of(run: Ascents):
+    """Values and gradients at a stack of parameters."""
+
+    def one(parameters, data):
+        points = jax.tree.map(lambda x: x[0], run.carry.points)
+        key = jax.random.PRNGKey(0)
+        return slope_at(run.plan, run.settings, data, run.numbers, run.weights, parameters, key, points, 0.0)
+
+    program = Compiled(jax.vmap(one, in_axes=(0, None)))
+
+    def call(parameters):
+        with precision(double=True):
+            return jax.tree.map(np.asarray, program(parameters, run.data))
+
+    return call
+
+
+def random_parameters(run: Ascents, count: int):
+    rng = np.random.default_rng(3)
+    return jax.tree.map(lambda x: 0.7 * rng.standard_normal((count, *x.shape[1:])), run.carry.parameters)
+
+
+@pytest.mark.parametrize("components", [1, 3])
+@pytest.mark.parametrize("gradient", ["score", "autodiff"])
+def test_bethe_has_the_values_and_slopes_of_points(components: int, gradient: str):
+    runs = [
+        ascents_of(switching(1, closed=closed), components=components, nodes=4, gradient=gradient)
+        for closed in (True, False)
+    ]
+    assert sum(group.form is not None for group in runs[0].plan.groups) == 4
+    assert all(group.form is None for group in runs[1].plan.groups)
+    parameters = random_parameters(runs[0], 5)
+    (value, slope), (other, expected) = (slopes_of(run)(parameters) for run in runs)
+    np.testing.assert_allclose(value, other, atol=1e-8)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-8), slope, expected)
+
+
+@pytest.mark.parametrize("gradient", ["score", "autodiff"])
+def test_slopes_of_one_component_are_differences(gradient: str):
+    run = ascents_of(switching(2), components=1, gradient=gradient)
+    call, first = slopes_of(run), random_parameters(run, 1)
+    leaves, tree = jax.tree.flatten(first)
+    flat, step = np.concatenate([leaf.ravel() for leaf in leaves]), 1e-5
+    moved = flat + step * np.concatenate([np.eye(len(flat)), -np.eye(len(flat))])
+    parts = np.split(moved, np.cumsum([leaf.size for leaf in leaves])[:-1], axis=1)
+    stacked = [part.reshape(-1, *leaf.shape[1:]) for part, leaf in zip(parts, leaves, strict=True)]
+    values, _ = call(jax.tree.unflatten(tree, stacked))
+    up, down = np.split(values, 2)
+    found = np.concatenate([leaf.ravel() for leaf in jax.tree.leaves(call(first)[1])])
+    np.testing.assert_allclose(found, (up - down) / (2 * step), atol=1e-7)
+
+
+def test_one_sampled_component_has_the_same_slopes_on_average():
+    """Where one component is drawn per step, closed forms are those of the drawn one."""
+    run = ascents_of(switching(1), components=1, sampled=True)
+    whole = ascents_of(switching(1), components=1)
+    parameters = random_parameters(whole, 2)
+    found, expected = slopes_of(run)(parameters), slopes_of(whole)(parameters)
+    np.testing.assert_allclose(found[0], expected[0], atol=1e-10)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-10), found[1].parts, expected[1].parts)
+
+
+@pytest.mark.parametrize("forbidden", [False, True])
+def test_bethe_of_one_component_is_the_mean_field_bound(forbidden: bool):
+    model = switching(3, forbidden=forbidden)
+    bound = credo.infer(model, "mean-field(restarts=5)", seed=0, tol=1e-9, max_iter=2000).log_z.value
+    found = credo.infer(model, "bethe(components=1, restarts=5)", seed=0, max_iter=3000)
+    assert found.log_z.kind == "lower"
+    assert found.log_z.value == pytest.approx(bound, abs=1e-3)
+    assert found.log_z.value < credo.infer(model, "conditional-gaussian").log_z.value
+
+
+def test_bethe_treats_a_gaussian_block_of_any_arity():
+    scope = real(*(f"x{i}" for i in range(12)))
+    J = np.eye(12) + 0.05
+    model = credo.HybridNet(scope, [credo.GaussianFactor(scope, J, np.arange(12.0))])
+    found = credo.infer(model, "bethe(components=1)", seed=0, max_iter=3000)
+    mean = np.linalg.solve(J, np.arange(12.0))
+    bound = 0.5 * np.arange(12.0) @ mean + 0.5 * np.log(2 * np.pi / np.diag(J)).sum()
+    assert found.log_z.kind == "lower" and found.log_z.value == pytest.approx(bound, abs=1e-4)
+    np.testing.assert_allclose([found.marginals[v.name].mean for v in scope], mean, atol=1e-2)
+
+
+def test_points_are_counted_where_there_are_any():
+    model, _, _ = six()
+    (closed,) = model.to_factor_graph().batches
+    (other,) = credo.HybridNet(model.variables, [as_function(model.factors[0])]).to_factor_graph().batches
+    assert Bethe(components=1).evaluations(closed, False) == 1
+    assert Bethe(components=3, counting=0).evaluations(closed, False) == 3
+    assert Bethe(components=3).evaluations(closed, False) == 9 * 5**6  # the logarithm of the mixture
+    assert Bethe(components=1).evaluations(other, False) == 5**6

@@ -3,7 +3,8 @@ r"""Expectations of Gaussian factors and of residuals under products of independ
 Real variables with means m and variances u, states with probabilities p:
 
     E[ g + h'x - x'Jx / 2 ]               =  g + h'm - ( m'Jm + sum_i J_ii u_i ) / 2
-    E[ c_s - (w_s'x - b_s)^2 / (2 v_s) ]  =  sum_s p_s ( c_s - ( (w_s'm - b_s)^2 + sum_i w_si^2 u_i ) / (2 v_s) )
+    E[ c_s - (w_s'x - b_s)^2 / (2 v_s) ]  =  sum_s p_s ( c_s - r_s / (2 v_s) ),
+                                      r_s =  (w_s'm - b_s)^2 + sum_i w_si^2 u_i
 
 for any distributions with these moments. As functions of one x_i they are quadratic, with
 
@@ -44,7 +45,7 @@ def expected_by_states(form: Any, mean: Any, variance: Any, parameters: Sequence
 
 
 def over_states(table: Any, shares: Sequence[Any], keep: int | None = None) -> Any:
-    """Mean of a table (..., S...) over the states of all its variables but one; what has no share counts 0."""
+    """Mean of a table (..., S...) over the states of all its variables but one; no share counts as zero."""
     count = len(shares)
     weight: Any = jnp.ones([1] * count)
     for j, share in enumerate(shares):

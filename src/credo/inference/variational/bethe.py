@@ -11,9 +11,10 @@ Gaussian, categorical or Dirichlet by the domain of the variable. Maximised is m
 by gradient ascent over the parameters of the components and the logits of lambda. Only values of the
 potentials are needed: gradients are taken exactly and their expectations approximated afterwards
 (`gradient="score"`; equations in `bethe_system.py`). Expectations: exact sums for discrete variables,
-Gauss-Hermite points for real ones, samples for simplex ones, or samples or particles throughout
-(`bethe_expectations.py`). Any graph, any arity the points allow; only the product of all factors has to be
-integrable.
+closed forms of factors that are Gaussian given states (`closed_forms.py`), Gauss-Hermite points for other
+functions of real variables, samples for simplex ones, or samples or particles throughout
+(`bethe_expectations.py`). Mutual informations of several components always need points. Any graph, any arity
+the points allow; only the product of all factors has to be integrable.
 
 Convergence. The residual is the squared length of the natural gradient per variable, about twice the nats
 that a step could still gain. An ascent whose steps gain less than `stop` is renewed while the residual is
@@ -36,13 +37,15 @@ Zeros: a component avoids zero entries of tables in the end; while it moves, a z
 the smallest positive weight. A zero on part of the real line is out of reach of Gaussians and is refused if
 beliefs have mass there.
 
-Cost of a step: factors x components^2 x nodes^(real variables of a factor).
+Cost of a step: factors x components^2 x nodes^(real variables of a factor); with one component, closed forms
+of k numbers cost k^2 for each joint state.
 
 Source: Guo, Xiong and Ruozzi (2019) and Guo (2020); the guard against collapse and renewals are not theirs.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -52,8 +55,10 @@ from ...core import check
 from ...core.domain import Discrete, Real
 from ...core.errors import MissingExtraError, OptionError
 from ...core.factor_graph import FactorGraph
+from ...core.groups import FactorBatch
 from ...core.result import Assignment, Estimate, Marginals, Result, Status
 from ..problem.base import Algorithm, Budget, Problem, register
+from ..problem.gaussian_system import has_closed_form
 from .surrogate import Surrogate
 
 __all__ = ["Bethe"]
@@ -139,9 +144,9 @@ class Bethe(Algorithm):
         graph = problem.graph
         paired = self.takes_samples(graph)
         for batch in graph.batches:
-            work = self.evaluations(list(batch.domains), paired)
+            work = self.evaluations(batch, paired)
             if work > _MOST:
-                discrete = all(isinstance(d, Discrete) for d in batch.domains)
+                discrete = all(isinstance(d, Discrete) for d in batch.domains) or not self.needs_points(batch)
                 names = [graph.variables.names[int(i)] for i in batch.scopes[0]]
                 return (
                     f"the factor over {names} would be evaluated {work:.1e} times in a step; "
@@ -149,10 +154,14 @@ class Bethe(Algorithm):
                 )
         return _no_derivative(graph) if self.gradient == "autodiff" else None
 
-    def evaluations(self, domains: list[Any], paired: bool) -> float:
+    def evaluations(self, batch: FactorBatch, paired: bool) -> float:
         """How often a factor is evaluated in a step; `paired` if real variables are sampled."""
+        if not self.needs_points(batch):
+            return float(self.components) * math.prod(
+                d.size for d in batch.domains if isinstance(d, Discrete)
+            )
         work, samples = float(self.components) ** 2, 1
-        for domain in domains:
+        for domain in batch.domains:
             if isinstance(domain, Discrete):
                 work *= domain.size
             elif paired if isinstance(domain, Real) else self.expectation != "particles":
@@ -160,6 +169,12 @@ class Bethe(Algorithm):
             else:
                 work *= self.nodes if isinstance(domain, Real) else self.particles(domain.width)
         return work * samples
+
+    def needs_points(self, batch: FactorBatch) -> bool:
+        """Whether its values, or the mutual information of a mixture, are summed over points."""
+        return not has_closed_form(batch) or (
+            self.components > 1 and self.counting > 0 and len(batch.domains) > 1
+        )
 
     def particles(self, width: int) -> int:
         """Particles of a simplex variable: fewer than coordinates say nothing about a Dirichlet belief."""
@@ -169,7 +184,7 @@ class Bethe(Algorithm):
         """Whether real variables are sampled: on request, or if there would be too many points."""
         if self.expectation != "auto":
             return self.expectation == "samples"
-        return any(self.evaluations(list(batch.domains), False) > _MANY for batch in graph.batches)
+        return any(self.evaluations(batch, False) > _MANY for batch in graph.batches)
 
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Ascend from each start; keep the best, and answer from its mixture."""

@@ -108,7 +108,10 @@ class _Last:
 
     def __init__(self, run: Any) -> None:
         self.run = run
-        self.terms = [1 if source is None else terms_of(source) for source in run.layout.sources]
+        pairs = zip(run.plan.groups, run.layout.sources, strict=True)
+        self.terms = [
+            1 if source is None or group.form is not None else terms_of(source) for group, source in pairs
+        ]
         self.nodes = self._nodes()
         kinds = tuple(
             Kind(
@@ -131,10 +134,13 @@ class _Last:
     def _size(self, group: Any, nodes: int) -> float:
         """Evaluations per factor."""
         size, samples = float(self.run.plan.components), 1
+        needs_points = group.needs_points(self.run.plan.components)
         for c, states in group.axes:
             family = self.run.plan.kinds[c].family
             if family == "discrete":
                 size *= states
+            elif not needs_points:
+                continue
             elif family == "real" and nodes:
                 size *= nodes
             else:
@@ -192,7 +198,9 @@ def _refuse_tails(run: Any, parameters: Parameters, nodes: int) -> None:
 def refuse_values(run: Any, parameters: Parameters, zeros: bool, nodes: int = 0) -> None:
     """Refuse a potential that is no number (or zero, if `zeros`) near the beliefs, if there is one."""
     for plan, source, data in zip(run.plan.groups, run.layout.sources, run.layout.groups, strict=True):
-        points = trapezoid(nodes or (21 if len(plan.axes) < 3 else 5))[0]
+        # A closed form is a number everywhere, and zero in some states or nowhere: one point says it all.
+        count = 0 if plan.form is not None else nodes or (21 if len(plan.axes) < 3 else 5)
+        points = trapezoid(count)[0] if count else np.zeros(1)
         for m in range(run.plan.components if source is not None else 0):
             columns = [_column(run, plan, data, parameters, m, j, points) for j in range(len(plan.axes))]
             values = evaluate(run.graph, source, columns)  # refuses what is no number

@@ -2,9 +2,10 @@
 
 Variables of one kind (real; discrete; simplex of one width) share arrays. Discrete variables are padded to
 the largest number of states, and all factors of discrete variables only become tables, padded likewise and
-merged by arity, so that a graph of many domains is still a small program. Every other group of factors keeps
-its function. A zero weight in a table counts as exp(-wall) times the smallest positive one while beliefs
-move; `bethe_zeros.py` removes what is left on zeros afterwards.
+merged by arity, so that a graph of many domains is still a small program. Factors that are Gaussian given
+states have closed forms; every other group of factors keeps its function. A zero weight in a table counts as
+exp(-wall) times the smallest positive one while beliefs move; `bethe_zeros.py` removes what is left on zeros
+afterwards.
 
 A factor whose scope lies within that of another is part of it: the mutual information of its variables is
 counted once. On a graph with one factor per edge that is the Bethe free energy as usual.
@@ -24,6 +25,7 @@ from ...core.factor import look_up
 from ...core.factor_graph import FactorGraph
 from ...core.groups import FactorBatch
 from ...nn.arrays import row_buckets
+from ..problem.gaussian_system import has_closed_form
 from ..problem.potentials import group_function
 
 __all__ = ["GroupData", "GroupPlan", "Kind", "KindData", "Layout", "Plan", "RowLists", "layout_of"]
@@ -46,10 +48,15 @@ class Kind:
 class GroupPlan:
     """What factors of one group have in common."""
 
-    function: Any  # of columns and parameters; None for tables
+    function: Any  # of columns and parameters; None for tables and closed forms
+    form: Any  # `quadratic` or `residual`; None where expectations are sums over points
     axes: tuple[tuple[int, int], ...]  # per variable of the scope its kind, and its number of states
     mutual: bool  # whether mutual informations are subtracted
     aligned: tuple[bool, ...]  # per variable of the scope whether the factors have those of its kind in order
+
+    def needs_points(self, components: int) -> bool:
+        """Whether something is left to sum over points: values, or the mutual information of a mixture."""
+        return self.form is None or (self.mutual and components > 1)
 
 
 @dataclass(frozen=True)
@@ -225,7 +232,9 @@ class _Builder:
         else:
             kinds = self._at[group.scopes[0], 0]
             axes = tuple((int(c), _states(d)) for c, d in zip(kinds, group.domains, strict=True))
-            self._append(group_function(group, last=True), axes, group.factors, group.parameters, group, None)
+            form = group.function if has_closed_form(group) else None
+            function = None if form is not None else group_function(group, last=True)
+            self._append((function, form), axes, group.factors, group.parameters, group, None)
 
     def _values(self, group: FactorBatch) -> np.ndarray:
         """The tables of a group of discrete variables, (count, states, ...)."""
@@ -235,7 +244,7 @@ class _Builder:
         return np.stack([self._graph.factors[int(a)].log_values(*mesh) for a in group.factors])
 
     def _append(
-        self, function: Any, axes: Any, factors: np.ndarray, parameters: Any, source: Any, zeros: Any
+        self, functions: Any, axes: Any, factors: np.ndarray, parameters: Any, source: Any, zeros: Any
     ) -> None:
         scopes = np.stack([self._graph.scopes[int(a)] for a in factors])
         mutual, places = self._mutual[factors], self._at[scopes, 1]
@@ -243,7 +252,7 @@ class _Builder:
         aligned = tuple(
             np.array_equal(own, np.arange(members[c])) for own, (c, _) in zip(places.T, axes, strict=True)
         )
-        self._plans.append(GroupPlan(function, axes, bool(mutual.any()), aligned))
+        self._plans.append(GroupPlan(*functions, axes, bool(mutual.any()), aligned))
         self._data.append(GroupData(places, tuple(parameters), mutual))
         self._sources.append(source)
         self._zeros.append(zeros)
@@ -261,7 +270,7 @@ class _Builder:
                     lowest = np.where(np.isfinite(flat), flat, 0.0).reshape(-1, *[1] * arity)
                     tables = np.where(zeros, lowest - self._wall, tables)
                 axes = tuple((c, size) for size in tables.shape[1:])
-                self._append(None, axes, factors, (tables,), None, zeros if zeros.any() else None)
+                self._append((None, None), axes, factors, (tables,), None, zeros if zeros.any() else None)
         return tuple(self._plans), tuple(self._data), tuple(self._sources), tuple(self._zeros)
 
     def _merge(self, arity: int, parts: Any) -> list[Any]:

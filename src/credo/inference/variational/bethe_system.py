@@ -20,7 +20,11 @@ probability, alpha_v (psi(sum alpha) - psi(alpha_v) + log x_v) for the log conce
 Soft-max parameters of a categorical belief and of lambda follow by the chain rule. The mean of Gbar is
 subtracted first, which changes nothing where scores average to zero and lowers the variance of samples.
 
-Cost of a step: factors x components^2 x (points per variable)^(variables of a factor).
+Factors that are Gaussian given states need no points for E[log f_a] (`bethe_forms.py`), only for the mutual
+information of several components.
+
+Cost of a step: factors x components^2 x (points per variable)^(variables of a factor), or factors x
+components x states x numbers^2 without points.
 """
 
 from __future__ import annotations
@@ -33,6 +37,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...core.records import record
+from .bethe_forms import form_moments, form_slopes, form_values, taken
 from .bethe_plan import GroupData, GroupPlan, Kind, KindData, Plan, RowLists
 
 __all__ = ["Draws", "Parameters", "Part", "beliefs", "gradient", "total"]
@@ -64,6 +69,7 @@ class Part(NamedTuple):
     weights: Any  # (m, points, n), or broadcast to it
     log_belief: Any  # (m, points, n)
     ratio: Any  # (components, m, points, n) b_i^l / b_i; None for one component
+    moments: Any = None  # mean and variance of real variables, (m, n) each
 
 
 def beliefs(
@@ -85,11 +91,11 @@ def _real(kind: Kind, data: KindData, own: Any, draw: Draws, log_weights: Any, c
     here, spread = picked(mean, chosen), jnp.exp(picked(log_sd, chosen))
     z = draw.points[:, None] if draw.points.ndim == 1 else draw.points
     x = here + spread * z
-    weights = _broadcast(draw.weights)
+    weights, moments = _broadcast(draw.weights), (here[:, 0], spread[:, 0] ** 2)
     if len(log_weights) == 1:
-        return Part(x, weights, -0.5 * z**2 - picked(log_sd, chosen) - 0.5 * _LOG_2PI, None)
+        return Part(x, weights, -0.5 * z**2 - picked(log_sd, chosen) - 0.5 * _LOG_2PI, None, moments)
     gap = (x - mean[:, None]) * jnp.exp(-log_sd)[:, None]
-    return Part(x, weights, *_mixed(-0.5 * gap**2 - log_sd[:, None] - 0.5 * _LOG_2PI, log_weights))
+    return Part(x, weights, *_mixed(-0.5 * gap**2 - log_sd[:, None] - 0.5 * _LOG_2PI, log_weights), moments)
 
 
 def _discrete(kind: Kind, data: KindData, own: Any, draw: Draws, log_weights: Any, chosen: Any) -> Part:
@@ -162,9 +168,15 @@ def _group(
     weights: Any,
     wall: Any,
 ) -> tuple[Any, list[Any]]:
-    """G_a of all factors of a group, (m, points ..., count), and the weights of each axis of points."""
+    """G_a of all factors of a group, (m, points ..., count), and the weights of each axis of points.
+
+    Closed forms are not part of it.
+    """
     grid = _Grid.of(plan, kinds)
-    if plan.function is None:
+    value: Any
+    if plan.form is not None:
+        value = jnp.zeros([1] * (grid.axes + 2))
+    elif plan.function is None:
         (table,) = data.parameters
         value = jnp.moveaxis(table, 0, -1)[None]
     else:
@@ -185,12 +197,8 @@ def _at(values: Any, plan: GroupPlan, data: GroupData, j: int) -> Any:
     return (
         values
         if plan.aligned[j] and len(data.scopes) == values.shape[-1]
-        else _taken(values, data.scopes[:, j])
+        else taken(values, data.scopes[:, j])
     )
-
-
-def _taken(values: Any, where: Any) -> Any:
-    return values.at[..., where].get(mode="promise_in_bounds")
 
 
 def _column(plan: GroupPlan, grid: _Grid, kinds: Any, parts: Any, data: GroupData, j: int) -> Any:
@@ -246,6 +254,11 @@ def total(
     for part in parts:
         found = found - (part.weights * part.log_belief).sum(axis=(1, 2))
     for own, data, size in zip(plan.groups, groups, batch, strict=True):
+        if own.form is not None:
+            moments = form_moments(own, data, plan.kinds, parts)
+            found = found + form_values(own, data, wall, *moments).sum(axis=-1)
+        if not own.needs_points(plan.components):
+            continue
 
         def one(data: GroupData, own: GroupPlan = own) -> Any:
             return _averaged(*_group(own, data, plan.kinds, parts, weights, wall), None).sum(axis=-1)
@@ -272,15 +285,18 @@ def gradient(
     weights = jax.nn.softmax(parameters.weights)
     totals: Any = 0.0
     rows: list[list[Any]] = [[] for _ in plan.kinds]
+    forms: list[list[Any]] = [[] for _ in plan.kinds]  # derivatives by means and variances
     for own, data in zip(plan.groups, groups, strict=True):
-        value, measure = _group(own, data, plan.kinds, parts, weights, wall)
-        means = [_averaged(value, measure, axis) for axis in range(len(measure))]
-        # Any of the means would do. A mean that is used twice is stored, and not computed within the gather.
-        sums = [(mean * own_).sum(axis=(1, 2)) for mean, own_ in zip(means, measure, strict=True)]
-        totals = totals + sum(sums) / len(sums)
-        where = _Grid.of(own, plan.kinds).where
+        found: list[Any] = [None] * len(own.axes)
+        if own.form is not None:
+            value, found = form_slopes(own, data, plan.kinds, parts, wall)
+            totals = totals + value.sum(axis=-1)
+        looked, gained = _looked_up(plan, own, data, parts, weights, wall)
+        totals = totals + gained
         for j, (c, _) in enumerate(own.axes):
-            rows[c].append(means[where[j]])
+            is_real = plan.kinds[c].family == "real"
+            forms[c].append(found[j] if is_real else None)
+            rows[c].append(_plus(looked[j], None if is_real else found[j]))
     slopes = []
     for c, (kind, part) in enumerate(zip(plan.kinds, parts, strict=True)):
         shape = np.broadcast_shapes(part.weights.shape, part.log_belief.shape)
@@ -290,14 +306,39 @@ def gradient(
         # The mean of samples contains each of them: without the factor the gradient would be biased.
         unbiased = shape[1] / (shape[1] - 1) if kind.paired else 1.0
         weighted = jnp.broadcast_to(part.weights * (mean - expected) * unbiased, shape)
-        slopes.append(_SLOPES[kind.family](weighted, parameters.parts[c], draws[c], chosen))
+        slope = _SLOPES[kind.family](weighted, parameters.parts[c], draws[c], chosen)
+        if any(form is not None for form in forms[c]):
+            by_mean, by_variance = jnp.moveaxis(_row_sums(kinds[c].lists, forms[c], slope.shape), 1, 0)
+            slope = slope + jnp.stack([by_mean, 2 * part.moments[1] * by_variance], axis=1)
+        slopes.append(slope)
     return totals, tuple(slopes)
+
+
+def _looked_up(
+    plan: Plan, own: GroupPlan, data: GroupData, parts: tuple[Part, ...], weights: Any, wall: Any
+) -> tuple[list[Any], Any]:
+    """E[G_a | x_i] at the points of every variable of a group of factors, and E[G_a] summed, (m,)."""
+    if not own.needs_points(plan.components):
+        return [None] * len(own.axes), 0.0
+    value, measure = _group(own, data, plan.kinds, parts, weights, wall)
+    means = [_averaged(value, measure, axis) for axis in range(len(measure))]
+    # Any of the means would do. A mean that is used twice is stored, and not computed within the gather.
+    sums = [(mean * own_).sum(axis=(1, 2)) for mean, own_ in zip(means, measure, strict=True)]
+    where = _Grid.of(own, plan.kinds).where
+    return [means[where[j]] for j in range(len(own.axes))], sum(sums) / len(sums)
+
+
+def _plus(one: Any, other: Any) -> Any:
+    """The sum of what there is; None if that is nothing."""
+    return other if one is None else one if other is None else one + other
 
 
 def _row_sums(lists: tuple[RowLists, ...], rows: list[Any], shape: tuple[int, ...]) -> Any:
     """Sums of the contributions to each variable, by gathers; padded to (m, points, n)."""
     found: Any = jnp.zeros(shape)
     for own, row in zip(lists, rows, strict=True):
+        if row is None:
+            continue
         found = found + jnp.pad(_gathered(own, row), [(0, 0), (0, shape[1] - row.shape[1]), (0, 0)])
     return found
 
@@ -307,10 +348,10 @@ def _gathered(lists: RowLists, row: Any) -> Any:
     if not lists.rows:
         return row
     pairs = zip(lists.rows, lists.masks, strict=True)
-    parts = [jnp.where(mask, _taken(row, at), 0.0).sum(axis=-2) for at, mask in pairs]
+    parts = [jnp.where(mask, taken(row, at), 0.0).sum(axis=-2) for at, mask in pairs]
     if lists.order is None:
         return parts[0]
-    return _taken(jnp.concatenate([*parts, jnp.zeros((*row.shape[:2], 1))], axis=-1), lists.order)
+    return taken(jnp.concatenate([*parts, jnp.zeros((*row.shape[:2], 1))], axis=-1), lists.order)
 
 
 def _real_slope(weighted: Any, own: Any, draw: Draws, chosen: Any) -> Any:

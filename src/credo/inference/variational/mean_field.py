@@ -13,9 +13,9 @@ inference if the search gives up), and an update gives belief 0 to states that w
 
 Beliefs of real variables are Gaussian: the closed form where all factors are Gaussian, or are so given states
 (`LinearGaussianFactor`), otherwise steps of natural gradient ascent, with expectations by Gauss-Hermite
-quadrature (see `hybrid_mean_field`). If every factor with real variables has that form, expectations are exact
-and the value is a lower bound that never falls; otherwise it is evaluated again with twice as many points, and
-called an estimate.
+quadrature (see `hybrid_mean_field`). If every factor with real variables has that form, expectations are
+exact and the value is a lower bound that never falls; otherwise it is evaluated again with twice as many
+points, and called an estimate.
 
 Cost of a sweep: each table is read once per variable in its scope; a Gaussian factor of k numbers takes k^2
 operations, one given states k for each of them; any other factor with k real variables is evaluated at
