@@ -72,6 +72,9 @@ def positive_messages() -> None:
         _tries(grid, "bp(schedule=flooding)")
     _tries(credo.FactorGraph(dict.fromkeys("abcd", 2), triples), "bp")
     credo.infer_many(grid, [{}, {"x0": 1}], "bp", tol=1e-3)
+    credo.infer_many(grid, [{}, {"x0": 1}])
+    for question in ({}, {"maximise": "all"}, {"maximise": ["x0"]}):
+        credo.infer_batch(grid, np.zeros((2, len(grid.log_tables))), **question)
     # On a loop of near equalities the logarithms of messages grow on where probabilities rest.
     tied: dict[Any, Any] = {pair: [[1, 1e-9], [1e-9, 1]] for pair in itertools.combinations("abc", 2)}
     loop = credo.FactorGraph(dict.fromkeys("abc", 2), tied | {"a": [1, 0.1]})

@@ -182,7 +182,7 @@ def test_refusals():
     with pytest.raises(OptionError, match="nodes must be at least 2, got 1"):
         credo.infer(net, "mean-field(nodes=1)")
     wide = [hybrid_zoo.real(f"x{i}") for i in range(6)]
-    joint = credo.HybridNet(wide, [credo.GaussianFactor(wide, np.eye(6))])
+    joint = credo.HybridNet(wide, [credo.DensityFactor(wide, lambda *x: -(sum(x) ** 2))])
     with pytest.raises(UnsupportedError, match=r"would be evaluated at 6\.4e\+07 points; lower nodes"):
         credo.infer(joint, "mean-field")
     with pytest.raises(UnsupportedError, match=r"bp cannot treat this problem.*use .*'mean-field'"):

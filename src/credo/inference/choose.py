@@ -3,7 +3,8 @@
 Evidence conditions the model first, so observed numbers are gone. Tables: the junction tree, if its
 forecast stays within half of the machine's memory and about a minute of work; otherwise belief propagation,
 where it can answer the question. Gaussian factors alone: exact linear algebra, also for every state where
-there are few. Everything else: Bethe variational inference; samples by NUTS if all variables are
+there are few. Everything else: Bethe variational inference; where it does not read a domain, belief
+propagation on grids, and where that does not either, Markov chains. Samples by NUTS if all variables are
 continuous, otherwise by Gibbs sampling. What was chosen, and why, is in the result's notes.
 """
 
@@ -24,6 +25,9 @@ _FOR_OTHERS = (
     ("gaussian", "exact linear algebra"),
     ("conditional-gaussian", "exact linear algebra for every state"),
     ("bethe", "a variational approximation"),
+    ("grid-bp", "belief propagation on points"),
+    ("nuts", "a Markov chain with gradients"),
+    ("gibbs", "a Markov chain"),
 )
 _FOR_SAMPLES = (
     ("gaussian", "independent exact draws"),

@@ -10,14 +10,14 @@ J_SS has to be positive definite, or there is no integral over S, and so none at
 
 Far from zero, or with tiny variances, g, h'x and x'Jx are large and nearly cancel. A value of the form at x
 is known up to eps (|g| + |h|'|x| + |x|'|J||x| / 2), summed over the factors (`rounding`), and no more than
-that is claimed (`claimed`).
+that is claimed (`claimed`); a residual c - (w'x - b)^2 / (2 v) up to eps (|c| + (|w|'|x| + |b|)^2 / (2 v)).
 """
 
 from __future__ import annotations
 
 import abc
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,7 @@ from ..core.domain import Real
 from ..core.errors import ModelError, TooLargeError
 from ..core.factor_graph import FactorGraph
 from ..core.groups import FactorBatch
+from ..core.linear_gaussian import residual
 from ..core.result import Estimate, Kind
 from ..families.densities import MixtureDensity
 from ..families.mapped import VectorMixtureDensity
@@ -38,8 +39,10 @@ __all__ = [
     "Factorisation",
     "GaussianSystem",
     "claimed",
+    "closed_only",
     "gaussian_densities",
     "gaussian_only",
+    "has_closed_form",
     "joint_densities",
     "no_integral",
     "refuse_improper",
@@ -81,9 +84,23 @@ def no_integral(why: str) -> ModelError:
 
 def gaussian_only(graph: FactorGraph) -> np.ndarray:
     """Flags of the real variables all of whose factors are Gaussian."""
+    return _only(graph, lambda group: group.function is quadratic)
+
+
+def has_closed_form(group: FactorBatch) -> bool:
+    """Whether expectations under independent variables need means, variances and probabilities only."""
+    return group.function is quadratic or group.function is residual
+
+
+def closed_only(graph: FactorGraph) -> np.ndarray:
+    """Flags of the real variables all of whose factors are Gaussian, or are so given states."""
+    return _only(graph, has_closed_form)
+
+
+def _only(graph: FactorGraph, is_meant: Callable[[FactorBatch], bool]) -> np.ndarray:
     found = np.array([isinstance(d, Real) for d in graph.variables.domains], dtype=bool)
     for group in graph.batches:
-        if group.function is not quadratic:
+        if not is_meant(group):
             found[group.scopes] = False
     return found
 
@@ -102,14 +119,26 @@ def refuse_improper(graph: FactorGraph) -> None:
 
 
 def rounding(graph: FactorGraph, size: np.ndarray) -> float:
-    """By how much the sum of the Gaussian factors may be wrong at values of these sizes, (n,)."""
+    """By how much the sum of Gaussian factors and residuals may be wrong at values of these sizes, (n,)."""
     total = 0.0
     for group in graph.batches:
         if group.function is quadratic:
             J, h, g = (np.abs(p) for p in group.parameters)
             x = size[group.scopes]
             total += float(g.sum() + (h * x).sum() + 0.5 * np.einsum("ai,aij,aj->", x, J, x))
+        elif group.function is residual:
+            total += float(_residual_sizes(group, size).sum())
     return float(np.finfo(float).eps) * total
+
+
+def _residual_sizes(group: FactorBatch, size: np.ndarray) -> np.ndarray:
+    """The largest |c| + (|w|'|x| + |b|)^2 / (2 v) of every residual among its possible states, (count,)."""
+    w, b, v, c = group.parameters
+    count, k = len(w), w.shape[-1]
+    x = size[group.scopes[:, :k]].reshape(count, *[1] * (w.ndim - 2), k)
+    is_possible = np.isfinite(c)
+    reach = np.abs(np.where(is_possible, c, 0.0)) + 0.5 * ((np.abs(w) * x).sum(axis=-1) + np.abs(b)) ** 2 / v
+    return np.asarray(np.where(is_possible, reach, 0.0).reshape(count, -1).max(axis=1))
 
 
 def claimed(value: float, kind: Kind, doubt: float) -> tuple[Estimate, tuple[str, ...]]:

@@ -5,9 +5,7 @@ observed numbers is answered by every discrete method. Methods that read tables 
 it is, where observed variables keep one state. Methods that read functions or Gaussian blocks get it
 without the observed variables, and their answers are completed. Domains other than states, numbers of the
 line and simplices are read through their free coordinates (`core/free.py`); domains of users as well: numbers
-by methods that read positive numbers, vectors by those that read vectors of the line. In the answer a number
-that is not free has the density of its coordinate, mapped; a vector has the joint density that the method
-gives under its name (`Problem.vectors`), or the draws of its coordinates, which samplers have in one order.
+by methods that read positive numbers, vectors by those that read vectors of the line.
 """
 
 from __future__ import annotations
@@ -19,16 +17,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.belief import Density
 from ..core.domain import Simplex
 from ..core.factor_graph import FactorGraph
 from ..core.free import FreeGraph
 from ..core.groups import Group, LinearGaussians, TableBlock
-from ..core.result import Assignment, FactorMarginals, Marginals, Result, Samples, spread
-from ..families.densities import ParticleDensity
-from ..families.mapped import MappedDensity, VectorParticleDensity
+from ..core.result import Result, spread
 from .base import Algorithm, Problem
 from .contents import KINDS, TASKS, Method, methods
+from .free_answers import in_values
 
 __all__ = ["Posed", "able", "compact", "declared", "pose_for", "refusal"]
 
@@ -45,7 +41,7 @@ class Posed(NamedTuple):
     def complete(self, result: Result) -> Result:
         """An answer in values, with the observed variables added."""
         if self.free is not None and self.bound is not None:
-            result = _in_values(result, self.free, self.bound)
+            result = in_values(result, self.free, self.bound)
         if self.keep is None:
             return result
         asked = self.original
@@ -187,37 +183,3 @@ def _forms(known: Algorithm | Method, group: Group, graph: FactorGraph) -> Itera
 def _listed(words: Any) -> str:
     *first, last = [str(word) for word in words] or ["nothing"]
     return f"{', '.join(first)} and {last}" if first else last
-
-
-def _in_values(result: Result, free: FreeGraph, graph: FactorGraph) -> Result:
-    """An answer about `free.graph` as one about `graph`."""
-    variables, first = graph.variables, free.start[:-1]
-    changes: dict[str, Any] = {}
-    if result.marginals is not None:
-        known = result.marginals.densities
-        found = {variables.names[i]: _density(free, i, known) for i in np.flatnonzero(variables.sizes == 0)}
-        changes["marginals"] = Marginals(variables, np.array(result.marginals.flat), found)
-    if result.factor_marginals is not None:
-        changes["factor_marginals"] = FactorMarginals(graph, np.array(result.factor_marginals.flat))
-    if result.assignment is not None:
-        values = free.values(result.assignment.continuous)
-        changes["assignment"] = Assignment(variables, result.assignment.indices[first], values)
-    if result.samples is not None:
-        values = free.values(dict(result.samples.continuous))
-        changes["samples"] = Samples(variables, result.samples.indices[:, first], values)
-    return replace(result, **changes)
-
-
-def _density(free: FreeGraph, i: int, known: dict[str, Density]) -> Density:
-    own, name, names = free.maps[i], free.variables.names[i], free.names(i)
-    if own is None:
-        return known[name]
-    if not free.variables.domains[i].shape:
-        return MappedDensity(known[name], own)
-    if name in known:
-        return known[name]
-    parts = [known[k] for k in names]
-    draws = [p.particles for p in parts if isinstance(p, ParticleDensity)]
-    assert len(draws) == len(names), "a method that reads vectors gives their density, or draws"
-    weights = parts[0].weights  # type: ignore[attr-defined]
-    return VectorParticleDensity(np.asarray(own.inverse(np.stack(draws, axis=-1))), weights)

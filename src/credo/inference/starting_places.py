@@ -4,7 +4,7 @@ A profile that does not fall, or a product that does not fall when all variables
 together, has no finite integral, and neither has a product of Gaussian factors whose precision matrix is not
 positive definite, nor one that does not fall, per unit of the logarithm, towards a face or a corner of a
 simplex: such models are refused, the variable named. The free coordinate of a value is looked at as far as
-values can be told apart, and must fall per unit. Other directions are looked at by methods that have gone a
+values can be told apart, and must fall before. Other directions are looked at by methods that have gone a
 long way along them (`refuse_flat_along`).
 """
 
@@ -27,7 +27,8 @@ from .located import Places, places_of, profiles, real_axes, together
 __all__ = ["Places", "refuse_flat_along", "starting_places"]
 
 _NEAR, _FAR = 1e3, 1e6  # scales out at which a density must have fallen
-_INSIDE = 0.7  # of the way to where values are told apart no more
+_BEFORE, _LEAST = 0.3, 3.0  # before the last place where values are told apart: share of the way, and nats
+_DROP = 0.05  # nats that count as falling there
 _MOVED = 0.5  # scales: connected parts that move less are not looked at
 _EDGES = np.array([1e-8, 1e-12])  # coordinates of a simplex between which it must fall
 _WIDEST = 64  # coordinates of a simplex whose edges are looked at
@@ -44,8 +45,8 @@ def starting_places(graph: FactorGraph) -> Places:
         pieces = [(g, j) for g in graph.batches for j in real_axes(g)]
         line = _line(graph, found, found.scale)
         for i in np.flatnonzero(real & _is_flat(profiles(graph, pieces, found, line), _needed(graph, line))):
-            name = graph.variables.names[int(i)]
-            raise _no_integral(f"variable '{name}': the product of its factors does not fall")
+            what = f"variable '{graph.variables.names[int(i)]}': the product of its factors does not fall"
+            raise _no_integral(what, is_free=not isinstance(graph.variables.domains[int(i)], FreeCoordinate))
         refuse_flat_along(graph, found, found.scale)
     widths = {d.width for d in graph.variables.domains if isinstance(d, Simplex)}
     for width in sorted(w for w in widths if 1 < w <= _WIDEST):
@@ -58,7 +59,7 @@ def _line(graph: FactorGraph, found: Places, direction: np.ndarray) -> np.ndarra
     x = found.centre[:, None] + direction[:, None] * np.array([-_FAR, -_NEAR, _NEAR, _FAR])
     for i, domain in _limited(graph):
         ends = np.where(direction[i] < 0, [domain.high, domain.low], [domain.low, domain.high])
-        near = found.centre[i] + _INSIDE * (ends - found.centre[i])
+        near = ends - np.sign(ends) * np.maximum(_BEFORE * np.abs(ends - found.centre[i]), _LEAST)
         x[i] = [ends[0], near[0], near[1], ends[1]] if direction[i] else found.centre[i]
     return x
 
@@ -73,7 +74,7 @@ def _needed(graph: FactorGraph, line: np.ndarray) -> np.ndarray:
     """By how much the log of every profile has to fall on both sides, (n, 2)."""
     needed = np.full((len(line), 2), math.log(_FAR / _NEAR))
     for i, _ in _limited(graph):
-        needed[i] = _FALL * np.abs(line[i, [1, 2]] - line[i, [0, 3]])
+        needed[i] = _DROP
     return needed
 
 
@@ -137,10 +138,12 @@ def _is_flat(height: np.ndarray, needed: np.ndarray) -> np.ndarray:
     return np.asarray((drops < needed).any(axis=1))
 
 
-def _no_integral(what: str) -> ModelError:
+def _no_integral(what: str, *, is_free: bool = True) -> ModelError:
+    where, such = "infinity", ", such as potentials.gaussian"
+    if not is_free:
+        where, such = "an end of its domain", " there"
     return ModelError(
-        f"{what} towards infinity, so that it has no finite integral; "
-        "add a factor that falls off, such as potentials.gaussian"
+        f"{what} towards {where}, so that it has no finite integral; add a factor that falls off{such}"
     )
 
 

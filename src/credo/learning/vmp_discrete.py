@@ -30,7 +30,7 @@ class DirichletNode(RootNode):
     family = SIMPLEX
 
     def __init__(self, concentration: Any, *, shape: Any = None) -> None:
-        self._a = float_array("Dirichlet", concentration)
+        self._a = float_array("DirichletNode", concentration)
         if not self._a.ndim or not (self._a > 0).all():
             raise ModelError(
                 "DirichletNode: expected positive concentrations with the states on the last axis"

@@ -147,7 +147,7 @@ class GammaNode(RootNode):
     family = GAMMA
 
     def __init__(self, a: Any = 1.0, b: Any = 1.0, *, shape: Any = None) -> None:
-        self._a, self._b = float_array("Gamma", a), float_array("Gamma", b)
+        self._a, self._b = float_array("GammaNode", a), float_array("GammaNode", b)
         if not ((self._a > 0).all() and (self._b > 0).all()):
             raise ModelError("GammaNode: expected positive shapes and rates, got a number that is not")
         self.shape = shape_of(shape, None, np.broadcast_shapes(self._a.shape, self._b.shape))

@@ -96,9 +96,7 @@ class DrawnKernelBP(Algorithm):
             check.whole("rank", self.rank, 1)
 
     def why_not(self, problem: Problem) -> str | None:
-        """Sums over pairwise models with a real variable."""
-        if len(problem.graph.variables) and problem.graph.variables.is_discrete:
-            return "it is made for real variables, and all of these are discrete; use bp"
+        """Sums over pairwise models."""
         return why_not_pairs(problem.graph)
 
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:

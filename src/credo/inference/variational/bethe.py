@@ -169,7 +169,7 @@ class Bethe(Algorithm):
         """Whether real variables are sampled: on request, or if there would be too many points."""
         if self.expectation != "auto":
             return self.expectation == "samples"
-        return any(self.evaluations([v.domain for v in f.scope], False) > _MANY for f in graph.factors)
+        return any(self.evaluations(list(batch.domains), False) > _MANY for batch in graph.batches)
 
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Ascend from each start; keep the best, and answer from its mixture."""

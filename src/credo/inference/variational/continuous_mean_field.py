@@ -17,7 +17,7 @@ from ...families.densities import MixtureDensity
 from ...optimise.driver import Outcome, Step
 from ...optimise.run import Run
 from ..base import Budget, Problem
-from ..gaussian_system import claimed, gaussian_only, rounding
+from ..gaussian_system import claimed, closed_only, has_closed_form, rounding
 from ..gradients import needs
 from ..starting_places import Places, starting_places
 from .descent import Descents, starting_beliefs
@@ -29,9 +29,10 @@ _NO_LIMIT = 1e29  # a variance that grew to this has none
 
 
 def why_not(problem: Problem, nodes: int) -> str | None:
-    """Factors of few real variables."""
+    """Factors of few real variables, unless their form is closed, and of few joint states."""
     for batch in problem.graph.batches:
-        work = np.prod([float(d.size or nodes) for d in batch.domains])
+        points = 1 if has_closed_form(batch) else nodes
+        work = np.prod([float(d.size or points) for d in batch.domains])
         if work > _MOST:
             names = [problem.graph.variables.names[int(i)] for i in batch.scopes[0]]
             return (
@@ -108,7 +109,7 @@ def _away(problem: Problem, found: Places) -> tuple[np.ndarray, np.ndarray]:
     """Where real variables begin: at zero, or where their factors are if these exclude it."""
     n = len(problem.graph.variables)
     centre, scale = np.zeros(n + 1), np.ones(n + 1)
-    if (gaussian_only(problem.graph) | (problem.graph.variables.sizes > 0)).all():
+    if (closed_only(problem.graph) | (problem.graph.variables.sizes > 0)).all():
         return centre, scale  # closed forms start anywhere
     away = np.flatnonzero((found.low > 0) | (found.high < 0))
     centre[away], scale[away] = found.centre[away], found.scale[away]

@@ -5,11 +5,13 @@ The belief of variable i depends on the expectation of the factors around it und
     f_i(x_i) = sum_{a at i} E_{b_-i}[ log f_a(x_a) ].
 
 A discrete variable gets b_i proportional to exp f_i. A real variable has b_i = N(m, v). If all its factors
-are Gaussian, exp(g + h'x - x'Jx / 2) each, f_i is quadratic, and with sums over these factors
+are Gaussian, exp(g + h'x - x'Jx / 2), or are so given states, f_i is quadratic, and with the precisions J_a
+and shifts h_a of `closed_forms.py`
 
-    1/v'  =  sum_a J_ii,                      m'  =  v' sum_a ( h_i - sum_{j != i} J_ij m_j ).
+    1/v'  =  sum_a J_a,                       m'  =  v' sum_a h_a.
 
-Otherwise, with E over b_i,
+Where the sum of precisions is not positive the bound grows with v without limit, so that there is no
+integral. Otherwise, with E over b_i,
 
     1/v'  =  (1 - r) / v - r E[f_i''],        m'  =  m + r v' E[f_i'],
     E[f_i'] = E[f_i (x - m)] / v,             E[f_i''] = E[f_i ((x - m)^2 / v - 1)] / v,
@@ -17,8 +19,8 @@ Otherwise, with E over b_i,
 a step of natural gradient ascent that needs no derivative of the potentials; r is halved from one until the
 bound does not fall (by more than a thousandth of a nat where expectations are not exact: there the zero of
 the gradient is sought, not the top of a sum over points). Variables that share no factor are updated at once.
-Expectations of Gaussian factors need means and variances only; others are sums over states and Gauss-Hermite
-points, exact for polynomials of degree 2 nodes - 1.
+Expectations of factors that are Gaussian given states need means and variances only; others are sums over
+states and Gauss-Hermite points, exact for polynomials of degree 2 nodes - 1.
 
 Source: Khan and Lin (2017) for the natural gradient; Bonnet's and Price's identities for the derivatives.
 """
@@ -32,15 +34,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...core.density import quadratic
 from ...core.domain import Discrete
 from ...core.errors import ModelError, UnsupportedError
 from ...core.factor_graph import FactorGraph
 from ...core.records import record
 from ...nn.arrays import precision
 from ...nn.compiled import Compiled
+from ..closed_forms import expected_by_states, natural, over_states
 from ..colour_blocks import colour_blocks
-from ..gaussian_system import gaussian_only
+from ..gaussian_system import closed_only, has_closed_form
 from ..potentials import group_function
 
 __all__ = ["HybridBeliefs", "Sweeper"]
@@ -66,12 +68,12 @@ class HybridBeliefs(NamedTuple):
 class Structure(NamedTuple):
     """What is constant in a program."""
 
-    functions: tuple[Any, ...]  # of the groups
+    functions: tuple[Any, ...]  # of the groups; None where the form is closed
     domains: tuple[tuple[Any, ...], ...]  # of their scopes
     discrete: tuple[tuple[int, int], ...]  # (group, axis) around discrete variables
     real: tuple[tuple[int, int], ...]  # (group, axis) around real ones
-    gaussian: tuple[tuple[int, int], ...]  # (group, axis) around those among Gaussian factors only
-    forms: tuple[bool, ...]  # which groups are of Gaussian factors
+    closed: tuple[tuple[int, int], ...]  # (group, axis) around those among closed forms only
+    forms: tuple[Any, ...]  # `quadratic` or `residual` of the groups of these; None for the others
 
 
 @dataclass(frozen=True)
@@ -86,17 +88,17 @@ class Sweeper:
     @classmethod
     def of(cls, graph: FactorGraph, nodes: int) -> Sweeper:
         """Colour the graph and lay it out."""
-        is_discrete, is_gaussian = graph.variables.sizes > 0, gaussian_only(graph)
-        kinds = (is_discrete, ~is_discrete & ~is_gaussian, is_gaussian)
+        is_discrete, is_closed = graph.variables.sizes > 0, closed_only(graph)
+        kinds = (is_discrete, ~is_discrete & ~is_closed, is_closed)
         blocks = [colour_blocks(graph, kind) for kind in kinds]
         met = [tuple((m.group, m.axis) for m in b.meetings) for b in blocks]
         structure = Structure(
-            tuple(group_function(g) for g in graph.batches),
+            tuple(None if has_closed_form(g) else group_function(g) for g in graph.batches),
             tuple(g.domains for g in graph.batches),
             met[0],
             met[1],
             met[2],
-            tuple(g.function is quadratic for g in graph.batches),
+            tuple(g.function if has_closed_form(g) else None for g in graph.batches),
         )
         plan = {
             "scopes": tuple(g.scopes for g in graph.batches),
@@ -114,10 +116,9 @@ class Sweeper:
 
     @property
     def is_exact(self) -> bool:
-        """Whether every expectation is: sums, and quadratic forms of real variables."""
+        """Whether every expectation is: sums, and closed forms of real variables."""
         return all(
-            g.function is quadratic or all(isinstance(d, Discrete) for d in g.domains)
-            for g in self.graph.batches
+            has_closed_form(g) or all(isinstance(d, Discrete) for d in g.domains) for g in self.graph.batches
         )
 
     def start(self, probabilities: np.ndarray, means: np.ndarray, variances: np.ndarray) -> HybridBeliefs:
@@ -149,7 +150,7 @@ class Sweeper:
         )
 
     def sweep(self, beliefs: HybridBeliefs, orders: tuple[np.ndarray, ...]) -> tuple[HybridBeliefs, float]:
-        """Update the blocks of discrete variables, of real ones, and of those among Gaussian factors only."""
+        """Update the blocks of discrete variables, of real ones, and of those among closed forms only."""
         with precision(double=True):
             new, change = _SWEEP(beliefs[:3], self.plan, orders, structure=self.structure)
             found = self.start(*(np.asarray(x) for x in new))
@@ -177,10 +178,8 @@ def _expected(
     g: int, row: Any, beliefs: Any, plan: Any, structure: Structure, axis: int | None, own: Any
 ) -> Any:
     """Expected log-potentials of factors; (rows,), or (rows, values) by the values of one axis."""
-    if structure.forms[g]:
-        return _expected_form(
-            plan["scopes"][g][row], [p[row] for p in plan["parameters"][g]], beliefs, axis, own
-        )
+    if structure.forms[g] is not None:
+        return _expected_form(g, row, beliefs, plan, structure, axis, own)
     domains = structure.domains[g]
     shape = [1] * len(domains)
     columns, weight = [], jnp.ones((len(row), *shape))
@@ -199,19 +198,32 @@ def _expected(
     return terms.sum(axis=others)
 
 
-def _expected_form(at: Any, parameters: Any, beliefs: Any, axis: int | None, own: Any) -> Any:
-    """The same for Gaussian factors over the variables `at`, (rows, k)."""
-    J, h, g = parameters
-    _, means, variances = beliefs
-    x = [own if k == axis else means[at[:, k]][:, None] for k in range(at.shape[1])]
-    total = g[:, None]
-    for i, xi in enumerate(x):
-        total = total + xi * (h[:, i, None] - 0.5 * J[:, i, i, None] * xi)
-        if i != axis:
-            total = total - 0.5 * (J[:, i, i] * variances[at[:, i]])[:, None]
-        for j in range(i + 1, len(x)):
-            total = total - J[:, i, j, None] * xi * x[j]
-    return total[:, 0] if axis is None else total
+def _expected_form(
+    g: int, row: Any, beliefs: Any, plan: Any, structure: Structure, axis: int | None, own: Any
+) -> Any:
+    """The same where the form is closed."""
+    mean, variance, shares = _moments(g, row, beliefs, plan, structure)
+    mean, variance, shares = mean[:, None], variance[:, None], [s[:, None] for s in shares]
+    k = mean.shape[-1]
+    if axis is not None and axis < k:
+        mean = jnp.repeat(mean, own.shape[1], axis=1).at[..., axis].set(own)
+        variance = variance.at[..., axis].set(0.0)
+    parameters = [p[row][:, None] for p in plan["parameters"][g]]
+    table = expected_by_states(structure.forms[g], mean, variance, parameters, len(shares))
+    if axis is None or axis < k:
+        found = over_states(table, shares)
+        return found[:, 0] if axis is None else found
+    found = over_states(table, shares, axis - k)[:, 0]
+    return jnp.take_along_axis(found, jnp.minimum(own, found.shape[1] - 1), axis=1)
+
+
+def _moments(g: int, row: Any, beliefs: Any, plan: Any, structure: Structure) -> tuple[Any, Any, list[Any]]:
+    """Means and variances (rows, k) of the real variables of factors; probabilities of each discrete one."""
+    probabilities, means, variances = beliefs
+    at, domains = plan["scopes"][g][row], structure.domains[g]
+    k = sum(not isinstance(d, Discrete) for d in domains)
+    shares = [probabilities[at[:, j]][:, : domains[j].size] for j in range(k, len(domains))]
+    return means[at[:, :k]], variances[at[:, :k]], shares
 
 
 def _around(kind: int, b: Any, own: Any, beliefs: Any, plan: Any, structure: Structure) -> Any:
@@ -227,16 +239,14 @@ def _around(kind: int, b: Any, own: Any, beliefs: Any, plan: Any, structure: Str
 
 def _natural(b: Any, beliefs: Any, plan: Any, structure: Structure) -> Any:
     """Precisions and shifts of the quadratic functions f_i of a block."""
-    length, means = plan["members"][2].shape[1], beliefs[1]
+    length = plan["members"][2].shape[1]
     precision, shift = jnp.zeros(length + 1), jnp.zeros(length + 1)
-    for m, (g, axis) in enumerate(structure.gaussian):
+    for m, (g, axis) in enumerate(structure.closed):
         row, slot = plan["rows"][2][m][b], plan["slots"][2][m][b]
-        J, h = (plan["parameters"][g][k][row] for k in (0, 1))
-        pull = h[:, axis]
-        for k in range(J.shape[1]):
-            if k != axis:
-                pull = pull - J[:, axis, k] * means[plan["scopes"][g][row, k]]
-        precision, shift = precision.at[slot].add(J[:, axis, axis]), shift.at[slot].add(pull)
+        mean, _, shares = _moments(g, row, beliefs, plan, structure)
+        parameters = [p[row] for p in plan["parameters"][g]]
+        J, h = natural(structure.forms[g], axis, mean, shares, parameters)
+        precision, shift = precision.at[slot].add(J), shift.at[slot].add(h)
     return precision[:length], shift[:length]
 
 
@@ -259,7 +269,7 @@ def _energy(beliefs: Any, plan: Any, *, structure: Structure) -> Any:
 def _sweep(beliefs: Any, plan: Any, orders: Any, *, structure: Structure) -> Any:
     """Beliefs after updating every block, and the largest change."""
     change = jnp.zeros(())
-    for kind, update in enumerate((_update_discrete, _update_real, _update_gaussian)):
+    for kind, update in enumerate((_update_discrete, _update_real, _update_closed)):
         if plan["members"][kind].shape[0]:
             beliefs, moved = _updated(kind, update, beliefs, plan, orders[kind], structure)
             change = jnp.maximum(change, moved)
@@ -334,13 +344,14 @@ def _update_real(members: Any, beliefs: Any, plan: Any, around: Any) -> tuple[An
     return (probabilities, means.at[members].set(new_m), variances.at[members].set(new_v)), change
 
 
-def _update_gaussian(members: Any, beliefs: Any, plan: Any, around: Any) -> tuple[Any, Any]:
+def _update_closed(members: Any, beliefs: Any, plan: Any, around: Any) -> tuple[Any, Any]:
     probabilities, means, variances = beliefs
     m, v = means[members], variances[members]
     precision, shift = around()
-    is_meant = members < len(means) - 1
-    new_v = jnp.where(is_meant, 1 / jnp.where(is_meant, precision, 1.0), v)
-    new_m = jnp.where(is_meant, shift * new_v, m)
+    is_meant, is_bounded = members < len(means) - 1, precision > 1 / _WIDEST
+    wide = jnp.where(is_bounded, 1 / jnp.where(is_bounded, precision, 1.0), _WIDEST)
+    new_v = jnp.where(is_meant, wide, v)
+    new_m = jnp.where(is_meant & is_bounded, shift * new_v, m)
     moved = jnp.maximum(jnp.abs(new_m - m) - _ULPS * jnp.abs(m), 0.0)  # what is left of it is rounding
     change = jnp.maximum(moved / jnp.sqrt(v), jnp.abs(jnp.log(new_v / v)))
     return (probabilities, means.at[members].set(new_m), variances.at[members].set(new_v)), change

@@ -11,13 +11,15 @@ Zeros: F is finite only if q avoids every zero entry. The start does so by const
 that zeros tie together start at one joint state of positive weight, found by search (by exact
 inference if the search gives up), and an update gives belief 0 to states that would meet a zero.
 
-Beliefs of real variables are Gaussian: the closed form where all factors are Gaussian, otherwise steps of
-natural gradient ascent, with expectations by Gauss-Hermite quadrature (see `hybrid_mean_field`). If every
-factor with real variables is Gaussian, expectations are exact and the value is a lower bound that never
-falls; otherwise it is evaluated again with twice as many points, and called an estimate.
+Beliefs of real variables are Gaussian: the closed form where all factors are Gaussian, or are so given states
+(`LinearGaussianFactor`), otherwise steps of natural gradient ascent, with expectations by Gauss-Hermite
+quadrature (see `hybrid_mean_field`). If every factor with real variables has that form, expectations are exact
+and the value is a lower bound that never falls; otherwise it is evaluated again with twice as many points, and
+called an estimate.
 
-Cost of a sweep: each table is read once per variable in its scope; a factor with k real variables is
-evaluated at nodes^k points, some three times per variable.
+Cost of a sweep: each table is read once per variable in its scope; a Gaussian factor of k numbers takes k^2
+operations, one given states k for each of them; any other factor with k real variables is evaluated at
+nodes^k points, some three times per variable.
 """
 
 from __future__ import annotations
