@@ -69,7 +69,7 @@ class MixtureState(NamedTuple):
         return MixtureState((self.means - places.centre) / unit, self.log_variances - 2 * np.log(unit))
 
     def outside(self, places: Places) -> MixtureState:
-        """The way back."""
+        """The same in the coordinates of the model: `inside` undone."""
         unit = places.scale[0]
         return MixtureState(places.centre + unit * self.means, self.log_variances + 2 * np.log(unit))
 
