@@ -15,7 +15,7 @@ from credo.core.errors import ConvergenceWarning, OptionError, QueryError, Unsup
 from credo.core.log_density import LogDensity
 from credo.core.result import Status
 from credo.inference.variational.curvature import LocalShape
-from credo.inference.variational.entropy_bound import entropy_bound
+from credo.inference.variational.nonparametric_vi import entropy_bound
 
 
 def mixture(components: int, dimension: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

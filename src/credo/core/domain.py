@@ -99,7 +99,7 @@ class Continuous(abc.ABC):
 
     @property
     def size(self) -> int:
-        """No states."""
+        """Zero: the values of this domain are not numbered states."""
         return 0
 
     @property

@@ -181,7 +181,7 @@ class NaturalFamily(abc.ABC):
 
     @abc.abstractmethod
     def mean(self, natural: Parts) -> Parts:
-        """E[u]."""
+        """Expected statistics E[u], in parts as the natural parameters are."""
 
     def inner(self, natural: Parts, mean: Parts) -> np.ndarray:
         """Eta . mu, on the leading axes."""

@@ -100,15 +100,15 @@ class Still:
         return Draws(states, values, np.zeros(states.shape[:2]))
 
     def current(self) -> Draws:
-        """The points."""
+        """The points where the chains stand, as one draw each."""
         return self.points._replace(logs=np.zeros(self.points.states.shape[:2]))
 
     def divergences(self) -> int:
-        """None."""
+        """Zero: these chains follow no trajectory that could diverge."""
         return 0
 
     def notes(self) -> Sequence[str]:
-        """None."""
+        """No sentences: there is nothing to tell about chains that do not move."""
         return ()
 
 

@@ -116,7 +116,7 @@ class HamiltonianEngine:
         return int(np.asarray(self._carry.divergences).sum())
 
     def notes(self) -> list[str]:
-        """None."""
+        """No sentences: what there is to tell is in `divergences`."""
         return []
 
     def _draws(self, vectors: np.ndarray, logs: np.ndarray) -> Draws:

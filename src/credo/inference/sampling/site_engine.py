@@ -91,11 +91,11 @@ class SiteEngine:
         return self._draws(*(np.asarray(k)[None] for k in (state.states, state.reals, state.logits, logs)))
 
     def divergences(self) -> int:
-        """None."""
+        """Zero: sites are drawn one by one, along no trajectory."""
         return 0
 
     def notes(self) -> list[str]:
-        """None."""
+        """No sentences about a run of these moves."""
         return []
 
     def _refuse_bad(self) -> None:

@@ -113,26 +113,26 @@ class Descents(abc.ABC, Generic[S]):
 
     @abc.abstractmethod
     def read(self, problem: Any, outcome: Outcome) -> Result:
-        """The answer."""
+        """The beliefs and the bound of the state that a run ended with."""
 
     def run(self, problem: Any, budget: Budget) -> Result:
         """Sweep from each start until beliefs stand still."""
         return drive(self, problem, budget, self._parent, restarts=self._restarts)  # type: ignore[no-any-return]
 
     def start(self, problem: Any, run: Run) -> Step:
-        """A new descent."""
+        """The state that start number `run.number` begins with, with a generator of its own."""
         self.rng = run.rng.spawn(1)[0]
         state = self.begin(problem, run.number, self.rng)
         # Without a feasible start there is nothing to sweep: the time ended while one was looked for.
         return Step(state, status=run.ended() if state.free_energy == np.inf else None)
 
     def advance(self, problem: Any, state: S, run: Run) -> Step:
-        """One sweep."""
+        """One sweep over all beliefs; its residual is how much they changed."""
         state, change = self.sweep(problem, state, self.rng)
         return Step(state, [change], {"free_energy": [state.free_energy]})
 
     def value(self, state: S) -> float:
-        """The bound."""
+        """The lower bound on log Z that the state proves, minus its free energy."""
         return -state.free_energy
 
     def bound(self, outcome: Outcome) -> Result:

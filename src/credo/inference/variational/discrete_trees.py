@@ -313,7 +313,7 @@ class TreeMixture:
         return [(names[i], names[j]) for i, j in self.trees[m].model.ends[self.trees[m].members]]
 
     def beliefs(self) -> Moments:
-        """Mixed moments."""
+        """Marginals of variables and of edges, mixed over the components by their weights."""
         nodes = sum(w * p.nodes for w, p in zip(self.weights, self.parts, strict=True))
         edges = sum(w * p.edges for w, p in zip(self.weights, self.parts, strict=True))
         return Moments(np.asarray(nodes), np.asarray(edges))
