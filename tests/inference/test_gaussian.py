@@ -220,7 +220,7 @@ def test_a_variable_without_factors_is_named():
 
 def test_other_domains_and_factors_are_refused():
     x, s = zoo.real("x"), credo.Variable("s", 2)
-    with pytest.raises(UnsupportedError, match=r"it works on real variables, and 's' is discrete"):
+    with pytest.raises(UnsupportedError, match=r"it works on real and vector variables, and 's' is discrete"):
         credo.infer(credo.HybridNet([x, s], [potentials.gaussian(x)]), "gaussian")
     with pytest.raises(UnsupportedError, match=r"it reads gaussian factors, and some are density"):
         credo.infer(credo.HybridNet([x], [potentials.laplace(x)]), "gaussian")

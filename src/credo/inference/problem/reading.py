@@ -135,7 +135,7 @@ def compact(problem: Problem) -> Posed:
 def _why_unreadable(known: Algorithm | Method, graph: FactorGraph) -> str | None:
     variables = graph.variables
     if "discrete" not in known.reads and variables.sizes.any():
-        name = variables.names[int(variables.sizes.argmax())]
+        name = variables.names[int((variables.sizes > 0).argmax())]
         return f"it works on {_listed(known.reads)} variables, and '{name}' is discrete"
     strange = [domain for domain in variables.continuous if not _is_read(known, domain)]
     if strange:
