@@ -61,12 +61,13 @@ def laid_out(model: Any) -> Callable[[Any], Any]:
     """The log density that credo's samplers call."""
     import jax
     import jax.numpy as jnp
-    from credo.inference.flat_density import FlatDensity, log_density
 
+    from credo.core.log_density import LogDensity, log_density
     from credo.inference.problem.starting_places import starting_places
 
     graph = model.to_factor_graph()
-    density = FlatDensity.of(graph, starting_places(graph))
+    places = starting_places(graph)
+    density = LogDensity.of(graph, places.centre, places.scale)
     arrays = jax.tree.map(jnp.asarray, density.arrays)
     return lambda u: log_density(u, arrays, density.shape)
 
