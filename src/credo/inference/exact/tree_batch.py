@@ -186,7 +186,7 @@ def _in_threads(run: Callable[[slice], np.ndarray], jobs: list[slice]) -> Iterat
 
 def _plan(problem: Problem, effort: float) -> JoinTree:
     """The tree that multiplies less, of those that absorb factors and those that do not."""
-    graph, levels = problem.graph, problem.levels
+    graph, levels = problem.graph, problem.commuting_levels
 
     def make() -> JoinTree:
         order = elimination_order(graph, levels=levels, effort=effort)

@@ -278,7 +278,7 @@ class Question:
         asked = tuple(int(i) for i in variables.positions(query))
         if len(set(asked)) < len(asked):
             raise QueryError(f"query: a variable is named twice in {list(query)}")
-        levels = _levels(heat) if order is None else _levels_of_order(variables, order, heat)
+        levels = _levels(heat) if order is None else _levels_of_order(variables, order)
         return Problem(self.graph, heat, levels, asked, samples, self.has_evidence, observed=self.observed)
 
     def ask(
@@ -318,13 +318,12 @@ def _levels(temperatures: np.ndarray) -> np.ndarray:
     return np.unique(-temperatures, return_inverse=True)[1].astype(np.int64)
 
 
-def _levels_of_order(variables: Any, order: Iterable[str], temperatures: np.ndarray) -> np.ndarray:
-    """One level per run of equal temperatures: powered sums of one temperature commute."""
+def _levels_of_order(variables: Any, order: Iterable[str]) -> np.ndarray:
     positions = variables.positions(order)
     if len(set(positions.tolist())) != len(variables) or len(positions) != len(variables):
         raise QueryError(
             f"order: expected each of the {len(variables)} variables once, got {len(positions)} names"
         )
     levels = np.empty(len(variables), dtype=np.int64)
-    levels[positions] = np.concatenate([[0], np.cumsum(np.diff(temperatures[positions]) != 0)])[: len(levels)]
+    levels[positions] = np.arange(len(variables))
     return levels

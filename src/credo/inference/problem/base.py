@@ -92,6 +92,15 @@ class Problem:
             return "ordered"
         return "mixed" if np.isin(self.temperatures, (0.0, 1.0)).all() else "powered"
 
+    @cached_property
+    def commuting_levels(self) -> np.ndarray:
+        """The levels, neighbours of one temperature joined: their powered sums commute, so values stay."""
+        order = np.argsort(self.levels, kind="stable")
+        rises = np.diff(self.temperatures[order]) != 0
+        levels = np.zeros(len(order), dtype=np.int64)
+        levels[order[1:]] = np.cumsum(rises)
+        return levels
+
     @property
     def maximised(self) -> np.ndarray:
         """Positions of the maximised variables."""

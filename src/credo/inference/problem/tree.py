@@ -113,7 +113,7 @@ def _way_out(problem: Problem) -> str:
 def plan(problem: Problem, keep: tuple[int, ...], effort: float) -> tuple[Forecast, JoinTree | None]:
     """The forecast, and the join tree unless it is hopeless; recalled if planned before."""
     graph = problem.graph
-    levels = problem.levels
+    levels = problem.commuting_levels
     if keep:
         levels = levels.copy()
         levels[list(keep)] = levels.max(initial=0) + 1
@@ -155,12 +155,13 @@ def forecast(model: object, *, levels: np.ndarray | None = None) -> Forecast:
     graph: FactorGraph = model.to_factor_graph()  # type: ignore[attr-defined]
     n = len(graph.variables)
     flat = np.zeros(n, dtype=np.int64) if levels is None else levels
-    return plan(Problem(graph, np.ones(n), flat), (), 1.0)[0]
+    # Temperatures that differ where levels do, since levels of one temperature commute.
+    return plan(Problem(graph, 1.0 + flat, flat), (), 1.0)[0]
 
 
 def may_fit(problem: Problem, log2_operations: float) -> bool:
     """Whether planning is worth its time; that of wide models takes long."""
-    return is_narrow(problem.graph, log2_operations + _ZEROS, levels=problem.levels)
+    return is_narrow(problem.graph, log2_operations + _ZEROS, levels=problem.commuting_levels)
 
 
 @dataclass(frozen=True)
