@@ -88,8 +88,8 @@ def reach(task: dict[str, Any]) -> dict[str, Any]:
 
 def descend(model: Any, task: dict[str, Any], seconds: float) -> dict[str, Any]:
     """The best bound after the start and after every iteration, each with its CPU time."""
-    from credo.inference.base import algorithms
-    from credo.inference.question import pose
+    from credo.inference.portfolio.question import pose
+    from credo.inference.problem.base import algorithms
 
     algorithm: Any = algorithms.resolve(task["spec"])
     _, problem = pose(model, None, maximised(model, task["task"]))
@@ -142,7 +142,7 @@ def load(task: str, name: str) -> tuple[Any, dict[str, Any], Any]:
 def best_states(task: dict[str, Any]) -> dict[str, Any]:
     """The portfolio or a method alone within the limit, and the score of another program's states."""
     import credo
-    from credo.inference.portfolio import solve
+    from credo.inference.portfolio.solve import solve
 
     method = task["method"]
     small = credo.datasets.ising_grid(5, seed=0)
@@ -168,7 +168,7 @@ def best_states(task: dict[str, Any]) -> dict[str, Any]:
 def marginal_map(task: dict[str, Any]) -> dict[str, Any]:
     """The portfolio within the limit, and the value of the published assignment."""
     import credo
-    from credo.inference.portfolio import solve
+    from credo.inference.portfolio.solve import solve
 
     small = credo.datasets.ising_grid(5, seed=0)
     solve(small, maximise=["x0", "x7"], memory_gb=0, seconds=2.0)  # loads compiled code

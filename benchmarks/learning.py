@@ -1,7 +1,7 @@
 """Learning beside other libraries: hidden Markov models, EM, conditional random fields, topic models.
 
-Each part is a script of its own, `_hmm.py`, `_em.py`, `_crf_training.py` and `_lda.py`, and leaves its own
-record.
+Each part is a script of its own, `_hmm.py`, `_missing.py`, `_em.py`, `_crf_training.py` and `_lda.py`, and
+leaves its own record.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PARTS = ("hmm", "em", "crf_training", "lda")
+PARTS = ("hmm", "missing", "em", "crf_training", "lda")
 
 
 def main() -> None:

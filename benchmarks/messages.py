@@ -151,8 +151,8 @@ def work(task: dict[str, Any]) -> dict[str, Any]:
 
 def sweeper(graph: Any, schedule: str) -> Callable[[int], Any]:
     """Runs that many sweeps of BP, from where the last call ended."""
-    from credo.inference.base import Problem
     from credo.inference.messages import engine
+    from credo.inference.problem.base import Problem
 
     n = len(graph.variables)
     problem = Problem(graph, np.ones(n), np.zeros(n, dtype=np.int64))

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import credo
 from credo.core.option_notes import option_notes
-from credo.inference.base import algorithms
-from credo.inference.contents import TASKS, family_title
+from credo.inference.problem.base import algorithms
+from credo.inference.problem.contents import TASKS, family_title
 
 HERE = Path(__file__).resolve().parent
 

@@ -38,7 +38,7 @@ from _tables import Cell, Published, Table
 
 import credo
 from credo.core.errors import ConvergenceWarning
-from credo.inference.base import algorithms
+from credo.inference.problem.base import algorithms
 
 METRICS = ("l1 error", "correlation", "log Z error")
 COLUMNS = ("mean field", "loopy BP", "damped BP", "GBP", "inference net", "RENN")

@@ -26,7 +26,7 @@ from _common import bar, parser, save, show
 import credo
 from credo import potentials
 from credo.core.result import Status
-from credo.inference.base import Problem, algorithms
+from credo.inference.problem.base import Problem, algorithms
 
 METHODS = {
     "PBP": "particle-bp(particles={k}, proposal=belief, steps=5, redraws={n})",

@@ -25,9 +25,9 @@ from _common import bar, beside, parser, save, show
 
 from credo import datasets
 from credo.core.factor_graph import FactorGraph
-from credo.inference.base import Problem, algorithms
 from credo.inference.messages.engine import log_messages
 from credo.inference.messages.influence import influence
+from credo.inference.problem.base import Problem, algorithms
 
 N = 16
 SIGMAS = (0.01, 0.03, 0.05, 0.075, 0.1, 0.125, 0.15, 0.175, 0.2, 0.225, 0.25, 0.275, 0.3)

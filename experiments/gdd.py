@@ -30,8 +30,8 @@ from _mixed import mixed_reweighted
 import credo
 from credo.core.errors import ConvergenceWarning, TooLargeError, UnsupportedError
 from credo.core.result import Status
-from credo.inference.base import algorithms
-from credo.inference.question import pose
+from credo.inference.portfolio.question import pose
+from credo.inference.problem.base import algorithms
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "uai08"
 NETWORKS = ("cpcs179", "cpcs360b")

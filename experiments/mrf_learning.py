@@ -34,7 +34,7 @@ from _tables import Cell, Published, Table
 
 import credo
 from credo.core.errors import ConvergenceWarning
-from credo.inference.base import Budget
+from credo.inference.problem.base import Budget
 from credo.learning import fit, log_likelihood
 
 METHODS = ("exact", "mean field", "loopy BP", "damped BP", "GBP", "inference net", "RENN")

@@ -12,7 +12,7 @@ from typing import Any
 from _renn import DOUBTS, METRICS, OURS, Method, Rows, cells, compare, published, renn
 from _tables import Cell
 
-from credo.inference.base import algorithms
+from credo.inference.problem.base import algorithms
 
 # metric, gamma, then mean and sd of GBP and RENN
 FACES = """

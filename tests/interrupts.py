@@ -18,8 +18,8 @@ import numpy as np
 
 import credo
 from credo.core.errors import CredoError, UnsupportedError
-from credo.inference.base import algorithms
-from credo.inference.contents import methods
+from credo.inference.problem.base import algorithms
+from credo.inference.problem.contents import methods
 from credo.learning.base import learners
 from credo.optimise.run import Run
 

@@ -16,10 +16,11 @@ from credo.core.errors import ConvergenceWarning, CredoError
 from credo.core.factor_graph import FactorGraph
 from credo.datasets.ising import Normal
 from credo.families import Categorical, DiagonalGaussian, Gaussian
-from credo.inference import free_energy
-from credo.inference.bounds.bucket_heuristic import bucket_heuristic
 from credo.inference.bounds.decomposition import Decomposition
+from credo.inference.bounds.wmb import WMB
 from credo.inference.messages import positive_forms
+from credo.inference.problem import free_energy
+from credo.inference.problem.base import Budget
 from credo.inference.search import and_or, branch_and_bound, soft_consistency
 from credo.io.scan import read_numbers
 from credo.kernels import and_or_nodes, chains, dual_decomposition, powered, soft_consistency_nodes, text
@@ -71,6 +72,9 @@ def positive_messages() -> None:
         _tries(grid, "bp(schedule=flooding)")
     _tries(credo.FactorGraph(dict.fromkeys("abcd", 2), triples), "bp")
     credo.infer_many(grid, [{}, {"x0": 1}], "bp", tol=1e-3)
+    credo.infer_many(grid, [{}, {"x0": 1}])
+    for question in ({}, {"maximise": "all"}, {"maximise": ["x0"]}):
+        credo.infer_batch(grid, np.zeros((2, len(grid.log_tables))), **question)
     # On a loop of near equalities the logarithms of messages grow on where probabilities rest.
     tied: dict[Any, Any] = {pair: [[1, 1e-9], [1e-9, 1]] for pair in itertools.combinations("abc", 2)}
     loop = credo.FactorGraph(dict.fromkeys("abc", 2), tied | {"a": [1, 0.1]})
@@ -99,8 +103,8 @@ def soft_consistency_searches() -> None:
 def rare_moments_of_searches() -> None:
     """What happens only where a cache answers for states, or memory runs short."""
     asked = problem(_dense(6), "max", 0)
-    found = bucket_heuristic(asked)
-    plan = and_or.make_plan(asked, found.passes, found.tables)
+    found = WMB().run(asked, Budget(max_iter=11), np.random.default_rng(0)).state
+    plan = and_or.make_plan(asked, found.passes, found.best)
     memory = and_or.make_memory(plan, 16)
     and_or_nodes.remember(plan, memory, 0, 1.5, and_or_nodes.EXACT)
     for i in range(2):
@@ -114,7 +118,6 @@ def rare_moments_of_searches() -> None:
 def bounds() -> None:
     dense = _dense(6)
     _tries(dense, "gdd(ibound=2)", "wmb(ibound=2, update=gradient)", "mini-bucket(ibound=2)")
-    bucket_heuristic(problem(dense, "max", 0)).bound(np.zeros(6, np.int64), 3)
     split = Decomposition.of(problem(dense, "max", 0))
     dual_decomposition.reach(split.terms, 1, split.no_shifts())
     for run in (powered.powered_sum, powered.powered_region):

@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 import credo
 from credo.cli.main import app
 from credo.core.option_notes import option_notes
-from credo.inference.base import algorithms
+from credo.inference.problem.base import algorithms
 from credo.io.base import FORMATS
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import credo
-from credo.inference.base import algorithms
+from credo.inference.problem.base import algorithms
 
 FOLDER = Path(__file__).resolve().parents[1] / "experiments"
 pytestmark = pytest.mark.skipif(

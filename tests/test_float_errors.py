@@ -11,7 +11,7 @@ import credo
 from credo import learning
 from credo.core.errors import ConvergenceWarning, UnsupportedError
 from credo.families import Categorical
-from credo.inference.contents import methods
+from credo.inference.problem.contents import methods
 
 GRID = credo.datasets.ising_grid(3, coupling="normal(scale=1)", field="normal(scale=0.1)", seed=0)
 ASIA = credo.datasets.asia()

@@ -95,3 +95,56 @@ def test_importing_credo_loads_nothing_heavy():
         at_top = ast.Module([n for n in tree.body if isinstance(n, (ast.Import, ast.ImportFrom))], [])
         names = {name[0] for _, name in absolute_names(at_top, ("credo",))}
         assert not names & HEAVY, f"{path.name} imports {sorted(names & HEAVY)} when loaded"
+
+
+# Inside `inference/`: the roof first, then the families of algorithms, the floor last.
+INFERENCE = (
+    "portfolio",
+    "neural",
+    "particles",
+    "variational",
+    "sampling",
+    "search",
+    "bounds",
+    "exact",
+    "messages",
+    "problem",
+)
+
+
+def inner_violations(source: str, folder: str) -> list[str]:
+    """Imports of a folder of `inference/` that is not below the file's own."""
+    found = []
+    for line, name in absolute_names(ast.parse(source), ("credo", "inference", folder)):
+        other = name[2] if name[:2] == ("credo", "inference") and len(name) > 2 else folder
+        if other != folder and (other not in INFERENCE or INFERENCE.index(other) < INFERENCE.index(folder)):
+            found.append(f"{folder}, line {line}: {'.'.join(name)}")
+    return found
+
+
+def test_folders_of_inference_are_layers():
+    root = ROOT / "inference"
+    assert {p.name for p in root.iterdir() if p.is_dir() and p.name != "__pycache__"} == set(INFERENCE)
+    files = [
+        (path, path.relative_to(root).parts[0]) for path in sorted(root.rglob("*.py")) if path.parent != root
+    ]
+    wrong = [
+        f"{path.name}: {told}"
+        for path, folder in files
+        for told in inner_violations(path.read_text(encoding="utf-8"), folder)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("source", "folder", "found"),
+    [
+        ("from ..portfolio.choose import choose", "messages", True),
+        ("def f():\n    from ..exact import tree", "problem", True),
+        ("from ..messages import engine", "exact", False),
+        ("from ..problem.base import Problem", "messages", False),
+        ("from ..exact.tree import plan", "messages", True),
+    ],
+)
+def test_a_wrong_import_inside_inference_is_noticed(source, folder, found):
+    assert bool(inner_violations(source, folder)) is found

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from .core.lazy import furnish
 
 if TYPE_CHECKING:
-    from . import datasets, evaluate, families, inference, io, learning, models, plotting, structures
+    from . import datasets, evaluate, families, inference, io, learning, models, nn, plotting, structures
     from .core.density import DensityFactor, GaussianFactor
     from .core.domain import Interval, Positive, Real, Simplex
     from .core.errors import CredoError
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from .core.variable import Variable
     from .evaluate.compare import compare
     from .evaluate.models import compare_models
-    from .inference.batch import infer_batch, infer_many
-    from .inference.bracket import bracket
-    from .inference.model_batch import infer_models
-    from .inference.question import infer, query, sample
+    from .inference.portfolio.batch import infer_batch, infer_many
+    from .inference.portfolio.bracket import bracket
+    from .inference.portfolio.model_batch import infer_models
+    from .inference.portfolio.question import infer, query, sample
     from .io.formats import load, save
     from .learning.base import fit
     from .learning.likelihood import log_likelihood
@@ -77,6 +77,7 @@ __all__ = [
     "load",
     "log_likelihood",
     "models",
+    "nn",
     "plotting",
     "potentials",
     "query",
@@ -88,7 +89,7 @@ __all__ = [
 
 def algorithms() -> list[str]:
     """Names of all inference algorithms."""
-    from .inference.base import algorithms as registry
+    from .inference.problem.base import algorithms as registry
 
     return registry.names()
 
@@ -106,10 +107,10 @@ furnish(
         "core.variable": ("Variable",),
         "evaluate.compare": ("compare",),
         "evaluate.models": ("compare_models",),
-        "inference.batch": ("infer_batch", "infer_many"),
-        "inference.bracket": ("bracket",),
-        "inference.model_batch": ("infer_models",),
-        "inference.question": ("infer", "query", "sample"),
+        "inference.portfolio.batch": ("infer_batch", "infer_many"),
+        "inference.portfolio.bracket": ("bracket",),
+        "inference.portfolio.model_batch": ("infer_models",),
+        "inference.portfolio.question": ("infer", "query", "sample"),
         "io.formats": ("load", "save"),
         "learning.base": ("fit",),
         "learning.likelihood": ("log_likelihood",),
@@ -129,6 +130,7 @@ furnish(
         "learning",
         "models",
         "models.potentials",
+        "nn",
         "plotting",
         "structures",
     ),

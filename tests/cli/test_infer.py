@@ -5,7 +5,7 @@ import math
 import pytest
 
 import credo
-from credo.inference.base import algorithms
+from credo.inference.problem.base import algorithms
 
 
 def test_infer_prints_one_line_per_state(run, asia):

@@ -94,7 +94,7 @@ def test_not_enough_memory_is_a_sentence(run, asia, monkeypatch):
     def starve(*arguments, **options):
         raise MemoryError
 
-    monkeypatch.setattr("credo.inference.question.infer", starve)
+    monkeypatch.setattr("credo.inference.portfolio.question.infer", starve)
     answer = run("infer", asia)
     assert (answer.status, answer.err.count("\n")) == (1, 1)
     assert "there is not enough memory" in answer.err

@@ -8,7 +8,7 @@ import sys
 
 import credo
 from credo.cli.completion import complete_method
-from credo.inference.contents import FAMILIES, TASKS, family_title, methods
+from credo.inference.problem.contents import FAMILIES, TASKS, family_title, methods
 
 
 def test_all_methods_are_listed_by_family_with_what_they_answer_and_promise(run):
@@ -69,8 +69,8 @@ def modules_after(code):
 
 def test_completing_methods_imports_no_arrays_and_listing_them_no_algorithm():
     found = modules_after("from credo.cli.completion import complete_method; complete_method('b')")
-    assert "credo.inference.contents" in found
-    assert not found & {"numpy", "credo.inference.base"}
+    assert "credo.inference.problem.contents" in found
+    assert not found & {"numpy", "credo.inference.problem.base"}
     listed = modules_after("from credo.cli.methods import run; run()")
     assert not listed & {"rich", *(known.module for known in methods().values())}
 

@@ -7,7 +7,7 @@ import pytest
 
 import credo
 from credo.core.stopwatch import process_seconds
-from credo.inference.portfolio import solve
+from credo.inference.portfolio.solve import solve
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "uai14"
 

@@ -20,9 +20,9 @@ import pytest
 import credo
 from credo.core.errors import ConvergenceWarning, UnsupportedError
 from credo.core.result import Result
-from credo.inference.base import algorithms
-from credo.inference.contents import Method
-from credo.inference.simplest import accepts
+from credo.inference.problem.base import algorithms
+from credo.inference.problem.contents import Method
+from credo.inference.problem.simplest import accepts
 from zoo import ZOO, Case
 
 __all__ = [

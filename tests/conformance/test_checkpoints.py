@@ -19,9 +19,9 @@ import pytest
 import credo
 from credo.core.errors import ConvergenceWarning, UnsupportedError
 from credo.core.registry import options_of
-from credo.inference.base import algorithms
 from credo.inference.bounds import dual_decomposition
 from credo.inference.messages import engine, gbp
+from credo.inference.problem.base import algorithms
 from credo.learning.base import learners
 from credo.optimise import driver
 

@@ -13,8 +13,8 @@ from conformance.oracle import Oracle
 from conformance.subjects import SUBJECTS, ask, compiles, is_sentence, on_zoo, promises, promising, takes
 from credo.core.errors import UnsupportedError, ZeroProbabilityError
 from credo.core.result import Status
-from credo.inference.base import Problem, algorithms
-from credo.inference.reading import refusal
+from credo.inference.problem.base import Problem, algorithms
+from credo.inference.problem.reading import refusal
 from zoo import ZOO, Case
 
 EVIDENCE_SAYS = (

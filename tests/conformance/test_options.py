@@ -10,8 +10,8 @@ import pytest
 import credo
 from credo.core.errors import OptionError
 from credo.families import Categorical
-from credo.inference.base import algorithms
-from credo.inference.portfolio import solve
+from credo.inference.portfolio.solve import solve
+from credo.inference.problem.base import algorithms
 from credo.learning import ChainCRF, GaussianHMM, GraphCRF
 from credo.learning.base import learners
 from credo.learning.hmm import baum_welch

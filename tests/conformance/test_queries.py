@@ -11,7 +11,7 @@ import credo
 from conformance.oracle import Oracle
 from conformance.subjects import SUBJECTS, is_sentence, promises, promising, takes
 from credo.core.errors import QueryError, UnsupportedError
-from credo.inference.base import algorithms
+from credo.inference.problem.base import algorithms
 from zoo import ZOO, Case, case
 
 COUNT = 4000

@@ -9,7 +9,7 @@ import pytest
 
 import credo
 from credo.core.errors import CredoError, OptionError
-from credo.inference.base import algorithms
+from credo.inference.problem.base import algorithms
 
 HUGE = 10**400
 ASIA = credo.datasets.asia()

@@ -15,8 +15,8 @@ from credo.core.domain import Simplex
 from credo.core.errors import EvidenceError, ModelError, OptionError, QueryError, UnsupportedError
 from credo.core.factor_graph import FactorGraph
 from credo.core.variable import Variable
-from credo.inference.base import Problem, algorithms
-from credo.inference.reading import refusal
+from credo.inference.problem.base import Problem, algorithms
+from credo.inference.problem.reading import refusal
 from hybrid_zoo import real, switching, truth
 
 X, Y, S = real("x"), real("y"), Variable("s", ["off", "on"])
@@ -268,7 +268,9 @@ class TestAnswers:
         one = Variable("t", Simplex(1))
         problem = Problem.about(FactorGraph([one, X], [potentials.gaussian(X)]))
         reason = refusal(algorithms.resolve("nonparametric-vi"), problem)
-        assert "it works on real variables, and 't' is continuous (simplex)" in str(reason)
+        assert "it works on real, positive and interval variables, and 't' is continuous (simplex)" in str(
+            reason
+        )
 
     def test_the_oracle_of_these_tests_integrates(self):
         net = credo.GaussianNet([[2.0, 0.5], [0.5, 1.0]], [1.0, -1.0])

@@ -10,7 +10,7 @@ import pytest
 import credo
 from credo.core.errors import OptionError, QueryError, UnsupportedError, ZeroProbabilityError
 from credo.core.result import Assignment, Estimate, Marginals, Result, Status
-from credo.inference.base import Algorithm, IterativeAlgorithm, algorithms
+from credo.inference.problem.base import Algorithm, IterativeAlgorithm, algorithms
 from markup import cells
 
 

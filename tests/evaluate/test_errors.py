@@ -7,10 +7,11 @@ import pytest
 
 import credo
 from credo.core.belief import values_at
-from credo.core.errors import QueryError
+from credo.core.errors import OptionError, QueryError
 from credo.core.result import Assignment, Estimate, Marginals
 from credo.core.variable import Variables
 from credo.evaluate import (
+    alpha_divergence,
     hamming,
     hellinger,
     kl_divergence,
@@ -40,6 +41,15 @@ def test_kl_is_in_nats_and_ignores_states_of_probability_zero():
 
 def test_kl_is_infinite_where_a_possible_state_is_excluded():
     assert kl_divergence(Q, P)[0] == math.inf
+
+
+def test_the_alpha_divergence_is_both_kl_divergences_at_its_ends_and_hellinger_in_the_middle():
+    swapped = {name: P[name] for name in Q}
+    np.testing.assert_allclose(alpha_divergence(P, Q, 1), kl_divergence(P, Q))
+    np.testing.assert_allclose(alpha_divergence(Q, P, 0), kl_divergence(swapped, Q))
+    np.testing.assert_allclose(alpha_divergence(P, Q, 0.5), 4 * hellinger(P, Q) ** 2)
+    with pytest.raises(OptionError, match="alpha must be a finite number"):
+        alpha_divergence(P, Q, math.nan)
 
 
 def test_distances_of_equal_marginals_are_zero():

@@ -9,7 +9,7 @@ import numpy as np
 import credo
 from credo.core.factor import TableFactor
 from credo.core.variable import Variable
-from credo.inference.base import Problem
+from credo.inference.problem.base import Problem
 from random_models import joint
 
 __all__ = ["HEATS", "powered", "problem", "random_graph", "temperatures"]

@@ -11,8 +11,8 @@ import credo
 from credo.core.errors import ConvergenceWarning
 from credo.core.registry import options_of
 from credo.core.result import Status
-from credo.inference.base import algorithms
-from credo.inference.contents import methods
+from credo.inference.problem.base import algorithms
+from credo.inference.problem.contents import methods
 from credo.optimise.driver import UNKNOWN, advice
 
 GRID = credo.datasets.ising_grid(6, coupling="normal(scale=2)", field="normal(scale=0.2)", seed=0)

@@ -7,8 +7,8 @@ import pytest
 
 import credo
 from credo.core.errors import OptionError, UnsupportedError
-from credo.inference.base import Problem, algorithms
 from credo.inference.messages import engine
+from credo.inference.problem.base import Problem, algorithms
 from zoo import ZOO, case
 
 PAIRS = [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4)]

@@ -16,9 +16,9 @@ from credo.core.errors import (
     ZeroProbabilityError,
 )
 from credo.core.result import Status
-from credo.inference import batch, choose
 from credo.inference.exact.junction_tree import JunctionTree
 from credo.inference.messages.bp import BP
+from credo.inference.portfolio.solve import batch, choose
 
 ROWS = [
     {"wet": "yes"},

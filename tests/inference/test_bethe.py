@@ -23,7 +23,7 @@ from credo.core.errors import (
     ZeroProbabilityError,
 )
 from credo.core.result import Status
-from credo.inference.base import Budget, Problem
+from credo.inference.problem.base import Budget, Problem
 from credo.inference.variational import bethe_final, bethe_run
 from credo.inference.variational.bethe import Bethe
 from credo.nn.arrays import precision

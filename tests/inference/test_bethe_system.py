@@ -12,7 +12,7 @@ from scipy.special import betaln
 import credo
 import hybrid_zoo as zoo
 from credo import potentials
-from credo.inference.base import Problem
+from credo.inference.problem.base import Problem
 from credo.inference.variational.bethe import Bethe
 from credo.inference.variational.bethe_ascent import slope_at
 from credo.inference.variational.bethe_expectations import (

@@ -16,9 +16,9 @@ from credo.core.errors import (
     ZeroProbabilityError,
 )
 from credo.core.result import Status
-from credo.inference.base import Problem
 from credo.inference.messages import engine, forms
 from credo.inference.messages.bp import BP
+from credo.inference.problem.base import Problem
 from inference.dense_bp import DenseBP, bethe
 from random_models import graphs, joint
 

@@ -10,12 +10,12 @@ import pytest
 import credo
 from credo.core.errors import OptionError, QueryError, TooLargeError, ZeroProbabilityError
 from credo.core.result import Estimate, Result, Status
-from credo.inference.base import Budget
 from credo.inference.bounds.gdd import GDD
 from credo.inference.bounds.wmb import WMB
-from credo.inference.bracket import Bracket, tighten
-from credo.inference.question import pose
-from credo.inference.race import Entrant, Runner, choose, entrants, fitting
+from credo.inference.portfolio.bracket import Bracket, tighten
+from credo.inference.portfolio.question import pose
+from credo.inference.portfolio.race import Entrant, Runner, choose, entrants, fitting
+from credo.inference.problem.base import Budget
 from credo.inference.search.local_search import LocalSearch
 from credo.inference.search.soft_consistency import SoftConsistency
 from credo.inference.variational.mean_field import MeanField

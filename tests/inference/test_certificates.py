@@ -9,11 +9,11 @@ import pytest
 
 import credo
 from credo.core.errors import UnsupportedError
-from credo.inference.base import Problem
 from credo.inference.messages import engine, influence
 from credo.inference.messages.certificates import Certificate, certify, loops, simon
 from credo.inference.messages.engine import Weighted
 from credo.inference.messages.exponents import single_messages
+from credo.inference.problem.base import Problem
 
 
 def _random_ising(seed: int, n: int = 16, p: float = 0.3, scale: float = 0.1) -> credo.FactorGraph:

@@ -10,8 +10,8 @@ import pytest
 import credo
 from credo import FactorGraph, datasets
 from credo.core.errors import TooLargeError
-from credo.inference import choose as rule
-from credo.inference.exact import tree as tree_module
+from credo.inference.portfolio.solve import choose as rule
+from credo.inference.problem import tree as tree_module
 
 
 def grid(n, states=2):

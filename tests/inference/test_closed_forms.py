@@ -12,8 +12,8 @@ import credo
 from credo.core.density import quadratic
 from credo.core.linear_gaussian import residual
 from credo.core.result import Status
-from credo.inference.base import Problem
-from credo.inference.closed_forms import expected_by_states, natural, over_states
+from credo.inference.problem.base import Problem
+from credo.inference.problem.closed_forms import expected_by_states, natural, over_states
 from credo.inference.variational.bethe import Bethe
 from credo.inference.variational.bethe_ascent import slope_at
 from credo.inference.variational.bethe_run import Ascents

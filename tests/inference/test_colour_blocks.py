@@ -7,7 +7,7 @@ import pytest
 
 import credo
 import hybrid_zoo
-from credo.inference.colour_blocks import colour_blocks
+from credo.inference.problem.colour_blocks import colour_blocks
 from zoo import case
 
 GRAPHS = {

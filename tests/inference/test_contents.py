@@ -10,10 +10,10 @@ from typing import ClassVar
 import pytest
 
 import credo.inference
-from credo.inference.base import Algorithm, algorithms, register
-from credo.inference.contents import FAMILIES, TASKS, Method, family_title, methods
-from credo.inference.question import Question
-from credo.inference.simplest import accepts, method_of
+from credo.inference.portfolio.question import Question
+from credo.inference.problem.base import Algorithm, algorithms, register
+from credo.inference.problem.contents import FAMILIES, TASKS, Method, family_title, methods
+from credo.inference.problem.simplest import accepts, method_of
 
 
 @pytest.mark.parametrize("name", list(methods()))
@@ -41,8 +41,8 @@ def test_every_registered_class_of_this_package_has_an_entry():
 
 def test_every_folder_of_algorithms_is_a_family_with_a_heading():
     folders = {m.name for m in pkgutil.iter_modules(credo.inference.__path__) if m.ispkg}
-    assert folders == set(FAMILIES)
-    assert {entry.family for entry in methods().values()} == folders
+    assert folders == {*FAMILIES, "problem", "portfolio"}
+    assert {entry.family for entry in methods().values()} == set(FAMILIES)
     assert family_title("exact") == "Exact inference"
     assert len({family_title(family) for family in FAMILIES}) == len(FAMILIES)
 

@@ -18,7 +18,7 @@ import credo
 import hybrid_zoo as zoo
 from credo import potentials
 from credo.core.variable import Variables
-from credo.inference.exact.tree import forecast
+from credo.inference.problem.tree import forecast
 from credo.inference.variational.gaussian_tree_mixture import GaussianTree
 from credo.inference.variational.stein import direction
 from credo.inference.variational.surrogate import Surrogate

@@ -9,8 +9,8 @@ import pytest
 import credo
 from credo.core.errors import ConvergenceWarning, OptionError
 from credo.core.result import Status
-from credo.inference import free_energy
 from credo.inference.neural.direct import BetheDirect, RegionDirect
+from credo.inference.problem import free_energy
 from credo.nn.optimise import Adam
 
 

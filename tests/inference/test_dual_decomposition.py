@@ -8,9 +8,9 @@ import pytest
 import credo
 from credo.core.errors import ConvergenceWarning, OptionError, UnsupportedError, ZeroProbabilityError
 from credo.core.result import Status
-from credo.inference.base import Problem
 from credo.inference.bounds.decomposition import Decomposition
 from credo.inference.bounds.dual_decomposition import DualDecomposition
+from credo.inference.problem.base import Problem
 from inference.map_models import grid, random_model
 from random_models import joint
 from zoo import TREES, case

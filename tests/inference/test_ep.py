@@ -21,7 +21,7 @@ from credo.core.errors import (
 from credo.core.result import Status
 from credo.inference.messages import moments
 from credo.inference.messages.ep_beliefs import Beliefs
-from credo.inference.potentials import evaluate
+from credo.inference.problem.potentials import evaluate
 
 LOG_2PI = np.log(2 * np.pi)
 

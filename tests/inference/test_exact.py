@@ -10,7 +10,7 @@ from conformance.oracle import Oracle
 from credo import FactorGraph, datasets
 from credo.core.result import Status
 from credo.inference.exact import junction_tree
-from credo.inference.exact import tree as tree_module
+from credo.inference.problem import tree as tree_module
 from credo.kernels import join_beliefs
 from credo.kernels import join_tree as kernel
 from random_models import joint

@@ -12,7 +12,7 @@ from scipy.linalg import null_space
 import credo
 from conformance.oracle import Oracle
 from credo.core.errors import QueryError
-from credo.inference import free_energy
+from credo.inference.problem import free_energy
 from zoo import TREES, ZOO, Case, case
 
 POSITIVE = ["chain", "star", "4-cycle", "grid 2x4", "three-way factors", "four-way factors", "shared tables"]

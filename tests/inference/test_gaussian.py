@@ -8,7 +8,7 @@ import hybrid_zoo as zoo
 from credo import potentials
 from credo.core.errors import ModelError, TooLargeError, UnsupportedError, ZeroProbabilityError
 from credo.core.result import Status
-from credo.inference import gaussian_system
+from credo.inference.problem import gaussian_system
 from credo.kernels import sparse_cholesky
 
 
@@ -94,7 +94,7 @@ def test_the_sparse_factorisation_agrees_with_dense_linear_algebra():
 
 
 def _problem(model):
-    from credo.inference.base import Problem
+    from credo.inference.problem.base import Problem
 
     return Problem.about(model.to_factor_graph())
 
@@ -220,7 +220,7 @@ def test_a_variable_without_factors_is_named():
 
 def test_other_domains_and_factors_are_refused():
     x, s = zoo.real("x"), credo.Variable("s", 2)
-    with pytest.raises(UnsupportedError, match=r"it works on real variables, and 's' is discrete"):
+    with pytest.raises(UnsupportedError, match=r"it works on real and vector variables, and 's' is discrete"):
         credo.infer(credo.HybridNet([x, s], [potentials.gaussian(x)]), "gaussian")
     with pytest.raises(UnsupportedError, match=r"it reads gaussian factors, and some are density"):
         credo.infer(credo.HybridNet([x], [potentials.laplace(x)]), "gaussian")

@@ -19,7 +19,7 @@ from credo.core.errors import (
     ZeroProbabilityError,
 )
 from credo.core.result import Result, Status
-from credo.inference.free_energy import bethe, region_based
+from credo.inference.problem.free_energy import bethe, region_based
 from credo.kernels import regions as kernel
 from credo.structures.region_builders import REGIONS
 from zoo import TREES, ZOO, Case, case
@@ -129,8 +129,8 @@ def test_the_double_loop_converges_where_messages_and_the_single_loop_do_not():
 def test_log_z_is_the_region_free_energy():
     model = grid(4)
     found = credo.infer(model, "gbp(solver=single-loop)", tol=1e-11)
-    from credo.inference.base import Problem
     from credo.inference.messages.region_plan import RegionTables, plan_of
+    from credo.inference.problem.base import Problem
 
     graph = model.to_factor_graph()
     plan = plan_of(graph, "auto", 2**12)

@@ -12,7 +12,7 @@ from credo.core.errors import OptionError, ZeroProbabilityError
 from credo.core.factor_graph import FactorGraph
 from credo.core.result import Status
 from credo.inference.bounds.gdd import GDD
-from credo.inference.question import pose
+from credo.inference.portfolio.question import pose
 from credo.kernels.gdd import (
     AXIS,
     AXIS_END,

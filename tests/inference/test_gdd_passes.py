@@ -12,7 +12,7 @@ from credo.core.result import Status
 from credo.inference.bounds import gdd_passes
 from credo.inference.bounds.gdd import GDD
 from credo.inference.messages.trw import TRW
-from credo.inference.question import pose
+from credo.inference.portfolio.question import pose
 from credo.kernels.gdd_passes import shifted
 from inference.gdd_models import TASKS, random_graph, random_question, ring_and_grid, truth_of
 

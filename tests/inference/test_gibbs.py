@@ -22,8 +22,8 @@ from credo.core.errors import (
     ZeroProbabilityError,
 )
 from credo.core.result import Status
-from credo.inference import gaussian_system
-from credo.inference.base import Problem
+from credo.inference.problem import gaussian_system
+from credo.inference.problem.base import Problem
 from credo.inference.sampling import chains, starts
 from credo.inference.sampling.table_chains import TableEngine
 from credo.optimise.pace import Pace

@@ -344,7 +344,7 @@ def test_wrong_questions_and_options_are_refused():
     theta = credo.Variable("theta", credo.Simplex(2))
     with pytest.raises(
         UnsupportedError,
-        match=r"it works on discrete and real variables, and 'theta' is continuous .simplex.",
+        match=r"it works on discrete, real, positive and interval variables, and 'theta' is continuous .simplex.",
     ):
         credo.infer(credo.HybridNet([theta], [potentials.dirichlet(theta, 1.0)]), "grid-bp")
     with pytest.raises(OptionError, match="expected both or neither"):

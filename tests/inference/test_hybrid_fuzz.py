@@ -12,8 +12,8 @@ import pytest
 import credo
 from credo.core.errors import UnsupportedError, ZeroProbabilityError
 from credo.core.result import Status
-from credo.inference.choose import choose
-from credo.inference.question import Question
+from credo.inference.portfolio.choose import choose
+from credo.inference.portfolio.question import Question
 from hybrid_fuzz import Case, error_of, forms, random_case, truth, wrong
 
 EXACT = ("junction-tree", "enumerate", "elimination", "conditional-gaussian", "gaussian", "gaussian-bp")

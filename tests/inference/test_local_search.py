@@ -11,10 +11,10 @@ import credo
 from conformance.oracle import Oracle
 from credo.core.errors import ConvergenceWarning, OptionError, UnsupportedError, ZeroProbabilityError
 from credo.core.result import Status
-from credo.inference.base import Budget, Problem
+from credo.inference.problem.base import Budget, Problem
+from credo.inference.problem.value import value_of
 from credo.inference.search.blocks import Blocks
 from credo.inference.search.local_search import descend, first_states, improve, landscape_of
-from credo.inference.value import value_of
 from credo.kernels import local_search as kernel
 from inference.test_branch_and_bound import random_graph
 from zoo import ZOO

@@ -11,8 +11,8 @@ import credo
 from credo import GaussianFactor, HybridNet, potentials
 from credo.core.errors import ConvergenceWarning, ModelError
 from credo.core.result import Status
-from credo.inference.gaussian_system import rounding
-from credo.inference.located import places_of, search
+from credo.inference.problem.gaussian_system import rounding
+from credo.inference.problem.located import places_of, search
 from hybrid_zoo import gaussian_loop, real
 
 X, Y, Z = real("x"), real("y"), real("z")

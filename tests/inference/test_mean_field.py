@@ -20,8 +20,8 @@ from credo.core.errors import (
     ZeroProbabilityError,
 )
 from credo.core.result import Status
-from credo.inference import feasible, free_energy
-from credo.inference.exact.tree import Limits
+from credo.inference.problem import feasible, free_energy
+from credo.inference.problem.tree import Limits
 from credo.inference.variational import descent, mean_field, structured_mean_field
 from credo.kernels import mean_field as kernel
 from zoo import TREES, ZOO, Case, case

@@ -10,14 +10,13 @@ import pytest
 import credo
 from credo.core.errors import OptionError, TooLargeError, UnsupportedError, ZeroProbabilityError
 from credo.core.result import Status
-from credo.inference.base import Budget, Problem
 from credo.inference.bounds.bucket_choice import _early_value, tightest_passes
-from credo.inference.bounds.bucket_heuristic import bucket_heuristic
 from credo.inference.bounds.bucket_passes import bucket_passes, first_weights
 from credo.inference.bounds.mini_bucket import MiniBucket
 from credo.inference.bounds.reordering import Reordering
-from credo.inference.question import pose
-from credo.inference.reading import refusal
+from credo.inference.portfolio.question import pose
+from credo.inference.problem.base import Budget, Problem
+from credo.inference.problem.reading import refusal
 from inference.bucket_models import HEATS, powered, problem, random_graph
 
 SLACK = 1e-9
@@ -127,58 +126,6 @@ def test_limits_that_split_worse_give_way_to_lower_ones():
     assert found[1] == pytest.approx(found[0])
     entries = tightest_passes(asked, None, 32).limits[1]
     assert entries in (32, 16, 8)
-
-
-@pytest.mark.parametrize("iterations", [0, 3])
-@pytest.mark.parametrize("kind", ["max", "mixed"])
-def test_the_heuristic_bounds_every_partial_assignment(kind: str, iterations: int):
-    for seed in range(30):
-        asked = problem(random_graph(seed), kind, seed)
-        guide = bucket_heuristic(asked, ibound=1, iterations=iterations)
-        order, n = guide.buckets.order, len(asked.temperatures)
-        rng = np.random.default_rng(seed)
-        states = np.array([rng.integers(d) for d in asked.graph.variables.sizes])
-        assert guide.bound(states, n) == pytest.approx(guide.tables.value, abs=1e-8)
-        for rank in range(n, -1, -1):
-            fixed = credo.core.evidence.Restriction.to_states(
-                asked.graph.variables, np.where(guide.buckets.rank >= rank, states, -1)
-            )
-            rest = replace(asked, graph=fixed.apply(asked.graph))
-            bound = guide.bound(states, rank)
-            # Where the bound itself says "impossible", so must the truth.
-            assert bound >= powered(rest) - SLACK, (seed, rank, order)
-        assert guide.bound(states, 0) == pytest.approx(
-            float(asked.graph.log_scores(states[None])[0]), abs=1e-8
-        )
-
-
-def test_a_child_sees_its_share_in_psi():
-    asked = problem(random_graph(3), "max", 3)
-    guide = bucket_heuristic(asked, ibound=1, iterations=2)
-    buckets, tables = guide.buckets, guide.tables
-    states = np.zeros(len(asked.temperatures), dtype=np.int64)
-    for rank in range(len(states)):
-        i = int(buckets.order[rank])
-        others, sums = [], []
-        for x in range(int(buckets.sizes[i])):
-            states[i] = x
-            at = [
-                buckets.table_start[c]
-                + int(
-                    (
-                        buckets.stride[buckets.scope_start[c] : buckets.scope_start[c + 1]]
-                        * states[buckets.scope_of(c)]
-                    ).sum()
-                )
-                for c in range(buckets.bucket_start[rank], buckets.bucket_start[rank + 1])
-            ]
-            sums.append(float(tables.psi[at].sum()))
-            others.append(guide.bound(states, rank))
-        states[i] = 0
-        finite = np.isfinite(others)
-        assert (np.isfinite(sums) >= finite).all()
-        differences = np.array(others)[finite] - np.array(sums)[finite]
-        assert np.ptp(differences) < 1e-8 if finite.any() else True
 
 
 def test_a_bound_of_zero_proves_a_contradiction():

@@ -8,7 +8,7 @@ import pytest
 import credo
 from credo.core.errors import ConvergenceWarning, QueryError, UnsupportedError
 from credo.core.result import Result, Status
-from credo.inference.model_batch import ModelBatch
+from credo.inference.portfolio.model_batch import ModelBatch
 
 
 def grids(count=3):

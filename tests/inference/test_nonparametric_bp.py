@@ -242,7 +242,7 @@ def test_compiled_mixtures_equal_written_ones(monkeypatch):
 
 def test_what_cannot_be_treated_is_refused_in_a_sentence():
     x, y, z = (real(name) for name in "xyz")
-    with pytest.raises(UnsupportedError, match="it works on real variables, and 's' is discrete"):
+    with pytest.raises(UnsupportedError, match="positive and interval variables, and 's' is discrete"):
         ask(switching())
     with pytest.raises(UnsupportedError, match="factors of one or two variables"):
         ask(credo.HybridNet([x, y, z], [credo.GaussianFactor([x, y, z], np.eye(3))]))

@@ -15,7 +15,7 @@ from credo.core.errors import ConvergenceWarning, OptionError, QueryError, Unsup
 from credo.core.log_density import LogDensity
 from credo.core.result import Status
 from credo.inference.variational.curvature import LocalShape
-from credo.inference.variational.entropy_bound import entropy_bound
+from credo.inference.variational.nonparametric_vi import entropy_bound
 
 
 def mixture(components: int, dimension: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -174,10 +174,10 @@ def test_refusals():
     net = hybrid_zoo.gaussian_loop()
     with pytest.raises(OptionError, match="components must be at least 1, got 0"):
         credo.infer(net, "nonparametric-vi(components=0)")
-    with pytest.raises(UnsupportedError, match="it works on real variables, and 's' is discrete"):
+    with pytest.raises(UnsupportedError, match="positive and interval variables, and 's' is discrete"):
         credo.infer(hybrid_zoo.switching(), "nonparametric-vi")
     with pytest.raises(
-        UnsupportedError, match=r"it works on real variables, and 'theta' is continuous .simplex."
+        UnsupportedError, match=r"positive and interval variables, and 'theta' is continuous .simplex."
     ):
         credo.infer(hybrid_zoo.topics(), "nonparametric-vi", evidence={f"z{i}": 0 for i in range(4)})
     with pytest.raises(UnsupportedError, match="the question asks for MAP"):

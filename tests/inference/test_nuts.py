@@ -13,7 +13,7 @@ import hybrid_zoo
 from credo import potentials
 from credo.core.errors import MissingExtraError, ModelError, OptionError, UnsupportedError
 from credo.core.result import Status
-from credo.inference import gradients
+from credo.inference.problem import gradients
 
 
 @pytest.mark.parametrize("method", ["nuts", "hmc"])
@@ -95,7 +95,8 @@ def test_refusals(method: str):
 
     cannot = f"{method} cannot treat this problem: "
     with pytest.raises(
-        UnsupportedError, match=cannot + r"it works on real and simplex variables, and 's' is discrete"
+        UnsupportedError,
+        match=cannot + r"it works on real, vector, positive, interval and simplex variables, and 's' is",
     ):
         credo.infer(hybrid_zoo.switching(), method)
     with pytest.raises(

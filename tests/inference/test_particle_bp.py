@@ -17,15 +17,15 @@ from credo.core.errors import (
     ZeroProbabilityError,
 )
 from credo.core.result import Status
-from credo.inference.base import Problem, algorithms
 from credo.inference.particles import edges
 from credo.inference.particles.ep_particle_bp import EPParticleBP
 from credo.inference.particles.pace import FIRST, Pace
 from credo.inference.particles.pairs import Pairs
 from credo.inference.particles.particle_bp import ParticleBP
 from credo.inference.particles.steps import Step
-from credo.inference.question import pose
-from credo.inference.reading import compact
+from credo.inference.portfolio.question import pose
+from credo.inference.problem.base import Problem, algorithms
+from credo.inference.problem.reading import compact
 from credo.optimise.driver import UNKNOWN
 from hybrid_zoo import (
     bimodal_cycle,
@@ -409,7 +409,7 @@ def test_what_cannot_be_treated_is_refused_in_a_sentence(method):
     assert ask(three, method, evidence={"z": 0.0}).marginals["x"].sd == pytest.approx(1, abs=0.02)
     with pytest.raises(
         UnsupportedError,
-        match=r"it works on discrete and real variables, and 'theta' is continuous .simplex.",
+        match=r"it works on discrete, real, positive and interval variables, and 'theta' is continuous .simplex.",
     ):
         credo.infer(credo.HybridNet([theta], [potentials.dirichlet(theta, 2.0)]), method)
     pair = gaussian_tree(2)

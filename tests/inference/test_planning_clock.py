@@ -9,7 +9,7 @@ import pytest
 
 import credo
 from credo.core.result import Status
-from credo.inference import feasible
+from credo.inference.problem import feasible
 from credo.kernels.feasible import UNDECIDED, box_start, box_steps
 from credo.optimise.run import Budget, Run, Stopped, planning, recall
 from credo.structures import elimination_order, region_graph

@@ -10,7 +10,7 @@ from credo import FactorGraph
 from credo.core.errors import UnsupportedError
 from credo.core.result import Status
 from credo.core.variable import Variables
-from credo.inference.contents import methods
+from credo.inference.problem.contents import methods
 
 HEATS = (0.0, 0.3, 1.0, 2.5)
 

@@ -20,14 +20,14 @@ from credo.core.errors import (
     ZeroProbabilityError,
 )
 from credo.core.result import Status
-from credo.inference import free_energy
-from credo.inference.base import Problem
 from credo.inference.messages.region_plan import RegionTables
 from credo.inference.neural.network import Logits, Network, Shared, objective
 from credo.inference.neural.network import free_energy as jax_free_energy
 from credo.inference.neural.readout import logs_of, project
 from credo.inference.neural.region_system import RegionSystem, system_of
 from credo.inference.neural.renn import RENN
+from credo.inference.problem import free_energy
+from credo.inference.problem.base import Problem
 from credo.nn.arrays import precision
 from credo.structures import region_graph
 
@@ -257,7 +257,7 @@ def test_the_default_finds_the_fixed_point_of_gbp_or_says_that_it_did_not():
 
 
 def test_models_that_are_done_are_computed_no_more(monkeypatch):
-    from credo.nn import live_rows
+    from credo.nn import optimise
     from credo.nn.optimise import Adam
 
     grids = [credo.datasets.ising_grid(3, coupling=c, seed=0) for c in (0.05, 0.1, 0.8, 1.0)]
@@ -270,7 +270,7 @@ def test_models_that_are_done_are_computed_no_more(monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         whole = credo.infer_models(grids, method, seed=0, max_iter=400)
-        monkeypatch.setattr(live_rows, "_WORTH", 0)
+        monkeypatch.setattr(optimise, "_WORTH", 0)
         monkeypatch.setattr(Adam, "_call", called)
         parts = credo.infer_models(grids, method, seed=0, max_iter=400)
     assert sizes[0] == 4 and sizes == sorted(sizes, reverse=True) and set(sizes) <= {4, 2, 1}

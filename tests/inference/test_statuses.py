@@ -8,9 +8,9 @@ import pytest
 import credo
 from credo.core.errors import ConvergenceWarning
 from credo.core.result import Status
-from credo.inference.bracket import _Race
-from credo.inference.question import pose
-from credo.inference.race import Runner, entrants
+from credo.inference.portfolio.bracket import _Race
+from credo.inference.portfolio.question import pose
+from credo.inference.portfolio.race import Runner, entrants
 from credo.optimise.run import Budget, Run
 
 QUIET = pytest.mark.filterwarnings("ignore::credo.core.errors.ConvergenceWarning")

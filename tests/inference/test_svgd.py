@@ -154,7 +154,7 @@ def test_refusals():
         credo.infer(net, "svgd(form=messages, kernel=coordinate)")
     with pytest.raises(OptionError, match="bandwidth must be positive, got 0"):
         credo.infer(net, "svgd(bandwidth=0)")
-    with pytest.raises(UnsupportedError, match="it works on real and simplex variables, and 's' is discrete"):
+    with pytest.raises(UnsupportedError, match="interval and simplex variables, and 's' is discrete"):
         credo.infer(hybrid_zoo.switching(), "svgd")
     with pytest.raises(UnsupportedError, match="the question asks for MAP"):
         credo.infer(net, "svgd", maximise="all")

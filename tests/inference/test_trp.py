@@ -11,8 +11,8 @@ import pytest
 import credo
 from credo.core.errors import ConvergenceWarning, OptionError, UnsupportedError, ZeroProbabilityError
 from credo.core.result import Status
-from credo.inference.base import Budget, Problem
 from credo.inference.messages.trp import TRP, log_joint
+from credo.inference.problem.base import Budget, Problem
 from zoo import TREES, ZOO, Case, case
 
 

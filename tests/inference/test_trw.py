@@ -20,11 +20,11 @@ from credo.core.factor import TableFactor
 from credo.core.factor_graph import FactorGraph
 from credo.core.result import Status
 from credo.core.variable import Variable
-from credo.inference.base import Budget, Problem
-from credo.inference.forest import ForestPasses
 from credo.inference.messages.bp import BP
 from credo.inference.messages.engine import log_messages
 from credo.inference.messages.trw import TRW, bound_of_messages
+from credo.inference.problem.base import Budget, Problem
+from credo.inference.problem.forest import ForestPasses
 from credo.kernels import trees as kernel
 from credo.structures.spanning_trees import appearance, covering_forests
 from zoo import ZOO, case

@@ -13,10 +13,10 @@ from credo.core.factor import TableFactor
 from credo.core.factor_graph import FactorGraph
 from credo.core.result import Status
 from credo.core.variable import Variable
-from credo.inference.base import Budget, Problem
 from credo.inference.bounds.trw_primal import TRWPrimal
-from credo.inference.forest import ForestPasses
 from credo.inference.messages.trw import TRW
+from credo.inference.problem.base import Budget, Problem
+from credo.inference.problem.forest import ForestPasses
 from credo.kernels import trees as kernel
 from credo.structures.spanning_trees import covering_forests, spanning_forest
 from zoo import TREES, ZOO, Case, case

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from credo import FactorGraph
-from credo.inference.base import Budget, Problem
-from credo.inference.exact.tree import Limits
+from credo.inference.problem.base import Budget, Problem
+from credo.inference.problem.tree import Limits
+from credo.inference.problem.value import value_of
 from credo.inference.search import local_search
 from credo.inference.search.local_search import LocalSearch
-from credo.inference.value import value_of
 from credo.inference.variational import descent
 
 

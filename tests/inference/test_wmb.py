@@ -14,11 +14,11 @@ from credo.core.errors import ConvergenceWarning, OptionError, UnsupportedError
 from credo.core.registry import describe
 from credo.core.result import Status
 from credo.datasets.distributions import Normal
-from credo.inference.base import Budget, Problem
 from credo.inference.bounds.bucket_passes import bucket_passes, first_weights
 from credo.inference.bounds.bucket_weights import reweigh
 from credo.inference.bounds.mini_bucket import MiniBucket
 from credo.inference.bounds.wmb import WMB
+from credo.inference.problem.base import Budget, Problem
 from inference.bucket_models import HEATS, powered, problem, random_graph
 
 SLACK = 1e-9

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from credo.inference.base import Problem
 from credo.inference.bounds.decomposition import Decomposition
+from credo.inference.problem.base import Problem
 from credo.kernels import decoding
 from credo.kernels import dual_decomposition as kernel
 from inference.map_models import random_model

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from credo import FactorGraph
-from credo.inference.base import Problem
 from credo.inference.messages import engine
+from credo.inference.problem.base import Problem
 from credo.kernels import residual_messages as kernel
 
 

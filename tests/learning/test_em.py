@@ -14,8 +14,8 @@ import credo
 from credo import BayesNet, FactorGraph, MarkovNet
 from credo.core.errors import ConvergenceError, CredoError
 from credo.core.result import Result, Status
-from credo.inference.base import Algorithm
 from credo.inference.messages.bp import BP
+from credo.inference.problem.base import Algorithm
 from credo.kernels import expected_counts as kernels
 from credo.learning import EM, fit, log_likelihood
 from credo.learning import e_step as e_step_module

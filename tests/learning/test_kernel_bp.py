@@ -198,10 +198,14 @@ def test_messages_do_what_the_draws_leave_out():
         assert found.variance == pytest.approx(variance, rel=0.12)
 
 
+def test_states_alone_are_learned_from_draws():
+    grid = credo.datasets.ising_grid(3, seed=0)
+    found, exact = credo.infer(grid, "kernel-bp(samples=4000)", seed=0), credo.infer(grid)
+    for name in grid.variables.names:
+        np.testing.assert_allclose(found.marginals[name], exact.marginals[name], atol=0.04)
+
+
 def test_refusals_of_the_registered_method():
-    discrete = credo.datasets.sprinkler()
-    with pytest.raises(UnsupportedError, match="all of these are discrete; use bp"):
-        credo.infer(discrete, "kernel-bp")
     with pytest.raises(UnsupportedError, match="the question asks for MAP"):
         credo.infer(CHAIN, "kernel-bp", maximise="all")
     with pytest.raises(UnsupportedError, match="particle-bp cannot draw from this model"):

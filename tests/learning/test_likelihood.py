@@ -11,7 +11,7 @@ import credo
 from credo import FactorGraph, MarkovNet
 from credo.core.errors import ConvergenceError, ConvergenceWarning, CredoError, DataError, UnsupportedError
 from credo.core.result import Status
-from credo.inference.base import Budget
+from credo.inference.problem.base import Budget
 from credo.learning import MaximumLikelihood, fit, log_likelihood
 from credo.learning.data import Observations
 from credo.learning.expectations import Oracle

@@ -168,7 +168,7 @@ def test_beliefs_at_a_fixed_point_are_the_gradient_of_the_approximate_log_z(meth
     model = credo.datasets.ising_grid(3, coupling=0.3, field=0.2, seed=0)
     data = Observations.of(model.variables, credo.sample(model, 20, seed=0))
     parameters = Parameters.of(model)
-    objective = Likelihood(parameters, Oracle(method, credo.inference.base.Budget(5000, 1e-13)))
+    objective = Likelihood(parameters, Oracle(method, credo.inference.problem.base.Budget(5000, 1e-13)))
     _, gradient = objective.evaluate(parameters.start, data)
     found = differences(lambda w: objective.value(w, data), parameters.start, 1e-4)
     assert gradient == pytest.approx(found, abs=1e-5)

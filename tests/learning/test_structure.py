@@ -10,8 +10,8 @@ import pytest
 
 import credo
 from credo import BayesNet
-from credo.core.errors import CredoError
-from credo.learning import chow_liu, fit, log_likelihood, mutual_information
+from credo.core.errors import CredoError, DataError
+from credo.learning import chow_liu, fit, log_likelihood, mixture_of_trees, mutual_information
 from credo.learning.data import Observations
 from credo.learning.structure import variables_of
 
@@ -203,3 +203,58 @@ def test_refusals(data, options, message):
 def test_mutual_information_checks_its_smoothing():
     with pytest.raises(CredoError, match=re.escape("smoothing must be at least 0, got -2")):
         mutual_information({"a": [0, 1]}, smoothing=-2)
+
+
+AMOUNTS = np.random.default_rng(0).normal(size=300)
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        (AMOUNTS, "got .*; use `kernel_chow_liu`, or classes"),
+        (AMOUNTS.tolist(), "use `kernel_chow_liu`"),
+        ([0.0, 0.5] * 150, "got 0.5"),
+        ([0.0, np.inf] * 150, "got inf"),
+        (np.arange(300), "got 300 different numbers; at most 32"),
+        ([1999, 2000] * 150, "got 2000; numbers are positions of states"),
+        ([-1, 0, 1] * 100, "got -1 among whole numbers, which are positions"),
+        ([f"row {k}" for k in range(300)], "got 300 different strings in as many rows; leave out"),
+        (["a", 1] * 150, "got values of several kinds; give one kind of label"),
+        ([1 + 1j, 2] * 150, r"got \(1\+1j\)"),
+        ([(0, 1), (1, 0)] * 150, r"got \(0, 1\)"),
+        (np.arange(300).astype("datetime64[ns]"), "got .*datetime64"),
+        (np.full(300, np.nan), "expected at least one value"),
+    ],
+)
+@pytest.mark.parametrize("learner", [chow_liu, mutual_information, mixture_of_trees])
+def test_columns_that_are_no_states_are_refused(learner, column, words):
+    with pytest.raises(DataError, match=words):
+        learner({"a": [0, 1] * 150, "b": column})
+
+
+def test_numbers_of_a_file_are_no_states(tmp_path):
+    path = tmp_path / "rows.csv"
+    for numbers in (AMOUNTS, np.arange(300)):
+        path.write_text("a,b\n" + "".join(f"{k % 2},{x}\n" for k, x in enumerate(numbers)))
+        with pytest.raises(DataError, match="column 'b': expected states"):
+            chow_liu(path)
+    path.write_text("a,b\n" + "".join(f"{k % 2},{k % 3}.0\n" for k in range(300)))
+    assert chow_liu(path).variables.sizes.tolist() == [2, 3]
+
+
+def test_the_ways_out_of_a_column_without_states():
+    classes = np.digitize(AMOUNTS, [-1.0, 0.0, 1.0])
+    assert chow_liu({"a": [0, 1] * 150, "b": classes}).variables.sizes.tolist() == [2, 4]
+    assert chow_liu({"a": [0, 1], "b": ["1999", "2000"]}).variables[1].states == ("1999", "2000")
+    assert chow_liu({"a": [0, 1], "b": [1999, 2000]}, {"a": 2, "b": 2001}).variables.sizes[1] == 2001
+    assert chow_liu({"a": [0, 1], "b": [np.nan, 2.0]}).variables.sizes.tolist() == [2, 3]
+    assert chow_liu({"a": [0, 1], "b": [-1, 1]}).variables[1].states == ("-1", "1")
+    assert chow_liu({"a": [0, 1], "b": [True, False]}).variables[1].states == ("False", "True")
+
+
+def test_categories_that_are_numbers_are_labels():
+    pandas = pytest.importorskip("pandas")
+    years = pandas.Series([1, 2, 1, 2], dtype=pandas.CategoricalDtype([1, 2, 3]))
+    tree = chow_liu({"year": years, "a": [0, 1, 0, 1]}, root="year")
+    assert tree.variables[0].states == ("1", "2", "3")
+    assert tree.tables["year"].tolist() == [0.5, 0.5, 0.0]

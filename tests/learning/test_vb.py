@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from credo.core.result import Status
-from credo.inference.base import Budget
+from credo.inference.problem.base import Budget
 from credo.learning.vb import Expectation, VariationalModel, best_climb, pruner
 
 

@@ -10,7 +10,7 @@ from credo import potentials
 from credo.core.errors import ModelError
 from credo.core.factor_list import _probes
 from credo.core.log_density import LogDensity
-from credo.inference.potentials import evaluate, is_traceable, terms_of
+from credo.inference.problem.potentials import evaluate, is_traceable, terms_of
 from credo.inference.variational.curvature import LocalShape
 from hybrid_zoo import real
 

@@ -8,7 +8,7 @@ import optax
 import pytest
 
 from credo.core.result import Status
-from credo.nn import compiled, layout, live_rows, optimise
+from credo.nn import compiled, layout, optimise
 from credo.nn.arrays import precision
 from credo.nn.compiled import Compiled
 from credo.nn.optimise import minimise
@@ -196,7 +196,7 @@ def test_problems_that_are_done_leave_the_batch_and_numbers_stay(monkeypatch):
         sizes.append(len(carry.active))
         return real(adam, carry, *given)
 
-    monkeypatch.setattr(live_rows, "_WORTH", 0)
+    monkeypatch.setattr(optimise, "_WORTH", 0)
     monkeypatch.setattr(optimise.Adam, "_call", called)
     parts = minimise(steep, moved, first, data, (), steps=2000, rate=0.02, tol=1e-4)
     assert sizes == sorted(sizes, reverse=True) and set(sizes) >= {8, 4, 2}

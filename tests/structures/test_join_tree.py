@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from credo import FactorGraph
-from credo.inference.base import Problem
-from credo.inference.exact.tree import climb, plan
+from credo.inference.problem.base import Problem
+from credo.inference.problem.tree import climb, plan
 from credo.structures import elimination_order
 from credo.structures.join_tree import join_tree
 from zoo import ZOO

@@ -12,7 +12,7 @@ __all__ = ["complete_evidence", "complete_method", "complete_model", "complete_v
 
 def complete_method(incomplete: str) -> list[tuple[str, str]]:
     """Methods that begin like this, each with what it does."""
-    from ..inference.contents import methods
+    from ..inference.problem.contents import methods
 
     return [(name, known.summary) for name, known in methods().items() if name.startswith(incomplete)]
 

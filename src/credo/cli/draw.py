@@ -30,7 +30,7 @@ def run(
 ) -> None:
     """Draw the structure of a model, or what is believed about it; observed variables are dark."""
     from ..core.errors import OptionError
-    from ..inference.question import infer
+    from ..inference.portfolio.question import infer
     from ..plotting import plot_model
 
     loaded = load_model(model)

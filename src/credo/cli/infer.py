@@ -63,7 +63,7 @@ def run(
 ) -> None:
     """Answer a question about a model: marginals and log Z, MAP, or marginal MAP."""
     from ..core.errors import ConvergenceWarning
-    from ..inference.question import infer
+    from ..inference.portfolio.question import infer
 
     loaded = load_model(model)
     variables = loaded.to_factor_graph().variables
@@ -106,7 +106,7 @@ def _queries(variables: Variables, items: list[str]) -> tuple[list[str], list[li
 
 
 def _joint(model: Any, names: list[str], evidence: dict[str, Any], method: str | None) -> Joint:
-    from ..inference.question import query
+    from ..inference.portfolio.question import query
 
     given = {} if method is None else {"method": method}
     return query(model, names, evidence=evidence, **given)

@@ -34,8 +34,8 @@ def run(model: ModelArgument, evidence: EvidenceOption = None, as_json: JsonOpti
 
 def _unobserved(whole: FactorGraph, observed: dict[str, Any]) -> FactorGraph:
     """The conditioned graph; without the observed variables where some are continuous."""
-    from ..inference.question import Question
-    from ..inference.reading import compact
+    from ..inference.portfolio.question import Question
+    from ..inference.problem.reading import compact
 
     if whole.variables.is_discrete:
         return whole.condition(observed)

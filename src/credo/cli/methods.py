@@ -13,7 +13,7 @@ from .completion import complete_method
 from .output import print_json, print_pairs, print_table
 
 if TYPE_CHECKING:
-    from ..inference.contents import Method
+    from ..inference.problem.contents import Method
 
 __all__ = ["run"]
 
@@ -28,7 +28,7 @@ def run(
     as_json: JsonOption = False,
 ) -> None:
     """List the inference methods with what they answer and promise, or the options of one."""
-    from ..inference.contents import methods
+    from ..inference.problem.contents import methods
 
     if as_json:
         names = list(methods()) if method is None else [method]
@@ -40,7 +40,7 @@ def run(
 
 
 def _show_all(known: dict[str, Method]) -> None:
-    from ..inference.contents import TASKS, family_title
+    from ..inference.problem.contents import TASKS, family_title
 
     for family, group in groupby(known.items(), key=lambda item: item[1].family):
         rows = [[name, *map(_list, (m.answers, m.promises)), m.summary] for name, m in group]
@@ -52,7 +52,7 @@ def _show_all(known: dict[str, Method]) -> None:
 
 
 def _show_one(name: str) -> None:
-    from ..inference.contents import TASKS, family_title
+    from ..inference.problem.contents import TASKS, family_title
 
     found = _details(name)
     head = [
@@ -74,7 +74,7 @@ def _show_one(name: str) -> None:
 def _details(name: str) -> dict[str, Any]:
     """What is known of a method, with its options; imports its module."""
     from ..core.option_notes import option_notes
-    from ..inference.base import algorithms
+    from ..inference.problem.base import algorithms
 
     cls = algorithms.get(name)
     known = algorithms.entries()[name]

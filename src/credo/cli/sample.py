@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -27,7 +27,7 @@ def run(
     out: Annotated[str | None, typer.Option("--out", "-o", metavar="FILE", help="CSV file to write.")] = None,
 ) -> None:
     """Draw joint samples given the evidence, one line each, with state labels."""
-    from ..inference.question import sample
+    from ..inference.portfolio.question import sample
 
     loaded = load_model(model)
     observed = read_evidence(loaded.to_factor_graph().variables, evidence)
@@ -41,7 +41,7 @@ def run(
     note(f"wrote {len(samples)} samples of {len(samples.variables)} variables to {out}")
 
 
-def _write(samples: Samples, file: TextIO) -> None:
+def _write(samples: Samples, file: IO[str]) -> None:
     """Labels of discrete variables, numbers of real ones, one column per coordinate of a simplex."""
     columns: dict[str, Any] = {}
     for name in samples.variables.names:

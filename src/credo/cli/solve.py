@@ -53,8 +53,8 @@ def run(
 ) -> None:
     """Solve a UAI problem and write the answer in the competition's format."""
     from ..core.errors import ConvergenceWarning, QueryError
-    from ..inference.portfolio import solve
-    from ..inference.question import infer
+    from ..inference.portfolio.question import infer
+    from ..inference.portfolio.solve import solve
     from ..io.uai_results import read_evidence, read_query
 
     began = perf_counter() - _seconds_before()

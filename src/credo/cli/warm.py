@@ -37,8 +37,8 @@ def run(
     ] = None,
 ) -> None:
     """Compile the kernels of methods ahead of use, in parallel; all methods if none is named."""
-    from ..inference.base import algorithms
-    from ..inference.contents import methods as known
+    from ..inference.problem.base import algorithms
+    from ..inference.problem.contents import methods as known
 
     for spec in methods or ():
         algorithms.resolve(spec)
@@ -91,7 +91,7 @@ def _models() -> Iterable[Any]:
 
 
 def _questions(names: Sequence[str]) -> Iterable[Callable[[Any, str], Any]]:
-    from ..inference.question import infer, query, sample
+    from ..inference.portfolio.question import infer, query, sample
 
     asked: list[dict[str, Any]] = [
         {},

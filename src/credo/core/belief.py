@@ -28,7 +28,7 @@ class Density(abc.ABC):
     @property
     @abc.abstractmethod
     def mean(self) -> Any:
-        """The mean."""
+        """Expected value, a number or a vector."""
 
     @property
     @abc.abstractmethod
@@ -54,7 +54,7 @@ class Density(abc.ABC):
 
     @property
     def sd(self) -> Any:
-        """The standard deviation."""
+        """Standard deviation, in the units of the variable; of a vector one per coordinate."""
         return np.sqrt(self.variance)
 
     def curve_points(self, count: int) -> np.ndarray:
@@ -84,17 +84,17 @@ class PointMass(Density):
 
     @property
     def mean(self) -> Any:
-        """The point."""
+        """The point itself, a number or a vector."""
         return self.value
 
     @property
     def variance(self) -> Any:
-        """Zero."""
+        """Zero, a number or one for each coordinate: a point does not vary."""
         return np.zeros_like(self.value, dtype=np.float64)[()]
 
     @property
     def mode(self) -> Any:
-        """The point."""
+        """The point itself, which has all the mass."""
         return self.value
 
     def log_density(self, x: Any) -> np.ndarray:

@@ -32,6 +32,8 @@ from .errors import ModelError
 __all__ = ["Bijection", "bijection_of", "free_kinds", "register_bijection"]
 
 _ROOM = 0.98  # share of the exponents of a number format that is used
+_INSIDE = 0.99  # of it that is sure to lie inside
+_DIGITS = 3.0  # nats of the distance from an end that are left where values are last told apart
 
 
 class Bijection(abc.ABC):
@@ -60,9 +62,9 @@ class Bijection(abc.ABC):
         return False
 
     @property
-    def reach(self) -> tuple[float, float] | None:
-        """Where the one coordinate of a number begins and ends to make a difference; None: not known."""
-        return None
+    def reach(self) -> tuple[tuple[float, float], ...]:
+        """Per coordinate, where it begins and ends to make a difference; infinite if it always does."""
+        return ((-np.inf, np.inf),) * self.free
 
 
 @dataclass(frozen=True)
@@ -108,9 +110,9 @@ class _Logarithm(Bijection):
         return xp.where(u < _most(u), u, -xp.inf)  # x stands still above
 
     @property
-    def reach(self) -> tuple[float, float]:
-        most = _most(np.zeros(1))
-        return -most, most
+    def reach(self) -> tuple[tuple[float, float], ...]:
+        most = _INSIDE * _most(np.zeros(1))
+        return ((-most, most),)
 
 
 @dataclass(frozen=True)
@@ -140,11 +142,11 @@ class _ScaledLogit(Bijection):
         return np.log(self.domain.high - self.domain.low) - xp.logaddexp(0.0, u) - xp.logaddexp(0.0, -u)
 
     @property
-    def reach(self) -> tuple[float, float]:
+    def reach(self) -> tuple[tuple[float, float], ...]:
         ends = np.array([self.domain.low, self.domain.high])
         gaps = np.maximum(np.abs(np.spacing(ends)), np.exp(-_most(ends)))  # between the last numbers
-        low, high = np.log((ends[1] - ends[0]) / gaps)
-        return -float(low), float(high)
+        low, high = np.log((ends[1] - ends[0]) / gaps) - _DIGITS
+        return ((-float(low), float(high)),)
 
 
 @dataclass(frozen=True)
@@ -192,13 +194,15 @@ _TABLE: dict[str, Callable[[Any], Bijection]] = {
 }
 
 
+_OWN = tuple(_TABLE)
+
+
 def register_bijection(kind: str, make: Callable[[Any], Bijection]) -> None:
     """Make a domain known: the word of its `kind`, and its bijection for a domain of that kind."""
-    if kind in _TABLE:
-        raise ModelError(
-            f"a bijection for domains of the kind '{kind}' is known already; choose another word"
-        )
+    if kind in _OWN:
+        raise ModelError(f"the kind '{kind}' of domains is built in; choose another word")
     _TABLE[kind] = make
+    bijection_of.cache_clear()
 
 
 def free_kinds() -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .domain import Real
+from .domain import Continuous, Real
 from .errors import CredoError, ModelError
 from .factor import Factor, check_scope
 from .numbers import float_array
@@ -272,7 +272,7 @@ class DensityFactor(Factor):
         where = f"factor over {list(self.names)}"
         values = self._call(where, columns)
         inner = [
-            c.shape if v.is_discrete or not v.domain.shape else c.shape[:-1]
+            c.shape[:-1] if isinstance(v.domain, Continuous) and v.domain.shape else c.shape
             for c, v in zip(columns, self.scope, strict=True)
         ]
         expected = np.broadcast_shapes(*inner)

@@ -62,13 +62,13 @@ class Listing:
     gap: int = 2  # spaces between columns of text
 
     def text(self) -> str:
-        """Aligned lines."""
+        """The table as lines of text with aligned columns, title above and remark below."""
         lines = [self.title] if self.title else []
         lines += [align(self.header, self.rows, self.right, self.gap)] if self.header or self.rows else []
         return "\n".join([*lines, *([self.more] if self.more else [])])
 
     def html(self) -> str:
-        """A table element."""
+        """The table as an HTML element, all texts escaped."""
         from html import escape
 
         found = ["<table>"]

@@ -99,7 +99,7 @@ class Continuous(abc.ABC):
 
     @property
     def size(self) -> int:
-        """No states."""
+        """Zero: the values of this domain are not numbered states."""
         return 0
 
     @property
@@ -171,7 +171,7 @@ class FreeCoordinate(Real):
     """A number of the line that describes a value of another domain, and how far it makes a difference."""
 
     low: float = -np.inf  # where values become the last number before an end of their domain
-    high: float = np.inf
+    high: float = np.inf  # the same towards the other end
 
 
 @dataclass(frozen=True, slots=True)

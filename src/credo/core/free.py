@@ -112,7 +112,7 @@ def _coordinates(variables: Variables, maps: tuple[Bijection | None, ...]) -> Va
             domains.append(domain)
         else:
             names += [f"{name}[{k}]" for k in range(own.free)] if domain.shape else [name]
-            domains += [_LINE if own.reach is None else FreeCoordinate(1, *own.reach)] * own.free
+            domains += [FreeCoordinate(1, *ends) if np.isfinite(ends).all() else _LINE for ends in own.reach]
     return Variables(names, domains)
 
 

@@ -194,7 +194,7 @@ class Gaussians(Group):
             yield Gaussians(numbers, scopes, J[:, free][:, :, free], h, g)
 
     def factor(self, row: int, variables: Variables) -> Factor:
-        """One block."""
+        """The block of this row as a factor over its variables."""
         scope = self._scope(row, variables)
         return GaussianFactor(scope, self.precision[row], self.shift[row], float(self.constant[row]))
 
@@ -252,7 +252,7 @@ class LinearGaussians(Group):
         return Gaussians(self.numbers, self.scopes, J, w * (b / v)[:, None], self.constant - 0.5 * b**2 / v)
 
     def factor(self, row: int, variables: Variables) -> Factor:
-        """One residual."""
+        """The residual of this row as a factor over its variables."""
         scope = self._scope(row, variables)
         parts = (self.weights, self.offset, self.variance, self.constant)
         return LinearGaussianFactor(scope, *(p[row] for p in parts))

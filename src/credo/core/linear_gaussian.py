@@ -120,7 +120,7 @@ class LinearGaussianFactor(Factor):
 
     @property
     def function(self) -> Callable[..., Any]:
-        """The residual."""
+        """(values of the scope, parameters) -> log density of the residual, traceable by JAX."""
         return coordinatewise(residual, (v.domain for v in self.scope))
 
     @property
@@ -185,12 +185,12 @@ class BilinearFactor(Factor):
 
     @property
     def function(self) -> Callable[..., Any]:
-        """The form x'Wy."""
+        """(values of the left, values of the right, W) -> x'Wy, traceable by JAX."""
         return _bilinear
 
     @property
     def parameters(self) -> tuple[np.ndarray, ...]:
-        """The weights."""
+        """The matrix W, (left, right), as the one argument after the values."""
         return (self.weights,)
 
     def condition(self, evidence: Mapping[str, Any]) -> Factor:

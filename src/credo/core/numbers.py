@@ -92,7 +92,7 @@ def _unmasked(value: Any) -> Any:
     if isinstance(value, np.ma.MaskedArray):
         if value.dtype.kind not in "biuf":
             raise TypeError
-        return value.astype(np.float64).filled(np.nan)
+        return np.ma.filled(value.astype(np.float64), np.nan)
     return [_unmasked(x) for x in value] if isinstance(value, (list, tuple)) else value
 
 

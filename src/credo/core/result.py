@@ -165,7 +165,7 @@ class Result(Shown):
         return f"{self.algorithm} computed no {what}; ask another method"
 
     def summary(self) -> str:
-        """Readable lines."""
+        """What printing shows: the answer, its promise, the run and its notes, as lines of text."""
         return text_of(self._shown())
 
     def _shown(self) -> Iterable[str | Listing]:

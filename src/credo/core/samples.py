@@ -105,7 +105,7 @@ class Samples(Shown):
 
     @classmethod
     def none(cls, variables: Variables) -> Samples:
-        """No rows."""
+        """Samples of these variables with no rows, to be added to."""
         shapes = {v.name: (0, *v.domain.shape) for v in variables if not isinstance(v.domain, Discrete)}
         continuous = {name: np.empty(shape) for name, shape in shapes.items()}
         return cls(variables, np.empty((0, len(variables)), np.int64), continuous)

@@ -269,7 +269,7 @@ class Variables(Sequence[Variable]):
         different = {id(d): d for d in self.domains}  # many variables share one domain
         return frozenset(d for d in different.values() if not d.size)
 
-    def first_in(self, domains: Container[Domain]) -> tuple[str, Domain]:
+    def first_in(self, domains: Container[Continuous]) -> tuple[str, Continuous]:
         """The first variable with one of these domains: its name, and the domain."""
         return next((n, d) for n, d in zip(self.names, self.domains, strict=True) if d in domains)
 

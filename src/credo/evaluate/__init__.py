@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .compare import Comparison, Row, compare
     from .errors import (
         MarginalErrors,
+        alpha_divergence,
         hamming,
         hellinger,
         kl_divergence,
@@ -24,6 +25,7 @@ __all__ = [
     "MarginalErrors",
     "Row",
     "Score",
+    "alpha_divergence",
     "compare",
     "hamming",
     "hellinger",
@@ -43,6 +45,7 @@ furnish(
         "compare": ("Comparison", "Row", "compare"),
         "errors": (
             "MarginalErrors",
+            "alpha_divergence",
             "hamming",
             "hellinger",
             "kl_divergence",

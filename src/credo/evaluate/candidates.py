@@ -45,7 +45,7 @@ class Candidate(abc.ABC):
     @property
     @abc.abstractmethod
     def n_parameters(self) -> int:
-        """Free numbers."""
+        """How many free numbers the model has: what BIC charges for."""
 
     @abc.abstractmethod
     def likelihood(self) -> float:

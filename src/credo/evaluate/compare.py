@@ -19,8 +19,8 @@ from ..core.errors import ConvergenceWarning, OptionError, UnsupportedError, Zer
 from ..core.factor_graph import FactorGraph, Model
 from ..core.registry import describe
 from ..core.result import Result, Status
-from ..inference.base import Algorithm, algorithms
-from ..inference.question import graph_of, infer
+from ..inference.portfolio.question import graph_of, infer
+from ..inference.problem.base import Algorithm, algorithms
 from .errors import hamming, log_z_error, marginal_errors
 from .scoring import value_of
 

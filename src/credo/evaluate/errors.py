@@ -5,6 +5,7 @@ For two distributions p and q of one variable
     total variation   TV(p, q) = 1/2 sum_x |p(x) - q(x)|
     Hellinger         H(p, q)  = sqrt( 1/2 sum_x ( sqrt p(x) - sqrt q(x) )^2 )
     Kullback-Leibler  KL(p, q) = sum_x p(x) log( p(x) / q(x) ),   0 log 0 := 0, infinite if q = 0 < p
+    alpha-divergence  D_alpha(p, q), see `kernels/divergence.py`: KL(q, p) and KL(p, q) at alpha = 0 and 1
 
 Each function returns one number per variable, in the order of the first argument. TV and H
 are metrics in [0, 1] and need no logarithm, so zero probabilities are harmless.
@@ -18,13 +19,16 @@ from typing import Any
 
 import numpy as np
 
+from ..core import check
 from ..core.belief import Density, PointMass, curve_points, values_at
 from ..core.domain import Discrete
 from ..core.errors import QueryError
 from ..core.result import Assignment, Estimate, Marginals
+from ..kernels.divergence import alpha_terms
 
 __all__ = [
     "MarginalErrors",
+    "alpha_divergence",
     "hamming",
     "hellinger",
     "kl_divergence",
@@ -76,13 +80,30 @@ def hellinger(p: Beliefs, q: Beliefs) -> np.ndarray:
 
 def kl_divergence(p: Beliefs, q: Beliefs) -> np.ndarray:
     """Kullback-Leibler divergence KL(p, q) of each variable, in nats."""
+    return alpha_divergence(p, q, 1.0)
+
+
+def alpha_divergence(p: Beliefs, q: Beliefs, alpha: float) -> np.ndarray:
+    """Alpha-divergence D_alpha(p, q) of each variable: KL(q, p) at 0, 4 H(p, q)^2 at 1/2, KL(p, q) at 1.
+
+    Parameters
+    ----------
+    p, q
+        Name -> probabilities or density. What does not sum to one is compared as it is.
+    alpha
+        Any real number; outside (0, 1) the divergence is infinite where one of the two is zero and the other
+        is not.
+
+    Examples
+    --------
+    >>> from credo.evaluate import alpha_divergence
+    >>> p, q = {"a": [0.5, 0.5]}, {"a": [0.9, 0.1]}
+    >>> [float(alpha_divergence(p, q, alpha)[0].round(4)) for alpha in (0, 0.5, 1)]
+    [0.3681, 0.4223, 0.5108]
+    """
+    check.finite("alpha", alpha)
     first, second, start = _aligned(p, q)
-    terms = np.zeros(len(first))
-    used = first > 0
-    with np.errstate(divide="ignore"):
-        terms[used] = first[used] * (np.log(first[used]) - np.log(second[used]))
-    # Rounding can leave a sum a few ulps below zero, where the divergence cannot be.
-    return np.asarray(np.maximum(_sums(terms, start), 0.0))
+    return _sums(alpha_terms(first, second, alpha), start)
 
 
 def marginal_errors(found: Beliefs, truth: Beliefs) -> MarginalErrors:

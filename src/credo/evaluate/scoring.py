@@ -28,8 +28,8 @@ import numpy as np
 from ..core.errors import QueryError, UnsupportedError, ZeroProbabilityError
 from ..core.evidence import Evidence
 from ..core.factor_graph import FactorGraph, Model
-from ..inference.base import Algorithm
-from ..inference.question import graph_of, infer
+from ..inference.portfolio.question import graph_of, infer
+from ..inference.problem.base import Algorithm
 from ..kernels.tables import best_states
 from .errors import hellinger
 

@@ -55,12 +55,12 @@ class DirichletRows:
 
     @property
     def concentration(self) -> np.ndarray:
-        """(entries,), read-only."""
+        """Concentrations of all rows, one after the other, (entries,), read-only."""
         return self._a
 
     @property
     def row_sizes(self) -> np.ndarray:
-        """(rows,)."""
+        """How many entries each row has, (rows,)."""
         return self._sizes
 
     @cached_property

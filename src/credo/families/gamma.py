@@ -45,7 +45,7 @@ class Poisson(Family):
 
     @property
     def rate(self) -> np.ndarray:
-        """(members,), read-only."""
+        """Expected count of each member, (members,), read-only."""
         return self._rate
 
     def __len__(self) -> int:
@@ -67,7 +67,7 @@ class Poisson(Family):
 
     @property
     def log_normaliser(self) -> np.ndarray:
-        """The rate."""
+        """A(eta) = exp(eta), the rate, (members,)."""
         return self._rate
 
     @property
@@ -174,12 +174,12 @@ class Gamma(Conjugate):
 
     @property
     def shape(self) -> np.ndarray:
-        """(members,)."""
+        """Shape a of each member, (members,)."""
         return self._shape
 
     @property
     def rate(self) -> np.ndarray:
-        """(members,)."""
+        """Rate b of each member, (members,); the mean is a / b."""
         return self._rate
 
     def __len__(self) -> int:

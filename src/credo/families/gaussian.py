@@ -14,10 +14,11 @@ import numpy as np
 
 from ..core.errors import ModelError
 from ..kernels.gaussian_density import dense_densities
+from ..kernels.gaussian_missing import completed_sums, seen_densities
 from ..kernels.weighted_sums import moment_sums
 from .base import frozen, numbers
-from .gaussian_rows import GaussianRows, cholesky
-from .moments import RowMoments
+from .gaussian_rows import GaussianRows, cholesky, first_seen, pattern_groups
+from .moments import RowMoments, moments_of_sums, quadratic, without_rounding
 from .natural import LOG_2PI, gaussian_moments
 
 __all__ = ["Gaussian", "TiedGaussian"]
@@ -83,6 +84,24 @@ class _FullGaussian(GaussianRows):
     def _complete_density(self, x: np.ndarray) -> np.ndarray:
         constants = -0.5 * self.dimension * LOG_2PI - self._half_log_det
         return dense_densities(x, self._mean, self._roots, constants)
+
+    def _seen_density(self, x: np.ndarray) -> np.ndarray:
+        return seen_densities(x, pattern_groups(x), self._mean, self.covariances)
+
+    def _completed(self, x: np.ndarray, weights: np.ndarray) -> RowMoments:
+        """Sums about an origin among the data, which are taken again about a mean that is far from it."""
+        groups, precisions, d = pattern_groups(x), self.precisions, self.dimension
+        count, origin = weights.sum(axis=0), first_seen(x)
+
+        def again(k: int, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            one = slice(k, k + 1)
+            sums = completed_sums(x, weights[:, one], groups, self._mean[one], precisions[one], mean)[0]
+            missed = sums[:d] / count[k]
+            scatter = sums[d:] - count[k] * quadratic("full", missed)
+            return mean + missed, without_rounding(count[k], mean, scatter, "full")
+
+        total = completed_sums(x, weights, groups, self._mean, precisions, origin)
+        return moments_of_sums(count, origin, total, "full", again)
 
 
 class Gaussian(_FullGaussian):

@@ -12,9 +12,10 @@ import numpy as np
 
 from ..core.errors import ModelError
 from ..kernels.gaussian_density import diagonal_densities
+from ..kernels.gaussian_missing import seen_diagonal_densities, seen_sums
 from .base import numbers
-from .gaussian_rows import GaussianRows
-from .moments import RowMoments
+from .gaussian_rows import GaussianRows, first_seen
+from .moments import RowMoments, column_moments, moments_of_sums
 from .natural import LOG_2PI, normal_moments
 
 __all__ = ["DiagonalGaussian", "SphericalGaussian"]
@@ -60,22 +61,28 @@ class _Independent(GaussianRows):
         constants = -0.5 * (LOG_2PI + np.log(self._variances)).sum(axis=1)
         return diagonal_densities(x, self._mean, 1.0 / self._variances, constants)
 
-    def log_density(self, x: Any) -> np.ndarray:
-        """Log density of the observed coordinates, (rows, members)."""
-        found = self.rows(x)
-        blind = np.isnan(found)
-        if not blind.any():
-            return self._complete_density(found)
-        # A missing coordinate is put at the mean of each member and its constant taken away: no patterns.
-        out = np.empty((len(found), len(self)))
-        terms = 0.5 * (LOG_2PI + np.log(self._variances))
-        for k in range(len(self)):
-            filled = np.where(blind, self._mean[k], found)
-            one = slice(k, k + 1)
-            constant = np.array([-terms[k].sum()])
-            one_out = diagonal_densities(filled, self._mean[one], 1.0 / self._variances[one], constant)
-            out[:, k] = one_out[:, 0] + blind @ terms[k]
-        return out
+    def _completed(self, x: np.ndarray, weights: np.ndarray) -> RowMoments:
+        """Sums over what was seen, and the mean and variance of each member for what was not: no patterns."""
+        blind, count = np.isnan(x), weights.sum(axis=0)
+        origin = first_seen(x)
+        seen, first, second = seen_sums(x, weights, origin)
+        unseen, gap = np.maximum(count[:, None] - seen, 0.0), self._mean - origin
+        first = first + unseen * gap
+        second = second + unseen * (gap * gap + self._variances)
+
+        def again(k: int, _: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            mean, scatter = column_moments(np.where(blind, self._mean[k], x), weights[:, k], self._form)
+            return mean, scatter + self._kept(unseen[k] * self._variances[k])
+
+        total = np.concatenate([first, self._kept(second)], axis=1)
+        return moments_of_sums(count, origin, total, self._form, again)
+
+    def _kept(self, squares: np.ndarray) -> np.ndarray:
+        """What the form keeps of a square per coordinate."""
+        return squares if self._form == "diagonal" else squares.sum(axis=-1, keepdims=True)
+
+    def _seen_density(self, x: np.ndarray) -> np.ndarray:
+        return seen_diagonal_densities(x, self._mean, self._variances)
 
 
 class DiagonalGaussian(_Independent):

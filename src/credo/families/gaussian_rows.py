@@ -5,7 +5,7 @@ sufficient statistics complete it by the conditional Gaussian of the others,
 
     E[x_u | x_o] = m_u + C_uo C_oo^-1 (x_o - m_o),    Cov = C_uu - C_uo C_oo^-1 C_ou,
 
-row patterns being treated together.
+rows with the same missing coordinates being treated together.
 """
 
 from __future__ import annotations
@@ -19,14 +19,11 @@ import numpy as np
 
 from ..core.errors import DataError, ModelError
 from ..core.numbers import float_array
-from ..kernels.gaussian_density import dense_densities
 from .base import Family, member_weights
-from .moments import Form, RowMoments, column_moments, quadratic, reduced, weighted_moments
+from .moments import Form, RowMoments, column_moments, quadratic, weighted_moments
 from .natural import LOG_2PI
 
-__all__ = ["GaussianRows", "cholesky", "number_rows", "patterns"]
-
-_BITS = 62  # columns whose pattern of missing values fits into one whole number
+__all__ = ["GaussianRows", "cholesky", "first_seen", "number_rows", "pattern_groups", "patterns"]
 
 
 class GaussianRows(Family):
@@ -90,17 +87,7 @@ class GaussianRows(Family):
         found = self.rows(x)
         if not np.isnan(found).any():
             return self._complete_density(found)
-        out = np.zeros((len(found), len(self)))
-        for seen, where in patterns(found):
-            if seen.all():
-                out[where] = self._complete_density(found[where])
-            elif seen.any():
-                roots = np.linalg.inv(np.linalg.cholesky(self.covariances[:, seen][:, :, seen]))
-                constants = _constants(roots)
-                part = np.ascontiguousarray(found[where][:, seen])
-                means = np.ascontiguousarray(self._mean[:, seen])
-                out[where] = dense_densities(part, means, roots, constants)
-        return out
+        return self._seen_density(found)
 
     def collect(self, x: Any, weights: np.ndarray | None = None) -> RowMoments:
         """Expected moments; see `base.Emission.collect`."""
@@ -108,17 +95,15 @@ class GaussianRows(Family):
         weights = member_weights(weights, len(found), len(self))
         if not np.isnan(found).any():
             return self._summed_rows(found, weights)
-        sums = self._summed_rows(found[:0], None)
-        for seen, where in patterns(found):
-            part = None if weights is None else weights[where]
-            if seen.all():
-                sums = sums + self._summed_rows(found[where], part)
-            elif seen.any():
-                sums = sums + self._completed(found[where], part, seen)
-        return sums
+        share = np.ones((len(found), len(self))) if weights is None else weights
+        blind = np.isnan(found)
+        whole = ~blind.any(axis=1)
+        # Rows that observe nothing do not count.
+        sums = self._completed(found, np.where(blind.all(axis=1)[:, None], 0.0, share))
+        return replace(sums, log_base=-0.5 * self.dimension * LOG_2PI * (whole @ share))
 
     def _summed_rows(self, x: np.ndarray, weights: np.ndarray | None) -> RowMoments:
-        """Moments of complete rows."""
+        """RowMoments of complete rows."""
         if weights is None or not len(x):
             sums = RowMoments(np.full(len(self), float(len(x))), *self._shared(x), self._form)
         else:
@@ -134,26 +119,13 @@ class GaussianRows(Family):
         mean, scatter = column_moments(x, np.ones(len(x)), self._form)
         return np.tile(mean, (len(self), 1)), np.tile(scatter, (len(self), 1))
 
-    def _completed(self, x: np.ndarray, weights: np.ndarray | None, seen: np.ndarray) -> RowMoments:
-        """Expected moments of rows that observe the coordinates `seen`."""
-        blind = ~seen
-        share = np.ones((len(x), len(self))) if weights is None else weights
-        count = share.sum(axis=0)
-        mean = np.zeros_like(self._mean)
-        scatter = np.zeros_like(quadratic(self._form, mean))
-        covariances = self.covariances
-        for k in np.flatnonzero(count > 0):
-            covariance = covariances[k]
-            gain = np.linalg.solve(covariance[np.ix_(seen, seen)], covariance[np.ix_(seen, blind)]).T
-            filled = x.copy()
-            filled[:, blind] = self._mean[k, blind] + (x[:, seen] - self._mean[k, seen]) @ gain.T
-            rest = np.zeros_like(covariance)
-            rest[np.ix_(blind, blind)] = (
-                covariance[np.ix_(blind, blind)] - gain @ covariance[np.ix_(seen, blind)]
-            )
-            mean[k], scatter[k] = column_moments(filled, share[:, k], self._form)
-            scatter[k] += count[k] * reduced(self._form, rest)
-        return RowMoments(count, mean, scatter, self._form, np.zeros(len(self)))
+    @abc.abstractmethod
+    def _seen_density(self, x: np.ndarray) -> np.ndarray:
+        """Log density of the observed coordinates of rows with NaN."""
+
+    @abc.abstractmethod
+    def _completed(self, x: np.ndarray, weights: np.ndarray) -> RowMoments:
+        """Expected moments of rows with NaN."""
 
     def sample(self, members: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One row from each of the given members."""
@@ -169,12 +141,10 @@ class GaussianRows(Family):
         """Distant rows of the data as means, and the variance of every coordinate around one of them.
 
         Each next mean is drawn with probability proportional to its squared distance from those before
-        it, so that one bad draw does not put all members into one cluster.
+        it, so that one bad draw does not put all members into one cluster. Where too few rows are complete,
+        missing coordinates are put at the mean of those that were seen.
         """
-        complete = x[~np.isnan(x).any(axis=1)]
-        if not len(complete):
-            raise DataError("data: expected at least one row without missing values to start from, got none")
-        variances = (complete - complete[0]).var(axis=0)  # exactly 0 for a constant column
+        complete, variances = _starting_rows(x, len(self))
         spread = np.maximum(variances, np.finfo(np.float64).tiny)
         means = [complete[rng.integers(len(complete))]]
         nearest = (((complete - means[0]) ** 2) / spread).sum(axis=1)
@@ -202,20 +172,55 @@ def number_rows(x: Any, dimension: int) -> np.ndarray:
     return found
 
 
+def _starting_rows(x: np.ndarray, members: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows without NaN to start members from, and the variances of what was seen of every coordinate."""
+    seen = ~np.isnan(x)
+    whole = seen.all(axis=1)
+    if whole.all():
+        return x, (x - x[0]).var(axis=0)  # exactly 0 for a constant column
+    count = seen.sum(axis=0)
+    if not count.all():
+        column = int(np.flatnonzero(count == 0)[0])
+        raise DataError(
+            f"data: coordinate {column} is missing in every row; leave it out, nothing can be learned of it"
+        )
+    first = first_seen(x)
+    gap = np.where(seen, x - first, 0.0)
+    mean = gap.sum(axis=0) / count
+    variances = np.where(seen, (gap - mean) ** 2, 0.0).sum(axis=0) / count
+    if whole.sum() >= members:
+        return x[whole], variances
+    some = seen.any(axis=1)
+    return np.where(seen, x, first + mean)[some], variances
+
+
+def first_seen(x: np.ndarray) -> np.ndarray:
+    """The first number of every coordinate, (d,); 0 where all are missing."""
+    return np.nan_to_num(x[np.isnan(x).argmin(axis=0), np.arange(x.shape[1])])
+
+
+def pattern_groups(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Patterns of observed coordinates, the rows one pattern after the other, and where each begins."""
+    seen = ~np.isnan(x)
+    packed = np.packbits(seen, axis=1)
+    if packed.shape[1] <= 8:  # whole numbers sort much faster than rows, and short ones fastest
+        bytes_ = next(size for size in (1, 2, 4, 8) if packed.shape[1] <= size)
+        padded = np.zeros((len(x), bytes_), dtype=np.uint8)
+        padded[:, : packed.shape[1]] = packed
+        codes = padded.view(f"u{bytes_}").ravel()
+    else:
+        codes = np.unique(packed, axis=0, return_inverse=True)[1].reshape(-1)
+    order = np.argsort(codes, kind="stable")
+    found = codes[order]
+    start = np.flatnonzero(np.concatenate([[True], found[1:] != found[:-1]])) if len(x) else order
+    return seen[order[start]], order, np.append(start, len(x))
+
+
 def patterns(x: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """(observed coordinates, rows that observe just those), for every pattern that occurs."""
-    seen = ~np.isnan(x)
-    if x.shape[1] <= _BITS:  # whole numbers sort much faster than rows
-        codes = seen @ (1 << np.arange(x.shape[1])[::-1])
-        first, group = np.unique(codes, return_index=True, return_inverse=True)[1:]
-        seen = seen[first]
-    else:
-        seen, group = np.unique(seen, axis=0, return_inverse=True)
-    group = group.reshape(-1)
-    order = np.argsort(group, kind="stable")
-    edges = np.searchsorted(group[order], np.arange(len(seen) + 1))
+    seen, order, start = pattern_groups(x)
     for g, pattern in enumerate(seen):
-        yield pattern, order[edges[g] : edges[g + 1]]
+        yield pattern, order[start[g] : start[g + 1]]
 
 
 def cholesky(name: str, matrices: np.ndarray) -> np.ndarray:
@@ -229,9 +234,3 @@ def cholesky(name: str, matrices: np.ndarray) -> np.ndarray:
             f"{name} of member {k}: expected a positive definite matrix, got a smallest eigenvalue of "
             f"{lows[k]:.3g}; give learning a prior or a floor for variances, or fewer members"
         ) from None
-
-
-def _constants(roots: np.ndarray) -> np.ndarray:
-    """Log densities at the means, given the inverses of Cholesky factors."""
-    logs = np.log(np.einsum("kii->ki", roots)).sum(axis=1)
-    return logs - 0.5 * roots.shape[1] * LOG_2PI

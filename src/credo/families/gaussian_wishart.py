@@ -84,22 +84,22 @@ class GaussianWishart(Conjugate):
 
     @property
     def centre(self) -> np.ndarray:
-        """(members, d)."""
+        """Where the means are expected, (members, d)."""
         return self._centre
 
     @property
     def strength(self) -> np.ndarray:
-        """(members,)."""
+        """How many rows the centre is worth, (members,)."""
         return self._strength
 
     @property
     def freedom(self) -> np.ndarray:
-        """(members,)."""
+        """Degrees of freedom of the precisions, (members,)."""
         return self._freedom
 
     @property
     def scatter(self) -> np.ndarray:
-        """(members, d, d)."""
+        """S^-1, the scatter that the precisions are worth, (members, d, d)."""
         return self._scatter
 
     @property
@@ -134,7 +134,7 @@ class GaussianWishart(Conjugate):
 
     @property
     def log_normaliser(self) -> np.ndarray:
-        """B(chi)."""
+        """B(chi) of mean and precision together, (members,)."""
         return self._mean_normaliser + self._precision_normaliser
 
     @property

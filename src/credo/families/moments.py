@@ -11,12 +11,21 @@ numbers where the mean is large. Parts of the data add up without such differenc
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
-__all__ = ["Form", "RowMoments", "column_moments", "quadratic", "reduced", "weighted_moments"]
+__all__ = [
+    "Form",
+    "RowMoments",
+    "column_moments",
+    "moments_of_sums",
+    "quadratic",
+    "weighted_moments",
+    "without_rounding",
+]
 
 Form = Literal["full", "diagonal", "spherical"]
 
@@ -67,18 +76,10 @@ def quadratic(form: Form, v: np.ndarray) -> np.ndarray:
     return v * v if form == "diagonal" else (v * v).sum(axis=-1, keepdims=True)
 
 
-def reduced(form: Form, matrices: np.ndarray) -> np.ndarray:
-    """What Q keeps of matrices (..., d, d) in the place of v v^T, flat on the last axis."""
-    if form == "full":
-        return matrices.reshape(*matrices.shape[:-2], -1)
-    kept = np.einsum("...ii->...i", matrices)
-    return kept if form == "diagonal" else kept.sum(axis=-1, keepdims=True)
-
-
 def weighted_moments(
     x: np.ndarray, weights: np.ndarray, origin: np.ndarray, total: np.ndarray, form: Form
 ) -> RowMoments:
-    """Moments of rows from their sums of T about an origin among the data.
+    """RowMoments of rows from their sums of T about an origin among the data.
 
     Parameters
     ----------
@@ -91,14 +92,32 @@ def weighted_moments(
 
     The few members whose rows are far from the origin, for their spread, are summed again about their mean.
     """
-    d = x.shape[1]
     count = np.ones(len(x)) @ weights
+
+    def again(k: int, _: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return column_moments(x, weights[:, k], form)
+
+    return moments_of_sums(count, origin, total, form, again)
+
+
+def moments_of_sums(
+    count: np.ndarray,
+    origin: np.ndarray,
+    total: np.ndarray,
+    form: Form,
+    again: Callable[[int, np.ndarray], tuple[np.ndarray, np.ndarray]],
+) -> RowMoments:
+    """RowMoments from the weight (members,) and the sums of T(x - origin), (members, d + m).
+
+    `again(k, mean)` gives mean and scatter of a member whose mean is too far from the origin for its spread.
+    """
+    d = origin.shape[-1]
     gap = total[:, :d] / np.where(count > 0, count, 1.0)[:, None]
     scatter = total[:, d:] - count[:, None] * quadratic(form, gap)
     mean = origin + gap
     worn = _diagonals(form, total[:, d:], d) > _WORN * _diagonals(form, scatter, d)
     for k in np.flatnonzero(worn.any(axis=1) & (count > 0)):
-        mean[k], scatter[k] = column_moments(x, weights[:, k], form)
+        mean[k], scatter[k] = again(int(k), mean[k])
     return RowMoments(count, mean, scatter, form)
 
 
@@ -113,15 +132,18 @@ def column_moments(x: np.ndarray, weights: np.ndarray, form: Form) -> tuple[np.n
         second = (0.5 * (second + second.T)).ravel()
     else:
         second = weights @ quadratic(form, gap)
-    scatter = second - count * quadratic(form, missed)
+    return mean + missed, without_rounding(count, mean, second - count * quadratic(form, missed), form)
+
+
+def without_rounding(count: float, mean: np.ndarray, scatter: np.ndarray, form: Form) -> np.ndarray:
+    """The scatter (m,) about a mean, exactly 0 for coordinates that are all equal."""
+    d = len(mean)
     # What is left of rows that are all equal is the rounding of their mean.
     least = count * _ROUNDING**2 * _diagonals(form, quadratic(form, mean), d)
     flat = _diagonals(form, scatter, d) <= least
     if form == "full":
-        scatter = np.where(flat[:, None] | flat, 0.0, scatter.reshape(d, d)).ravel()
-    else:
-        scatter = np.where(flat, 0.0, scatter)
-    return mean + missed, scatter
+        return np.where(flat[:, None] | flat, 0.0, scatter.reshape(d, d)).ravel()
+    return np.where(flat, 0.0, scatter)
 
 
 def _diagonals(form: Form, flat: np.ndarray, d: int) -> np.ndarray:

@@ -137,11 +137,9 @@ def match_dirichlet(expected_log: np.ndarray, start: np.ndarray) -> np.ndarray:
 
 def log_sum(logs: np.ndarray, axis: int | tuple[int, ...] = -1) -> np.ndarray:
     """Log of the sum of exponentials; -inf where all are."""
-    top = np.max(logs, axis=axis, keepdims=True, initial=-np.inf)
-    safe = np.where(np.isfinite(top), top, 0.0)
+    _, total, top = _weights(logs, axis)
     with np.errstate(divide="ignore"):
-        found = np.log(np.exp(logs - safe).sum(axis=axis, keepdims=True)) + safe
-    return np.asarray(np.squeeze(found, axis=axis))
+        return np.asarray(np.squeeze(np.log(total) + top, axis=axis))
 
 
 def normalised(logs: np.ndarray, axis: int = -1) -> tuple[np.ndarray, np.ndarray]:
@@ -149,13 +147,18 @@ def normalised(logs: np.ndarray, axis: int = -1) -> tuple[np.ndarray, np.ndarray
 
     The sum is divided out as a number: large logarithms have too few digits for that.
     """
-    top = np.max(logs, axis=axis, keepdims=True, initial=-np.inf)
-    safe = np.where(np.isfinite(top), top, 0.0)
-    weight = np.exp(logs - safe)
-    total = weight.sum(axis=axis, keepdims=True)
+    weight, total, top = _weights(logs, axis)
     with np.errstate(divide="ignore"):
-        log_total = np.squeeze(np.log(total) + safe, axis=axis)
-    return weight / np.where(total > 0, total, 1.0), log_total
+        log_total = np.squeeze(np.log(total) + top, axis=axis)
+    return weight / np.maximum(total, 1.0), log_total
+
+
+def _weights(logs: np.ndarray, axis: int | tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """exp(logs - top), its sum, which is 0 or from 1 upwards, and the largest logs, 0 where there is none."""
+    top = np.max(logs, axis=axis, keepdims=True, initial=-np.inf)
+    top = np.where(np.isfinite(top), top, 0.0)
+    weight = np.exp(logs - top)
+    return weight, weight.sum(axis=axis, keepdims=True), top
 
 
 class NaturalFamily(abc.ABC):
@@ -178,16 +181,15 @@ class NaturalFamily(abc.ABC):
 
     @abc.abstractmethod
     def mean(self, natural: Parts) -> Parts:
-        """E[u]."""
+        """Expected statistics E[u], in parts as the natural parameters are."""
 
     def inner(self, natural: Parts, mean: Parts) -> np.ndarray:
-        """Eta . mu on the leading axes; a statistic that is 0, as of an impossible state, counts nothing."""
-        total: np.ndarray = np.zeros(())
+        """Eta . mu, on the leading axes."""
+        total: np.ndarray | float = 0.0
         for axes, first, second in zip(self.axes, natural, mean, strict=True):
-            with np.errstate(invalid="ignore"):
-                terms = np.where(second == 0, 0.0, first * second)
-            total = total + terms.sum(axis=tuple(range(-axes, 0)))
-        return total
+            terms = first * second
+            total = total + (terms.sum(axis=tuple(range(-axes, 0))) if axes else terms)
+        return np.asarray(total)
 
     def entropy(self, natural: Parts) -> np.ndarray:
         """-E[log p], on the leading axes."""
@@ -253,7 +255,14 @@ class _StatesFamily(NaturalFamily):
         return log_sum(natural[0])
 
     def mean(self, natural: Parts) -> Parts:
-        return (normalised(natural[0])[0],)
+        weight, total, _ = _weights(natural[0], -1)
+        return (weight / np.maximum(total, 1.0),)
+
+    def inner(self, natural: Parts, mean: Parts) -> np.ndarray:
+        # An impossible state has eta = -inf and counts nothing.
+        with np.errstate(invalid="ignore"):
+            terms = natural[0] * mean[0]
+        return np.asarray(np.where(mean[0] == 0, 0.0, terms).sum(axis=-1))
 
 
 NORMAL: Final = _NormalFamily()

@@ -54,22 +54,22 @@ class NormalGamma(Conjugate):
 
     @property
     def centre(self) -> np.ndarray:
-        """(members, d)."""
+        """Where the means are expected, (members, d)."""
         return self._centre
 
     @property
     def strength(self) -> np.ndarray:
-        """(members, d)."""
+        """How many rows the centre is worth, (members, d)."""
         return self._strength
 
     @property
     def shape(self) -> np.ndarray:
-        """(members, d)."""
+        """Shape of the gamma density of each precision, (members, d)."""
         return self._shape
 
     @property
     def rate(self) -> np.ndarray:
-        """(members, d)."""
+        """Rate of the gamma density of each precision, (members, d)."""
         return self._rate
 
     @property

@@ -11,8 +11,8 @@ from ..core.lazy import furnish
 
 if TYPE_CHECKING:
     from . import bounds, exact, messages, neural, particles, sampling, search, variational
-    from .base import Algorithm, Budget, IterativeAlgorithm, Problem, algorithms, register
-    from .question import infer, query, sample
+    from .portfolio.question import infer, query, sample
+    from .problem.base import Algorithm, Budget, IterativeAlgorithm, Problem, algorithms, register
 
 __all__ = [
     "Algorithm",
@@ -37,8 +37,8 @@ __all__ = [
 furnish(
     __name__,
     {
-        "base": ("Algorithm", "Budget", "IterativeAlgorithm", "Problem", "algorithms", "register"),
-        "question": ("infer", "query", "sample"),
+        "problem.base": ("Algorithm", "Budget", "IterativeAlgorithm", "Problem", "algorithms", "register"),
+        "portfolio.question": ("infer", "query", "sample"),
     },
     modules=("bounds", "exact", "messages", "neural", "particles", "sampling", "search", "variational"),
 )

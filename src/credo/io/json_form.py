@@ -7,11 +7,15 @@
      "scope": [0, 0, 1],                        positions in names; of a BayesNet parents first, child last
      "tables": [0.2, 0.8, ...]}                 BayesNet: probabilities, one table after another
 
-A MarkovNet or FactorGraph has "log_tables" (natural logarithms, null for a zero weight) instead of
-"tables", and "table_start" when factors share tables. Variables x0, x1, ... without labels are
-written {"prefix": "x", "sizes": [2, 2]}. A LogLinear has its weights and design matrix, a CRF its labels,
-weights and feature names instead of tables (`json_weights.py`). Arrays of more than 4096 numbers are
-packed as {"dtype": "<f8" or "<i8", "base64": ...}, so that size and time stay those of the binary data.
+A MarkovNet or FactorGraph has "log_tables" (natural logarithms, null for a zero weight) instead of "tables",
+and "table_start" when factors share tables. Variables x0, x1, ... without labels are written {"prefix": "x",
+"sizes": [2, 2]}. Arrays of more than 4096 numbers are packed as {"dtype": "<f8" or "<i8", "base64": ...}, so
+that size and time stay those of the binary data.
+
+A LogLinear has "weights", "fixed" (log tables without parameters) and its design matrix as "design_rows",
+"design_columns" and "design_values", one number per entry that is not zero. A CRF has "labels",
+"node_weights" (features x labels), "edge_weights" (edge features x labels x labels), "node_features" and
+"edge_features" (names or null).
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import FormatError
+from ..core.errors import FormatError, ModelError
 from ..core.factor import check_log_table
 from ..core.factor_graph import FactorGraph
 from ..core.variable import Variable, Variables
@@ -31,7 +35,6 @@ from ..models.log_linear import LogLinear
 from ..models.mrf import MarkovNet
 from .base import Format, register_format, wrong
 from .json_arrays import pack, unpack
-from .json_weights import read_crf, read_weights, write_crf, write_weights
 from .tables import MOST_ENTRIES, check_states, graph_of
 
 __all__ = ["read_json", "write_json"]
@@ -51,7 +54,7 @@ def write_json(model: Any) -> str:
     True
     """
     if isinstance(model, CRF):
-        return _text(write_crf(model))
+        return _text(_write_crf(model))
     graph = model.to_factor_graph() if isinstance(model, LogLinear) else graph_of(model)
     parts: dict[str, Any] = {
         "format": "credo",
@@ -64,7 +67,7 @@ def write_json(model: Any) -> str:
     if isinstance(model, BayesNet):
         parts["tables"] = pack(model.flat_tables)
     elif isinstance(model, LogLinear):
-        parts.update(write_weights(model))
+        parts.update(_write_weights(model))
     else:
         if not np.array_equal(graph.table_start, np.cumsum(graph.table_size) - graph.table_size):
             parts["table_start"] = pack(graph.table_start)
@@ -101,7 +104,7 @@ def read_json(content: bytes, file: str = "<bytes>") -> BayesNet | MarkovNet | F
         raise FormatError(f"{file}: expected the format 'credo', version {VERSION}, got {got}")
     kind = parts.get("model")
     if kind == "CRF":
-        return read_crf(parts, file)
+        return _read_crf(parts, file)
     if kind not in ("BayesNet", "MarkovNet", "FactorGraph", "LogLinear"):
         raise FormatError(
             f"{file}: expected the model BayesNet, MarkovNet, FactorGraph, LogLinear or CRF, got {kind!r:.40}"
@@ -113,7 +116,7 @@ def read_json(content: bytes, file: str = "<bytes>") -> BayesNet | MarkovNet | F
     if kind == "BayesNet":
         return BayesNet.from_flat(variables, start, scope, unpack(parts, "tables", np.float64, file))
     if kind == "LogLinear":
-        return read_weights(parts, variables, start, scope, file)
+        return _read_weights(parts, variables, start, scope, file)
     graph = _graph(parts, variables, start, scope, file)
     return graph if kind == "FactorGraph" else MarkovNet.from_graph(graph)
 
@@ -176,3 +179,76 @@ def _check_slices(start: np.ndarray, scope: np.ndarray, n: int, file: str) -> No
 
 
 register_format(Format("json", (".json",), read_json, write_json))
+
+
+def _write_weights(model: LogLinear) -> dict[str, Any]:
+    """What a log-linear model has beyond its structure."""
+    design = model.design.tocoo()
+    return {
+        "weights": pack(model.weights),
+        "fixed": pack(model.fixed),
+        "design_rows": pack(design.row.astype(np.int64)),
+        "design_columns": pack(design.col.astype(np.int64)),
+        "design_values": pack(design.data),
+    }
+
+
+def _read_weights(
+    parts: dict[str, Any], variables: Variables, start: np.ndarray, scope: np.ndarray, file: str
+) -> LogLinear:
+    """A log-linear model from its structure and what `_write_weights` wrote."""
+    from scipy import sparse
+
+    weights, fixed, values = (
+        unpack(parts, key, np.float64, file) for key in ("weights", "fixed", "design_values")
+    )
+    rows, columns = (unpack(parts, key, np.int64, file) for key in ("design_rows", "design_columns"))
+    check_log_table(fixed, "fixed")
+    if not len(rows) == len(columns) == len(values):
+        raise FormatError(
+            f"{file}: the design matrix has {len(rows)} rows, {len(columns)} columns and {len(values)} "
+            "values; expected equally many"
+        )
+    inside = len(rows) == 0 or (
+        rows.min() >= 0 and columns.min() >= 0 and rows.max() < len(fixed) and columns.max() < len(weights)
+    )
+    if not inside or not np.isfinite(values).all():
+        raise FormatError(f"{file}: expected a design matrix of shape ({len(fixed)}, {len(weights)})")
+    design = sparse.csr_array((values, (rows, columns)), shape=(len(fixed), len(weights)))
+    model = LogLinear.from_design(variables, start, scope, design, fixed, weights)
+    try:
+        model.to_factor_graph()
+    except ModelError as error:
+        raise FormatError(f"{file}: {error}") from None
+    return model
+
+
+def _write_crf(crf: CRF) -> dict[str, Any]:
+    """All of a conditional random field."""
+    return {
+        "format": "credo",
+        "version": 1,
+        "model": "CRF",
+        "labels": list(crf.labels),
+        "node_features": None if crf.node_features is None else list(crf.node_features),
+        "edge_features": None if crf.edge_features is None else list(crf.edge_features),
+        "node_weights": pack(crf.node_weights.ravel()),
+        "edge_weights": pack(crf.edge_weights.ravel()),
+    }
+
+
+def _read_crf(parts: dict[str, Any], file: str) -> CRF:
+    """A field that `_write_crf` wrote."""
+    labels = parts.get("labels")
+    if not isinstance(labels, list) or not labels or not all(isinstance(x, str) for x in labels):
+        raise FormatError(f"{file}: expected a list of labels, got {labels!r:.40}")
+    size = len(labels)
+    node, edge = (unpack(parts, key, np.float64, file) for key in ("node_weights", "edge_weights"))
+    if len(node) % size or len(edge) % size**2:
+        raise FormatError(f"{file}: expected weights for {size} labels, got {len(node)} and {len(edge)}")
+    names = {}
+    for key in ("node_features", "edge_features"):
+        names[key] = parts.get(key)
+        if names[key] is not None and not isinstance(names[key], list):
+            raise FormatError(f"{file}: {key}: expected a list of names or null, got {names[key]!r:.40}")
+    return CRF(labels, node.reshape(-1, size), edge.reshape(-1, size, size), **names)

@@ -103,9 +103,14 @@ def descend(
             contract(MUL_ADD, C, axes_c, B, axes_b, adj_a, axes_a, sizes, work)
             if u >= 0:
                 contract(MUL_ADD, C, axes_c, A, axes_a, adj_b, axes_b, sizes, work)
-        if not _replace(A, adj_a, t < leaves, logs, _made_at(t - leaves, drop_start, drop, heat)):
+        # Where a leaf is the largest of the three, the other two bound its adjoint sooner than looking at it.
+        safe_a = t < leaves and not logs and len(A) > len(B) + len(C) and _least(B) * _least(C) >= SAFE
+        safe_b = 0 <= u < leaves and not logs and len(B) > len(A) + len(C) and _least(A) * _least(C) >= SAFE
+        if not _replace(A, adj_a, t < leaves, logs, _made_at(t - leaves, drop_start, drop, heat), safe_a):
             return UNDERFLOW
-        if u >= 0 and not _replace(B, adj_b, u < leaves, logs, _made_at(u - leaves, drop_start, drop, heat)):
+        if u < 0:
+            continue
+        if not _replace(B, adj_b, u < leaves, logs, _made_at(u - leaves, drop_start, drop, heat), safe_b):
             return UNDERFLOW
     return FINE
 
@@ -179,10 +184,22 @@ def _log_add(a, b):
 
 
 @jit
-def _replace(value, adjoint, is_leaf, logs, temperature):
-    """Put the adjoint in the value's place: as H of the step that made it, for a leaf times the value."""
+def _least(values):
+    """The smallest positive one of numbers up to one."""
     least = 1.0
-    if not logs:
+    for i in range(len(values)):
+        least = min(least, values[i] if values[i] > 0.0 else 1.0)
+    return least
+
+
+@jit
+def _replace(value, adjoint, is_leaf, logs, temperature, is_safe):
+    """Put the adjoint in the value's place: as H of the step that made it, for a leaf times the value.
+
+    Returns whether no number underflowed; adjoints are scaled and looked at, unless they are safe anyway.
+    """
+    least = 1.0
+    if not logs and not is_safe:
         _, least = rescale(adjoint)
     for i in range(len(value)):
         if is_leaf:

@@ -39,7 +39,7 @@ from .mini_bucket_tables import (
     normalise_logs,
 )
 
-__all__ = ["backward", "decode", "forward", "link_strides", "partial_value"]
+__all__ = ["backward", "decode", "forward", "link_strides"]
 
 _eliminate, _index = eliminate, entries_of  # the names under which search kernels know them
 
@@ -297,22 +297,3 @@ def decode(layout, scope, order, psi, states):
             if score[x] > score[best]:
                 best = x
         states[i] = best
-
-
-@jit
-def partial_value(layout, scope, theta, message, states, rank):
-    """The bound given the states of all variables of at least this rank, without constants."""
-    boundary = layout.bucket_start[rank]  # mini-buckets are numbered by rank
-    value = 0.0
-    for c in range(boundary, len(layout.parent)):
-        at = layout.table_start[c]
-        for e in range(layout.scope_start[c], layout.scope_start[c + 1]):
-            at += layout.stride[e] * states[scope[e]]
-        value += theta[at]
-    for c in range(boundary):
-        if layout.parent[c] >= boundary or layout.parent[c] < 0:
-            at = layout.message_start[c]
-            for e in range(layout.scope_start[c] + 1, layout.scope_start[c + 1]):
-                at += layout.stride[e] * states[scope[e]]
-            value += message[at]
-    return value

@@ -8,6 +8,7 @@ from ..core.lazy import furnish
 from ..core.registry import Entry
 
 if TYPE_CHECKING:
+    from . import lda_bound, vmp
     from .base import Fit, Learner, fit, learners
     from .bayesian_mixture import BayesianMixture
     from .block_learner import Blocks
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from .pseudolikelihood import MaximumPseudolikelihood
     from .structure import chow_liu, mutual_information
     from .table_priors import BDeu, PerTable, Towards, Uniform
+    from .theta_chain import ThetaChain
     from .vb import VariationalFit
     from .vb_factor_analysis import vb_factor_analysis
     from .vb_hmm import vb_hmm
@@ -61,6 +63,7 @@ __all__ = [
     "Observations",
     "PerTable",
     "PoissonHMM",
+    "ThetaChain",
     "Towards",
     "Uniform",
     "VariationalBayes",
@@ -71,6 +74,7 @@ __all__ = [
     "kernel_bandwidth",
     "kernel_chow_liu",
     "kernel_information",
+    "lda_bound",
     "learners",
     "log_likelihood",
     "mixture_of_trees",
@@ -79,6 +83,7 @@ __all__ = [
     "vb_factor_analysis",
     "vb_hmm",
     "vb_mixture",
+    "vmp",
 ]
 
 LEARNERS = {
@@ -131,10 +136,12 @@ furnish(
         "pseudolikelihood": ("MaximumPseudolikelihood",),
         "structure": ("chow_liu", "mutual_information"),
         "table_priors": ("BDeu", "PerTable", "Towards", "Uniform"),
+        "theta_chain": ("ThetaChain",),
         "vb": ("VariationalFit",),
         "vb_factor_analysis": ("vb_factor_analysis",),
         "vb_hmm": ("vb_hmm",),
         "vb_mixture": ("vb_mixture",),
         "vb_tables": ("VariationalBayes",),
     },
+    modules=("lda_bound", "vmp"),
 )

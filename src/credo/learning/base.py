@@ -27,8 +27,8 @@ from ..core.registry import Entry, Registry, describe
 from ..core.result import Estimate, Status
 from ..core.stopwatch import Stopwatch, told_seconds
 from ..core.variable import Variables
-from ..inference.base import Algorithm, Budget
-from ..inference.question import graph_of
+from ..inference.portfolio.question import graph_of
+from ..inference.problem.base import Algorithm, Budget
 from ..optimise.driver import Observer
 from ..optimise.run import Run, call
 from .data import Observations

@@ -24,9 +24,9 @@ from ..core.errors import ConvergenceWarning, DataError, OptionError, QueryError
 from ..core.factor_graph import FactorGraph
 from ..core.progress import Progress
 from ..core.result import Estimate, Kind
-from ..inference.base import Algorithm, Budget, Problem, algorithms
-from ..inference.question import infer
-from ..inference.reading import refusal
+from ..inference.portfolio.question import infer
+from ..inference.problem.base import Algorithm, Budget, Problem, algorithms
+from ..inference.problem.reading import refusal
 from ..models.crf import CRF
 from ..optimise.optimisers import Optimiser, optimiser_of
 from ..optimise.run import noted

@@ -57,7 +57,7 @@ class Layout:
         return cls(node_index, edge_index, count + int(edge.sum()))
 
     def spread(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """W and V."""
+        """Weights of nodes W and of edges V, from the free numbers; 0 where a feature has none."""
         padded = np.append(weights, 0.0)  # what index -1 reads
         return padded[self.node], padded[self.edge]
 
@@ -179,7 +179,7 @@ class GraphLikelihood:
         return total / data.total, self.layout.gather(node_gradient, edge_gradient) / data.total
 
     def value(self, weights: np.ndarray, data: Graphs) -> float:
-        """The same runs."""
+        """Mean log-likelihood per graph, by the same runs of inference as `evaluate`."""
         node, edge = self.layout.spread(weights)
         return sum(self._terms(node, edge, data, n)[0] for n in range(len(data))) / data.total
 

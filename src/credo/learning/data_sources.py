@@ -20,9 +20,10 @@ from ..core.result import Samples
 from ..core.variable import Variable, Variables
 from ..io.content import bare_name, read_content
 
-__all__ = ["MISSING", "of_array", "of_columns", "of_rows", "of_samples", "read_file"]
+__all__ = ["MISSING", "of_array", "of_columns", "of_rows", "of_samples", "read_file", "states_of"]
 
 MISSING = -1
+_MOST_NUMBERS = 32  # that are states of a variable; more are amounts
 _MISSING_WORDS = frozenset({"", "na", "nan", "?", "null", "none"})
 
 
@@ -110,7 +111,7 @@ def _codes(variable: Variable, column: Any, in_file: bool) -> np.ndarray:
         codes = np.asarray(getattr(column, "cat", column).codes, dtype=np.int64)
         used, where = np.unique(codes, return_inverse=True)
         states = [
-            MISSING if c < 0 else _state(variable, dtype.categories[c], int(np.flatnonzero(codes == c)[0]))
+            MISSING if c < 0 else _category(variable, dtype.categories[c], int(np.flatnonzero(codes == c)[0]))
             for c in used
         ]
         return np.array(states, dtype=np.int64)[where.ravel()]
@@ -136,6 +137,12 @@ def _codes(variable: Variable, column: Any, in_file: bool) -> np.ndarray:
     # A list that mixes labels and numbers would become text as an array.
     kept = isinstance(column, (list, tuple)) or values.dtype.kind == "O"
     return _coded_objects(variable, column if kept else values.tolist(), in_file)
+
+
+def _category(variable: Variable, category: Any, row: int) -> int:
+    """Index of a category, which is a label even where it is a whole number."""
+    label = str(category)
+    return variable.states.index(label) if label in variable.states else _state(variable, category, row)
 
 
 def _refuse_vectors(variable: Variable, column: Any) -> None:
@@ -187,6 +194,92 @@ def _state(variable: Variable, value: Any, row: int, *, from_text: bool = False)
         return variable.index(value)
     except EvidenceError as error:
         raise DataError(f"data: row {row}: {error}") from None
+
+
+def states_of(name: str, column: Any, in_file: bool = False) -> int | list[str]:
+    """States of a column: categories, sorted labels, or a count where they are whole numbers from 0.
+
+    Parameters
+    ----------
+    name, column
+        The column; its values are whole numbers, bools, strings or categories.
+    in_file
+        Whether all values are strings because they were read from a text file.
+    """
+    dtype: Any = getattr(column, "dtype", None)
+    if hasattr(dtype, "categories"):
+        return [str(c) for c in dtype.categories]
+    values = [v.strip() if in_file and isinstance(v, str) else v for v in column]
+    values = [v for v in values if not is_missing(v) and not (in_file and str(v).lower() in _MISSING_WORDS)]
+    found = set(map(_plain, values)) if getattr(dtype, "kind", "O") not in "cmMV" else {None}
+    if not found:
+        raise DataError(f"data: column '{name}': expected at least one value, got none; give variables")
+    kinds = {type(v) for v in found}
+    if kinds == {str}:
+        return _labels(name, {str(v) for v in found}, len(values), in_file)
+    if kinds == {bool}:
+        return sorted(str(v) for v in found)
+    if not kinds <= {int, float}:
+        odd = (f"{v!r:.40}" for v in values if _plain(v) is None)
+        got = next(odd, str(dtype) if None in found else "values of several kinds")
+        raise _no_states(name, got, "give one kind of label: astype(str)")
+    return _positions(name, found)
+
+
+def _plain(value: Any) -> Any:
+    """A value as Python has it: a bool, a number, a string, or None if it is neither."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, (int, np.integer)):
+        return int(value)
+    if isinstance(value, (float, np.floating)):
+        return float(value)
+    return str(value) if isinstance(value, str) else None
+
+
+def _labels(name: str, found: set[str], count: int, in_file: bool) -> list[str]:
+    """Sorted strings, unless they are amounts that a file spells out, or a name for every row."""
+    try:
+        numbers = sorted(found, key=float)
+    except ValueError:
+        numbers = []
+    if numbers and in_file:
+        _check_amounts(name, {float(v) for v in found})
+    if len(found) == count > _MOST_NUMBERS:
+        raise _no_states(name, f"{count} different strings in as many rows", "leave out names of rows")
+    return numbers or sorted(found)
+
+
+def _positions(name: str, found: set[Any]) -> int | list[str]:
+    _check_amounts(name, found)
+    if found <= {-1, 1} and -1 in found:  # spins
+        return sorted({str(int(v)) for v in found}, key=float)
+    if min(found) < 0:
+        out = "give labels instead, astype(str), and None where values are missing"
+        raise _no_states(name, f"{min(found):g} among whole numbers, which are positions of states", out)
+    if max(found) >= _MOST_NUMBERS:
+        out = f"numbers are positions of states, at most {_MOST_NUMBERS} of them: give labels, astype(str)"
+        raise _no_states(name, f"{max(found):g}", out)
+    return int(max(found)) + 1
+
+
+def _check_amounts(name: str, found: set[Any]) -> None:
+    """Refuse numbers that measure something."""
+    odd = [v for v in found if not float(v).is_integer()]
+    if odd:
+        raise _no_states(
+            name, f"{odd[0]:g}", "use `kernel_chow_liu`, or classes of numbers, as by `pandas.cut`"
+        )
+    if len(found) > _MOST_NUMBERS:
+        out = f"at most {_MOST_NUMBERS} numbers are states: give labels, astype(str), or classes"
+        raise _no_states(name, f"{len(found)} different numbers", out)
+
+
+def _no_states(name: str, got: str, way_out: str) -> DataError:
+    return DataError(
+        f"data: column '{name}': expected states, that is whole numbers, bools, strings or categories, got "
+        f"{got}; {way_out}, or give the variables with their states"
+    )
 
 
 def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -30,10 +30,10 @@ from ..core.records import record
 from ..core.result import Kind
 from ..core.variable import Variables
 from ..core.wiring import Memo
-from ..inference.base import Problem, algorithms
 from ..inference.exact.junction_tree import JunctionTree
-from ..inference.exact.tree import Limits, plan
-from ..inference.question import infer
+from ..inference.portfolio.question import infer
+from ..inference.problem.base import Problem, algorithms
+from ..inference.problem.tree import Limits, plan
 from ..kernels.expected_counts import enumerate_parts, sum_on_tree
 from ..optimise.run import watched
 from ..structures.join_tree import JoinTree

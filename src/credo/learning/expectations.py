@@ -13,8 +13,8 @@ from ..core.evidence import Evidence
 from ..core.factor_graph import FactorGraph
 from ..core.records import record
 from ..core.result import Kind, Result, Status
-from ..inference.base import Algorithm, Budget, algorithms
-from ..inference.question import infer
+from ..inference.portfolio.question import infer
+from ..inference.problem.base import Algorithm, Budget, algorithms
 from ..optimise.run import Stopped
 
 __all__ = ["Oracle"]
@@ -89,8 +89,8 @@ class Oracle:
         return found
 
     def _choose(self, graph: FactorGraph) -> None:
-        from ..inference.base import Problem
-        from ..inference.choose import choose
+        from ..inference.portfolio.choose import choose
+        from ..inference.problem.base import Problem
 
         n = len(graph.variables)
         self.method, note = choose(Problem(graph, np.ones(n), np.zeros(n, dtype=np.int64)))

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core.factor_graph import FactorGraph
 from ..core.result import Kind, Status
-from ..inference.base import Budget
+from ..inference.problem.base import Budget
 from ..optimise.optimisers import LBFGS, Loss
 from .ascent import break_symmetry
 from .counts import TableStep
@@ -64,10 +64,10 @@ class MStep(abc.ABC):
 
     @abc.abstractmethod
     def made(self, parameters: np.ndarray) -> Any:
-        """A new model."""
+        """A new model with these parameters, of the class that learning began with."""
 
     def kind(self) -> Kind:
-        """What `log_z` guarantees."""
+        """What `log_z` is: exact, a bound or an estimate."""
         return "exact"
 
     def report(self) -> list[str]:
@@ -134,7 +134,7 @@ class DirectedStep(MStep):
         return tables[start : start + int(self.graph.table_size[a])].reshape(self.graph.log_table(a).shape)
 
     def log_tables(self, parameters: np.ndarray) -> np.ndarray:
-        """Logarithms."""
+        """Log of the tables of the network, flat; -inf where a probability is zero."""
         with np.errstate(divide="ignore"):
             return np.log(parameters)
 
@@ -151,7 +151,7 @@ class DirectedStep(MStep):
         return self.tables.maximise(counts, parameters)
 
     def made(self, parameters: np.ndarray) -> Any:
-        """A network."""
+        """The Bayesian network with these tables."""
         return self.tables.made(parameters)
 
 
@@ -173,7 +173,7 @@ class UndirectedStep(MStep):
         return self.parameters.start.copy()
 
     def random(self, rng: np.random.Generator) -> np.ndarray:
-        """Normal weights."""
+        """Independent standard normal weights, one per parameter."""
         return rng.standard_normal(len(self.parameters.start))
 
     def separated(
@@ -191,7 +191,7 @@ class UndirectedStep(MStep):
         return self.oracle.log_z(self.oracle.free(self.parameters.graph_at(parameters)))
 
     def log_prior(self, parameters: np.ndarray) -> float:
-        """Of the weights."""
+        """Log density of the weights under the prior, up to a constant."""
         return self.prior.value(parameters)
 
     def maximise(self, counts: np.ndarray, total: float, parameters: np.ndarray) -> np.ndarray:

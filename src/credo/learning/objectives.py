@@ -50,7 +50,7 @@ class Objective(abc.ABC):
         """Value and gradient on these rows."""
 
     def value(self, weights: np.ndarray, data: Observations) -> float:
-        """Value alone."""
+        """The value on these rows, without its gradient."""
         return self.evaluate(weights, data)[0]
 
 

@@ -45,7 +45,7 @@ priors: Registry[Prior] = Registry("prior")
 @priors.register
 @dataclass(frozen=True, kw_only=True)
 class Gaussian(Prior):
-    """Weights near `mean`."""
+    """Independent normal weights: -(w - mean)^2 / (2 scale^2) each."""
 
     name: ClassVar[str] = "gaussian"
     scale: float = 1.0  # standard deviation
@@ -56,12 +56,12 @@ class Gaussian(Prior):
         _check_scale(self.scale)
 
     def smooth(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
-        """A parabola."""
+        """Log density of the squares, up to a constant, and its gradient."""
         away = (weights - self.mean) / self.scale**2
         return -0.5 * float((away * (weights - self.mean)).sum()), -away
 
     def strength(self) -> float:
-        """No absolute values."""
+        """Zero: absolute values cost nothing."""
         return 0.0
 
 
@@ -78,7 +78,7 @@ class Laplace(Prior):
         _check_scale(self.scale)
 
     def smooth(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
-        """Nothing is smooth."""
+        """Zeros: all of this prior is in the absolute values."""
         return 0.0, np.zeros_like(weights)
 
     def strength(self) -> float:
@@ -101,11 +101,11 @@ class Elastic(Prior):
         check.at_least("c2", self.c2, 0)
 
     def smooth(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
-        """A parabola."""
+        """Log density of the squares, up to a constant, and its gradient."""
         return -self.c2 * float((weights * weights).sum()), -2 * self.c2 * weights
 
     def strength(self) -> float:
-        """The c1."""
+        """c1, what a unit of an absolute value costs."""
         return self.c1
 
 

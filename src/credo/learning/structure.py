@@ -33,7 +33,7 @@ from ..kernels.expected_counts import count_pairs
 from ..models.bayes_net import BayesNet
 from ..models.mrf import MarkovNet
 from .data import Observations
-from .data_sources import read_file
+from .data_sources import read_file, states_of
 
 __all__ = ["chow_liu", "mutual_information", "spanning_forest", "variables_of"]
 
@@ -57,7 +57,8 @@ def chow_liu(
     data
         As in `fit`: a data frame, columns, rows, an array, samples or a file.
     variables
-        Variables, or a mapping name -> states; by default the states that occur, sorted.
+        Variables, or a mapping name -> states; by default the states that occur, sorted, in columns of whole
+        numbers (at most 32), bools, strings or categories.
     root
         The variable without parents, in its part of the tree; elsewhere, and by default, the first one.
     smoothing
@@ -115,7 +116,9 @@ def mutual_information(
 def variables_of(data: Any) -> Variables:
     """The variables of a table of data: one per column, with the states that occur, sorted.
 
-    Whole numbers are positions of states, as in all data: a column with 0 and 2 has three states.
+    States are whole numbers, bools, strings or categories. Whole numbers are positions, as in all data: a
+    column with 0 and 2 has three states. Other numbers are refused, because a state for every one of them
+    says nothing about the next; so are more than 32 whole numbers, and strings that are all different.
 
     Examples
     --------
@@ -135,41 +138,8 @@ def variables_of(data: Any) -> Variables:
             "data: expected a data frame, a mapping of columns, samples or a file; otherwise give variables"
         )
     return Variables.of(
-        [Variable(str(name), _states(str(name), column, in_file)) for name, column in data.items()]
+        [Variable(str(name), states_of(str(name), column, in_file)) for name, column in data.items()]
     )
-
-
-def _states(name: str, column: Any, in_file: bool) -> int | list[str]:
-    """States that occur in a column: sorted labels, or a count where they are whole numbers from 0."""
-    dtype: Any = getattr(column, "dtype", None)
-    if hasattr(dtype, "categories"):
-        return [str(c) for c in dtype.categories]
-    found = {
-        v.strip() if in_file and isinstance(v, str) else v for v in column if not _is_missing(v, in_file)
-    }
-    if not found:
-        raise DataError(f"data: column '{name}': expected at least one value, got none; give variables")
-    if all(_is_index(v) for v in found):
-        return int(max(found)) + 1
-    labels = {str(v) for v in found}
-    try:
-        return sorted(labels, key=float)
-    except ValueError:
-        return sorted(labels)
-
-
-def _is_index(value: Any) -> bool:
-    """Whether a value means the position of a state, as whole numbers do everywhere."""
-    is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    return is_number and value >= 0 and float(value).is_integer()
-
-
-def _is_missing(value: Any, in_file: bool) -> bool:
-    if isinstance(value, str):
-        return in_file and value.strip().lower() in ("", "na", "nan", "?", "null", "none")
-    if isinstance(value, (float, np.floating)):
-        return bool(np.isnan(value))
-    return value is None or type(value).__name__ in ("NAType", "NaTType")
 
 
 def _observations(data: Any, variables: Any, weights: Any) -> Observations:

@@ -49,7 +49,7 @@ class Uniform(TablePrior):
         _check("count", self.count)
 
     def pseudo_counts(self, model: BayesNet) -> np.ndarray:
-        """A constant."""
+        """The same count for every entry of every table, flat."""
         return np.full(len(model.flat_tables), float(self.count))
 
 
@@ -84,7 +84,7 @@ class Towards(TablePrior):
         _check("size", self.size)
 
     def pseudo_counts(self, model: BayesNet) -> np.ndarray:
-        """The start, scaled."""
+        """The tables of the model times `size`, flat: each row adds up to `size`."""
         return np.asarray(self.size * model.flat_tables)
 
 

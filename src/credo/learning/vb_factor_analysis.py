@@ -29,7 +29,7 @@ from ..core.stopwatch import Stopwatch
 from ..families.gaussian import Gaussian
 from ..families.gaussian_rows import number_rows, patterns
 from ..families.natural import LOG_2PI
-from ..inference.base import Budget
+from ..inference.problem.base import Budget
 from .vb import Expectation, VariationalFit, VariationalModel, best_climb, report
 
 __all__ = ["FactorPosterior", "vb_factor_analysis"]

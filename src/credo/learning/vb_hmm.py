@@ -22,7 +22,7 @@ from ..core import check
 from ..core.errors import DataError, ModelError
 from ..core.stopwatch import Stopwatch
 from ..families.dirichlet_rows import DirichletRows
-from ..inference.base import Budget
+from ..inference.problem.base import Budget
 from ..kernels.scaled_chains import smooth_chains
 from ..models.hmm import HMM, HMMPrior
 from ..models.sequences import Sequences

@@ -30,7 +30,7 @@ from ..core.stopwatch import Stopwatch
 from ..families.base import Conjugate, Emission
 from ..families.dirichlet import Dirichlet
 from ..families.mixture import Mixture
-from ..inference.base import Budget
+from ..inference.problem.base import Budget
 from .vb import Expectation, Prune, VariationalFit, VariationalModel, best_climb, pruner, report
 from .vb_priors import adapted, best_symmetric, check_prior, default_prior, expected_log_density, updated
 

@@ -181,7 +181,7 @@ class VariationalBayes(Learner):
         table_prior_of(self.prior)
 
     def why_not(self, task: Task) -> str | None:
-        """Networks only."""
+        """Refuses all but Bayesian networks: it learns distributions over conditional tables."""
         if not isinstance(task.model, BayesNet):
             return (
                 f"it learns the tables of a BayesNet, got {type(task.model).__name__}; use em or likelihood"

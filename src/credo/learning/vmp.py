@@ -27,7 +27,7 @@ from ..core import check
 from ..core.errors import DataError, ModelError
 from ..core.stopwatch import Stopwatch
 from ..families.natural import Parts
-from ..inference.base import Budget
+from ..inference.problem.base import Budget
 from .vb import Expectation, VariationalFit, VariationalModel, best_climb, report
 from .vmp_base import MessageNode, RandomNode
 from .vmp_nodes import CategoricalNode, DirichletNode, DotNode, GammaNode, GaussianNode, VectorNode

@@ -91,7 +91,7 @@ class RootNode(RandomNode):
         return ()
 
     def expected_log(self, at: Any) -> float:
-        """Under q."""
+        """E[log p(this node | its parents)] under q, summed over the entries."""
         natural = self.prior(at)
         return float((self.family.inner(natural, at(self)) - self.family.log_normaliser(natural)).sum())
 

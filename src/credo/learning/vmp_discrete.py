@@ -30,7 +30,7 @@ class DirichletNode(RootNode):
     family = SIMPLEX
 
     def __init__(self, concentration: Any, *, shape: Any = None) -> None:
-        self._a = float_array("Dirichlet", concentration)
+        self._a = float_array("DirichletNode", concentration)
         if not self._a.ndim or not (self._a > 0).all():
             raise ModelError(
                 "DirichletNode: expected positive concentrations with the states on the last axis"
@@ -97,14 +97,14 @@ class CategoricalNode(RandomNode):
         return (logs if self.choose is None else logs.sum(axis=-2),)
 
     def to_parent(self, parent: MessageNode, at: Any) -> Parts:
-        """See the module."""
+        """To the choice, expected log probabilities per component; to the table, expected counts."""
         if parent is self.choose:
             table = np.broadcast_to(self._one_hot(at) * at(self.table)[0], self._full).sum(axis=-1)
             return (fold(table, self._full[:-1], (*parent.shape, self._full[-2])),)
         return (fold(self._shares(at) * self._one_hot(at), self._full, (*parent.shape, self.states)),)
 
     def expected_log(self, at: Any) -> float:
-        """Under q."""
+        """E[log p(state | its table)] under q, summed over the entries."""
         table = self._shares(at) * self._one_hot(at) * at(self.table)[0]
         return float(np.broadcast_to(table, self._full).sum())
 

@@ -116,7 +116,7 @@ class GaussianNode(RandomNode):
         return (x, x2, seen) if self.choose is None else (x[..., None], x2[..., None], seen[..., None])
 
     def to_parent(self, parent: MessageNode, at: Any) -> Parts:
-        """See the module."""
+        """The message to mean, precision or choice, in the natural parameters of that parent."""
         m, m2, t, _, share = self._terms(at)
         x, x2, seen = self._value(at)
         if parent is self.choose:
@@ -147,7 +147,7 @@ class GammaNode(RootNode):
     family = GAMMA
 
     def __init__(self, a: Any = 1.0, b: Any = 1.0, *, shape: Any = None) -> None:
-        self._a, self._b = float_array("Gamma", a), float_array("Gamma", b)
+        self._a, self._b = float_array("GammaNode", a), float_array("GammaNode", b)
         if not ((self._a > 0).all() and (self._b > 0).all()):
             raise ModelError("GammaNode: expected positive shapes and rates, got a number that is not")
         self.shape = shape_of(shape, None, np.broadcast_shapes(self._a.shape, self._b.shape))
@@ -180,7 +180,7 @@ class VectorNode(RandomNode):
         return np.zeros(self._full), -0.5 * t[..., None] * np.eye(self.size)
 
     def to_parent(self, parent: MessageNode, at: Any) -> Parts:
-        """To the precision."""
+        """(1/2, -E[x^2]/2) per coordinate, to the precision: the only parent."""
         square = np.diagonal(at(self)[1], axis1=-2, axis2=-1)
         return (
             fold(np.full((), 0.5), self._full, parent.shape),
@@ -188,7 +188,7 @@ class VectorNode(RandomNode):
         )
 
     def expected_log(self, at: Any) -> float:
-        """Under q."""
+        """E[log p(vector | precision)] under q, summed over the entries."""
         log_t, t = (np.broadcast_to(a, self._full) for a in at(self.precision))
         square = np.diagonal(at(self)[1], axis1=-2, axis2=-1)
         return float(0.5 * (log_t - LOG_2PI - t * square).sum())
@@ -212,7 +212,7 @@ class DotNode(MessageNode):
         self.parents = nodes_among(self.a, self.b)
 
     def value(self, at: Any) -> Parts:
-        """E[m], E[m^2]."""
+        """First and second moment of the inner products, E[m] and E[m^2]."""
         (a, aa), (b, bb) = at(self.a), at(self.b)
         return (a * b).sum(axis=-1), (aa * bb).sum(axis=(-2, -1))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..core.lazy import furnish
 
 if TYPE_CHECKING:
-    from . import potentials
+    from . import normal_form_build, potentials
     from .bayes_net import BayesNet
     from .bayesian_tree import BayesianTree
     from .continuous import GaussianNet, HybridNet
@@ -37,6 +37,7 @@ __all__ = [
     "NormalForm",
     "SemiMarkov",
     "Source",
+    "normal_form_build",
     "potentials",
 ]
 
@@ -55,5 +56,5 @@ furnish(
         "normal_form": ("Block", "Diverter", "NormalForm", "Source"),
         "semi_markov": ("SemiMarkov",),
     },
-    modules=("potentials",),
+    modules=("normal_form_build", "potentials"),
 )

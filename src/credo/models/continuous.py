@@ -87,12 +87,12 @@ class HybridNet(NamedModel):
 
     @property
     def variables(self) -> Variables:
-        """The variables."""
+        """The variables in the order of the graph; iterate for them, `names` for their names."""
         return self._graph.variables
 
     @property
     def factors(self) -> Sequence[Factor]:
-        """The factors."""
+        """The factors in the order they were given; their numbers are positions here."""
         return self._graph.factors
 
     def to_factor_graph(self) -> FactorGraph:
@@ -186,7 +186,7 @@ class GaussianNet(NamedModel):
 
     @property
     def variables(self) -> Variables:
-        """The variables."""
+        """The variables in the order of the graph; iterate for them, `names` for their names."""
         return self._graph.variables
 
     def to_factor_graph(self) -> FactorGraph:

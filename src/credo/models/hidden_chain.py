@@ -37,12 +37,12 @@ class HiddenChain(Shown):
 
     @property
     def start(self) -> np.ndarray:
-        """(states,), read-only."""
+        """Probabilities of the first state, (states,), read-only."""
         return self._start
 
     @property
     def transition(self) -> np.ndarray:
-        """(states, states), read-only."""
+        """Row s: probabilities of the state after s, (states, states), read-only."""
         return self._transition
 
     @property

@@ -35,7 +35,7 @@ _ENTRIES = 1 << 23  # numbers per table of one block of sequences; bounds the me
 
 
 class Posterior(NamedTuple):
-    """What forward-backward finds."""
+    """What forward-backward finds: likelihoods, state probabilities, expected transitions."""
 
     log_likelihoods: np.ndarray  # (sequences,)
     marginals: np.ndarray  # (positions, states): p(s_t | all data of the sequence)

@@ -79,7 +79,7 @@ class NormalForm(NamedModel):
 
     @property
     def branches(self) -> Variables:
-        """All branches."""
+        """All branches as variables, inner ones and terminals."""
         return self._branches
 
     @property

@@ -269,7 +269,7 @@ def _each(what: str, values: Any, count: int) -> np.ndarray:
 
 
 def _real(x: Variable) -> Variable:
-    if not isinstance(x, Variable) or not isinstance(x.domain, Real):
+    if not isinstance(x, Variable) or x.domain != Real():
         raise ModelError(f"expected a real variable, Variable(name, Real()), got {x!r:.80}")
     return x
 

@@ -32,7 +32,7 @@ __all__ = ["SegmentPosterior", "SemiMarkov", "SemiMarkovStatistics"]
 
 
 class SegmentPosterior(NamedTuple):
-    """What forward-backward finds."""
+    """What forward-backward over segments finds: likelihoods, states, moves, durations."""
 
     log_likelihoods: np.ndarray  # (sequences,)
     marginals: np.ndarray  # (positions, states): p(state at t | all data of the sequence)

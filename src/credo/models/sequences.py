@@ -25,7 +25,7 @@ class Sequences(NamedTuple):
 
     @property
     def lengths(self) -> np.ndarray:
-        """(sequences,)."""
+        """How many steps each sequence has, (sequences,)."""
         return np.diff(self.start)
 
     def __repr__(self) -> str:

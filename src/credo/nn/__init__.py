@@ -1,7 +1,7 @@
 """The small neural kit on JAX, Equinox and Optax: layers, an optimisation loop, arrays for devices.
 
 Nothing here knows a model or an algorithm: arrays in, arrays out. The modules import JAX when they are
-loaded, so they are imported where they are used; this one imports nothing.
+loaded, so each is imported when it is first used.
 
     arrays       ragged tables as padded or bucketed arrays, sparse linear maps by gathers, double precision
     layers       embeddings, self-attention, residual layers
@@ -14,3 +14,31 @@ loaded, so they are imported where they are used; this one imports nothing.
     hooks        what happens between epochs: validation, early stopping
     optimise     driven Adam steps on many problems of one shape at once, with early stop and history
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..core.lazy import furnish
+
+if TYPE_CHECKING:
+    from . import adam, arrays, batches, chunks, compiled, hooks, layers, layout, loop, optimise
+
+__all__ = ["adam", "arrays", "batches", "chunks", "compiled", "hooks", "layers", "layout", "loop", "optimise"]
+
+furnish(
+    __name__,
+    {},
+    modules=(
+        "adam",
+        "arrays",
+        "batches",
+        "chunks",
+        "compiled",
+        "hooks",
+        "layers",
+        "layout",
+        "loop",
+        "optimise",
+    ),
+)

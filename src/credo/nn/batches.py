@@ -17,7 +17,7 @@ __all__ = ["Batch", "Batches", "Rows"]
 
 
 class Batch(NamedTuple):
-    """Some rows."""
+    """Rows of one step, all of one number so that one program serves; weights tell the real ones."""
 
     rows: Any  # a tree of arrays, one entry per row
     weights: Any  # (size,) one per row; zero where the last batch of an epoch is filled up

@@ -23,7 +23,7 @@ _CAPACITY = 256  # programs kept per function
 _SMALL = 2**17  # bytes of arguments that most programs deal with quickly in any case
 
 
-def _options(small: bool, loops: bool) -> dict[str, Any] | None:
+def _options(small: bool, loops: bool, quick: bool) -> dict[str, Any] | None:
     """How hard to optimise on a CPU: not at all if arrays are small, and never more than the first level.
 
     The second level takes a third longer to compile than the first and its programs are no faster here.
@@ -31,11 +31,11 @@ def _options(small: bool, loops: bool) -> dict[str, Any] | None:
     if jax.default_backend() != "cpu":
         return None
     options: dict[str, Any] = {"xla_backend_optimization_level": 0 if small else 1}
-    return options | _known("quick") | (_known("loops") if loops else {})
+    return options | (_known("quick") if quick else {}) | (_known("loops") if loops else {})
 
 
 _EXTRA: dict[str, dict[str, Any]] = {
-    "quick": {"xla_cpu_use_fusion_emitters": False},  # compiles in half the time; programs run as fast
+    "quick": {"xla_cpu_use_fusion_emitters": False},  # compiles in half the time; most programs run as fast
     "loops": {"xla_cpu_experimental_ynn_fusion_type": ""},  # no kernels of a library
 }
 
@@ -50,6 +50,10 @@ def _known(name: str) -> dict[str, Any]:
     return _EXTRA[name]
 
 
+def _array(x: Any) -> Any:
+    return x if isinstance(x, jax.Array) else jax.numpy.asarray(x)
+
+
 class Compiled:
     """`function(*arguments, **static)`; the keyword arguments are constants of the program.
 
@@ -62,6 +66,9 @@ class Compiled:
         loops are then several times as fast as the library that otherwise does reductions on a CPU.
     small
         Bytes of arguments below which a program is not optimised, because compiling takes longer.
+    quick
+        Whether operations are fused in the simple way: compiling takes half the time. Loops over many small
+        operations that keep many arrays run a third longer then.
 
     Examples
     --------
@@ -72,8 +79,10 @@ class Compiled:
     (9.0, 1)
     """
 
-    def __init__(self, function: Callable[..., Any], *, loops: bool = False, small: int = _SMALL) -> None:
-        self._function, self._loops, self._small = function, loops, small
+    def __init__(
+        self, function: Callable[..., Any], *, loops: bool = False, small: int = _SMALL, quick: bool = True
+    ) -> None:
+        self._function, self._loops, self._small, self._quick = function, loops, small, quick
         self._programs: OrderedDict[Hashable, Any] = OrderedDict()
         self.seconds = 0.0  # spent compiling so far
 
@@ -84,12 +93,12 @@ class Compiled:
 
     def __call__(self, *arguments: Any, **static: Any) -> Any:
         """Run, compiling first if these shapes are new."""
-        arguments = jax.tree.map(jax.numpy.asarray, arguments)
+        arguments = jax.tree.map(_array, arguments)
         return self._ready(arguments, static)(*arguments)
 
     def ready(self, *arguments: Any, **static: Any) -> Any:
         """The program for these shapes, compiled if they are new."""
-        return self._ready(jax.tree.map(jax.numpy.asarray, arguments), static)
+        return self._ready(jax.tree.map(_array, arguments), static)
 
     def _ready(self, arguments: Any, static: dict[str, Any]) -> Any:
         leaves, tree = jax.tree.flatten(arguments)
@@ -100,7 +109,7 @@ class Compiled:
             clock = time.perf_counter()
             jitted = jax.jit(self._function, static_argnames=tuple(static))
             small = sum(leaf.nbytes for leaf in leaves) < self._small
-            program = jitted.lower(*arguments, **static).compile(_options(small, self._loops))
+            program = jitted.lower(*arguments, **static).compile(_options(small, self._loops, self._quick))
             self.seconds += time.perf_counter() - clock
             self._programs[key] = program
             while len(self._programs) > _CAPACITY:

@@ -63,7 +63,7 @@ class EarlyStopping:
         return _Best(carry)
 
     def after(self, epoch: int, carry: Any, means: Mapping[str, float], memory: _Best) -> Turn:
-        """Look, and count."""
+        """Keep the better state; say how it does, and stop after `patience` epochs without a better one."""
         value = float(self.evaluate(carry))
         best = _Best(carry, value) if value > memory.value else memory._replace(since=memory.since + 1)
         # As with patience elsewhere: to have stopped where validation is best is what was asked for.

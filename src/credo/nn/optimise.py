@@ -9,8 +9,9 @@ is written for one problem and mapped over the axis. Steps run in compiled chunk
 A problem has converged when the metric "residual" of its loss, which vanishes at the answer, falls below
 `tol`. It stops short of that when `change(watched_now - watched_before, shared)` falls below `stop` after the
 first ten steps. Its parameters then stay as they are while others go on; when at least half have stopped, the
-others go on alone. One program serves any number of steps, any rate and any tolerance: those are arguments,
-not constants.
+others go on alone, in a batch whose size is a power of two, so that few programs are compiled; what fills it
+up are problems that are done. One program serves any number of steps, any rate and any tolerance: those are
+arguments, not constants.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ from ..optimise.run import Budget, Run
 from .adam import Moments, direction
 from .compiled import Compiled
 from .layout import Layout
-from .live_rows import live_rows, put_rows, take_rows
 from .loop import repeat
 
 __all__ = ["Adam", "Carry", "Fit", "minimise"]
 
+_WORTH = 2**18  # numbers of rows that are done beyond which a smaller program is worth compiling
 _WARM_UP = 10  # steps a problem takes before a small one counts
 
 Loss = Callable[[Any, Any, Any], tuple[jax.Array, dict[str, jax.Array], jax.Array]]
@@ -199,15 +200,15 @@ class Adam:
         `live` says which problems may still be needed; those that are active if it is None.
         """
         is_live = np.asarray(carry.active if live is None else live)
-        rows = live_rows(is_live, sum(part.shape[1] for part in carry.parameters))
+        rows = _live_rows(is_live, sum(part.shape[1] for part in carry.parameters))
         if rows is None:
             return self._call(carry, data, shared, rate, run, most)
-        part, own = take_rows((carry, data), rows)
+        part, own = _take_rows((carry, data), rows)
         new, told = self._call(part, own, shared, rate, run, most, int(np.max(carry.steps)))
         wide = {name: np.zeros((len(values), len(is_live)), values.dtype) for name, values in told.items()}
         for name, values in told.items():
             wide[name][:, rows] = values
-        return put_rows(carry, rows, new), wide
+        return _put_rows(carry, rows, new), wide
 
     def _call(
         self, carry: Carry, data: Any, shared: Any, rate: float, run: Run, most: int, done: int = 0
@@ -327,3 +328,36 @@ def _advance(
         return new, {**metrics, "change": moved}
 
     return repeat(step, carry, chunk, limit, lambda carry: carry.active.any())
+
+
+def _live_rows(is_live: np.ndarray, numbers: int) -> np.ndarray | None:
+    """The rows to go on with once at least half of them are done; None for all.
+
+    Parameters
+    ----------
+    is_live
+        (rows,) which are not done.
+    numbers
+        How many each of them has.
+    """
+    count, live = len(is_live), int(is_live.sum())
+    size = 1 << (max(1, live) - 1).bit_length()
+    if 2 * live > count or (count - size) * numbers < _WORTH:
+        return None
+    return np.sort(np.argsort(~is_live, kind="stable")[:size])
+
+
+def _take_rows(tree: Any, rows: np.ndarray) -> Any:
+    """These rows of all arrays."""
+    return jax.tree.map(lambda x: np.asarray(x)[rows], tree)
+
+
+def _put_rows(whole: Any, rows: np.ndarray, part: Any) -> Any:
+    """The arrays of `whole` with these rows replaced."""
+
+    def put(old: Any, new: Any) -> np.ndarray:
+        found = np.array(old)
+        found[rows] = new
+        return found
+
+    return jax.tree.map(put, whole, part)

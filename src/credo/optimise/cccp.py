@@ -35,7 +35,7 @@ class ConvexConcave(Protocol):
         """The first place."""
 
     def value(self, x: Any) -> float:
-        """The whole function."""
+        """The convex and the concave part together, at a place."""
 
     def bound(self, x: Any) -> Any:
         """The convex problem that touches at `x`, as its solver takes it; its start is `x`."""
@@ -131,7 +131,7 @@ class CCCP:
         check.at_least("solved", self.inner.solved, 0)
 
     def start(self, problem: ConvexConcave, run: Run) -> Step:
-        """The problem's own."""
+        """The first place of the problem, evaluated."""
         x = problem.begin()
         return Step(_State(x, problem.value(x)))
 
@@ -146,7 +146,7 @@ class CCCP:
         return Step(_State(new.x, new.value), [change], {"value": [new.value]})
 
     def value(self, state: _State) -> float:
-        """Larger is better."""
+        """Minus the function, because drivers take larger values to be better."""
         return -state.value
 
     def read(self, problem: ConvexConcave, outcome: Outcome) -> Outcome:

@@ -141,7 +141,7 @@ class FrankWolfe:
         check.whole("delay", self.delay, 0)
 
     def start(self, problem: Any, run: Run) -> Step:
-        """The problem's own."""
+        """The first place of the problem, evaluated; with away steps also the vertices it is made of."""
         x, vertices = problem.begin()
         active = tuple(Active((v,), (1.0,)) for v in vertices) if self.away else ()
         return Step(State(x, problem.value(x), active))
@@ -207,7 +207,7 @@ class FrankWolfe:
         return state._replace(x=x, active=active, done=state.done + 1)
 
     def value(self, state: State) -> float:
-        """Larger is better."""
+        """Minus the function, because drivers take larger values to be better."""
         return -state.value
 
     def read(self, problem: Any, outcome: Outcome) -> Outcome:
@@ -302,5 +302,5 @@ class Polytope:
         return way
 
     def key(self, vertex: np.ndarray) -> bytes:
-        """Its numbers."""
+        """The bytes of the vertex, by which equal vertices are told."""
         return np.ascontiguousarray(vertex).tobytes()

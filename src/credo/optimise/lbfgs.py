@@ -43,7 +43,7 @@ class Point(NamedTuple):
 
     @classmethod
     def at(cls, function: Function, w: np.ndarray, l1: np.ndarray | float = 0.0) -> Point:
-        """Evaluate."""
+        """The function with its absolute values at `w`; where a weight is zero, the slope of least size."""
         value, gradient, *more = function(w)
         if not np.any(l1):
             return cls(w, value, gradient, gradient, tuple(more))
@@ -58,7 +58,7 @@ class Point(NamedTuple):
 
     @property
     def steepness(self) -> float:
-        """The largest slope."""
+        """The largest absolute entry of the slope, 0 at a stationary point: the residual of a run."""
         return float(np.abs(self.slope).max(initial=0.0))
 
     @property

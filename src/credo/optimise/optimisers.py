@@ -68,7 +68,7 @@ class Optimiser(abc.ABC):
 
     @abc.abstractmethod
     def advance(self, loss: Loss, state: Any, run: Run) -> driver.Step:
-        """One iteration."""
+        """One iteration from this state: a line search, or an epoch of batches."""
 
     def limits(self, budget: Budget) -> Budget:
         """The budget of its steps, evaluation of the start included."""

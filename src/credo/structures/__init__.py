@@ -8,6 +8,7 @@ from ..core.lazy import furnish
 
 if TYPE_CHECKING:
     from .cliques import is_chordal, maximal_cliques, maximum_cardinality_search, perfect_elimination_order
+    from .colouring import independent_sets
     from .conversions import one_factor_per_edge, to_clique_factors, to_pairwise, without_constants
     from .cycles import is_tree_exact, is_tree_robust, loop_basis, star_triangles
     from .directed import DirectedGraph, moralise
@@ -97,6 +98,7 @@ __all__ = [
     "immoralities",
     "independencies",
     "independent",
+    "independent_sets",
     "induced_width",
     "is_binary",
     "is_bipartite",
@@ -154,6 +156,7 @@ furnish(
             "maximum_cardinality_search",
             "perfect_elimination_order",
         ),
+        "colouring": ("independent_sets",),
         "conversions": ("one_factor_per_edge", "to_clique_factors", "to_pairwise", "without_constants"),
         "cycles": ("is_tree_exact", "is_tree_robust", "loop_basis", "star_triangles"),
         "directed": ("DirectedGraph", "moralise"),

@@ -29,7 +29,7 @@ def independent_sets(item: np.ndarray, place: np.ndarray, n_items: int) -> list[
     Four variables around a ring of four factors:
 
     >>> import numpy as np
-    >>> from credo.structures.colouring import independent_sets
+    >>> from credo.structures import independent_sets
     >>> ring = independent_sets(np.array([0, 1, 1, 2, 2, 3, 3, 0]), np.array([0, 0, 1, 1, 2, 2, 3, 3]), 4)
     >>> [members.tolist() for members in ring]
     [[0, 2], [1, 3]]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...optimise.run import is_ending, planning
-from ..base import Problem
+from ..problem.base import Problem
 from .bucket_passes import Bound, BucketPasses, bucket_passes, first_weights, heat_after
 from .bucket_weights import reweigh
 

@@ -17,8 +17,8 @@ from ...kernels import mini_bucket_tables as tabled
 from ...kernels import mini_buckets as kernel
 from ...kernels.bound_slopes import bucket_slopes
 from ...structures.mini_buckets import MiniBuckets, mini_bucket_order, mini_buckets
-from ..base import Problem
-from ..value import meets
+from ..problem.base import Problem
+from ..problem.value import meets
 from .possible import possible_state, valued
 
 __all__ = [

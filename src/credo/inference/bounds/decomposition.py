@@ -25,9 +25,9 @@ from ...kernels.message_beliefs import factor_depths
 from ...kernels.support import supported_states
 from ...kernels.tables import best_states
 from ...structures.recognise import is_forest
-from .. import feasible
-from ..base import Problem
-from ..value import meets, value_of
+from ..problem import feasible
+from ..problem.base import Problem
+from ..problem.value import meets, value_of
 
 __all__ = ["Decomposition", "Plan", "answer", "folded", "terms_of"]
 

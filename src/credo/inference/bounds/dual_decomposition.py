@@ -32,8 +32,8 @@ from ...core import check
 from ...core.records import record
 from ...core.result import Result, Status
 from ...kernels import dual_decomposition as kernel
-from ..base import IterativeAlgorithm, Problem, register
-from ..value import meets
+from ..problem.base import IterativeAlgorithm, Problem, register
+from ..problem.value import meets
 from .decomposition import Decomposition, answer
 
 __all__ = ["DualDecomposition", "DualState"]

@@ -45,8 +45,8 @@ from ...core.records import record
 from ...core.result import Assignment, Estimate, Marginals, Result, Status
 from ...kernels.gdd import bound_of, project_zeros
 from ...kernels.gdd_decode import decode_states
-from ..base import IterativeAlgorithm, Problem, register
-from ..value import meets, value_of
+from ..problem.base import IterativeAlgorithm, Problem, register
+from ..problem.value import meets, value_of
 from .gdd_blocks import bound_after, sweep_blocks
 from .gdd_joint import Joint, joint_start, joint_step
 from .gdd_passes import Passing, pass_start, pass_step

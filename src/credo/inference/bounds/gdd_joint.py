@@ -14,7 +14,7 @@ import numpy as np
 from ...core.records import record
 from ...kernels.gdd import bound_of, gradient, shift_tables
 from ...optimise.lbfgs import Descent, Function, Point, descend
-from ..base import Problem
+from ..problem.base import Problem
 
 if TYPE_CHECKING:
     from .gdd import GDDState

@@ -32,7 +32,7 @@ from ...kernels.mini_bucket_tables import COLD
 from ...optimise.curvature import Pairs, dot
 from ...optimise.line_search import backtrack, falls
 from ...optimise.run import check
-from ..base import Problem
+from ..problem.base import Problem
 from .bucket_choice import tightest_passes
 from .bucket_passes import BucketPasses, Tables, bucket_passes
 from .bucket_weights import reweigh

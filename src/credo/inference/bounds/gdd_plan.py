@@ -29,7 +29,7 @@ from ...structures.colouring import independent_sets
 from ...structures.elimination import EliminationOrder, free_primal_graph
 from ...structures.join_graph import JoinGraph, join_graph
 from ...structures.mini_buckets import mini_bucket_order
-from ..base import Problem
+from ..problem.base import Problem
 
 __all__ = ["Plan", "make_plan"]
 

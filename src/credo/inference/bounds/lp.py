@@ -21,7 +21,7 @@ from ...core import check
 from ...core.errors import ZeroProbabilityError
 from ...core.result import Result, Status
 from ...optimise.run import Run
-from ..base import Algorithm, Budget, Problem, register
+from ..problem.base import Algorithm, Budget, Problem, register
 from .decomposition import Decomposition, answer
 
 __all__ = ["LP"]

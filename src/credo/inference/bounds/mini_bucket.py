@@ -24,7 +24,7 @@ import numpy as np
 
 from ...core import check
 from ...core.result import Estimate, Result, Status
-from ..base import Algorithm, Budget, Problem, register
+from ..problem.base import Algorithm, Budget, Problem, register
 from .bucket_choice import tightest_passes
 from .bucket_passes import Bound, finish, first_weights, one_state
 

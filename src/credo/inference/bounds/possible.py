@@ -6,9 +6,9 @@ import numpy as np
 
 from ...core.result import Estimate
 from ...kernels.tables import best_states
-from .. import feasible
-from ..base import Problem
-from ..value import value_of
+from ..problem import feasible
+from ..problem.base import Problem
+from ..problem.value import value_of
 
 __all__ = ["possible_state", "valued"]
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...core import check
 from ...core.result import Result
-from ..base import Algorithm, Budget, Problem, register
+from ..problem.base import Algorithm, Budget, Problem, register
 from .mini_bucket import MiniBucket, eliminate
 
 __all__ = ["Reordering"]

@@ -34,8 +34,8 @@ from ...core.result import Estimate, FactorMarginals, Marginals, Result, Status
 from ...kernels.tables import best_states
 from ...optimise.lbfgs import Descent, Function, Point, descend
 from ...structures.spanning_trees import Forests, covering_forests, random_forests
-from ..base import IterativeAlgorithm, Problem, register
-from ..forest import ForestPasses
+from ..problem.base import IterativeAlgorithm, Problem, register
+from ..problem.forest import ForestPasses
 from .decomposition import answer
 from .possible import valued
 

@@ -36,7 +36,7 @@ import numpy as np
 from ...core import check
 from ...core.records import record
 from ...core.result import Estimate, Marginals, Result, Status
-from ..base import IterativeAlgorithm, Problem, register
+from ..problem.base import IterativeAlgorithm, Problem, register
 from .bucket_choice import tightest_passes
 from .bucket_passes import Bound, BucketPasses, Tables, finish, first_weights, heat_after, one_state
 from .bucket_weights import reweigh

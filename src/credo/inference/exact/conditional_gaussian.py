@@ -30,8 +30,8 @@ from ...core.groups import Gaussians, Group, LinearGaussians, TableBlock
 from ...core.result import Assignment, FactorMarginals, Marginals, Result, Samples, Status
 from ...families.densities import MixtureDensity
 from ...families.mapped import VectorMixtureDensity
-from ..base import Algorithm, Budget, Problem, register
-from ..gaussian_system import no_integral
+from ..problem.base import Algorithm, Budget, Problem, register
+from ..problem.gaussian_system import no_integral
 from .junction_tree import JunctionTree
 
 __all__ = ["ConditionalGaussian", "forecast"]
@@ -52,35 +52,52 @@ class Part(NamedTuple):
 
 def parts_of(graph: FactorGraph) -> list[Part]:
     """The parts of a graph of tables, Gaussian blocks and residuals."""
+    label, real = _labels(graph), np.flatnonzero(graph.variables.sizes == 0)
+    owner, around = _neighbours(graph, label)
+    names, own_real = _split(label[real], real)
+    members: dict[int, list[tuple[int, np.ndarray]]] = {c: [] for c in names.tolist()}
+    for g, group in enumerate(graph.others):
+        some, rows = _split(label[group.scopes[:, 0]], np.arange(len(group)))
+        for c, own in zip(some.tolist(), rows, strict=True):
+            members[c].append((g, own))
+    ends = np.searchsorted(owner, names), np.searchsorted(owner, names, side="right")
+    return [
+        Part(own, around[first:last], tuple(members[c]))
+        for c, own, first, last in zip(names.tolist(), own_real, *ends, strict=True)
+    ]
+
+
+def _labels(graph: FactorGraph) -> np.ndarray:
+    """The part of each variable, as a number; discrete variables stand alone."""
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
 
-    n, is_real = len(graph.variables), graph.variables.sizes == 0
     ends = [np.empty((0, 2), dtype=np.int64)]
     for group in graph.others:
         count = _real_count(group)
         if count > 1:
-            ends.append(
-                np.stack([np.repeat(group.scopes[:, 0], count - 1), group.scopes[:, 1:count].ravel()], axis=1)
-            )
-    pairs = np.concatenate(ends)
+            firsts = np.repeat(group.scopes[:, 0], count - 1)
+            ends.append(np.stack([firsts, group.scopes[:, 1:count].ravel()], axis=1))
+    pairs, n = np.concatenate(ends), len(graph.variables)
     links = coo_matrix((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
-    label = connected_components(links, directed=False)[1]
-    members: dict[int, list[tuple[int, np.ndarray]]] = {int(c): [] for c in np.unique(label[is_real])}
-    around: dict[int, list[np.ndarray]] = {c: [] for c in members}
-    for g, group in enumerate(graph.others):
-        owner = label[group.scopes[:, 0]]
-        for c in np.unique(owner).tolist():
-            rows = np.flatnonzero(owner == c)
-            members[c].append((g, rows))
-            around[c].append(group.scopes[rows, _real_count(group) :].ravel())
-    real = np.flatnonzero(is_real)
-    return [
-        Part(
-            real[label[real] == c], np.unique(np.concatenate([np.empty(0, np.int64), *around[c]])), tuple(own)
-        )
-        for c, own in members.items()
-    ]
+    return np.asarray(connected_components(links, directed=False)[1], dtype=np.int64)
+
+
+def _neighbours(graph: FactorGraph, label: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of a part and a discrete variable of its factors, each once and in order."""
+    n, codes = max(len(label), 1), [np.empty(0, dtype=np.int64)]
+    for group in graph.others:
+        discrete = group.scopes[:, _real_count(group) :]
+        codes.append((label[group.scopes[:, :1]] * n + discrete).ravel())
+    owner, around = np.divmod(np.unique(np.concatenate(codes)), n)
+    return owner, around
+
+
+def _split(label: np.ndarray, things: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The labels that occur, and the things of each."""
+    order = np.argsort(label, kind="stable")
+    names, first = np.unique(label[order], return_index=True)
+    return names, np.split(things[order], first[1:]) if len(names) else []
 
 
 def _real_count(group: Group) -> int:
@@ -104,10 +121,13 @@ class Cost(NamedTuple):
 
 def forecast(graph: FactorGraph) -> Cost:
     """The cost of integrating all parts of a graph."""
-    sizes = graph.variables.sizes.astype(np.float64)
-    shapes = [(np.prod(sizes[p.discrete]), float(len(p.real))) for p in parts_of(graph)]
-    numbers = max((states * d**2 for states, d in shapes), default=0.0)
-    return Cost(numbers, sum(states * (d**3 / 3 + d**2) for states, d in shapes))
+    label, sizes = _labels(graph), graph.variables.sizes
+    owner, around = _neighbours(graph, label)
+    d = np.bincount(label[sizes == 0], minlength=len(sizes)).astype(np.float64)
+    with np.errstate(over="ignore"):
+        states = np.exp(np.bincount(owner, np.log(sizes[around]), minlength=len(sizes)))
+        numbers, work = states * d**2, states * (d**3 / 3 + d**2)
+    return Cost(float(numbers.max(initial=0.0)), float(work.sum()))
 
 
 class Integral(NamedTuple):
@@ -208,6 +228,16 @@ def _root(graph: FactorGraph, part: Part, J: np.ndarray) -> np.ndarray:
     raise no_integral(f"it does not fall off in some direction of {names}{given}")
 
 
+def _open_state(graph: FactorGraph, summed: np.ndarray) -> str | None:
+    """A summed discrete variable of a part whose real variables are maximised; None if there is none."""
+    label = _labels(graph)
+    owner, around = _neighbours(graph, label)
+    is_maximised = np.zeros(len(label), dtype=bool)
+    is_maximised[label[~summed & (graph.variables.sizes == 0)]] = True
+    found = around[is_maximised[owner] & summed[around]]
+    return graph.variables.names[int(found[0])] if len(found) else None
+
+
 @register
 @dataclass(frozen=True, kw_only=True)
 class ConditionalGaussian(Algorithm):
@@ -236,13 +266,8 @@ class ConditionalGaussian(Algorithm):
             return "joint tables are of discrete variables; marginals of real ones are densities, by infer"
         if ((problem.temperatures != 1) & summed & is_real).any():
             return "it integrates or maximises real variables; they have no other temperatures"
-        for part in parts_of(graph) if not problem.is_sum else ():
-            open_states = part.discrete[summed[part.discrete]]
-            if not summed[part.real].all() and len(open_states):
-                name = graph.variables.names[int(open_states[0])]
-                return (
-                    f"real variables are maximised, and '{name}', which they depend on, is summed; use bethe"
-                )
+        if not summed[is_real].all() and (name := _open_state(graph, summed)) is not None:
+            return f"real variables are maximised, and '{name}', which they depend on, is summed; use bethe"
         cost = forecast(graph)
         if not cost.is_small:
             return f"integrating real variables state by state would take {cost}; use bethe or gibbs"

@@ -18,9 +18,9 @@ import numpy as np
 from ...core import check
 from ...core.result import Estimate, Marginals, Result, Status
 from ...kernels.support import barren_factors
-from ..base import Algorithm, Budget, Problem, register
+from ..problem.base import Algorithm, Budget, Problem, register
+from ..problem.tree import Limits
 from .junction_tree import solve
-from .tree import Limits
 
 __all__ = ["Elimination"]
 

@@ -33,7 +33,7 @@ from ...core.result import (
     Samples,
     Status,
 )
-from ..base import Algorithm, Budget, Problem, register
+from ..problem.base import Algorithm, Budget, Problem, register
 
 __all__ = ["Enumerate"]
 

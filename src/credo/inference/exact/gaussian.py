@@ -21,14 +21,8 @@ from typing import ClassVar
 import numpy as np
 
 from ...core.result import Assignment, Marginals, Result, Samples, Status
-from ..base import Algorithm, Budget, Problem, register
-from ..gaussian_system import (
-    GaussianSystem,
-    claimed,
-    gaussian_densities,
-    joint_densities,
-    rounding,
-)
+from ..problem.base import Algorithm, Budget, Problem, register
+from ..problem.gaussian_system import GaussianSystem, claimed, gaussian_densities, joint_densities, rounding
 
 __all__ = ["GaussianElimination"]
 

@@ -20,8 +20,8 @@ from ...core.factor_graph import FactorGraph
 from ...core.result import Estimate, FactorMarginals, Marginals, Result, Status
 from ...structures.elimination import elimination_order
 from ...structures.junction_tree import JunctionTree, junction_tree
-from ..base import Problem
-from .tree import Forecast, Limits
+from ..problem.base import Problem
+from ..problem.tree import Forecast, Limits
 
 __all__ = ["run"]
 

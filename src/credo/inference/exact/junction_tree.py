@@ -21,7 +21,7 @@ divides: r_new = sum q_i, q_j <- q_j r_new / r (see `hugin.py`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -38,10 +38,22 @@ from ...core.result import (
     unrestrict,
 )
 from ...structures.join_tree import JoinTree
-from ..base import Algorithm, Budget, Problem, register
-from ..instances import Instances, TableBatch
-from .tree import Climb, Forecast, Limits, beliefs, best_states, climb, forecast, plan, prepare, trace_back
-from .tree_batch import solve_tables, suits_batch
+from ..problem.base import Algorithm, Budget, Problem, register
+from ..problem.tree import (
+    Climb,
+    Forecast,
+    Limits,
+    beliefs,
+    best_states,
+    climb,
+    forecast,
+    plan,
+    prepare,
+    trace_back,
+)
+
+if TYPE_CHECKING:
+    from ..problem.instances import Instances, TableBatch
 
 __all__ = ["Forecast", "JunctionTree", "forecast", "solve"]
 
@@ -76,6 +88,8 @@ class JunctionTree(Algorithm):
 
     def takes_tables(self, instances: Instances) -> bool:
         """Whether instances of one structure go through one kernel: those with a small forecast do."""
+        from .tree_batch import suits_batch
+
         problem = instances.problem
         if self.propagation == "hugin" or not suits_batch(problem, self.effort):
             return False
@@ -83,6 +97,8 @@ class JunctionTree(Algorithm):
 
     def run_tables(self, instances: Instances, budget: Budget) -> TableBatch:
         """Values, derivatives and best states of problems of one structure."""
+        from .tree_batch import solve_tables
+
         return solve_tables(instances, self.effort)
 
     @property

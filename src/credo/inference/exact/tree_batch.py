@@ -14,12 +14,14 @@ and run on plain numbers; instances whose numbers leave the safe range are done 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
+from ...core.progress import Progress
 from ...core.result import FactorMarginals, Status
 from ...kernels.jit import current_tier
 from ...kernels.join_batch import BatchTree, solve_batch, unfold
@@ -27,9 +29,9 @@ from ...kernels.join_tree import FINE, UNDERFLOW
 from ...optimise.run import check
 from ...structures.elimination import elimination_order
 from ...structures.join_tree import JoinTree, join_tree
-from ..base import ContradictoryRowError, Problem
-from ..instances import Instances, TableBatch
-from .tree import may_fit, plan
+from ..problem.base import ContradictoryRowError, Problem
+from ..problem.instances import Instances, TableBatch
+from ..problem.tree import may_fit, plan
 
 __all__ = ["solve_tables", "suits_batch"]
 
@@ -137,15 +139,11 @@ class _Work:
         def run(job: slice) -> np.ndarray:
             return self._piece(rows[job], codes[job], logs=logs)
 
-        threads = os.cpu_count() or 1
-        if len(jobs) < 2 or threads == 1 or current_tier() == "interpreted":
-            found = [run(job) for job in jobs]
-        else:
-            first = run(jobs[0])  # alone: it may compile
-            with ThreadPoolExecutor(min(threads, len(jobs) - 1)) as pool:
-                found = [first, *pool.map(run, jobs[1:])]
-        for part in found:
-            self.summed[:] += part
+        with Progress("junction-tree", len(rows)) as bar:
+            for job, part in zip(jobs, _in_threads(run, jobs), strict=True):
+                check()
+                self.summed[:] += part
+                bar.update(job.stop)
         return codes
 
     def _piece(self, rows: np.ndarray, codes: np.ndarray, *, logs: bool) -> np.ndarray:
@@ -173,6 +171,17 @@ class _Work:
         if not is_slice:
             self.values[where], self.states[where], self.each[where] = values, states, each
         return summed
+
+
+def _in_threads(run: Callable[[slice], np.ndarray], jobs: list[slice]) -> Iterator[np.ndarray]:
+    """What each job gives, in their order; the first one alone, since it may compile."""
+    threads = os.cpu_count() or 1
+    if len(jobs) < 2 or threads == 1 or current_tier() == "interpreted":
+        yield from map(run, jobs)
+        return
+    yield run(jobs[0])
+    with ThreadPoolExecutor(min(threads, len(jobs) - 1)) as pool:
+        yield from pool.map(run, jobs[1:])
 
 
 def _plan(problem: Problem, effort: float) -> JoinTree:

@@ -38,7 +38,7 @@ from ...core.errors import EvidenceError, OptionError, QueryError
 from ...core.evidence import Evidence, condition
 from ...core.numbers import float_array
 from ...core.result import Estimate, FactorMarginals, Result, Status
-from ..base import IterativeAlgorithm, Problem, register
+from ..problem.base import IterativeAlgorithm, Problem, register
 from . import engine
 from .engine import MessageState, Schedule, Weighted
 from .exponents import Exponent, check_exponent, per_factor, single_factors, single_messages, zeros_reason

@@ -7,8 +7,8 @@ Exact on trees: the tree schedule needs two passes. On loopy graphs a fixed poin
 point of the Bethe free energy, and its log Z is an estimate: neither a lower nor an upper bound. With
 maximised variables the beliefs are decoded along a spanning forest; the score of the decoded states is a
 lower bound on the maximum, and `factor_marginals` are the derivative of that score: certain about the decoded
-states, and the distribution of the rest given them (see `inference/value.py`). A sweep costs (entries of all
-tables) x (arity).
+states, and the distribution of the rest given them (see `inference/problem/value.py`). A sweep costs
+(entries of all tables) x (arity).
 
 Schedules: `flooding` (all messages from the old ones; several cores on large binary models),
 `sequential` (factor by factor, forwards and backwards in turn), `random` (a new order each sweep),
@@ -29,9 +29,9 @@ from ...core.factor_graph import FactorGraph
 from ...core.result import Assignment, Estimate, Result, Status
 from ...kernels.message_beliefs import decode_states, factor_depths
 from ...kernels.support import supported_states
-from ..base import Budget, IterativeAlgorithm, Problem, register
-from ..instances import Instances, TableBatch
-from ..value import value_and_slopes
+from ..problem.base import Budget, IterativeAlgorithm, Problem, register
+from ..problem.instances import Instances, TableBatch
+from ..problem.value import value_and_slopes
 from . import engine
 from .engine import MessageState, Readout, Schedule, Weighted
 

@@ -33,7 +33,7 @@ from ...core.factor_graph import FactorGraph, Model
 from ...core.registry import describe
 from ...structures.graph import component_labels
 from ...structures.recognise import is_binary, is_pairwise
-from ..base import Algorithm, Problem, algorithms
+from ..problem.base import Algorithm, Problem, algorithms
 from .alpha_bp import AlphaBP
 from .bp import BP
 from .engine import Weighted

@@ -18,8 +18,8 @@ from ...core.records import record
 from ...core.result import FactorMarginals, Status
 from ...core.wiring import starts_of
 from ...kernels import messages as kernel
-from ..base import Budget, ContradictoryRowError, Problem
-from ..instances import Instances, TableBatch
+from ..problem.base import Budget, ContradictoryRowError, Problem
+from ..problem.instances import Instances, TableBatch
 from .forms import Kept, choose_form, safe_form
 from .readout import Readout
 from .sweeps import SCHEDULES, Schedule, Sweep, Weighted, is_forest, orders

@@ -53,8 +53,8 @@ from ...core.result import Estimate, Marginals, Result, Status
 from ...families.densities import DirichletMixtureDensity, MixtureDensity
 from ...families.natural import normalised
 from ...optimise.run import check as check_clock
-from ..base import IterativeAlgorithm, Problem, register
-from ..gaussian_system import refuse_improper
+from ..problem.base import IterativeAlgorithm, Problem, register
+from ..problem.gaussian_system import refuse_improper
 from .ep_beliefs import Beliefs, beliefs_of
 from .ep_sites import SiteGroup, SiteLayout, SiteParameters
 from .ep_tilted import Proposal

@@ -18,14 +18,14 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.density import quadratic
-from ...core.domain import Discrete, Real, Simplex
+from ...core.domain import Discrete, Domain, Real
 from ...core.errors import OptionError, UnsupportedError
 from ...core.factor import look_up
 from ...core.factor_graph import FactorGraph
 from ...core.groups import FactorBatch
 from ...core.records import record
 from ...core.wiring import starts_of
-from ..located import places_of
+from ..problem.located import places_of
 from .ep_points import PointsTilt
 from .ep_tilted import GaussianTilt, Proposal, TableTilt, Tilt
 from .gaussian_couplings import merged
@@ -137,7 +137,7 @@ class _SiteBuilder:
         self._power = _powers(graph, power)
         domains = [v.domain for v in graph.variables]
         self._kinds = np.array([_kind(d) for d in domains], dtype="U1")
-        self._width = np.array([d.size if isinstance(d, Discrete) else d.width for d in domains], np.int64)
+        self._width = np.array([d.size if isinstance(d, Discrete) else d.numbers for d in domains], np.int64)
         self._start = np.zeros(len(domains), dtype=np.int64)
         for kind in "rds":
             mine = self._kinds == kind
@@ -283,7 +283,7 @@ class _SiteBuilder:
         return np.asarray(1 / np.sqrt(precision))
 
 
-def _kind(domain: Discrete | Real | Simplex) -> str:
+def _kind(domain: Domain) -> str:
     return "d" if isinstance(domain, Discrete) else "r" if isinstance(domain, Real) else "s"
 
 

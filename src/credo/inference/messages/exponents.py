@@ -16,7 +16,7 @@ import numpy as np
 
 from ...core.errors import OptionError
 from ...core.factor_graph import FactorGraph
-from ..base import Problem
+from ..problem.base import Problem
 
 __all__ = ["Exponent", "check_exponent", "per_factor", "single_factors", "single_messages", "zeros_reason"]
 

@@ -19,7 +19,7 @@ import numpy as np
 from ...core.records import record
 from ...kernels import messages as log_kernel
 from ...kernels import positive_messages
-from ..base import Problem
+from ..problem.base import Problem
 from .positive_forms import _Binary, _Linear
 from .readout import Readout, read_logs, uniform_logs
 from .sweeps import Sweep, Weighted, orders, paced

@@ -24,7 +24,7 @@ import numpy as np
 
 from ...core import check
 from ...core.result import Estimate, Result, Status
-from ..base import IterativeAlgorithm, Problem, register
+from ..problem.base import IterativeAlgorithm, Problem, register
 from . import engine
 from .engine import MessageState, Schedule, Weighted
 from .exponents import Exponent, check_exponent, per_factor, single_factors, zeros_reason

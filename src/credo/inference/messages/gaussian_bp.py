@@ -34,14 +34,8 @@ from ...core import check
 from ...core.errors import QueryError
 from ...core.records import record
 from ...core.result import Assignment, Kind, Marginals, Result, Status
-from ..base import IterativeAlgorithm, Problem, register
-from ..gaussian_system import (
-    GaussianSystem,
-    claimed,
-    gaussian_densities,
-    no_integral,
-    rounding,
-)
+from ..problem.base import IterativeAlgorithm, Problem, register
+from ..problem.gaussian_system import GaussianSystem, claimed, gaussian_densities, no_integral, rounding
 from .gaussian_couplings import Couplings
 from .walk_sums import WalkSums, walk_sums
 

@@ -10,7 +10,7 @@ import numpy as np
 from ...core.factor_graph import FactorGraph
 from ...core.wiring import starts_of
 from ...structures.graph import component_labels
-from ..gaussian_system import GaussianSystem, no_integral
+from ..problem.gaussian_system import GaussianSystem, no_integral
 
 __all__ = ["Couplings", "merged"]
 

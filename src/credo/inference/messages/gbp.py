@@ -55,7 +55,7 @@ from ...core.result import Estimate, Result, Status
 from ...kernels import regions as kernel
 from ...optimise.run import Run, Stopped, planning
 from ...structures.region_builders import MAX_STATES, REGIONS
-from ..base import Algorithm, Budget, IterativeAlgorithm, Problem, register
+from ..problem.base import Algorithm, Budget, IterativeAlgorithm, Problem, register
 from .bp import BP
 from .gbp_double_loop import Descent, DescentState
 from .region_plan import RegionPlan, RegionTables, plan_of

@@ -24,7 +24,7 @@ from ...kernels.regions import IMPOSSIBLE
 from ...optimise.cccp import Inner, lower
 from ...optimise.driver import Step
 from ...optimise.run import Run
-from ..base import IterativeAlgorithm, Problem
+from ..problem.base import IterativeAlgorithm, Problem
 from .region_plan import RegionTables
 
 __all__ = ["Descent", "DescentState"]

@@ -36,7 +36,7 @@ from ...core.result import Assignment, Estimate, Marginals, Result, Status
 from ...core.variable import Variables
 from ...families.densities import GridDensity
 from ...optimise.run import Run
-from ..base import Algorithm, Budget, Problem, register
+from ..problem.base import Algorithm, Budget, Problem, register
 from . import engine
 from .bp import BP
 from .grid_ranges import first_ranges, next_ranges

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import UnsupportedError
-from ..base import Budget, Problem
-from ..gaussian_system import no_integral
-from ..starting_places import starting_places
+from ..problem.base import Budget, Problem
+from ..problem.gaussian_system import no_integral
+from ..problem.starting_places import starting_places
 from .ep import EP
 
 __all__ = ["first_ranges", "next_ranges"]

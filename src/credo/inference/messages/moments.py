@@ -203,7 +203,7 @@ def group_log_values(
 def _compiled() -> Any:
     """The compiled evaluation, or None without JAX."""
     try:
-        from ..potentials import evaluate
+        from ..problem.potentials import evaluate
     except ImportError:
         return None
     return evaluate

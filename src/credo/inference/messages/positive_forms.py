@@ -19,7 +19,7 @@ from ...core.result import FactorMarginals, Marginals
 from ...kernels import binary_messages, positive_messages, positive_read, residual_messages
 from ...kernels.jit import threads
 from ...kernels.message_beliefs import log_beliefs
-from ..base import Problem
+from ..problem.base import Problem
 from .readout import Readout, uniform_logs
 from .sweeps import Sweep, Weighted, orders, paced
 

@@ -9,7 +9,7 @@ import numpy as np
 from ...core.factor_graph import FactorGraph
 from ...core.result import FactorMarginals, Marginals
 from ...kernels import message_beliefs
-from ..base import Problem
+from ..problem.base import Problem
 
 __all__ = ["Readout", "read_logs", "uniform_logs"]
 

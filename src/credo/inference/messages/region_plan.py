@@ -22,7 +22,7 @@ from ...kernels.region_descent import Pairs
 from ...optimise.run import watched
 from ...structures.region_builders import region_graph
 from ...structures.regions import RegionGraph
-from ..base import Problem
+from ..problem.base import Problem
 
 __all__ = ["RegionPlan", "RegionTables", "plan_of"]
 

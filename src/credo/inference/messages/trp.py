@@ -28,8 +28,8 @@ from ...core.result import Estimate, FactorMarginals, Marginals, Result, Status
 from ...kernels.trees import mix_logs
 from ...structures.conversions import table_entries
 from ...structures.spanning_trees import covering_forests, random_forests
-from ..base import IterativeAlgorithm, Problem, register
-from ..forest import ForestPasses
+from ..problem.base import IterativeAlgorithm, Problem, register
+from ..problem.forest import ForestPasses
 
 __all__ = ["TRP", "TRPState", "log_joint"]
 

@@ -41,9 +41,9 @@ from ...core.result import Assignment, Estimate, Result, Status
 from ...kernels.tables import best_states
 from ...kernels.trees import reweighted_bound
 from ...structures.spanning_trees import appearance, given_forests, random_forests, spanning_forest
-from ..base import IterativeAlgorithm, Problem, register
-from ..forest import ForestPasses
-from ..value import value_of
+from ..problem.base import IterativeAlgorithm, Problem, register
+from ..problem.forest import ForestPasses
+from ..problem.value import value_of
 from . import engine
 from .engine import MessageState, Schedule, Weighted
 

@@ -13,10 +13,10 @@ from ...core.errors import MissingExtraError, OptionError, QueryError, ZeroProba
 from ...core.result import Estimate, Result, Status
 from ...optimise.driver import judge
 from ...structures.region_builders import REGIONS
-from ..base import Algorithm, Budget, ContradictoryRowError, Problem
-from ..instances import Instances, TableBatch, gather
 from ..messages.gbp import GBP
 from ..messages.region_plan import RegionTables
+from ..problem.base import Algorithm, Budget, ContradictoryRowError, Problem
+from ..problem.instances import Instances, TableBatch, gather
 from .plan import Plan
 from .readout import Answer, logs_of, polish_bp, polish_gbp, project
 from .region_system import RegionSystem, system_of

@@ -26,13 +26,13 @@ import numpy as np
 from ...core.result import Result, Status
 from ...kernels.region_descent import descend
 from ...kernels.regions import IMPOSSIBLE
-from .. import free_energy
-from ..base import Budget, Problem
 from ..messages import engine
 from ..messages.bp import BP
 from ..messages.gbp import GBP
 from ..messages.gbp_double_loop import DescentState
 from ..messages.region_plan import RegionTables
+from ..problem import free_energy
+from ..problem.base import Budget, Problem
 from .region_system import RegionSystem
 
 __all__ = ["Answer", "logs_of", "polish_bp", "polish_gbp", "project"]

@@ -44,7 +44,7 @@ from typing import Any, ClassVar, Literal
 
 from ...core import check
 from ...structures.region_builders import MAX_STATES
-from ..base import register
+from ..problem.base import register
 from .minimiser import FreeEnergyMinimiser, check_regions
 from .plan import Plan
 

@@ -22,9 +22,9 @@ from ...core.records import record
 from ...core.result import Estimate, Marginals, Result, Status
 from ...families.natural import log_sum
 from ...optimise.driver import UNKNOWN
-from ..base import Budget, IterativeAlgorithm, Problem
-from ..gaussian_system import refuse_improper
-from ..gradients import needs
+from ..problem.base import Budget, IterativeAlgorithm, Problem
+from ..problem.gaussian_system import refuse_improper
+from ..problem.gradients import needs
 from .pace import FIRST, Pace, distance
 from .pairs import Pairs, why_not_pairs
 from .steps import Step, moves

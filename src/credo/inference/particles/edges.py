@@ -19,7 +19,7 @@ from ...core.domain import Discrete
 from ...core.groups import FactorBatch
 from ...nn.arrays import precision
 from ...nn.compiled import Compiled
-from ..potentials import evaluate, group_function, is_traceable
+from ..problem.potentials import evaluate, group_function, is_traceable
 from .pairs import EdgeClass, Pairs
 from .tables import shuffled
 

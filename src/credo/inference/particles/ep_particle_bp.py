@@ -31,7 +31,7 @@ import numpy as np
 
 from ...core import check
 from ...core.records import record
-from ..base import register
+from ..problem.base import register
 from .cloud import Cloud, ParticleMethod, ParticleState
 from .pairs import Pairs
 from .tables import log_widths, moments, stratified

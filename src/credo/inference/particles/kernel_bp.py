@@ -38,9 +38,9 @@ from ...core.factor import Factor, TableFactor
 from ...core.factor_graph import FactorGraph
 from ...core.result import Result, Samples, Status
 from ...optimise.run import Run
-from ..base import Algorithm, Budget, Problem, algorithms, register
-from ..reading import able, pose_for
-from ..starting_places import starting_places
+from ..problem.base import Algorithm, Budget, Problem, algorithms, register
+from ..problem.reading import able, pose_for
+from ..problem.starting_places import starting_places
 from .cloud import without_variables
 from .pairs import Pairs, why_not_pairs
 
@@ -96,9 +96,7 @@ class DrawnKernelBP(Algorithm):
             check.whole("rank", self.rank, 1)
 
     def why_not(self, problem: Problem) -> str | None:
-        """Sums over pairwise models with a real variable."""
-        if len(problem.graph.variables) and problem.graph.variables.is_discrete:
-            return "it is made for real variables, and all of these are discrete; use bp"
+        """Sums over pairwise models."""
         return why_not_pairs(problem.graph)
 
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:

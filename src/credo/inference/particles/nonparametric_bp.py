@@ -52,9 +52,9 @@ from ...core.records import record
 from ...core.result import Estimate, Result, Status
 from ...families.natural import log_sum
 from ...optimise.driver import UNKNOWN
-from ..base import Budget, IterativeAlgorithm, Problem, register
-from ..gradients import needs
-from ..starting_places import starting_places
+from ..problem.base import Budget, IterativeAlgorithm, Problem, register
+from ..problem.gradients import needs
+from ..problem.starting_places import starting_places
 from .cloud import without_variables
 from .pace import FIRST, Pace, distance
 from .pairs import Pairs, why_not_pairs

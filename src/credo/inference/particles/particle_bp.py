@@ -33,7 +33,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ...core import check
-from ..base import register
+from ..problem.base import register
 from .cloud import Cloud, ParticleMethod, ParticleState, believed
 from .pairs import Pairs
 from .tables import draw, stratified

@@ -25,7 +25,7 @@ from ...core.factor import Factor
 from ...core.result import Marginals
 from ...families.densities import GridDensity
 from ...families.natural import log_sum
-from ..gaussian_system import no_integral
+from ..problem.gaussian_system import no_integral
 from .edges import edge_sums, unary_values
 from .pairs import Pairs
 from .start import state_points

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..located import first_points, nearest, search
+from ..problem.located import first_points, nearest, search
 from .edges import send_largest, unary_values
 from .pairs import Pairs
 from .tables import refine

@@ -15,7 +15,7 @@ chains with each other: a mode that none of them has seen does not show, which t
 variable, in the order of the model: for a discrete variable those of the worst of its states, for a simplex
 variable of the worst coordinate. The trace holds, per sweep of all phases, the energy (minus the mean log
 density of the chains) and the largest R-hat as it was known then, infinite before there is one; it is
-computed after 8, 16, 32, ... draws.
+computed after 8, 32, 128, ... draws.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from ...core.variable import Variables
 from ...optimise.driver import UNKNOWN, Outcome, Step, drive
 from ...optimise.pace import Pace
 from ...optimise.run import Run
-from ..base import Algorithm, Budget, Problem
-from ..located import Places
-from ..starting_places import starting_places
+from ..problem.base import Algorithm, Budget, Problem
+from ..problem.located import Places
+from ..problem.starting_places import starting_places
 from .diagnostics import Diagnosis
 from .draws import Draws, diagnose_draws, draw_marginals, draw_samples, join, worst_r_hat
 from .starts import farthest, starting_points
@@ -47,7 +47,8 @@ __all__ = ["Engine", "Sampler", "Still"]
 _MEMORY = 2**32  # bytes of draws that are kept
 _TURNS = 4  # short runs of all chains that look for modes
 _SHORT = 25  # sweeps of one of them, if the warm-up has as many
-_FIRST_LOOK = 8  # draws per chain after which R-hat is computed first, then whenever they have doubled
+_FIRST_LOOK = 8  # draws per chain after which R-hat is computed first
+_MORE = 4  # times as many when it is computed next
 _LOOKED_AT = 2**22  # numbers beyond which it is computed only at the end
 
 
@@ -99,15 +100,15 @@ class Still:
         return Draws(states, values, np.zeros(states.shape[:2]))
 
     def current(self) -> Draws:
-        """The points."""
+        """The points where the chains stand, as one draw each."""
         return self.points._replace(logs=np.zeros(self.points.states.shape[:2]))
 
     def divergences(self) -> int:
-        """None."""
+        """Zero: these chains follow no trajectory that could diverge."""
         return 0
 
     def notes(self) -> Sequence[str]:
-        """None."""
+        """No sentences: there is nothing to tell about chains that do not move."""
         return ()
 
 
@@ -305,7 +306,7 @@ def _next_look(draws: int) -> int:
     """After how many draws R-hat is looked at next."""
     look = _FIRST_LOOK
     while look <= draws:
-        look *= 2
+        look *= _MORE
     return look
 
 

@@ -97,10 +97,10 @@ def _checked(draws: np.ndarray) -> np.ndarray:
 
 
 def _halves(x: np.ndarray) -> np.ndarray:
-    """Halves of chains, twice as many, with all trailing axes in one."""
+    """Halves of chains, twice as many, all trailing axes in one; draws of a half lie side by side."""
     half = x.shape[1] // 2
-    columns = x.reshape(*x.shape[:2], -1)
-    return np.concatenate([columns[:, :half], columns[:, -half:]])
+    columns = np.moveaxis(x.reshape(*x.shape[:2], -1), 2, 0)
+    return np.moveaxis(np.concatenate([columns[:, :, :half], columns[:, :, -half:]], axis=1), 0, 2)
 
 
 def _disagreement(halves: np.ndarray, scores: np.ndarray, is_flag: bool) -> np.ndarray:
@@ -132,20 +132,27 @@ def _scores(halves: np.ndarray) -> np.ndarray:
     """Normal scores of the ranks among all draws; ties share the mean of their ranks."""
     from scipy.special import ndtri
 
-    rows = np.ascontiguousarray(halves.reshape(-1, halves.shape[2]).T)
+    rows = np.ascontiguousarray(np.moveaxis(halves, 2, 0)).reshape(halves.shape[2], -1)
     count = rows.shape[1]
     order = np.argsort(rows, axis=1)
-    rising = np.take_along_axis(rows, order, axis=1)
+    order += count * np.arange(len(rows))[:, None]
+    rising = np.take(rows, order)
     is_new = np.ones((len(rows), count + 1), dtype=bool)
-    is_new[:, 1:-1] = rising[:, 1:] != rising[:, :-1]
-    place = np.arange(count)
-    first = np.maximum.accumulate(np.where(is_new[:, :-1], place, 0), axis=1)
-    last = np.minimum.accumulate(np.where(is_new[:, 1:], place, count)[:, ::-1], axis=1)[:, ::-1]
+    np.not_equal(rising[:, 1:], rising[:, :-1], out=is_new[:, 1:-1])
     # Ranks are halves of whole numbers, so that a table holds all scores there are.
     table = ndtri((np.arange(2 * count - 1) / 2 + 0.625) / (count + 0.25))
     scores = np.empty_like(rows)
-    np.put_along_axis(scores, order, table[first + last], axis=1)
-    return scores.T.reshape(halves.shape)
+    scores.ravel()[order] = table[::2] if is_new.all() else table[_twice_ranks(is_new)]
+    return np.moveaxis(scores.reshape(halves.shape[2], *halves.shape[:2]), 0, 2)
+
+
+def _twice_ranks(is_new: np.ndarray) -> np.ndarray:
+    """First plus last place of the equal numbers among which each one is, of rows of rising ones."""
+    count = is_new.shape[1] - 1
+    place = np.arange(count)
+    first = np.maximum.accumulate(np.where(is_new[:, :-1], place, 0), axis=1)
+    last = np.minimum.accumulate(np.where(is_new[:, 1:], place, count)[:, ::-1], axis=1)[:, ::-1]
+    return np.asarray(first + last)
 
 
 def _ess(halves: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ from .diagnostics import Diagnosis, diagnose, r_hat
 __all__ = ["Draws", "diagnose_draws", "draw_marginals", "draw_samples", "join", "worst_r_hat"]
 
 _BATCH = 2**23  # flags diagnosed at once
-_TOGETHER = 2**17  # numbers diagnosed at once
+_TOGETHER = 2**14  # numbers diagnosed at once
 
 
 @record("draws")

@@ -24,8 +24,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...core.errors import MissingExtraError
-from ..base import Problem, register
-from ..located import Places
+from ..problem.base import Problem, register
+from ..problem.located import Places
 from .chains import Engine, Sampler
 from .draws import Draws
 from .table_chains import TableEngine

@@ -7,6 +7,7 @@ are those of blackjax.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import blackjax
@@ -21,13 +22,13 @@ from ...core.log_density import LogDensity, Shape, log_density
 from ...core.records import record
 from ...nn.arrays import precision
 from ...nn.compiled import Compiled
-from ..potentials import log_values
+from ..problem.potentials import log_values
 from .draws import Draws
 
 __all__ = ["HamiltonianEngine", "Settings"]
 
 _CHUNK = 500  # steps of one call at most
-_KEPT = 2**20  # numbers that one call returns at most
+_KEPT = 2**17  # numbers that one call returns at most
 
 
 class Settings(NamedTuple):
@@ -73,34 +74,32 @@ class HamiltonianEngine:
         self, density: LogDensity, settings: Settings, starts: Draws, warmup: int, seed: int
     ) -> None:
         self._density, self._settings = density, settings
-        schedule = np.array(build_schedule(warmup), dtype=np.int64).reshape(-1, 2)
-        after = np.full((1, 2), -1, dtype=np.int64)
-        self._schedule, self._warmup = np.concatenate([schedule, after]), warmup
+        self._schedule, self._warmup = _schedule(warmup), warmup
         self._seed = seed
         with precision(double=True):
             self._arrays = jax.tree.map(jnp.asarray, density.arrays)
         self.chunk = int(np.clip(_KEPT // max(1, len(starts.states) * density.dimension), 1, _CHUNK))
+        self._program: Any = None
+        self._carry: Any = None
         self.begin(starts, 0)
 
     def begin(self, starts: Draws, turn: int) -> None:
-        """Put the chains at other points, untuned."""
+        """Put the chains at other points, untuned but for the size of a step: the middle one of all."""
         points = self._density.flatten({name: v[:, 0] for name, v in starts.values.items()})
         with precision(double=True):
-            key = jax.random.fold_in(jax.random.PRNGKey(self._seed), turn)
-            keys = jax.random.split(key, len(points))
-            self._carry = _START(keys, points, self._arrays, settings=self._settings)
+            size = np.float64(_middle(self._carry) if turn else 1.0)
+            seeds = np.array([self._seed, turn])
+            self._carry = _START(seeds, points, size, self._arrays, settings=self._settings)
 
     def advance(self, first: int, count: int) -> Draws:
         """Do steps number first, first + 1, ... and return the state after each."""
         at = np.minimum(np.arange(first, first + self.chunk), self._warmup)
         with precision(double=True):
-            self._carry, kept = _ADVANCE(
-                self._carry,
-                self._arrays,
-                self._schedule[at],
-                np.int64(count),
-                settings=self._settings,
-            )
+            stages, limit = jnp.asarray(self._schedule[at]), jnp.asarray(count, jnp.int64)
+            given = (self._carry, self._arrays, stages, limit)
+            if self._program is None:
+                self._program = _ADVANCE.ready(*given, settings=self._settings)
+            self._carry, kept = self._program(*given)
             bad = np.asarray(self._carry.bad)
             bad = bad[np.isfinite(bad).all(axis=1)]
             if len(bad):
@@ -117,7 +116,7 @@ class HamiltonianEngine:
         return int(np.asarray(self._carry.divergences).sum())
 
     def notes(self) -> list[str]:
-        """None."""
+        """No sentences: what there is to tell is in `divergences`."""
         return []
 
     def _draws(self, vectors: np.ndarray, logs: np.ndarray) -> Draws:
@@ -125,15 +124,30 @@ class HamiltonianEngine:
         return Draws(states, self._density.values(vectors), logs)
 
 
-def _start(keys: Any, points: Any, arrays: Any, *, settings: Settings) -> _Carry:
+def _middle(carry: _Carry) -> float:
+    """The median size of a step; a chain that is lost does not spoil it."""
+    sizes = np.exp(np.asarray(carry.tuning[0].log_step_size_avg))
+    found = float(np.median(sizes))
+    return found if 0 < found < np.inf else 1.0
+
+
+@lru_cache(maxsize=16)
+def _schedule(warmup: int) -> np.ndarray:
+    """What each step of the warm-up tunes, and -1 for all steps after it."""
+    stages = np.array(build_schedule(warmup), dtype=np.int64).reshape(-1, 2)
+    return np.concatenate([stages, np.full((1, 2), -1, dtype=np.int64)])
+
+
+def _start(seeds: Any, points: Any, first: Any, arrays: Any, *, settings: Settings) -> _Carry:
     def one(key: Any, point: Any) -> _Carry:
         state = blackjax.hmc.init(point, lambda u: log_density(u, arrays, settings.shape))
         size = mass_matrix_adaptation(settings.is_diagonal)[0](len(point))
-        tuning = (dual_averaging_adaptation(settings.target)[0](1.0), size)
+        tuning = (dual_averaging_adaptation(settings.target)[0](first), size)
         none = (jnp.zeros((), jnp.int64), jnp.full_like(point, jnp.nan))
         return _Carry(key, state, tuning, *none)
 
-    return jax.vmap(one)(keys, points)
+    key = jax.random.fold_in(jax.random.PRNGKey(seeds[0]), seeds[1])
+    return jax.vmap(one)(jax.random.split(key, len(points)), points)
 
 
 def _advance(carry: _Carry, arrays: Any, stages: Any, limit: Any, *, settings: Settings) -> Any:
@@ -195,4 +209,4 @@ def _tuned(carry: _Carry, accepted: Any, stage: Any, settings: Settings) -> _Car
     return carry._replace(tuning=(size, mass))
 
 
-_START, _ADVANCE = Compiled(_start), Compiled(_advance, small=0)
+_START, _ADVANCE = Compiled(_start), Compiled(_advance, small=0, quick=False)

@@ -24,8 +24,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..base import Problem, register
-from ..located import Places
+from ..problem.base import Problem, register
+from ..problem.located import Places
 from .chains import Engine, Sampler
 from .draws import Draws
 from .gibbs import site_engine

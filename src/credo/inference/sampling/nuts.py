@@ -27,9 +27,9 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from ...core import check
-from ..base import Problem, register
-from ..gradients import needs, why_no_gradients
-from ..located import Places
+from ..problem.base import Problem, register
+from ..problem.gradients import needs, why_no_gradients
+from ..problem.located import Places
 from .chains import Engine, Sampler, Still
 from .draws import Draws
 

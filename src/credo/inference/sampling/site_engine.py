@@ -20,9 +20,9 @@ from ...core.records import record
 from ...nn.arrays import precision
 from ...nn.compiled import Compiled
 from ...nn.hashed_random import fold, key_of
-from ..colour_blocks import Blocks, colour_blocks
-from ..gaussian_system import gaussian_only, no_integral
-from ..potentials import group_function
+from ..problem.colour_blocks import Blocks, colour_blocks
+from ..problem.gaussian_system import gaussian_only, no_integral
+from ..problem.potentials import group_function
 from .draws import Draws
 from .site_moves import MOVES, Site, State, Structure
 
@@ -91,11 +91,11 @@ class SiteEngine:
         return self._draws(*(np.asarray(k)[None] for k in (state.states, state.reals, state.logits, logs)))
 
     def divergences(self) -> int:
-        """None."""
+        """Zero: sites are drawn one by one, along no trajectory."""
         return 0
 
     def notes(self) -> list[str]:
-        """None."""
+        """No sentences about a run of these moves."""
         return []
 
     def _refuse_bad(self) -> None:

@@ -20,8 +20,9 @@ from ...core.errors import UnsupportedError
 from ...core.factor_graph import FactorGraph
 from ...core.wiring import starts_of
 from ...kernels.tables import best_states
-from ..base import Problem
-from ..located import Places
+from ..exact.possible_states import feasible_states
+from ..problem.base import Problem
+from ..problem.located import Places
 from .draws import Draws
 
 __all__ = ["farthest", "starting_points"]
@@ -69,8 +70,6 @@ def _boxes(
     tables: FactorGraph, problem: Problem, count: int, rng: np.random.Generator, name: str
 ) -> list[np.ndarray]:
     """Per chain, flags of states of which every combination is possible as far as tables are concerned."""
-    from ..variational.descent import feasible_states  # variational methods start here too
-
     variables = tables.variables
     if not np.isneginf(tables.log_tables).any():
         return [np.ones(int(variables.state_start[-1]), dtype=bool)] * count

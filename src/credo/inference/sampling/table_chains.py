@@ -80,7 +80,7 @@ class TableEngine:
         return self._draws(self._rows[:, None].copy())
 
     def divergences(self) -> int:
-        """None."""
+        """Zero: states are drawn from tables, along no trajectory."""
         return 0
 
     def _draws(self, states: np.ndarray) -> Draws:

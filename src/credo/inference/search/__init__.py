@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..contents import Method
+from ..problem.contents import Method
 
 __all__ = ["METHODS"]
 

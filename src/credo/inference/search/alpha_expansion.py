@@ -22,9 +22,9 @@ from ...core.records import record
 from ...core.result import Result, Status
 from ...kernels import graph_cut as kernel
 from ...kernels.max_flow import arcs_by_tail
-from ..base import IterativeAlgorithm, Problem, register
 from ..bounds.decomposition import Decomposition, answer, folded
-from ..value import meets
+from ..problem.base import IterativeAlgorithm, Problem, register
+from ..problem.value import meets
 
 __all__ = ["AlphaExpansion", "ExpansionState"]
 

@@ -11,8 +11,8 @@ from ...kernels.and_or_nodes import Memory, Plan
 from ...kernels.mini_buckets import link_strides
 from ...kernels.ordering import order_cost
 from ...structures.elimination import free_primal_graph
-from ..base import Problem
 from ..bounds.bucket_passes import BucketPasses, Tables
+from ..problem.base import Problem
 
 __all__ = ["make_memory", "make_plan"]
 

@@ -16,8 +16,8 @@ from ...core.variable import Variables
 from ...kernels import blocks as kernel
 from ...structures.elimination import elimination_order, free_primal_graph
 from ...structures.join_tree import join_tree
-from ..base import Problem
-from ..exact.tree import climb, trace_back
+from ..problem.base import Problem
+from ..problem.tree import climb, trace_back
 
 __all__ = ["Blocks"]
 

@@ -36,9 +36,9 @@ from ...kernels.jit import Kernel
 from ...optimise.driver import UNKNOWN, Outcome, Step, drive
 from ...optimise.run import Run
 from ...optimise.run import check as check_clock
-from ..base import Algorithm, Budget, Problem, register
 from ..bounds.bucket_passes import BucketPasses, bucket_passes
 from ..bounds.wmb import WMB, WMBState
+from ..problem.base import Algorithm, Budget, Problem, register
 from .and_or import make_memory, make_plan
 from .local_search import StateSearch, first_states, why_no_states
 

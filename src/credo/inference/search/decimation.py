@@ -24,11 +24,11 @@ from ...kernels import decoding
 from ...kernels.support import supported_states
 from ...optimise.driver import Outcome, Step, drive
 from ...optimise.run import Run
-from .. import feasible
-from ..base import Algorithm, Budget, Problem, register
 from ..bounds.decomposition import terms_of
 from ..messages import engine
-from ..value import value_and_slopes
+from ..problem import feasible
+from ..problem.base import Algorithm, Budget, Problem, register
+from ..problem.value import value_and_slopes
 
 __all__ = ["Decimation"]
 

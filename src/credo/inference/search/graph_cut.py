@@ -19,8 +19,8 @@ from ...core.errors import ZeroProbabilityError
 from ...core.result import Result, Status
 from ...kernels import graph_cut as kernel
 from ...kernels.max_flow import arcs_by_tail, max_flow
-from ..base import Algorithm, Budget, Problem, register
 from ..bounds.decomposition import Decomposition, answer
+from ..problem.base import Algorithm, Budget, Problem, register
 
 __all__ = ["GraphCut"]
 

@@ -29,10 +29,10 @@ from ...kernels.tables import best_states
 from ...optimise.driver import UNKNOWN, Outcome, Step, drive
 from ...optimise.run import Run
 from ...optimise.run import check as check_clock
-from .. import feasible
-from ..base import Algorithm, Budget, Problem, register
-from ..reading import refusal
-from ..value import value_of
+from ..problem import feasible
+from ..problem.base import Algorithm, Budget, Problem, register
+from ..problem.reading import refusal
+from ..problem.value import value_of
 from .blocks import Blocks
 
 __all__ = ["LocalSearch", "StateSearch", "first_states", "improve", "why_no_states"]

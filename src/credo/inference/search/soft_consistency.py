@@ -39,8 +39,8 @@ from ...kernels.soft_consistency_root import assignment_cost, decode, descend, s
 from ...kernels.soft_consistency_search import Stack, fresh_stack, search
 from ...optimise.driver import UNKNOWN, Outcome, Step, drive
 from ...optimise.run import Run
-from ..base import Budget, Problem, ResumableAlgorithm, register
 from ..bounds.possible import valued
+from ..problem.base import Budget, Problem, ResumableAlgorithm, register
 from .local_search import improve
 from .soft_network import Part, Reduced, reduce_graph
 

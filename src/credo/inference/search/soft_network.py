@@ -26,7 +26,7 @@ _PAIR = 4096  # entries of the table it leaves, if over two variables at most
 
 
 class Part(NamedTuple):
-    """A connected network."""
+    """A connected part of a problem, as a network of costs whose unary ones are apart."""
 
     variables: np.ndarray  # positions in the graph
     net: Network  # its factors of two variables or more

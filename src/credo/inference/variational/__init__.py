@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..contents import Method
+from ..problem.contents import Method
 
 __all__ = ["METHODS"]
 
@@ -45,7 +45,7 @@ METHODS = {
         "credo.inference.variational.nonparametric_vi",
         "A mixture of equal isotropic Gaussians, fitted by expansions at their means; for real variables.",
         answers=("sum", "samples"),
-        reads=("real",),
+        reads=("real", "positive", "interval"),
         groups=("functions",),
         compiles=True,
         checkpoints=True,

@@ -57,8 +57,8 @@ from ...core.errors import MissingExtraError, OptionError
 from ...core.factor_graph import FactorGraph
 from ...core.groups import FactorBatch
 from ...core.result import Assignment, Estimate, Marginals, Result, Status
-from ..base import Algorithm, Budget, Problem, register
-from ..gaussian_system import has_closed_form
+from ..problem.base import Algorithm, Budget, Problem, register
+from ..problem.gaussian_system import has_closed_form
 from .surrogate import Surrogate
 
 __all__ = ["Bethe"]
@@ -251,7 +251,7 @@ def _raw(best: Assignment, name: str) -> Any:
 
 def _no_derivative(graph: FactorGraph) -> str | None:
     _compiled()
-    from ..potentials import is_traceable
+    from ..problem.potentials import is_traceable
 
     for group in graph.batches:
         if not all(isinstance(d, Discrete) for d in group.domains) and not is_traceable(group):

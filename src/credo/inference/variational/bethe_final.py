@@ -10,8 +10,8 @@ import numpy as np
 
 from ...core.errors import ModelError, UnsupportedError
 from ...core.result import Estimate
-from ..gaussian_system import rounding
-from ..potentials import evaluate, terms_of
+from ..problem.gaussian_system import rounding
+from ..problem.potentials import evaluate, terms_of
 from .bethe_ascent import Carry, evaluate_at, evaluate_much
 from .bethe_expectations import trapezoid
 from .bethe_plan import Kind, Layout, Plan

@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ..closed_forms import expected_by_states, over_states
+from ..problem.closed_forms import expected_by_states, over_states
 from .bethe_plan import GroupData, GroupPlan, Kind
 
 __all__ = ["form_moments", "form_slopes", "form_values", "taken"]

@@ -25,8 +25,8 @@ from ...core.factor import look_up
 from ...core.factor_graph import FactorGraph
 from ...core.groups import FactorBatch
 from ...nn.arrays import row_buckets
-from ..gaussian_system import has_closed_form
-from ..potentials import group_function
+from ..problem.gaussian_system import has_closed_form
+from ..problem.potentials import group_function
 
 __all__ = ["GroupData", "GroupPlan", "Kind", "KindData", "Layout", "Plan", "RowLists", "layout_of"]
 

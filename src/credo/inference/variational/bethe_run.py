@@ -15,8 +15,8 @@ from ...nn.arrays import precision
 from ...optimise.driver import UNKNOWN, Outcome, Step, drive
 from ...optimise.pace import Pace
 from ...optimise.run import Budget, Run
-from ..base import Problem
-from ..starting_places import Places, refuse_flat_along, starting_places
+from ..problem.base import Problem
+from ..problem.starting_places import Places, refuse_flat_along, starting_places
 from .bethe_ascent import Carry, Numbers, Settings, advance
 from .bethe_expectations import gauss_hermite
 from .bethe_final import Verdict, judge, mixture_of, refuse_values

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...families.natural import dirichlet_log_norm
-from ..starting_places import Places
+from ..problem.starting_places import Places
 from .bethe_plan import Layout
 from .bethe_system import Parameters
 

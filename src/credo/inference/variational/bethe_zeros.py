@@ -13,7 +13,7 @@ import numpy as np
 
 from ...core.factor import TableFactor
 from ...core.factor_graph import FactorGraph
-from ..base import Problem
+from ..problem.base import Problem
 from .bethe_plan import Layout
 from .bethe_system import Parameters
 
@@ -31,7 +31,7 @@ def boxes(problem: Problem, layout: Layout, components: int, rng: np.random.Gene
     """
     if all(zeros is None for zeros in layout.zeros):
         return None
-    from .. import feasible as kernel
+    from ..problem import feasible as kernel
 
     c = next(c for c, kind in enumerate(layout.kinds) if kind.family == "discrete")
     graph = _tables(layout, c)

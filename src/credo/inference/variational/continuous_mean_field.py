@@ -16,10 +16,10 @@ from ...core.wiring import starts_of
 from ...families.densities import MixtureDensity
 from ...optimise.driver import Outcome, Step
 from ...optimise.run import Run
-from ..base import Budget, Problem
-from ..gaussian_system import claimed, closed_only, has_closed_form, rounding
-from ..gradients import needs
-from ..starting_places import Places, starting_places
+from ..problem.base import Budget, Problem
+from ..problem.gaussian_system import claimed, closed_only, has_closed_form, rounding
+from ..problem.gradients import needs
+from ..problem.starting_places import Places, starting_places
 from .descent import Descents, starting_beliefs
 
 __all__ = ["run", "why_not"]

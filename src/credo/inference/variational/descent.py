@@ -8,25 +8,20 @@ from: the bound is -inf, and a note says so.
 from __future__ import annotations
 
 import abc
-from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from ...core.errors import QueryError, TooLargeError, UnsupportedError
+from ...core.errors import QueryError
 from ...core.result import Estimate, Result
 from ...optimise.driver import Outcome, Step, drive
-from ...optimise.run import Budget, Run, Stopped, check, current_run, planning
-from ..base import Problem
-from ..exact.junction_tree import solve
-from ..exact.tree import Limits
-from ..free_energy import mean_field
+from ...optimise.run import Budget, Run
+from ..exact.possible_states import feasible_states
+from ..problem.base import Problem
+from ..problem.free_energy import mean_field
 
-__all__ = ["Descents", "feasible_states", "starting_beliefs", "told_ends", "uniform_beliefs"]
+__all__ = ["Descents", "starting_beliefs", "told_ends", "uniform_beliefs"]
 
-_SEARCHES = 10  # orders tried before exact inference has to find a possible joint state
-_DEAD_ENDS = 1000  # per search
-_SMALL = Limits(1.0, 30.0)  # what exact inference may cost when it only looks for a start
 _NOISE = 0.1  # relative; a symmetric model has a saddle point at uniform beliefs
 
 
@@ -65,57 +60,6 @@ def _warm_beliefs(problem: Problem) -> np.ndarray:
             "the earlier run must have the same variables and observe the same ones"
         )
     return beliefs
-
-
-def feasible_states(problem: Problem, restart: int, rng: np.random.Generator, name: str) -> np.ndarray:
-    """One flag per flat state, such that every combination of flagged states is possible.
-
-    Raises `Stopped` where the time ends before there is such a combination.
-    """
-    from .. import feasible as kernel
-
-    w, tables = problem.graph.wiring, problem.graph.log_tables
-    score = kernel.best_entries(tables, w.table_start, w.scope_start, w.scope, w.edge_stride, w.state_start)
-    for attempt in range(_SEARCHES):
-        check()
-        # The first search follows the tables; later ones trust them less, so that they differ.
-        trust, noise = (1.0, 1e-3) if restart + attempt == 0 else (rng.random(), 1.0)
-        preference = trust * np.maximum(score, -1e300) + noise * rng.gumbel(size=len(score))
-        code, keep = kernel.feasible_box(
-            tables,
-            w.table_start,
-            w.scope_start,
-            w.scope,
-            w.edge_stride,
-            w.state_start,
-            rng.permutation(len(w.sizes)),
-            preference,
-            _DEAD_ENDS,
-        )
-        if code == kernel.IMPOSSIBLE:
-            raise problem.contradiction()
-        if code == kernel.FOUND:
-            return keep
-        if (run := current_run()) is not None and (status := run.ended()) is not None:
-            raise Stopped(status)
-    return _sampled_state(problem, rng, name)
-
-
-def _sampled_state(problem: Problem, rng: np.random.Generator, name: str) -> np.ndarray:
-    """Flags of one exact sample, if the graph is narrow."""
-    try:
-        with planning(1.0):
-            samples = solve(replace(problem, samples=1), _SMALL, 1.0, rng).samples
-    except TooLargeError:
-        raise UnsupportedError(
-            f"{name} cannot treat this problem: a factor has a zero entry, so E[log factor] is -inf "
-            "unless the start avoids it, and no joint state of positive weight was found; "
-            "use bp, or give evidence that makes the search easier"
-        ) from None
-    assert samples is not None
-    keep = np.zeros(int(problem.graph.variables.state_start[-1]), dtype=bool)
-    keep[problem.graph.variables.state_start[:-1] + samples.indices[0]] = True
-    return keep
 
 
 def told_ends(values: list[float]) -> tuple[str, ...]:
@@ -169,26 +113,26 @@ class Descents(abc.ABC, Generic[S]):
 
     @abc.abstractmethod
     def read(self, problem: Any, outcome: Outcome) -> Result:
-        """The answer."""
+        """The beliefs and the bound of the state that a run ended with."""
 
     def run(self, problem: Any, budget: Budget) -> Result:
         """Sweep from each start until beliefs stand still."""
         return drive(self, problem, budget, self._parent, restarts=self._restarts)  # type: ignore[no-any-return]
 
     def start(self, problem: Any, run: Run) -> Step:
-        """A new descent."""
+        """The state that start number `run.number` begins with, with a generator of its own."""
         self.rng = run.rng.spawn(1)[0]
         state = self.begin(problem, run.number, self.rng)
         # Without a feasible start there is nothing to sweep: the time ended while one was looked for.
         return Step(state, status=run.ended() if state.free_energy == np.inf else None)
 
     def advance(self, problem: Any, state: S, run: Run) -> Step:
-        """One sweep."""
+        """One sweep over all beliefs; its residual is how much they changed."""
         state, change = self.sweep(problem, state, self.rng)
         return Step(state, [change], {"free_energy": [state.free_energy]})
 
     def value(self, state: S) -> float:
-        """The bound."""
+        """The lower bound on log Z that the state proves, minus its free energy."""
         return -state.free_energy
 
     def bound(self, outcome: Outcome) -> Result:

@@ -29,7 +29,7 @@ from ...core.wiring import starts_of
 from ...kernels import tree_moments as kernel
 from ...structures.conversions import one_factor_per_edge, without_constants
 from ...structures.spanning_trees import spanning_forest, uniform_forest
-from ..forest import ForestPasses
+from ..problem.forest import ForestPasses
 from .components import effective_number
 
 __all__ = ["Moments", "PairModel", "Slopes", "Tree", "TreeMixture", "hard_edges_close_a_cycle"]
@@ -313,7 +313,7 @@ class TreeMixture:
         return [(names[i], names[j]) for i, j in self.trees[m].model.ends[self.trees[m].members]]
 
     def beliefs(self) -> Moments:
-        """Mixed moments."""
+        """Marginals of variables and of edges, mixed over the components by their weights."""
         nodes = sum(w * p.nodes for w, p in zip(self.weights, self.parts, strict=True))
         edges = sum(w * p.edges for w, p in zip(self.weights, self.parts, strict=True))
         return Moments(np.asarray(nodes), np.asarray(edges))

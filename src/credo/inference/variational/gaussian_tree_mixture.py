@@ -95,7 +95,7 @@ class GaussianTree:
 
     @property
     def variance(self) -> np.ndarray:
-        """Variances, (n,)."""
+        """Variance of each variable, (n,), from the root of the tree outwards."""
         found = np.zeros(len(self.up))
         for c in self.order:
             found[c] = self.sd[c] ** 2 + (self.slope[c] ** 2 * found[self.up[c]] if self.up[c] >= 0 else 0.0)

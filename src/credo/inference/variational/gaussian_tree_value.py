@@ -26,7 +26,7 @@ import numpy as np
 from ...core.factor_graph import FactorGraph
 from ...nn.arrays import precision
 from ...nn.compiled import Compiled
-from ..potentials import group_function
+from ..problem.potentials import group_function
 
 __all__ = ["Arrays", "GaussianSystem", "Parameters", "estimated", "hermite", "value_and_slopes"]
 

@@ -40,10 +40,10 @@ from ...core.factor_graph import FactorGraph
 from ...core.records import record
 from ...nn.arrays import precision
 from ...nn.compiled import Compiled
-from ..closed_forms import expected_by_states, natural, over_states
-from ..colour_blocks import colour_blocks
-from ..gaussian_system import closed_only, has_closed_form
-from ..potentials import group_function
+from ..problem.closed_forms import expected_by_states, natural, over_states
+from ..problem.colour_blocks import colour_blocks
+from ..problem.gaussian_system import closed_only, has_closed_form
+from ..problem.potentials import group_function
 
 __all__ = ["HybridBeliefs", "Sweeper"]
 

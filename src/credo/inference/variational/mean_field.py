@@ -35,8 +35,8 @@ from ...core.records import record
 from ...core.result import FactorMarginals, Marginals, Result
 from ...optimise.driver import Outcome
 from ...optimise.run import Stopped
-from .. import free_energy
-from ..base import Algorithm, Budget, Problem, register
+from ..problem import free_energy
+from ..problem.base import Algorithm, Budget, Problem, register
 from .descent import Descents, starting_beliefs, uniform_beliefs
 
 __all__ = ["MeanField", "MeanFieldState", "product_tables", "state_of", "sweep"]

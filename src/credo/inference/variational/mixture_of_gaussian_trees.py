@@ -31,9 +31,9 @@ from ...core.factor_graph import FactorGraph
 from ...core.result import Estimate, Kind, Marginals, Result, Samples, Status
 from ...optimise.driver import Outcome, Step, drive
 from ...optimise.run import Run
-from ..base import Algorithm, Budget, Problem, register
-from ..gaussian_system import claimed, rounding
-from ..starting_places import Places, refuse_flat_along, starting_places
+from ..problem.base import Algorithm, Budget, Problem, register
+from ..problem.gaussian_system import claimed, rounding
+from ..problem.starting_places import Places, refuse_flat_along, starting_places
 from .components import told_components
 from .descent import told_ends
 from .discrete_trees import PairModel, Tree

@@ -29,7 +29,7 @@ from ...core import check
 from ...core.result import Estimate, Kind, Marginals, Result, Samples
 from ...optimise.driver import Outcome, Step, drive
 from ...optimise.run import Run
-from ..base import Algorithm, Budget, Problem, register
+from ..problem.base import Algorithm, Budget, Problem, register
 from .components import told_components
 from .descent import told_ends
 from .discrete_tree_ascent import Climb, MomentSteps, QuasiNewton, starting_logs

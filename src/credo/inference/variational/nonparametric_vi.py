@@ -7,10 +7,12 @@ The evidence bound E_q[log f] + H(q) <= log Z, with f the product of all factors
     L = (1/N) sum_n { log f(mu_n) + (v_n / 2) trace of the Hessian of log f at mu_n }
       - (1/N) sum_n log[ (1/N) sum_j N(mu_n; mu_j, (v_n + v_j) I) ],
 
-a second-order expansion at the means and a lower bound on the entropy. Rounds alternate: the means climb L
-without the trace, which would need third derivatives, then the variances climb L; both by L-BFGS. A run has
-converged when the squared length of both slopes, about what a step could still gain, is below tol relative to
-L where that exceeds one: means count in standard deviations of their component, variances by their logarithm.
+a second-order expansion at the means and, by Jensen's inequality, a lower bound on the entropy: the sum over
+j is the mean of q under component n. With one component it lies (D/2)(1 - log 2) below the entropy. Rounds
+alternate: the means climb L without the trace, which would need third derivatives, then the variances climb
+L; both by L-BFGS. A run has converged when the squared length of both slopes, about what a step could still
+gain, is below tol relative to L where that exceeds one: means count in standard deviations of their
+component, variances by their logarithm.
 
 If all factors are Gaussian the expansion is exact and L is a lower bound on log Z, otherwise an estimate.
 Where log f has no negative curvature at a mean, its variance grows without limit; this is reported. All
@@ -39,15 +41,14 @@ from ...families.densities import MixtureDensity
 from ...optimise.driver import UNKNOWN, Outcome, Step, drive
 from ...optimise.optimisers import LBFGS, Loss
 from ...optimise.run import Run
-from ..base import Algorithm, Budget, Problem, register
-from ..gaussian_system import claimed, rounding
-from ..gradients import needs, why_no_gradients
-from ..located import Places
+from ..problem.base import Algorithm, Budget, Problem, register
+from ..problem.gaussian_system import claimed, rounding
+from ..problem.gradients import needs, why_no_gradients
+from ..problem.located import Places
+from ..problem.starting_places import starting_places
 from ..sampling.starts import starting_points
-from ..starting_places import starting_places
-from .entropy_bound import entropy_bound
 
-__all__ = ["MixtureState", "NonparametricVI"]
+__all__ = ["MixtureState", "NonparametricVI", "entropy_bound"]
 
 _WIDEST = 24.0  # log of a variance at which it is said to have no limit
 _STEPS = 200  # of L-BFGS per round and block
@@ -68,7 +69,7 @@ class MixtureState(NamedTuple):
         return MixtureState((self.means - places.centre) / unit, self.log_variances - 2 * np.log(unit))
 
     def outside(self, places: Places) -> MixtureState:
-        """The way back."""
+        """The same in the coordinates of the model: `inside` undone."""
         unit = places.scale[0]
         return MixtureState(places.centre + unit * self.means, self.log_variances + 2 * np.log(unit))
 
@@ -225,7 +226,7 @@ def _cost(shape: Any, means: np.ndarray) -> Callable[[np.ndarray], tuple[float, 
 
 def _refuse_zeros(density: Any, state: MixtureState) -> None:
     """A factor that is zero, or no number, where components have weight is not seen at their means."""
-    from ..potentials import log_values
+    from ..problem.potentials import log_values
 
     noise = np.random.default_rng(0).standard_normal((_LOOKS, *state.means.shape))
     points = state.means + np.exp(0.5 * state.log_variances)[:, None] * noise
@@ -282,3 +283,37 @@ def _with_samples(result: Result, problem: Problem, rng: np.random.Generator) ->
     states = np.full(drawn.shape, -1, dtype=np.int64)
     values = {v: drawn[:, i] for i, v in enumerate(variables.names)}
     return replace(result, samples=Samples(variables, states, values))
+
+
+def entropy_bound(means: np.ndarray, variances: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    """A lower bound on the entropy of the mixture, and its derivatives by the means and the variances.
+
+    Parameters
+    ----------
+    means
+        (components, dimension)
+    variances
+        (components,) one for all directions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from credo.inference.variational.nonparametric_vi import entropy_bound
+    >>> bound, entropy = entropy_bound(np.zeros((1, 2)), np.ones(1))[0], np.log(2 * np.pi * np.e)
+    >>> round(bound, 4), round(float(entropy), 4)
+    (2.531, 2.8379)
+    """
+    count, dimension = means.shape
+    gap = means[:, None] - means[None]
+    squares = (gap**2).sum(axis=-1)
+    total = variances[:, None] + variances
+    logs = -0.5 * (squares / total + dimension * np.log(2 * np.pi * total)) - np.log(count)
+    top = logs.max(axis=1, keepdims=True)
+    weight = np.exp(logs - top)
+    norm = weight.sum(axis=1, keepdims=True)
+    value = -float((top[:, 0] + np.log(norm[:, 0])).mean())
+    share = weight / norm / count
+    both = share + share.T  # a pair counts once for each of its two ends
+    by_mean = (both[..., None] * gap / total[..., None]).sum(axis=1)
+    by_variance = -(both * 0.5 * (squares / total - dimension) / total).sum(axis=1)
+    return value, by_mean, by_variance

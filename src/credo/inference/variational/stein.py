@@ -24,7 +24,7 @@ _DECAY = 100.0  # steps after which the rate has fallen by a root of two
 
 
 class Plan(NamedTuple):
-    """How to move."""
+    """How particles move: what kernels see, how wide they are, how fast the steps."""
 
     seen: str  # what kernels see: joint, messages (a Markov blanket) or coordinate
     bandwidth: float | None  # h, or None for the median
@@ -33,7 +33,7 @@ class Plan(NamedTuple):
 
 @record("svgd")
 class Particles(NamedTuple):
-    """Where they stand."""
+    """The state of a run: where the particles stand, and what Adam remembers."""
 
     at: np.ndarray  # (count, dimension)
     moments: tuple[Any, Any]  # of Adam

@@ -36,10 +36,10 @@ from ...core.variable import Variables
 from ...core.wiring import starts_of
 from ...optimise.driver import Outcome, Step
 from ...optimise.run import Run, Stopped, check
-from ..base import Algorithm, Budget, Problem, register
 from ..exact.junction_tree import solve
-from ..exact.tree import Limits
-from ..free_energy import average_energy, entropy
+from ..problem.base import Algorithm, Budget, Problem, register
+from ..problem.free_energy import average_energy, entropy
+from ..problem.tree import Limits
 from .descent import Descents, starting_beliefs, uniform_beliefs
 from .mean_field import MeanFieldState, product_tables, state_of, sweep
 

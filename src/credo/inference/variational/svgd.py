@@ -43,10 +43,10 @@ from ...core.result import Marginals, Result, Samples, Status
 from ...families.densities import ParticleDensity, SimplexParticleDensity
 from ...optimise.driver import Outcome, Step, drive
 from ...optimise.run import Run
-from ..base import Algorithm, Budget, Problem, register
-from ..gradients import needs, why_no_gradients
+from ..problem.base import Algorithm, Budget, Problem, register
+from ..problem.gradients import needs, why_no_gradients
+from ..problem.starting_places import starting_places
 from ..sampling.starts import starting_points
-from ..starting_places import starting_places
 
 __all__ = ["SVGD", "SteinState"]
 
@@ -145,7 +145,7 @@ class _Moves:
 
     def _judged(self, outcome: Outcome) -> tuple[Status, tuple[str, ...]]:
         """Particles where the weight is zero have no gradient to lead them back: that is no success."""
-        from ..potentials import log_values
+        from ..problem.potentials import log_values
 
         at, status, notes = outcome.state.at, outcome.ended, tuple[str, ...]()
         if outcome.state.ran_away:

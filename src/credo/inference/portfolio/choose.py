@@ -1,0 +1,67 @@
+"""The documented rule behind `credo.infer(model)` without a method.
+
+Evidence conditions the model first, so observed numbers are gone. Tables: the junction tree, if its
+forecast stays within half of the machine's memory and about a minute of work; otherwise belief propagation,
+where it can answer the question. Gaussian factors alone: exact linear algebra, also for every state where
+there are few. Everything else: Bethe variational inference; where it does not read a domain, belief
+propagation on grids, and where that does not either, Markov chains. Samples by NUTS if all variables are
+continuous, otherwise by Gibbs sampling. What was chosen, and why, is in the result's notes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...core.errors import UnsupportedError
+from ..exact.junction_tree import JunctionTree
+from ..problem.base import Algorithm, Problem, algorithms
+from ..problem.contents import TASKS
+from ..problem.reading import refusal
+from ..problem.tree import Limits, prepare
+
+__all__ = ["choose"]
+
+_FOR_OTHERS = (
+    ("gaussian", "exact linear algebra"),
+    ("conditional-gaussian", "exact linear algebra for every state"),
+    ("bethe", "a variational approximation"),
+    ("grid-bp", "belief propagation on points"),
+    ("nuts", "a Markov chain with gradients"),
+    ("gibbs", "a Markov chain"),
+)
+_FOR_SAMPLES = (
+    ("gaussian", "independent exact draws"),
+    ("conditional-gaussian", "independent exact draws"),
+    ("nuts", "a Markov chain with gradients"),
+    ("gibbs", "a Markov chain"),
+)
+_MINUTE = 36.0  # log2 of the multiplications that take about a minute
+
+
+def choose(problem: Problem) -> tuple[Algorithm, str]:
+    """The algorithm to use, and a sentence that says so."""
+    if (tables := problem.graph.as_tables()) is None:
+        return _choose_other(problem)
+    chosen = JunctionTree()
+    problem = problem if tables is problem.graph else replace(problem, graph=tables)
+    predicted = prepare(problem, chosen.effort).forecast
+    limits = Limits(None, _MINUTE)
+    if limits.excess(predicted):
+        bp = algorithms.resolve("bp")
+        if refusal(bp, problem) is not None:
+            limits.refuse(predicted, problem)
+        return bp, f"chosen: bp, an approximation (junction-tree would need {predicted})"
+    return chosen, f"chosen: junction-tree ({predicted})"
+
+
+def _choose_other(problem: Problem) -> tuple[Algorithm, str]:
+    """The same where some factors cannot be tables."""
+    known = _FOR_SAMPLES if problem.samples else _FOR_OTHERS
+    for name, why in known:
+        algorithm = algorithms.resolve(name)
+        if refusal(algorithm, problem) is None:
+            return algorithm, f"chosen: {name}, {why}"
+    raise UnsupportedError(
+        f"no method gives {TASKS[problem.task]} of this model of continuous variables; tried "
+        f"{[name for name, _ in known]}"
+    )
