@@ -10,6 +10,7 @@ import pytest
 
 import credo
 from credo.core.density import quadratic
+from credo.core.errors import ConvergenceWarning
 from credo.core.linear_gaussian import residual
 from credo.core.result import Status
 from credo.inference.problem.base import Problem
@@ -195,6 +196,21 @@ def test_mean_field_finds_that_there_is_no_integral():
     model = credo.HybridNet([x, s], [confined, credo.TableFactor([s], [0.5, 0.5])])
     with pytest.raises(credo.CredoError, match="integral"):
         credo.infer(model, "mean-field", seed=0)
+
+
+def test_mean_field_says_so_where_a_variance_has_no_limit(monkeypatch):
+    """Where the first look at the model lets it pass, the precision that is not positive tells."""
+    from credo.inference.variational import continuous_mean_field as module
+
+    monkeypatch.setattr(module, "starting_places", lambda graph: None)
+    monkeypatch.setattr(module, "_away", lambda problem, places: (np.zeros(3), np.ones(3)))
+    (x,), s = real("x"), credo.Variable("s", 2)
+    free = credo.LinearGaussianFactor([x, s], [[0.0], [0.0]], 0.0, 1.0)
+    model = credo.HybridNet([x, s], [free, credo.TableFactor([s], [0.5, 0.5])])
+    with pytest.warns(ConvergenceWarning):
+        found = credo.infer(model, "mean-field", seed=0)
+    assert found.status is Status.DIVERGED and found.log_z is None
+    assert any("grows without limit" in note for note in found.notes)
 
 
 # Bethe

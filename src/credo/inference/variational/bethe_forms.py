@@ -31,7 +31,7 @@ def taken(values: Any, where: Any) -> Any:
 def form_moments(
     plan: GroupPlan, data: GroupData, kinds: tuple[Kind, ...], parts: tuple[Any, ...]
 ) -> tuple[Any, Any, list[Any]]:
-    """Means and variances of real variables, (m, count, k); probabilities of each other one, (m, count, S)."""
+    """Means and variances of real variables, (m, count, k); probabilities of the others, (m, count, S)."""
     k = sum(kinds[c].family == "real" for c, _ in plan.axes)
     mean, variance = (taken(values, data.scopes[:, :k]) for values in parts[plan.axes[0][0]].moments)
     shares = [

@@ -252,7 +252,8 @@ class _Builder:
         aligned = tuple(
             np.array_equal(own, np.arange(members[c])) for own, (c, _) in zip(places.T, axes, strict=True)
         )
-        self._plans.append(GroupPlan(*functions, axes, bool(mutual.any()), aligned))
+        function, form = functions
+        self._plans.append(GroupPlan(function, form, axes, bool(mutual.any()), aligned))
         self._data.append(GroupData(places, tuple(parameters), mutual))
         self._sources.append(source)
         self._zeros.append(zeros)

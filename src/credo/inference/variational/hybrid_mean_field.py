@@ -110,16 +110,14 @@ class Sweeper:
             "nodes": _hermite(nodes),
         }
         constant = sum(float(f.log_values()) for f in graph.factors if not f.scope)
-        made = cls(graph, structure, plan, constant)
-        plan["slack"] = np.asarray(0.0 if made.is_exact else _QUADRATURE)
-        return made
+        plan["slack"] = np.asarray(0.0 if _is_exact(graph) else _QUADRATURE)
+        with precision(double=True):  # once: small arrays take longer to hand over than to compute with
+            return cls(graph, structure, jax.tree.map(jnp.asarray, plan), constant)
 
     @property
     def is_exact(self) -> bool:
         """Whether every expectation is: sums, and closed forms of real variables."""
-        return all(
-            has_closed_form(g) or all(isinstance(d, Discrete) for d in g.domains) for g in self.graph.batches
-        )
+        return _is_exact(self.graph)
 
     def start(self, probabilities: np.ndarray, means: np.ndarray, variances: np.ndarray) -> HybridBeliefs:
         """Beliefs with their free energy; refused where it is not finite."""
@@ -155,6 +153,10 @@ class Sweeper:
             new, change = _SWEEP(beliefs[:3], self.plan, orders, structure=self.structure)
             found = self.start(*(np.asarray(x) for x in new))
         return found, float(change)
+
+
+def _is_exact(graph: FactorGraph) -> bool:
+    return all(has_closed_form(g) or all(isinstance(d, Discrete) for d in g.domains) for g in graph.batches)
 
 
 def _hermite(nodes: int) -> tuple[np.ndarray, np.ndarray]:
