@@ -4,7 +4,7 @@ An option declared as a `Literal` or a `bool` adds one specification per value t
 default, such as "junction-tree(propagation=hugin)"; a new algorithm or option needs no line here.
 Such variants see every case of the zoo, but one kind of evidence. What is compiled anew for
 every structure (`Algorithm.compiles`) sees a few cases, and few steps; what is made for variables of any
-domain (`Algorithm.hybrid`) sees the ugliest cases. The variants of both have tests of their own.
+domain (their first group is not tables) sees the ugliest cases. The variants of both have tests of their own.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _known(spec: str) -> Method:
 
 def _variants(name: str) -> list[str]:
     found = [name]
-    if _known(name).compiles or _known(name).hybrid:
+    if _known(name).compiles or _known(name).groups[0] != "tables":
         return found
     cls = algorithms.get(name)
     hints = typing.get_type_hints(cls)
@@ -90,7 +90,9 @@ def takes(spec: str, task: str) -> bool:
 def _cases(spec: str, cases: list[Case]) -> list[Case]:
     if compiles(spec):
         return [case for case in cases if case.id in _FEW_CASES]
-    return [case for case in cases if not _known(spec).hybrid or case.id in _FEW_CASES | _UGLY_CASES]
+    return [
+        case for case in cases if _known(spec).groups[0] == "tables" or case.id in _FEW_CASES | _UGLY_CASES
+    ]
 
 
 def on_zoo(specs: list[str], cases: list[Case] = ZOO) -> list[Any]:

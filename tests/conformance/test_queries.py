@@ -9,9 +9,8 @@ import pytest
 
 import credo
 from conformance.oracle import Oracle
-from conformance.subjects import SUBJECTS, is_sentence, promises, promising, takes
+from conformance.subjects import SUBJECTS, is_sentence, promising, takes
 from credo.core.errors import QueryError, UnsupportedError
-from credo.inference.problem.base import algorithms
 from zoo import ZOO, Case, case
 
 COUNT = 4000
@@ -111,8 +110,7 @@ def test_the_exact_methods_take_on_what_the_documentation_says():
 @pytest.mark.parametrize("task", ["query", "samples"])
 @pytest.mark.parametrize("spec", SUBJECTS)
 def test_what_is_not_computed_is_refused_in_a_sentence(spec: str, task: str):
-    is_hybrid = algorithms.entries()[spec.partition("(")[0]].hybrid  # its refusals are not left to the result
-    if takes(spec, task) and (is_hybrid or promises(spec) & {"exact"}):
+    if takes(spec, task):
         return
     graph = case("pair").graph
     with pytest.raises((QueryError, UnsupportedError)) as refusal:
