@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import credo
-from credo.inference.portfolio.solve import solve as portfolio
+from credo.inference.portfolio import solve as portfolio
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from credo.core.errors import (
 from credo.core.result import Status
 from credo.inference.exact.junction_tree import JunctionTree
 from credo.inference.messages.bp import BP
-from credo.inference.portfolio.solve import batch, choose
+from credo.inference.portfolio import batch, choose
 
 ROWS = [
     {"wet": "yes"},

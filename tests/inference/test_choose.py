@@ -10,7 +10,7 @@ import pytest
 import credo
 from credo import FactorGraph, datasets
 from credo.core.errors import TooLargeError
-from credo.inference.portfolio.solve import choose as rule
+from credo.inference.portfolio import choose as rule
 from credo.inference.problem import tree as tree_module
 
 

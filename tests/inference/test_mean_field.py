@@ -20,6 +20,7 @@ from credo.core.errors import (
     ZeroProbabilityError,
 )
 from credo.core.result import Status
+from credo.inference.exact import possible_states
 from credo.inference.problem import feasible, free_energy
 from credo.inference.problem.tree import Limits
 from credo.inference.variational import descent, mean_field, structured_mean_field
@@ -235,9 +236,9 @@ def test_if_the_search_gives_up_exact_inference_finds_a_start_or_the_problem_is_
     monkeypatch, name: str
 ):
     graph = case("parity checks").graph
-    monkeypatch.setattr(descent, "_SEARCHES", 0)
+    monkeypatch.setattr(possible_states, "_SEARCHES", 0)
     assert np.isfinite(credo.infer(graph, name, seed=0).log_z.value)
-    monkeypatch.setattr(descent, "_SMALL", Limits(0.0, 0.0))
+    monkeypatch.setattr(possible_states, "_SMALL", Limits(0.0, 0.0))
     reason = f"{name} cannot treat this problem: a factor has a zero entry, so E.log factor. is -inf"
     with pytest.raises(UnsupportedError, match=reason):
         credo.infer(graph, name, seed=0)

@@ -12,9 +12,9 @@ from credo.core.errors import OptionError, QueryError, UnsupportedError, ZeroPro
 from credo.core.result import Estimate, Status
 from credo.inference.messages.bp import BP
 from credo.inference.messages.gbp import GBP
+from credo.inference.portfolio import solve as portfolio
 from credo.inference.portfolio.bracket import Bracket
 from credo.inference.portfolio.solve import solve
-from credo.inference.portfolio.solve import solve as portfolio
 from credo.inference.problem.base import Budget
 from credo.inference.variational.mean_field import MeanField
 from inference.map_models import random_model

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from credo import FactorGraph
+from credo.inference.exact import possible_states
 from credo.inference.problem.base import Budget, Problem
 from credo.inference.problem.tree import Limits
 from credo.inference.problem.value import value_of
 from credo.inference.search import local_search
 from credo.inference.search.local_search import LocalSearch
-from credo.inference.variational import descent
 
 
 def _parities(n: int, seed: int) -> tuple[FactorGraph, np.ndarray]:
@@ -30,7 +30,7 @@ def _parities(n: int, seed: int) -> tuple[FactorGraph, np.ndarray]:
 def hard(monkeypatch) -> tuple[Problem, np.ndarray]:
     """A problem, and searches and exact methods that give up as they would on a far larger one."""
     for name, little in (("_SEARCHES", 1), ("_DEAD_ENDS", 1), ("_SMALL", Limits(1.0, 1.0))):
-        monkeypatch.setattr(descent, name, little)
+        monkeypatch.setattr(possible_states, name, little)
     graph, hidden = _parities(40, 0)
     heat = np.ones(40)
     heat[0] = 0.0
