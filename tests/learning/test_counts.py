@@ -177,7 +177,7 @@ def test_tables_of_data_come_in_every_form(tmp_path):
         ("counts(prior={'q': 1})", "prior: no variable named 'q'"),
         ("counts(prior={'a': [1, 2, 3]})", "prior of 'a': expected a number or shape (2,), got (3,)"),
         ("counts(prior={'a': -1})", "prior of 'a': expected finite numbers from 0, got -1"),
-        ("counts(prior={'a': 'x'})", "prior of 'a': expected a number or shape (2,), got (1,)"),
+        ("counts(prior={'a': 'x'})", "prior of 'a': expected numbers, got 'x'"),
     ],
 )
 def test_wrong_options_get_a_sentence(learner, message):
