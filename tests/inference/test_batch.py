@@ -16,7 +16,7 @@ from credo.core.errors import (
     ZeroProbabilityError,
 )
 from credo.core.result import Status
-from credo.inference.exact.junction_tree import JunctionTree
+from credo.inference.exact.junction_tree import JunctionTreePropagation
 from credo.inference.messages.bp import BP
 from credo.inference.portfolio import batch, choose
 
@@ -89,7 +89,7 @@ def test_a_data_frame_is_rows_with_gaps():
         np.testing.assert_array_equal(found.log_z, wanted.log_z)
 
 
-@pytest.mark.parametrize("algorithm", [BP, JunctionTree])
+@pytest.mark.parametrize("algorithm", [BP, JunctionTreePropagation])
 def test_equal_rows_are_answered_once(monkeypatch, algorithm):
     given, run_tables = [], algorithm.run_tables
 
@@ -120,7 +120,7 @@ def test_by_default_rows_are_exact_where_that_is_small():
 @pytest.mark.filterwarnings("ignore::credo.core.errors.ConvergenceWarning")
 def test_by_default_rows_of_a_wide_model_take_belief_propagation_or_what_evidence_allows(monkeypatch):
     grid = datasets.ising_grid(12, coupling=0.1, seed=0)
-    monkeypatch.setattr(JunctionTree, "takes_tables", lambda self, instances: False)
+    monkeypatch.setattr(JunctionTreePropagation, "takes_tables", lambda self, instances: False)
     held = [{v.name: 0 for k, v in enumerate(grid.variables) if k % 2}, {}]
     found = credo.infer_many(grid, held[:1])
     assert found.status == (Status.EXACT,)

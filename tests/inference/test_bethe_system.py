@@ -21,9 +21,15 @@ from credo.inference.variational.bethe_expectations import (
     stein_direction,
     trapezoid,
 )
-from credo.inference.variational.bethe_plan import Kind, Plan, _row_lists
+from credo.inference.variational.bethe_plan import BethePlan, Kind, _row_lists
 from credo.inference.variational.bethe_run import Ascents
-from credo.inference.variational.bethe_system import Draws, Parameters, _gathered, beliefs, gradient
+from credo.inference.variational.bethe_system import (
+    BetheParameters,
+    SampledPoints,
+    _gathered,
+    beliefs,
+    gradient,
+)
 from credo.nn.arrays import precision
 from credo.nn.compiled import Compiled
 
@@ -52,13 +58,13 @@ def slopes_of(run: Ascents):
     return call
 
 
-def random_parameters(run: Ascents, count: int, seed: int = 0, scale: float = 1.0) -> Parameters:
+def random_parameters(run: Ascents, count: int, seed: int = 0, scale: float = 1.0) -> BetheParameters:
     rng = np.random.default_rng(seed)
     first = jax.tree.map(lambda x: np.asarray(x)[0], run.carry.parameters)
     return jax.tree.map(lambda x: scale * rng.standard_normal((count, *x.shape)), first)
 
 
-def differences(call, parameters: Parameters, step: float = 1e-5) -> np.ndarray:
+def differences(call, parameters: BetheParameters, step: float = 1e-5) -> np.ndarray:
     """Central differences of the value for every number, and the gradient in the same order."""
     one = jax.tree.map(lambda x: x[:1], parameters)
     leaves, tree = jax.tree.flatten(one)
@@ -283,19 +289,19 @@ def test_dirichlet_scores_are_finite_differences():
     t, log_alpha, logits = rng.normal(size=2), 0.5 + 0.4 * rng.normal(size=(2, 2)), rng.normal(size=(2, 2))
     kinds = tuple(Kind(k.family, k.size) for k in run.plan.kinds)
     assert [k.family for k in kinds] == ["simplex", "discrete"]
-    plan = Plan(kinds, run.plan.groups, 2)
+    plan = BethePlan(kinds, run.plan.groups, 2)
     each, _ = densities(log_alpha)
     weights = np.exp(each + logs.sum(axis=1)) * (u[1] - u[0])
     np.testing.assert_allclose(weights.sum(axis=1), 1, atol=1e-12)
     points = np.broadcast_to(logs, (2, *logs.shape))[..., None]
-    draws = (Draws(points, weights[..., None]), Draws(None, None))
+    draws = (SampledPoints(points, weights[..., None]), SampledPoints(None, None))
 
     def slope(parameters, data, draws):
         parts = beliefs(plan, data[0], parameters, draws, None)
         return gradient(plan, *data, parameters, draws, parts, 30.0, None)
 
     with precision(double=True):
-        parameters = Parameters(np.array(t), (log_alpha[..., None], logits[..., None]))
+        parameters = BetheParameters(np.array(t), (log_alpha[..., None], logits[..., None]))
         totals, slopes = jax.tree.map(np.asarray, Compiled(slope)(parameters, run.data, draws))
     lam = softmax(t)
     assert lam @ totals == pytest.approx(free_energy(t, log_alpha, logits), abs=1e-10)

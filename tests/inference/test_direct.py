@@ -11,7 +11,7 @@ from credo.core.errors import ConvergenceWarning, OptionError
 from credo.core.result import Status
 from credo.inference.neural.direct import BetheDirect, RegionDirect
 from credo.inference.problem import free_energy
-from credo.nn.optimise import Adam
+from credo.nn.optimise import CompiledAdam
 
 
 def quietly(model, method, **question):
@@ -126,7 +126,7 @@ def test_rounds_share_the_time():
 
 
 def test_ctrl_c_between_two_rounds_keeps_what_was_found(monkeypatch):
-    grid, real, steps = credo.datasets.ising_grid(3, seed=0), Adam.advance, []
+    grid, real, steps = credo.datasets.ising_grid(3, seed=0), CompiledAdam.advance, []
 
     def pressed(*arguments):
         found = real(*arguments)
@@ -135,7 +135,7 @@ def test_ctrl_c_between_two_rounds_keeps_what_was_found(monkeypatch):
             signal.raise_signal(signal.SIGINT)
         return found
 
-    monkeypatch.setattr(Adam, "advance", pressed)
+    monkeypatch.setattr(CompiledAdam, "advance", pressed)
     found = quietly(grid, "bethe-direct(stop=0, rounds=4)", tol=0, seed=0, max_iter=100)
     assert found.status is Status.INTERRUPTED
     assert len(found.trace["objective"]) == 50 and np.isfinite(found.marginals.flat).all()

@@ -20,7 +20,7 @@ from credo.core.errors import (
 )
 from credo.core.result import Status
 from credo.inference.messages import moments
-from credo.inference.messages.ep_beliefs import Beliefs
+from credo.inference.messages.ep_beliefs import SiteBeliefs
 from credo.inference.problem.potentials import evaluate
 
 LOG_2PI = np.log(2 * np.pi)
@@ -196,7 +196,7 @@ def test_at_a_fixed_point_tilted_moments_are_those_of_the_beliefs(power):
     model = zoo.laplace_chain()
     found = credo.infer(model, f"ep(nodes=60, power={power})", tol=1e-9)
     state = found.state
-    beliefs = Beliefs(state.layout, state.sites)
+    beliefs = SiteBeliefs(state.layout, state.sites)
     points = np.linspace(-11, 12, 461)
     checked = 0
     for group, own in zip(state.layout.groups, model.to_factor_graph().batches, strict=True):

@@ -13,7 +13,7 @@ from credo.core.errors import ConvergenceWarning, OptionError, UnsupportedError,
 from credo.core.result import Status
 from credo.inference.problem.base import Budget, Problem
 from credo.inference.problem.value import value_of
-from credo.inference.search.blocks import Blocks
+from credo.inference.search.blocks import MoveBlocks
 from credo.inference.search.local_search import descend, first_states, improve, landscape_of
 from credo.kernels import local_search as kernel
 from inference.test_branch_and_bound import random_graph
@@ -96,7 +96,7 @@ def test_a_block_is_solved_exactly_given_the_others(seed):
     maximised = rng.random(9) < 0.7
     maximised[0] = True
     problem = problem_of(graph, maximised)
-    blocks = Blocks(problem, rng)
+    blocks = MoveBlocks(problem, rng)
     states = np.zeros(9, dtype=np.int64)
     if not len(blocks.movable):
         return

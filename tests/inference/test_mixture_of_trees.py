@@ -331,7 +331,7 @@ def gaussian_problem():
     ends = np.array([[0, 1], [0, 3], [1, 2], [2, 3]])
     up = np.array([[-1, 0, 1, 2], [-1, 0, 3, 0]])
     rng = np.random.default_rng(2)
-    parameters = program.Parameters(
+    parameters = program.GaussianTreeParameters(
         rng.normal(size=(2, 4)),
         0.4 * rng.normal(size=(2, 4)),
         0.2 * rng.normal(size=(2, 4)),

@@ -13,7 +13,7 @@ from credo import potentials
 from credo.core.errors import ConvergenceWarning, ModelError, OptionError, UnsupportedError
 from credo.inference.particles import edges
 from credo.inference.particles.mixtures import Bank, bandwidths, drawn_in, gibbs_products, importance_products
-from credo.inference.particles.pairs import Pairs
+from credo.inference.particles.pairs import ParticlePairs
 from credo.learning import kernel_bandwidth
 from hybrid_zoo import (
     bimodal_cycle,
@@ -209,7 +209,7 @@ def test_kernels_do_not_widen_what_they_smooth():
 
 def test_conditional_draws_follow_the_pair_factor(monkeypatch):
     x, y = real("x"), real("y")
-    pairs = Pairs(
+    pairs = ParticlePairs(
         credo.HybridNet([x, y], [credo.GaussianFactor.linear(y, [x], [2.0], 0.25)]).to_factor_graph()
     )
     particles = np.repeat([[0.5], [1.0]], 1000, axis=1)  # of the senders y and x

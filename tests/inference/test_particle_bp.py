@@ -19,10 +19,10 @@ from credo.core.errors import (
 from credo.core.result import Status
 from credo.inference.particles import edges
 from credo.inference.particles.ep_particle_bp import EPParticleBP
-from credo.inference.particles.pace import FIRST, Pace
-from credo.inference.particles.pairs import Pairs
+from credo.inference.particles.pace import FIRST, DrawPace
+from credo.inference.particles.pairs import ParticlePairs
 from credo.inference.particles.particle_bp import ParticleBP
-from credo.inference.particles.steps import Step
+from credo.inference.particles.steps import ParticleStep
 from credo.inference.portfolio.question import pose
 from credo.inference.problem.base import Problem, algorithms
 from credo.inference.problem.reading import compact
@@ -212,7 +212,7 @@ def test_a_black_box_is_as_good_as_a_compiled_function(monkeypatch):
 
 def test_blocks_of_edges_give_what_all_edges_at_once_give(monkeypatch):
     model = denoising()
-    pairs = Pairs(model.to_factor_graph())
+    pairs = ParticlePairs(model.to_factor_graph())
     rng = np.random.default_rng(1)
     particles, weights = rng.random((pairs.n, 6)), rng.normal(size=(len(pairs.sender), 6))
     points = rng.random((pairs.n, 7))
@@ -245,7 +245,7 @@ def test_factors_on_one_pair_are_one_edge():
             credo.GaussianFactor([y, x], [[1.0, 0.3], [0.3, 0.5]], [0.4, -0.2]),
         ],
     )
-    pairs = Pairs(whole.to_factor_graph())
+    pairs = ParticlePairs(whole.to_factor_graph())
     assert pairs.n_edges == 1
     assert [swapped for _, swapped in pairs.classes[0].members] == [False, True]
     exact = truth(whole)
@@ -357,7 +357,7 @@ def test_a_run_that_has_converged_is_at_a_fixed_point_for_its_particles(method):
 
 
 def _seen(mean, effective):
-    return Step(np.array([mean, 0.0]), np.ones(2), np.array([effective, 50.0]), np.zeros((0, 0)), 0.0)
+    return ParticleStep(np.array([mean, 0.0]), np.ones(2), np.array([effective, 50.0]), np.zeros((0, 0)), 0.0)
 
 
 def test_particles_are_drawn_until_they_move_as_noise_does_and_again_when_they_are_worn():
@@ -367,12 +367,12 @@ def test_particles_are_drawn_until_they_move_as_noise_does_and_again_when_they_a
     assert FIRST.draws(drifting, None)
     assert FIRST.draws(noisy, 9) and not FIRST.draws(noisy, 8)
     kept = FIRST.after(noisy, True).after(noisy, False)
-    assert kept == Pace(1, 1)
+    assert kept == DrawPace(1, 1)
     assert not kept.draws([*noisy, _seen(0.0, 20.0)], None)
     worn = [*noisy, _seen(0.0, 5.0)]
     assert kept.draws(worn, None)
     anew = kept.after([*worn, _seen(0.0, 50.0)], True)
-    assert anew == Pace(10, 0) and anew.draws([*worn, _seen(0.0, 50.0)], None)
+    assert anew == DrawPace(10, 0) and anew.draws([*worn, _seen(0.0, 50.0)], None)
 
 
 def test_few_iterations_are_no_convergence():

@@ -12,7 +12,7 @@ from credo import potentials
 from credo.inference.particles import edges
 from credo.inference.particles.cloud import Cloud, messages_at
 from credo.inference.particles.ep_particle_bp import Sites, project
-from credo.inference.particles.pairs import Pairs
+from credo.inference.particles.pairs import ParticlePairs
 from credo.inference.particles.readout import bethe_value, tabulate
 from credo.inference.particles.start import locate
 from credo.inference.particles.tables import draw, log_widths, moments, panels, stratified
@@ -38,7 +38,7 @@ def test_beliefs_are_densities_that_can_be_evaluated_anywhere():
 def test_the_bethe_value_of_exact_messages_on_a_tree_is_log_z():
     """Particles on a fine grid with the weights of the trapezoidal rule are belief propagation."""
     tree = gaussian_tree(4)
-    pairs = Pairs(tree.to_factor_graph())
+    pairs = ParticlePairs(tree.to_factor_graph())
     points = np.tile(np.linspace(-9, 9, 241), (pairs.n, 1))
     base = log_widths(points)
     unary = edges.unary_values(pairs, points)
@@ -58,7 +58,7 @@ def test_zero_messages_are_left_out_and_not_subtracted():
     graph = credo.FactorGraph(
         [a, b, c], [credo.TableFactor([a, b], np.ones((2, 2))), credo.TableFactor([b, c], np.ones((2, 2)))]
     )
-    pairs = Pairs(credo.HybridNet(graph.variables, graph.factors).to_factor_graph())
+    pairs = ParticlePairs(credo.HybridNet(graph.variables, graph.factors).to_factor_graph())
     messages = np.log([[1.0, 1.0], [1.0, 1.0], [1.0, 1.0], [1.0, 1.0]])
     messages[0] = [-np.inf, 1.0]  # a -> b says that b is not 0
     beliefs, cavities = pairs.beliefs(np.zeros((3, 2)), messages)
@@ -69,7 +69,7 @@ def test_zero_messages_are_left_out_and_not_subtracted():
 
 def _one_edge():
     x, y = real("x"), real("y")
-    return Pairs(credo.HybridNet([x, y], [potentials.laplace(x, y)]).to_factor_graph())
+    return ParticlePairs(credo.HybridNet([x, y], [potentials.laplace(x, y)]).to_factor_graph())
 
 
 def _project(message, sites=None):
@@ -112,7 +112,7 @@ def test_improper_updates_are_skipped(message):
 def test_updates_that_go_astray_together_give_way_to_the_belief():
     """Two messages that are proper alone but whose sites add up to a negative precision."""
     x, y, z = (real(name) for name in "xyz")
-    pairs = Pairs(
+    pairs = ParticlePairs(
         credo.HybridNet([x, y, z], [potentials.laplace(x, y), potentials.laplace(z, y)]).to_factor_graph()
     )
     points = np.tile(np.linspace(-9, 9, 400), (3, 1))
@@ -157,7 +157,7 @@ def test_variables_are_found_wherever_they_are():
             credo.GaussianFactor.from_moments([c, d], [40.0, -7.0], [[4.0, 1.0], [1.0, 0.5]]),
         ],
     )
-    points, values, known = locate(Pairs(model.to_factor_graph()), 64, spread=2.0)
+    points, values, known = locate(ParticlePairs(model.to_factor_graph()), 64, spread=2.0)
     assert known.tolist() == [True, True, True, True, False, False]
     mean, variance = moments(points, values + log_widths(points))
     np.testing.assert_allclose(mean, [-3000, -3000, 40, -7, -3000, 0], atol=0.2)

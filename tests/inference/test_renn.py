@@ -21,7 +21,7 @@ from credo.core.errors import (
 )
 from credo.core.result import Status
 from credo.inference.messages.region_plan import RegionTables
-from credo.inference.neural.network import Logits, Network, Shared, objective
+from credo.inference.neural.network import BeliefNetwork, Logits, Shared, objective
 from credo.inference.neural.network import free_energy as jax_free_energy
 from credo.inference.neural.readout import logs_of, project
 from credo.inference.neural.region_system import RegionSystem, system_of
@@ -183,7 +183,7 @@ def test_gradients_are_those_of_finite_differences(layers, zeros):
         if layers == (0, 0):
             network = Logits(system.buckets, rng, kind)
         else:
-            network = Network(system.buckets, 5, 4, layers, rng, kind)
+            network = BeliefNetwork(system.buckets, 5, 4, layers, rng, kind)
         network = jax.tree.map(jnp.asarray, network)
 
         def value(n):
@@ -258,10 +258,10 @@ def test_the_default_finds_the_fixed_point_of_gbp_or_says_that_it_did_not():
 
 def test_models_that_are_done_are_computed_no_more(monkeypatch):
     from credo.nn import optimise
-    from credo.nn.optimise import Adam
+    from credo.nn.optimise import CompiledAdam
 
     grids = [credo.datasets.ising_grid(3, coupling=c, seed=0) for c in (0.05, 0.1, 0.8, 1.0)]
-    method, sizes, real = "renn(width=8, stop=1e-6, precision=double)", [], Adam._call
+    method, sizes, real = "renn(width=8, stop=1e-6, precision=double)", [], CompiledAdam._call
 
     def called(adam, carry, *given):
         sizes.append(len(carry.active))
@@ -271,7 +271,7 @@ def test_models_that_are_done_are_computed_no_more(monkeypatch):
         warnings.simplefilter("ignore", ConvergenceWarning)
         whole = credo.infer_models(grids, method, seed=0, max_iter=400)
         monkeypatch.setattr(optimise, "_WORTH", 0)
-        monkeypatch.setattr(Adam, "_call", called)
+        monkeypatch.setattr(CompiledAdam, "_call", called)
         parts = credo.infer_models(grids, method, seed=0, max_iter=400)
     assert sizes[0] == 4 and sizes == sorted(sizes, reverse=True) and set(sizes) <= {4, 2, 1}
     assert sizes[-1] < 4

@@ -18,7 +18,7 @@ from credo.core.errors import (
 )
 from credo.core.result import Status
 from credo.inference.exact import tree_batch
-from credo.inference.exact.junction_tree import JunctionTree
+from credo.inference.exact.junction_tree import JunctionTreePropagation
 
 SIZES = {"a": 2, "b": 3, "c": 2, "d": 4, "one": 1, "alone": 2}
 SCOPES = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "a"), ("b", "d", "one"), ("a",), (), ("b",)]
@@ -136,7 +136,7 @@ def test_a_sum_alone_keeps_no_instances():
 def test_too_wide_for_the_kernel_is_asked_one_by_one():
     rows, start = make(9, 3)
     graph = graph_of(rows[0], start)
-    slow = credo.infer_batch(graph, rows, JunctionTree(propagation="hugin"))
+    slow = credo.infer_batch(graph, rows, JunctionTreePropagation(propagation="hugin"))
     np.testing.assert_allclose(slow.values, credo.infer_batch(graph, rows).values, atol=1e-10)
 
 

@@ -10,14 +10,14 @@ import pytest
 from credo.core.factor import TableFactor
 from credo.core.factor_graph import FactorGraph
 from credo.core.variable import Variable
-from credo.inference.search.soft_network import Part, reduce_graph
+from credo.inference.search.soft_network import NetworkPart, reduce_graph
 from credo.kernels import soft_consistency as kernel
 from credo.kernels.soft_consistency_nodes import OPEN, SEEN, compact, fresh_tree
 from credo.kernels.soft_consistency_root import assignment_cost, decode, descend, sweep
 from credo.kernels.soft_consistency_search import fresh_stack, search
 
 
-def connected(seed: int, zeros: float) -> Part:
+def connected(seed: int, zeros: float) -> NetworkPart:
     """A small connected network with factors over two to four variables."""
     rng = np.random.default_rng(seed)
     variables = [Variable(f"x{i}", int(s)) for i, s in enumerate(rng.integers(2, 4, 6))]
@@ -30,7 +30,7 @@ def connected(seed: int, zeros: float) -> Part:
     return reduce_graph(FactorGraph(variables, factors), degree=0).parts[0]
 
 
-def fresh(part: Part) -> kernel.Work:
+def fresh(part: NetworkPart) -> kernel.Work:
     work = kernel.fresh_work(part.net, trail=1 << 16)
     work.unary[:] = np.where(np.isinf(part.unary), 0.0, part.unary)
     for place in np.flatnonzero(np.isinf(part.unary)):
@@ -39,11 +39,11 @@ def fresh(part: Part) -> kernel.Work:
     return work
 
 
-def assignments(part: Part) -> list[np.ndarray]:
+def assignments(part: NetworkPart) -> list[np.ndarray]:
     return [np.array(x) for x in itertools.product(*map(range, np.diff(part.net.state_start)))]
 
 
-def moved_cost(part: Part, work: kernel.Work, x: np.ndarray) -> float:
+def moved_cost(part: NetworkPart, work: kernel.Work, x: np.ndarray) -> float:
     """Cost in the working form, by plain loops; infinite where a state is gone."""
     net, total = part.net, float(work.number[kernel.C0])
     for i, k in enumerate(x):

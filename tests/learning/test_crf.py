@@ -13,8 +13,8 @@ from credo.core.errors import ConvergenceWarning, CredoError, QueryError
 from credo.core.result import Status
 from credo.learning import ChainCRF, GraphCRF
 from credo.learning.crf_features import Features, Labels
-from credo.learning.crf_inputs import Graphs, Sequences, chain_parts, graph_parts
-from credo.learning.crf_objectives import ChainLikelihood, GraphLikelihood, Layout
+from credo.learning.crf_inputs import Graphs, LabelledSequences, chain_parts, graph_parts
+from credo.learning.crf_objectives import ChainLikelihood, GraphLikelihood, WeightLayout
 from credo.learning.expectations import Oracle
 from credo.models.crf import CRF
 
@@ -65,9 +65,9 @@ def differences(function, weights, step=1e-5):
 def test_the_gradient_of_the_chain_likelihood_equals_finite_differences(missing, edge_features):
     X, y = numbers(8, edge_features=edge_features, missing=missing)
     known = Labels.of(y)
-    data = Sequences.of(X, Features.of(*chain_parts(X)), y, known)
+    data = LabelledSequences.of(X, Features.of(*chain_parts(X)), y, known)
     mask = np.random.default_rng(1).random((edge_features or 1, 3, 3)) < 0.8
-    layout = Layout.of(np.ones((3, 3), bool), mask)
+    layout = WeightLayout.of(np.ones((3, 3), bool), mask)
     objective = ChainLikelihood(layout)
     weights = np.random.default_rng(2).standard_normal(layout.count)
     value, gradient = objective.evaluate(weights, data)
@@ -80,10 +80,10 @@ def test_the_gradient_of_the_chain_likelihood_equals_finite_differences(missing,
 def test_chains_as_graphs_have_the_same_likelihood_and_gradient(missing, symmetric):
     X, y = numbers(6, edge_features=2, missing=missing)
     known = Labels.of(y)
-    chains = Sequences.of(X, Features.of(*chain_parts(X)), y, known)
+    chains = LabelledSequences.of(X, Features.of(*chain_parts(X)), y, known)
     as_graphs = [(x, [(t, t + 1) for t in range(len(x) - 1)], z) for x, z in X]
     graphs = Graphs.of(as_graphs, Features.of(*graph_parts(as_graphs)[::2]), 3, y, known)
-    layout = Layout.of(np.ones((3, 3), bool), np.ones((2, 3, 3), bool), symmetric=symmetric)
+    layout = WeightLayout.of(np.ones((3, 3), bool), np.ones((2, 3, 3), bool), symmetric=symmetric)
     assert layout.count == 9 + 2 * (6 if symmetric else 9)
     weights = np.random.default_rng(2).standard_normal(layout.count)
     of_chains = ChainLikelihood(layout).evaluate(weights, chains)
@@ -99,7 +99,7 @@ def test_the_gradient_on_graphs_with_loops_equals_finite_differences():
     y = [rng.integers(0, 2, len(x[0])).tolist() for x in X]
     y[1][2] = None
     data = Graphs.of(X, Features.of(*graph_parts(X)[::2]), 2, y, Labels.of(y))
-    layout = Layout.of(np.ones((2, 2), bool), np.ones((1, 2, 2), bool), symmetric=True)
+    layout = WeightLayout.of(np.ones((2, 2), bool), np.ones((1, 2, 2), bool), symmetric=True)
     objective = GraphLikelihood(layout, Oracle("junction-tree", warm=False))
     weights = rng.standard_normal(layout.count)
     _, gradient = objective.evaluate(weights, data)

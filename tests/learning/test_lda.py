@@ -123,7 +123,7 @@ def test_batches_mixtures_and_samples_reach_a_similar_value(corpus, fitted):
 def test_the_noise_of_few_samples_has_bounds():
     """Few points, always the same: without bounds concentrations grow until they are no numbers."""
     rng = np.random.default_rng(10)
-    settings = lda_training.Settings(samples=3, closed=True, joint=False, weights=True, prior=True)
+    settings = lda_training.TopicSettings(samples=3, closed=True, joint=False, weights=True, prior=True)
     counts = rng.poisson(1.0, (8, 8)).astype(float)
     documents = lda_training.Documents(np.tile(np.arange(8), (8, 1)), counts, np.ones(8))
     topics = rng.gamma(1.0, 3.0, (1, 2, 8)) * rng.gamma(100.0, 0.01, (2, 2, 8))
@@ -137,7 +137,7 @@ def test_the_noise_of_few_samples_has_bounds():
 def test_documents_of_several_components_end_after_few_steps():
     """Their expectations are sampled and never settle: a limit on steps must not be what ends them."""
     rng = np.random.default_rng(0)
-    settings = lda_training.Settings(samples=4, closed=True, joint=False, weights=True, prior=True)
+    settings = lda_training.TopicSettings(samples=4, closed=True, joint=False, weights=True, prior=True)
     counts = rng.poisson(2.0, (8, 8)).astype(float)
     documents = lda_training.Documents(np.tile(np.arange(8), (8, 1)), counts, np.ones(8))
     topics = rng.gamma(1.0, 3.0, (1, 2, 8)) * rng.gamma(100.0, 0.01, (3, 2, 8))

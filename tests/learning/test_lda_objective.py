@@ -318,7 +318,7 @@ def test_ten_thousand_words_stay_finite():
     local = lda_objective.Local(
         rng.gamma(1.0, size=(2, M, K)) + 0.01, rng.dirichlet(np.ones(K), size=(2, M, 8))
     )
-    settings = lda_training.Settings(4, True, False, True, True)
+    settings = lda_training.TopicSettings(4, True, False, True, True)
     points = lda_training.topic_points(shared, settings, rng)
     assert np.isfinite(points.log_topics).all()
     log_theta = np.log(rng.dirichlet(np.full(K, 0.5), size=(2, M, 4)))

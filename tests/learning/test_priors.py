@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from credo.learning.priors import Elastic, Gaussian, Laplace
+from credo.learning.priors import Elastic, GaussianPrior, LaplacePrior
 
 
-@pytest.mark.parametrize("prior", [Gaussian(scale=0.7, mean=0.2), Elastic(c1=0.3, c2=1.1), Laplace(scale=2)])
+@pytest.mark.parametrize(
+    "prior", [GaussianPrior(scale=0.7, mean=0.2), Elastic(c1=0.3, c2=1.1), LaplacePrior(scale=2)]
+)
 def test_priors_have_the_gradient_of_their_value(prior):
     w = np.array([0.5, -1.5, 2.0])
     smooth, gradient = prior.smooth(w)

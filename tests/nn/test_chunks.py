@@ -16,7 +16,7 @@ from credo.nn.adam import Gradient, Rates, learned
 from credo.nn.arrays import precision
 from credo.nn.batches import Batches, Rows
 from credo.nn.chunks import Chunks, Phase
-from credo.nn.hooks import EarlyStopping, Turn
+from credo.nn.hooks import EarlyStopping, HookTurn
 from credo.optimise.driver import drive
 from credo.optimise.pace import Pace
 from credo.optimise.run import Budget
@@ -199,7 +199,7 @@ def test_a_hook_may_change_the_state_and_say_how_far_it_is():
         def after(self, epoch, carry, means, memory):
             group = carry["model"]
             rates = group.rates._replace(rate=np.asarray(group.rates.rate) / 2)
-            return Turn({"model": group._replace(rates=rates)}, memory / 2, residual=memory)
+            return HookTurn({"model": group._replace(rates=rates)}, memory / 2, residual=memory)
 
         def choose(self, carry, memory):
             return carry

@@ -190,14 +190,14 @@ def test_a_problem_has_converged_when_its_residual_is_below_tol_and_stalls_at_a_
 def test_problems_that_are_done_leave_the_batch_and_numbers_stay(monkeypatch):
     first, data = np.zeros((8, 1), np.float32), np.arange(1, 9, dtype=np.float32)[:, None]
     whole = minimise(steep, moved, first, data, (), steps=2000, rate=0.02, tol=1e-4)
-    sizes, real = [], optimise.Adam._call
+    sizes, real = [], optimise.CompiledAdam._call
 
     def called(adam, carry, *given):
         sizes.append(len(carry.active))
         return real(adam, carry, *given)
 
     monkeypatch.setattr(optimise, "_WORTH", 0)
-    monkeypatch.setattr(optimise.Adam, "_call", called)
+    monkeypatch.setattr(optimise.CompiledAdam, "_call", called)
     parts = minimise(steep, moved, first, data, (), steps=2000, rate=0.02, tol=1e-4)
     assert sizes == sorted(sizes, reverse=True) and set(sizes) >= {8, 4, 2}
     np.testing.assert_allclose(parts.parameters, whole.parameters, rtol=1e-6)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from credo.plotting.arrange import arrange_arrows, arrange_factors, arrange_pairs
-from credo.plotting.nodes import BeliefBox, Dot, Oval
+from credo.plotting.nodes import BeliefBox, DotMark, Oval
 
 
 def box(rows):
@@ -76,5 +76,5 @@ def test_factors_of_given_places_stand_between_their_variables():
 
 
 def test_dots_make_a_dense_drawing_and_names_do_not():
-    assert arrange_pairs([(0, 1)], [Dot(False), Dot(False)]).is_dense
+    assert arrange_pairs([(0, 1)], [DotMark(False), DotMark(False)]).is_dense
     assert not arrange_pairs([(0, 1)], [Oval("a", False), Oval("b", False)]).is_dense

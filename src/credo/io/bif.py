@@ -27,8 +27,8 @@ import numpy as np
 from ..core.errors import FormatError
 from ..models.bayes_net import BayesNet
 from .base import Format, register_format, wrong
-from .directed import Draft, Family, check_names, network_of, rows_of
-from .lexer import MARK, Source
+from .directed import Draft, NodeFamily, check_names, network_of, rows_of
+from .lexer import MARK, SourceText
 
 __all__ = ["read", "write"]
 
@@ -54,11 +54,11 @@ def read(content: bytes, file: str) -> BayesNet:
     >>> read(text, "a.bif").tables["a"]
     array([0.8, 0.2])
     """
-    return _Reader(Source(content, file, _COMMENT, ("//", "/*"))).run()
+    return _Reader(SourceText(content, file, _COMMENT, ("//", "/*"))).run()
 
 
 class _Reader:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SourceText) -> None:
         self.source = source
         self.draft = Draft(source.file)
 
@@ -137,7 +137,7 @@ class _Reader:
             raise source.error(at, f"variable '{name}': expected {count} states, got {len(labels)}")
         return [source.name(label) for label in labels]
 
-    def _family(self, names: str, line: int) -> Family:
+    def _family(self, names: str, line: int) -> NodeFamily:
         tokens = names.replace("|", " ").replace(",", " ").split()
         if not tokens:
             raise wrong(self.source.file, line, "probability block: expected ( child | parents ), got none")
@@ -148,7 +148,7 @@ class _Reader:
 class _Table:
     """The body of one probability block, text[begin:end]."""
 
-    def __init__(self, source: Source, draft: Draft, family: Family, begin: int, end: int) -> None:
+    def __init__(self, source: SourceText, draft: Draft, family: NodeFamily, begin: int, end: int) -> None:
         self.source, self.draft, self.family, self.begin = source, draft, family, begin
         self.statements = source.text[begin:end].split(";")
         self.where: list[int] = []  # number of the statement each row comes from

@@ -25,7 +25,7 @@ from ..core.variable import Variables
 from ..models.bayes_net import BayesNet
 from .base import wrong
 
-__all__ = ["EXACT", "FILE_TOLERANCE", "Draft", "Family", "check_names", "network_of", "rows_of"]
+__all__ = ["EXACT", "FILE_TOLERANCE", "Draft", "NodeFamily", "check_names", "network_of", "rows_of"]
 
 # The common benchmark networks miss 1 by up to 3e-7; three thirds printed with three digits by 1e-3.
 FILE_TOLERANCE = 2e-3
@@ -36,7 +36,7 @@ MAX_ENTRIES = 2**28
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class NodeFamily:
     """A child, its parents, and the line that brings them together."""
 
     name: str  # of the child
@@ -61,7 +61,7 @@ class Draft:
         self.labels: list[tuple[str, ...]] = []
         self._lines: list[int] = []  # of the declarations
         self._position: dict[str, int] = {}
-        self._families: dict[int, Family] = {}
+        self._families: dict[int, NodeFamily] = {}
         self._tables: list[np.ndarray] = []
         self._entries = 0  # of tables that may be larger than their text
 
@@ -80,7 +80,7 @@ class Draft:
         self.labels.append(tuple(labels))
         self._lines.append(line)
 
-    def family(self, child: str, parents: Sequence[str], line: int) -> Family:
+    def family(self, child: str, parents: Sequence[str], line: int) -> NodeFamily:
         """Check the names of a child and its parents."""
         i = self._known(child, line, "probability of")
         if i in self._families:
@@ -92,7 +92,7 @@ class Draft:
                 self.file, line, f"table of '{child}': a variable appears twice in {[child, *parents]}"
             )
         sizes = tuple(len(self.labels[j]) for j in positions)
-        family = Family(child, i, positions, sizes, len(self.labels[i]), line)
+        family = NodeFamily(child, i, positions, sizes, len(self.labels[i]), line)
         self._families[i] = family
         return family
 
@@ -102,7 +102,7 @@ class Draft:
             raise wrong(self.file, line, f"{role} unknown variable '{name}'; it is not declared")
         return found
 
-    def check_size(self, family: Family) -> None:
+    def check_size(self, family: NodeFamily) -> None:
         """Refuse a table that is implied rather than written and would not fit in memory."""
         self._entries += family.rows * family.size
         if self._entries > MAX_ENTRIES:
@@ -135,7 +135,7 @@ class Draft:
             raise wrong(self.file, line_of(row), f"{what}: expected a number, got {bad[:40]!r}") from None
         return values.reshape(len(rows), -1)
 
-    def tabulate(self, family: Family, tokens: Sequence[str], line: int) -> np.ndarray:
+    def tabulate(self, family: NodeFamily, tokens: Sequence[str], line: int) -> np.ndarray:
         """Convert the entries of a whole table, in any axis order, and check their number."""
         expected = family.rows * family.size
         if len(tokens) != expected:
@@ -173,7 +173,7 @@ class Draft:
         except ModelError as error:
             raise wrong(self.file, self._cycle_line(), str(error)) from None
 
-    def _normalise(self, families: list[Family], flat: np.ndarray) -> None:
+    def _normalise(self, families: list[NodeFamily], flat: np.ndarray) -> None:
         """Refuse entries that are no probabilities; make rows sum to 1, in place."""
         ends = np.cumsum([f.rows * f.size for f in families])
         fine = (flat >= 0) & (flat < np.inf)

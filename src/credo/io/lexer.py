@@ -1,7 +1,7 @@
 """Text of a model file: decoding, comments, quoted names, and the way back to line numbers.
 
 Parsers of bracketed formats look for brackets and separators with compiled expressions. So that
-none of them is found inside a quoted name or a comment, `Source` replaces both first: comments
+none of them is found inside a quoted name or a comment, `SourceText` replaces both first: comments
 become blanks, a quoted name that reads the same without quotes loses them, and any other quoted
 name becomes a placeholder that `Source.name` turns back. Line breaks always stay, so a position
 in the prepared text has the line number of the file.
@@ -14,7 +14,7 @@ import re
 from ..core.errors import FormatError
 from .base import wrong
 
-__all__ = ["MARK", "Source", "decode"]
+__all__ = ["MARK", "SourceText", "decode"]
 
 # Reads the same with and without quotes, in every format that has quotes.
 _PLAIN = re.compile(r"[\w.+<>-]+")
@@ -22,7 +22,7 @@ MARK = "\x01"  # begins the placeholder of a quoted name
 _NOT_BLANK = re.compile(r"\S")
 
 
-class Source:
+class SourceText:
     """Prepared text of one file.
 
     Parameters

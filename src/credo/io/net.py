@@ -21,8 +21,8 @@ from typing import Any
 from ..core.errors import FormatError
 from ..models.bayes_net import BayesNet
 from .base import Format, register_format, wrong
-from .directed import Draft, Family, check_names, network_of, rows_of
-from .lexer import Source
+from .directed import Draft, NodeFamily, check_names, network_of, rows_of
+from .lexer import SourceText
 
 __all__ = ["read", "write"]
 
@@ -41,11 +41,11 @@ def read(content: bytes, file: str) -> BayesNet:
     >>> read(text, "a.net").tables["a"]
     array([0.8, 0.2])
     """
-    return _Reader(Source(content, file, r"%[^\n]*+", ("%",), escapes=True)).run()
+    return _Reader(SourceText(content, file, r"%[^\n]*+", ("%",), escapes=True)).run()
 
 
 class _Reader:
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SourceText) -> None:
         self.source = source
         self.draft = Draft(source.file)
         self.depth = 0  # of enclosing classes
@@ -162,7 +162,7 @@ class _Reader:
         tokens = self._entries(family, at, value)
         self.draft.add(self.draft.tabulate(family, tokens, source.line(at)))
 
-    def _entries(self, family: Family, at: int, value: str) -> list[str]:
+    def _entries(self, family: NodeFamily, at: int, value: str) -> list[str]:
         """Numbers in nested brackets; where inner brackets show the shape, it must be the right one."""
         what = f"table of '{family.name}'"
         rows = [group.split() for group in _GROUP.findall(value)]

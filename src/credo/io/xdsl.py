@@ -29,7 +29,7 @@ import numpy as np
 
 from ..models.bayes_net import BayesNet
 from .base import Format, register_format, wrong
-from .directed import EXACT, Draft, Family, check_names, network_of, rows_of
+from .directed import EXACT, Draft, NodeFamily, check_names, network_of, rows_of
 from .xml_tree import Element, escape, holds, parse
 
 __all__ = ["read", "write"]
@@ -85,7 +85,7 @@ def _child_text(node: Element, tag: str) -> str | None:
     return None if child is None else child.text
 
 
-def _tokens(draft: Draft, family: Family, node: Element, tag: str) -> tuple[list[str], int]:
+def _tokens(draft: Draft, family: NodeFamily, node: Element, tag: str) -> tuple[list[str], int]:
     """Words in a child element that must be there, and its line."""
     child = node.first(tag)
     if child is None:
@@ -93,11 +93,11 @@ def _tokens(draft: Draft, family: Family, node: Element, tag: str) -> tuple[list
     return child.text.split(), child.line
 
 
-def _cpt(draft: Draft, family: Family, node: Element) -> np.ndarray:
+def _cpt(draft: Draft, family: NodeFamily, node: Element) -> np.ndarray:
     return draft.tabulate(family, *_tokens(draft, family, node, "probabilities"))
 
 
-def _deterministic(draft: Draft, family: Family, node: Element) -> np.ndarray:
+def _deterministic(draft: Draft, family: NodeFamily, node: Element) -> np.ndarray:
     labels, line = _tokens(draft, family, node, "resultingstates")
     if len(labels) != family.rows:
         raise wrong(
@@ -116,7 +116,7 @@ def _deterministic(draft: Draft, family: Family, node: Element) -> np.ndarray:
     return table
 
 
-def _noisymax(draft: Draft, family: Family, node: Element) -> np.ndarray:
+def _noisymax(draft: Draft, family: NodeFamily, node: Element) -> np.ndarray:
     """Expand a noisy-max; equations in the module."""
     what = f"noisymax '{family.name}'"
     tokens, line = _tokens(draft, family, node, "parameters")
@@ -149,7 +149,7 @@ def _noisymax(draft: Draft, family: Family, node: Element) -> np.ndarray:
     return table
 
 
-def _strengths(draft: Draft, family: Family, node: Element) -> list[list[int]]:
+def _strengths(draft: Draft, family: NodeFamily, node: Element) -> list[list[int]]:
     """For each parent, the order of its states from strongest to weakest."""
     what = f"noisymax '{family.name}'"
     child = node.first("strengths")

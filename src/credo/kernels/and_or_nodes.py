@@ -19,8 +19,8 @@ __all__ = [
     "EMPTY",
     "EXACT",
     "UPPER",
+    "AndOrPlan",
     "Memory",
-    "Plan",
     "bounds",
     "leaving",
     "recall",
@@ -34,7 +34,7 @@ __all__ = [
 EMPTY, EXACT, UPPER = 0, 1, 2  # kinds of cached answers
 
 
-class Plan(NamedTuple):
+class AndOrPlan(NamedTuple):
     """What stays the same during a search; variables are numbered, the last number is a common root."""
 
     sizes: np.ndarray  # (n + 1,) states, 1 for the root

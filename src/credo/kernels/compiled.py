@@ -27,7 +27,7 @@ from . import disk_cache, jit
 if TYPE_CHECKING:
     from .jit import Kernel
 
-__all__ = ["Compiled"]
+__all__ = ["CompiledKernel"]
 
 _OPTIONS: dict[str, Any] = {
     "nopython": True,
@@ -42,11 +42,11 @@ _OPTIONS: dict[str, Any] = {
 _Dispatcher: Any = registry.CPUDispatcher
 
 
-class Compiled(_Dispatcher):  # type: ignore[misc]
+class CompiledKernel(_Dispatcher):  # type: ignore[misc]
     """The compiled forms of one kernel."""
 
     @classmethod
-    def of(cls, kernel: Kernel) -> Compiled:
+    def of(cls, kernel: Kernel) -> CompiledKernel:
         """The dispatcher of a kernel; nothing is compiled yet."""
         function = kernel.py_func
         if kernel.options.get("parallel"):
@@ -136,7 +136,7 @@ class _Listener(event.Listener):  # type: ignore[misc]
 
     def on_start(self, event: Any) -> None:
         """A compilation begins."""
-        if isinstance(event.data["dispatcher"], Compiled):
+        if isinstance(event.data["dispatcher"], CompiledKernel):
             _Watch.announce()
 
     def on_end(self, event: Any) -> None:

@@ -40,7 +40,7 @@ from . import disk_cache
 from .background import Helper
 
 if TYPE_CHECKING:
-    from .compiled import Compiled
+    from .compiled import CompiledKernel
 
 __all__ = [
     "Kernel",
@@ -206,14 +206,14 @@ class Kernel:
         )
 
     @property
-    def compiled(self) -> Compiled:
+    def compiled(self) -> CompiledKernel:
         """The compiled form; its signatures are compiled, or loaded, as calls need them."""
         if self._compiled is None:
             with _Process.lock:
                 if self._compiled is None:
-                    from .compiled import Compiled
+                    from .compiled import CompiledKernel
 
-                    self._compiled = Compiled.of(self)
+                    self._compiled = CompiledKernel.of(self)
                     self._run = self._compiled if self._is_for_python else None
         return self._compiled
 

@@ -10,7 +10,7 @@ from .jit import inlined, jit
 
 __all__ = [
     "COLD",
-    "Layout",
+    "TableLayout",
     "common_strides",
     "eliminate",
     "entries_of",
@@ -25,7 +25,7 @@ __all__ = [
 COLD = 1e-3  # weights below this are treated as maxima when beliefs are formed: 1 / w overflows
 
 
-class Layout(NamedTuple):
+class TableLayout(NamedTuple):
     """The arrays kernels need of a set of mini-buckets."""
 
     temperature: np.ndarray  # (n,) by RANK

@@ -27,7 +27,7 @@ from .sorting import sort_by
 
 __all__ = [
     "HEURISTICS",
-    "Elimination",
+    "OrderSearch",
     "greedy_start",
     "greedy_steps",
     "hurried_order",
@@ -143,7 +143,7 @@ def _pop(heap, place, size, cost, tie):
     return first
 
 
-class Elimination(NamedTuple):
+class OrderSearch(NamedTuple):
     """A greedy elimination under way."""
 
     order: np.ndarray  # vertices, those that are eliminated first
@@ -218,7 +218,7 @@ def greedy_start(start, neighbour, weight, level):
     sort_by(level, pending[:left])
     at = np.zeros(10, np.int64)
     at[_DONE], at[_LEFT], at[_END], at[_WORK] = done, left, end, n + len(neighbour)
-    state = Elimination(
+    state = OrderSearch(
         order, first, count, room, np.zeros(n, np.int64), np.empty(n), np.empty(n, np.int64),
         np.empty(n, np.int64), pending, np.empty(n, np.int64), at, total,
     )  # fmt: skip
@@ -353,17 +353,17 @@ def greedy_steps(state, pool, weight, level, heuristic, tie, noise, limit, most)
     return pool
 
 
-def is_eliminating(state: Elimination, limit: float) -> bool:
+def is_eliminating(state: OrderSearch, limit: float) -> bool:
     """Whether there is more to do: vertices are left, and the tables so far within the limit."""
     return bool(state.at[_DONE] < len(state.order) and state.total[0] <= limit)
 
 
-def work_of(state: Elimination) -> int:
+def work_of(state: OrderSearch) -> int:
     """How many list entries were looked at."""
     return int(state.at[_WORK])
 
 
-def hurried_order(state: Elimination, level: np.ndarray) -> np.ndarray:
+def hurried_order(state: OrderSearch, level: np.ndarray) -> np.ndarray:
     """An order from an elimination that was cut: what is left follows by level, few neighbours first."""
     done = state.at[_DONE]
     gone = np.zeros(len(state.order), dtype=bool)

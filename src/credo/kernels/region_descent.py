@@ -25,10 +25,10 @@ import numpy as np
 from .jit import jit
 from .regions import IMPOSSIBLE, largest_table, log_marginal, normalise, top_of
 
-__all__ = ["Pairs", "descend"]
+__all__ = ["RegionPairs", "descend"]
 
 
-class Pairs(NamedTuple):
+class RegionPairs(NamedTuple):
     """All regions, and the roots above each inner one."""
 
     table_start: np.ndarray  # (regions + 1,)

@@ -37,7 +37,7 @@ __all__ = [
     "UPPER",
     "WAITING",
     "Network",
-    "Work",
+    "NetworkWork",
     "cost_at",
     "empty_rings",
     "extend",
@@ -74,7 +74,7 @@ class Network(NamedTuple):
     tables: np.ndarray  # all costs
 
 
-class Work(NamedTuple):
+class NetworkWork(NamedTuple):
     """What a search changes."""
 
     unary: np.ndarray  # (states,) cost of each state
@@ -99,7 +99,7 @@ class Work(NamedTuple):
     tally: np.ndarray  # lengths of trail, removals and rings, the stamp, operations, last factor
 
 
-def fresh_work(net: Network, *, trail: int) -> Work:
+def fresh_work(net: Network, *, trail: int) -> NetworkWork:
     """All states left, nothing moved."""
     n, m, states = len(net.state_start) - 1, len(net.table_start), int(net.state_start[-1])
     size = np.diff(net.state_start)
@@ -107,7 +107,7 @@ def fresh_work(net: Network, *, trail: int) -> Work:
     moved = states + int(net.edge_start[-1])
     degree = np.diff(net.around_start).astype(np.float64)
     whole = np.int64
-    return Work(
+    return NetworkWork(
         np.zeros(states),
         np.zeros(moved - states),
         domain,

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from .lda import BetheLDA
     from .likelihood import MaximumLikelihood, log_likelihood
     from .mixture_of_trees import MixtureOfTreesEM, mixture_of_trees
-    from .priors import Elastic, Gaussian, Laplace
+    from .priors import Elastic, GaussianPrior, LaplacePrior
     from .pseudolikelihood import MaximumPseudolikelihood
     from .structure import chow_liu, mutual_information
-    from .table_priors import BDeu, PerTable, Towards, Uniform
+    from .table_priors import BDeu, PerTable, Towards, UniformTablePrior
     from .theta_chain import ThetaChain
     from .vb import VariationalFit
     from .vb_factor_analysis import vb_factor_analysis
@@ -51,11 +51,11 @@ __all__ = [
     "CountTables",
     "Elastic",
     "Fit",
-    "Gaussian",
     "GaussianHMM",
+    "GaussianPrior",
     "GraphCRF",
     "KernelBP",
-    "Laplace",
+    "LaplacePrior",
     "Learner",
     "MaximumLikelihood",
     "MaximumPseudolikelihood",
@@ -65,7 +65,7 @@ __all__ = [
     "PoissonHMM",
     "ThetaChain",
     "Towards",
-    "Uniform",
+    "UniformTablePrior",
     "VariationalBayes",
     "VariationalFit",
     "baum_welch",
@@ -132,10 +132,10 @@ furnish(
         "lda": ("BetheLDA",),
         "likelihood": ("MaximumLikelihood", "log_likelihood"),
         "mixture_of_trees": ("MixtureOfTreesEM", "mixture_of_trees"),
-        "priors": ("Elastic", "Gaussian", "Laplace"),
+        "priors": ("Elastic", "GaussianPrior", "LaplacePrior"),
         "pseudolikelihood": ("MaximumPseudolikelihood",),
         "structure": ("chow_liu", "mutual_information"),
-        "table_priors": ("BDeu", "PerTable", "Towards", "Uniform"),
+        "table_priors": ("BDeu", "PerTable", "Towards", "UniformTablePrior"),
         "theta_chain": ("ThetaChain",),
         "vb": ("VariationalFit",),
         "vb_factor_analysis": ("vb_factor_analysis",),

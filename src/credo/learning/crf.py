@@ -33,8 +33,15 @@ from ..optimise.run import noted
 from .ascent import Ascent
 from .base import Fit
 from .crf_features import MISSING, Features, Labels, is_missing, label_list
-from .crf_inputs import Graphs, Sequences, chain_parts, graph_parts
-from .crf_objectives import ChainLikelihood, GraphLikelihood, Layout, chain_layout, graph_at, graph_layout
+from .crf_inputs import Graphs, LabelledSequences, chain_parts, graph_parts
+from .crf_objectives import (
+    ChainLikelihood,
+    GraphLikelihood,
+    WeightLayout,
+    chain_layout,
+    graph_at,
+    graph_layout,
+)
 from .estimator import Estimator
 from .expectations import Oracle
 from .likelihood import check_ascent
@@ -193,7 +200,7 @@ class ChainCRF(_Estimator):
         _check_items(X, y)
         known = Labels.of(y)
         features = Features.of(*chain_parts(X))
-        data = Sequences.of(X, features, y, known)
+        data = LabelledSequences.of(X, features, y, known)
         layout = chain_layout(data, len(known.classes), self.support)
         objective = ChainLikelihood(layout)
         weights, self.fit_ = self._climb(objective, data, layout.count, self.get_params())
@@ -220,13 +227,15 @@ class ChainCRF(_Estimator):
         objective, weights, data = self._ready(X, y)
         return objective.value(weights, data) * data.total
 
-    def _ready(self, X: Sequence[Any], y: Any = None) -> tuple[ChainLikelihood, np.ndarray, Sequences]:
+    def _ready(
+        self, X: Sequence[Any], y: Any = None
+    ) -> tuple[ChainLikelihood, np.ndarray, LabelledSequences]:
         crf = self._fitted()
         _check_items(X, y)
-        data = Sequences.of(X, Features.of_field(crf), y, self._known())
+        data = LabelledSequences.of(X, Features.of_field(crf), y, self._known())
         if data.edges is None and (len(crf.edge_weights) > 1 or crf.edge_features is not None):
             raise DataError(f"edge features: expected {len(crf.edge_weights)} per step, got none")
-        layout = Layout.of(np.ones(crf.node_weights.shape, bool), np.ones(crf.edge_weights.shape, bool))
+        layout = WeightLayout.of(np.ones(crf.node_weights.shape, bool), np.ones(crf.edge_weights.shape, bool))
         return ChainLikelihood(layout), layout.gather(crf.node_weights, crf.edge_weights), data
 
 
@@ -327,7 +336,7 @@ class GraphCRF(_Estimator):
         crf = self._fitted()
         _check_items(X, y)
         data = Graphs.of(X, Features.of_field(crf), len(crf.labels), y, self._known())
-        layout = Layout.of(np.ones(crf.node_weights.shape, bool), np.ones(crf.edge_weights.shape, bool))
+        layout = WeightLayout.of(np.ones(crf.node_weights.shape, bool), np.ones(crf.edge_weights.shape, bool))
         objective = GraphLikelihood(layout, Oracle(self.inference, Budget(), self.seed, warm=False))
         return objective.value(layout.gather(crf.node_weights, crf.edge_weights), data) * data.total
 

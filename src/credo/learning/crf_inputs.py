@@ -21,7 +21,7 @@ from ..core.factor_graph import FactorGraph
 from ..models.crf import label_graph
 from .crf_features import MISSING, Features, Labels
 
-__all__ = ["Graphs", "Sequences", "chain_parts", "graph_parts"]
+__all__ = ["Graphs", "LabelledSequences", "chain_parts", "graph_parts"]
 
 
 def chain_parts(items: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -55,7 +55,7 @@ def graph_parts(items: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
 
 
 @dataclass(frozen=True)
-class Sequences:
+class LabelledSequences:
     """Many sequences in one flat layout."""
 
     nodes: Any  # (positions, features), dense or sparse
@@ -67,7 +67,7 @@ class Sequences:
     @classmethod
     def of(
         cls, items: Sequence[Any], features: Features, labels: Any = None, known: Labels | None = None
-    ) -> Sequences:
+    ) -> LabelledSequences:
         """Check and stack."""
         nodes, steps = chain_parts(items)
         rows, start = features.node_rows(nodes)
@@ -87,15 +87,17 @@ class Sequences:
         """Number of sequences."""
         return float(len(self))
 
-    def take(self, which: np.ndarray) -> Sequences:
+    def take(self, which: np.ndarray) -> LabelledSequences:
         """Some of the sequences."""
         lengths = np.diff(self.start)[which]
         start = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         rows = np.arange(start[-1]) + np.repeat(self.start[which] - start[:-1], lengths)
         edges = None if self.edges is None else self.edges[rows]
-        return Sequences(self.nodes[rows], edges, None if self.labels is None else self.labels[rows], start)
+        return LabelledSequences(
+            self.nodes[rows], edges, None if self.labels is None else self.labels[rows], start
+        )
 
-    def batches(self, size: int | None, rng: np.random.Generator) -> Iterator[Sequences]:
+    def batches(self, size: int | None, rng: np.random.Generator) -> Iterator[LabelledSequences]:
         """The sequences in random order, `size` at a time; everything at once for None."""
         if size is None or size >= len(self):
             yield self

@@ -17,13 +17,13 @@ import numpy as np
 from ..kernels.chains import best_paths, chain_sums, score_chains
 from ..kernels.scaled_chains import smooth_chains
 from .crf_features import MISSING
-from .crf_inputs import Graphs, Sequences
+from .crf_inputs import Graphs, LabelledSequences
 from .expectations import Oracle
 
 __all__ = [
     "ChainLikelihood",
     "GraphLikelihood",
-    "Layout",
+    "WeightLayout",
     "chain_layout",
     "chain_potentials",
     "graph_at",
@@ -35,7 +35,7 @@ Potentials = tuple[np.ndarray, np.ndarray, np.ndarray]  # initial, transition an
 
 
 @dataclass(frozen=True)
-class Layout:
+class WeightLayout:
     """Which weight stands at each place of W and V; -1 is a weight that is always zero."""
 
     node: np.ndarray  # (features, labels)
@@ -43,7 +43,7 @@ class Layout:
     count: int  # number of weights
 
     @classmethod
-    def of(cls, node: np.ndarray, edge: np.ndarray, *, symmetric: bool = False) -> Layout:
+    def of(cls, node: np.ndarray, edge: np.ndarray, *, symmetric: bool = False) -> WeightLayout:
         """Number the places where `node` and `edge` are true; `symmetric` ties V(y, y') and V(y', y)."""
         node_index = np.where(node, np.cumsum(node).reshape(node.shape) - 1, -1)
         count = int(node.sum())
@@ -68,7 +68,7 @@ class Layout:
         return np.bincount(index, values, minlength=self.count + 1)[1:]
 
 
-def chain_potentials(node: np.ndarray, edge: np.ndarray, data: Sequences) -> Potentials:
+def chain_potentials(node: np.ndarray, edge: np.ndarray, data: LabelledSequences) -> Potentials:
     """What the chain kernels read: initial scores (none), transitions (shared or per step), node scores."""
     scores = np.ascontiguousarray(data.nodes @ node)
     size = node.shape[1]
@@ -96,9 +96,9 @@ def _shared_sums(
 class ChainLikelihood:
     """The mean conditional log-likelihood of sequences."""
 
-    layout: Layout  # where each weight stands
+    layout: WeightLayout  # where each weight stands
 
-    def evaluate(self, weights: np.ndarray, data: Sequences) -> tuple[float, np.ndarray]:
+    def evaluate(self, weights: np.ndarray, data: LabelledSequences) -> tuple[float, np.ndarray]:
         """One forward-backward pass; two where labels are missing."""
         node, edge = self.layout.spread(weights)
         parts = chain_potentials(node, edge, data)
@@ -114,7 +114,7 @@ class ChainLikelihood:
         return (score - total) / data.total, gradient / data.total
 
     def _expected(
-        self, parts: Potentials, data: Sequences, shape: tuple[int, ...]
+        self, parts: Potentials, data: LabelledSequences, shape: tuple[int, ...]
     ) -> tuple[float, np.ndarray, np.ndarray]:
         """Sum of log Z, and expected totals of node and edge features."""
         if data.edges is None:
@@ -125,7 +125,7 @@ class ChainLikelihood:
         flat = np.asarray(data.edges.T @ pair.reshape(len(pair), -1))
         return float(log_z.sum()), node, flat.reshape(shape)
 
-    def value(self, weights: np.ndarray, data: Sequences) -> float:
+    def value(self, weights: np.ndarray, data: LabelledSequences) -> float:
         """The forward pass alone."""
         parts = chain_potentials(*self.layout.spread(weights), data)
         log_z, _, _ = chain_sums(*parts, data.start, marginals=False)
@@ -137,11 +137,11 @@ class ChainLikelihood:
             seen, _, _ = chain_sums(parts[0], parts[1], masked, data.start, marginals=False)
         return float((seen - log_z).sum()) / data.total
 
-    def best(self, weights: np.ndarray, data: Sequences) -> np.ndarray:
+    def best(self, weights: np.ndarray, data: LabelledSequences) -> np.ndarray:
         """Most probable labels of all positions."""
         return best_paths(*chain_potentials(*self.layout.spread(weights), data), data.start)[0]
 
-    def marginals(self, weights: np.ndarray, data: Sequences) -> np.ndarray:
+    def marginals(self, weights: np.ndarray, data: LabelledSequences) -> np.ndarray:
         """Label probabilities of all positions."""
         parts = chain_potentials(*self.layout.spread(weights), data)
         return chain_sums(*parts, data.start, pairs="none")[1]
@@ -161,7 +161,7 @@ def _masked(scores: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
 class GraphLikelihood:
     """The mean conditional log-likelihood of graphs, with any algorithm that gives factor marginals."""
 
-    layout: Layout  # where each weight stands
+    layout: WeightLayout  # where each weight stands
     oracle: Oracle  # what answers questions about the graphs
 
     def evaluate(self, weights: np.ndarray, data: Graphs) -> tuple[float, np.ndarray]:
@@ -214,12 +214,12 @@ def graph_at(node: np.ndarray, edge: np.ndarray, data: Graphs, n: int) -> Any:
     return graph.with_states(graph.variables, tables, graph.table_start)
 
 
-def chain_layout(data: Sequences, size: int, support: str) -> Layout:
+def chain_layout(data: LabelledSequences, size: int, support: str) -> WeightLayout:
     """The weights of chains: all of them, or those whose features occur with their labels."""
     features = data.nodes.shape[1]
     edge_features = 1 if data.edges is None else data.edges.shape[1]
     if support == "all":
-        return Layout.of(np.ones((features, size), bool), np.ones((edge_features, size, size), bool))
+        return WeightLayout.of(np.ones((features, size), bool), np.ones((edge_features, size, size), bool))
     assert data.labels is not None
     seen = np.zeros((len(data.labels), size))
     known = np.flatnonzero(data.labels != MISSING)
@@ -233,14 +233,14 @@ def chain_layout(data: Sequences, size: int, support: str) -> Layout:
         edge = pair.sum(axis=0).reshape(1, size, size) > 0
     else:
         edge = np.asarray(abs(data.edges).T @ pair).reshape(-1, size, size) > 0
-    return Layout.of(node, edge)
+    return WeightLayout.of(node, edge)
 
 
-def graph_layout(data: Graphs, size: int, support: str, symmetric: bool) -> Layout:
+def graph_layout(data: Graphs, size: int, support: str, symmetric: bool) -> WeightLayout:
     """The same for graphs; `symmetric` ties V(y, y') and V(y', y)."""
     shape, edge_shape = (data.nodes[0].shape[1], size), (data.edges[0].shape[1], size, size)
     if support == "all":
-        return Layout.of(np.ones(shape, bool), np.ones(edge_shape, bool), symmetric=symmetric)
+        return WeightLayout.of(np.ones(shape, bool), np.ones(edge_shape, bool), symmetric=symmetric)
     node, edge = np.zeros(shape), np.zeros((edge_shape[0], size * size))
     assert data.labels is not None
     for graph, rows, extra, labels in zip(data.graphs, data.nodes, data.edges, data.labels, strict=True):
@@ -254,4 +254,4 @@ def graph_layout(data: Graphs, size: int, support: str, symmetric: bool) -> Layo
         pair = np.zeros((len(ends), size * size))
         pair[both, first[both] * size + second[both]] = 1.0
         edge += abs(extra).T @ pair
-    return Layout.of(node > 0, edge.reshape(edge_shape) > 0, symmetric=symmetric)
+    return WeightLayout.of(node > 0, edge.reshape(edge_shape) > 0, symmetric=symmetric)

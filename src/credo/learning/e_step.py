@@ -30,7 +30,7 @@ from ..core.records import record
 from ..core.result import Kind
 from ..core.variable import Variables
 from ..core.wiring import Memo
-from ..inference.exact.junction_tree import JunctionTree
+from ..inference.exact.junction_tree import JunctionTreePropagation
 from ..inference.portfolio.question import infer
 from ..inference.problem.base import Problem, algorithms
 from ..inference.problem.tree import Limits, plan
@@ -167,7 +167,7 @@ class EStep:
         parts = self._parts
         method = None if self.oracle.method is None else algorithms.resolve(self.oracle.method)
         if method is not None and not (
-            isinstance(method, JunctionTree) and method.propagation == "shafer-shenoy"
+            isinstance(method, JunctionTreePropagation) and method.propagation == "shafer-shenoy"
         ):
             return np.zeros(len(parts), dtype=np.int64), [], list(range(len(parts)))
         small = parts.log2_joint <= _ENUMERATED
@@ -181,7 +181,7 @@ class EStep:
                 trees.append(found)
         return joint.astype(np.int64), trees, asked
 
-    def _tree(self, p: int, method: JunctionTree | None) -> _Tree | None:
+    def _tree(self, p: int, method: JunctionTreePropagation | None) -> _Tree | None:
         """The join tree of a part; None if it is too large and any inference would do."""
         parts, sizes = self._parts, self.graph.variables.sizes
         inside = parts.variables(p)
@@ -199,7 +199,7 @@ class EStep:
         local = FactorGraph.from_flat(
             Variables.of(sizes[inside]), scope_start, np.concatenate(scopes), np.zeros(int(leaf_start[-1]))
         )
-        n, chosen = len(inside), method or JunctionTree()
+        n, chosen = len(inside), method or JunctionTreePropagation()
         problem = Problem(local, np.ones(n), np.zeros(n, dtype=np.int64))
         forecast, tree = plan(problem, (), chosen.effort)
         limits = Limits(chosen.memory_gb, chosen.max_log2_operations)

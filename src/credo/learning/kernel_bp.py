@@ -30,7 +30,7 @@ from ..core.result import Result, Samples
 from ..core.variable import Variable, Variables
 from ..inference.particles.kernel_messages import Column, KernelField, Likelihood
 from ..inference.particles.kernel_sweeps import infer_field
-from ..inference.particles.pairs import Pairs, why_not_pairs
+from ..inference.particles.pairs import ParticlePairs, why_not_pairs
 from ..inference.problem.base import Budget
 from .continuous_structure import real_columns
 from .data_sources import of_columns
@@ -151,7 +151,7 @@ def _of_model(
     missing = [name for name in variables.names if name not in rows]
     if missing:
         raise DataError(f"data: the model's variables {missing[:5]} have no column")
-    return variables, Pairs(graph).ends, rows
+    return variables, ParticlePairs(graph).ends, rows
 
 
 def _mixed(variables: Variables, data: Any) -> dict[str, np.ndarray]:

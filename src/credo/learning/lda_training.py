@@ -31,7 +31,7 @@ from ..nn.arrays import precision
 from ..nn.compiled import Compiled
 from .lda_objective import Documents, Global, Local, Points, document_values, topic_value
 
-__all__ = ["Settings", "Trained", "fit_documents", "free_energy", "log_gammas", "natural", "topic_step"]
+__all__ = ["TopicSettings", "Trained", "fit_documents", "free_energy", "log_gammas", "natural", "topic_step"]
 
 _SHRINK = 0.1  # of a concentration, at most, in one step
 _LEAST = 1e-6  # concentration: logarithms of samples stay below a few millions
@@ -40,7 +40,7 @@ _TOGETHER = 6  # most steps of documents from where each component alone ends: t
 _FALL = 0.7  # power with which steps of documents shrink where all expectations are sampled
 
 
-class Settings(NamedTuple):
+class TopicSettings(NamedTuple):
     """What a program is compiled for."""
 
     samples: int  # points per expectation that has no closed form
@@ -106,7 +106,13 @@ def _attached(points: Points | None, topics: Any, closed: bool) -> Points | None
 
 
 def _fit_documents(
-    shared: Global, documents: Documents, drawn: Points | None, key: Any, limits: Any, *, settings: Settings
+    shared: Global,
+    documents: Documents,
+    drawn: Points | None,
+    key: Any,
+    limits: Any,
+    *,
+    settings: TopicSettings,
 ) -> tuple[Local, Any, Global]:
     """The beliefs of documents, F_d of each, and the slopes of their sum by what documents share."""
     weights = jax.nn.softmax(shared.logits)
@@ -170,7 +176,7 @@ def _fit_documents(
 
 def _topic_step(
     shared: Global, by_documents: Global, eta: Any, points: Points | None, step: Any, total: Any, *,
-    settings: Settings,
+    settings: TopicSettings,
 ) -> tuple[Global, Any]:  # fmt: skip
     """One step of what documents share, from the slopes of all their terms; and F_topics before it."""
 
@@ -218,7 +224,7 @@ def log_gammas(
     return np.log(rng.standard_gamma(concentration + 1.0, shape)), rng.exponential(size=shape)
 
 
-def topic_points(shared: Global, settings: Settings, rng: np.random.Generator) -> Points | None:
+def topic_points(shared: Global, settings: TopicSettings, rng: np.random.Generator) -> Points | None:
     """Samples of the topics; none where everything has a closed form.
 
     Where all is sampled, the two parts of their Gamma variables are kept on a first axis, for `_attached`.
@@ -239,7 +245,7 @@ def fit_documents(
     shared: Global,
     documents: Documents,
     limits: tuple[int, float],
-    settings: Settings,
+    settings: TopicSettings,
     rng: np.random.Generator,
 ) -> Trained:
     """Climb the beliefs of a batch of documents from equally frequent topics; NumPy arrays.
@@ -260,7 +266,7 @@ def topic_step(
     eta: float,
     step: float,
     total: float,
-    settings: Settings,
+    settings: TopicSettings,
     rng: np.random.Generator,
 ) -> tuple[Global, float]:
     """One step of the topics, gamma and the weights, given the slopes of the documents' terms."""

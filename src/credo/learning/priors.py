@@ -18,7 +18,7 @@ from ..core import check
 from ..core.errors import OptionError
 from ..core.registry import Registry
 
-__all__ = ["Elastic", "Gaussian", "Laplace", "Prior", "prior_of", "priors"]
+__all__ = ["Elastic", "GaussianPrior", "LaplacePrior", "Prior", "prior_of", "priors"]
 
 
 class Prior(abc.ABC):
@@ -44,7 +44,7 @@ priors: Registry[Prior] = Registry("prior")
 
 @priors.register
 @dataclass(frozen=True, kw_only=True)
-class Gaussian(Prior):
+class GaussianPrior(Prior):
     """Independent normal weights: -(w - mean)^2 / (2 scale^2) each."""
 
     name: ClassVar[str] = "gaussian"
@@ -67,7 +67,7 @@ class Gaussian(Prior):
 
 @priors.register
 @dataclass(frozen=True, kw_only=True)
-class Laplace(Prior):
+class LaplacePrior(Prior):
     """Few weights away from zero."""
 
     name: ClassVar[str] = "laplace"

@@ -20,7 +20,7 @@ from ..core.numbers import float_array
 from ..core.registry import Registry
 from ..models.bayes_net import BayesNet
 
-__all__ = ["BDeu", "PerTable", "TablePrior", "Towards", "Uniform", "table_prior_of", "table_priors"]
+__all__ = ["BDeu", "PerTable", "TablePrior", "Towards", "UniformTablePrior", "table_prior_of", "table_priors"]
 
 
 class TablePrior(abc.ABC):
@@ -38,7 +38,7 @@ table_priors: Registry[TablePrior] = Registry("table prior")
 
 @table_priors.register
 @dataclass(frozen=True, kw_only=True)
-class Uniform(TablePrior):
+class UniformTablePrior(TablePrior):
     """The same pseudo-count for every entry; 1 is Laplace's rule."""
 
     name: ClassVar[str] = "uniform"
@@ -119,7 +119,7 @@ class PerTable(TablePrior):
 def table_prior_of(prior: Any) -> TablePrior:
     """A prior from its text form or from a mapping child name -> pseudo-counts; None is no prior."""
     if prior is None:
-        return Uniform(count=0.0)
+        return UniformTablePrior(count=0.0)
     if isinstance(prior, Mapping):
         return PerTable(prior)
     found = table_priors.resolve(prior)

@@ -37,10 +37,10 @@ from ..optimise.run import Budget, Run
 from .base import Fit
 
 __all__ = [
-    "Climb",
     "Expectation",
+    "PosteriorClimb",
+    "PosteriorStart",
     "Prune",
-    "Start",
     "VariationalFit",
     "VariationalModel",
     "best_climb",
@@ -49,8 +49,8 @@ __all__ = [
 ]
 
 Prune = Literal["unused", "search", "none"]
-Again = Callable[[Any], "Climb"]
-Refine = Callable[["Climb", Again], "Climb"]
+Again = Callable[[Any], "PosteriorClimb"]
+Refine = Callable[["PosteriorClimb", Again], "PosteriorClimb"]
 _CURVE = "free_energy"  # its name in the trace of a run
 _UNUSED = 0.5  # a component with fewer expected rows than this explains nothing
 _FALL = 1e-9  # relative fall of the free energy that rounding explains
@@ -113,7 +113,7 @@ class VariationalFit(Fit):
 
 
 @dataclass(frozen=True, eq=False)
-class Climb:
+class PosteriorClimb:
     """One run from one start: the curve, and where it led."""
 
     q: Any  # the distribution over the parameters
@@ -132,7 +132,7 @@ class Climb:
         return self.status in (Status.INTERRUPTED, Status.OUT_OF_TIME)
 
 
-class Start(NamedTuple):
+class PosteriorStart(NamedTuple):
     """A start that takes work: what to answer with at once, and how to get what to climb from."""
 
     q: Any
@@ -162,7 +162,7 @@ class _Steps:
 
     def start(self, model: VariationalModel, run: Run) -> Step:
         first = self.starts(run.number)
-        if isinstance(first, Start):
+        if isinstance(first, PosteriorStart):
             return Step(_State(first.q, prepare=first.prepare))
         return Step(_State(first))
 
@@ -188,12 +188,12 @@ class _Steps:
     def parameters(self, model: VariationalModel, state: _State) -> Any:
         return state.q
 
-    def show(self, model: VariationalModel, outcome: Outcome) -> Climb:
+    def show(self, model: VariationalModel, outcome: Outcome) -> PosteriorClimb:
         return self.read(model, outcome)[0]
 
-    def read(self, model: VariationalModel, outcome: Outcome) -> tuple[Climb, np.ndarray]:
+    def read(self, model: VariationalModel, outcome: Outcome) -> tuple[PosteriorClimb, np.ndarray]:
         trace = dict(outcome.trace)
-        found = Climb(outcome.state.q, trace.pop(_CURVE, []), trace, outcome.ended)
+        found = PosteriorClimb(outcome.state.q, trace.pop(_CURVE, []), trace, outcome.ended)
         return found, np.array(outcome.values or [found.value])
 
 
@@ -208,18 +208,18 @@ class _Refined:
     refine: Refine
 
     def start(self, model: VariationalModel, run: Run) -> Step:
-        return Step(Climb(self.starts(run.number)))
+        return Step(PosteriorClimb(self.starts(run.number)))
 
-    def advance(self, model: VariationalModel, state: Climb, run: Run) -> Step:
+    def advance(self, model: VariationalModel, state: PosteriorClimb, run: Run) -> Step:
         found = self.again(state.q)
         if found.status in (Status.CONVERGED, Status.OUT_OF_ITERATIONS):
             found = self.refine(found, self.again)
         return Step(found, [UNKNOWN], status=found.status)
 
-    def value(self, state: Climb) -> float:
+    def value(self, state: PosteriorClimb) -> float:
         return state.value
 
-    def read(self, model: VariationalModel, outcome: Outcome) -> tuple[Climb, np.ndarray]:
+    def read(self, model: VariationalModel, outcome: Outcome) -> tuple[PosteriorClimb, np.ndarray]:
         found = replace(outcome.state, status=outcome.ended)
         return found, np.array(outcome.values or [found.value])
 
@@ -233,7 +233,7 @@ def best_climb(
     rows: float,
     label: str,
     refine: Refine | None = None,
-) -> tuple[Climb, np.ndarray]:
+) -> tuple[PosteriorClimb, np.ndarray]:
     """The best of several climbs, and the free energy each of them reached.
 
     Parameters
@@ -241,7 +241,7 @@ def best_climb(
     model
         The model with its data.
     starts
-        Makes the start of each number: a `q`, or a `Start`.
+        Makes the start of each number: a `q`, or a `PosteriorStart`.
     restarts, budget
         How many starts, and when each of them stops; `tol` is the `movement` that counts as none.
     rows
@@ -257,7 +257,7 @@ def best_climb(
         steps = _Steps(label, rows, starts)
         return drive(steps, model, each, restarts=restarts)  # type: ignore[no-any-return]
 
-    def again(q: Any) -> Climb:
+    def again(q: Any) -> PosteriorClimb:
         return drive(_Steps(label, rows, lambda number: q), model, each)[0]  # type: ignore[no-any-return]
 
     # What a climb has found counts even where its refinement is cut.
@@ -284,11 +284,11 @@ def pruner(
     if how == "none":
         return None
 
-    def joined(found: Climb, after: Climb) -> Climb:
+    def joined(found: PosteriorClimb, after: PosteriorClimb) -> PosteriorClimb:
         trace = {name: [*found.trace[name], *after.trace[name]] for name in after.trace}
-        return Climb(after.q, [*found.free_energy, *after.free_energy], trace, after.status)
+        return PosteriorClimb(after.q, [*found.free_energy, *after.free_energy], trace, after.status)
 
-    def trials(found: Climb) -> list[np.ndarray]:
+    def trials(found: PosteriorClimb) -> list[np.ndarray]:
         """Which components to keep, one try after another."""
         rows = sizes(found.q)
         used = np.flatnonzero(rows >= _UNUSED)
@@ -297,7 +297,7 @@ def pruner(
             return first
         return [*first, *(np.flatnonzero(np.arange(len(rows)) != k) for k in np.argsort(rows))]
 
-    def better(found: Climb, again: Again) -> Climb | None:
+    def better(found: PosteriorClimb, again: Again) -> PosteriorClimb | None:
         """The first climb on that ends higher, or what was found where the trials are stopped."""
         for kept in trials(found):
             fewer = take(found.q, kept)
@@ -308,7 +308,7 @@ def pruner(
                 return replace(found, status=after.status)
         return None
 
-    def refine(found: Climb, again: Again) -> Climb:
+    def refine(found: PosteriorClimb, again: Again) -> PosteriorClimb:
         while not found.was_stopped and found.status is not Status.DIVERGED:
             after = better(found, again)
             if after is None:
@@ -320,7 +320,7 @@ def pruner(
 
 
 def report(
-    best: Climb,
+    best: PosteriorClimb,
     ends: np.ndarray,
     *,
     model: Any,

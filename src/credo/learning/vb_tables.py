@@ -32,7 +32,7 @@ from .likelihood import log_likelihood
 from .m_step import DirectedStep
 from .runs import completed
 from .table_priors import table_prior_of
-from .vb import Climb, Expectation, Start, VariationalFit, VariationalModel, best_climb
+from .vb import Expectation, PosteriorClimb, PosteriorStart, VariationalFit, VariationalModel, best_climb
 from .vb_priors import best_symmetric
 
 __all__ = ["TablePosterior", "VariationalBayes", "table_rows"]
@@ -234,10 +234,10 @@ class VariationalBayes(Learner):
         blank = TablePosterior(task.model, prior, prior, step.held)
         notes: list[str] = []
 
-        def start(number: int) -> Start:
+        def start(number: int) -> PosteriorStart:
             tables, note = _first(step, task, rng, how if number == 0 else "random")
             notes.extend([note] if note else [])
-            return Start(blank, lambda: problem.maximise(e_step(log_tables(tables)).counts, blank))
+            return PosteriorStart(blank, lambda: problem.maximise(e_step(log_tables(tables)).counts, blank))
 
         def log_tables(tables: np.ndarray) -> np.ndarray:
             with np.errstate(divide="ignore"):
@@ -266,7 +266,7 @@ def _first(step: TableStep, task: Task, rng: np.random.Generator, how: str) -> t
     return DirectedStep(step).separated(step.start(), hidden, rng)
 
 
-def _fit(best: Climb, ends: np.ndarray, task: Task) -> VariationalFit:
+def _fit(best: PosteriorClimb, ends: np.ndarray, task: Task) -> VariationalFit:
     curve = np.array(best.free_energy)
     return VariationalFit(
         model=best.q.mean(),

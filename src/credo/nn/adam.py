@@ -18,10 +18,10 @@ import optax
 
 from ..core.errors import OptionError
 
-__all__ = ["Gradient", "Learned", "Moments", "Rates", "direction", "learned", "move"]
+__all__ = ["AdamMoments", "Gradient", "Learned", "Rates", "direction", "learned", "move"]
 
 
-class Moments(NamedTuple):
+class AdamMoments(NamedTuple):
     """What Adam remembers."""
 
     steps: Any  # so far
@@ -54,7 +54,7 @@ class Learned(NamedTuple):
     """A group of parameters that Adam moves."""
 
     parameters: Any
-    moments: Moments
+    moments: AdamMoments
     rates: Rates
     clip: Any  # largest norm of a gradient; longer ones are shortened to it
 
@@ -67,14 +67,14 @@ def learned(parameters: Any, rates: Rates | None = None, *, clip: float = np.inf
     kind = jax.tree.leaves(parameters)[0].dtype
     numbers = Rates(*(np.asarray(number, kind) for number in rates))
     zeros = jax.tree.map(np.zeros_like, parameters)
-    moments = Moments(np.zeros((), np.int32), zeros, zeros)
+    moments = AdamMoments(np.zeros((), np.int32), zeros, zeros)
     return Learned(parameters, moments, numbers, np.asarray(clip, kind))
 
 
-def direction(gradient: Any, moments: Moments) -> tuple[Any, Moments]:
+def direction(gradient: Any, moments: AdamMoments) -> tuple[Any, AdamMoments]:
     """Where Adam goes with unit rate (against it, for a descent), and its new moments."""
     found, state = optax.scale_by_adam().update(gradient, optax.ScaleByAdamState(*moments))
-    return found, Moments(*state)
+    return found, AdamMoments(*state)
 
 
 def move(gradient: Any, group: Learned) -> Learned:

@@ -30,10 +30,10 @@ from ..optimise.pace import Pace
 from ..optimise.run import Run
 from .batches import Batch, Batches, Rows
 from .compiled import Compiled
-from .hooks import Hook, Turn
+from .hooks import Hook, HookTurn
 from .loop import repeat
 
-__all__ = ["Chunks", "Found", "Phase", "State"]
+__all__ = ["ChunkState", "Chunks", "Phase", "TrainedChunks"]
 
 _ROOM = 64  # steps of one call at most
 
@@ -45,7 +45,7 @@ class Phase(NamedTuple):
     turns: int = 1  # batches, or epochs
 
 
-class State(NamedTuple):
+class ChunkState(NamedTuple):
     """Where the steps have come to: all that is needed to go on."""
 
     carry: Any  # what the steps carry
@@ -55,7 +55,7 @@ class State(NamedTuple):
     memory: Any = None  # of the hook
 
 
-class Found(NamedTuple):
+class TrainedChunks(NamedTuple):
     """What a run led to."""
 
     carry: Any  # what the hook chooses: the last state, or the best one
@@ -90,9 +90,9 @@ class Chunks:
 
     def start(self, problem: Rows, run: Run) -> Step:
         """The given state."""
-        return Step(State(self.carry, memory=self.hook.begin(self.carry) if self.hook else None))
+        return Step(ChunkState(self.carry, memory=self.hook.begin(self.carry) if self.hook else None))
 
-    def advance(self, problem: Rows, state: State, run: Run) -> Step:
+    def advance(self, problem: Rows, state: ChunkState, run: Run) -> Step:
         """Some steps of an epoch, as many as go in a short time; at its end, one step of the driver."""
         left, began = self.batches.count(problem.length) - state.position, run.elapsed
         many = min(self._pace.count, left)
@@ -105,19 +105,19 @@ class Chunks:
         if many < left:
             return Step(state._replace(carry=carry, position=state.position + many, sums=sums))
         means = {name: total / count for name, (total, count) in sums.items() if count}
-        turn = Turn(carry)
+        turn = HookTurn(carry)
         if self.hook is not None:
             turn = self.hook.after(state.epoch, carry, means, state.memory)
         trace = {name: [number] for name, number in {**means, **turn.numbers}.items()}
-        new = State(turn.carry, state.epoch + 1, memory=turn.memory)
+        new = ChunkState(turn.carry, state.epoch + 1, memory=turn.memory)
         return Step(new, [turn.residual], trace, turn.status)
 
-    def read(self, problem: Rows, outcome: Outcome) -> Found:
+    def read(self, problem: Rows, outcome: Outcome) -> TrainedChunks:
         """What the hook chooses."""
         carry = outcome.state.carry
-        return Found(self.hook.choose(carry, outcome.state.memory) if self.hook else carry, outcome)
+        return TrainedChunks(self.hook.choose(carry, outcome.state.memory) if self.hook else carry, outcome)
 
-    def _run(self, problem: Rows, state: State, many: int) -> tuple[Any, dict[str, np.ndarray]]:
+    def _run(self, problem: Rows, state: ChunkState, many: int) -> tuple[Any, dict[str, np.ndarray]]:
         """The state after some batches, and the metrics of those steps that show them."""
         count = self.batches.count(problem.length)
         room, whose = min(_ROOM, count), self._whose(count, state)
@@ -131,7 +131,7 @@ class Chunks:
         shows = {name: np.array([name in names for names in program.names]) for name in found}
         return carry, {name: values[shows[name][whose[:many]]] for name, values in found.items()}
 
-    def _whose(self, count: int, state: State) -> np.ndarray:
+    def _whose(self, count: int, state: ChunkState) -> np.ndarray:
         """The phase of each of the next steps, where an epoch has `count` of them."""
         cycle = np.repeat(np.arange(len(self.phases)), [phase.turns for phase in self.phases])
         steps = state.epoch * count + state.position + np.arange(min(_ROOM, count))

@@ -11,11 +11,11 @@ from ..core import check
 from ..core.result import Status
 from ..optimise.driver import UNKNOWN
 
-__all__ = ["EarlyStopping", "Hook", "Turn"]
+__all__ = ["EarlyStopping", "Hook", "HookTurn"]
 
 
 @dataclass(frozen=True)
-class Turn:
+class HookTurn:
     """What a hook says after an epoch."""
 
     carry: Any  # to go on with
@@ -31,7 +31,7 @@ class Hook(Protocol):
     def begin(self, carry: Any) -> Any:
         """Its memory before the first epoch."""
 
-    def after(self, epoch: int, carry: Any, means: Mapping[str, float], memory: Any) -> Turn:
+    def after(self, epoch: int, carry: Any, means: Mapping[str, float], memory: Any) -> HookTurn:
         """An epoch is over; `means` are those of its metrics."""
 
     def choose(self, carry: Any, memory: Any) -> Any:
@@ -62,13 +62,13 @@ class EarlyStopping:
         """Nothing is known yet."""
         return _Best(carry)
 
-    def after(self, epoch: int, carry: Any, means: Mapping[str, float], memory: _Best) -> Turn:
+    def after(self, epoch: int, carry: Any, means: Mapping[str, float], memory: _Best) -> HookTurn:
         """Keep the better state; say how it does, and stop after `patience` epochs without a better one."""
         value = float(self.evaluate(carry))
         best = _Best(carry, value) if value > memory.value else memory._replace(since=memory.since + 1)
         # As with patience elsewhere: to have stopped where validation is best is what was asked for.
         status = Status.CONVERGED if best.since >= self.patience else None
-        return Turn(carry, best, status=status, numbers={self.name: value})
+        return HookTurn(carry, best, status=status, numbers={self.name: value})
 
     def choose(self, carry: Any, memory: _Best) -> Any:
         """The best state; the present one before there is a value."""

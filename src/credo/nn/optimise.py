@@ -30,12 +30,12 @@ from ..core.stopwatch import Stopwatch
 from ..optimise.driver import UNKNOWN, Outcome, Step, drive
 from ..optimise.pace import Pace
 from ..optimise.run import Budget, Run
-from .adam import Moments, direction
+from .adam import AdamMoments, direction
 from .compiled import Compiled
 from .layout import Layout
 from .loop import repeat
 
-__all__ = ["Adam", "Carry", "Fit", "minimise"]
+__all__ = ["Carry", "CompiledAdam", "Minimised", "minimise"]
 
 _WORTH = 2**18  # numbers of rows that are done beyond which a smaller program is worth compiling
 _WARM_UP = 10  # steps a problem takes before a small one counts
@@ -57,7 +57,7 @@ class Carry(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Fit:
+class Minimised:
     """What a run found; arrays have a leading axis, one entry per problem."""
 
     parameters: Any  # after the last step of each problem
@@ -87,7 +87,7 @@ def minimise(
     seconds: float | None = None,
     carry: Carry | None = None,
     name: str = "adam",
-) -> Fit:
+) -> Minimised:
     """Take Adam steps until every problem has stopped or the budget is used up.
 
     Parameters
@@ -130,15 +130,15 @@ def minimise(
     >>> np.asarray(fit.parameters).round(2).ravel().tolist()
     [1.0, 2.0]
     """
-    adam = Adam(loss, change, parameters, stop=stop, tol=tol, chunk=chunk)
+    adam = CompiledAdam(loss, change, parameters, stop=stop, tol=tol, chunk=chunk)
     first = adam.first(data, shared) if carry is None else adam.again(carry)
     adam.prepare(first, data, shared)
     watch, budget = Stopwatch(), Budget(steps, adam.tol_of(first), seconds)
-    fit: Fit = drive(_Steps(name, adam, rate), (data, shared), budget, state=first)
+    fit: Minimised = drive(_Steps(name, adam, rate), (data, shared), budget, state=first)
     return replace(fit, seconds=watch.seconds, compile_seconds=adam.compile_seconds)
 
 
-class Adam:
+class CompiledAdam:
     """Compiled steps of Adam; what they are to reach is somebody else's business.
 
     Parameters
@@ -220,9 +220,9 @@ class Adam:
         self._pace.took(run.elapsed - began)
         return new, {name: np.asarray(values)[:taken] for name, values in history.items()}
 
-    def read(self, carry: Carry, trace: Mapping[str, Sequence[np.ndarray]], cut: Status | None) -> Fit:
+    def read(self, carry: Carry, trace: Mapping[str, Sequence[np.ndarray]], cut: Status | None) -> Minimised:
         """What a carry holds."""
-        return Fit(
+        return Minimised(
             parameters=self._layout.read(tuple(map(np.asarray, carry.parameters))),
             watched=np.asarray(carry.watched),
             history={name: np.stack(rows) for name, rows in trace.items()},
@@ -247,7 +247,7 @@ class Adam:
 class _Steps:
     """Steps of one rate as the driver sees them: the residual is the largest one."""
 
-    def __init__(self, name: str, adam: Adam, rate: float) -> None:
+    def __init__(self, name: str, adam: CompiledAdam, rate: float) -> None:
         self.name, self._adam, self._rate = name, adam, rate
 
     def advance(self, problem: tuple[Any, Any], state: Carry, run: Run) -> Step:
@@ -255,7 +255,7 @@ class _Steps:
         is_stuck = not np.asarray(new.active).any() and not self._adam.has_converged(new).all()
         return Step(new, self._adam.residuals(new, history), history, Status.STALLED if is_stuck else None)
 
-    def read(self, problem: tuple[Any, Any], outcome: Outcome) -> Fit:
+    def read(self, problem: tuple[Any, Any], outcome: Outcome) -> Minimised:
         return self._adam.read(outcome.state, outcome.trace, outcome.status if outcome.was_stopped else None)
 
 
@@ -310,7 +310,7 @@ def _advance(
         gradient = layout.rows(tree, jnp.concatenate)
         # Problems start together, so one count serves all, those that were left out included.
         count = jnp.maximum(carry.steps.max(), done)
-        way, state = direction(gradient, Moments(count, *carry.moments))
+        way, state = direction(gradient, AdamMoments(count, *carry.moments))
         moved = changes(watched - carry.watched)
         residual = metrics.get("residual", jnp.full_like(carry.residual, jnp.inf))
         is_small = (moved < stop) & (carry.steps >= warm_up)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.records import record
 
-__all__ = ["Pairs", "curved", "dot", "is_curved", "last_scale"]
+__all__ = ["CurvaturePairs", "curved", "dot", "is_curved", "last_scale"]
 
 _LEAST = 1e-200  # products of numbers that are smaller underflow
 _SHORT = 8192  # numbers up to which a product by BLAS stays in this thread
@@ -56,7 +56,7 @@ def last_scale(
 
 
 @record("pairs")
-class Pairs(NamedTuple):
+class CurvaturePairs(NamedTuple):
     """Recent moves, and how the slope turned along each."""
 
     moves: tuple[np.ndarray, ...] = ()
@@ -68,8 +68,8 @@ class Pairs(NamedTuple):
         """The slope times the inverse curvature."""
         return curved(slope, self.moves, self.turns, metric or last_scale(self.moves, self.turns))
 
-    def after(self, move: np.ndarray, turn: np.ndarray, memory: int) -> Pairs:
+    def after(self, move: np.ndarray, turn: np.ndarray, memory: int) -> CurvaturePairs:
         """With one more pair if its curvature is safely positive, and no more than `memory` of them."""
         if not is_curved(move, turn):
             return self
-        return Pairs((*self.moves, move)[-memory:], (*self.turns, turn)[-memory:])
+        return CurvaturePairs((*self.moves, move)[-memory:], (*self.turns, turn)[-memory:])

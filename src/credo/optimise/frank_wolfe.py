@@ -30,7 +30,7 @@ from .line_search import backtrack, falls, golden_section
 from .run import Run
 from .run import check as look
 
-__all__ = ["Active", "FrankWolfe", "Place", "Polytope", "State", "VertexProblem"]
+__all__ = ["Active", "FrankWolfe", "FrankWolfeState", "Place", "Polytope", "VertexProblem"]
 
 _NONE = 1e-15  # a weight that is none
 _FULL = 1 - 1e-12  # of the longest away step: the vertex is dropped
@@ -88,7 +88,7 @@ class Active(NamedTuple):
 
 
 @record("frank-wolfe")
-class State(NamedTuple):
+class FrankWolfeState(NamedTuple):
     """Where the steps have come to."""
 
     x: Any
@@ -144,9 +144,9 @@ class FrankWolfe:
         """The first place of the problem, evaluated; with away steps also the vertices it is made of."""
         x, vertices = problem.begin()
         active = tuple(Active((v,), (1.0,)) for v in vertices) if self.away else ()
-        return Step(State(x, problem.value(x), active))
+        return Step(FrankWolfeState(x, problem.value(x), active))
 
-    def advance(self, problem: Any, state: State, run: Run) -> Step:
+    def advance(self, problem: Any, state: FrankWolfeState, run: Run) -> Step:
         """One step, or one pass over all blocks."""
         if problem.blocks == 1:
             return self._one(problem, state, run)
@@ -162,7 +162,7 @@ class FrankWolfe:
             new = new._replace(bound=max(new.bound, new.value - gap))
         return Step(new, [gap], {"value": [new.value], "gap": [gap]})
 
-    def _one(self, problem: Any, state: State, run: Run) -> Step:
+    def _one(self, problem: Any, state: FrankWolfeState, run: Run) -> Step:
         """The gap is that of the place before; where it is small enough, that place is the answer."""
         move = self._move(problem, state, 0)
         new = state._replace(bound=max(state.bound, state.value - move.gap))
@@ -171,7 +171,7 @@ class FrankWolfe:
             new = new._replace(value=problem.value(new.x))
         return Step(new, [move.gap], {"value": [new.value], "gap": [move.gap]})
 
-    def _move(self, problem: Any, state: State, block: int) -> _Move:
+    def _move(self, problem: Any, state: FrankWolfeState, block: int) -> _Move:
         """Towards the best vertex, or away from the worst one."""
         vertex, gap = problem.best(state.x, block)
         move = _Move(vertex, gap, gap, 1.0)
@@ -185,7 +185,7 @@ class FrankWolfe:
         weight = active.weights[worst]
         return _Move(active.vertices[worst], gap, excess[worst], weight / (1 - weight), worst)
 
-    def _taken(self, problem: Any, state: State, block: int, move: _Move) -> State:
+    def _taken(self, problem: Any, state: FrankWolfeState, block: int, move: _Move) -> FrankWolfeState:
         is_away = move.away >= 0
         if self.steps == "open":
             n = problem.blocks
@@ -206,7 +206,7 @@ class FrankWolfe:
         active = (*state.active[:block], mine, *state.active[block + 1 :])
         return state._replace(x=x, active=active, done=state.done + 1)
 
-    def value(self, state: State) -> float:
+    def value(self, state: FrankWolfeState) -> float:
         """Minus the function, because drivers take larger values to be better."""
         return -state.value
 

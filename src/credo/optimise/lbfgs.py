@@ -20,7 +20,7 @@ import numpy as np
 
 from ..core.records import record
 from ..core.result import Status
-from .curvature import Pairs, dot
+from .curvature import CurvaturePairs, dot
 from .driver import Step
 from .line_search import ROUNDING, Trial, backtrack, falls, wolfe
 from .run import check
@@ -72,7 +72,7 @@ class Descent(NamedTuple):
     """Where a descent is, and the moves and turns of the gradient that led there."""
 
     here: Point
-    pairs: Pairs = Pairs()
+    pairs: CurvaturePairs = CurvaturePairs()
 
 
 def descend(
@@ -102,7 +102,7 @@ def descend(
     here = state.here
     along = _along_orthant if np.any(l1) else _along_line if search == "wolfe" else _along_halves
     # Old curvature may be what misleads; the plain slope is the last word.
-    for pairs in (state.pairs, Pairs())[: 1 + bool(state.pairs.moves)]:
+    for pairs in (state.pairs, CurvaturePairs())[: 1 + bool(state.pairs.moves)]:
         d = -pairs.times(here.slope)
         if np.any(l1):
             d = np.where(d * here.slope < 0, d, 0.0)

@@ -8,7 +8,7 @@ import numpy as np
 
 from .drawing import Drawing
 from .layout import GAP, lattice_columns, layered
-from .nodes import Dot, Node
+from .nodes import DotMark, Node
 from .spread import shelves, spread
 
 __all__ = ["Scopes", "arrange_arrows", "arrange_factors", "arrange_pairs"]
@@ -106,7 +106,7 @@ def arrange_factors(scopes: Scopes, nodes: Sequence[Node], given: np.ndarray | N
 
 
 def _is_dense(nodes: Sequence[Node]) -> bool:
-    return any(isinstance(node, Dot) for node in nodes)
+    return any(isinstance(node, DotMark) for node in nodes)
 
 
 def _sizes(nodes: Sequence[Node]) -> np.ndarray:

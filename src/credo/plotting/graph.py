@@ -15,7 +15,7 @@ from ..core.result import Marginals, Result
 from ..core.variable import Variables
 from .arrange import Scopes, arrange_arrows, arrange_factors, arrange_pairs
 from .beliefs import marginals_of
-from .nodes import BeliefBox, Dot, Node, Oval, mixed_colour, rows_of
+from .nodes import BeliefBox, DotMark, Node, Oval, mixed_colour, rows_of
 from .style import Size
 
 __all__ = ["plot_model"]
@@ -133,7 +133,7 @@ def _nodes(variables: Variables, evidence: Mapping[str, Any] | None, beliefs: Ma
             nodes.append(BeliefBox(label, observed, rows_of(states, belief)))
             continue
         colour = None if belief is None else mixed_colour(belief, most_states)
-        nodes.append(Dot(observed, colour) if many else Oval(label, observed, colour))
+        nodes.append(DotMark(observed, colour) if many else Oval(label, observed, colour))
     return nodes
 
 

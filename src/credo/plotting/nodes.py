@@ -14,7 +14,7 @@ import numpy as np
 from ..core.belief import Density
 from .style import COLOURS, FAINT, INK, require
 
-__all__ = ["BeliefBox", "Dot", "Node", "Oval", "mixed_colour", "palette", "rows_of"]
+__all__ = ["BeliefBox", "DotMark", "Node", "Oval", "mixed_colour", "palette", "rows_of"]
 
 CHARACTER = 0.078  # inches per character of a name
 SMALL_CHARACTER = 0.062  # of a state
@@ -46,7 +46,7 @@ class Node(Protocol):
 
 
 @dataclass(frozen=True)
-class Dot:
+class DotMark:
     """A variable among hundreds."""
 
     norm: ClassVar[float] = 2  # its rim is round

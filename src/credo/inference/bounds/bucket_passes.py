@@ -56,7 +56,7 @@ class BucketPasses:
     """Mini-buckets of a problem, ready to be swept."""
 
     buckets: MiniBuckets  # who meets whom
-    layout: tabled.Layout  # the same as the kernels want it
+    layout: tabled.TableLayout  # the same as the kernels want it
     theta: np.ndarray  # the factors' log tables, added up per mini-bucket
     constant: float  # of factors with empty scopes
     temperatures: np.ndarray  # (n,) of the problem
@@ -181,7 +181,7 @@ def bucket_passes(
 
 def _layout(
     graph: FactorGraph, buckets: MiniBuckets, temperatures: np.ndarray
-) -> tuple[tabled.Layout, np.ndarray, np.ndarray]:
+) -> tuple[tabled.TableLayout, np.ndarray, np.ndarray]:
     """The kernels' arrays, and the steps of every factor in its mini-bucket."""
     n = len(buckets.order)
     start, scope, stride = buckets.scope_start, buckets.scope, buckets.stride
@@ -191,7 +191,7 @@ def _layout(
     )
     kind = (temperatures >= tabled.COLD).astype(np.int64)
     common, common_size = tabled.common_strides(buckets.bucket_start, start, scope, buckets.sizes, kind)
-    made = tabled.Layout(
+    made = tabled.TableLayout(
         np.ascontiguousarray(temperatures[buckets.order]),
         buckets.bucket_start,
         start,

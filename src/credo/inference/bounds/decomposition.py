@@ -29,14 +29,14 @@ from ..problem import feasible
 from ..problem.base import Problem
 from ..problem.value import meets, value_of
 
-__all__ = ["Decomposition", "Plan", "answer", "folded", "terms_of"]
+__all__ = ["Decomposition", "DecompositionPlan", "answer", "folded", "terms_of"]
 
 _CLIMBS = 20  # sweeps of single changes after decoding
 _FAILURES = 2000  # dead ends after which the search for a possible state gives up
 
 
 @dataclass(frozen=True)
-class Plan:
+class DecompositionPlan:
     """An order of the variables, and what a sequential sweep needs to know about it."""
 
     order: np.ndarray  # variables
@@ -76,7 +76,7 @@ class Decomposition:
         return terms_of(self.graph)
 
     @cached_property
-    def plan(self) -> Plan:
+    def plan(self) -> DecompositionPlan:
         """Breadth first from the first variable of each part; on forests one sweep is then exact."""
         w, n = self.graph.wiring, len(self.graph.variables)
         forest = is_forest(self.graph)
@@ -100,7 +100,7 @@ class Decomposition:
         # On a forest everything goes on; elsewhere the larger of both counts spreads the total evenly.
         both = np.maximum(later, earlier)
         ahead, back = (later, earlier) if forest else (both, both)
-        return Plan(order, is_first, is_last, 1 / np.maximum(ahead, 1), 1 / np.maximum(back, 1))
+        return DecompositionPlan(order, is_first, is_last, 1 / np.maximum(ahead, 1), 1 / np.maximum(back, 1))
 
     def no_shifts(self) -> np.ndarray:
         """All shifts zero."""

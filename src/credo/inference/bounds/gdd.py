@@ -48,9 +48,9 @@ from ...kernels.gdd_decode import decode_states
 from ..problem.base import IterativeAlgorithm, Problem, register
 from ..problem.value import meets, value_of
 from .gdd_blocks import bound_after, sweep_blocks
-from .gdd_joint import Joint, joint_start, joint_step
+from .gdd_joint import JointDescent, joint_start, joint_step
 from .gdd_passes import Passing, pass_start, pass_step
-from .gdd_plan import Plan, make_plan
+from .gdd_plan import GDDPlan, make_plan
 from .possible import valued
 
 __all__ = ["GDD", "GDDState"]
@@ -64,7 +64,7 @@ _LOOK = 10  # sweeps between two looks at the score, where all variables are max
 class GDDState(NamedTuple):
     """Shifts and weights, and what they amount to."""
 
-    plan: Plan  # who touches whom
+    plan: GDDPlan  # who touches whom
     base: np.ndarray  # tables of all regions without shifts
     constant: float  # what no region holds
     tables: np.ndarray  # with shifts
@@ -75,7 +75,7 @@ class GDDState(NamedTuple):
     best: float  # lowest bound so far
     bounds: tuple[float, ...]  # after each sweep
     states: np.ndarray | None  # best decoding so far, where all variables are maximised
-    descent: Joint | None  # of updates=joint
+    descent: JointDescent | None  # of updates=joint
 
 
 @register
@@ -143,7 +143,7 @@ class GDD(IterativeAlgorithm[GDDState | Passing]):
             )
         return state
 
-    def _rule(self, problem: Problem, plan: Plan) -> Literal["matched", "uniform"]:
+    def _rule(self, problem: Problem, plan: GDDPlan) -> Literal["matched", "uniform"]:
         if self.weights == "auto":
             alone = problem.is_sum and not self.ibound and not plan.joins.is_tree
             return "uniform" if alone else "matched"

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...kernels.gdd import SIZE, add_shifts, bound_of
 from ...kernels.gdd_sweeps import gdd_sweep
-from .gdd_plan import Plan
+from .gdd_plan import GDDPlan
 
 __all__ = ["bound_after", "sweep_blocks"]
 
@@ -28,7 +28,7 @@ Changing = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 def sweep_blocks(
-    plan: Plan,
+    plan: GDDPlan,
     changing: Changing,
     inner: int,
     floor: float,
@@ -73,7 +73,7 @@ def sweep_blocks(
 
 
 def bound_after(
-    plan: Plan,
+    plan: GDDPlan,
     base: np.ndarray,
     shifts: np.ndarray,
     weight: np.ndarray,
@@ -105,7 +105,7 @@ def bound_after(
     return float(terms.sum())
 
 
-def _is_large(plan: Plan) -> bool:
+def _is_large(plan: GDDPlan) -> bool:
     return int(plan.shift_work.sum()) >= _PARALLEL_FROM
 
 
@@ -123,7 +123,7 @@ def _in_sets(
 
 
 def _run(
-    plan: Plan, changing: Changing, separators: np.ndarray, variables: np.ndarray, inner: int, floor: float
+    plan: GDDPlan, changing: Changing, separators: np.ndarray, variables: np.ndarray, inner: int, floor: float
 ) -> None:
     weight, tables, shifts, steps, paces = changing
     gdd_sweep(

@@ -19,7 +19,7 @@ from ..problem.base import Problem
 if TYPE_CHECKING:
     from .gdd import GDDState
 
-__all__ = ["Joint", "joint_start", "joint_step"]
+__all__ = ["JointDescent", "joint_start", "joint_step"]
 
 _COLDEST = 1e-3  # temperature at which smoothed maxima stop being sharpened
 _PER_HEAT = 40  # steps at one temperature at most
@@ -28,7 +28,7 @@ _STILL = 1e-12  # and as rest where nothing is
 
 
 @record("gdd joint")
-class Joint(NamedTuple):
+class JointDescent(NamedTuple):
     """Where the minimisation stands."""
 
     descent: Descent  # of the smoothed bound, by shifts, then one logit per axis
@@ -37,7 +37,7 @@ class Joint(NamedTuple):
     free: bool  # whether weights move
 
 
-def joint_start(problem: Problem, state: GDDState, floor: float, *, free: bool) -> Joint:
+def joint_start(problem: Problem, state: GDDState, floor: float, *, free: bool) -> JointDescent:
     """The state's own point; smoothing starts at the scale of the tables."""
     logits = np.log(np.maximum(state.weight, 1e-3 * problem.temperatures[state.plan.axis_variable]) + 1e-300)
     point = np.concatenate([state.shifts, np.where(np.isfinite(logits), logits, 0.0)])
@@ -78,10 +78,10 @@ def joint_step(problem: Problem, state: GDDState, floor: float) -> tuple[GDDStat
 
 def _begun(
     problem: Problem, state: GDDState, heat: float, free: bool, point: np.ndarray, floor: float
-) -> Joint:
+) -> JointDescent:
     """A descent from a point at a new temperature."""
     function = _function(problem, state, heat, free, floor)
-    return Joint(Descent(Point.at(function, point)), heat, 0, free)
+    return JointDescent(Descent(Point.at(function, point)), heat, 0, free)
 
 
 def _function(problem: Problem, state: GDDState, heat: float, free: bool, floor: float) -> Function:

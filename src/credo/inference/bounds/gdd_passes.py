@@ -29,7 +29,7 @@ import numpy as np
 from ...core.records import record
 from ...kernels.gdd_passes import common_beliefs, first_entries, shifted
 from ...kernels.mini_bucket_tables import COLD
-from ...optimise.curvature import Pairs, dot
+from ...optimise.curvature import CurvaturePairs, dot
 from ...optimise.line_search import backtrack, falls
 from ...optimise.run import check
 from ..problem.base import Problem
@@ -116,7 +116,7 @@ class Passing(NamedTuple):
     sharp: bool  # whether maxima are matched themselves now
     step: float  # share of the way to agreement that is tried next
     length: float  # of the last leap
-    pairs: Pairs  # recent moves, and how the slopes changed with them
+    pairs: CurvaturePairs  # recent moves, and how the slopes changed with them
     gains: tuple[float, ...]  # of the last two matchings, and since the last leap
     rest: tuple[int, int]  # sweeps until the next leap, and how many to wait if that disappoints
     undo: tuple[Tables, np.ndarray, _Slopes | None] | None  # where the last leap began: tables, share, slopes
@@ -149,7 +149,8 @@ def pass_start(
     coldest = max(_RANGE * heat, 1.01 * COLD * int(plan.fellows.max(initial=1)))
     sharp = plan.is_mixed
     return Passing(
-        plan, tables, share, None, heat if smooth else 0.0, coldest, sharp, 1.0, 1.0, Pairs(), (), (0, 1),
+        plan, tables, share, None, heat if smooth else 0.0, coldest, sharp, 1.0, 1.0, CurvaturePairs(), (),
+        (0, 1),
         None,
         tables, (), None,
     )  # fmt: skip
@@ -233,7 +234,7 @@ def _at_heat(state: Passing, heat: float) -> Passing:
     check()
     plan = state.plan
     tables = plan.soft.evaluate(state.tables.theta, plan.weights(state.share, heat))
-    return state._replace(tables=tables, heat=heat, slopes=None, pairs=Pairs(), gains=(), undo=None)
+    return state._replace(tables=tables, heat=heat, slopes=None, pairs=CurvaturePairs(), gains=(), undo=None)
 
 
 def _cool(state: Passing, gain: float, price: float, size: float) -> tuple[Passing, float]:
@@ -339,14 +340,14 @@ def _leap(state: Passing) -> Passing:
     if slopes is None or not len(slopes.slope):
         slopes = _look(state, state.tables, state.share, leaping=True)
         state = state._replace(slopes=slopes)
-    for pairs in (state.pairs, Pairs()):
+    for pairs in (state.pairs, CurvaturePairs()):
         found = _along(state, slopes, pairs)
         if found is not None:
             return found
-    return state._replace(pairs=Pairs())
+    return state._replace(pairs=CurvaturePairs())
 
 
-def _along(state: Passing, slopes: _Slopes, pairs: Pairs) -> Passing | None:
+def _along(state: Passing, slopes: _Slopes, pairs: CurvaturePairs) -> Passing | None:
     """Down the way that the pairs show, if that lowers the bound."""
     way, old = _way(state, slopes, pairs), state.tables.value
     predicted = dot(slopes.slope, way)
@@ -376,7 +377,7 @@ def _moved(state: Passing, way: np.ndarray, length: float) -> tuple[Tables, np.n
     return plan.soft.evaluate(theta, plan.weights(share, state.heat)), share
 
 
-def _way(state: Passing, slopes: _Slopes, pairs: Pairs) -> np.ndarray:
+def _way(state: Passing, slopes: _Slopes, pairs: CurvaturePairs) -> np.ndarray:
     """Where to leap: down the curvature, no further than is sensible."""
     plan, n = state.plan, len(state.plan.owner)
     way = -_direction(state, slopes, pairs)
@@ -387,7 +388,7 @@ def _way(state: Passing, slopes: _Slopes, pairs: Pairs) -> np.ndarray:
     return way
 
 
-def _direction(state: Passing, slopes: _Slopes, pairs: Pairs) -> np.ndarray:
+def _direction(state: Passing, slopes: _Slopes, pairs: CurvaturePairs) -> np.ndarray:
     """The slope times the inverse curvature seen so far; the metric of matching stands for the rest."""
     plan, n = state.plan, len(state.plan.owner)
     heat = np.where(plan.cold, 1.0, plan.heat)

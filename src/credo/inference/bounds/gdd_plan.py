@@ -31,11 +31,11 @@ from ...structures.join_graph import JoinGraph, join_graph
 from ...structures.mini_buckets import mini_bucket_order
 from ..problem.base import Problem
 
-__all__ = ["Plan", "make_plan"]
+__all__ = ["GDDPlan", "make_plan"]
 
 
 @dataclass(frozen=True)
-class Plan:
+class GDDPlan:
     """Everything about a problem that stays the same while its bound is lowered, tables aside."""
 
     joins: JoinGraph  # clusters, separators and the order of elimination
@@ -153,7 +153,7 @@ def _axis(joins: JoinGraph, cluster: np.ndarray, variable: np.ndarray) -> np.nda
     return np.searchsorted(owner * n + rank[joins.cluster], cluster * n + rank[variable])
 
 
-def make_plan(problem: Problem, ibound: int, max_table: int = 1 << 20, *, smooth: bool = False) -> Plan:
+def make_plan(problem: Problem, ibound: int, max_table: int = 1 << 20, *, smooth: bool = False) -> GDDPlan:
     """The plan for a problem, filed with its graph; with `smooth`, maxima will have positive weights."""
     if smooth:
         problem = replace(problem, temperatures=np.ones_like(problem.temperatures))
@@ -163,7 +163,7 @@ def make_plan(problem: Problem, ibound: int, max_table: int = 1 << 20, *, smooth
     return recall(graph.memo, key, lambda: _plan(problem, ibound, max_table))  # type: ignore[no-any-return]
 
 
-def _plan(problem: Problem, ibound: int, max_table: int) -> Plan:
+def _plan(problem: Problem, ibound: int, max_table: int) -> GDDPlan:
     graph = problem.graph
     order = _order(problem)
     joins = join_graph(graph, order, ibound, max_table=max_table)
@@ -181,7 +181,7 @@ def _plan(problem: Problem, ibound: int, max_table: int) -> Plan:
     single[joins.separator[joins.separator_start[alone]]] = alone
     by_variable = np.argsort(axis_variable, kind="stable")
     entry_start = starts_of(np.bincount(axis_variable, minlength=len(sizes)))
-    return Plan(
+    return GDDPlan(
         joins,
         regions,
         separators,

@@ -32,7 +32,7 @@ from ...families.densities import MixtureDensity
 from ...families.mapped import VectorMixtureDensity
 from ..problem.base import Algorithm, Budget, Problem, register
 from ..problem.gaussian_system import no_integral
-from .junction_tree import JunctionTree
+from .junction_tree import JunctionTreePropagation
 
 __all__ = ["ConditionalGaussian", "forecast"]
 
@@ -42,7 +42,7 @@ _MOST_WORK = 2.0**36  # multiplications, about a minute
 _DIGITS = 64 * np.finfo(float).eps  # a pivot below this share of its diagonal is rounding
 
 
-class Part(NamedTuple):
+class GaussianPart(NamedTuple):
     """Real variables that are joined by factors, and the discrete variables of these."""
 
     real: np.ndarray  # positions, ascending
@@ -50,7 +50,7 @@ class Part(NamedTuple):
     members: tuple[tuple[int, np.ndarray], ...]  # (group, rows) of its factors
 
 
-def parts_of(graph: FactorGraph) -> list[Part]:
+def parts_of(graph: FactorGraph) -> list[GaussianPart]:
     """The parts of a graph of tables, Gaussian blocks and residuals."""
     label, real = _labels(graph), np.flatnonzero(graph.variables.sizes == 0)
     owner, around = _neighbours(graph, label)
@@ -62,7 +62,7 @@ def parts_of(graph: FactorGraph) -> list[Part]:
             members[c].append((g, own))
     ends = np.searchsorted(owner, names), np.searchsorted(owner, names, side="right")
     return [
-        Part(own, around[first:last], tuple(members[c]))
+        GaussianPart(own, around[first:last], tuple(members[c]))
         for c, own, first, last in zip(names.tolist(), own_real, *ends, strict=True)
     ]
 
@@ -133,13 +133,13 @@ def forecast(graph: FactorGraph) -> Cost:
 class Integral(NamedTuple):
     """A part, for every joint state of its discrete variables; arrays begin with those axes."""
 
-    part: Part
+    part: GaussianPart
     mode: np.ndarray  # (states..., d)
     root: np.ndarray  # (states..., d, d) L of J = L L'
     log_table: np.ndarray  # (states...)
 
 
-def integrate(graph: FactorGraph, part: Part, maximised: np.ndarray) -> Integral:
+def integrate(graph: FactorGraph, part: GaussianPart, maximised: np.ndarray) -> Integral:
     """The table that a part leaves; `maximised` flags variables of the graph."""
     shape, d = tuple(graph.variables.sizes[part.discrete].tolist()), len(part.real)
     J, h = np.zeros((*shape, d, d)), np.zeros((*shape, d))
@@ -168,7 +168,7 @@ def integrate(graph: FactorGraph, part: Part, maximised: np.ndarray) -> Integral
     return Integral(part, mode, root, value + 0.5 * (len(free) * _LOG_2PI - log_det))
 
 
-def _pieces(graph: FactorGraph, part: Part) -> Iterator[tuple[np.ndarray, ...]]:
+def _pieces(graph: FactorGraph, part: GaussianPart) -> Iterator[tuple[np.ndarray, ...]]:
     """Per residual its places in x, and w, b, v, c with an axis per discrete variable of the part."""
     for g, rows in part.members:
         group = graph.others[g]
@@ -194,7 +194,7 @@ def _at_mode(
     mode: np.ndarray,
     pieces: list[tuple[np.ndarray, ...]],
     blocks: list[tuple[Gaussians, np.ndarray]],
-    part: Part,
+    part: GaussianPart,
 ) -> np.ndarray:
     """The sum of the factors at the mode, without the constants of Gaussian blocks."""
     total = np.zeros(mode.shape[:-1])
@@ -207,7 +207,7 @@ def _at_mode(
     return total
 
 
-def _root(graph: FactorGraph, part: Part, J: np.ndarray) -> np.ndarray:
+def _root(graph: FactorGraph, part: GaussianPart, J: np.ndarray) -> np.ndarray:
     """The Cholesky factors; an error names a state in which there is no integral."""
     try:
         root = np.linalg.cholesky(J)
@@ -293,7 +293,7 @@ class ConditionalGaussian(Algorithm):
             levels=problem.levels[keep],
             query=tuple(int(i) for i in np.searchsorted(keep, problem.query)),
         )
-        found = JunctionTree().run(posed, budget, rng)
+        found = JunctionTreePropagation().run(posed, budget, rng)
         return _read(self.name, problem, found, integrals, rng)
 
 

@@ -40,9 +40,9 @@ from ...core.result import (
 from ...structures.join_tree import JoinTree
 from ..problem.base import Algorithm, Budget, Problem, register
 from ..problem.tree import (
-    Climb,
     Forecast,
     Limits,
+    UpwardPass,
     beliefs,
     best_states,
     climb,
@@ -55,14 +55,14 @@ from ..problem.tree import (
 if TYPE_CHECKING:
     from ..problem.instances import Instances, TableBatch
 
-__all__ = ["Forecast", "JunctionTree", "forecast", "solve"]
+__all__ = ["Forecast", "JunctionTreePropagation", "forecast", "solve"]
 
 _LARGE_FOREST = 5000  # variables from which two sweeps of messages beat planning a join tree
 
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class JunctionTree(Algorithm):
+class JunctionTreePropagation(Algorithm):
     """All marginals and factor marginals, MAP, marginal MAP, powered sums and samples at once."""
 
     name: ClassVar[str] = "junction-tree"
@@ -172,7 +172,7 @@ def _answer(problem: Problem, tree: JoinTree, rng: np.random.Generator) -> Resul
     return found.but(marginals=marginals, factor_marginals=FactorMarginals(problem.graph, tables))
 
 
-def _samples(problem: Problem, up: Climb, rng: np.random.Generator) -> Samples:
+def _samples(problem: Problem, up: UpwardPass, rng: np.random.Generator) -> Samples:
     n = len(problem.graph.variables)
     states = np.zeros((problem.samples, n), dtype=np.int64)
     lonely = up.tree.lonely
@@ -182,7 +182,7 @@ def _samples(problem: Problem, up: Climb, rng: np.random.Generator) -> Samples:
     return Samples(problem.graph.variables, states)
 
 
-def _joint(problem: Problem, up: Climb) -> Result:
+def _joint(problem: Problem, up: UpwardPass) -> Result:
     """The normalised table over the queried variables, from the roots that still mention them."""
     tree, variables = up.tree, problem.graph.variables
     asked = np.array(problem.query, dtype=np.int64)

@@ -55,7 +55,7 @@ from ...families.natural import normalised
 from ...optimise.run import check as check_clock
 from ..problem.base import IterativeAlgorithm, Problem, register
 from ..problem.gaussian_system import refuse_improper
-from .ep_beliefs import Beliefs, beliefs_of
+from .ep_beliefs import SiteBeliefs, beliefs_of
 from .ep_sites import SiteGroup, SiteLayout, SiteParameters
 from .ep_tilted import Proposal
 from .ep_updates import Update, UpdateBatch, batches, log_scale, update
@@ -199,7 +199,7 @@ class EP(IterativeAlgorithm[EPState]):
         state: EPState,
         g: int,
         rows: np.ndarray,
-        beliefs: Beliefs,
+        beliefs: SiteBeliefs,
         sites: SiteParameters,
     ) -> Update:
         check_clock()
@@ -238,7 +238,7 @@ class EP(IterativeAlgorithm[EPState]):
             notes=notes,
         )
 
-    def _log_z(self, state: EPState, beliefs: Beliefs) -> float | None:
+    def _log_z(self, state: EPState, beliefs: SiteBeliefs) -> float | None:
         layout = state.layout
         norms = beliefs.other_log_norms()
         if (norms[0] == -np.inf).any():
@@ -265,7 +265,7 @@ def _shapes(state: EPState) -> list[tuple[int, ...]]:
     return [part.shape for part in parts]
 
 
-def _marginals(variables: Any, layout: SiteLayout, beliefs: Beliefs) -> Marginals:
+def _marginals(variables: Any, layout: SiteLayout, beliefs: SiteBeliefs) -> Marginals:
     logs = beliefs.logs
     one, flat = np.ones(1), np.zeros(len(logs))
     mean, variance = beliefs.moments

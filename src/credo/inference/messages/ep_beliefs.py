@@ -28,7 +28,7 @@ from .moments import is_positive_definite
 if TYPE_CHECKING:
     from .ep_updates import Update
 
-__all__ = ["Beliefs", "BlockBeliefs", "Scopes", "beliefs_of"]
+__all__ = ["BlockBeliefs", "Scopes", "SiteBeliefs", "beliefs_of"]
 
 _REPAIRS = 4  # times a sweep of all at once is taken back in part before it is given up
 _HALVINGS = 20  # of a step that would leave a joint Gaussian without an integral
@@ -43,12 +43,12 @@ class Scopes(NamedTuple):
     variance: np.ndarray  # (rows, reals)
 
 
-def beliefs_of(layout: SiteLayout, sites: SiteParameters) -> Beliefs:
+def beliefs_of(layout: SiteLayout, sites: SiteParameters) -> SiteBeliefs:
     """The beliefs of a layout: a product, or a joint Gaussian with block sites."""
-    return (Beliefs if layout.coupling is None else BlockBeliefs)(layout, sites)
+    return (SiteBeliefs if layout.coupling is None else BlockBeliefs)(layout, sites)
 
 
-class Beliefs:
+class SiteBeliefs:
     """Natural parameters of all variables; they follow their sites, in place."""
 
     def __init__(self, layout: SiteLayout, sites: SiteParameters) -> None:
@@ -156,7 +156,7 @@ class Beliefs:
         """Take back the new sites at variables whose beliefs have no integral, in place; how many."""
         taken = 0
         for _ in range(_REPAIRS):
-            beliefs = Beliefs(layout, sites)
+            beliefs = SiteBeliefs(layout, sites)
             bad_real, bad_simplex = ~(beliefs.precision > 0), ~(beliefs.natural > -1)
             if not (bad_real.any() or bad_simplex.any()):
                 return taken
@@ -171,7 +171,7 @@ class Beliefs:
         return taken
 
 
-class BlockBeliefs(Beliefs):
+class BlockBeliefs(SiteBeliefs):
     """Beliefs whose real part is one Gaussian of all real variables."""
 
     def __init__(self, layout: SiteLayout, sites: SiteParameters) -> None:

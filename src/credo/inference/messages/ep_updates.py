@@ -16,7 +16,7 @@ import numpy as np
 
 from ...core.wiring import starts_of
 from ...families.natural import log_sum, match_dirichlet, normalised
-from .ep_beliefs import Beliefs
+from .ep_beliefs import SiteBeliefs
 from .ep_sites import SiteGroup, SiteLayout, SiteParameters
 from .ep_tilted import Cavity, Proposal, Tilted
 
@@ -75,7 +75,7 @@ class Update(NamedTuple):
 def update(
     group: SiteGroup,
     rows: np.ndarray,
-    beliefs: Beliefs,
+    beliefs: SiteBeliefs,
     sites: SiteParameters,
     proposal: Proposal,
     step: float,
@@ -152,7 +152,7 @@ def _mixed(logs: np.ndarray, old: np.ndarray, step: float) -> np.ndarray:
 
 
 def _checked(
-    new: Update, group: SiteGroup, rows: np.ndarray, beliefs: Beliefs, sites: SiteParameters, step: float
+    new: Update, group: SiteGroup, rows: np.ndarray, beliefs: SiteBeliefs, sites: SiteParameters, step: float
 ) -> Update:
     """Fill in the residuals, damp, and refuse what would leave a belief without an integral."""
     own = beliefs.scopes(group, rows)
@@ -179,7 +179,7 @@ def _checked(
 
 def log_scale(
     group: SiteGroup,
-    beliefs: Beliefs,
+    beliefs: SiteBeliefs,
     sites: SiteParameters,
     proposal: Proposal,
     norms: tuple[np.ndarray, np.ndarray],

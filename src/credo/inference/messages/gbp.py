@@ -57,7 +57,7 @@ from ...optimise.run import Run, Stopped, planning
 from ...structures.region_builders import MAX_STATES, REGIONS
 from ..problem.base import Algorithm, Budget, IterativeAlgorithm, Problem, register
 from .bp import BP
-from .gbp_double_loop import Descent, DescentState
+from .gbp_double_loop import DescentState, RegionDescent
 from .region_plan import RegionPlan, RegionTables, plan_of
 
 __all__ = ["GBP"]
@@ -129,15 +129,15 @@ class GBP(Algorithm):
             return messages.run(problem, budget, rng)
         first = self._first(problem, tables, messages)
         if self.solver != "auto":
-            return Descent(tables, first, self.solver == "single-loop").run(problem, budget, rng)
+            return RegionDescent(tables, first, self.solver == "single-loop").run(problem, budget, rng)
         patience = replace(budget, max_iter=min(budget.max_iter, _PATIENCE))
-        found = Descent(tables, first, True).run(problem, patience, rng)
+        found = RegionDescent(tables, first, True).run(problem, patience, rng)
         stopped = found.status in (Status.OUT_OF_ITERATIONS, Status.DIVERGED)
         if not stopped or budget.max_iter <= len(found.trace["change"]):
             return found
         passes, change = len(found.trace["change"]), float(found.trace["change"][-1])
         note = f"the single loop still changed by {change:.2g} after {passes} passes; the double loop went on"
-        second = Descent(tables, found.state, False).run(problem, budget, rng)
+        second = RegionDescent(tables, found.state, False).run(problem, budget, rng)
         return replace(second, notes=(*second.notes, note))
 
     def _planned(self, problem: Problem) -> RegionTables:

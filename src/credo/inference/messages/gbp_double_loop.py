@@ -27,7 +27,7 @@ from ...optimise.run import Run
 from ..problem.base import IterativeAlgorithm, Problem
 from .region_plan import RegionTables
 
-__all__ = ["Descent", "DescentState"]
+__all__ = ["DescentState", "RegionDescent"]
 
 _AGREED = 1e-12  # disagreement of beliefs at which the convex problem counts as solved
 _FIRST_PASSES = 200  # of the first outer step, whose free energy the next ones are compared with
@@ -71,7 +71,7 @@ class _Passes:
 
     name = "gbp"
 
-    def __init__(self, descent: Descent, problem: Problem) -> None:
+    def __init__(self, descent: RegionDescent, problem: Problem) -> None:
         self._descent, self._problem = descent, problem
 
     def start(self, tangent: DescentState, run: Run) -> Step:
@@ -82,7 +82,7 @@ class _Passes:
 
 
 @dataclass(frozen=True)
-class Descent(IterativeAlgorithm[DescentState]):
+class RegionDescent(IterativeAlgorithm[DescentState]):
     """Steps of the double or the single loop, from a state or from log beliefs of all regions."""
 
     tables: RegionTables  # the problem on its region graph

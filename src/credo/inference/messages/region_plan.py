@@ -18,7 +18,7 @@ from ...core.factor_graph import FactorGraph
 from ...core.result import Estimate, FactorMarginals, Marginals, Result, Status
 from ...core.wiring import starts_of
 from ...kernels import regions as kernel
-from ...kernels.region_descent import Pairs
+from ...kernels.region_descent import RegionPairs
 from ...optimise.run import watched
 from ...structures.region_builders import region_graph
 from ...structures.regions import RegionGraph
@@ -135,7 +135,7 @@ class RegionPlan:
         return found
 
     @cached_property
-    def pairs(self) -> Pairs:
+    def pairs(self) -> RegionPairs:
         """Inner regions and, for each, its roots."""
         regions = self.regions
         inner = np.flatnonzero(~self.is_root)
@@ -145,7 +145,7 @@ class RegionPlan:
         counts = np.array([len(roots) for roots in above], dtype=np.int64)
         maps = [self._onto(a, int(r)) for r, roots in watched(zip(inner, above, strict=True)) for a in roots]
         sizes = np.repeat(np.diff(self.table_start)[inner], counts)
-        return Pairs(
+        return RegionPairs(
             self.table_start,
             self.is_root,
             inner,

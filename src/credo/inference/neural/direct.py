@@ -26,7 +26,7 @@ from ...core import check
 from ...structures.region_builders import MAX_STATES
 from ..problem.base import register
 from .minimiser import FreeEnergyMinimiser, check_regions
-from .plan import Plan
+from .plan import NetworkPlan
 
 __all__ = ["BetheDirect", "RegionDirect"]
 
@@ -49,7 +49,7 @@ class BetheDirect(FreeEnergyMinimiser):
     def _where(self) -> tuple[Any, int]:
         return "bethe", MAX_STATES
 
-    def _plan(self) -> Plan:
+    def _plan(self) -> NetworkPlan:
         return _plan(self)
 
 
@@ -76,7 +76,7 @@ class RegionDirect(FreeEnergyMinimiser):
     def _where(self) -> tuple[Any, int]:
         return self.regions, self.max_states
 
-    def _plan(self) -> Plan:
+    def _plan(self) -> NetworkPlan:
         return _plan(self)
 
 
@@ -87,8 +87,8 @@ def _check(options: BetheDirect | RegionDirect) -> None:
     check.at_least("stop", options.stop, 0)
 
 
-def _plan(options: BetheDirect | RegionDirect) -> Plan:
-    return Plan(
+def _plan(options: BetheDirect | RegionDirect) -> NetworkPlan:
+    return NetworkPlan(
         name=options.name,
         width=1,
         layers=(0, 0),

@@ -17,8 +17,8 @@ from ..messages.gbp import GBP
 from ..messages.region_plan import RegionTables
 from ..problem.base import Algorithm, Budget, ContradictoryRowError, Problem
 from ..problem.instances import Instances, TableBatch, gather
-from .plan import Plan
-from .readout import Answer, logs_of, polish_bp, polish_gbp, project
+from .plan import NetworkPlan
+from .readout import RegionAnswer, logs_of, polish_bp, polish_gbp, project
 from .region_system import RegionSystem, system_of
 
 __all__ = ["FreeEnergyMinimiser", "NetworkState", "check_regions"]
@@ -48,7 +48,7 @@ class FreeEnergyMinimiser(Algorithm):
         """Which root regions, and the most states of a loop that is kept whole."""
 
     @abc.abstractmethod
-    def _plan(self) -> Plan:
+    def _plan(self) -> NetworkPlan:
         """How to minimise and how to read."""
 
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
@@ -99,7 +99,7 @@ class FreeEnergyMinimiser(Algorithm):
                 return k
         return 0
 
-    def _planned(self, budget: Budget) -> Plan:
+    def _planned(self, budget: Budget) -> NetworkPlan:
         """How, within these limits."""
         plan = self._plan()
         return replace(
@@ -111,7 +111,7 @@ class FreeEnergyMinimiser(Algorithm):
         )
 
     def _solve(
-        self, system: RegionSystem, problems: Sequence[Problem], posed: Any, plan: Plan, rng: Any
+        self, system: RegionSystem, problems: Sequence[Problem], posed: Any, plan: NetworkPlan, rng: Any
     ) -> list[Any]:
         solve = _neural()
         variables = len(problems[0].graph.variables)
@@ -126,7 +126,7 @@ class _Reader:
     """Makes results of what was found."""
 
     name: str
-    plan: Plan
+    plan: NetworkPlan
     system: RegionSystem
     gbp: GBP
     budget: Budget
@@ -149,7 +149,7 @@ class _Reader:
             )
         shown = answer
         if not self.plan.project and self.plan.polish == "none":
-            shown = Answer(raw[best], first, 0.0)
+            shown = RegionAnswer(raw[best], first, 0.0)
         result = tables.result(self.name, shown.logs, status)
         if self.plan.polish != "none":
             other, gain = self._polished(tables, answer)
@@ -170,7 +170,7 @@ class _Reader:
         stopped = Status.STALLED if found.stopped else Status.OUT_OF_ITERATIONS
         return judged if judged is Status.CONVERGED else found.cut or stopped
 
-    def _polished(self, tables: RegionTables, answer: Answer) -> tuple[Result, float]:
+    def _polished(self, tables: RegionTables, answer: RegionAnswer) -> tuple[Result, float]:
         if self.plan.polish == "gbp":
             return polish_gbp(tables, answer, self.gbp, self.budget, self.rng)
         other, gain = polish_bp(tables, answer, self.budget, self.rng)

@@ -20,7 +20,7 @@ from ...nn.arrays import LinearMap
 from ...nn.layers import Embedding, Linear, Residual, SelfAttention
 from .region_system import Bucket, RegionSystem
 
-__all__ = ["Logits", "Network", "Shared", "change", "objective"]
+__all__ = ["BeliefNetwork", "Logits", "Shared", "change", "objective"]
 
 _IMPOSSIBLE = -1e9  # logit of an impossible state; its exponential is zero
 _MOST_SIDES = 4  # vectors that are put side by side without narrowing
@@ -70,7 +70,7 @@ class _Head(eqx.Module):
         return self.output(x)
 
 
-class Network(eqx.Module):
+class BeliefNetwork(eqx.Module):
     """Logits of all roots from one embedding per variable."""
 
     embedding: Embedding  # one vector per variable

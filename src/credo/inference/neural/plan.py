@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Plan"]
+__all__ = ["NetworkPlan"]
 
 
 @dataclass(frozen=True)
-class Plan:
+class NetworkPlan:
     """How to minimise a free energy and how to read what was found."""
 
     name: str  # of the algorithm

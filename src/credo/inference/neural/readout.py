@@ -35,7 +35,7 @@ from ..problem import free_energy
 from ..problem.base import Budget, Problem
 from .region_system import RegionSystem
 
-__all__ = ["Answer", "logs_of", "polish_bp", "polish_gbp", "project"]
+__all__ = ["RegionAnswer", "logs_of", "polish_bp", "polish_gbp", "project"]
 
 _FLOOR = 1e-30  # least belief in a possible state: single precision rounds to zero what is not impossible
 _PASSES = 500  # of the projection
@@ -44,7 +44,7 @@ _DAMPING = 0.5  # of belief propagation in a polish
 
 
 @dataclass(frozen=True)
-class Answer:
+class RegionAnswer:
     """Consistent beliefs of all regions and their free energy."""
 
     logs: np.ndarray  # normalised log beliefs of all regions
@@ -64,7 +64,7 @@ def logs_of(system: RegionSystem, roots: np.ndarray, possible: np.ndarray) -> np
     return logs
 
 
-def project(tables: RegionTables, logs: np.ndarray) -> Answer:
+def project(tables: RegionTables, logs: np.ndarray) -> RegionAnswer:
     """The nearest consistent beliefs, see the module."""
     plan = tables.plan
     pairs, found = plan.pairs, np.empty_like(logs)
@@ -72,11 +72,11 @@ def project(tables: RegionTables, logs: np.ndarray) -> Answer:
     left = descend(False, alike, logs, pairs, none, logs, found, _PASSES, _AGREED)
     if left[-1] == IMPOSSIBLE:
         raise tables.problem.contradiction()
-    return Answer(found, tables.log_z(found), float(left[-1]) if len(pairs.inner) else 0.0)
+    return RegionAnswer(found, tables.log_z(found), float(left[-1]) if len(pairs.inner) else 0.0)
 
 
 def polish_gbp(
-    tables: RegionTables, answer: Answer, gbp: GBP, budget: Budget, rng: np.random.Generator
+    tables: RegionTables, answer: RegionAnswer, gbp: GBP, budget: Budget, rng: np.random.Generator
 ) -> tuple[Result, float]:
     """Where the descent on the region free energy ends that starts from an answer, and how much lower."""
     if tables.plan.regions.is_forest:  # two sweeps of messages are exact, from anywhere
@@ -90,7 +90,7 @@ def polish_gbp(
 
 
 def polish_bp(
-    tables: RegionTables, answer: Answer, budget: Budget, rng: np.random.Generator
+    tables: RegionTables, answer: RegionAnswer, budget: Budget, rng: np.random.Generator
 ) -> tuple[Result, float]:
     """What belief propagation finds from an answer, and by how much its Bethe free energy is lower."""
     problem = tables.problem

@@ -46,7 +46,7 @@ from ...core import check
 from ...structures.region_builders import MAX_STATES
 from ..problem.base import register
 from .minimiser import FreeEnergyMinimiser, check_regions
-from .plan import Plan
+from .plan import NetworkPlan
 
 __all__ = ["RENN", "InferenceNet"]
 
@@ -94,7 +94,7 @@ class RENN(FreeEnergyMinimiser):
     def _where(self) -> tuple[Any, int]:
         return self.regions, self.max_states
 
-    def _plan(self) -> Plan:
+    def _plan(self) -> NetworkPlan:
         return _plan(self, self.polish, self.precision == "double")
 
 
@@ -124,7 +124,7 @@ class InferenceNet(FreeEnergyMinimiser):
     def _where(self) -> tuple[Any, int]:
         return "bethe", MAX_STATES
 
-    def _plan(self) -> Plan:
+    def _plan(self) -> NetworkPlan:
         return _plan(self)
 
 
@@ -138,8 +138,8 @@ def _check(options: RENN | InferenceNet) -> None:
     check.whole("restarts", options.restarts, 1)
 
 
-def _plan(options: RENN | InferenceNet, polish: str = "none", double: bool = False) -> Plan:
-    return Plan(
+def _plan(options: RENN | InferenceNet, polish: str = "none", double: bool = False) -> NetworkPlan:
+    return NetworkPlan(
         name=options.name,
         width=options.width,
         layers=(options.attention, options.residual),

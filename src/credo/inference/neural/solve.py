@@ -13,21 +13,21 @@ from ...core.records import record
 from ...core.result import Status
 from ...core.stopwatch import Stopwatch
 from ...nn.arrays import precision
-from ...nn.optimise import Adam, Carry, Fit, minimise
+from ...nn.optimise import Carry, CompiledAdam, Minimised, minimise
 from ...optimise.driver import UNKNOWN, Outcome, Step, drive
 from ...optimise.run import Budget, Run
-from .network import Logits, Network, Shared, change, objective
-from .plan import Plan
+from .network import BeliefNetwork, Logits, Shared, change, objective
+from .plan import NetworkPlan
 from .region_system import RegionSystem
 
-__all__ = ["Found", "Start", "solve", "starts_of"]
+__all__ = ["NetworkStart", "SolvedNetwork", "solve", "starts_of"]
 
 _MEMORY = 2**30  # bytes of parameters, gradients and moments held at once
 _LAST_RATE = 0.1  # of the last round, relative to the first
 
 
 @dataclass(frozen=True)
-class Found:
+class SolvedNetwork:
     """What was found for one problem from one start."""
 
     roots: np.ndarray  # beliefs of the entries of the roots
@@ -43,27 +43,31 @@ class Found:
 Problems = Sequence[tuple[np.ndarray, np.ndarray]]  # energies and possible entries
 
 
-class Start(NamedTuple):
+class NetworkStart(NamedTuple):
     """Where a run begins."""
 
     parameters: Any  # tree of arrays
     multiplier: np.ndarray | None = None  # of the disagreements; None for zeros
 
 
-def starts_of(system: RegionSystem, variables: int, plan: Plan, rng: np.random.Generator) -> Start:
+def starts_of(
+    system: RegionSystem, variables: int, plan: NetworkPlan, rng: np.random.Generator
+) -> NetworkStart:
     """Parameters to start from."""
     kind = np.float64 if plan.double else np.float32
     if plan.layers == (0, 0):
-        return Start(Logits(system.buckets, rng, kind))
-    return Start(Network(system.buckets, variables, plan.width, plan.layers, rng, kind))
+        return NetworkStart(Logits(system.buckets, rng, kind))
+    return NetworkStart(BeliefNetwork(system.buckets, variables, plan.width, plan.layers, rng, kind))
 
 
-def solve(system: RegionSystem, problems: Problems, starts: Sequence[Start], plan: Plan) -> list[Found]:
+def solve(
+    system: RegionSystem, problems: Problems, starts: Sequence[NetworkStart], plan: NetworkPlan
+) -> list[SolvedNetwork]:
     """Minimise the objective of each problem from the start of the same number."""
     size = sum(x.nbytes for x in jax.tree.leaves(starts[0]))
     groups = -(-len(problems) * 5 * size // _MEMORY)
     each = -(-len(problems) // max(1, min(groups, len(problems))))
-    found: list[Found] = []
+    found: list[SolvedNetwork] = []
     with precision(plan.double) as kind:
         shared = Shared.of(system, plan.penalty, kind)
         begins, spent = range(0, len(problems), each), 0.0
@@ -96,7 +100,7 @@ class _Round(NamedTuple):
 class _Rounds:
     """The method of multipliers as the driver sees it: rounds of steps, after each y <- y + 2 penalty r."""
 
-    def __init__(self, adam: Adam, system: RegionSystem, plan: Plan) -> None:
+    def __init__(self, adam: CompiledAdam, system: RegionSystem, plan: NetworkPlan) -> None:
         self._adam, self._system, self._plan, self.name = adam, system, plan, plan.name
 
     def advance(self, problem: tuple[Any, Any], state: _Round, run: Run) -> Step:
@@ -117,7 +121,7 @@ class _Rounds:
             new = self._next(new, has_converged)
         return Step(new, self._adam.residuals(carry, history), history)
 
-    def read(self, problem: tuple[Any, Any], outcome: Outcome) -> tuple[Fit, np.ndarray]:
+    def read(self, problem: tuple[Any, Any], outcome: Outcome) -> tuple[Minimised, np.ndarray]:
         state, cut = outcome.state, outcome.status if outcome.was_stopped else None
         fit = self._adam.read(state.carry, outcome.trace, cut)
         return replace(fit, steps=state.ends, stopped=self._adam.has_converged(state.carry)), state.multiplier
@@ -139,7 +143,9 @@ class _Rounds:
         return self._plan.rate * _LAST_RATE ** min(number / max(self._plan.rounds - 1, 1), 1.0)
 
 
-def _fit(parameters: Any, data: Any, shared: Any, plan: Plan, system: RegionSystem) -> tuple[Fit, np.ndarray]:
+def _fit(
+    parameters: Any, data: Any, shared: Any, plan: NetworkPlan, system: RegionSystem
+) -> tuple[Minimised, np.ndarray]:
     """Steps of one rate, or rounds of them with multipliers; what was found, and the multipliers."""
     if plan.rounds > 1:
         return _fit_rounds(parameters, data, shared, plan, system)
@@ -160,9 +166,9 @@ def _fit(parameters: Any, data: Any, shared: Any, plan: Plan, system: RegionSyst
 
 
 def _fit_rounds(
-    parameters: Any, data: Any, shared: Any, plan: Plan, system: RegionSystem
-) -> tuple[Fit, np.ndarray]:
-    adam = Adam(objective, change, parameters, stop=plan.stop, tol=plan.tol)
+    parameters: Any, data: Any, shared: Any, plan: NetworkPlan, system: RegionSystem
+) -> tuple[Minimised, np.ndarray]:
+    adam = CompiledAdam(objective, change, parameters, stop=plan.stop, tol=plan.tol)
     first = adam.first(data, shared)
     adam.prepare(first, data, shared)
     watch, budget = Stopwatch(), Budget(plan.steps, adam.tol_of(first), plan.seconds)
@@ -171,7 +177,9 @@ def _fit_rounds(
     return replace(fit, seconds=watch.seconds, compile_seconds=adam.compile_seconds), multiplier
 
 
-def _data(system: RegionSystem, problems: Problems, starts: Sequence[Start], kind: Any) -> dict[str, Any]:
+def _data(
+    system: RegionSystem, problems: Problems, starts: Sequence[NetworkStart], kind: Any
+) -> dict[str, Any]:
     none = np.zeros(system.disagreement.shape[0])
     given = [none if start.multiplier is None else start.multiplier for start in starts]
     return {
@@ -185,13 +193,13 @@ def _stack(trees: Sequence[Any], kind: Any) -> Any:
     return jax.tree.map(lambda *leaves: np.stack(leaves).astype(kind), *trees)
 
 
-def _split(fit: Fit, multiplier: np.ndarray, count: int) -> list[Found]:
+def _split(fit: Minimised, multiplier: np.ndarray, count: int) -> list[SolvedNetwork]:
     parameters = jax.tree.map(np.asarray, fit.parameters)
     found = []
     for k in range(count):
         taken = int(fit.steps[k])
         found.append(
-            Found(
+            SolvedNetwork(
                 fit.watched[k].astype(np.float64),
                 jax.tree.map(lambda leaf, k=k: leaf[k], parameters),
                 {name: values[:taken, k].astype(np.float64) for name, values in fit.history.items()},
@@ -206,10 +214,12 @@ def _split(fit: Fit, multiplier: np.ndarray, count: int) -> list[Found]:
 
 
 def _completed(
-    found: list[Found], system: RegionSystem, problems: Problems, starts: Sequence[Start]
-) -> list[Found]:
+    found: list[SolvedNetwork], system: RegionSystem, problems: Problems, starts: Sequence[NetworkStart]
+) -> list[SolvedNetwork]:
     """Problems that Ctrl-C left untouched hold no beliefs; readers take these as uniform."""
     none, y = np.zeros(system.n_entries), np.zeros(system.disagreement.shape[0])
     for k in range(len(found), len(problems)):
-        found.append(Found(none, starts[k].parameters, {}, y, UNKNOWN, False, Status.INTERRUPTED, 0.0))
+        found.append(
+            SolvedNetwork(none, starts[k].parameters, {}, y, UNKNOWN, False, Status.INTERRUPTED, 0.0)
+        )
     return found

@@ -25,9 +25,9 @@ from ...optimise.driver import UNKNOWN
 from ..problem.base import Budget, IterativeAlgorithm, Problem
 from ..problem.gaussian_system import refuse_improper
 from ..problem.gradients import needs
-from .pace import FIRST, Pace, distance
-from .pairs import Pairs, why_not_pairs
-from .steps import Step, moves
+from .pace import FIRST, DrawPace, distance
+from .pairs import ParticlePairs, why_not_pairs
+from .steps import ParticleStep, moves
 from .tables import moments
 
 __all__ = [
@@ -56,7 +56,7 @@ class Cloud:
     @classmethod
     def of(
         cls,
-        pairs: Pairs,
+        pairs: ParticlePairs,
         particles: np.ndarray,
         log_base: np.ndarray,
         beliefs: np.ndarray,
@@ -73,7 +73,7 @@ class Cloud:
         return cls(particles, log_base, mass, raw - norm[:, None])
 
 
-def _lost(pairs: Pairs, i: int) -> str:
+def _lost(pairs: ParticlePairs, i: int) -> str:
     name = pairs.graph.variables.names[i]
     if not pairs.is_real[i]:
         return f"every state of '{name}' has weight zero under this model; check values and factors"
@@ -83,13 +83,13 @@ def _lost(pairs: Pairs, i: int) -> str:
     )
 
 
-def summary(pairs: Pairs, cloud: Cloud, note: float) -> Step:
+def summary(pairs: ParticlePairs, cloud: Cloud, note: float) -> ParticleStep:
     """Moments and probabilities of the particles."""
     share = np.exp(cloud.log_mass - log_sum(cloud.log_mass)[:, None])
     real = pairs.is_real
     mean, variance = moments(cloud.particles[real], cloud.log_mass[real])
     effective = 1 / (share[real] ** 2).sum(axis=1)
-    return Step(mean, np.sqrt(variance), effective, share[~real], note)
+    return ParticleStep(mean, np.sqrt(variance), effective, share[~real], note)
 
 
 @record("particle-bp", rebuilt=("pairs",))
@@ -97,12 +97,12 @@ def summary(pairs: Pairs, cloud: Cloud, note: float) -> Step:
 class ParticleState:
     """Particles and messages after some iterations."""
 
-    pairs: Pairs  # the model
+    pairs: ParticlePairs  # the model
     cloud: Cloud  # the particles and the weights of the messages
     seed: int  # of all draws
-    steps: tuple[Step, ...]  # one per iteration, the start included
+    steps: tuple[ParticleStep, ...]  # one per iteration, the start included
     sites: Any = None  # what a method keeps besides
-    pace: Pace = FIRST  # whether particles are drawn or kept
+    pace: DrawPace = FIRST  # whether particles are drawn or kept
 
     def rng(self) -> np.random.Generator:
         """The generator of the next iteration."""
@@ -122,13 +122,13 @@ class ParticleMethod(IterativeAlgorithm[ParticleState]):
         """Sums over pairwise models of real and discrete variables."""
         return why_not_pairs(problem.graph)
 
-    def _width(self, pairs: Pairs) -> int:
+    def _width(self, pairs: ParticlePairs) -> int:
         """Particles per variable: at least one per state."""
         states = int(pairs.sizes.max(initial=1))
         return max(self.particles, states) if pairs.is_real.any() else states
 
     @abc.abstractmethod
-    def _first(self, pairs: Pairs, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, Any]:
+    def _first(self, pairs: ParticlePairs, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, Any]:
         """First particles (n, k), the logs of 1 / (k W), and what is kept besides."""
 
     def start(self, problem: Problem, rng: np.random.Generator) -> ParticleState:
@@ -137,7 +137,7 @@ class ParticleMethod(IterativeAlgorithm[ParticleState]):
         from .edges import unary_values
 
         refuse_improper(problem.graph)
-        pairs = Pairs(problem.graph)
+        pairs = ParticlePairs(problem.graph)
         if problem.warm is not None:
             return _resumed(problem.warm, pairs, self._width(pairs))
         seed = int(rng.integers(2**63))
@@ -198,14 +198,16 @@ def without_variables(name: str, problem: Problem) -> Result | None:
     )
 
 
-def messages_at(pairs: Pairs, cloud: Cloud, points: np.ndarray) -> np.ndarray:
+def messages_at(pairs: ParticlePairs, cloud: Cloud, points: np.ndarray) -> np.ndarray:
     """Log messages (2E, p) at points (n, p) of their receivers."""
     from .edges import send
 
     return send(pairs, cloud.particles[pairs.sender], cloud.log_weights, points[pairs.receiver])
 
 
-def believed(pairs: Pairs, cloud: Cloud, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def believed(
+    pairs: ParticlePairs, cloud: Cloud, points: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Beliefs, cavities and messages at points (n, p)."""
     from .edges import unary_values
 
@@ -213,7 +215,7 @@ def believed(pairs: Pairs, cloud: Cloud, points: np.ndarray) -> tuple[np.ndarray
     return *pairs.beliefs(unary_values(pairs, points), messages), messages
 
 
-def _resumed(warm: Any, pairs: Pairs, width: int) -> ParticleState:
+def _resumed(warm: Any, pairs: ParticlePairs, width: int) -> ParticleState:
     same = (
         isinstance(warm, ParticleState)
         and warm.cloud.particles.shape == (pairs.n, width)

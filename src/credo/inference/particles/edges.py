@@ -20,7 +20,7 @@ from ...core.groups import FactorBatch
 from ...nn.arrays import precision
 from ...nn.compiled import Compiled
 from ..problem.potentials import evaluate, group_function, is_traceable
-from .pairs import EdgeClass, Pairs
+from .pairs import EdgeClass, ParticlePairs
 from .tables import shuffled
 
 __all__ = ["conditional_draws", "edge_sums", "log_mixtures", "send", "send_largest", "unary_values"]
@@ -130,7 +130,7 @@ def _traced(
 
 
 def _one_by_one(
-    pairs: Pairs,
+    pairs: ParticlePairs,
     kind: EdgeClass,
     swap: bool,
     one: np.ndarray,
@@ -151,7 +151,7 @@ def _one_by_one(
 
 
 def _on_edges(
-    pairs: Pairs,
+    pairs: ParticlePairs,
     one: np.ndarray,
     other: np.ndarray,
     arrays: tuple[np.ndarray, ...],
@@ -182,7 +182,7 @@ def _is_compiled(kind: EdgeClass, one: np.ndarray, other: np.ndarray) -> bool:
     return all(is_traceable(group) for group, _ in kind.members)
 
 
-def _refuse(pairs: Pairs, kind: EdgeClass, swap: bool, one: np.ndarray, other: np.ndarray) -> None:
+def _refuse(pairs: ParticlePairs, kind: EdgeClass, swap: bool, one: np.ndarray, other: np.ndarray) -> None:
     """Find the factor that is not a number below inf, and name it."""
     for k, (group, swapped) in enumerate(kind.members):
         for e, row in enumerate(kind.rows[:, k]):
@@ -192,7 +192,9 @@ def _refuse(pairs: Pairs, kind: EdgeClass, swap: bool, one: np.ndarray, other: n
             factor.log_values(*map(_column, group.domains, columns))
 
 
-def send(pairs: Pairs, particles: np.ndarray, log_weights: np.ndarray, points: np.ndarray) -> np.ndarray:
+def send(
+    pairs: ParticlePairs, particles: np.ndarray, log_weights: np.ndarray, points: np.ndarray
+) -> np.ndarray:
     """Log messages at points of their receivers: log sum_k weight_k psi(particle_k, point).
 
     Parameters
@@ -213,7 +215,7 @@ def send(pairs: Pairs, particles: np.ndarray, log_weights: np.ndarray, points: n
 
 
 def send_largest(
-    pairs: Pairs, particles: np.ndarray, log_weights: np.ndarray, points: np.ndarray
+    pairs: ParticlePairs, particles: np.ndarray, log_weights: np.ndarray, points: np.ndarray
 ) -> np.ndarray:
     """The same with a maximum for the sum; values that are no numbers count as zero."""
     if not pairs.n_edges:
@@ -222,7 +224,7 @@ def send_largest(
 
 
 def edge_sums(
-    pairs: Pairs, points: np.ndarray, one: np.ndarray, other: np.ndarray
+    pairs: ParticlePairs, points: np.ndarray, one: np.ndarray, other: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Sums of psi(x, y) exp(one(x) + other(y)) over points x and y of the two ends of every edge.
 
@@ -247,7 +249,7 @@ def edge_sums(
 
 
 def conditional_draws(
-    pairs: Pairs,
+    pairs: ParticlePairs,
     particles: np.ndarray,
     points: np.ndarray,
     log_receiver: np.ndarray,
@@ -283,7 +285,7 @@ def conditional_draws(
     return low + within * (high - low), log_mass
 
 
-def unary_values(pairs: Pairs, points: np.ndarray, *, strict: bool = True) -> np.ndarray:
+def unary_values(pairs: ParticlePairs, points: np.ndarray, *, strict: bool = True) -> np.ndarray:
     """Log of the product of the unary factors of every variable at its points, (n, p).
 
     Without `strict`, values that are no numbers below inf count as zero.
@@ -299,7 +301,7 @@ def unary_values(pairs: Pairs, points: np.ndarray, *, strict: bool = True) -> np
 _UNARY = Compiled(lambda columns, parameters, function: function(columns, parameters))
 
 
-def _unary(pairs: Pairs, group: FactorBatch, points: np.ndarray, strict: bool) -> np.ndarray:
+def _unary(pairs: ParticlePairs, group: FactorBatch, points: np.ndarray, strict: bool) -> np.ndarray:
     column = _column(group.domains[0], points)
     if not strict:
         with precision(double=True), np.errstate(all="ignore"):
@@ -311,7 +313,7 @@ def _unary(pairs: Pairs, group: FactorBatch, points: np.ndarray, strict: bool) -
     return np.stack([f.log_values(c) for f, c in zip(factors, column, strict=True)])
 
 
-def _raw(pairs: Pairs, group: FactorBatch, column: np.ndarray) -> Any:
+def _raw(pairs: ParticlePairs, group: FactorBatch, column: np.ndarray) -> Any:
     """Values of unary factors, checked in nothing."""
     if len(column) > _FEW:
         return _UNARY((column,), group.parameters, function=group_function(group))

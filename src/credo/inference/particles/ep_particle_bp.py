@@ -33,7 +33,7 @@ from ...core import check
 from ...core.records import record
 from ..problem.base import register
 from .cloud import Cloud, ParticleMethod, ParticleState
-from .pairs import Pairs
+from .pairs import ParticlePairs
 from .tables import log_widths, moments, stratified
 
 __all__ = ["EPParticleBP", "Sites"]
@@ -54,7 +54,7 @@ class Sites(NamedTuple):
     precision: np.ndarray  # (2E,) J of the site of each message
     shift: np.ndarray  # (2E,) h of the site of each message
 
-    def proposals(self, pairs: Pairs) -> tuple[np.ndarray, np.ndarray]:
+    def proposals(self, pairs: ParticlePairs) -> tuple[np.ndarray, np.ndarray]:
         """Precisions and shifts of q, (n,)."""
         return (
             self.unary_precision + pairs.collect(self.precision),
@@ -98,7 +98,7 @@ class EPParticleBP(ParticleMethod):
         check.at_least("widen", self.widen, 1)
         check.at_least("spread", self.spread, 0)
 
-    def _first(self, pairs: Pairs, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, Any]:
+    def _first(self, pairs: ParticlePairs, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, Any]:
         from .start import locate, state_points
 
         width, real = self._width(pairs), pairs.is_real
@@ -128,7 +128,7 @@ class EPParticleBP(ParticleMethod):
 
 
 def _placed(
-    pairs: Pairs,
+    pairs: ParticlePairs,
     sites: Sites,
     particles: np.ndarray,
     log_base: np.ndarray,
@@ -149,7 +149,7 @@ def _placed(
 
 
 def _thinned(
-    pairs: Pairs, senders: np.ndarray, log_weights: np.ndarray, count: int, rng: np.random.Generator
+    pairs: ParticlePairs, senders: np.ndarray, log_weights: np.ndarray, count: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Some terms of every message, drawn by their weights; all terms where the sender is discrete."""
     reached = np.cumsum(np.exp(log_weights), axis=1)
@@ -165,7 +165,7 @@ def _thinned(
     return np.take_along_axis(senders, index, 1), chosen
 
 
-def _quadrature(pairs: Pairs, sites: Sites, count: int) -> np.ndarray:
+def _quadrature(pairs: ParticlePairs, sites: Sites, count: int) -> np.ndarray:
     """Points (n, count) around the proposals, dense near their means and sparse far away."""
     precision, shift = sites.proposals(pairs)
     precision = np.where(pairs.is_real, precision, 1.0)
@@ -177,7 +177,7 @@ def _quadrature(pairs: Pairs, sites: Sites, count: int) -> np.ndarray:
 
 
 def project(
-    pairs: Pairs, sites: Sites, points: np.ndarray, log_unary: np.ndarray, messages: np.ndarray
+    pairs: ParticlePairs, sites: Sites, points: np.ndarray, log_unary: np.ndarray, messages: np.ndarray
 ) -> tuple[Sites, int]:
     """New sites from unary factors (n, p) and messages (2E, p) at the points, and how many were skipped.
 
@@ -207,7 +207,7 @@ def project(
     return _sites(pairs, found), int((asked & ~good).sum())
 
 
-def _sites(pairs: Pairs, both: np.ndarray) -> Sites:
+def _sites(pairs: ParticlePairs, both: np.ndarray) -> Sites:
     return Sites(both[0, : pairs.n], both[1, : pairs.n], both[0, pairs.n :], both[1, pairs.n :])
 
 
@@ -222,7 +222,12 @@ def _moments(at: np.ndarray, tilted: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def _astray(
-    pairs: Pairs, sites: Sites, rows: np.ndarray, mean: np.ndarray, variance: np.ndarray, good: np.ndarray
+    pairs: ParticlePairs,
+    sites: Sites,
+    rows: np.ndarray,
+    mean: np.ndarray,
+    variance: np.ndarray,
+    good: np.ndarray,
 ) -> np.ndarray:
     """Variables whose proposal is no density, or far from one of the tilted densities in place or width."""
     precision, shift = sites.proposals(pairs)

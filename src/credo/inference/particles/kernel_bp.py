@@ -42,7 +42,7 @@ from ..problem.base import Algorithm, Budget, Problem, algorithms, register
 from ..problem.reading import able, pose_for
 from ..problem.starting_places import starting_places
 from .cloud import without_variables
-from .pairs import Pairs, why_not_pairs
+from .pairs import ParticlePairs, why_not_pairs
 
 __all__ = ["DrawnKernelBP", "Tempered"]
 
@@ -129,7 +129,7 @@ class DrawnKernelBP(Algorithm):
         known: dict[int, Likelihood] = {
             i: partial(_likelihood, own, 1 - self.temper) for i, own in _unary(problem.graph).items()
         }
-        field = KernelField(columns, Pairs(problem.graph).ends)
+        field = KernelField(columns, ParticlePairs(problem.graph).ends)
         return infer_field(self.name, problem.graph.variables, field, {}, known, budget, cut)
 
     def _draws(

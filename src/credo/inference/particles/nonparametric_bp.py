@@ -56,15 +56,15 @@ from ..problem.base import Budget, IterativeAlgorithm, Problem, register
 from ..problem.gradients import needs
 from ..problem.starting_places import starting_places
 from .cloud import without_variables
-from .pace import FIRST, Pace, distance
-from .pairs import Pairs, why_not_pairs
-from .steps import Step, moves
+from .pace import FIRST, DrawPace, distance
+from .pairs import ParticlePairs, why_not_pairs
+from .steps import ParticleStep, moves
 from .tables import at_equal_masses, log_widths, moments, refine
 
 if TYPE_CHECKING:
     from .mixtures import Bank
 
-__all__ = ["MixtureState", "NonparametricBP"]
+__all__ = ["KernelMixtureState", "NonparametricBP"]
 
 _POINTS = 128  # of the tables
 _PLACES = 64  # points of the tables that first draws are made from
@@ -78,10 +78,10 @@ _SMOOTHED = (
 
 @record("nonparametric-bp", rebuilt=("pairs", "unary"))
 @dataclass(frozen=True)
-class MixtureState:
+class KernelMixtureState:
     """Messages after some iterations."""
 
-    pairs: Pairs  # the model
+    pairs: ParticlePairs  # the model
     unary: Bank  # mixtures of the shares f of the unary factors, (n, m)
     messages: Bank  # (2E, m) each with the receiver's share f in it
     senders: np.ndarray  # (2E, m) draws that the messages came from
@@ -90,13 +90,13 @@ class MixtureState:
     log_mass: np.ndarray  # (2E, m) log zeta at the draws
     points: np.ndarray  # (n, p) where beliefs are tabulated
     seed: int  # of all draws
-    steps: tuple[Step, ...]  # one per iteration, the start included
-    pace: Pace = FIRST  # whether draws are made or kept
+    steps: tuple[ParticleStep, ...]  # one per iteration, the start included
+    pace: DrawPace = FIRST  # whether draws are made or kept
 
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class NonparametricBP(IterativeAlgorithm[MixtureState]):
+class NonparametricBP(IterativeAlgorithm[KernelMixtureState]):
     """Belief propagation with Gaussian mixtures as messages.
 
     Examples
@@ -132,14 +132,14 @@ class NonparametricBP(IterativeAlgorithm[MixtureState]):
         """Sums over pairwise models of real variables."""
         return why_not_pairs(problem.graph)
 
-    def start(self, problem: Problem, rng: np.random.Generator) -> MixtureState:
+    def start(self, problem: Problem, rng: np.random.Generator) -> KernelMixtureState:
         """Unary factors as mixtures, and messages that say nothing else."""
         needs(self.name, "jax", "equinox")
         from .mixtures import Bank, bandwidths
         from .start import locate
 
         starting_places(problem.graph)  # refuses a model that has no integral
-        pairs, count = Pairs(problem.graph), self.components
+        pairs, count = ParticlePairs(problem.graph), self.components
         points, values, known = locate(pairs, _PLACES, self.spread)
         means = at_equal_masses(points, values * _share(pairs), count)
         centre = means.mean(axis=1, keepdims=True)
@@ -152,14 +152,16 @@ class NonparametricBP(IterativeAlgorithm[MixtureState]):
         senders = unary.means[pairs.sender]
         seed = int(rng.integers(2**63))
         even = flat.log_weights
-        state = MixtureState(pairs, unary, flat, senders, even, even, np.zeros(even.shape), points, seed, ())
+        state = KernelMixtureState(
+            pairs, unary, flat, senders, even, even, np.zeros(even.shape), points, seed, ()
+        )
         return _believing(state, widen=True)
 
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Run from the first state; a model without variables needs none."""
         return without_variables(self.name, problem) or super().run(problem, budget, rng)
 
-    def step(self, problem: Problem, state: MixtureState) -> tuple[MixtureState, float]:
+    def step(self, problem: Problem, state: KernelMixtureState) -> tuple[KernelMixtureState, float]:
         """New mixtures, from new draws or from those that have found their places."""
         drew = state.pace.draws(state.steps, self.redraws)
         new = self._redrawn(state) if drew else _reweighted(state)
@@ -167,7 +169,7 @@ class NonparametricBP(IterativeAlgorithm[MixtureState]):
         new = replace(new, pace=state.pace.after(new.steps, drew))
         return new, UNKNOWN if drew else distance(new.log_weights, state.log_weights)
 
-    def _redrawn(self, state: MixtureState) -> MixtureState:
+    def _redrawn(self, state: KernelMixtureState) -> KernelMixtureState:
         """Draw at the senders, send the draws through the pair factors, and smooth what arrives."""
         from .edges import conditional_draws, unary_values
         from .mixtures import Bank, bandwidths, drawn_in
@@ -189,7 +191,7 @@ class NonparametricBP(IterativeAlgorithm[MixtureState]):
             log_mass=log_mass,
         )
 
-    def _draws(self, state: MixtureState, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    def _draws(self, state: KernelMixtureState, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Draws (2E, m) of the senders of all messages, and the logs of their weights before psi."""
         from .edges import unary_values
         from .mixtures import gibbs_products, importance_products
@@ -213,7 +215,7 @@ class NonparametricBP(IterativeAlgorithm[MixtureState]):
         draws = draws[pairs.sender]
         return draws, log_share - state.messages.taken(pairs.reverse).log_values(draws)
 
-    def read(self, problem: Problem, state: MixtureState, status: Status) -> Result:
+    def read(self, problem: Problem, state: KernelMixtureState, status: Status) -> Result:
         """Densities and the Bethe value of the beliefs."""
         from .edges import send
         from .readout import incoming, marginals_of, stationary_value, tabulate
@@ -234,7 +236,7 @@ class NonparametricBP(IterativeAlgorithm[MixtureState]):
         )
 
 
-def _believing(state: MixtureState, *, widen: bool) -> MixtureState:
+def _believing(state: KernelMixtureState, *, widen: bool) -> KernelMixtureState:
     """The state with its beliefs summarised; with `widen`, tabulated where they are now."""
     from .edges import send, unary_values
 
@@ -246,13 +248,13 @@ def _believing(state: MixtureState, *, widen: bool) -> MixtureState:
     mean, variance = moments(points, beliefs + log_widths(points))
     worth = np.full(pairs.n, float(state.messages.means.shape[1]))
     np.minimum.at(worth, pairs.receiver, 1 / np.exp(2 * state.messages.log_weights).sum(axis=1))
-    step = Step(mean, np.sqrt(variance), worth, np.zeros((0, 0)), 0.0)
+    step = ParticleStep(mean, np.sqrt(variance), worth, np.zeros((0, 0)), 0.0)
     if widen:
         points = refine(points, beliefs, widen=True)
     return replace(state, points=points, steps=(*state.steps, step))
 
 
-def _reweighted(state: MixtureState) -> MixtureState:
+def _reweighted(state: KernelMixtureState) -> KernelMixtureState:
     """The draws as they are, with the weights that the messages give them now."""
     pairs = state.pairs
     log_weights = state.log_base + _heard(pairs, state.messages, state.senders)
@@ -261,7 +263,7 @@ def _reweighted(state: MixtureState) -> MixtureState:
     return replace(state, messages=messages, log_weights=_normalised(pairs, log_weights))
 
 
-def _heard(pairs: Pairs, messages: Bank, draws: np.ndarray) -> np.ndarray:
+def _heard(pairs: ParticlePairs, messages: Bank, draws: np.ndarray) -> np.ndarray:
     """Log product of what the sender of every message has received from others, at its draws (2E, m)."""
     slots = _slots(pairs)[pairs.sender, 1:] - pairs.n
     slots = np.where(slots == pairs.reverse[:, None], -1, slots)
@@ -272,7 +274,7 @@ def _heard(pairs: Pairs, messages: Bank, draws: np.ndarray) -> np.ndarray:
     return total
 
 
-def _normalised(pairs: Pairs, log_weights: np.ndarray) -> np.ndarray:
+def _normalised(pairs: ParticlePairs, log_weights: np.ndarray) -> np.ndarray:
     """Log weights (2E, m) of sum one."""
     norm = log_sum(log_weights)
     if np.isneginf(norm).any():
@@ -280,12 +282,12 @@ def _normalised(pairs: Pairs, log_weights: np.ndarray) -> np.ndarray:
     return np.asarray(log_weights - norm[:, None])
 
 
-def _share(pairs: Pairs) -> np.ndarray:
+def _share(pairs: ParticlePairs) -> np.ndarray:
     """The power of f = phi^(1/d), (n, 1)."""
     return 1 / np.maximum(pairs.degrees, 1)[:, None]
 
 
-def _slots(pairs: Pairs) -> np.ndarray:
+def _slots(pairs: ParticlePairs) -> np.ndarray:
     """Rows of the bank (unary mixtures, then messages) that meet at each variable, (n, 1 + neighbours)."""
     slots = np.full((pairs.n, 1 + int(pairs.degrees.max(initial=0))), -1, dtype=np.int64)
     slots[:, 0] = np.arange(pairs.n)
@@ -296,7 +298,7 @@ def _slots(pairs: Pairs) -> np.ndarray:
     return slots
 
 
-def _by_message(pairs: Pairs, draws: np.ndarray) -> np.ndarray:
+def _by_message(pairs: ParticlePairs, draws: np.ndarray) -> np.ndarray:
     """Shares of the senders' unary factors at draws (2E, m) that differ from message to message."""
     from .edges import unary_values
 
@@ -314,7 +316,7 @@ def _by_message(pairs: Pairs, draws: np.ndarray) -> np.ndarray:
     return found
 
 
-def _lost(pairs: Pairs, i: int) -> str:
+def _lost(pairs: ParticlePairs, i: int) -> str:
     return (
         f"no draw of '{pairs.graph.variables.names[i]}' has positive weight: the factors contradict each "
         "other, or leave so little room that more components are needed"

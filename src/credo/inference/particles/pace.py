@@ -20,9 +20,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.records import record
-from .steps import Step
+from .steps import ParticleStep
 
-__all__ = ["FIRST", "Pace", "distance", "settled"]
+__all__ = ["FIRST", "DrawPace", "distance", "settled"]
 
 _DRIFT = 3.0  # of averages over iterations, in their standard errors
 _LEAST = 8  # draws before particles are kept
@@ -30,13 +30,13 @@ _WORN = 0.25  # share of the effective number of particles at which they are dra
 
 
 @record("particle pace")
-class Pace(NamedTuple):
+class DrawPace(NamedTuple):
     """Where a run is between draws and iterations that keep them."""
 
     since: int = 1  # the first step of the draws that go on, or were last
     kept: int = 0  # iterations since the last draw
 
-    def draws(self, steps: Sequence[Step], redraws: int | None) -> bool:
+    def draws(self, steps: Sequence[ParticleStep], redraws: int | None) -> bool:
         """Whether the next iteration draws particles anew: the first `redraws` do, if that is given."""
         if redraws is not None:
             return len(steps) <= redraws
@@ -45,17 +45,17 @@ class Pace(NamedTuple):
         drawn = steps[-1 - self.kept].effective
         return bool((steps[-1].effective < _WORN * drawn).any())
 
-    def after(self, steps: Sequence[Step], drew: bool) -> Pace:
+    def after(self, steps: Sequence[ParticleStep], drew: bool) -> DrawPace:
         """Where the run is after the last of these steps."""
         if not drew:
             return self._replace(kept=self.kept + 1)
-        return Pace(len(steps) - 1) if self.kept else self
+        return DrawPace(len(steps) - 1) if self.kept else self
 
 
-FIRST = Pace()  # nothing was drawn yet but the start
+FIRST = DrawPace()  # nothing was drawn yet but the start
 
 
-def settled(steps: Sequence[Step]) -> bool:
+def settled(steps: Sequence[ParticleStep]) -> bool:
     """Whether the means of the last quarter of some iterations are those of the quarter before.
 
     Differences are measured in the standard errors that independent particles would give them, and their

@@ -15,7 +15,7 @@ import numpy as np
 from ...core.factor_graph import FactorGraph
 from ...core.groups import FactorBatch
 
-__all__ = ["EdgeClass", "Pairs", "why_not_pairs"]
+__all__ = ["EdgeClass", "ParticlePairs", "why_not_pairs"]
 
 
 def why_not_pairs(graph: FactorGraph) -> str | None:
@@ -45,7 +45,7 @@ class EdgeClass:
         return tuple(tuple(p[rows] for p in group.parameters) for (group, _), rows in pairs)
 
 
-class Pairs:
+class ParticlePairs:
     """The structure of a graph that `why_not_pairs` accepts.
 
     Examples

@@ -35,7 +35,7 @@ import numpy as np
 from ...core import check
 from ..problem.base import register
 from .cloud import Cloud, ParticleMethod, ParticleState, believed
-from .pairs import Pairs
+from .pairs import ParticlePairs
 from .tables import draw, stratified
 
 __all__ = ["ParticleBP"]
@@ -76,7 +76,7 @@ class ParticleBP(ParticleMethod):
         check.at_least("stride", self.stride, 0)
         check.at_least("spread", self.spread, 0)
 
-    def _first(self, pairs: Pairs, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, Any]:
+    def _first(self, pairs: ParticlePairs, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, Any]:
         from .start import locate, state_points
 
         width = self._width(pairs)

@@ -6,7 +6,7 @@ import numpy as np
 
 from .cloud import Cloud, believed
 from .edges import unary_values
-from .pairs import Pairs
+from .pairs import ParticlePairs
 from .tables import draw, moments
 
 __all__ = ["from_normal", "from_table", "walk"]
@@ -18,7 +18,7 @@ _WIDER = 1.5  # a normal proposal than the belief: what lies beyond its reach wo
 
 
 def walk(
-    pairs: Pairs, cloud: Cloud, steps: int, stride: float, rng: np.random.Generator
+    pairs: ParticlePairs, cloud: Cloud, steps: int, stride: float, rng: np.random.Generator
 ) -> tuple[Cloud, float]:
     """Metropolis steps of every particle, and the share of them that was accepted."""
     real = pairs.is_real[:, None]
@@ -41,7 +41,7 @@ def walk(
     return Cloud.of(pairs, x, log_base, beliefs, cavities), accepted
 
 
-def from_table(pairs: Pairs, cloud: Cloud, uniforms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def from_table(pairs: ParticlePairs, cloud: Cloud, uniforms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Draws from the beliefs of real variables, tabulated, and the logs of their density."""
     real = pairs.is_real
     old = np.sort(cloud.particles[real], axis=1)
@@ -55,7 +55,7 @@ def from_table(pairs: Pairs, cloud: Cloud, uniforms: np.ndarray) -> tuple[np.nda
     return draw(points[real], beliefs[real], uniforms)
 
 
-def from_normal(pairs: Pairs, cloud: Cloud, uniforms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def from_normal(pairs: ParticlePairs, cloud: Cloud, uniforms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Draws from normal densities with the moments of the last beliefs, and the logs of their density."""
     from scipy.special import ndtri
 

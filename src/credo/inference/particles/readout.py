@@ -27,7 +27,7 @@ from ...families.densities import GridDensity
 from ...families.natural import log_sum
 from ..problem.gaussian_system import no_integral
 from .edges import edge_sums, unary_values
-from .pairs import Pairs
+from .pairs import ParticlePairs
 from .start import state_points
 from .tables import improper, panels, refine
 
@@ -66,7 +66,7 @@ class BeliefTable:
         return log_sum(self.log_beliefs + self.log_measure)
 
 
-def tabulate(pairs: Pairs, messages: Messages, first: np.ndarray) -> BeliefTable:
+def tabulate(pairs: ParticlePairs, messages: Messages, first: np.ndarray) -> BeliefTable:
     """Evaluate beliefs at points that follow them.
 
     Parameters
@@ -110,7 +110,7 @@ def _covering(particles: np.ndarray, count: int) -> np.ndarray:
     return np.sort(np.concatenate([even, order[:, chosen]], axis=1), axis=1)
 
 
-def bethe_value(pairs: Pairs, table: BeliefTable) -> float:
+def bethe_value(pairs: ParticlePairs, table: BeliefTable) -> float:
     """The negative Bethe free energy F of beliefs; points where a node's belief is zero count nowhere."""
     norms = table.log_norms
     log_node = table.log_beliefs - norms[:, None]
@@ -127,7 +127,7 @@ def bethe_value(pairs: Pairs, table: BeliefTable) -> float:
     return float(total + log_total.sum())
 
 
-def stationary_value(pairs: Pairs, table: BeliefTable) -> float:
+def stationary_value(pairs: ParticlePairs, table: BeliefTable) -> float:
     """L: the Bethe value in terms of messages, whose errors it feels in second order only."""
     ends, count = pairs.ends, pairs.n_edges
     there = np.where(np.isneginf(table.log_beliefs), -np.inf, table.log_measure)
@@ -164,7 +164,7 @@ class ParticleMessage:
 
 
 def incoming(
-    pairs: Pairs, particles: np.ndarray, log_weights: np.ndarray
+    pairs: ParticlePairs, particles: np.ndarray, log_weights: np.ndarray
 ) -> list[tuple[ParticleMessage, ...]]:
     """The messages that every variable receives, from particles and weights (2E, k) of their senders."""
     found: list[list[ParticleMessage]] = [[] for _ in range(pairs.n)]
@@ -228,7 +228,7 @@ class MessageDensity(Density):
         return f"MessageDensity({len(self.messages)} messages, {self.mean:.4g} +- {self.sd:.4g})"
 
 
-def marginals_of(pairs: Pairs, table: BeliefTable, incoming: Sequence[tuple[Any, ...]]) -> Marginals:
+def marginals_of(pairs: ParticlePairs, table: BeliefTable, incoming: Sequence[tuple[Any, ...]]) -> Marginals:
     """Probabilities of discrete and densities of real variables.
 
     `incoming` holds per variable its messages, each with `log_density`.

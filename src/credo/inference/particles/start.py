@@ -12,7 +12,7 @@ import numpy as np
 
 from ..problem.located import first_points, nearest, search
 from .edges import send_largest, unary_values
-from .pairs import Pairs
+from .pairs import ParticlePairs
 from .tables import refine
 
 __all__ = ["locate", "state_points"]
@@ -21,7 +21,7 @@ _ROUNDS = 2  # of moving points to equal masses
 _TOGETHER = 3  # searches of variables that only say where the others are
 
 
-def state_points(pairs: Pairs, count: int) -> tuple[np.ndarray, np.ndarray]:
+def state_points(pairs: ParticlePairs, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Points (n, count) of discrete variables, which are their states, and the logs of their weights.
 
     States that a variable does not have weigh nothing; rows of real variables are zero.
@@ -33,7 +33,7 @@ def state_points(pairs: Pairs, count: int) -> tuple[np.ndarray, np.ndarray]:
     return points, np.where(there, 0.0, -np.inf)
 
 
-def locate(pairs: Pairs, count: int, spread: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def locate(pairs: ParticlePairs, count: int, spread: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Points (n, count) that cover where real variables may lie, log densities there, and who was found."""
     look = _Look(pairs, count)
     look.find(pairs.is_real, np.zeros(pairs.n, dtype=bool))
@@ -53,7 +53,7 @@ def locate(pairs: Pairs, count: int, spread: float) -> tuple[np.ndarray, np.ndar
 class _Look:
     """Points of all variables, moved to where the variables are."""
 
-    def __init__(self, pairs: Pairs, count: int) -> None:
+    def __init__(self, pairs: ParticlePairs, count: int) -> None:
         self.pairs = pairs
         self.points, self._log_states = state_points(pairs, count)
         self.points[pairs.is_real] = first_points(count)
@@ -90,7 +90,7 @@ class _Look:
 
 
 def _borrow(
-    pairs: Pairs,
+    pairs: ParticlePairs,
     points: np.ndarray,
     values: np.ndarray,
     unknown: np.ndarray,
@@ -105,7 +105,7 @@ def _borrow(
             points[i], values[i] = points[known], values[known]
 
 
-def _links(pairs: Pairs) -> dict[int, list[int]]:
+def _links(pairs: ParticlePairs) -> dict[int, list[int]]:
     links: dict[int, list[int]] = {}
     for i, j in zip(pairs.sender.tolist(), pairs.receiver.tolist(), strict=True):
         links.setdefault(i, []).append(j)

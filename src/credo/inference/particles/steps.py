@@ -10,12 +10,12 @@ import numpy as np
 
 from ...core.records import record
 
-__all__ = ["Step", "moves"]
+__all__ = ["ParticleStep", "moves"]
 
 
 @record("particle step")
 @dataclass(frozen=True)
-class Step:
+class ParticleStep:
     """Moments and probabilities after one iteration."""
 
     mean: np.ndarray  # (real variables,)
@@ -24,13 +24,13 @@ class Step:
     shares: np.ndarray  # (discrete variables, k) probabilities of states
     note: float  # what the method counts
 
-    def change(self, before: Step) -> float:
+    def change(self, before: ParticleStep) -> float:
         """Largest move of a mean, in standard deviations, or of a probability."""
         sd = np.maximum(np.maximum(self.sd, before.sd), 1e-300)
         moved = (np.abs(self.mean - before.mean) / sd).max(initial=0.0)
         return float(max(moved, np.abs(self.shares - before.shares).max(initial=0.0)))
 
 
-def moves(steps: Sequence[Step]) -> np.ndarray:
+def moves(steps: Sequence[ParticleStep]) -> np.ndarray:
     """How far beliefs moved in every iteration, the noise of draws included."""
     return np.array([new.change(old) for old, new in itertools.pairwise(steps)])

@@ -30,7 +30,7 @@ from ...core.progress import Progress
 from ...core.result import Marginals, Status
 from ...core.variable import Variables
 from ...optimise.run import call
-from ..exact.junction_tree import JunctionTree
+from ..exact.junction_tree import JunctionTreePropagation
 from ..problem.base import Algorithm, Budget, ContradictoryRowError, Problem, algorithms
 from ..problem.instances import Instances, ManyTables, TableBatch, gather
 from ..problem.reading import refusal
@@ -192,7 +192,7 @@ def _chosen(method: str | Algorithm | None, instances: Instances) -> Any:
 
     if method is not None:
         return algorithms.resolve(method)
-    exact = JunctionTree()
+    exact = JunctionTreePropagation()
     return exact if exact.takes_tables(instances) else choose(instances.problem)[0]
 
 
@@ -283,12 +283,12 @@ def _by_default(graph: FactorGraph, instances: Instances) -> Algorithm | None:
     """Exact for all rows, or bp for all, or None: exact row by row, where evidence makes that possible."""
     from .choose import choose
 
-    exact = JunctionTree()
+    exact = JunctionTreePropagation()
     if exact.takes_tables(instances):
         return exact
     first = Question.of(graph, _evidence_of(graph, instances.log_tables[0])).problem((), None, None)
     algorithm = choose(first)[0]
-    return None if isinstance(algorithm, JunctionTree) else algorithm
+    return None if isinstance(algorithm, JunctionTreePropagation) else algorithm
 
 
 def _with_slots(graph: FactorGraph) -> FactorGraph:

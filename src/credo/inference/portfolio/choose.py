@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...core.errors import UnsupportedError
-from ..exact.junction_tree import JunctionTree
+from ..exact.junction_tree import JunctionTreePropagation
 from ..problem.base import Algorithm, Problem, algorithms
 from ..problem.contents import TASKS
 from ..problem.reading import refusal
@@ -42,7 +42,7 @@ def choose(problem: Problem) -> tuple[Algorithm, str]:
     """The algorithm to use, and a sentence that says so."""
     if (tables := problem.graph.as_tables()) is None:
         return _choose_other(problem)
-    chosen = JunctionTree()
+    chosen = JunctionTreePropagation()
     problem = problem if tables is problem.graph else replace(problem, graph=tables)
     predicted = prepare(problem, chosen.effort).forecast
     limits = Limits(None, _MINUTE)

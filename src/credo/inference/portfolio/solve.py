@@ -27,7 +27,7 @@ from .bracket import Bracket, tighten
 from .question import pose
 from .race import fitting
 
-__all__ = ["Answer", "solve"]
+__all__ = ["SolverAnswer", "solve"]
 
 _ESTIMATORS = ("gbp", "bp", "bp(damping=0.5)", "mean-field")  # the first that settles is taken
 _QUICK = ("bp", "mean-field")  # without any time
@@ -37,7 +37,7 @@ _TOL = 1e-7  # change of a message at which an estimator has settled
 
 
 @dataclass(frozen=True)
-class Answer:
+class SolverAnswer:
     """The best answer found, and what is proven about it."""
 
     result: Result  # assignment, or marginals and log Z
@@ -73,7 +73,7 @@ def solve(
     memory_gb: float | None = None,
     seed: int | None = 0,
     on_better: Callable[[Result], None] | None = None,
-) -> Answer:
+) -> SolverAnswer:
     """Answer within about `seconds` of wall time.
 
     Parameters
@@ -104,7 +104,7 @@ def solve(
         run.has_begun = False  # its parts answer for themselves, and planning between them is short
         watch = None if on_better is None else _Better(lambda found: on_better(question.all_states(found)))
         result, bounds = _Work(problem, run, memory_gb, seed, watch).answer(marginals)
-    return Answer(question.all_states(result), bounds)
+    return SolverAnswer(question.all_states(result), bounds)
 
 
 class _Better:

@@ -15,7 +15,7 @@ from ...core.factor_graph import FactorGraph
 from ...core.wiring import starts_of
 from ...kernels.colouring import greedy_colours
 
-__all__ = ["Blocks", "Meeting", "colour_blocks"]
+__all__ = ["ColourBlocks", "Meeting", "colour_blocks"]
 
 
 @dataclass(frozen=True)
@@ -29,14 +29,14 @@ class Meeting:
 
 
 @dataclass(frozen=True)
-class Blocks:
+class ColourBlocks:
     """Variables to update, block by block."""
 
     members: np.ndarray  # (blocks, length) positions; the number of variables where filled up
     meetings: tuple[Meeting, ...]  # one for each axis of a group that holds some of them
 
 
-def colour_blocks(graph: FactorGraph, chosen: np.ndarray) -> Blocks:
+def colour_blocks(graph: FactorGraph, chosen: np.ndarray) -> ColourBlocks:
     """Blocks of the variables flagged in `chosen`.
 
     Examples
@@ -65,7 +65,7 @@ def colour_blocks(graph: FactorGraph, chosen: np.ndarray) -> Blocks:
             met = colour[group.scopes[:, axis]]
             if (met >= 0).any():
                 meetings.append(_meeting(g, axis, met, slot[group.scopes[:, axis]], count, length))
-    return Blocks(members, tuple(meetings))
+    return ColourBlocks(members, tuple(meetings))
 
 
 def _meeting(group: int, axis: int, met: np.ndarray, slot: np.ndarray, count: int, length: int) -> Meeting:

@@ -28,10 +28,10 @@ from .base import Problem
 from .contents import TASKS
 
 __all__ = [
-    "Climb",
     "Forecast",
     "Limits",
     "Prepared",
+    "UpwardPass",
     "beliefs",
     "best_states",
     "climb",
@@ -199,7 +199,7 @@ def prune(problem: Problem, forecast: Forecast) -> Restriction | None:
 
 
 @dataclass
-class Climb:
+class UpwardPass:
     """A finished upward pass."""
 
     tree: JoinTree  # the tree that was climbed
@@ -208,7 +208,9 @@ class Climb:
     log_z: float  # value of the powered sum (of the table over the kept variables: its log maximum)
 
 
-def climb(problem: Problem, tree: JoinTree, *, logs: bool = False, arena: np.ndarray | None = None) -> Climb:
+def climb(
+    problem: Problem, tree: JoinTree, *, logs: bool = False, arena: np.ndarray | None = None
+) -> UpwardPass:
     """Run the upward pass on the problem's tables, in a given arena if there is one to reuse."""
     check()
     graph, heat = problem.graph, problem.temperatures
@@ -236,10 +238,10 @@ def climb(problem: Problem, tree: JoinTree, *, logs: bool = False, arena: np.nda
     if code == kernel.IMPOSSIBLE:
         raise problem.contradiction()
     free = (heat[tree.lonely] * np.log(tree.sizes[tree.lonely])).sum()
-    return Climb(tree, arena, logs, float(scale[tree.roots].sum() + free))
+    return UpwardPass(tree, arena, logs, float(scale[tree.roots].sum() + free))
 
 
-def best_states(problem: Problem, up: Climb) -> np.ndarray | None:
+def best_states(problem: Problem, up: UpwardPass) -> np.ndarray | None:
     """The decoded states of the maximised variables, -1 for others; None where they depend on later sums."""
     if not len(problem.maximised) or not problem.maximises_last:
         return None
@@ -248,7 +250,7 @@ def best_states(problem: Problem, up: Climb) -> np.ndarray | None:
     return np.asarray(states[0])
 
 
-def beliefs(problem: Problem, up: Climb) -> tuple[np.ndarray, np.ndarray]:
+def beliefs(problem: Problem, up: UpwardPass) -> tuple[np.ndarray, np.ndarray]:
     """Derivative of the value by all log tables, flat, and the variables' marginals; uses up the climb."""
     tree, heat = up.tree, problem.temperatures
     code = down.downward.over(2 * tree.operations)(
@@ -282,7 +284,7 @@ def beliefs(problem: Problem, up: Climb) -> tuple[np.ndarray, np.ndarray]:
     )
 
 
-def trace_back(up: Climb, heat: np.ndarray, uniform: np.ndarray, states: np.ndarray) -> None:
+def trace_back(up: UpwardPass, heat: np.ndarray, uniform: np.ndarray, states: np.ndarray) -> None:
     """Write the best states, or samples where the heat is positive; a row of `uniform` and `states` each."""
     tree = up.tree
     work = _CHOICE * (1 + len(tree.left))  # for a row

@@ -25,13 +25,13 @@ from ...nn.compiled import Compiled
 from ..problem.potentials import log_values
 from .draws import Draws
 
-__all__ = ["HamiltonianEngine", "Settings"]
+__all__ = ["HamiltonianEngine", "HamiltonianSettings"]
 
 _CHUNK = 500  # steps of one call at most
 _KEPT = 2**17  # numbers that one call returns at most
 
 
-class Settings(NamedTuple):
+class HamiltonianSettings(NamedTuple):
     """What is constant in a program."""
 
     shape: Shape  # of the density
@@ -71,7 +71,7 @@ class HamiltonianEngine:
     """
 
     def __init__(
-        self, density: LogDensity, settings: Settings, starts: Draws, warmup: int, seed: int
+        self, density: LogDensity, settings: HamiltonianSettings, starts: Draws, warmup: int, seed: int
     ) -> None:
         self._density, self._settings = density, settings
         self._schedule, self._warmup = _schedule(warmup), warmup
@@ -138,7 +138,7 @@ def _schedule(warmup: int) -> np.ndarray:
     return np.concatenate([stages, np.full((1, 2), -1, dtype=np.int64)])
 
 
-def _start(seeds: Any, points: Any, first: Any, arrays: Any, *, settings: Settings) -> _Carry:
+def _start(seeds: Any, points: Any, first: Any, arrays: Any, *, settings: HamiltonianSettings) -> _Carry:
     def one(key: Any, point: Any) -> _Carry:
         state = blackjax.hmc.init(point, lambda u: log_density(u, arrays, settings.shape))
         size = mass_matrix_adaptation(settings.is_diagonal)[0](len(point))
@@ -150,7 +150,7 @@ def _start(seeds: Any, points: Any, first: Any, arrays: Any, *, settings: Settin
     return jax.vmap(one)(jax.random.split(key, len(points)), points)
 
 
-def _advance(carry: _Carry, arrays: Any, stages: Any, limit: Any, *, settings: Settings) -> Any:
+def _advance(carry: _Carry, arrays: Any, stages: Any, limit: Any, *, settings: HamiltonianSettings) -> Any:
     """Steps of every chain, and its position and log density after each."""
     kernel = (blackjax.nuts if settings.is_nuts else blackjax.hmc).build_kernel()
 
@@ -193,7 +193,7 @@ def _ends(info: Any, is_nuts: bool) -> tuple[Any, ...]:
     return (info.trajectory_leftmost_state, info.trajectory_rightmost_state) if is_nuts else (info.proposal,)
 
 
-def _tuned(carry: _Carry, accepted: Any, stage: Any, settings: Settings) -> _Carry:
+def _tuned(carry: _Carry, accepted: Any, stage: Any, settings: HamiltonianSettings) -> _Carry:
     """Step size and mass matrix after a step of the warm-up; a stage is 1 in a slow window."""
     first_size, next_size, last_size = dual_averaging_adaptation(settings.target)
     _, next_mass, last_mass = mass_matrix_adaptation(settings.is_diagonal)

@@ -62,13 +62,13 @@ class _Hamiltonian(Sampler):
     def _engine(self, problem: Problem, places: Places, starts: Draws, rng: np.random.Generator) -> Engine:
         needs(self.name, "jax", "equinox", "blackjax")
         from ...core.log_density import LogDensity
-        from .hamiltonian import HamiltonianEngine, Settings
+        from .hamiltonian import HamiltonianEngine, HamiltonianSettings
 
         density = LogDensity.of(problem.graph, places.centre, places.scale)
         if not density.dimension:
             return Still(starts)
         is_nuts, is_diagonal = self.name == "nuts", self.metric == "diagonal"
-        settings = Settings(density.shape, is_nuts, self._length, is_diagonal, float(self.target))
+        settings = HamiltonianSettings(density.shape, is_nuts, self._length, is_diagonal, float(self.target))
         return HamiltonianEngine(density, settings, starts, self.warmup, int(rng.integers(2**31)))
 
 

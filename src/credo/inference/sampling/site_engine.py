@@ -20,11 +20,11 @@ from ...core.records import record
 from ...nn.arrays import precision
 from ...nn.compiled import Compiled
 from ...nn.hashed_random import fold, key_of
-from ..problem.colour_blocks import Blocks, colour_blocks
+from ..problem.colour_blocks import ColourBlocks, colour_blocks
 from ..problem.gaussian_system import gaussian_only, no_integral
 from ..problem.potentials import group_function
 from .draws import Draws
-from .site_moves import MOVES, Site, State, Structure
+from .site_moves import MOVES, Site, SiteState, SiteStructure
 
 __all__ = ["SiteEngine"]
 
@@ -126,7 +126,7 @@ class SiteEngine:
         return Draws(found, values, logs.T)
 
 
-def _stated(graph: FactorGraph, starts: Draws, scale: np.ndarray, width: int) -> State:
+def _stated(graph: FactorGraph, starts: Draws, scale: np.ndarray, width: int) -> SiteState:
     n, chains = len(graph.variables), len(starts.states)
     states, reals = np.zeros((n + 1, chains), dtype=np.int64), np.zeros((n + 1, chains))
     logits = np.zeros((n + 1, chains, width))
@@ -137,16 +137,16 @@ def _stated(graph: FactorGraph, starts: Draws, scale: np.ndarray, width: int) ->
         elif isinstance(v.domain, Simplex):
             own = bijection_of(v.domain)
             logits[i, :, : own.free] = own.forward(starts.values[v.name][:, 0])
-    return State(states, reals, logits, np.append(scale, 1.0), np.zeros(len(graph.batches), dtype=bool))
+    return SiteState(states, reals, logits, np.append(scale, 1.0), np.zeros(len(graph.batches), dtype=bool))
 
 
-def _planned(graph: FactorGraph, moves: tuple[str, str, str]) -> tuple[Structure, dict[str, Any]]:
+def _planned(graph: FactorGraph, moves: tuple[str, str, str]) -> tuple[SiteStructure, dict[str, Any]]:
     """The program's constants, and its arrays."""
     kinds = _kinds(graph, moves)
     chosen = {kind: np.array([k == kind for k in kinds], dtype=bool) for kind in dict.fromkeys(kinds)}
     blocks = {kind: colour_blocks(graph, flags) for kind, flags in chosen.items()}
     simplices = [d for d in graph.variables.continuous if isinstance(d, Simplex)]
-    structure = Structure(
+    structure = SiteStructure(
         tuple(group_function(group) for group in graph.batches),
         tuple(group.domains for group in graph.batches),
         tuple((*kind, tuple((m.group, m.axis) for m in b.meetings)) for kind, b in blocks.items()),
@@ -162,7 +162,7 @@ def _planned(graph: FactorGraph, moves: tuple[str, str, str]) -> tuple[Structure
     return structure, plan
 
 
-def _arrays(blocks: Blocks) -> dict[str, Any]:
+def _arrays(blocks: ColourBlocks) -> dict[str, Any]:
     return {
         "members": blocks.members,
         "rows": tuple(m.rows for m in blocks.meetings),
@@ -186,14 +186,14 @@ def _kinds(graph: FactorGraph, moves: tuple[str, str, str]) -> list[tuple[str, S
 
 
 def _advance(
-    state: State,
+    state: SiteState,
     plan: Any,
     seed: Any,
     first: Any,
     limit: Any,
     warmup: Any,
     *,
-    structure: Structure,
+    structure: SiteStructure,
     chunk: int,
 ) -> Any:
     """Sweeps, and what the chains were after each of them."""
@@ -212,7 +212,7 @@ def _advance(
     return jax.lax.fori_loop(0, limit, sweep, (state, kept))
 
 
-def _height(state: State, plan: Any, *, structure: Structure) -> Any:
+def _height(state: SiteState, plan: Any, *, structure: SiteStructure) -> Any:
     """Sum of all log-potentials, per chain."""
     total = jnp.zeros(state.reals.shape[1])
     for g, function in enumerate(structure.functions):
@@ -227,12 +227,12 @@ _ADVANCE, _HEIGHT = Compiled(_advance), Compiled(_height)
 
 
 def _moved(
-    number: int, state: State, plan: Any, structure: Structure, key: Any, sweep: Any, warmup: Any
-) -> State:
+    number: int, state: SiteState, plan: Any, structure: SiteStructure, key: Any, sweep: Any, warmup: Any
+) -> SiteState:
     move, domain, met = structure.moves[number]
     arrays = plan["blocks"][number]
 
-    def one(b: Any, state: State) -> State:
+    def one(b: Any, state: SiteState) -> SiteState:
         members = arrays["members"][b]
         rows, slots = ([x[b] for x in arrays[name]] for name in ("rows", "slots"))
 
@@ -246,7 +246,7 @@ def _moved(
     return jax.lax.fori_loop(0, len(arrays["members"]), one, state)
 
 
-def _current(state: State, domain: Any, at: Any) -> Any:
+def _current(state: SiteState, domain: Any, at: Any) -> Any:
     """Values of variables, with an axis for candidates."""
     if isinstance(domain, Discrete):
         return state.states[at][..., None]
@@ -257,7 +257,7 @@ def _current(state: State, domain: Any, at: Any) -> Any:
 
 
 def _weights(
-    own: Any, bad: Any, state: State, plan: Any, structure: Structure, met: Any, rows: Any, slots: Any
+    own: Any, bad: Any, state: SiteState, plan: Any, structure: SiteStructure, met: Any, rows: Any, slots: Any
 ) -> Any:
     """Sum of the log-potentials around each variable of a block, (length, chains, candidates)."""
     length = own.shape[0]

@@ -24,13 +24,13 @@ from ...core.records import record
 from ...nn.hashed_random import exponential, fold, gumbel, normal, uniform
 from .slices import slice_moves
 
-__all__ = ["MOVES", "Site", "State", "Structure"]
+__all__ = ["MOVES", "Site", "SiteState", "SiteStructure"]
 
 _WIDTH = 2.5  # of a slice, in mean moves
 _ACCEPT_ONE, _ACCEPT_MANY = 0.44, 0.3  # wanted share of accepted steps in one dimension, and in several
 
 
-class Structure(NamedTuple):
+class SiteStructure(NamedTuple):
     """What is constant in a program."""
 
     functions: tuple[Any, ...]  # of the groups
@@ -41,7 +41,7 @@ class Structure(NamedTuple):
 
 
 @record("site state")
-class State(NamedTuple):
+class SiteState(NamedTuple):
     """Where the chains are; the last row of each array stands for no variable."""
 
     states: Any  # (n + 1, chains)
@@ -64,7 +64,7 @@ class Site(NamedTuple):
     domain: Any  # of variables that have several coordinates
 
 
-def _choose(site: Site, state: State, structure: Structure) -> State:
+def _choose(site: Site, state: SiteState, structure: SiteStructure) -> SiteState:
     length, chains = len(site.members), state.states.shape[1]
     own = jnp.broadcast_to(jnp.arange(structure.states), (length, 1, structure.states))
     weights, bad = site.weigh(own, state.bad)
@@ -74,7 +74,7 @@ def _choose(site: Site, state: State, structure: Structure) -> State:
     return state._replace(states=state.states.at[site.members].set(drawn), bad=bad)
 
 
-def _gauss(site: Site, state: State, structure: Structure) -> State:
+def _gauss(site: Site, state: SiteState, structure: SiteStructure) -> SiteState:
     length, chains = len(site.members), state.reals.shape[1]
     total, shift = jnp.zeros(length + 1), jnp.zeros((length + 1, chains))
     for (g, axis), row, slot in site.around:
@@ -90,7 +90,7 @@ def _gauss(site: Site, state: State, structure: Structure) -> State:
     return state._replace(reals=state.reals.at[site.members].set(drawn))
 
 
-def _slice_real(site: Site, state: State, structure: Structure) -> State:
+def _slice_real(site: Site, state: SiteState, structure: SiteStructure) -> SiteState:
     x = state.reals[site.members]
 
     def weigh(t: Any, bad: Any) -> Any:
@@ -101,7 +101,7 @@ def _slice_real(site: Site, state: State, structure: Structure) -> State:
     return _tune_width(site, state, move)
 
 
-def _slice_logits(site: Site, state: State, structure: Structure) -> State:
+def _slice_logits(site: Site, state: SiteState, structure: SiteStructure) -> SiteState:
     mapped = bijection_of(site.domain)
     logits = state.logits[site.members][..., : mapped.free]
     direction = normal(fold(site.key, 1), logits.shape)
@@ -119,7 +119,7 @@ def _slice_logits(site: Site, state: State, structure: Structure) -> State:
     return _tune_width(site, state, move)
 
 
-def _tune_width(site: Site, state: State, move: Any) -> State:
+def _tune_width(site: Site, state: SiteState, move: Any) -> SiteState:
     """The width follows the mean move over chains and sweeps of the warm-up."""
     old = state.scale[site.members]
     new = old + (_WIDTH * jnp.abs(move).mean(axis=1) - old) / (site.sweep + 2.0)
@@ -127,7 +127,7 @@ def _tune_width(site: Site, state: State, move: Any) -> State:
     return state._replace(scale=state.scale.at[site.members].set(new))
 
 
-def _swap(site: Site, state: State, structure: Structure) -> State:
+def _swap(site: Site, state: SiteState, structure: SiteStructure) -> SiteState:
     x = state.states[site.members]
     sizes = site.plan["sizes"][site.members][:, None]
     one, two = fold(site.key, 0), fold(site.key, 1)
@@ -138,7 +138,7 @@ def _swap(site: Site, state: State, structure: Structure) -> State:
     return state._replace(states=state.states.at[site.members].set(jnp.where(is_taken, other, x)), bad=bad)
 
 
-def _walk_real(site: Site, state: State, structure: Structure) -> State:
+def _walk_real(site: Site, state: SiteState, structure: SiteStructure) -> SiteState:
     x = state.reals[site.members]
     one, two = fold(site.key, 0), fold(site.key, 1)
     other = x + state.scale[site.members][:, None] * normal(one, x.shape)
@@ -148,7 +148,7 @@ def _walk_real(site: Site, state: State, structure: Structure) -> State:
     return _tune_step(site, state, is_taken, _ACCEPT_ONE)
 
 
-def _walk_logits(site: Site, state: State, structure: Structure) -> State:
+def _walk_logits(site: Site, state: SiteState, structure: SiteStructure) -> SiteState:
     mapped = bijection_of(site.domain)
     x = state.logits[site.members][..., : mapped.free]
     one, two = fold(site.key, 0), fold(site.key, 1)
@@ -166,14 +166,14 @@ def _accept(key: Any, weights: Any) -> Any:
     return -exponential(key, weights.shape[:2]) < weights[..., 1] - weights[..., 0]
 
 
-def _tune_step(site: Site, state: State, is_taken: Any, wanted: float) -> State:
+def _tune_step(site: Site, state: SiteState, is_taken: Any, wanted: float) -> SiteState:
     old = state.scale[site.members]
     rate = (site.sweep + 1.0) ** -0.6
     new = old * jnp.exp(rate * (is_taken.mean(axis=1) - wanted))
     return state._replace(scale=state.scale.at[site.members].set(jnp.where(site.is_warming, new, old)))
 
 
-MOVES: dict[str, Callable[..., State]] = {
+MOVES: dict[str, Callable[..., SiteState]] = {
     "choose": _choose,
     "gauss": _gauss,
     "slice": _slice_real,

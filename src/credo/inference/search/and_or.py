@@ -7,7 +7,7 @@ import numpy as np
 from ...core.factor_graph import FactorGraph
 from ...core.wiring import starts_of
 from ...kernels import and_or_plan as plan_kernel
-from ...kernels.and_or_nodes import Memory, Plan
+from ...kernels.and_or_nodes import AndOrPlan, Memory
 from ...kernels.mini_buckets import link_strides
 from ...kernels.ordering import order_cost
 from ...structures.elimination import free_primal_graph
@@ -20,7 +20,7 @@ _LARGEST_SUM = 2.0**24  # entries of the tables of the summed part
 _MOST_CLIQUES = 5e7  # members of all cliques, and states kept along the tree
 
 
-def make_plan(problem: Problem, passes: BucketPasses, tables: Tables) -> Plan | None:
+def make_plan(problem: Problem, passes: BucketPasses, tables: Tables) -> AndOrPlan | None:
     """The plan of a search guided by these tables; None if the model is too large, or its sums too wide."""
     graph, buckets = problem.graph, passes.buckets
     n, rank, order = len(graph.variables), buckets.rank, buckets.order
@@ -53,7 +53,7 @@ def make_plan(problem: Problem, passes: BucketPasses, tables: Tables) -> Plan | 
     )
     first, last = np.zeros(n + 1, dtype=np.int64), np.zeros(n + 1, dtype=np.int64)
     first[:n], last[:n] = buckets.bucket_start[rank], buckets.bucket_start[rank + 1]
-    return Plan(
+    return AndOrPlan(
         sizes=sizes,
         is_sum=is_sum,
         parent=parent,
@@ -90,7 +90,7 @@ def make_plan(problem: Problem, passes: BucketPasses, tables: Tables) -> Plan | 
     )
 
 
-def make_memory(plan: Plan, cache: int) -> Memory:
+def make_memory(plan: AndOrPlan, cache: int) -> Memory:
     """Room for one search, with a cache of this many answers."""
     n = len(plan.sizes)
     kept = int(np.where(plan.is_sum, 0, plan.span).sum())

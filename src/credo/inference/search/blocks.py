@@ -19,14 +19,14 @@ from ...structures.join_tree import join_tree
 from ..problem.base import Problem
 from ..problem.tree import climb, trace_back
 
-__all__ = ["Blocks"]
+__all__ = ["MoveBlocks"]
 
 _NEAR = 2500  # maximised variables considered at once
 _MOST = 8000  # variables of a block; deciding about them is quadratic
 _SLACK = 3.0  # by how much (log2) an order may miss the width that was aimed at
 
 
-class Blocks:
+class MoveBlocks:
     """Draws and solves blocks of one problem."""
 
     def __init__(self, problem: Problem, rng: np.random.Generator) -> None:

@@ -30,7 +30,7 @@ import numpy as np
 from ...core import check
 from ...core.result import Assignment, Estimate, Result, Status
 from ...kernels import and_or_search as kernel
-from ...kernels.and_or_nodes import Memory, Plan, recalled, summed_at_root
+from ...kernels.and_or_nodes import AndOrPlan, Memory, recalled, summed_at_root
 from ...kernels.best_first import best_first
 from ...kernels.jit import Kernel
 from ...optimise.driver import UNKNOWN, Outcome, Step, drive
@@ -119,7 +119,7 @@ class _Search:
     """The best assignment, the bound, and what comes next."""
 
     # What a search goes on from, once there is one.
-    _plan: Plan
+    _plan: AndOrPlan
     _memory: Memory
     _open: _Open
 
@@ -389,7 +389,7 @@ def _is_past(run: Run, share: float) -> bool:
     return run.elapsed > share * run.given
 
 
-def _first_node(plan: Plan, memory: Memory) -> _Open:
+def _first_node(plan: AndOrPlan, memory: Memory) -> _Open:
     """The empty assignment, open."""
     turns = plan.walk[1 : plan.span[len(plan.sizes) - 1]].copy()
     above, depth, heap = (np.empty(_NODES, dtype=np.int64) for _ in range(3))

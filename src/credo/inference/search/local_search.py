@@ -33,7 +33,7 @@ from ..problem import feasible
 from ..problem.base import Algorithm, Budget, Problem, register
 from ..problem.reading import refusal
 from ..problem.value import value_of
-from .blocks import Blocks
+from .blocks import MoveBlocks
 
 __all__ = ["LocalSearch", "StateSearch", "first_states", "improve", "why_no_states"]
 
@@ -188,7 +188,7 @@ class StateSearch:
         seconds: float | None,
     ) -> None:
         self._problem, self._rng, self._seconds = problem, rng, seconds
-        self._blocks = Blocks(problem, rng)
+        self._blocks = MoveBlocks(problem, rng)
         self._limit = min(_NARROW, block)
         self._widest = block
         self._fruitless = self._idle = 0

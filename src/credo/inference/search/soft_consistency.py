@@ -42,7 +42,7 @@ from ...optimise.run import Run
 from ..bounds.possible import valued
 from ..problem.base import Budget, Problem, ResumableAlgorithm, register
 from .local_search import improve
-from .soft_network import Part, Reduced, reduce_graph
+from .soft_network import NetworkPart, Reduced, reduce_graph
 
 __all__ = ["SoftConsistency"]
 
@@ -213,7 +213,7 @@ class _Run:
 class _PartSearch:
     """The search of one connected network."""
 
-    def __init__(self, part: Part, nodes: int) -> None:
+    def __init__(self, part: NetworkPart, nodes: int) -> None:
         self.variables, self._net, self._unary = part
         net = self._net
         moved = int(net.state_start[-1] + net.edge_start[-1])
@@ -331,7 +331,7 @@ class _PartSearch:
 
     def _probe(self) -> None:
         """Branch below a ceiling, on a copy: to a better assignment, or a better bound, or neither."""
-        work = kernel.Work(*(array.copy() for array in self._work))
+        work = kernel.NetworkWork(*(array.copy() for array in self._work))
         work.stamp[:] = -1  # levels are counted anew
         tree, stack = fresh_tree(self._room), fresh_stack(self._net)
         room = self._share * self.gap
@@ -352,7 +352,9 @@ class _PartSearch:
         else:
             self._share, self._effort = _SHARE, 2 * self._effort
 
-    def _branch(self, work: kernel.Work, tree: OpenNodes, stack: Stack, operations: int, gap: float) -> bool:
+    def _branch(
+        self, work: kernel.NetworkWork, tree: OpenNodes, stack: Stack, operations: int, gap: float
+    ) -> bool:
         """Search for a while; True if nothing is left open."""
         slack = work.number[kernel.SLACK]
         tiny = max(1e-13, slack / (len(self._net.table_start) + len(self.variables)))

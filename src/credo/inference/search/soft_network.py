@@ -18,14 +18,14 @@ from ...core.wiring import starts_of
 from ...kernels.soft_consistency import Network
 from ...structures.graph import component_labels
 
-__all__ = ["Part", "Reduced", "reduce_graph"]
+__all__ = ["NetworkPart", "Reduced", "reduce_graph"]
 
 _CYCLE = 16  # entries of a table made by merging the pairs of a cycle
 _LARGEST = 512  # entries of a table made by eliminating a variable, the variable itself included
 _PAIR = 4096  # entries of the table it leaves, if over two variables at most
 
 
-class Part(NamedTuple):
+class NetworkPart(NamedTuple):
     """A connected part of a problem, as a network of costs whose unary ones are apart."""
 
     variables: np.ndarray  # positions in the graph
@@ -43,7 +43,7 @@ class Reduced(NamedTuple):
     """What is left to search, and how to complete an assignment."""
 
     constant: float  # cost of everything, +inf if impossible
-    parts: list[Part]  # searched one by one
+    parts: list[NetworkPart]  # searched one by one
     eliminated: list[_Eliminated]  # to be completed from the last to the first
     alone: dict[int, int]  # best states of variables in no factor
 
@@ -201,7 +201,7 @@ def _is_small(pool: _Pool, i: int, rest: tuple[int, ...]) -> bool:
     return (len(rest) <= 2 and size <= _PAIR) or size * int(pool.sizes[i]) <= _LARGEST
 
 
-def _split(pool: _Pool) -> list[Part]:
+def _split(pool: _Pool) -> list[NetworkPart]:
     """One part per connected component of what is left."""
     if not pool.unary:
         return []
@@ -228,7 +228,7 @@ def _above_zero(pool: _Pool) -> None:
                 group[key] = table - least  # type: ignore[index]
 
 
-def _part(pool: _Pool, members: list[int], keys: list[tuple[int, ...]]) -> Part:
+def _part(pool: _Pool, members: list[int], keys: list[tuple[int, ...]]) -> NetworkPart:
     """Flat arrays of one component."""
     here = np.array(members)
     sizes = pool.sizes[here]
@@ -249,4 +249,4 @@ def _part(pool: _Pool, members: list[int], keys: list[tuple[int, ...]]) -> Part:
         table_start=starts_of([t.size for t in tables])[:-1],
         tables=np.concatenate([t.ravel() for t in tables]),
     )
-    return Part(here, net, np.concatenate([pool.unary[i] for i in members]))
+    return NetworkPart(here, net, np.concatenate([pool.unary[i] for i in members]))

@@ -27,10 +27,19 @@ from ...core.records import record
 from ...nn import adam
 from ...nn.compiled import Compiled
 from .bethe_expectations import log_dirichlet_samples, stein_direction
-from .bethe_plan import Plan
-from .bethe_system import Draws, Parameters, beliefs, gradient, picked, total
+from .bethe_plan import BethePlan
+from .bethe_system import BetheParameters, SampledPoints, beliefs, gradient, picked, total
 
-__all__ = ["Carry", "Numbers", "Settings", "advance", "draws_of", "evaluate_at", "evaluate_much", "slope_at"]
+__all__ = [
+    "AscentCarry",
+    "AscentNumbers",
+    "AscentSettings",
+    "advance",
+    "draws_of",
+    "evaluate_at",
+    "evaluate_much",
+    "slope_at",
+]
 
 _LONGEST = 1.0  # step: a standard deviation of a mean, a factor e of a width
 _STEIN = 0.3  # step of the particles
@@ -41,7 +50,7 @@ _LOG_SD = 40.0  # beyond, a density counts as flat; e^40
 _LOG_ALPHA = (-7.0, 14.0)  # concentrations of Dirichlet beliefs
 
 
-class Settings(NamedTuple):
+class AscentSettings(NamedTuple):
     """The constants of the program, besides the plan."""
 
     score: bool  # differentiate exactly, then approximate; otherwise the other way round
@@ -55,7 +64,7 @@ class Settings(NamedTuple):
     chunk: int  # most steps of a call
 
 
-class Numbers(NamedTuple):
+class AscentNumbers(NamedTuple):
     """What may differ between calls of one program."""
 
     rate: Any
@@ -66,10 +75,10 @@ class Numbers(NamedTuple):
 
 
 @record("bethe steps")
-class Carry(NamedTuple):
+class AscentCarry(NamedTuple):
     """Where a run stands; restarts on the first axis."""
 
-    parameters: Parameters
+    parameters: BetheParameters
     first: Any  # running mean of the gradient
     second: Any  # running mean of its square
     step: Any  # steps done
@@ -80,14 +89,14 @@ class Carry(NamedTuple):
 
 
 def draws_of(
-    plan: Plan,
-    settings: Settings,
-    parameters: Parameters,
+    plan: BethePlan,
+    settings: AscentSettings,
+    parameters: BetheParameters,
     points: tuple[Any, ...],
     weights: tuple[Any, ...],
     key: Any,
     chosen: Any,
-) -> tuple[Draws, ...]:
+) -> tuple[SampledPoints, ...]:
     """Points of all kinds: fixed, moved or drawn."""
     found = []
     for c, kind in enumerate(plan.kinds):
@@ -96,25 +105,25 @@ def draws_of(
         here = jax.random.fold_in(key, c) if kind.paired else key
         even = jnp.full(count, 1.0 / count)
         if kind.family == "discrete":
-            found.append(Draws(None, None))
+            found.append(SampledPoints(None, None))
         elif kind.family == "real" and kind.paired:
             drawn = jax.random.normal(here, (own.shape[-1], m, count))
-            found.append(Draws(jnp.moveaxis(drawn, 0, -1), even))
+            found.append(SampledPoints(jnp.moveaxis(drawn, 0, -1), even))
         elif kind.family == "real":
-            found.append(Draws(points[c], weights[c]))
+            found.append(SampledPoints(points[c], weights[c]))
         elif kind.paired:
             alpha = jnp.moveaxis(jnp.exp(picked(own, chosen)), -1, 0)
-            found.append(Draws(jnp.moveaxis(log_dirichlet_samples(here, alpha, count), 0, -1), even))
+            found.append(SampledPoints(jnp.moveaxis(log_dirichlet_samples(here, alpha, count), 0, -1), even))
         else:
             logs = jnp.moveaxis(jax.nn.log_softmax(points[c], axis=-1), 0, -1)
-            found.append(Draws(picked(logs, chosen), weights[c]))
+            found.append(SampledPoints(picked(logs, chosen), weights[c]))
     return tuple(found)
 
 
 def slope_at(
-    plan: Plan, settings: Settings, data: Any, numbers: Numbers, weights: Any,
-    parameters: Parameters, key: Any, points: Any, baseline: Any,
-) -> tuple[Any, Parameters]:  # fmt: skip
+    plan: BethePlan, settings: AscentSettings, data: Any, numbers: AscentNumbers, weights: Any,
+    parameters: BetheParameters, key: Any, points: Any, baseline: Any,
+) -> tuple[Any, BetheParameters]:  # fmt: skip
     """The free energy and its gradient; that of components without lambda_m if guarded."""
     kinds, groups = data
     if not settings.score:
@@ -130,20 +139,20 @@ def slope_at(
     scale = jnp.ones_like(share) if settings.guarded else share
     if chosen is None:
         value = share @ totals
-        own = Parameters(share * (totals - value), tuple(s * scale[:, None, None] for s in slopes))
+        own = BetheParameters(share * (totals - value), tuple(s * scale[:, None, None] for s in slopes))
         return value, own
     at = jax.nn.one_hot(chosen[0], plan.components)
     value = (at @ (share / odds)) * totals[0]
     gain = (at @ (share / odds)) * (totals[0] - baseline) * (at - share)
     spread = at * scale / odds
-    return value, Parameters(gain, tuple(s * spread[:, None, None] for s in slopes))
+    return value, BetheParameters(gain, tuple(s * spread[:, None, None] for s in slopes))
 
 
 def _automatic(
-    plan: Plan, settings: Settings, data: Any, numbers: Numbers, weights: Any,
-    parameters: Parameters, key: Any, points: Any,
-) -> tuple[Any, Parameters]:  # fmt: skip
-    def value(p: Parameters) -> Any:
+    plan: BethePlan, settings: AscentSettings, data: Any, numbers: AscentNumbers, weights: Any,
+    parameters: BetheParameters, key: Any, points: Any,
+) -> tuple[Any, BetheParameters]:  # fmt: skip
+    def value(p: BetheParameters) -> Any:
         draws = draws_of(plan, settings, p, points, weights, key, None)
         parts = beliefs(plan, data[0], p, draws, None)
         share = jax.nn.softmax(p.weights)
@@ -156,7 +165,9 @@ def _automatic(
     return found, slope
 
 
-def _moved(plan: Plan, settings: Settings, parameters: Parameters, points: tuple[Any, ...]) -> Any:
+def _moved(
+    plan: BethePlan, settings: AscentSettings, parameters: BetheParameters, points: tuple[Any, ...]
+) -> Any:
     """Particles one Stein step nearer to the beliefs."""
     if not settings.particles:
         return points
@@ -175,7 +186,7 @@ def _moved(plan: Plan, settings: Settings, parameters: Parameters, points: tuple
     return tuple(found)
 
 
-def _speeds(plan: Plan, parameters: Parameters) -> Parameters:
+def _speeds(plan: BethePlan, parameters: BetheParameters) -> BetheParameters:
     """Units in which steps are measured."""
     parts = []
     for kind, own in zip(plan.kinds, parameters.parts, strict=True):
@@ -184,10 +195,12 @@ def _speeds(plan: Plan, parameters: Parameters) -> Parameters:
             parts.append(jnp.stack([sd, jnp.ones_like(sd)], axis=1))
         else:
             parts.append(jnp.ones_like(own))
-    return Parameters(jnp.ones_like(parameters.weights), tuple(parts))
+    return BetheParameters(jnp.ones_like(parameters.weights), tuple(parts))
 
 
-def _even(plan: Plan, kinds: Any, parameters: Parameters, slope: Parameters) -> Parameters:
+def _even(
+    plan: BethePlan, kinds: Any, parameters: BetheParameters, slope: BetheParameters
+) -> BetheParameters:
     """Slopes of logits divided by the beliefs in their states."""
     parts = []
     for kind, data, own, g in zip(plan.kinds, kinds, parameters.parts, slope.parts, strict=True):
@@ -200,7 +213,9 @@ def _likely(data: Any, own: Any) -> Any:
     return jnp.maximum(jax.nn.softmax(jnp.where(data.mask, own, -jnp.inf), axis=1), _LITTLE)
 
 
-def _natural(plan: Plan, settings: Settings, kinds: Any, parameters: Parameters, slope: Parameters) -> Any:
+def _natural(
+    plan: BethePlan, settings: AscentSettings, kinds: Any, parameters: BetheParameters, slope: BetheParameters
+) -> Any:
     """Squared length of the natural gradient, about twice what a step could still gain.
 
     Components count by their weights; slopes have been divided by these if guarded.
@@ -221,7 +236,7 @@ def _natural(plan: Plan, settings: Settings, kinds: Any, parameters: Parameters,
     return found
 
 
-def _kept(plan: Plan, numbers: Numbers, parameters: Parameters) -> Parameters:
+def _kept(plan: BethePlan, numbers: AscentNumbers, parameters: BetheParameters) -> BetheParameters:
     """Parameters within their ranges."""
     parts = []
     for c, (kind, own) in enumerate(zip(plan.kinds, parameters.parts, strict=True)):
@@ -232,16 +247,22 @@ def _kept(plan: Plan, numbers: Numbers, parameters: Parameters) -> Parameters:
             parts.append(jnp.clip(own, *_LOG_ALPHA))
         else:
             parts.append(own - own.max(axis=1, keepdims=True))
-    return Parameters(parameters.weights - parameters.weights.max(), tuple(parts))
+    return BetheParameters(parameters.weights - parameters.weights.max(), tuple(parts))
 
 
 def _advance(
-    carry: Carry, data: Any, weights: Any, numbers: Numbers, limit: Any, plan: Plan, settings: Settings
+    carry: AscentCarry,
+    data: Any,
+    weights: Any,
+    numbers: AscentNumbers,
+    limit: Any,
+    plan: BethePlan,
+    settings: AscentSettings,
 ) -> Any:
     """At most `limit` steps; the new carry, and of each the value, effective components and the residual."""
 
     def one(
-        parameters: Parameters, first: Any, second: Any, key: Any, points: Any, baseline: Any,
+        parameters: BetheParameters, first: Any, second: Any, key: Any, points: Any, baseline: Any,
         average: Any, step: Any,
     ) -> Any:  # fmt: skip
         here = jax.random.fold_in(key, step) if settings.random else key
@@ -273,7 +294,7 @@ def _advance(
             carry.parameters, carry.first, carry.second, carry.key, carry.points, carry.baseline,
             carry.average, carry.step,
         )  # fmt: skip
-        after = Carry(new, first, second, carry.step + 1, carry.key, points, baseline, average)
+        after = AscentCarry(new, first, second, carry.step + 1, carry.key, points, baseline, average)
         return k + 1, after, tuple(h.at[k].set(row) for h, row in zip(history, told, strict=True))
 
     shape = (settings.chunk, carry.parameters.weights.shape[0])
@@ -283,10 +304,12 @@ def _advance(
     return carry, history
 
 
-def _direction(settings: Settings, slope: Any, first: Any, second: Any, step: Any) -> tuple[Any, Any, Any]:
+def _direction(
+    settings: AscentSettings, slope: Any, first: Any, second: Any, step: Any
+) -> tuple[Any, Any, Any]:
     if not settings.adam:
         return slope, first, second
-    direction, moments = adam.direction(slope, adam.Moments(step, first, second))
+    direction, moments = adam.direction(slope, adam.AdamMoments(step, first, second))
     return direction, moments.mean, moments.square
 
 
@@ -294,8 +317,8 @@ advance = Compiled(_advance, loops=True)
 
 
 def _evaluate(
-    parameters: Parameters, data: Any, points: Any, weights: Any, numbers: Numbers, key: Any,
-    plan: Plan, settings: Settings, batch: tuple[int, ...],
+    parameters: BetheParameters, data: Any, points: Any, weights: Any, numbers: AscentNumbers, key: Any,
+    plan: BethePlan, settings: AscentSettings, batch: tuple[int, ...],
 ) -> Any:  # fmt: skip
     """The free energy of one restart under each of several sets of weights of the points."""
 

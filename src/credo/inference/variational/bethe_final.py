@@ -12,10 +12,10 @@ from ...core.errors import ModelError, UnsupportedError
 from ...core.result import Estimate
 from ..problem.gaussian_system import rounding
 from ..problem.potentials import evaluate, terms_of
-from .bethe_ascent import Carry, evaluate_at, evaluate_much
+from .bethe_ascent import AscentCarry, evaluate_at, evaluate_much
 from .bethe_expectations import trapezoid
-from .bethe_plan import Kind, Layout, Plan
-from .bethe_system import Parameters
+from .bethe_plan import BetheLayout, BethePlan, Kind
+from .bethe_system import BetheParameters
 from .surrogate import Surrogate
 
 __all__ = ["Verdict", "judge", "mixture_of", "refuse_values"]
@@ -36,13 +36,13 @@ class Verdict:
     """A mixture and what it is worth."""
 
     restart: int  # its number
-    parameters: Parameters  # of that restart
+    parameters: BetheParameters  # of that restart
     value: float  # free energy, sign reversed
     log_z: Estimate  # the value and what it guarantees
     notes: tuple[str, ...]  # about the evaluation
 
 
-def judge(run: Any, parameters: Parameters, carry: Carry, r: int) -> Verdict:
+def judge(run: Any, parameters: BetheParameters, carry: AscentCarry, r: int) -> Verdict:
     """Evaluate the parameters of a restart."""
     bounded = (run.layout.is_tree and run.options.counting >= 1) or run.options.components == 1
     families = {kind.family for kind in run.plan.kinds}
@@ -75,7 +75,7 @@ def judge(run: Any, parameters: Parameters, carry: Carry, r: int) -> Verdict:
     return Verdict(r, parameters, value, Estimate(value), tuple(notes))
 
 
-def _sizes(layout: Layout, parameters: Parameters) -> np.ndarray:
+def _sizes(layout: BetheLayout, parameters: BetheParameters) -> np.ndarray:
     """How large the values of every real variable are, (n,)."""
     sizes = np.zeros(len(layout.graph.variables))
     for kind, own, part in zip(layout.kinds, layout.members, parameters.parts, strict=True):
@@ -85,7 +85,7 @@ def _sizes(layout: Layout, parameters: Parameters) -> np.ndarray:
 
 
 def _in_passing(
-    run: Any, parameters: Parameters, carry: Carry, r: int, count: int, wall: float
+    run: Any, parameters: BetheParameters, carry: AscentCarry, r: int, count: int, wall: float
 ) -> np.ndarray:
     """Values by the program of the steps, which stands still at the rate zero; the wall raised by `wall`."""
     whole = jax.tree.map(lambda all_, own: _replaced(all_, own, r), carry.parameters, parameters)
@@ -119,7 +119,7 @@ class _Last:
             )
             for kind in run.plan.kinds
         )
-        self.plan = Plan(kinds, run.plan.groups, run.plan.components)
+        self.plan = BethePlan(kinds, run.plan.groups, run.plan.components)
         self.settings = run.settings._replace(samples=_DRAWS, sampled=False, random=False, particles=False)
         points, weights = trapezoid(self.nodes) if self.nodes else (np.zeros(0), np.zeros((2, 0)))
         real = [kind.family == "real" and not kind.paired for kind in kinds]
@@ -172,7 +172,7 @@ class _Last:
         count = len(self.run.layout.groups[g].scopes)
         return 0 if size * count <= _AT_ONCE else max(1, int(_AT_ONCE / size))
 
-    def values(self, parameters: Parameters, wall: float) -> np.ndarray:
+    def values(self, parameters: BetheParameters, wall: float) -> np.ndarray:
         """By all and by half of the points, or one per batch of samples; the wall raised by `wall`."""
         run = self.run
         numbers = run.numbers._replace(wall=run.numbers.wall + wall)
@@ -186,7 +186,7 @@ class _Last:
         return np.array([values[0] for values in found]) if self.is_random else found[0]
 
 
-def _refuse_tails(run: Any, parameters: Parameters, nodes: int) -> None:
+def _refuse_tails(run: Any, parameters: BetheParameters, nodes: int) -> None:
     """Refuse what is no number at the points of the last evaluation, which reach further than the steps'."""
     refuse_values(run, parameters, zeros=False, nodes=nodes)
     raise ModelError(
@@ -195,7 +195,7 @@ def _refuse_tails(run: Any, parameters: Parameters, nodes: int) -> None:
     )
 
 
-def refuse_values(run: Any, parameters: Parameters, zeros: bool, nodes: int = 0) -> None:
+def refuse_values(run: Any, parameters: BetheParameters, zeros: bool, nodes: int = 0) -> None:
     """Refuse a potential that is no number (or zero, if `zeros`) near the beliefs, if there is one."""
     for plan, source, data in zip(run.plan.groups, run.layout.sources, run.layout.groups, strict=True):
         # A closed form is a number everywhere, and zero in some states or nowhere: one point says it all.
@@ -215,7 +215,7 @@ def refuse_values(run: Any, parameters: Parameters, zeros: bool, nodes: int = 0)
 
 
 def _column(
-    run: Any, plan: Any, data: Any, parameters: Parameters, m: int, j: int, points: np.ndarray
+    run: Any, plan: Any, data: Any, parameters: BetheParameters, m: int, j: int, points: np.ndarray
 ) -> np.ndarray:
     """Values of variable j of all factors of a group under component m, on an axis of their own."""
     c, states = plan.axes[j]
@@ -231,7 +231,7 @@ def _column(
     return np.asarray(column.reshape(shape))
 
 
-def mixture_of(layout: Layout, verdict: Verdict) -> Surrogate:
+def mixture_of(layout: BetheLayout, verdict: Verdict) -> Surrogate:
     """The mixture as users see it."""
     variables, parameters = layout.graph.variables, verdict.parameters
     m = len(parameters.weights)

@@ -28,7 +28,7 @@ from ...nn.arrays import row_buckets
 from ..problem.gaussian_system import has_closed_form
 from ..problem.potentials import group_function
 
-__all__ = ["GroupData", "GroupPlan", "Kind", "KindData", "Layout", "Plan", "RowLists", "layout_of"]
+__all__ = ["BetheLayout", "BethePlan", "GroupData", "GroupPlan", "Kind", "KindData", "RowLists", "layout_of"]
 
 _PADDING = 2**16  # entries that padded tables may have in any case
 _WASTE = 8  # beyond, how many times as many as the tables themselves
@@ -60,7 +60,7 @@ class GroupPlan:
 
 
 @dataclass(frozen=True)
-class Plan:
+class BethePlan:
     """The constants of a program."""
 
     kinds: tuple[Kind, ...]  # of variables
@@ -92,7 +92,7 @@ class KindData(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Layout:
+class BetheLayout:
     """A graph in the form that is compiled."""
 
     graph: FactorGraph  # where it comes from
@@ -131,7 +131,7 @@ class Layout:
         return self.graph.is_forest_of(np.flatnonzero(self.mutual))
 
 
-def layout_of(graph: FactorGraph, paired: dict[str, bool], counting: float, wall: float) -> Layout:
+def layout_of(graph: FactorGraph, paired: dict[str, bool], counting: float, wall: float) -> BetheLayout:
     """Sort variables and factors.
 
     Parameters
@@ -154,7 +154,7 @@ def layout_of(graph: FactorGraph, paired: dict[str, bool], counting: float, wall
     for group in graph.batches:
         builder.add(group)
     plans, data, sources, zeros = builder.finished()
-    return Layout(graph, kinds, members, plans, data, sources, builder.constant, mutual, zeros)
+    return BetheLayout(graph, kinds, members, plans, data, sources, builder.constant, mutual, zeros)
 
 
 def _kinds(graph: FactorGraph, paired: dict[str, bool]) -> tuple[tuple[Kind, ...], tuple[np.ndarray, ...]]:

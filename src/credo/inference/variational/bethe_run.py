@@ -17,18 +17,18 @@ from ...optimise.pace import Pace
 from ...optimise.run import Budget, Run
 from ..problem.base import Problem
 from ..problem.starting_places import Places, refuse_flat_along, starting_places
-from .bethe_ascent import Carry, Numbers, Settings, advance
+from .bethe_ascent import AscentCarry, AscentNumbers, AscentSettings, advance
 from .bethe_expectations import gauss_hermite
 from .bethe_final import Verdict, judge, mixture_of, refuse_values
-from .bethe_plan import Layout, Plan, layout_of
+from .bethe_plan import BetheLayout, BethePlan, layout_of
 from .bethe_split import overlaps, relocated, useless
-from .bethe_system import Parameters
+from .bethe_system import BetheParameters
 from .bethe_zeros import boxes, without_zeros
 from .components import told_components
 from .descent import told_ends
 from .surrogate import Surrogate
 
-__all__ = ["Ascents", "Found", "solve"]
+__all__ = ["AscentOutcome", "Ascents", "solve"]
 
 _CHUNK = 50  # steps of a call at most, and between two looks whether the run may end
 _QUIET = 10  # steps in a row whose change, or residual, must be small
@@ -41,7 +41,7 @@ _ODD = 1e-3  # weight below which a component is not looked at
 
 
 @dataclass(frozen=True)
-class Found:
+class AscentOutcome:
     """What a run found."""
 
     mixture: Surrogate  # the best one
@@ -50,7 +50,9 @@ class Found:
     notes: tuple[str, ...]  # about the value
 
 
-def solve(problem: Problem, options: Any, paired: bool, budget: Budget, rng: np.random.Generator) -> Found:
+def solve(
+    problem: Problem, options: Any, paired: bool, budget: Budget, rng: np.random.Generator
+) -> AscentOutcome:
     """Optimise from every start and keep the best."""
     with precision(double=True):
         budget = replace(budget, tol=max(options.stop, budget.tol))
@@ -62,13 +64,13 @@ def solve(problem: Problem, options: Any, paired: bool, budget: Budget, rng: np.
 class Progressed(NamedTuple):
     """Where all starts stand."""
 
-    carry: Carry
+    carry: AscentCarry
     values: np.ndarray  # (steps, restarts) objectives
     components: np.ndarray  # (steps, restarts) in effect
     left: np.ndarray  # (steps, restarts) residuals
     since: int = 0  # step of the last renewal
     renewals: int = 0  # so far
-    kept: tuple[Carry, ...] = ()  # where all starts stood before
+    kept: tuple[AscentCarry, ...] = ()  # where all starts stood before
 
 
 class Ascents:
@@ -90,11 +92,11 @@ class Ascents:
         self.problem, self.options, self.graph = problem, options, problem.graph
         self.name, self._pace = options.name, Pace(most=_CHUNK)
         families = {"real": paired, "simplex": options.expectation != "particles"}
-        self.layout: Layout = layout_of(self.graph, families, options.counting, options.wall)
+        self.layout: BetheLayout = layout_of(self.graph, families, options.counting, options.wall)
         if self.layout.constant == -np.inf:
             raise problem.contradiction()
-        self.plan = Plan(self.layout.kinds, self.layout.plans, options.components)
-        self.settings = Settings(
+        self.plan = BethePlan(self.layout.kinds, self.layout.plans, options.components)
+        self.settings = AscentSettings(
             score=options.gradient == "score",
             adam=options.optimiser == "adam",
             guarded=options.guard < 1,
@@ -107,7 +109,7 @@ class Ascents:
         )
         self.places = starting_places(self.graph)
         self.carry = self._first(rng)
-        self.numbers = Numbers(
+        self.numbers = AscentNumbers(
             np.float64(options.rate),
             np.float64(options.decay),
             np.float64(options.guard),
@@ -135,7 +137,7 @@ class Ascents:
                 found.append(gauss_hermite(self.options.nodes)[1])
         return tuple(found)
 
-    def _first(self, rng: np.random.Generator) -> Carry:
+    def _first(self, rng: np.random.Generator) -> AscentCarry:
         """Random components, one set per restart; the first may be those of an earlier run."""
         starts = [
             _Start(self.layout, self.places, self.options, child).parameters(self.problem)
@@ -152,7 +154,7 @@ class Ascents:
                   for c in range(len(self.plan.kinds))]  # fmt: skip
         average = parameters if self.settings.random else ()
         none = np.zeros(len(starts))
-        return Carry(parameters, zero, zero, np.int64(0), key, tuple(points), none, average)
+        return AscentCarry(parameters, zero, zero, np.int64(0), key, tuple(points), none, average)
 
     def _points(self, c: int, rng: np.random.Generator) -> np.ndarray:
         kind, count = self.plan.kinds[c], self.options.nodes
@@ -251,7 +253,7 @@ class Ascents:
         settled = [self._settled(values[:, r], stop) for r in range(values.shape[1])]
         return all(settled) or (is_last and settled[int(np.nanargmax(values[-1]))])
 
-    def read(self, problem: Problem, outcome: Outcome) -> Found:
+    def read(self, problem: Problem, outcome: Outcome) -> AscentOutcome:
         """The last evaluation of where every start stands; the best."""
         state = outcome.state
         verdicts = [v for carry in (*state.kept, state.carry) for v in self._verdicts(carry)]
@@ -273,11 +275,11 @@ class Ascents:
             notes = (*notes, f"the ascent was renewed {state.renewals} times; the best mixture is kept")
         if self.settings.random and outcome.status is Status.STALLED:
             notes = (*notes, "steps are random, and it rises no more as far as their noise lets one see")
-        return Found(mixture_of(self.layout, verdict), outcome.ended, trace, notes)
+        return AscentOutcome(mixture_of(self.layout, verdict), outcome.ended, trace, notes)
 
     def chunk(
-        self, carry: Carry, limit: int, numbers: Numbers
-    ) -> tuple[Carry, np.ndarray, np.ndarray, np.ndarray]:
+        self, carry: AscentCarry, limit: int, numbers: AscentNumbers
+    ) -> tuple[AscentCarry, np.ndarray, np.ndarray, np.ndarray]:
         """At most 50 steps: where they lead; value, effective components and residual before each."""
         new, (values, components, left) = advance(
             carry, self.data, self.weights, numbers, np.int32(limit), plan=self.plan, settings=self.settings
@@ -305,7 +307,7 @@ class Ascents:
         """Change of the objective per variable in each step; that of the first is not known."""
         return np.abs(np.diff(values, prepend=np.inf)) / len(self.graph.variables)
 
-    def _verdicts(self, carry: Carry) -> list[Verdict]:
+    def _verdicts(self, carry: AscentCarry) -> list[Verdict]:
         """The last evaluation of every restart."""
         found = []
         last = carry.average if self.settings.random else carry.parameters
@@ -324,12 +326,12 @@ class Ascents:
             )
         return found
 
-    def _explain(self, carry: Carry) -> None:
+    def _explain(self, carry: AscentCarry) -> None:
         """Name the factor whose function gives no number where beliefs are; says nothing if there is none."""
         for r in range(self.options.restarts):
             refuse_values(self, jax.tree.map(lambda x, r=r: np.asarray(x)[r], carry.parameters), zeros=False)
 
-    def _refuse_unbounded(self, parameters: Parameters) -> None:
+    def _refuse_unbounded(self, parameters: BetheParameters) -> None:
         share = np.exp(parameters.weights - np.logaddexp.reduce(parameters.weights))
         for c, kind in enumerate(self.plan.kinds):
             if kind.family != "real":
@@ -354,7 +356,7 @@ class Ascents:
                 )
 
 
-def _is_finite(parameters: Parameters) -> bool:
+def _is_finite(parameters: BetheParameters) -> bool:
     return all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(parameters))
 
 
@@ -362,12 +364,12 @@ def _is_finite(parameters: Parameters) -> bool:
 class _Start:
     """Random parameters of one restart."""
 
-    layout: Layout
+    layout: BetheLayout
     places: Places
     options: Any
     rng: np.random.Generator
 
-    def parameters(self, problem: Problem) -> Parameters:
+    def parameters(self, problem: Problem) -> BetheParameters:
         m = self.options.components
         favoured = boxes(problem, self.layout, m, self.rng)
         parts = []
@@ -380,7 +382,7 @@ class _Start:
                 parts.append(logits if favoured is None else logits + _FAVOUR * favoured)
             else:
                 parts.append(0.5 + 0.5 * self.rng.standard_normal((len(own), m, kind.size)))
-        return Parameters(np.zeros(m), tuple(np.moveaxis(part, 0, -1) for part in parts))
+        return BetheParameters(np.zeros(m), tuple(np.moveaxis(part, 0, -1) for part in parts))
 
     def _real(self, own: np.ndarray, m: int) -> np.ndarray:
         scale = self.places.scale[own][:, None]
@@ -390,7 +392,7 @@ class _Start:
         return np.stack([mean, log_sd], axis=-1)
 
 
-def warm_parameters(state: Any, layout: Layout, components: int) -> Parameters:
+def warm_parameters(state: Any, layout: BetheLayout, components: int) -> BetheParameters:
     """The parameters of the mixture of an earlier run."""
     if not isinstance(state, Surrogate):
         raise QueryError("warm_start: expected the result of bethe")
@@ -416,4 +418,4 @@ def warm_parameters(state: Any, layout: Layout, components: int) -> Parameters:
                 logits[row, :, : len(table)] = np.maximum(table.T, -60.0)
             parts.append(logits)
     parts = [np.moveaxis(part, 0, -1) for part in parts]
-    return Parameters(np.maximum(state.log_weights, -60.0), tuple(parts))
+    return BetheParameters(np.maximum(state.log_weights, -60.0), tuple(parts))

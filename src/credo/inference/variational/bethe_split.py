@@ -6,8 +6,8 @@ import numpy as np
 
 from ...families.natural import dirichlet_log_norm
 from ..problem.starting_places import Places
-from .bethe_plan import Layout
-from .bethe_system import Parameters
+from .bethe_plan import BetheLayout
+from .bethe_system import BetheParameters
 
 __all__ = ["overlaps", "relocated", "useless"]
 
@@ -15,7 +15,7 @@ _NEAR = 0.25  # overlap at which one of two is tried elsewhere
 _DEAD = 0.01  # weight, relative to an equal share, below which a component is tried elsewhere
 
 
-def overlaps(layout: Layout, parameters: Parameters) -> np.ndarray:
+def overlaps(layout: BetheLayout, parameters: BetheParameters) -> np.ndarray:
     """(components, components) Bhattacharyya coefficients: 1 for equal ones, 0 for those far apart."""
     m = len(parameters.weights)
     logs = np.zeros((m, m))
@@ -39,7 +39,7 @@ def overlaps(layout: Layout, parameters: Parameters) -> np.ndarray:
     return np.exp(np.minimum(logs, 0.0))
 
 
-def useless(layout: Layout, parameters: Parameters) -> dict[int, int]:
+def useless(layout: BetheLayout, parameters: BetheParameters) -> dict[int, int]:
     """Components without weight, or on top of a heavier one -> the heaviest one that they overlap with."""
     weights = np.exp(parameters.weights - np.logaddexp.reduce(parameters.weights))
     overlap, found = overlaps(layout, parameters), dict[int, int]()
@@ -53,8 +53,12 @@ def useless(layout: Layout, parameters: Parameters) -> dict[int, int]:
 
 
 def relocated(
-    layout: Layout, places: Places, parameters: Parameters, fresh: Parameters, which: dict[int, int]
-) -> Parameters:
+    layout: BetheLayout,
+    places: Places,
+    parameters: BetheParameters,
+    fresh: BetheParameters,
+    which: dict[int, int],
+) -> BetheParameters:
     """Components moved to where the others are not: mirrored at the centres, near a new start."""
     weights = parameters.weights.copy()
     parts = [part.copy() for part in parameters.parts]
@@ -66,4 +70,4 @@ def relocated(
                 part[k, 0] = places.centre[own] - part[beside, 0] + 0.5 * (new[k, 0] + places.centre[own])
     for k in which:
         weights[k] = np.logaddexp.reduce(weights) - np.log(len(weights))
-    return Parameters(weights, tuple(parts))
+    return BetheParameters(weights, tuple(parts))

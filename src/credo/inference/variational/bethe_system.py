@@ -38,9 +38,9 @@ import numpy as np
 
 from ...core.records import record
 from .bethe_forms import form_moments, form_slopes, form_values, taken
-from .bethe_plan import GroupData, GroupPlan, Kind, KindData, Plan, RowLists
+from .bethe_plan import BethePlan, GroupData, GroupPlan, Kind, KindData, RowLists
 
-__all__ = ["Draws", "Parameters", "Part", "beliefs", "gradient", "total"]
+__all__ = ["BetheParameters", "BetheTerm", "SampledPoints", "beliefs", "gradient", "total"]
 
 _LOG_2PI = math.log(2 * math.pi)
 _TINY = float(np.finfo(float).tiny)  # smallest coordinate of a simplex value
@@ -48,21 +48,21 @@ _FAINT = -60.0  # log probability below which a state is treated as equally impo
 
 
 @record("bethe parameters")
-class Parameters(NamedTuple):
+class BetheParameters(NamedTuple):
     """What is optimised; variables on the last axis, where loops over them are fast."""
 
     weights: Any  # (components,) logits of lambda
     parts: Any  # per kind (components, k, n): mean and log sd, logits of states, logs of concentrations
 
 
-class Draws(NamedTuple):
+class SampledPoints(NamedTuple):
     """Points of one kind."""
 
     points: Any  # real: standardised, (points,) or (m, points, n); simplex: logs, (m, points, width, n)
     weights: Any  # (points,) or (m, points, n), sum to 1; None where beliefs give the weights
 
 
-class Part(NamedTuple):
+class BetheTerm(NamedTuple):
     """What is known about the variables of one kind at their points."""
 
     values: Any  # (m, points, n), with coordinates before the variables for a simplex
@@ -73,8 +73,12 @@ class Part(NamedTuple):
 
 
 def beliefs(
-    plan: Plan, kinds: tuple[KindData, ...], parameters: Parameters, draws: tuple[Draws, ...], chosen: Any
-) -> tuple[Part, ...]:
+    plan: BethePlan,
+    kinds: tuple[KindData, ...],
+    parameters: BetheParameters,
+    draws: tuple[SampledPoints, ...],
+    chosen: Any,
+) -> tuple[BetheTerm, ...]:
     """Points, weights and mixture densities of all variables.
 
     `chosen` lists the components whose expectations are taken; None for all.
@@ -86,37 +90,45 @@ def beliefs(
     )
 
 
-def _real(kind: Kind, data: KindData, own: Any, draw: Draws, log_weights: Any, chosen: Any) -> Part:
+def _real(
+    kind: Kind, data: KindData, own: Any, draw: SampledPoints, log_weights: Any, chosen: Any
+) -> BetheTerm:
     mean, log_sd = own[:, :1], own[:, 1:]
     here, spread = picked(mean, chosen), jnp.exp(picked(log_sd, chosen))
     z = draw.points[:, None] if draw.points.ndim == 1 else draw.points
     x = here + spread * z
     weights, moments = _broadcast(draw.weights), (here[:, 0], spread[:, 0] ** 2)
     if len(log_weights) == 1:
-        return Part(x, weights, -0.5 * z**2 - picked(log_sd, chosen) - 0.5 * _LOG_2PI, None, moments)
+        return BetheTerm(x, weights, -0.5 * z**2 - picked(log_sd, chosen) - 0.5 * _LOG_2PI, None, moments)
     gap = (x - mean[:, None]) * jnp.exp(-log_sd)[:, None]
-    return Part(x, weights, *_mixed(-0.5 * gap**2 - log_sd[:, None] - 0.5 * _LOG_2PI, log_weights), moments)
+    return BetheTerm(
+        x, weights, *_mixed(-0.5 * gap**2 - log_sd[:, None] - 0.5 * _LOG_2PI, log_weights), moments
+    )
 
 
-def _discrete(kind: Kind, data: KindData, own: Any, draw: Draws, log_weights: Any, chosen: Any) -> Part:
+def _discrete(
+    kind: Kind, data: KindData, own: Any, draw: SampledPoints, log_weights: Any, chosen: Any
+) -> BetheTerm:
     logs = jax.nn.log_softmax(jnp.where(data.mask, own, -jnp.inf), axis=1)
     states = jnp.arange(kind.size)[None, :, None]
     faint = jnp.maximum(logs, _FAINT)
     weights = jnp.exp(picked(logs, chosen))
     if len(log_weights) == 1:
-        return Part(states, weights, faint, None)
-    return Part(states, weights, *_mixed(faint[:, None], log_weights))
+        return BetheTerm(states, weights, faint, None)
+    return BetheTerm(states, weights, *_mixed(faint[:, None], log_weights))
 
 
-def _simplex(kind: Kind, data: KindData, own: Any, draw: Draws, log_weights: Any, chosen: Any) -> Part:
+def _simplex(
+    kind: Kind, data: KindData, own: Any, draw: SampledPoints, log_weights: Any, chosen: Any
+) -> BetheTerm:
     alpha = jnp.exp(own)
     norm = jax.lax.lgamma(alpha.sum(axis=1)) - jax.lax.lgamma(alpha).sum(axis=1)
     each = (draw.points * (alpha - 1)[:, None, None]).sum(axis=-2) + norm[:, None, None]
     x = jnp.maximum(jnp.exp(draw.points), _TINY)
     weights = _broadcast(draw.weights)
     if len(log_weights) == 1:
-        return Part(x, weights, each[0], None)
-    return Part(x, weights, *_mixed(each, log_weights))
+        return BetheTerm(x, weights, each[0], None)
+    return BetheTerm(x, weights, *_mixed(each, log_weights))
 
 
 _PARTS = {"real": _real, "discrete": _discrete, "simplex": _simplex}
@@ -164,7 +176,7 @@ def _group(
     plan: GroupPlan,
     data: GroupData,
     kinds: tuple[Kind, ...],
-    parts: tuple[Part, ...],
+    parts: tuple[BetheTerm, ...],
     weights: Any,
     wall: Any,
 ) -> tuple[Any, list[Any]]:
@@ -239,9 +251,9 @@ def _averaged(value: Any, measure: list[Any], keep: int | None) -> Any:
 
 
 def total(
-    plan: Plan,
+    plan: BethePlan,
     groups: tuple[GroupData, ...],
-    parts: tuple[Part, ...],
+    parts: tuple[BetheTerm, ...],
     weights: Any,
     wall: Any,
     batch: tuple[int, ...],
@@ -272,12 +284,12 @@ def total(
 
 
 def gradient(
-    plan: Plan,
+    plan: BethePlan,
     kinds: tuple[KindData, ...],
     groups: tuple[GroupData, ...],
-    parameters: Parameters,
-    draws: tuple[Draws, ...],
-    parts: tuple[Part, ...],
+    parameters: BetheParameters,
+    draws: tuple[SampledPoints, ...],
+    parts: tuple[BetheTerm, ...],
     wall: Any,
     chosen: Any,
 ) -> tuple[Any, tuple[Any, ...]]:
@@ -315,7 +327,7 @@ def gradient(
 
 
 def _looked_up(
-    plan: Plan, own: GroupPlan, data: GroupData, parts: tuple[Part, ...], weights: Any, wall: Any
+    plan: BethePlan, own: GroupPlan, data: GroupData, parts: tuple[BetheTerm, ...], weights: Any, wall: Any
 ) -> tuple[list[Any], Any]:
     """E[G_a | x_i] at the points of every variable of a group of factors, and E[G_a] summed, (m,)."""
     if not own.needs_points(plan.components):
@@ -354,7 +366,7 @@ def _gathered(lists: RowLists, row: Any) -> Any:
     return taken(jnp.concatenate([*parts, jnp.zeros((*row.shape[:2], 1))], axis=-1), lists.order)
 
 
-def _real_slope(weighted: Any, own: Any, draw: Draws, chosen: Any) -> Any:
+def _real_slope(weighted: Any, own: Any, draw: SampledPoints, chosen: Any) -> Any:
     z = draw.points[:, None] if draw.points.ndim == 1 else draw.points
     scores = jnp.stack([z, z**2 - 1], axis=-2)
     is_mean = jnp.array([[True], [False]])
@@ -362,11 +374,11 @@ def _real_slope(weighted: Any, own: Any, draw: Draws, chosen: Any) -> Any:
     return (weighted[:, :, None] * scores).sum(axis=1) / unit
 
 
-def _discrete_slope(weighted: Any, own: Any, draw: Draws, chosen: Any) -> Any:
+def _discrete_slope(weighted: Any, own: Any, draw: SampledPoints, chosen: Any) -> Any:
     return weighted
 
 
-def _simplex_slope(weighted: Any, own: Any, draw: Draws, chosen: Any) -> Any:
+def _simplex_slope(weighted: Any, own: Any, draw: SampledPoints, chosen: Any) -> Any:
     alpha = jnp.exp(picked(own, chosen))
     constant = jax.lax.digamma(alpha.sum(axis=1, keepdims=True)) - jax.lax.digamma(alpha)
     mass = weighted.sum(axis=1)[:, None]

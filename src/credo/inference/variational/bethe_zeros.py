@@ -14,8 +14,8 @@ import numpy as np
 from ...core.factor import TableFactor
 from ...core.factor_graph import FactorGraph
 from ..problem.base import Problem
-from .bethe_plan import Layout
-from .bethe_system import Parameters
+from .bethe_plan import BetheLayout
+from .bethe_system import BetheParameters
 
 __all__ = ["boxes", "without_zeros"]
 
@@ -24,7 +24,7 @@ _REACHED = 1e-12  # probability below which a state counts as left
 _GONE = -1e9  # logit of a state that is left
 
 
-def boxes(problem: Problem, layout: Layout, components: int, rng: np.random.Generator) -> Any:
+def boxes(problem: Problem, layout: BetheLayout, components: int, rng: np.random.Generator) -> Any:
     """Flags (variables, components, states) of sets that avoid all zeros; None if there are no zeros.
 
     A set that is not found in time is left out: all its flags are zero.
@@ -54,7 +54,7 @@ def boxes(problem: Problem, layout: Layout, components: int, rng: np.random.Gene
     return flags
 
 
-def _tables(layout: Layout, c: int) -> FactorGraph:
+def _tables(layout: BetheLayout, c: int) -> FactorGraph:
     """The factors of discrete variables only, as a graph of tables."""
     variables = [layout.graph.variables[int(i)] for i in layout.members[c]]
     factors = []
@@ -68,7 +68,7 @@ def _tables(layout: Layout, c: int) -> FactorGraph:
     return FactorGraph(variables, factors)
 
 
-def without_zeros(layout: Layout, parameters: Parameters) -> Parameters | None:
+def without_zeros(layout: BetheLayout, parameters: BetheParameters) -> BetheParameters | None:
     """The same components with no probability on zero entries.
 
     A component in which a variable would lose its last state gets no weight; None if that is every one.
@@ -93,10 +93,10 @@ def without_zeros(layout: Layout, parameters: Parameters) -> Parameters | None:
         return None
     parts = list(parameters.parts)
     parts[c] = np.moveaxis(np.where(kept, logits, _GONE), 0, -1)
-    return Parameters(np.where(stuck, _GONE, parameters.weights), tuple(parts))
+    return BetheParameters(np.where(stuck, _GONE, parameters.weights), tuple(parts))
 
 
-def _zero_entries(layout: Layout) -> list[tuple[np.ndarray, np.ndarray]]:
+def _zero_entries(layout: BetheLayout) -> list[tuple[np.ndarray, np.ndarray]]:
     """Scope and states of every zero entry."""
     found = []
     for data, zeros in zip(layout.groups, layout.zeros, strict=True):

@@ -19,16 +19,16 @@ import numpy as np
 
 from ...core.result import Status
 from ...optimise.driver import Step
-from ...optimise.frank_wolfe import FrankWolfe, State
+from ...optimise.frank_wolfe import FrankWolfe, FrankWolfeState
 from ...optimise.lbfgs import Descent, Point, advance
 from ...optimise.run import Run
-from .discrete_trees import Moments, PairModel, Slopes, Tree, TreeMixture
+from .discrete_trees import PairModel, Slopes, Tree, TreeMixture, TreeMoments
 
-__all__ = ["Climb", "MomentSteps", "QuasiNewton", "Start", "objective", "starting_logs"]
+__all__ = ["MomentSteps", "QuasiNewton", "TreeClimb", "TreeStart", "objective", "starting_logs"]
 
 
 @dataclass(frozen=True)
-class Start:
+class TreeStart:
     """Where a climb begins."""
 
     nodes: list[np.ndarray]  # log weights of the states, per tree
@@ -37,7 +37,7 @@ class Start:
 
 
 @dataclass(frozen=True)
-class Climb:
+class TreeClimb:
     """Where a climb leads."""
 
     mixture: TreeMixture  # where the climb stands
@@ -48,13 +48,13 @@ class Climb:
 class Vertices(NamedTuple):
     """Where Frank-Wolfe stands."""
 
-    at: State  # a mixture, and minus its value
+    at: FrankWolfeState  # a mixture, and minus its value
     learn_weights: bool  # whether the weights of the components change
 
 
 def starting_logs(
     model: PairModel, trees: list[Tree], how: str, spread: float, rng: np.random.Generator
-) -> Start:
+) -> TreeStart:
     """Log weights: those of the model on each tree, or none, plus normal noise; zeros stay zeros."""
     nodes, edges = [], []
     for _ in trees:
@@ -64,7 +64,7 @@ def starting_logs(
         tables = model.edge_logs if how == "potentials" else np.zeros(len(model.edge_logs))
         noisy = tables + spread * rng.standard_normal(len(tables))
         edges.append(np.where(np.isneginf(model.edge_logs), -np.inf, noisy))
-    return Start(nodes, edges, np.zeros(len(trees)))
+    return TreeStart(nodes, edges, np.zeros(len(trees)))
 
 
 def _softmax(logits: np.ndarray) -> np.ndarray:
@@ -73,7 +73,7 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def objective(
-    model: PairModel, trees: list[Tree], start: Start
+    model: PairModel, trees: list[Tree], start: TreeStart
 ) -> tuple[float, list[Slopes], np.ndarray, TreeMixture]:
     """The value, its derivatives by the log weights of each tree and by the logits, and the mixture."""
     weights = _softmax(start.logits)
@@ -87,14 +87,14 @@ def objective(
     return model.value(b), by_tree, weights * (by_weight - weights @ by_weight), mixture
 
 
-def _by_weight(parts: Sequence[Moments], slopes: Slopes) -> np.ndarray:
+def _by_weight(parts: Sequence[TreeMoments], slopes: Slopes) -> np.ndarray:
     return np.array([p.nodes @ slopes.nodes + p.edges @ slopes.edges for p in parts])
 
 
 class _Vector:
     """Between the free log weights of all trees and one vector."""
 
-    def __init__(self, trees: list[Tree], start: Start, learn_weights: bool) -> None:
+    def __init__(self, trees: list[Tree], start: TreeStart, learn_weights: bool) -> None:
         self.start, self.learn_weights = start, learn_weights
         self.nodes = [np.flatnonzero(np.isfinite(n)) for n in start.nodes]
         self.edges = [
@@ -107,7 +107,7 @@ class _Vector:
         parts += [e[at] for e, at in zip(edges, self.edges, strict=True)]
         return np.concatenate([*parts, logits if self.learn_weights else np.zeros(0)])
 
-    def read(self, vector: np.ndarray) -> Start:
+    def read(self, vector: np.ndarray) -> TreeStart:
         """The log weights and logits."""
         done, found = 0, []
         for given, at in zip([*self.start.nodes, *self.start.edges], [*self.nodes, *self.edges], strict=True):
@@ -117,7 +117,7 @@ class _Vector:
             found.append(full)
         count = len(self.nodes)
         logits = vector[done:] if self.learn_weights else self.start.logits
-        return Start(found[:count], found[count:], logits)
+        return TreeStart(found[:count], found[count:], logits)
 
 
 class Logs(NamedTuple):
@@ -137,7 +137,7 @@ class Logs(NamedTuple):
 class QuasiNewton:
     """Ascent on log weights and mixture weights, as the driver sees it."""
 
-    def begin(self, model: PairModel, trees: list[Tree], start: Start, learn_weights: bool) -> Logs:
+    def begin(self, model: PairModel, trees: list[Tree], start: TreeStart, learn_weights: bool) -> Logs:
         """The first state."""
         vector = _Vector(trees, start, learn_weights)
         return Logs(trees, vector, vector.pack(start.nodes, start.edges, start.logits))
@@ -157,10 +157,10 @@ class QuasiNewton:
             return Step(new, step.residuals, trace)
         return Step(new, [here.left], trace, None if here.left < run.budget.tol else Status.STALLED)
 
-    def found(self, model: PairModel, state: Logs) -> Climb:
+    def found(self, model: PairModel, state: Logs) -> TreeClimb:
         """What a state holds."""
         value, _, _, mixture = objective(model, state.trees, state.vector.read(state.x))
-        return Climb(mixture, value)
+        return TreeClimb(mixture, value)
 
 
 class _Moments:
@@ -174,7 +174,7 @@ class _Moments:
     def value(self, x: TreeMixture) -> float:
         return -self._model.value(x.beliefs())
 
-    def best(self, x: TreeMixture, block: int) -> tuple[tuple[list[Moments], np.ndarray], float]:
+    def best(self, x: TreeMixture, block: int) -> tuple[tuple[list[TreeMoments], np.ndarray], float]:
         """The vertices that the slopes like best, with the slopes by the mixture weights; and the gap."""
         slopes = self._model.slopes(x.beliefs())
         own = [tree.tree_slopes(p, slopes) for tree, p in zip(x.trees, x.parts, strict=True)]
@@ -183,7 +183,7 @@ class _Moments:
         return ([vertex for vertex, _ in found], _by_weight(x.parts, slopes)), gap
 
     def moved(
-        self, x: TreeMixture, block: int, vertex: tuple[list[Moments], np.ndarray], length: float
+        self, x: TreeMixture, block: int, vertex: tuple[list[TreeMoments], np.ndarray], length: float
     ) -> TreeMixture:
         """All trees towards their vertices; the weights by a multiplicative step of the same size."""
         vertices, by_weight = vertex
@@ -202,11 +202,11 @@ class MomentSteps:
 
     _steps = FrankWolfe(steps="open", delay=1)
 
-    def begin(self, model: PairModel, trees: list[Tree], start: Start, learn_weights: bool) -> Vertices:
+    def begin(self, model: PairModel, trees: list[Tree], start: TreeStart, learn_weights: bool) -> Vertices:
         """The first state."""
         parts = [t.moments(n, e) for t, n, e in zip(trees, start.nodes, start.edges, strict=True)]
         mixture = TreeMixture(_softmax(start.logits), tuple(trees), tuple(parts))
-        return Vertices(State(mixture, -model.value(mixture.beliefs())), learn_weights)
+        return Vertices(FrankWolfeState(mixture, -model.value(mixture.beliefs())), learn_weights)
 
     def advance(self, model: PairModel, state: Vertices, run: Run) -> Step:
         """One step towards the vertices that the slopes like best."""
@@ -215,12 +215,14 @@ class MomentSteps:
         trace = {"value": value, "log_z": value, "change": step.residuals}
         return step._replace(state=state._replace(at=step.state), trace=trace)
 
-    def found(self, model: PairModel, state: Vertices) -> Climb:
+    def found(self, model: PairModel, state: Vertices) -> TreeClimb:
         """What a state holds."""
-        return Climb(state.at.x, -state.at.value, -state.at.bound if np.isfinite(state.at.bound) else None)
+        return TreeClimb(
+            state.at.x, -state.at.value, -state.at.bound if np.isfinite(state.at.bound) else None
+        )
 
 
-def _linear(tree: Tree, p: Moments, own: Slopes) -> tuple[Moments, float]:
+def _linear(tree: Tree, p: TreeMoments, own: Slopes) -> tuple[TreeMoments, float]:
     """The vertex that the slopes like best, and how much better it is than where the tree stands."""
     nodes = np.where(p.nodes > 0, own.nodes, -np.inf)
     edges = np.where(p.edges > 0, own.edges, -np.inf)
@@ -229,8 +231,8 @@ def _linear(tree: Tree, p: Moments, own: Slopes) -> tuple[Moments, float]:
     return vertex, float(gap)
 
 
-def _mixed(p: Moments, vertex: Moments, step: float) -> Moments:
-    return Moments(
+def _mixed(p: TreeMoments, vertex: TreeMoments, step: float) -> TreeMoments:
+    return TreeMoments(
         (1 - step) * p.nodes + step * vertex.nodes,
         (1 - step) * p.edges + step * vertex.edges,
     )

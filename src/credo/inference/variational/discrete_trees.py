@@ -32,10 +32,10 @@ from ...structures.spanning_trees import spanning_forest, uniform_forest
 from ..problem.forest import ForestPasses
 from .components import effective_number
 
-__all__ = ["Moments", "PairModel", "Slopes", "Tree", "TreeMixture", "hard_edges_close_a_cycle"]
+__all__ = ["PairModel", "Slopes", "Tree", "TreeMixture", "TreeMoments", "hard_edges_close_a_cycle"]
 
 
-class Moments(NamedTuple):
+class TreeMoments(NamedTuple):
     """Marginals of variables and of all edges of the model."""
 
     nodes: np.ndarray  # flat states
@@ -121,13 +121,13 @@ class PairModel:
             found[a] = np.sqrt((rest**2).mean())
         return found
 
-    def value(self, b: Moments) -> float:
+    def value(self, b: TreeMoments) -> float:
         """Minus the Bethe free energy of beliefs."""
         counts = np.repeat(1.0 - self.degrees, self.variables.sizes)
         energy = _inner(b.nodes, self.node_logs) + _inner(b.edges, self.edge_logs) + self.constant
         return energy - float((counts * _x_log_x(b.nodes)).sum()) - float(_x_log_x(b.edges).sum())
 
-    def slopes(self, b: Moments) -> Slopes:
+    def slopes(self, b: TreeMoments) -> Slopes:
         """Derivatives of `value`; zero where beliefs are zero because the model makes them so."""
         counts = np.repeat(1.0 - self.degrees, self.variables.sizes)
         nodes, edges = b.nodes > 0, b.edges > 0
@@ -138,7 +138,7 @@ class PairModel:
             np.where(edges, self.edge_logs, 0.0) - (log_edges + 1.0) * edges,
         )
 
-    def bound(self, parts: list[Moments], trees: list[Tree], weights: np.ndarray) -> float:
+    def bound(self, parts: list[TreeMoments], trees: list[Tree], weights: np.ndarray) -> float:
         """A lower bound on log Z: the mean over components of expected log weight plus entropy."""
         total = 0.0
         for part, tree, weight in zip(parts, trees, weights, strict=True):
@@ -215,13 +215,13 @@ class Tree:
         variables = self.model.variables
         return self.model.ends[:, 0].copy(), variables.sizes, variables.state_start, self.model.first
 
-    def moments(self, nodes: np.ndarray, edges: np.ndarray) -> Moments:
+    def moments(self, nodes: np.ndarray, edges: np.ndarray) -> TreeMoments:
         """Marginals of the tree with these log weights; edges outside the tree are ignored."""
         ones = np.ones(len(self.members))
         passed = self.model.passes.run(self.order, nodes, ones, tables=edges)
-        return self.completed(Moments(np.exp(passed.belief), np.exp(passed.joint)))
+        return self.completed(TreeMoments(np.exp(passed.belief), np.exp(passed.joint)))
 
-    def completed(self, p: Moments) -> Moments:
+    def completed(self, p: TreeMoments) -> TreeMoments:
         """Moments of the tree with those of the edges outside it filled in."""
         low, sizes, start, first = self._layout()
         tables = p.edges.copy()
@@ -238,9 +238,9 @@ class Tree:
             p.nodes,
             tables,
         )
-        return Moments(p.nodes, tables)
+        return TreeMoments(p.nodes, tables)
 
-    def tree_slopes(self, p: Moments, slopes: Slopes) -> Slopes:
+    def tree_slopes(self, p: TreeMoments, slopes: Slopes) -> Slopes:
         """Slopes of all beliefs as slopes of the tree's own moments; zero on edges outside it."""
         low, sizes, start, first = self._layout()
         nodes, edges = slopes.nodes.copy(), slopes.edges.copy()
@@ -250,7 +250,7 @@ class Tree:
         )  # fmt: skip
         return Slopes(nodes, np.where(self.inside, edges, 0.0))
 
-    def log_weight_slopes(self, p: Moments, own: Slopes) -> Slopes:
+    def log_weight_slopes(self, p: TreeMoments, own: Slopes) -> Slopes:
         """Derivatives by the log weights of the tree, from those by its own moments."""
         nodes, edges = np.zeros(len(p.nodes)), np.zeros(len(p.edges))
         kernel.covariances(
@@ -277,7 +277,7 @@ class Tree:
         )
         return states
 
-    def vertex(self, states: np.ndarray) -> Moments:
+    def vertex(self, states: np.ndarray) -> TreeMoments:
         """Moments of one joint state; edges outside the tree included."""
         variables, ends = self.model.variables, self.model.ends
         nodes, edges = np.zeros(variables.state_start[-1]), np.zeros(self.model.first[-1])
@@ -285,7 +285,7 @@ class Tree:
         edges[
             self.model.first[:-1] + states[ends[:, 0]] * variables.sizes[ends[:, 1]] + states[ends[:, 1]]
         ] = 1.0
-        return Moments(nodes, edges)
+        return TreeMoments(nodes, edges)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -294,7 +294,7 @@ class TreeMixture:
 
     weights: np.ndarray  # (components,)
     trees: tuple[Tree, ...]  # their structures
-    parts: tuple[Moments, ...]  # their moments, those of model edges outside the tree included
+    parts: tuple[TreeMoments, ...]  # their moments, those of model edges outside the tree included
 
     @property
     def effective(self) -> float:
@@ -312,11 +312,11 @@ class TreeMixture:
         names = self.trees[m].model.variables.names
         return [(names[i], names[j]) for i, j in self.trees[m].model.ends[self.trees[m].members]]
 
-    def beliefs(self) -> Moments:
+    def beliefs(self) -> TreeMoments:
         """Marginals of variables and of edges, mixed over the components by their weights."""
         nodes = sum(w * p.nodes for w, p in zip(self.weights, self.parts, strict=True))
         edges = sum(w * p.edges for w, p in zip(self.weights, self.parts, strict=True))
-        return Moments(np.asarray(nodes), np.asarray(edges))
+        return TreeMoments(np.asarray(nodes), np.asarray(edges))
 
     def log_probability(self, states: np.ndarray) -> np.ndarray:
         """Log probability of rows of state indices over the variables that have several states."""
@@ -343,7 +343,7 @@ class TreeMixture:
         return rows
 
 
-def _oriented(tree: Tree, part: Moments, i: int) -> np.ndarray:
+def _oriented(tree: Tree, part: TreeMoments, i: int) -> np.ndarray:
     """The joint of a variable and the one above it, (states above, states)."""
     model, a, p = tree.model, int(tree.link[i]), int(tree.up[i])
     sizes = model.variables.sizes
@@ -353,7 +353,7 @@ def _oriented(tree: Tree, part: Moments, i: int) -> np.ndarray:
     return table.reshape(sizes[i], sizes[p]).T
 
 
-def _tree_log_probability(tree: Tree, part: Moments, states: np.ndarray) -> np.ndarray:
+def _tree_log_probability(tree: Tree, part: TreeMoments, states: np.ndarray) -> np.ndarray:
     start = tree.model.variables.state_start
     total = np.zeros(len(states))
     with np.errstate(divide="ignore"):

@@ -18,27 +18,40 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...core.result import Status
-from ...nn.adam import Moments, Rates, direction
+from ...nn.adam import AdamMoments, Rates, direction
 from ...nn.arrays import precision
 from ...nn.compiled import Compiled
 from ...nn.loop import repeat
 from ...optimise.driver import UNKNOWN, Step
 from ...optimise.lbfgs import Descent, Point, advance
 from ...optimise.run import Run
-from .gaussian_tree_value import Arrays, GaussianSystem, Parameters, estimated, hermite, value_and_slopes
+from .gaussian_tree_value import (
+    Arrays,
+    GaussianTreeParameters,
+    GaussianTreeSystem,
+    estimated,
+    hermite,
+    value_and_slopes,
+)
 
-__all__ = ["Climb", "GaussianSystem", "Parameters", "State", "value_and_slopes"]
+__all__ = [
+    "GaussianTreeClimb",
+    "GaussianTreeParameters",
+    "GaussianTreeState",
+    "GaussianTreeSystem",
+    "value_and_slopes",
+]
 
 _CHUNK = 50  # steps of Adam in a call
 _SMALL = 1e-4  # of tol: relative gain of a step after which the error of the quadrature is looked at
 _HALF_LIFE = 100.0  # steps after which the rate of Adam begins to fall
 
 
-class State(NamedTuple):
+class GaussianTreeState(NamedTuple):
     """Where a climb stands."""
 
-    system: GaussianSystem  # trees of its own
-    units: Parameters  # of the parameters
+    system: GaussianTreeSystem  # trees of its own
+    units: GaussianTreeParameters  # of the parameters
     x: np.ndarray  # all parameters in these units, one after another
     stage: int  # which of the stages of the climb
     descent: Descent | None = None  # of minus the value in this stage; None before its first step
@@ -47,37 +60,37 @@ class State(NamedTuple):
     done: int = 0  # steps of Adam
 
     @property
-    def parameters(self) -> Parameters:
+    def parameters(self) -> GaussianTreeParameters:
         """What `x` stands for."""
         return self.at(self.x)
 
-    def at(self, x: np.ndarray) -> Parameters:
+    def at(self, x: np.ndarray) -> GaussianTreeParameters:
         """What another place stands for."""
         return _times(_parameters(x, *self.system.arrays.up.shape), self.units)
 
 
-def _parameters(x: np.ndarray, count: int, n: int) -> Parameters:
+def _parameters(x: np.ndarray, count: int, n: int) -> GaussianTreeParameters:
     cut = count * n
     means, slopes, log_sds = (x[k * cut : (k + 1) * cut].reshape(count, n) for k in range(3))
-    return Parameters(means, slopes, log_sds, x[3 * cut :])
+    return GaussianTreeParameters(means, slopes, log_sds, x[3 * cut :])
 
 
-def _flat(p: Parameters) -> np.ndarray:
+def _flat(p: GaussianTreeParameters) -> np.ndarray:
     return np.concatenate([np.ravel(part) for part in p])
 
 
-def _times(p: Parameters, units: Parameters) -> Parameters:
-    return Parameters(*(part * unit for part, unit in zip(p, units, strict=True)))
+def _times(p: GaussianTreeParameters, units: GaussianTreeParameters) -> GaussianTreeParameters:
+    return GaussianTreeParameters(*(part * unit for part, unit in zip(p, units, strict=True)))
 
 
-def _units(up: np.ndarray, scale: np.ndarray) -> Parameters:
+def _units(up: np.ndarray, scale: np.ndarray) -> GaussianTreeParameters:
     """What counts as one, of variables with these scales."""
     above = np.where(up >= 0, scale[up], scale)
     own = np.broadcast_to(scale, up.shape)
-    return Parameters(own, own / above, np.ones(up.shape), np.ones(len(up)))
+    return GaussianTreeParameters(own, own / above, np.ones(up.shape), np.ones(len(up)))
 
 
-class Climb:
+class GaussianTreeClimb:
     """Climbs by L-BFGS on the quadrature, otherwise by Adam, as the driver sees them.
 
     The weights stay equal until L-BFGS has converged once: freed too early, one component takes them all.
@@ -98,16 +111,20 @@ class Climb:
         self._estimate, self._points, self._rate, self._learns = estimate, points, rate, learn_weights
 
     def begin(
-        self, system: GaussianSystem, start: Parameters, scale: np.ndarray, rng: np.random.Generator
-    ) -> State:
+        self,
+        system: GaussianTreeSystem,
+        start: GaussianTreeParameters,
+        scale: np.ndarray,
+        rng: np.random.Generator,
+    ) -> GaussianTreeState:
         """The first state, of variables with these scales."""
         units = _units(np.asarray(system.arrays.up), scale)
-        first = State(system, units, _flat(start) / _flat(units), 0)
+        first = GaussianTreeState(system, units, _flat(start) / _flat(units), 0)
         if self._estimate == "samples":
             return _with_moments(first._replace(seed=int(rng.integers(2**31))))
         return first
 
-    def advance(self, state: State, run: Run) -> Step:
+    def advance(self, state: GaussianTreeState, run: Run) -> Step:
         """Steps of one stage."""
         step = self._climb(state, run) if state.moments is None else self._walk(state, run)
         if self._estimate == "samples" or step.status is not None:
@@ -117,7 +134,7 @@ class Climb:
             return step._replace(status=Status.STALLED)
         return step
 
-    def _climb(self, state: State, run: Run) -> Step:
+    def _climb(self, state: GaussianTreeState, run: Run) -> Step:
         """A line search of L-BFGS, and what comes where there is none any more."""
         frees = state.stage == 1
 
@@ -144,11 +161,11 @@ class Climb:
             _with_moments(state), [UNKNOWN], trace
         )  # it needs no value, and finds where slopes vanish
 
-    def _frees(self, state: State) -> bool:
+    def _frees(self, state: GaussianTreeState) -> bool:
         """Whether Adam moves the weights."""
         return self._learns and (self._estimate == "samples" or len(state.parameters.logits) > 1)
 
-    def _walk(self, state: State, run: Run) -> Step:
+    def _walk(self, state: GaussianTreeState, run: Run) -> Step:
         """A chunk of Adam's steps."""
         chunk = min(_CHUNK, run.count)
         with precision(double=True):
@@ -170,9 +187,9 @@ class Climb:
         return Step(new, _ending(slopes, slopes.max()), trace)
 
 
-def _with_moments(state: State) -> State:
+def _with_moments(state: GaussianTreeState) -> GaussianTreeState:
     """Ready for Adam."""
-    zeros = Parameters(*(np.zeros_like(part) for part in state.parameters))
+    zeros = GaussianTreeParameters(*(np.zeros_like(part) for part in state.parameters))
     return state._replace(moments=(np.int32(0), zeros, zeros))
 
 
@@ -181,13 +198,15 @@ def _ending(residuals: Sequence[float] | np.ndarray, last: float) -> list[float]
     return [*residuals[:-1], last] if len(residuals) else []
 
 
-def _slopes(state: State, p: Parameters, nodes: int) -> tuple[float, Parameters]:
+def _slopes(
+    state: GaussianTreeState, p: GaussianTreeParameters, nodes: int
+) -> tuple[float, GaussianTreeParameters]:
     """The value and its slopes in the units of the state."""
     value, slopes = value_and_slopes(state.system, p, nodes=nodes)
     return value, _times(slopes, state.units)
 
 
-def _is_flat(state: State, nodes: int) -> bool:
+def _is_flat(state: GaussianTreeState, nodes: int) -> bool:
     """Whether no slope is larger than what twice as many nodes change."""
     coarse, fine = (_slopes(state, state.parameters, k)[1] for k in (nodes, 2 * nodes))
     largest = max(float(np.abs(s).max()) for s in coarse)
@@ -195,8 +214,8 @@ def _is_flat(state: State, nodes: int) -> bool:
 
 
 def _advance(
-    p: Parameters, units: Parameters, moments: Any, arrays: Arrays, points: Any, rates: Rates, done: Any,
-    by_weight: Any, limit: Any, *, functions: Any, estimate: str,
+    p: GaussianTreeParameters, units: GaussianTreeParameters, moments: Any, arrays: Arrays, points: Any,
+    rates: Rates, done: Any, by_weight: Any, limit: Any, *, functions: Any, estimate: str,
 ) -> Any:  # fmt: skip
     """At most `limit` of Adam's steps; samples are fresh in each."""
 
@@ -213,7 +232,7 @@ def _advance(
         largest = jnp.max(jnp.stack([jnp.abs(s).max() for s in slopes]))
         return (p, state), {"value": value, "slope": largest}
 
-    (p, state), history, _ = repeat(step, (p, Moments(*moments)), _CHUNK, limit)
+    (p, state), history, _ = repeat(step, (p, AdamMoments(*moments)), _CHUNK, limit)
     return p, tuple(state), history
 
 

@@ -28,12 +28,19 @@ from ...nn.arrays import precision
 from ...nn.compiled import Compiled
 from ..problem.potentials import group_function
 
-__all__ = ["Arrays", "GaussianSystem", "Parameters", "estimated", "hermite", "value_and_slopes"]
+__all__ = [
+    "Arrays",
+    "GaussianTreeParameters",
+    "GaussianTreeSystem",
+    "estimated",
+    "hermite",
+    "value_and_slopes",
+]
 
 _LOG_2PI = float(np.log(2 * np.pi))
 
 
-class Parameters(NamedTuple):
+class GaussianTreeParameters(NamedTuple):
     """What is optimised."""
 
     means: Any  # (M, n)
@@ -53,7 +60,7 @@ class Arrays(NamedTuple):
 
 
 @dataclass(frozen=True)
-class GaussianSystem:
+class GaussianTreeSystem:
     """A model of real variables with factors of one or two, and a tree per component."""
 
     arrays: Arrays  # numbers of the factors and of the trees
@@ -61,7 +68,7 @@ class GaussianSystem:
     constant: float  # of factors without variables
 
     @classmethod
-    def of(cls, graph: FactorGraph, ends: np.ndarray, up: np.ndarray) -> GaussianSystem:
+    def of(cls, graph: FactorGraph, ends: np.ndarray, up: np.ndarray) -> GaussianTreeSystem:
         """Collect the factors of a graph; `ends` lists the distinct pairs, lower position first."""
         n = len(graph.variables)
         edge_of = {(int(i), int(j)): e for e, (i, j) in enumerate(ends)}
@@ -86,7 +93,7 @@ class GaussianSystem:
         return cls(arrays, (tuple(functions[0]), tuple(functions[1])), constant)
 
 
-def _moments(p: Parameters, arrays: Arrays) -> tuple[Any, Any, Any]:
+def _moments(p: GaussianTreeParameters, arrays: Arrays) -> tuple[Any, Any, Any]:
     """Variances (M, n), covariances of the pairs (M, edges), and x as combinations of noise (M, n, n)."""
     count, n = p.means.shape
     below = jnp.arange(n)
@@ -112,18 +119,18 @@ def _log_pair(x: Any, y: Any, mean: Any, other: Any, v: Any, w: Any, c: Any) -> 
     return _log_normal(x, mean, v) + _log_normal(y, other + c / v * (x - mean), rest)
 
 
-def _mix(p: Parameters, terms: Any) -> Any:
+def _mix(p: GaussianTreeParameters, terms: Any) -> Any:
     """Log of the weighted sum over components, which are on the first axis."""
     log_weights = jax.nn.log_softmax(p.logits)
     return jax.nn.logsumexp(log_weights.reshape(-1, *[1] * (terms.ndim - 1)) + terms, axis=0)
 
 
-def _log_nodes(p: Parameters, variances: Any, x: Any) -> Any:
+def _log_nodes(p: GaussianTreeParameters, variances: Any, x: Any) -> Any:
     """Log of the beliefs b_i at x (..., n)."""
     return _mix(p, jax.vmap(lambda mean, v: _log_normal(x, mean, v))(p.means, variances))
 
 
-def _log_pairs(p: Parameters, arrays: Arrays, variances: Any, covariances: Any, xy: Any) -> Any:
+def _log_pairs(p: GaussianTreeParameters, arrays: Arrays, variances: Any, covariances: Any, xy: Any) -> Any:
     """Log of the beliefs b_ij at xy (..., edges, 2)."""
     i, j = arrays.ends[:, 0], arrays.ends[:, 1]
 
@@ -169,7 +176,7 @@ class _Gains(NamedTuple):
         return self.mean_nodes.sum(axis=1) + self.mean_pairs.sum(axis=1)
 
 
-def _gains(p: Parameters, arrays: Arrays, points: Any, functions: Any) -> _Gains:
+def _gains(p: GaussianTreeParameters, arrays: Arrays, points: Any, functions: Any) -> _Gains:
     """What single variables and pairs gain; `points` are standard normal nodes and weights."""
     at, weight = points
     v, c, _ = _moments(p, arrays)
@@ -180,7 +187,7 @@ def _gains(p: Parameters, arrays: Arrays, points: Any, functions: Any) -> _Gains
     return _Gains(x, xy, nodes, pairs, jnp.einsum("a,amn->mn", weight, nodes), mean_pairs)
 
 
-def _by_quadrature(p: Parameters, arrays: Arrays, points: Any, functions: Any) -> tuple[Any, Any]:
+def _by_quadrature(p: GaussianTreeParameters, arrays: Arrays, points: Any, functions: Any) -> tuple[Any, Any]:
     """The value by quadrature, and a surrogate in which only log densities are differentiated."""
     weight = points[1]
     v, c, _ = _moments(p, arrays)
@@ -212,7 +219,7 @@ def _grid(means: Any, variances: Any, covariances: Any, ends: Any, at: Any) -> t
     return x, jnp.stack([first, second], axis=-1)
 
 
-def _log_joint(p: Parameters, arrays: Arrays, x: Any) -> Any:
+def _log_joint(p: GaussianTreeParameters, arrays: Arrays, x: Any) -> Any:
     """Log density of the mixture at rows (S, n)."""
 
     def one(up: Any, mean: Any, slope: Any, log_sd: Any) -> Any:
@@ -224,7 +231,7 @@ def _log_joint(p: Parameters, arrays: Arrays, x: Any) -> Any:
     return jax.nn.logsumexp(jax.nn.log_softmax(p.logits)[:, None] + terms, axis=0)
 
 
-def _by_samples(p: Parameters, arrays: Arrays, points: Any, functions: Any) -> tuple[Any, Any]:
+def _by_samples(p: GaussianTreeParameters, arrays: Arrays, points: Any, functions: Any) -> tuple[Any, Any]:
     """The value and its surrogate from joint samples; `points` are a key and an array, a row per sample."""
     key, like = points
     still, (variances, covariances, noise) = jax.lax.stop_gradient((p, _moments(p, arrays)))
@@ -244,10 +251,12 @@ def _by_samples(p: Parameters, arrays: Arrays, points: Any, functions: Any) -> t
 _ESTIMATES = {"quadrature": _by_quadrature, "samples": _by_samples}
 
 
-def estimated(p: Parameters, arrays: Arrays, points: Any, *, functions: Any, estimate: str) -> Any:
+def estimated(
+    p: GaussianTreeParameters, arrays: Arrays, points: Any, *, functions: Any, estimate: str
+) -> Any:
     """The value and its slopes, inside JAX programs; `points` are what the estimate needs."""
 
-    def surrogate(q: Parameters) -> Any:
+    def surrogate(q: GaussianTreeParameters) -> Any:
         value, stand_in = _ESTIMATES[estimate](q, arrays, points, functions)
         return stand_in, value
 
@@ -265,11 +274,11 @@ def hermite(nodes: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def value_and_slopes(
-    system: GaussianSystem, parameters: Parameters, *, nodes: int = 10
-) -> tuple[float, Parameters]:
+    system: GaussianTreeSystem, parameters: GaussianTreeParameters, *, nodes: int = 10
+) -> tuple[float, GaussianTreeParameters]:
     """The value by quadrature and its derivatives, as NumPy arrays."""
     with precision(double=True):
         value, slopes = _PROGRAM(
             parameters, system.arrays, hermite(nodes), functions=system.functions, estimate="quadrature"
         )
-        return float(value) + system.constant, Parameters(*(np.asarray(s) for s in slopes))
+        return float(value) + system.constant, GaussianTreeParameters(*(np.asarray(s) for s in slopes))

@@ -65,7 +65,7 @@ class HybridBeliefs(NamedTuple):
     free_energy: float  # of these beliefs
 
 
-class Structure(NamedTuple):
+class MeanFieldStructure(NamedTuple):
     """What is constant in a program."""
 
     functions: tuple[Any, ...]  # of the groups; None where the form is closed
@@ -81,7 +81,7 @@ class Sweeper:
     """A graph made ready."""
 
     graph: FactorGraph
-    structure: Structure  # constants of programs
+    structure: MeanFieldStructure  # constants of programs
     plan: dict[str, Any]  # arguments of programs
     constant: float  # factors of no variable
 
@@ -92,7 +92,7 @@ class Sweeper:
         kinds = (is_discrete, ~is_discrete & ~is_closed, is_closed)
         blocks = [colour_blocks(graph, kind) for kind in kinds]
         met = [tuple((m.group, m.axis) for m in b.meetings) for b in blocks]
-        structure = Structure(
+        structure = MeanFieldStructure(
             tuple(None if has_closed_form(g) else group_function(g) for g in graph.batches),
             tuple(g.domains for g in graph.batches),
             met[0],
@@ -177,7 +177,7 @@ def _points(beliefs: Any, plan: Any, domain: Any, at: Any) -> tuple[Any, Any]:
 
 
 def _expected(
-    g: int, row: Any, beliefs: Any, plan: Any, structure: Structure, axis: int | None, own: Any
+    g: int, row: Any, beliefs: Any, plan: Any, structure: MeanFieldStructure, axis: int | None, own: Any
 ) -> Any:
     """Expected log-potentials of factors; (rows,), or (rows, values) by the values of one axis."""
     if structure.forms[g] is not None:
@@ -201,7 +201,7 @@ def _expected(
 
 
 def _expected_form(
-    g: int, row: Any, beliefs: Any, plan: Any, structure: Structure, axis: int | None, own: Any
+    g: int, row: Any, beliefs: Any, plan: Any, structure: MeanFieldStructure, axis: int | None, own: Any
 ) -> Any:
     """The same where the form is closed."""
     mean, variance, shares = _moments(g, row, beliefs, plan, structure)
@@ -219,7 +219,9 @@ def _expected_form(
     return jnp.take_along_axis(found, jnp.minimum(own, found.shape[1] - 1), axis=1)
 
 
-def _moments(g: int, row: Any, beliefs: Any, plan: Any, structure: Structure) -> tuple[Any, Any, list[Any]]:
+def _moments(
+    g: int, row: Any, beliefs: Any, plan: Any, structure: MeanFieldStructure
+) -> tuple[Any, Any, list[Any]]:
     """Means and variances (rows, k) of the real variables of factors; probabilities of each discrete one."""
     probabilities, means, variances = beliefs
     at, domains = plan["scopes"][g][row], structure.domains[g]
@@ -228,7 +230,7 @@ def _moments(g: int, row: Any, beliefs: Any, plan: Any, structure: Structure) ->
     return means[at[:, :k]], variances[at[:, :k]], shares
 
 
-def _around(kind: int, b: Any, own: Any, beliefs: Any, plan: Any, structure: Structure) -> Any:
+def _around(kind: int, b: Any, own: Any, beliefs: Any, plan: Any, structure: MeanFieldStructure) -> Any:
     """The functions f_i of a block at `own` (length, values)."""
     length = len(own)
     own = jnp.concatenate([own, own[:1]])
@@ -239,7 +241,7 @@ def _around(kind: int, b: Any, own: Any, beliefs: Any, plan: Any, structure: Str
     return total[:length]
 
 
-def _natural(b: Any, beliefs: Any, plan: Any, structure: Structure) -> Any:
+def _natural(b: Any, beliefs: Any, plan: Any, structure: MeanFieldStructure) -> Any:
     """Precisions and shifts of the quadratic functions f_i of a block."""
     length = plan["members"][2].shape[1]
     precision, shift = jnp.zeros(length + 1), jnp.zeros(length + 1)
@@ -252,7 +254,7 @@ def _natural(b: Any, beliefs: Any, plan: Any, structure: Structure) -> Any:
     return precision[:length], shift[:length]
 
 
-def _energy(beliefs: Any, plan: Any, *, structure: Structure) -> Any:
+def _energy(beliefs: Any, plan: Any, *, structure: MeanFieldStructure) -> Any:
     """Expected log-potentials of every factor, group by group, and the entropy."""
     probabilities, _, variances = beliefs
     parts = []
@@ -268,7 +270,7 @@ def _energy(beliefs: Any, plan: Any, *, structure: Structure) -> Any:
     return parts, entropy + jnp.where(is_real, 0.5 * jnp.log(2 * np.pi * np.e * variances), 0.0).sum()
 
 
-def _sweep(beliefs: Any, plan: Any, orders: Any, *, structure: Structure) -> Any:
+def _sweep(beliefs: Any, plan: Any, orders: Any, *, structure: MeanFieldStructure) -> Any:
     """Beliefs after updating every block, and the largest change."""
     change = jnp.zeros(())
     for kind, update in enumerate((_update_discrete, _update_real, _update_closed)):
@@ -278,7 +280,9 @@ def _sweep(beliefs: Any, plan: Any, orders: Any, *, structure: Structure) -> Any
     return beliefs, change
 
 
-def _updated(kind: int, update: Any, beliefs: Any, plan: Any, order: Any, structure: Structure) -> Any:
+def _updated(
+    kind: int, update: Any, beliefs: Any, plan: Any, order: Any, structure: MeanFieldStructure
+) -> Any:
     members = plan["members"][kind]
 
     def one(k: Any, carry: Any) -> Any:

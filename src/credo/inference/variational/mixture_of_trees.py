@@ -32,7 +32,7 @@ from ...optimise.run import Run
 from ..problem.base import Algorithm, Budget, Problem, register
 from .components import told_components
 from .descent import told_ends
-from .discrete_tree_ascent import Climb, MomentSteps, QuasiNewton, starting_logs
+from .discrete_tree_ascent import MomentSteps, QuasiNewton, TreeClimb, starting_logs
 from .discrete_trees import PairModel, Tree, TreeMixture, hard_edges_close_a_cycle
 
 __all__ = ["TreeBeliefs"]
@@ -121,7 +121,7 @@ class _Climbs:
 
     def read(self, problem: Problem, outcome: Outcome) -> Result:
         model, components = self._model, self._options.components
-        best: Climb = self._how.found(model, outcome.state)
+        best: TreeClimb = self._how.found(model, outcome.state)
         is_bound = model.is_forest or components == 1
         kind: Kind = "lower" if is_bound else "estimate"
         return Result(
@@ -134,7 +134,7 @@ class _Climbs:
             notes=(*self._notes(best, is_bound), *told_ends(outcome.values)),
         )
 
-    def _notes(self, best: Climb, is_bound: bool) -> list[str]:
+    def _notes(self, best: TreeClimb, is_bound: bool) -> list[str]:
         model, mixture = self._model, best.mixture
         notes = [told_components(mixture.weights, mixture.overlaps)]
         if not is_bound:

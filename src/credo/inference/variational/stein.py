@@ -17,13 +17,13 @@ from ...nn.compiled import Compiled
 from ...optimise.driver import Step
 from ...optimise.run import Run
 
-__all__ = ["Movement", "Particles", "Plan", "blankets", "direction"]
+__all__ = ["Movement", "Particles", "SteinPlan", "blankets", "direction"]
 
 _CHUNK = 25  # steps of one call, and between two bandwidths
 _DECAY = 100.0  # steps after which the rate has fallen by a root of two
 
 
-class Plan(NamedTuple):
+class SteinPlan(NamedTuple):
     """How particles move: what kernels see, how wide they are, how fast the steps."""
 
     seen: str  # what kernels see: joint, messages (a Markov blanket) or coordinate
@@ -122,7 +122,7 @@ def _steps(
         phi, kernel = direction(x, slopes, near, width)
         t = first + k + 1.0
         move, (_, mean, square) = adam.direction(
-            phi, adam.Moments((first + k).astype(jnp.int32), mean, square)
+            phi, adam.AdamMoments((first + k).astype(jnp.int32), mean, square)
         )
         spread = x.std(axis=0) if len(x) > 1 else jnp.sqrt(width)
         size = (jnp.sqrt(((phi / kernel) ** 2).mean(axis=0)) * spread).max()
@@ -146,7 +146,7 @@ class Movement:
         How to.
     """
 
-    def __init__(self, density: LogDensity, plan: Plan) -> None:
+    def __init__(self, density: LogDensity, plan: SteinPlan) -> None:
         self._density, self._plan, self._near = density, plan, blankets(density, plan.seen)
 
     def begin(self, first: np.ndarray) -> Particles:

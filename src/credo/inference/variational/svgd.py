@@ -98,7 +98,7 @@ class SVGD(Algorithm):
         """Move the particles until they stand still."""
         needs(self.name, "jax", "equinox")
         from ...core.log_density import LogDensity
-        from .stein import Movement, Plan
+        from .stein import Movement, SteinPlan
 
         places = starting_places(problem.graph)
         density = LogDensity.of(problem.graph, places.centre, places.scale)
@@ -110,7 +110,7 @@ class SVGD(Algorithm):
         if problem.warm is not None:
             first = _warm(problem.warm, first.shape)
         seen = "coordinate" if self.kernel == "coordinate" else self.form
-        movement = Movement(density, Plan(seen, self.bandwidth, self.rate))
+        movement = Movement(density, SteinPlan(seen, self.bandwidth, self.rate))
         budget = replace(budget, tol=max(self.stop, budget.tol))
         moves = _Moves(movement, density, first, starts.states[:, 0])
         return drive(moves, problem, budget, rng)  # type: ignore[no-any-return]
