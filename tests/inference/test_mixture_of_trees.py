@@ -44,7 +44,7 @@ def _mixture(edges, components=3, seed=1):
     model = PairModel(_graph(edges))
     trees = Tree.several(model, components, "random", rng)
     start = ascent.starting_logs(model, trees, "potentials", 1.0, rng)
-    return model, trees, ascent.Start(start.nodes, start.edges, rng.normal(size=components))
+    return model, trees, ascent.TreeStart(start.nodes, start.edges, rng.normal(size=components))
 
 
 def _rows(sizes=SIZES):
@@ -78,7 +78,7 @@ def _differences(model, trees, start, m, at, kind):
         logs = [x.copy() for x in getattr(start, kind)]
         logs[m][at] += step
         parts = {"nodes": start.nodes, "edges": start.edges, kind: logs}
-        found.append(ascent.objective(model, trees, ascent.Start(**parts, logits=start.logits))[0])
+        found.append(ascent.objective(model, trees, ascent.TreeStart(**parts, logits=start.logits))[0])
     return (found[0] - found[1]) / 2e-5
 
 
@@ -110,7 +110,7 @@ def test_gradients_equal_finite_differences_and_the_printed_one_does_not():
     for m in range(len(trees)):
         shifted = [start.logits + s * np.eye(len(trees))[m] for s in (1e-5, -1e-5)]
         up, down = (
-            ascent.objective(model, trees, ascent.Start(start.nodes, start.edges, t))[0] for t in shifted
+            ascent.objective(model, trees, ascent.TreeStart(start.nodes, start.edges, t))[0] for t in shifted
         )
         assert by_logit[m] == pytest.approx((up - down) / 2e-5, abs=1e-8)
 
@@ -337,7 +337,7 @@ def gaussian_problem():
         0.2 * rng.normal(size=(2, 4)),
         np.array([0.3, -0.2]),
     )
-    return program, program.GaussianSystem.of(graph, ends, up), parameters
+    return program, program.GaussianTreeSystem.of(graph, ends, up), parameters
 
 
 def test_score_gradients_equal_finite_differences_and_the_mean_of_samples(gaussian_problem):

@@ -30,7 +30,7 @@ def connected(seed: int, zeros: float) -> NetworkPart:
     return reduce_graph(FactorGraph(variables, factors), degree=0).parts[0]
 
 
-def fresh(part: NetworkPart) -> kernel.Work:
+def fresh(part: NetworkPart) -> kernel.NetworkWork:
     work = kernel.fresh_work(part.net, trail=1 << 16)
     work.unary[:] = np.where(np.isinf(part.unary), 0.0, part.unary)
     for place in np.flatnonzero(np.isinf(part.unary)):
@@ -43,7 +43,7 @@ def assignments(part: NetworkPart) -> list[np.ndarray]:
     return [np.array(x) for x in itertools.product(*map(range, np.diff(part.net.state_start)))]
 
 
-def moved_cost(part: NetworkPart, work: kernel.Work, x: np.ndarray) -> float:
+def moved_cost(part: NetworkPart, work: kernel.NetworkWork, x: np.ndarray) -> float:
     """Cost in the working form, by plain loops; infinite where a state is gone."""
     net, total = part.net, float(work.number[kernel.C0])
     for i, k in enumerate(x):

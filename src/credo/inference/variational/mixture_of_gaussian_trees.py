@@ -123,7 +123,7 @@ class _Climbs:
         self._found = starting_places(graph)
         self._model, self._places = _skeleton(graph, options.spread), self._beginnings()
         points = options.samples if options.gradient == "samples" else options.nodes
-        self._climb = self._ascent.Climb(options.gradient, points, options.rate, options.learn_weights)
+        self._climb = self._ascent.GaussianTreeClimb(options.gradient, points, options.rate, options.learn_weights)
 
     def _beginnings(self) -> tuple[np.ndarray, np.ndarray]:
         """Where the variables begin, and how wide."""
@@ -137,7 +137,7 @@ class _Climbs:
     def start(self, problem: Problem, run: Run) -> Step:
         options, model = self._options, self._model
         trees = Tree.several(model, options.components, options.trees, run.rng)
-        system = self._ascent.GaussianSystem.of(self._graph, model.ends, np.array([t.up for t in trees]))
+        system = self._ascent.GaussianTreeSystem.of(self._graph, model.ends, np.array([t.up for t in trees]))
         first = self._parameters(trees, run.rng)
         return Step((self._climb.begin(system, first, self._places[1], run.rng), trees))
 
@@ -151,7 +151,7 @@ class _Climbs:
         several = options.components > 1 or options.restarts > 1
         noise = rng.standard_normal((options.components, n)) * several
         means = np.array([t.mean for t in first]) + noise * np.sqrt([t.variance for t in first])
-        return self._ascent.Parameters(
+        return self._ascent.GaussianTreeParameters(
             means,
             np.array([t.slope for t in first]),
             np.log([t.sd for t in first]),
