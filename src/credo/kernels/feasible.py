@@ -68,14 +68,14 @@ def box_start(log_tables, table_start, scope_start, scope, edge_stride, state_st
     """A search in which nothing is decided yet, and every factor with zeros waits to be looked at."""
     n, factors, total = len(state_start) - 1, len(table_start), state_start[-1]
     keep = np.ones(total, np.bool_)
-    left = np.empty(n, np.int64)
-    owner = np.empty(total, np.int64)
+    left = np.zeros(n, np.int64)
+    owner = np.zeros(total, np.int64)
     for i in range(n):
         left[i] = state_start[i + 1] - state_start[i]
         owner[state_start[i] : state_start[i + 1]] = i
     size = np.ones(factors, np.int64)
     hard = np.zeros(factors, np.bool_)
-    queue = np.empty(factors, np.int64)
+    queue = np.zeros(factors, np.int64)
     top = np.zeros(2, np.int64)
     for a in range(factors):
         for e in range(scope_start[a], scope_start[a + 1]):
@@ -88,8 +88,8 @@ def box_start(log_tables, table_start, scope_start, scope, edge_stride, state_st
             top[1] += 1
     around_start, around = _around(hard, scope_start, scope, n)
     return Box(
-        keep, left, owner, size, hard, around_start, around, np.zeros(n, np.bool_), np.empty(total, np.int64),
-        queue, hard.copy(), np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64), top,
+        keep, left, owner, size, hard, around_start, around, np.zeros(n, np.bool_), np.zeros(total, np.int64),
+        queue, hard.copy(), np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64), top,
         np.zeros(4, np.int64),
     )  # fmt: skip
 

