@@ -24,6 +24,7 @@ from credo.inference.problem.base import Budget
 from credo.inference.search import and_or, branch_and_bound, soft_consistency
 from credo.io.scan import read_numbers
 from credo.kernels import and_or_nodes, chains, dual_decomposition, powered, soft_consistency_nodes, text
+from credo.kernels.arrays import double
 from credo.learning import ChainCRF, chow_liu, e_step, train_blocks
 from credo.learning.hmm import baum_welch
 from credo.models.hmm import HMM
@@ -227,8 +228,31 @@ def _quietly(call: Any, *args: Any, **named: Any) -> Any:
         return call(*args, **named)
 
 
+def rows_with_gaps() -> None:
+    rows = np.array(
+        [[0.0, np.nan, 1.0], [0.5, 1.0, np.nan], [np.nan, np.nan, 2.0], [1.0, 2.0, 3.0], [0.1, np.nan, 0.2]]
+    )
+    means = np.arange(6.0).reshape(2, 3)
+    wide = np.array([np.eye(3) + 0.3, 2 * np.eye(3)])
+    for family in (Gaussian(means, wide), DiagonalGaussian(means, np.ones((2, 3)))):
+        family.log_density(rows)
+        family.collect(rows, np.ones((5, 2)))
+
+
+def far_apart() -> None:
+    """Weights whose products leave the range of floats: sums and maxima by logarithms."""
+    chain = np.stack([np.arange(4), np.arange(1, 5)], axis=1)
+    tables = np.array([[0.0, -700.0], [-650.0, -900.0]]) * np.array([1.0, -1.0, 1.3, -0.7])[:, None, None]
+    graph = credo.FactorGraph.from_arrays(np.full(5, 2), (chain, tables), log=True)
+    for maximise in ((), ["x0"], ["x1", "x3"], "all"):
+        _tries(graph, "junction-tree", maximise=maximise)
+    double(np.arange(3), 10)  # where the arrays of a plan are too short, which small models do not show
+
+
 WORK = (
     every_method,
+    rows_with_gaps,
+    far_apart,
     positive_messages,
     searches,
     soft_consistency_searches,

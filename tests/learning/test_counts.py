@@ -11,7 +11,7 @@ import credo
 from credo import BayesNet
 from credo.core.errors import CredoError
 from credo.core.result import Status
-from credo.learning import BDeu, PerTable, Towards, Uniform, fit
+from credo.learning import BDeu, PerTable, Towards, UniformTablePrior, fit
 from credo.learning.data import Observations
 from credo.learning.hidden_parts import observed_counts
 from credo.learning.table_priors import table_prior_of
@@ -66,7 +66,7 @@ def test_no_other_tables_are_more_likely():
 def test_priors_give_the_pseudo_counts_they_promise():
     model = net()
     graph = model.to_factor_graph()
-    assert (Uniform(count=2).pseudo_counts(model) == 2).all()
+    assert (UniformTablePrior(count=2).pseudo_counts(model) == 2).all()
     spread = BDeu(size=6).pseudo_counts(model)
     assert np.add.reduceat(spread, graph.table_start) == pytest.approx(np.full(4, 6.0))
     assert spread[graph.table_start[2]] == 6 / 12

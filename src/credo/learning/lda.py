@@ -251,7 +251,7 @@ class BetheLDA(Estimator):
         return int(self.max_doc_iter), float(self.doc_tol)
 
     def _settings(self) -> Any:
-        return _training().Settings(
+        return _training().TopicSettings(
             samples=self.samples,
             closed=self.expectations == "closed",
             joint=self.entropy == "joint",

@@ -51,9 +51,9 @@ class ParticlePairs:
     Examples
     --------
     >>> import credo
-    >>> from credo.inference.particles.pairs import Pairs
+    >>> from credo.inference.particles.pairs import ParticlePairs
     >>> model = credo.GaussianNet([[2.0, 0.5, 0.0], [0.5, 1.0, 0.3], [0.0, 0.3, 1.0]])
-    >>> pairs = Pairs(model.to_factor_graph())
+    >>> pairs = ParticlePairs(model.to_factor_graph())
     >>> pairs.ends.tolist(), pairs.sender.tolist(), pairs.receiver.tolist()
     ([[0, 1], [1, 2]], [0, 1, 1, 2], [1, 2, 0, 1])
     """
