@@ -23,7 +23,7 @@ def copy(source, target):
 @jit
 def double(array, least):
     """The array with room for twice as many entries, and for `least`."""
-    grown = np.empty(max(2 * len(array), least), array.dtype)
+    grown = np.zeros(max(2 * len(array), least), array.dtype)
     for k in range(len(array)):
         grown[k] = array[k]
     return grown
