@@ -6,6 +6,7 @@ lose something is refused here with a sentence that says how to keep it; the err
 
 from __future__ import annotations
 
+import sys
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -72,15 +73,21 @@ def is_missing(value: Any) -> bool:
     """Whether a value means that nothing was observed."""
     return (
         value is None
-        or value is np.ma.masked
+        or (type(value).__name__ == "MaskedConstant" and value is np.ma.masked)
         or (isinstance(value, (float, np.floating)) and bool(np.isnan(value)))
         or type(value).__name__ in ("NAType", "NaTType")  # of pandas, without importing it
     )
 
 
+def _is_masked(value: Any) -> bool:
+    """Whether this is a masked array; who has one has loaded their module, which takes its time."""
+    masked = sys.modules.get("numpy.ma")
+    return masked is not None and isinstance(value, masked.MaskedArray)
+
+
 def _holds_masks(value: Any) -> bool:
     """Whether an entry of a masked array, or of one inside of a list, is masked."""
-    if isinstance(value, np.ma.MaskedArray):
+    if _is_masked(value):
         return bool(np.ma.is_masked(value))
     if not isinstance(value, (list, tuple)):
         return False
@@ -89,7 +96,7 @@ def _holds_masks(value: Any) -> bool:
 
 def _unmasked(value: Any) -> Any:
     """The same with NaN for masked entries."""
-    if isinstance(value, np.ma.MaskedArray):
+    if _is_masked(value):
         if value.dtype.kind not in "biuf":
             raise TypeError
         return np.ma.filled(value.astype(np.float64), np.nan)
