@@ -58,7 +58,7 @@ def hidden_markov(family: Any, x: np.ndarray) -> int:
 def mixture(family: Any, x: np.ndarray) -> int:
     """Variational Bayes; how many iterations it took."""
     fit = vb_mixture(members(family, x), x, seed=0, max_iter=ITERATIONS, tol=1e-14, prune="none")
-    return len(fit.free_energy)
+    return len(fit.trace["free_energy"])
 
 
 def members(family: Any, x: np.ndarray) -> Any:

@@ -44,7 +44,7 @@ def test_variational_mixtures_learn_from_rows_that_all_lack_something(family):
     scale = np.tile(np.eye(3), (3, 1, 1)) if family is Gaussian else np.ones((3, 3))
     fit = vb_mixture(family(np.zeros((3, 3)), scale), x, restarts=5, seed=0)
     np.testing.assert_allclose(found(fit.model.components.mean), CENTRES, atol=0.5)
-    assert (np.diff(fit.free_energy) > -1e-6).all()
+    assert (np.diff(fit.trace["free_energy"]) > -1e-6).all()
 
 
 def test_the_estimator_of_mixtures_learns_from_rows_that_all_lack_something():

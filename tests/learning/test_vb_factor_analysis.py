@@ -26,7 +26,7 @@ def test_the_rank_is_found_and_the_free_energy_rises(rank, seed):
     found = vb_factor_analysis(x, 6, seed=0, tol=1e-7)
     assert found.status is Status.CONVERGED
     assert found.posterior.factors == rank
-    assert (np.diff(found.free_energy) > -1e-7).all()
+    assert (np.diff(found.trace["free_energy"]) > -1e-7).all()
     np.testing.assert_allclose(
         found.model.covariances[0], loadings @ loadings.T + np.diag(noise**2), atol=1.2 * rank
     )
@@ -58,7 +58,7 @@ def test_the_free_energy_is_below_the_evidence_at_the_hyper_parameters_found():
     prior = norm(0, q.alpha[0] ** -0.5).logpdf
     logs = logs + prior(a) + prior(b)
     exact = np.log(np.exp(logs - logs.max()).sum()) + logs.max() + 2 * np.log(grid[1] - grid[0])
-    assert (found.free_energy[-1:] < exact).all() and found.evidence.value > exact - 3.0
+    assert (found.trace["free_energy"][-1:] < exact).all() and found.evidence.value > exact - 3.0
 
 
 def test_the_rotation_changes_the_speed_and_not_the_answer():
@@ -66,9 +66,9 @@ def test_the_rotation_changes_the_speed_and_not_the_answer():
     fast = vb_factor_analysis(x, 4, seed=0)
     with pytest.warns(ConvergenceWarning, match="vb-factor-analysis: max_iter"):
         slow = vb_factor_analysis(x, 4, seed=0, rotate=False, prune=False, max_iter=400, tol=1e-9)
-    assert (np.diff(slow.free_energy) > -1e-9).all()
+    assert (np.diff(slow.trace["free_energy"]) > -1e-9).all()
     assert fast.evidence.value > slow.evidence.value - 1e-3
-    assert len(fast.free_energy) < 400
+    assert len(fast.trace["free_energy"]) < 400
 
 
 def test_missing_values_are_summed_out_and_filled_in():
@@ -77,7 +77,7 @@ def test_missing_values_are_summed_out_and_filled_in():
     holes[::6, 1] = holes[1::7, 3] = np.nan
     found = vb_factor_analysis(holes, 3, seed=0, tol=1e-7)
     assert found.posterior.factors == 1
-    assert (np.diff(found.free_energy) > -1e-7).all()
+    assert (np.diff(found.trace["free_energy"]) > -1e-7).all()
     filled = found.posterior.filled(holes)
     hidden = np.isnan(holes)
     assert (filled[~hidden] == holes[~hidden]).all()

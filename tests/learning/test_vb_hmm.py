@@ -76,8 +76,8 @@ def test_the_free_energy_rises_to_a_value_below_the_exact_evidence(kind, hidden)
     found = vb_hmm(model, x, [3, 2], prior=prior, restarts=3, seed=0)
     exact = exact_evidence(model, prior, x, np.array([3, 2]))
     assert found.status is Status.CONVERGED and found.evidence.kind == "lower"
-    assert (np.diff(found.free_energy) > -1e-10).all()
-    assert (found.free_energy <= exact + 1e-10).all()
+    assert (np.diff(found.trace["free_energy"]) > -1e-10).all()
+    assert (found.trace["free_energy"] <= exact + 1e-10).all()
     assert found.evidence.value > exact - 3.5
 
 
@@ -116,7 +116,7 @@ def test_hyper_parameters_raise_the_free_energy():
     prior = HMMPrior(emission=own)
     plain = vb_hmm(true, x, prior=prior)
     better = vb_hmm(true, x, prior=prior, adapt=("transition", "emission"), max_iter=3000)
-    assert (np.diff(better.free_energy) > -1e-9).all()
+    assert (np.diff(better.trace["free_energy"]) > -1e-9).all()
     assert better.evidence.value > plain.evidence.value
 
 

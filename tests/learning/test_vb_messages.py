@@ -105,7 +105,7 @@ def two_clusters():
 def test_every_single_update_raises_the_free_energy():
     _, _, data = mixture(two_clusters())
     model = vmp.MessageModel([data])
-    q = model.start(np.random.default_rng(1))
+    q = model.start(np.random.default_rng(1)).parameters
     value = model.free_energy(q)
     for _ in range(10):
         for node in model.hidden:

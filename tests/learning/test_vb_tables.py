@@ -71,9 +71,9 @@ def test_the_free_energy_rises_to_a_value_below_the_exact_evidence(seed):
     found = fit(model, data, "vb(restarts=3)", seed=0, tol=1e-9)
     exact = exact_evidence(model, states, "uniform(count=1)")
     assert found.evidence.kind == "lower"
-    assert (np.diff(found.free_energy) > -1e-10).all()
+    assert (np.diff(found.trace["free_energy"]) > -1e-10).all()
     assert exact - 4.0 < found.evidence.value < exact
-    assert (found.free_energy <= exact + 1e-9).all()
+    assert (found.trace["free_energy"] <= exact + 1e-9).all()
 
 
 def test_laplace_with_hidden_variables_is_near_the_exact_evidence_of_its_mode():
@@ -96,7 +96,7 @@ def test_hidden_states_that_no_row_needs_are_removed():
     learner = VariationalBayes(prior={"h": 0.01}, prune=True, restarts=3)
     found = fit(big, columns, learner, seed=0, tol=1e-7)
     assert found.model.variables.sizes.tolist() == [2, 2, 2, 2, 2]
-    assert (np.diff(found.free_energy) > -1e-7).all()
+    assert (np.diff(found.trace["free_energy"]) > -1e-7).all()
     assert "hidden states without rows were removed" in found.notes[-1]
     table = found.model.tables["a"]
     np.testing.assert_allclose(np.sort(table[:, 0]), [0.05, 0.95], atol=0.06)
@@ -109,7 +109,7 @@ def test_concentrations_can_be_learned():
     columns = {k: credo.sample(model, 200, seed=2).indices[:, i] for i, k in enumerate("hab") if k != "h"}
     plain = fit(model, columns, "vb")
     better = fit(model, columns, "vb(adapt=true)", tol=1e-3)
-    assert (np.diff(better.free_energy) > -1e-9).all()
+    assert (np.diff(better.trace["free_energy"]) > -1e-9).all()
     assert better.evidence.value > plain.evidence.value
 
 
@@ -119,7 +119,7 @@ def test_fixed_tables_and_zeros_stay():
     found = fit(model, data, VariationalBayes(fixed=("h",)), seed=0)
     np.testing.assert_array_equal(found.model.tables["h"], [0.3, 0.7])
     np.testing.assert_array_equal(found.model.tables["a"][0], [1, 0])
-    assert (np.diff(found.free_energy) > -1e-9).all()
+    assert (np.diff(found.trace["free_energy"]) > -1e-9).all()
     drawn = found.posterior.sample(np.random.default_rng(0))
     np.testing.assert_array_equal(drawn.tables["h"], [0.3, 0.7])
     assert drawn.tables["a"][0, 1] == 0

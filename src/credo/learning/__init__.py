@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from .structure import chow_liu, mutual_information
     from .table_priors import BDeu, PerTable, Towards, UniformTablePrior
     from .theta_chain import ThetaChain
-    from .vb import VariationalFit
     from .vb_factor_analysis import vb_factor_analysis
     from .vb_hmm import vb_hmm
     from .vb_mixture import vb_mixture
@@ -67,7 +66,6 @@ __all__ = [
     "Towards",
     "UniformTablePrior",
     "VariationalBayes",
-    "VariationalFit",
     "baum_welch",
     "chow_liu",
     "fit",
@@ -137,7 +135,6 @@ furnish(
         "structure": ("chow_liu", "mutual_information"),
         "table_priors": ("BDeu", "PerTable", "Towards", "UniformTablePrior"),
         "theta_chain": ("ThetaChain",),
-        "vb": ("VariationalFit",),
         "vb_factor_analysis": ("vb_factor_analysis",),
         "vb_hmm": ("vb_hmm",),
         "vb_mixture": ("vb_mixture",),

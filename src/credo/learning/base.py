@@ -64,6 +64,8 @@ class Fit(Shown):
     restarts: np.ndarray | None = None  # final objective of each run, where a learner starts several times
     compile_seconds: float = 0.0  # spent on compiling, or on loading what was compiled
     stopped_early: bool = False  # whether patience with the validation value ended it, as was asked for
+    posterior: Any = None  # the distribution over the parameters, where one was learned
+    evidence: Estimate | None = None  # log evidence of the data, or its lower bound, where that was maximised
 
     @property
     def converged(self) -> bool:
@@ -94,6 +96,8 @@ class Fit(Shown):
             yield f"objective {first:.6g} -> {last:.6g} per row in {len(self.objective) - 1} iterations"
         if self.log_likelihood is not None:
             yield f"log-likelihood {self.log_likelihood}"
+        if self.evidence is not None:
+            yield f"log evidence {self.evidence}"
         if "validation" in self.trace and len(self.trace["validation"]):
             yield f"validation {self.trace['validation'][-1]:.6g} per row"
 

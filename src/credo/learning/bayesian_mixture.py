@@ -16,7 +16,7 @@ from ..families.categorical import Categorical
 from ..families.gamma import Poisson
 from ..families.gaussian import Gaussian
 from ..families.gaussian_diagonal import DiagonalGaussian
-from .vb import VariationalFit
+from .base import Fit
 from .vb_mixture import MixturePosterior, Prune, Weights, vb_mixture
 
 __all__ = ["BayesianMixture"]
@@ -55,7 +55,7 @@ class BayesianMixture:
     """
 
     posterior_: MixturePosterior
-    fit_: VariationalFit
+    fit_: Fit
 
     def __init__(
         self,

@@ -26,29 +26,26 @@ Sources: Dempster, Laird and Rubin 1977; Lauritzen 1995; Liang and Klein 2009 (s
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from ..core import check
 from ..core.errors import ImpossibleRowError, OptionError
-from ..core.records import record
-from ..core.result import Estimate, Kind, Status
+from ..core.result import Estimate, Kind
 from ..models.bayes_net import BayesNet
-from ..optimise.budgets import with_start
-from ..optimise.driver import UNKNOWN, Outcome, Step, drive
-from ..optimise.run import Run
-from ..optimise.run import check as run_check
 from .base import Fit, Learner, Task, register_learner
 from .counts import TableStep, Unseen
 from .data import Observations
-from .e_step import EStep, Expected
+from .e_step import EStep
+from .em_steps import EMProblem, EMRun, EMStart, Expected, fit_of, run_em
 from .expectations import Oracle
 from .m_step import DirectedStep, MStep, UndirectedStep
 from .parameters import Parameters, why_not_linear
 from .priors import Prior, prior_of, priors
-from .runs import arrays, completed
+from .runs import completed
 from .table_priors import table_prior_of
 
 __all__ = ["EM"]
@@ -128,12 +125,17 @@ class EM(Learner):
 
     def run(self, task: Task, rng: np.random.Generator) -> Fit:
         """All restarts; the best of them."""
-        steps = _Steps(self, task, self._m_step(task))
-        found, parameters = drive(steps, task, with_start(task.budget), rng, restarts=self.restarts)
-        if not self.hard or found.status in (Status.INTERRUPTED, Status.OUT_OF_TIME):
-            return found  # type: ignore[no-any-return]
+        problem = _Tables(self, task, self._m_step(task))
+        batch = None if self.batch is None or self.batch >= len(task.data) else self.batch
+        found = run_em(
+            problem, task.budget, rng, name=self.name, restarts=self.restarts, batch=batch, rate=self.rate,
+            shown=problem.fit_of,
+        )  # fmt: skip
+        fit = problem.fit_of(found)
+        if not self.hard or found.was_stopped:
+            return fit
         # What the curve shows is the likelihood of the completed rows.
-        return completed(found, lambda fit: replace(fit, log_likelihood=steps.plain(parameters)))  # type: ignore[no-any-return]
+        return completed(fit, lambda fit: replace(fit, log_likelihood=problem.plain(found.parameters)))
 
     def _m_step(self, task: Task) -> MStep:
         if isinstance(task.model, BayesNet):
@@ -161,45 +163,15 @@ class EM(Learner):
         return m_step.separated(given, task.data.variables.positions(task.data.hidden), rng)
 
 
-@record("em memory")
-class _Memory(NamedTuple):
-    """The running mean of expected counts of stepwise EM.
+class _Tables(EMProblem):
+    """A model of tables with its rows.
 
-    It begins with those of all rows: after the first batch alone, states that it lacks would be impossible.
+    The parameters are a vector: the probabilities of a network, the log weights of other models.
     """
-
-    counts: np.ndarray
-    batches: int = 1
-
-    def mixed(self, new: np.ndarray, rate: float) -> _Memory:
-        """With the counts of another batch."""
-        share = (self.batches + 1) ** -rate
-        return _Memory((1 - share) * self.counts + share * new, self.batches + 1)
-
-
-@record("em")
-class _State(NamedTuple):
-    """Parameters, and what the E-step said about them."""
-
-    parameters: np.ndarray
-    note: str | None = None  # about the start
-    expected: Expected | None = None  # None before the first E-step
-    objective: float = -np.inf
-    memory: _Memory | None = None
-    number: int = 0  # E-steps so far
-
-
-class _Steps:
-    """EM as the driver sees it: M-step and E-step; the first step is an E-step alone.
-
-    The residual is the largest change of a parameter: of a probability in a network, of a log weight in
-    other models.
-    """
-
-    name = EM.name
 
     def __init__(self, em: EM, task: Task, m_step: MStep) -> None:
         self.em, self.task, self.m_step = em, task, m_step
+        self.rows = task.data.total
         self.e_step = em._e_step(task, m_step, task.data)
         self.held: EStep | None = None
         if task.validation is not None:
@@ -207,98 +179,71 @@ class _Steps:
 
     @property
     def memory(self) -> tuple[Oracle, ...]:
-        """What steps change besides the state."""
         steps: tuple[Any, ...] = (self.e_step, self.m_step, self.held)
         return tuple(step.oracle for step in steps if hasattr(step, "oracle"))
 
-    def start(self, task: Task, run: Run) -> Step:
-        return Step(_State(*self.em._start(self.m_step, task, run.rng, run.number)))
+    def start(self, rng: np.random.Generator, number: int) -> EMStart:
+        return EMStart(*self.em._start(self.m_step, self.task, rng, number))
 
-    def advance(self, task: Task, state: _State, run: Run) -> Step:
-        parameters, memory = self._improved(state, run.rng)
+    def expect(self, parameters: np.ndarray) -> Expected:
         found = self.e_step(self.m_step.log_tables(parameters))
-        trace = self._numbers(parameters, found) | {"seconds": [run.elapsed]}
-        objective, number = trace["objective"][0], state.number + 1
-        memory = memory or _Memory(found.counts)
-        change = float(np.abs(parameters - state.parameters).max(initial=0.0)) if state.number else UNKNOWN
-        # One M-step is all there is to do where the E-step does not depend on the parameters.
-        is_exact = number == 2 and self._is_closed_form()
-        new = _State(parameters, state.note, found, objective, memory, number)
-        return Step(new, [change], trace, Status.EXACT if is_exact else None)
+        return Expected(found.log_weight - self.rows * self.m_step.log_z(parameters), found.counts)
 
-    def value(self, state: _State) -> float:
-        return state.objective
+    def maximise(self, statistics: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        return self.m_step.maximise(statistics, self.rows, parameters)
 
-    def parameters(self, task: Task, state: _State) -> np.ndarray:
-        return state.parameters
+    def batches(self, size: int, rng: np.random.Generator) -> Iterator[Callable[[Any], Any]]:
+        for batch in self.e_step.batches(size, rng):
+            yield lambda parameters, batch=batch: batch(self.m_step.log_tables(parameters)).counts
 
-    def show(self, task: Task, outcome: Outcome) -> Fit:
-        return self.read(task, outcome)[0]
+    def movement(self, old: np.ndarray, new: np.ndarray) -> float:
+        return float(np.abs(new - old).max(initial=0.0))
 
-    def read(self, task: Task, outcome: Outcome) -> tuple[Fit, np.ndarray]:
-        """The fit, and its parameters as a vector."""
-        state = outcome.state
-        names = ["objective", "log_likelihood", "seconds"] + ["validation"] * (self.held is not None)
-        trace = arrays(outcome.trace, names)
-        value = None
-        if state.expected is not None and not self.em.hard:
-            value = Estimate(float(trace["log_likelihood"][-1]) * task.data.total, self._kind)
-        found = Fit(
-            self.m_step.made(state.parameters), outcome.ended, trace["objective"], value, trace,
-            notes=tuple(self._notes(state, trace["objective"])),
-            restarts=np.array(outcome.values or [state.objective]),
-        )  # fmt: skip
-        return found, state.parameters
+    def log_prior(self, parameters: np.ndarray) -> float:
+        return self.m_step.log_prior(parameters)
 
-    @property
-    def _kind(self) -> Kind:
-        """What the log-likelihoods guarantee."""
+    def made(self, parameters: np.ndarray) -> Any:
+        return self.m_step.made(parameters)
+
+    def is_monotone(self) -> bool:
+        return False  # a fall is told in the notes, with its reason
+
+    def is_closed_form(self) -> bool:
+        return self.e_step.is_closed_form and isinstance(self.m_step, DirectedStep)
+
+    def kind(self) -> Kind:
         return "exact" if self.e_step.kind() == self.m_step.kind() == "exact" else "estimate"
 
-    def _is_closed_form(self) -> bool:
-        return self.e_step.is_closed_form and isinstance(self.m_step, DirectedStep) and not self.em.batch
+    def report(self) -> list[str]:
+        return self.e_step.oracle.report() + self.m_step.report()
 
-    def _improved(self, state: _State, rng: np.random.Generator) -> tuple[np.ndarray, _Memory | None]:
-        """The M-step: one, or one per batch."""
-        parameters, memory, total = state.parameters, state.memory, self.task.data.total
-        if state.expected is None or memory is None:
-            return parameters, memory
-        if self.em.batch is None or self.em.batch >= len(self.task.data):
-            return self.m_step.maximise(state.expected.counts, total, parameters), memory
-        for batch in self.e_step.batches(self.em.batch, rng):
-            run_check()
-            memory = memory.mixed(batch(self.m_step.log_tables(parameters)).counts, self.em.rate)
-            parameters = self.m_step.maximise(memory.counts, total, parameters)
-        return parameters, memory
-
-    def _numbers(self, parameters: np.ndarray, found: Expected) -> dict[str, list[float]]:
-        """The curves at these parameters, per row."""
-        total, log_z = self.task.data.total, self.m_step.log_z(parameters)
-        value = found.log_weight / total - log_z
-        objective = value + self.m_step.log_prior(parameters) / total
-        numbers = {"objective": [objective], "log_likelihood": [value]}
-        if self.held is not None:
-            try:
-                weight = self.held(self.m_step.log_tables(parameters)).log_weight
-            except ImpossibleRowError:  # states that no training row has: learning goes on
-                numbers["validation"] = [-np.inf]
-            else:
-                numbers["validation"] = [weight / self.held.data.total - log_z]
-        return numbers
+    def validate(self, parameters: np.ndarray) -> float | None:
+        if self.held is None:
+            return None
+        try:
+            weight = self.held(self.m_step.log_tables(parameters)).log_weight
+        except ImpossibleRowError:  # states that no training row has: learning goes on
+            return -np.inf
+        return weight / self.held.data.total - self.m_step.log_z(parameters)
 
     def plain(self, parameters: np.ndarray) -> Estimate:
         """Log-likelihood, all completions summed."""
         e_step = self.em._e_step(self.task, self.m_step, self.task.data, values_only=True)
-        found, total = e_step(self.m_step.log_tables(parameters)), self.task.data.total
-        return Estimate((found.log_weight / total - self.m_step.log_z(parameters)) * total, self._kind)
+        found = e_step(self.m_step.log_tables(parameters))
+        return Estimate(found.log_weight - self.rows * self.m_step.log_z(parameters), self.kind())
 
-    def _notes(self, state: _State, objective: np.ndarray) -> list[str]:
-        """Sentences about a run."""
-        said = ([state.note] if state.note else []) + self.e_step.oracle.report() + self.m_step.report()
+    def fit_of(self, found: EMRun) -> Fit:
+        """The fit, as far as it is known without more work."""
+        fit = fit_of(self, found)
+        value = None if self.em.hard else fit.log_likelihood
+        return replace(fit, log_likelihood=value, notes=(*fit.notes, *self._falls(fit.objective)))
+
+    def _falls(self, objective: np.ndarray) -> list[str]:
+        """Sentences about falls of the objective."""
         falls = int((np.diff(objective) < -_ROUNDING * np.maximum(1.0, np.abs(objective[1:]))).sum())
         if falls and self.em.batch is not None:
-            said.append(f"the objective fell in {falls} epochs, as stepwise EM may")
-        elif falls:
-            why = "a numerical problem" if self._kind == "exact" else "inference is approximate"
-            said.append(f"the objective fell in {falls} of {len(objective) - 1} iterations: {why}")
-        return said
+            return [f"the objective fell in {falls} epochs, as stepwise EM may"]
+        if not falls:
+            return []
+        why = "a numerical problem" if self.kind() == "exact" else "inference is approximate"
+        return [f"the objective fell in {falls} of {len(objective) - 1} iterations: {why}"]

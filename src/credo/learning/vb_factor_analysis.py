@@ -30,7 +30,9 @@ from ..families.gaussian import Gaussian
 from ..families.gaussian_rows import number_rows, patterns
 from ..families.natural import LOG_2PI
 from ..inference.problem.base import Budget
-from .vb import Expectation, VariationalFit, VariationalModel, best_climb, report
+from .base import Fit
+from .em_steps import EMStart, Expected
+from .vb import VariationalModel, report, run_vb
 
 __all__ = ["FactorPosterior", "vb_factor_analysis"]
 
@@ -126,13 +128,27 @@ class _Factors(VariationalModel):
     rotate: bool
     floor: np.ndarray  # (d,) least noise
     largest: float  # alpha
+    most: int  # factors at the start
     level: float | None = None  # of alpha, from which a factor is removed
 
-    def expect(self, q: FactorPosterior) -> Expectation:
+    @property
+    def rows(self) -> float:  # type: ignore[override]
+        return float(len(self.x))
+
+    def start(self, rng: np.random.Generator, number: int) -> EMStart:
+        variances, (width, most) = np.nanvar(self.x, axis=0), (self.x.shape[1], self.most)
+        scale = np.sqrt(variances / most)
+        spread = np.broadcast_to(0.01 * np.eye(most), (width, most, most)) * variances[:, None, None]
+        first = np.full(width, variances.mean()) if self.isotropic else variances
+        loadings = rng.standard_normal((width, most)) * scale[:, None]
+        drawn = FactorPosterior(loadings, spread, np.ones(most), 0.5 * first, np.nanmean(self.x, axis=0))
+        return EMStart(self.adapt(drawn))
+
+    def expect(self, q: FactorPosterior) -> Expected:
         mean, spread, log_weight = _latent(q, self.x)
         seen = ~np.isnan(self.x)
         second = spread[:-1] + np.einsum("nd,ni,nj->dij", seen.astype(float), mean, mean, optimize=True)
-        return Expectation(log_weight, _Hidden(mean, second, spread[-1] + mean.T @ mean))
+        return Expected(log_weight, _Hidden(mean, second, spread[-1] + mean.T @ mean))
 
     def divergence(self, q: FactorPosterior) -> float:
         return q.divergence()
@@ -208,7 +224,7 @@ def vb_factor_analysis(
     seconds: float | None = None,
     seed: int | None = None,
     strict: bool = False,
-) -> VariationalFit:
+) -> Fit:
     """Fit a factor analysis whose rank is learned.
 
     Parameters
@@ -233,7 +249,7 @@ def vb_factor_analysis(
 
     Returns
     -------
-    VariationalFit
+    Fit
         `posterior` holds the loadings; `model` is a `Gaussian` with their expected covariance.
 
     Examples
@@ -254,31 +270,19 @@ def vb_factor_analysis(
     width = rows.shape[1]
     most = max(width - 1, 1) if factors is None else factors
     check.whole("factors", most, 1)
-    rng, variances = check.generator(seed), np.nanvar(rows, axis=0)
+    variances = np.nanvar(rows, axis=0)
     problem = _Factors(
         rows, noise == "isotropic", rotate, np.maximum(floor * variances, 1e-300),
-        _MOST * width / variances.sum(), level if prune else None,
+        _MOST * width / variances.sum(), most, level if prune else None,
     )  # fmt: skip
 
-    def start(number: int) -> FactorPosterior:
-        scale = np.sqrt(variances / most)
-        spread = np.broadcast_to(0.01 * np.eye(most), (width, most, most)) * variances[:, None, None]
-        first = np.full(width, variances.mean()) if noise == "isotropic" else variances
-        loadings = rng.standard_normal((width, most)) * scale[:, None]
-        return problem.adapt(
-            FactorPosterior(loadings, spread, np.ones(most), 0.5 * first, np.nanmean(rows, axis=0))
-        )
-
-    best, ends = best_climb(
-        problem, start, restarts=restarts, budget=Budget(max_iter, tol, seconds), rows=len(rows),
-        label="vb-factor-analysis",
+    best = run_vb(
+        problem, Budget(max_iter, tol, seconds), check.generator(seed), name="vb-factor-analysis",
+        restarts=restarts,
     )  # fmt: skip
-    left = best.q.factors
+    left = best.parameters.factors
     notes = (f"{left} of {most} factors matter",) if left < most else ()
-    return report(
-        best, ends, model=best.q.mean(), posterior=best.q, rows=len(rows), label="vb-factor-analysis",
-        watch=watch, strict=strict, notes=notes,
-    )  # fmt: skip
+    return report(problem, best, label="vb-factor-analysis", watch=watch, strict=strict, notes=notes)
 
 
 def _checked(x: Any) -> np.ndarray:

@@ -14,6 +14,7 @@ so. A small concentration of the transition rows leaves states that the data do 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +27,9 @@ from ..inference.problem.base import Budget
 from ..kernels.scaled_chains import smooth_chains
 from ..models.hmm import HMM, HMMPrior
 from ..models.sequences import Sequences
-from .vb import Expectation, Prune, VariationalFit, VariationalModel, best_climb, pruner, report
+from .base import Fit
+from .em_steps import EMStart, Expected
+from .vb import Prune, VariationalModel, pruner, report, run_vb
 from .vb_priors import adapted, best_symmetric, check_prior, default_prior, expected_log_density, updated
 
 __all__ = ["HMMPosterior", "vb_hmm"]
@@ -100,17 +103,34 @@ class _Counts(NamedTuple):
 class _Chains(VariationalModel):
     """A hidden Markov model with its data."""
 
+    model: HMM  # where the first run begins
     data: Sequences
-    missing: np.ndarray  # (positions,) steps that observe nothing
+    blank: HMMPosterior  # the prior
     adapts: tuple[str, ...] = ()
 
-    def expect(self, q: HMMPosterior) -> Expectation:
+    @property
+    def rows(self) -> float:  # type: ignore[override]
+        return float(len(self.data.rows))
+
+    @cached_property
+    def missing(self) -> np.ndarray:
+        """Steps that observe nothing, (positions,)."""
+        return self.model.emission.missing(self.data.rows)  # type: ignore[no-any-return]
+
+    def start(self, rng: np.random.Generator, number: int) -> EMStart:
+        model, data = self.model, self.data
+        found = (model if number == 0 else model.perturbed(data, seed=rng)).posterior(data)
+        if model.states > 1 and np.ptp(found.marginals, axis=1).max() < _ALIKE:
+            found = model.perturbed(data, seed=rng).posterior(data)  # equal states would never part
+        return EMStart(self.maximise(self.counts(found.marginals, found.transitions), self.blank))
+
+    def expect(self, q: HMMPosterior) -> Expected:
         k = q.states
         first, steps = np.exp(q.start.expected_log), np.exp(q.transition.expected_log).reshape(k, k)
         scores = expected_log_density(q.emission, self.data.rows)
         scores[self.missing] = 0.0
         found = smooth_chains(first, steps, np.ascontiguousarray(scores), self.data.start)
-        return Expectation(float(found.log_z.sum()), self.counts(found.marginals, found.pairs))
+        return Expected(float(found.log_z.sum()), self.counts(found.marginals, found.pairs))
 
     def counts(self, marginals: np.ndarray, pairs: np.ndarray) -> _Counts:
         filled = self.data.start[:-1][self.data.lengths > 0]
@@ -177,7 +197,7 @@ def vb_hmm(
     seconds: float | None = None,
     seed: int | None = None,
     strict: bool = False,
-) -> VariationalFit:
+) -> Fit:
     """Fit a hidden Markov model by variational Bayes.
 
     Parameters
@@ -210,7 +230,7 @@ def vb_hmm(
     >>> from credo.models.hmm import HMM
     >>> start = HMM([0.5, 0.5], [[0.6, 0.4], [0.3, 0.7]], Categorical([[0.7, 0.3], [0.4, 0.6]]))
     >>> found = vb_hmm(start, [0, 0, 0, 1, 1, 1] * 10)
-    >>> found.converged, found.evidence.kind, bool(np.all(np.diff(found.free_energy) > -1e-9))
+    >>> found.converged, found.evidence.kind, bool(np.all(np.diff(found.objective) > -1e-9))
     (True, 'lower', True)
     """
     for part in adapt:
@@ -219,29 +239,16 @@ def vb_hmm(
         raise ModelError(f"vb_hmm: expected an HMM, got {type(model).__name__}; use baum_welch for others")
     watch = Stopwatch()
     data = model.sequences(x, lengths, mask)
-    missing = model.emission.missing(data.rows)
-    if missing.all():
+    problem = _Chains(model, data, _blank(model, data, prior), tuple(adapt))
+    if problem.missing.all():
         raise DataError("data: expected at least one observed step, got missing ones only")
-    blank = _blank(model, data, prior)
-    rng = check.generator(seed)
-    problem = _Chains(data, missing, tuple(adapt))
-
-    def start(number: int) -> HMMPosterior:
-        found = (model if number == 0 else model.perturbed(data, seed=rng)).posterior(data)
-        if model.states > 1 and np.ptp(found.marginals, axis=1).max() < _ALIKE:
-            found = model.perturbed(data, seed=rng).posterior(data)  # equal states would never part
-        return problem.maximise(problem.counts(found.marginals, found.transitions), blank)
-
-    rows = len(data.rows)
-    best, ends = best_climb(
-        problem, start, restarts=restarts, budget=Budget(max_iter, tol, seconds), rows=rows, label="vb-hmm",
+    best = run_vb(
+        problem, Budget(max_iter, tol, seconds), check.generator(seed), name="vb-hmm", restarts=restarts,
         refine=pruner(problem.sizes, problem.fewer, prune),
     )  # fmt: skip
-    notes = (f"{best.q.states} of {model.states} states are used",) if best.q.states < model.states else ()
-    return report(
-        best, ends, model=best.q.mean(), posterior=best.q, rows=rows, label="vb-hmm", watch=watch,
-        strict=strict, notes=notes,
-    )  # fmt: skip
+    left = best.parameters.states
+    notes = (f"{left} of {model.states} states are used",) if left < model.states else ()
+    return report(problem, best, label="vb-hmm", watch=watch, strict=strict, notes=notes)
 
 
 def _blank(model: HMM, data: Sequences, prior: HMMPrior | None) -> HMMPosterior:

@@ -31,7 +31,9 @@ from ..families.base import Conjugate, Emission
 from ..families.dirichlet import Dirichlet
 from ..families.mixture import Mixture
 from ..inference.problem.base import Budget
-from .vb import Expectation, Prune, VariationalFit, VariationalModel, best_climb, pruner, report
+from .base import Fit
+from .em_steps import EMStart, Expected
+from .vb import Prune, VariationalModel, pruner, report, run_vb
 from .vb_priors import adapted, best_symmetric, check_prior, default_prior, expected_log_density, updated
 
 __all__ = ["MixturePosterior", "Prune", "Weights", "vb_mixture"]
@@ -133,12 +135,25 @@ def _same(prior: Dirichlet, kept: np.ndarray, stick: bool) -> Dirichlet:
 class _Rows(VariationalModel):
     """A mixture with its data."""
 
+    family: Emission  # the kind of a component
     x: np.ndarray
+    blank: MixturePosterior  # the prior
     adapts: tuple[str, ...] = ()
+    shares: np.ndarray | None = None  # where the first run begins
 
-    def expect(self, q: MixturePosterior) -> Expectation:
+    @property
+    def rows(self) -> float:  # type: ignore[override]
+        return float(len(self.x))
+
+    def start(self, rng: np.random.Generator, number: int) -> EMStart:
+        given = self.shares if number == 0 else None
+        return EMStart(
+            self.blank.updated(self.x, _seeded(self.family, self.x, rng) if given is None else given)
+        )
+
+    def expect(self, q: MixturePosterior) -> Expected:
         shares, sums = q.responsibilities(self.x)
-        return Expectation(float(sums.sum()), shares)
+        return Expected(float(sums.sum()), shares)
 
     def divergence(self, q: MixturePosterior) -> float:
         return q.divergence()
@@ -189,7 +204,7 @@ def vb_mixture(  # noqa: PLR0913, the options of one call
     seconds: float | None = None,
     seed: int | None = None,
     strict: bool = False,
-) -> VariationalFit:
+) -> Fit:
     """Fit a mixture by variational Bayes.
 
     Parameters
@@ -228,7 +243,7 @@ def vb_mixture(  # noqa: PLR0913, the options of one call
     >>> x = np.concatenate([rng.normal(-4, 1, (60, 1)), rng.normal(4, 1, (40, 1))])
     >>> five = Gaussian(np.zeros((5, 1)), np.ones((5, 1, 1)))
     >>> found = vb_mixture(five, x, concentration=0.01, seed=0)
-    >>> len(found.posterior), found.evidence.kind, bool(np.all(np.diff(found.free_energy) > -1e-9))
+    >>> len(found.posterior), found.evidence.kind, bool(np.all(np.diff(found.objective) > -1e-9))
     (2, 'lower', True)
     """
     check.one_of("weights", weights, ["dirichlet", "stick-breaking"])
@@ -243,23 +258,16 @@ def vb_mixture(  # noqa: PLR0913, the options of one call
     check.at_least("concentration", concentration, 1e-10)
     row = np.tile([1.0, concentration], (count, 1)) if stick else np.full((1, count), concentration)
     blank = MixturePosterior(Dirichlet(row), prior.repeat(count), Dirichlet(row), prior, stick)
-    rng = check.generator(seed)
     given = None if shares is None else _shares(shares, len(rows), count)
 
-    def start(number: int) -> MixturePosterior:
-        first = given if number == 0 and given is not None else _seeded(family, rows, rng)
-        return blank.updated(rows, first)
-
-    problem = _Rows(rows, tuple(adapt))
-    best, ends = best_climb(
-        problem, start, restarts=restarts, budget=Budget(max_iter, tol, seconds), rows=len(rows),
-        label="vb-mixture", refine=pruner(problem.sizes, problem.fewer, prune),
+    problem = _Rows(family, rows, blank, tuple(adapt), given)
+    best = run_vb(
+        problem, Budget(max_iter, tol, seconds), check.generator(seed), name="vb-mixture", restarts=restarts,
+        refine=pruner(problem.sizes, problem.fewer, prune),
     )  # fmt: skip
-    notes = (f"{len(best.q)} of {count} components are used",) if len(best.q) < count else ()
-    return report(
-        best, ends, model=best.q.mean(), posterior=best.q, rows=len(rows), label="vb-mixture", watch=watch,
-        strict=strict, notes=notes,
-    )  # fmt: skip
+    left = len(best.parameters)
+    notes = (f"{left} of {count} components are used",) if left < count else ()
+    return report(problem, best, label="vb-mixture", watch=watch, strict=strict, notes=notes)
 
 
 def _checked(family: Emission, x: Any) -> np.ndarray:

@@ -27,12 +27,13 @@ from ..optimise.run import Run
 from .base import Fit, Learner, Task, register_learner
 from .counts import TableStep
 from .e_step import EStep
+from .em_steps import EMStart, Expected
 from .expectations import Oracle
 from .likelihood import log_likelihood
 from .m_step import DirectedStep
 from .runs import completed
 from .table_priors import table_prior_of
-from .vb import Expectation, PosteriorClimb, PosteriorStart, VariationalFit, VariationalModel, best_climb
+from .vb import VariationalModel, posterior_fit, run_vb
 from .vb_priors import best_symmetric
 
 __all__ = ["TablePosterior", "VariationalBayes", "table_rows"]
@@ -106,16 +107,32 @@ def table_rows(model: BayesNet, prior: Any = "uniform(count=1)") -> DirichletRow
 class _Network(VariationalModel):
     """A network with its data."""
 
+    task: Task
+    step: TableStep  # how tables are drawn
     e_step: EStep
+    blank: TablePosterior  # the prior
     adapts: bool
+    how: str  # the first run begins
 
-    def expect(self, q: TablePosterior) -> Expectation:
+    @property
+    def rows(self) -> float:  # type: ignore[override]
+        return self.task.data.total
+
+    def start(self, rng: np.random.Generator, number: int) -> EMStart:
+        tables, note = _first(self.step, self.task, rng, self.how if number == 0 else "random")
+        return EMStart(self.blank, note, tables)
+
+    def prepare(self, first: np.ndarray, parameters: TablePosterior) -> TablePosterior:
+        with np.errstate(divide="ignore"):
+            return self.maximise(self.e_step(np.log(first)).counts, parameters)
+
+    def expect(self, q: TablePosterior) -> Expected:
         logs = q.rows.expected_log
         if q.held.any():
             with np.errstate(divide="ignore"):
                 logs = np.where(q.held, np.log(q.model.flat_tables), logs)
         found = self.e_step(logs)
-        return Expectation(found.log_weight, found.counts)
+        return Expected(found.log_weight, found.counts)
 
     def divergence(self, q: TablePosterior) -> float:
         return q.divergence()
@@ -147,7 +164,7 @@ class _Network(VariationalModel):
 class VariationalBayes(Learner):
     """Dirichlet distributions over the tables of a Bayesian network.
 
-    The result is a `VariationalFit`: `model` has the expected tables, `posterior` the distribution, and
+    The result is a `Fit`: `model` has the expected tables, `posterior` the distribution, and
     `evidence` the free energy, a lower bound of the log evidence (exact if the data are complete).
 
     Examples
@@ -196,7 +213,7 @@ class VariationalBayes(Learner):
             return found
         held = task.validation
 
-        def watched(found: VariationalFit) -> VariationalFit:
+        def watched(found: Fit) -> Fit:
             try:
                 value = log_likelihood(found.model, held, task.inference, seed=task.seed).value
             except ImpossibleRowError:  # tables that are not learned may have zeros
@@ -205,7 +222,7 @@ class VariationalBayes(Learner):
 
         return completed(found, watched)
 
-    def _pruned(self, task: Task, rng: np.random.Generator) -> tuple[VariationalFit, Task]:
+    def _pruned(self, task: Task, rng: np.random.Generator) -> tuple[Fit, Task]:
         """The fit, and the task without the states that were removed."""
         found = self._once(task, rng, self.start)
         while self.prune and found.status is Status.CONVERGED:
@@ -218,42 +235,28 @@ class VariationalBayes(Learner):
                 is_cut = after.status in (Status.INTERRUPTED, Status.OUT_OF_TIME)
                 return replace(found, status=after.status if is_cut else found.status), task
             said = f"hidden states without rows were removed: {after.model.variables.sizes.tolist()} are left"
-            curve = np.concatenate([found.free_energy, after.free_energy])
+            curve = np.concatenate([found.trace["free_energy"], after.trace["free_energy"]])
             found = replace(
-                after, notes=(*found.notes, said), free_energy=curve, objective=curve / task.data.total
-            )
+                after, notes=(*found.notes, said), objective=curve / task.data.total,
+                trace=after.trace | {"free_energy": curve},
+            )  # fmt: skip
             task = fewer
         return found, task
 
-    def _once(self, task: Task, rng: np.random.Generator, how: str) -> VariationalFit:
+    def _once(self, task: Task, rng: np.random.Generator, how: str) -> Fit:
         prior = table_rows(task.model, self.prior)
         step = TableStep.of(task.model, fixed=self.fixed)
         oracle = Oracle(task.inference, task.inference_budget, task.seed, warm=False)
         e_step = EStep(task.model.to_factor_graph(), task.data, oracle)
-        problem = _Network(e_step, self.adapt)
         blank = TablePosterior(task.model, prior, prior, step.held)
-        notes: list[str] = []
+        problem = _Network(task, step, e_step, blank, self.adapt, how)
+        best = run_vb(problem, task.budget, rng, name=self.name, restarts=self.restarts)
 
-        def start(number: int) -> PosteriorStart:
-            tables, note = _first(step, task, rng, how if number == 0 else "random")
-            notes.extend([note] if note else [])
-            return PosteriorStart(blank, lambda: problem.maximise(e_step(log_tables(tables)).counts, blank))
-
-        def log_tables(tables: np.ndarray) -> np.ndarray:
-            with np.errstate(divide="ignore"):
-                return np.log(tables)
-
-        best, ends = best_climb(
-            problem, start, restarts=self.restarts, budget=task.budget, rows=task.data.total, label=self.name
-        )
         closed = e_step.is_closed_form and not self.adapt and best.status is Status.CONVERGED
         kind: Kind = "exact" if closed else "lower"
-        found = _fit(best, ends, task)
+        fit = posterior_fit(problem, best, kind if e_step.kind() == "exact" else "estimate")
         return replace(
-            found,
-            status=Status.EXACT if closed else best.status,
-            evidence=Estimate(best.value, kind if e_step.kind() == "exact" else "estimate"),
-            notes=(*notes, *oracle.report()),
+            fit, status=Status.EXACT if closed else best.status, notes=(*fit.notes, *oracle.report())
         )
 
 
@@ -266,20 +269,7 @@ def _first(step: TableStep, task: Task, rng: np.random.Generator, how: str) -> t
     return DirectedStep(step).separated(step.start(), hidden, rng)
 
 
-def _fit(best: PosteriorClimb, ends: np.ndarray, task: Task) -> VariationalFit:
-    curve = np.array(best.free_energy)
-    return VariationalFit(
-        model=best.q.mean(),
-        status=best.status,
-        objective=curve / task.data.total,
-        trace={name: np.array(values) for name, values in best.trace.items()},
-        restarts=ends / task.data.total,
-        posterior=best.q,
-        free_energy=curve,
-    )
-
-
-def _without_unused(task: Task, found: VariationalFit) -> Task | None:
+def _without_unused(task: Task, found: Fit) -> Task | None:
     """The task without hidden states in which nearly no row is expected; None if all are used."""
     q, old = found.posterior, found.posterior.model
     counts = q.rows.concentration - q.prior.concentration

@@ -18,7 +18,7 @@ below the log evidence. Models are built of the nodes of `vmp_nodes.py`:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,9 @@ from ..core.errors import DataError, ModelError
 from ..core.stopwatch import Stopwatch
 from ..families.natural import Parts
 from ..inference.problem.base import Budget
-from .vb import Expectation, VariationalFit, VariationalModel, best_climb, report
+from .base import Fit
+from .em_steps import EMStart, Expected
+from .vb import VariationalModel, report, run_vb
 from .vmp_base import MessageNode, RandomNode
 from .vmp_nodes import CategoricalNode, DirichletNode, DotNode, GammaNode, GaussianNode, VectorNode
 
@@ -50,8 +52,10 @@ Inner = RandomNode | DotNode  # what a model consists of, besides constants
 class MessageModel(VariationalModel):
     """A model as a list of nodes, parents first."""
 
-    def __init__(self, nodes: Iterable[MessageNode]) -> None:
-        self.nodes = _with_parents(nodes)
+    def __init__(
+        self, nodes: Iterable[MessageNode], first: Mapping[MessageNode, Parts] | None = None
+    ) -> None:
+        self.nodes, self._first = _with_parents(nodes), first or {}
         self.random = [n for n in self.nodes if isinstance(n, RandomNode)]
         self.hidden = [n for n in self.random if n.observed is None]
         self._children: dict[MessageNode, list[Inner]] = {n: [] for n in self.nodes}
@@ -64,12 +68,18 @@ class MessageModel(VariationalModel):
             if node.observed is not None and self._children[node]:
                 raise ModelError("observed nodes: expected no children, got one; give the data as a constant")
 
-    def start(self, rng: np.random.Generator) -> dict[MessageNode, Parts]:
+    @property
+    def rows(self) -> float:  # type: ignore[override]
+        """How many numbers are observed."""
+        seen = sum(np.sum(n.seen * np.ones(n.shape)) for n in self.random if n.observed is not None)
+        return max(float(seen), 1.0)
+
+    def start(self, rng: np.random.Generator, number: int = 1) -> EMStart:
         """Natural parameters of all hidden nodes: those of the prior, or random ones."""
         q: dict[MessageNode, Parts] = {}
         for node in self.hidden:
             q[node] = node.start(node.prior(self.lookup(q)), rng)
-        return q
+        return EMStart(q | self._first if number == 0 else q)
 
     def lookup(self, q: Mapping[MessageNode, Parts]) -> Callable[[Any], Parts]:
         """The moments of any node, computed once."""
@@ -104,9 +114,9 @@ class MessageModel(VariationalModel):
         energy = sum(node.expected_log(at) for node in self.random)
         return energy + sum(node.entropy(q[node]) for node in self.hidden)
 
-    def expect(self, q: dict[MessageNode, Parts]) -> Expectation:
+    def expect(self, q: dict[MessageNode, Parts]) -> Expected:
         """The free energy; nothing else is needed."""
-        return Expectation(self.free_energy(q), None)
+        return Expected(self.free_energy(q), None)
 
     def divergence(self, q: dict[MessageNode, Parts]) -> float:
         """Already in the free energy."""
@@ -115,6 +125,9 @@ class MessageModel(VariationalModel):
     def movement(self, q: dict[MessageNode, Parts], new: dict[MessageNode, Parts]) -> float:
         """Root of the symmetric divergence KL(q, new) + KL(new, q) of a node per entry, the largest one."""
         return max((node.distance(q[node], new[node]) for node in self.hidden), default=0.0)
+
+    def made(self, q: dict[MessageNode, Parts]) -> None:
+        """There is no model besides the nodes."""
 
     def maximise(self, statistics: None, q: dict[MessageNode, Parts]) -> dict[MessageNode, Parts]:
         """Every hidden node once, parents first."""
@@ -152,7 +165,7 @@ def fit(
     seed: int | None = None,
     start: Mapping[MessageNode, Parts] | None = None,
     strict: bool = False,
-) -> VariationalFit:
+) -> Fit:
     """Pass messages until the free energy stands.
 
     Parameters
@@ -167,7 +180,7 @@ def fit(
 
     Returns
     -------
-    VariationalFit
+    Fit
         `posterior` maps nodes to moments; its `natural` are the parameters of q. There is no `model`.
 
     Examples
@@ -181,29 +194,10 @@ def fit(
     (True, 1.99)
     """
     watch = Stopwatch()
-    model = MessageModel(nodes)
-    rng = check.generator(seed)
-    rows = float(sum(np.sum(n.seen * np.ones(n.shape)) for n in model.random if n.observed is not None))
-
-    def begin(number: int) -> dict[MessageNode, Parts]:
-        drawn = model.start(rng)
-        return {**drawn, **(start or {})} if number == 0 else drawn
-
-    best, ends = best_climb(
-        model, begin, restarts=restarts, budget=Budget(max_iter, tol, seconds), rows=max(rows, 1.0),
-        label="vmp",
-    )  # fmt: skip
-    posterior = NodeBeliefs(model, best.q)
-    return report(
-        best,
-        ends,
-        model=None,
-        posterior=posterior,
-        rows=max(rows, 1.0),
-        label="vmp",
-        watch=watch,
-        strict=strict,
-    )
+    model = MessageModel(nodes, start)
+    best = run_vb(model, Budget(max_iter, tol, seconds), check.generator(seed), name="vmp", restarts=restarts)
+    found = report(model, best, label="vmp", watch=watch, strict=strict)
+    return replace(found, posterior=NodeBeliefs(model, best.parameters))
 
 
 def _with_parents(nodes: Iterable[MessageNode]) -> list[Inner]:
