@@ -409,7 +409,7 @@ def test_models_that_cannot_be_moved_freely_are_refused():
     net = credo.datasets.sprinkler()
     data = credo.sample(net, 20, seed=0)
     with pytest.raises(CredoError, match=r"tables of a BayesNet are conditional probabilities.*use em"):
-        fit(net, data)
+        fit(net, data, "likelihood")
 
     class Own:
         def to_factor_graph(self):

@@ -31,6 +31,7 @@ from ..inference.portfolio.question import graph_of
 from ..inference.problem.base import Algorithm, Budget
 from ..optimise.driver import Observer
 from ..optimise.run import Run, call
+from .choice import choose, with_options
 from .data import Observations
 
 __all__ = ["Fit", "Learner", "Task", "fit", "learners", "register_learner"]
@@ -157,8 +158,11 @@ register_learner = learners.register
 def fit(  # noqa: PLR0913, the options of one call
     model: Model,
     data: Any,
-    learner: str | Learner = "likelihood",
+    learner: str | Learner | None = None,
     *,
+    prior: Any = None,
+    fixed: Any = None,
+    restarts: int | None = None,
     inference: str | Algorithm | None = None,
     validation: Any = None,
     weights: Any = None,
@@ -177,12 +181,17 @@ def fit(  # noqa: PLR0913, the options of one call
     Parameters
     ----------
     model
-        Where learning starts: its structure is kept, its parameters are changed in a copy.
+        Where learning starts: its structure is kept, its parameters are changed in a copy. A `Fit` goes on
+        from what it found, by its learner if no other is named.
     data
         A data frame, columns, rows, an array, samples or a file; see `learning.data`. Missing values
         and hidden variables are allowed where the learner allows them.
     learner
-        A name with options, such as `"likelihood(optimiser=adam(rate=0.1))"`, or a learner object.
+        A name with options, such as `"likelihood(optimiser=adam(rate=0.1))"`, or a learner object. Without
+        it the first that can: `counts` (complete data, closed form), `likelihood` (weights), `em` (something
+        is hidden or missing); the notes of the fit say which and why.
+    prior, fixed, restarts
+        Options that many learners have, such as `prior="bdeu(size=10)"`; the same as inside `learner`.
     inference
         The algorithm that answers questions about the model; by default the one `infer` would choose.
     validation
@@ -222,18 +231,26 @@ def fit(  # noqa: PLR0913, the options of one call
            [0.  , 0.25]])
     """
     with call(on_step, seconds) as run:
+        if isinstance(model, Fit):
+            model, learner = model.model, learner or model.learner or None
         variables = graph_of(model).variables
-        chosen = learners.resolve(learner)
-        if not isinstance(chosen, Learner):
-            raise OptionError(f"learner: expected a name or a Learner, got {chosen!r:.80}")
-        limits = Budget(max_iter, chosen.tol if tol is None else tol, seconds)
-        rng = check.generator(seed) if checkpoint is None else _opened(run, checkpoint, every, chosen, seed)
+        options = {"prior": prior, "fixed": fixed, "restarts": restarts}
+        chosen = None if learner is None else with_options(_resolve(learner), options)
+        rng = check.generator(seed)
+        if checkpoint is not None:
+            rng = _opened(run, checkpoint, every, seed)
         observed, held = _split(variables, data, weights, validation, rng)
-        task = Task(model, observed, held, inference, inference_budget or Budget(), limits, seed)
+        task = Task(model, observed, held, inference, inference_budget or Budget(), seed=seed)
+        why = ""
+        if chosen is None:
+            chosen, why = choose(task, options)
+        limits = Budget(max_iter, chosen.tol if tol is None else tol, seconds)
+        task = replace(task, budget=limits)
         reason = chosen.why_not(task)
         if reason is not None:
             raise UnsupportedError(f"{chosen.name} cannot treat this task: {reason}")
         if checkpoint is not None:
+            _check_keeps(chosen)
             run.checkpoint.identify(_identity(task, chosen))
         watch = Stopwatch()
         found = chosen.run(task, rng)
@@ -243,19 +260,31 @@ def fit(  # noqa: PLR0913, the options of one call
             raise ConvergenceError(sentence)
         warnings.warn(sentence, ConvergenceWarning, stacklevel=2)
     return replace(
-        found, learner=describe(chosen), seconds=watch.seconds, compile_seconds=watch.compile_seconds
-    )
+        found, learner=describe(chosen), seconds=watch.seconds, compile_seconds=watch.compile_seconds,
+        notes=(*([why] if why else []), *found.notes),
+    )  # fmt: skip
 
 
-def _opened(run: Run, path: Any, every: float, learner: Learner, seed: Any) -> np.random.Generator:
-    """Give the call a checkpoint; the generator of the run."""
-    from ..optimise.checkpoint import Checkpoint
+def _resolve(learner: str | Learner) -> Learner:
+    found = learners.resolve(learner)
+    if not isinstance(found, Learner):
+        raise OptionError(f"learner: expected a name or a Learner, got {found!r:.80}")
+    return found
 
+
+def _check_keeps(learner: Learner) -> None:
+    """Refuse a checkpoint of a learner that has none."""
     if not learner.checkpoints:
         able = [name for name in learners.names() if learners.get(name).checkpoints]
         raise UnsupportedError(
             f"{learner.name} keeps no checkpoints; leave out checkpoint, or use one of {able}"
         )
+
+
+def _opened(run: Run, path: Any, every: float, seed: Any) -> np.random.Generator:
+    """Give the call a checkpoint; the generator of the run."""
+    from ..optimise.checkpoint import Checkpoint
+
     run.checkpoint = Checkpoint(path, every)
     rng: np.random.Generator = run.checkpoint.generator(seed)
     return rng

@@ -1,0 +1,71 @@
+"""Which learner takes a task when none is named, and how the call's arguments become its options.
+
+The rule, in this order; the first that can treat the task is taken, and the fit says so:
+
+    counts        complete data and tables with a closed form
+    likelihood    models of weights: Markov networks, log-linear models, factor graphs
+    em            hidden variables or missing values
+    blocks        normal-form graphs
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..core.errors import OptionError, UnsupportedError
+
+if TYPE_CHECKING:
+    from .base import Learner, Task
+
+__all__ = ["choose", "with_options"]
+
+_RULE = {
+    "counts": "the data are complete and every table has a closed form",
+    "likelihood": "its log tables are weights, and the likelihood has their slope",
+    "em": "something is hidden or missing",
+    "blocks": "its blocks learn from their own messages",
+}
+
+
+def choose(task: Task, options: Mapping[str, Any]) -> tuple[Learner, str]:
+    """The learner of the rule with these options, and a sentence about the choice.
+
+    Parameters
+    ----------
+    task
+        Model and data.
+    options
+        What the call says about learning: `prior`, `fixed`, `restarts`.
+    """
+    from .base import learners
+
+    reasons = []
+    for name, why in _RULE.items():
+        learner = learners.resolve(name)
+        reason = learner.why_not(task)
+        if reason is None:
+            return with_options(learner, options), f"{name} was chosen: {why}"
+        reasons.append(f"{name}: {reason}")
+    told = "; ".join(reasons)
+    raise UnsupportedError(f"no learner can treat this {type(task.model).__name__}: {told}")
+
+
+def with_options(learner: Learner, options: Mapping[str, Any]) -> Learner:
+    """The same learner with options that the call gives; those it does not have are refused."""
+    given = {name: value for name, value in options.items() if value is not None}
+    known = {f.name for f in dataclasses.fields(learner)}  # type: ignore[arg-type]
+    for name in given:
+        if name not in known:
+            raise OptionError(
+                f"{learner.name} has no option {name!r}; leave it out, or use a learner that has it: "
+                f"{_learners_with(name)}"
+            )
+    return dataclasses.replace(learner, **given) if given else learner  # type: ignore[type-var]
+
+
+def _learners_with(option: str) -> list[str]:
+    from .base import learners
+
+    return [n for n in learners.names() if option in {f.name for f in dataclasses.fields(learners.get(n))}]
