@@ -18,23 +18,21 @@ Source: Meila and Jordan 2000.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from ..core import check
 from ..core.errors import DataError
-from ..core.result import Estimate
+from ..core.records import record
 from ..core.variable import Variables
 from ..models.bayes_net import BayesNet
 from ..models.mixture_of_trees import MixtureOfTrees
-from ..optimise.budgets import with_start
-from ..optimise.driver import UNKNOWN, Outcome, Step, drive
-from ..optimise.run import Run
 from ..optimise.run import check as run_check
 from .base import Fit, Learner, Task, fit, register_learner
 from .data import Observations
-from .runs import arrays
+from .em_steps import EMProblem, EMStart, Expected, fit_of, run_em
 from .structure import chow_liu, variables_of
 
 __all__ = ["MixtureOfTreesEM", "mixture_of_trees"]
@@ -132,9 +130,11 @@ class MixtureOfTreesEM(Learner):
         held = None if task.validation is None else _columns(task.validation, variables)
         count = len(task.model.trees) if isinstance(task.model, MixtureOfTrees) else self.components
         given = task.model if isinstance(task.model, MixtureOfTrees) else None
-        steps = _Steps(data, held, count, self.smoothing, given, self.start)
-        budget = with_start(task.budget)
-        return drive(steps, data, budget, rng, restarts=self.restarts)  # type: ignore[no-any-return]
+        problem = _Rows(data, held, count, self.smoothing, given, self.start)
+        found = run_em(
+            problem, task.budget, rng, name=self.name, restarts=self.restarts, shown=partial(fit_of, problem)
+        )
+        return fit_of(problem, found)
 
 
 def _observed_variables(model: Any, variables: Variables) -> Variables:
@@ -150,22 +150,17 @@ def _columns(data: Observations, variables: Variables) -> Observations:
     return Observations.from_states(variables, states, weights=data.counts)
 
 
-class _State(NamedTuple):
-    """A mixture, and what it says about the rows."""
+@record("mixture of trees in em")
+class _Trees(NamedTuple):
+    """A mixture, and what it was made from."""
 
     model: MixtureOfTrees
-    share: np.ndarray  # (rows, trees) responsibilities that made it
-    objective: float = -np.inf
-    is_evaluated: bool = False
+    share: np.ndarray  # (rows, trees) responsibilities
 
 
 @dataclass(frozen=True)
-class _Steps:
-    """EM as the driver sees it; the first step only evaluates the start.
-
-    The residual is the largest change of a responsibility: trees that change their edges have no parameters
-    to compare, and all parameters follow from the responsibilities.
-    """
+class _Rows(EMProblem):
+    """Complete rows and a number of trees."""
 
     data: Observations
     held: Observations | None
@@ -173,39 +168,51 @@ class _Steps:
     smoothing: float
     given: MixtureOfTrees | None
     first: Literal["given", "random"]
-    name: ClassVar[str] = MixtureOfTreesEM.name
 
-    def start(self, data: Observations, run: Run) -> Step:
-        share = run.rng.dirichlet(np.full(self.count, _SHARPNESS), size=len(data.states))
-        if run.number == 0 and self.first == "given" and self.given is not None:
-            share = self.given.responsibilities(data.states)
-        return Step(_State(self._improved(share), share))
+    @property
+    def rows(self) -> float:  # type: ignore[override]
+        return self.data.total
 
-    def advance(self, data: Observations, state: _State, run: Run) -> Step:
-        model, share, change = state.model, state.share, UNKNOWN
-        if state.is_evaluated:
-            share = model.responsibilities(data.states)
-            model, change = self._improved(share), float(np.abs(share - state.share).max(initial=0.0))
-        trace = self._numbers(model) | {"seconds": [run.elapsed]}
-        return Step(_State(model, share, trace["objective"][0], True), [change], trace)
+    def start(self, rng: np.random.Generator, number: int) -> EMStart:
+        share = rng.dirichlet(np.full(self.count, _SHARPNESS), size=len(self.data.states))
+        if number == 0 and self.first == "given" and self.given is not None:
+            share = self.given.responsibilities(self.data.states)
+        return EMStart(_Trees(self._improved(share), share))
 
-    def value(self, state: _State) -> float:
-        return state.objective
+    def expect(self, parameters: _Trees) -> Expected:
+        model, data = parameters.model, self.data
+        return Expected(
+            float(data.counts @ model.log_probs(data.states)), model.responsibilities(data.states)
+        )
 
-    def parameters(self, data: Observations, state: _State) -> MixtureOfTrees:
-        return state.model
+    def maximise(self, statistics: np.ndarray, parameters: _Trees) -> _Trees:
+        return _Trees(self._improved(statistics), statistics)
 
-    def read(self, data: Observations, outcome: Outcome) -> Fit:
-        model, _, objective, is_evaluated = outcome.state
-        names = ["objective", "log_likelihood", "seconds"] + ["validation"] * (self.held is not None)
-        trace = arrays(outcome.trace, names)
-        value = None
-        if is_evaluated:
-            value = Estimate(float(trace["log_likelihood"][-1]) * data.total, "exact")
-        if self.given is not None:
-            model = MixtureOfTrees(model.weights, model.trees, self.given.choice)
-        ends = np.array(outcome.values or [objective])
-        return Fit(model, outcome.ended, trace["objective"], value, trace, restarts=ends)
+    def movement(self, old: _Trees, new: _Trees) -> float:
+        """The largest change of a responsibility.
+
+        Trees that change their edges have no parameters to compare, and all parameters follow from these.
+        """
+        return float(np.abs(new.share - old.share).max(initial=0.0))
+
+    def log_prior(self, parameters: _Trees) -> float:
+        if not self.smoothing:
+            return 0.0
+        # Every row of a table counts alike where all joint states do.
+        tables = (table for tree in parameters.model.trees for table in tree.tables.values())
+        return self.smoothing * sum(float(np.log(table).mean()) for table in tables)
+
+    def validate(self, parameters: _Trees) -> float | None:
+        held = self.held
+        return (
+            None
+            if held is None
+            else float(held.counts @ parameters.model.log_probs(held.states)) / held.total
+        )
+
+    def made(self, parameters: _Trees) -> MixtureOfTrees:
+        model = parameters.model
+        return model if self.given is None else MixtureOfTrees(model.weights, model.trees, self.given.choice)
 
     def _improved(self, share: np.ndarray) -> MixtureOfTrees:
         counts = self.data.counts[:, None] * share
@@ -215,19 +222,3 @@ class _Steps:
             tree = chow_liu(replace(self.data, counts=column), self.data.variables, smoothing=self.smoothing)
             made += [tree] if isinstance(tree, BayesNet) else []
         return MixtureOfTrees(counts.sum(axis=0) / counts.sum(), made)
-
-    def _numbers(self, model: MixtureOfTrees) -> dict[str, list[float]]:
-        """The curves, per row."""
-        total = self.data.total
-        value = float(self.data.counts @ model.log_probs(self.data.states)) / total
-        # Every row of a table counts alike where all joint states do.
-        extra = (
-            sum(float(np.log(table).mean()) for t in model.trees for table in t.tables.values())
-            if self.smoothing
-            else 0.0
-        )
-        numbers = {"log_likelihood": [value], "objective": [value + self.smoothing * extra / total]}
-        if self.held is not None:
-            held = float(self.held.counts @ model.log_probs(self.held.states)) / self.held.total
-            numbers["validation"] = [held]
-        return numbers
