@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from ..problem.base import Problem
 __all__ = ["RegionPlan", "RegionTables", "plan_of"]
 
 _MOST_ENTRIES = 2**27  # of all region tables together; a gigabyte of numbers
+_PIECE = 1 << 21  # entries filled between two looks at the clock
 
 
 def plan_of(graph: FactorGraph, regions: Any, max_states: int) -> RegionPlan:
@@ -63,7 +65,11 @@ class RegionPlan:
     def maps(self) -> np.ndarray:
         """All index maps, one after another."""
         if len(self._maps) > 1:
-            self._maps = [np.concatenate(self._maps)]
+            joined, first = np.empty(self._length, dtype=np.int64), 0
+            for part in watched(self._maps):
+                joined[first : first + len(part)] = part
+                first += len(part)
+            self._maps = [joined]
         return self._maps[0] if self._maps else np.empty(0, dtype=np.int64)
 
     def _project(self, r: int, strides: Sequence[int]) -> int:
@@ -229,18 +235,16 @@ class RegionTables:
         )
 
     def _placed(self, region: Any, factor: Any, maps: Any, weight: np.ndarray) -> np.ndarray:
-        graph, theta = self.problem.graph, np.zeros(self.plan.table_start[-1])
-        kernel.place(
-            region,
-            factor,
-            maps,
-            weight,
-            self.plan.maps,
-            self.plan.table_start,
-            graph.log_tables,
-            graph.table_start,
-            theta,
-        )
+        graph, start = self.problem.graph, self.plan.table_start
+        theta = np.zeros(start[-1])
+        entries = np.cumsum(np.diff(start)[region])
+        cuts = np.searchsorted(entries, np.arange(_PIECE, entries[-1] if len(entries) else 0, _PIECE))
+        for first, last in watched(pairwise(np.unique([0, *cuts, len(region)]).tolist())):
+            some = slice(first, last)
+            kernel.place(
+                region[some], factor[some], maps[some], weight[some], self.plan.maps, start,
+                graph.log_tables, graph.table_start, theta,
+            )  # fmt: skip
         return theta
 
     def _possible(self) -> bool:
