@@ -29,6 +29,7 @@ import numpy as np
 
 from ..core import check
 from ..core.errors import ConvergenceError, ConvergenceWarning
+from ..core.records import register
 from ..core.result import Estimate, Status
 from ..core.stopwatch import Stopwatch
 from ..optimise.budgets import with_start
@@ -95,6 +96,7 @@ class VariationalModel(abc.ABC):
         return float(q.mean().movement(new.mean()))
 
 
+@register("VariationalFit")
 @dataclass(frozen=True, repr=False)
 class VariationalFit(Fit):
     """A fit whose objective is the free energy per row, with the distribution over the parameters.
