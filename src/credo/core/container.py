@@ -6,6 +6,7 @@ no array is made before its header was found to agree with the bytes that are th
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import struct
@@ -19,7 +20,7 @@ import numpy as np
 from .errors import FormatError
 from .files import replacing
 
-__all__ = ["read_container", "write_container"]
+__all__ = ["container_bytes", "read_container", "write_container"]
 
 _CONTENT = "model.json"
 _CONTENT_BEFORE = "content.json"  # what checkpoints called it once
@@ -49,6 +50,13 @@ def write_container(path: Path, content: Any, arrays: list[np.ndarray]) -> None:
         _write(file, content, arrays)
 
 
+def container_bytes(content: Any, arrays: list[np.ndarray]) -> bytes:
+    """The bytes of such a file."""
+    with io.BytesIO() as file:
+        _write(file, content, arrays)
+        return file.getvalue()
+
+
 def _write(file: IO[bytes], content: Any, arrays: list[np.ndarray]) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         text = json.dumps(content, allow_nan=False).encode()
@@ -61,20 +69,24 @@ def _write(file: IO[bytes], content: Any, arrays: list[np.ndarray]) -> None:
                 np.lib.format.write_array(into, array, allow_pickle=False)
 
 
-def read_container(path: Path, *, mapped: bool = False) -> tuple[Any, list[np.ndarray]]:
+def read_container(
+    path: str | Path, opened: IO[bytes] | None = None, *, mapped: bool = False
+) -> tuple[Any, list[np.ndarray]]:
     """Content and arrays of a file; what is no such file is refused with a sentence.
 
     Parameters
     ----------
     path
         Of the file.
+    opened
+        Its content, where that is not on disk.
     mapped
         Whether arrays stay in the file, read-only, until they are looked at; then no checksum is compared.
     """
-    with open(path, "rb") as file:
+    with opened or open(path, "rb") as file:
         try:
             with zipfile.ZipFile(file) as archive:
-                members = _members(path, archive)
+                members = _members(path, archive, _size(file))
                 with archive.open(members[0]) as text:
                     content = json.loads(text.read())
                 return content, [_array(path, archive, member, mapped) for member in members[1:]]
@@ -86,7 +98,11 @@ def read_container(path: Path, *, mapped: bool = False) -> tuple[Any, list[np.nd
             raise _refused(path, f"it is damaged or of another kind ({error})") from None
 
 
-def _members(path: Path, archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
+def _size(file: IO[bytes]) -> int:
+    return file.seek(0, os.SEEK_END)
+
+
+def _members(path: str | Path, archive: zipfile.ZipFile, size: int) -> list[zipfile.ZipInfo]:
     """The members in order, each stored as it is."""
     found = archive.infolist()
     first = _CONTENT_BEFORE if found and found[0].filename == _CONTENT_BEFORE else _CONTENT
@@ -96,12 +112,12 @@ def _members(path: Path, archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
     for member in found:
         if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & _ENCRYPTED:
             raise _refused(path, f"its member {member.filename} is compressed or encrypted")
-    if sum(member.file_size for member in found) > os.path.getsize(path):
+    if sum(member.file_size for member in found) > size:
         raise _refused(path, "its members say that they are larger than the file")
     return found
 
 
-def _array(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo, mapped: bool) -> np.ndarray:
+def _array(path: str | Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo, mapped: bool) -> np.ndarray:
     """One array, made when its header agrees with the size of the member."""
     with archive.open(member) as file:
         try:
@@ -127,7 +143,7 @@ def _array(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo, mapped
     return found
 
 
-def _data_offset(path: Path, member: zipfile.ZipInfo) -> int:
+def _data_offset(path: str | Path, member: zipfile.ZipInfo) -> int:
     """Where the bytes of a member begin in the file; opening it has compared its name."""
     with open(path, "rb") as file:
         file.seek(member.header_offset + _MEMBER - 4)
@@ -135,5 +151,5 @@ def _data_offset(path: Path, member: zipfile.ZipInfo) -> int:
     return member.header_offset + _MEMBER + int(name) + int(extra)
 
 
-def _refused(path: Path, why: str) -> FormatError:
+def _refused(path: str | Path, why: str) -> FormatError:
     return FormatError(f"{path}: expected a file written by credo, but {why}; give another file name")
