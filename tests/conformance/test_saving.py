@@ -1,4 +1,4 @@
-"""Every class that files keep, through every form that keeps everything; and files that were tampered with."""
+"""Every class that files keep, through every form that keeps everything; and tampered files."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import zipfile
 
 import numpy as np
 import pytest
-from kept_examples import EXAMPLES
 
 import credo
 from credo.core.errors import FormatError
 from credo.core.packing import pack
 from credo.core.record_contents import CONTENTS
 from credo.core.records import registered
+from kept_examples import EXAMPLES
 
 FORMS = (".credo", ".json")
 
@@ -36,11 +36,8 @@ def ours():
 def same(one, two) -> bool:
     """Whether two objects are packed alike, arrays to the last bit."""
     (tree, arrays), (other_tree, others) = pack(one), pack(two)
-    alike = (
-        a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
-        for a, b in zip(arrays, others)
-    )
-    return type(one) is type(two) and tree == other_tree and len(arrays) == len(others) and all(alike)
+    bits = [[(a.dtype, a.shape, a.tobytes()) for a in found] for found in (arrays, others)]
+    return type(one) is type(two) and tree == other_tree and bits[0] == bits[1]
 
 
 def test_the_table_of_contents_is_what_the_modules_register():
@@ -223,7 +220,7 @@ HMM = {"start": {"array": 0}, "transition": {"array": 1}, "emission": None}
         ([("model.json", told({"record": "os.system", "fields": {}}))], "the record 'os.system' is unknown"),
         ([("model.json", told({"record": "HMM", "fields": {}}))], "'HMM' has other fields"),
         ([("model.json", told({"record": "HMM", "fields": {**HMM, "more": 1}}))], "'HMM' has other fields"),
-        ([("model.json", told({"record": "MarkovNet", "fields": {"net": 1}}))], "'MarkovNet' has other fields"),
+        ([("model.json", told({"record": "MarkovNet", "fields": {"net": 1}}))], "'MarkovNet' has other"),
         ([("model.json", told({"record": "HMM", "fields": HMM}))], "there is no array 0"),
         (
             [
@@ -243,7 +240,7 @@ HMM = {"start": {"array": 0}, "transition": {"array": 1}, "emission": None}
         ([("model.json", [1])], "version 2, got"),
         ([("model.json", {"kind": "run of credo"})], "got the checkpoint of a run; repeat the call"),
         ([("model.json", '{"format": "credo", "version": 2, "model": ' + '{"tuple": [' * 10**5)], "m.credo"),
-        ([("model.json", told({"record": "Fit", "fields": {}})), ("model.json", told(1))], "expected the members"),
+        ([("model.json", told({"record": "Fit"})), ("model.json", told(1))], "expected the members"),
         ([("../model.json", told({"record": "Fit", "fields": {}}))], "expected the members"),
     ],
 )  # fmt: skip
@@ -256,10 +253,8 @@ def test_hostile_files_are_refused_with_a_sentence(members, words, tmp_path):
 
 
 def test_parts_in_parts_without_end_are_refused(tmp_path):
-    tree = json.loads("{}")
-    for _ in range(900):
-        tree = {"tuple": [tree]}
-    path = tmp_path / "m.json"
-    path.write_text(json.dumps(told({"record": "Fit", "fields": {"model": tree}})))
-    with pytest.raises(FormatError, match="m.json"):
-        credo.load(path)
+    deep = '{"tuple": [' * 350 + "]}" * 350
+    text = json.dumps(told({"record": "real", "fields": {"width": 0}})).replace(": 0}", f": {deep}}}")
+    (tmp_path / "m.json").write_text(text)
+    with pytest.raises(FormatError, match=r"m\.json: expected a model, got parts in parts without end"):
+        credo.load(tmp_path / "m.json")

@@ -136,7 +136,7 @@ def _array(path: str | Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo, 
         order: Any = "F" if is_fortran else "C"
         if mapped and size:
             begin = _data_offset(path, member) + file.tell()
-            return np.memmap(path, dtype, "r", begin, shape, order)
+            return np.memmap(path, dtype, "r", begin, shape, order).view(np.ndarray)
         data = file.read()  # to the end, where the checksum is compared
     found = np.empty(shape, dtype=dtype, order=order)
     found[...] = np.frombuffer(data, dtype=dtype, count=prod(shape)).reshape(shape, order=order)

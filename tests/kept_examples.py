@@ -115,10 +115,9 @@ def log_linear() -> Any:
 
 def fit(kind: type = Fit, **more: Any) -> Fit:
     """What learning returns."""
-    return kind(
-        hmm(), Status.CONVERGED, np.array([-2.0, -1.5]), Estimate(-3.0, "exact"), {"validation": np.array([1.0])},
-        "em", 0.5, ("a note",), **more,
-    )  # fmt: skip
+    values, trace = np.array([-2.0, -1.5]), {"validation": np.array([1.0])}
+    about = (Estimate(-3.0, "exact"), trace, "em", 0.5, ("a note",))
+    return kind(hmm(), Status.CONVERGED, values, *about, **more)
 
 
 def normal_gamma() -> NormalGamma:
@@ -181,11 +180,13 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "HMM": hmm,
     "HMMPrior": lambda: HMMPrior(start=Dirichlet([[2.0, 2.0]]), emission=normal_gamma()),
     "LogLinear": log_linear,
-    "MixtureOfTrees": lambda: MixtureOfTrees([0.1, 0.2, 0.7], [tree()] * 3),
+    "MixtureOfTrees": lambda: MixtureOfTrees([0.1, 0.2, 0.7], [tree() for _ in range(3)]),
     "MarkovNet": lambda: credo.MarkovNet.ising({(0, 1): 0.5, (1, 2): -1.0}, fields=[0.1, 0.0, 0.2]),
     "NormalForm": normal_form,
     "block": lambda: Block("S", "X", STEPS),
     "diverter": lambda: Diverter("S", ["A", "B"]),
     "source": lambda: Source("S", [0.6, 0.4]),
-    "SemiMarkov": lambda: SemiMarkov([1, 0], [[0, 1], [1, 0]], [[0.2, 0.8], [0.5, 0.5]], Poisson([1.0, 9.0]), cut=False),
+    "SemiMarkov": lambda: SemiMarkov(
+        [1, 0], [[0, 1], [1, 0]], [[0.2, 0.8], [0.5, 0.5]], Poisson([1.0, 9.0]), cut=False
+    ),
 }  # fmt: skip
