@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .core.factor import TableFactor
     from .core.factor_graph import FactorGraph
     from .core.linear_gaussian import BilinearFactor, LinearGaussianFactor
+    from .core.records import register
     from .core.result import Result
     from .core.variable import Variable
     from .evaluate.compare import compare
@@ -81,6 +82,7 @@ __all__ = [
     "plotting",
     "potentials",
     "query",
+    "register",
     "sample",
     "save",
     "structures",
@@ -103,6 +105,7 @@ furnish(
         "core.factor": ("TableFactor",),
         "core.factor_graph": ("FactorGraph",),
         "core.linear_gaussian": ("BilinearFactor", "LinearGaussianFactor"),
+        "core.records": ("register",),
         "core.result": ("Result",),
         "core.variable": ("Variable",),
         "evaluate.compare": ("compare",),

@@ -82,22 +82,22 @@ def test_what_cannot_be_said_leaves_the_old_file(path):
     ("members", "words"),
     [
         ([("0.npy", npy())], "expected the members"),
-        ([("content.json", b"1"), ("1.npy", npy())], "expected the members"),
-        ([("content.json", b"1"), ("../0.npy", npy())], "expected the members"),
-        ([("content.json", b"{"), ("0.npy", npy())], "is no JSON"),
-        ([("content.json", b"\xff")], "damaged or of another kind"),
-        ([("content.json", b"[" * 10**6)], "damaged or of another kind|no JSON"),
-        ([("content.json", b"1"), ("0.npy", b"no array at all")], "0.npy is no array"),
-        ([("content.json", b"1"), ("0.npy", npy(np.array([None])))], "holds pickled objects"),
+        ([("model.json", b"1"), ("1.npy", npy())], "expected the members"),
+        ([("model.json", b"1"), ("../0.npy", npy())], "expected the members"),
+        ([("model.json", b"{"), ("0.npy", npy())], "is no JSON"),
+        ([("model.json", b"\xff")], "damaged or of another kind"),
+        ([("model.json", b"[" * 10**6)], "damaged or of another kind|no JSON"),
+        ([("model.json", b"1"), ("0.npy", b"no array at all")], "0.npy is no array"),
+        ([("model.json", b"1"), ("0.npy", npy(np.array([None])))], "holds pickled objects"),
         (
-            [("content.json", b"1"), ("0.npy", npy(header=header_of(10**12)))],
+            [("model.json", b"1"), ("0.npy", npy(header=header_of(10**12)))],
             "header of its member 0.npy disagrees with its size",
         ),
         (
-            [("content.json", b"1"), ("0.npy", npy(header=header_of(-3, -1)))],
+            [("model.json", b"1"), ("0.npy", npy(header=header_of(-3, -1)))],
             "header of its member 0.npy disagrees with its size",
         ),
-        ([("content.json", b"1"), ("0.npy", npy()[:-1])], "disagrees with its size"),
+        ([("model.json", b"1"), ("0.npy", npy()[:-1])], "disagrees with its size"),
     ],
 )  # fmt: skip
 def test_hostile_files_are_refused_with_a_sentence(path, members, words):
@@ -107,8 +107,8 @@ def test_hostile_files_are_refused_with_a_sentence(path, members, words):
 
 
 def test_compressed_members_are_refused(path):
-    write(path, [("content.json", b"1"), ("0.npy", npy(np.zeros(10**6)))], zipfile.ZIP_DEFLATED)
-    with pytest.raises(FormatError, match=r"content.json is compressed or encrypted"):
+    write(path, [("model.json", b"1"), ("0.npy", npy(np.zeros(10**6)))], zipfile.ZIP_DEFLATED)
+    with pytest.raises(FormatError, match=r"model.json is compressed or encrypted"):
         read_container(path)
 
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from credo.core.errors import FormatError, UnsupportedError
-from credo.core.records import changing_parts, needs_like, pack, record
+from credo.core.packing import changing_parts, needs_like, pack
+from credo.core.records import record
 from credo.core.result import Estimate, Status
 from credo.core.unpacking import unpack
 
@@ -210,7 +211,7 @@ def test_anything_else_is_refused_with_its_type_and_place(value, words):
 
 
 def test_tags_are_declared_once():
-    with pytest.raises(ValueError, match="record 'test point' is declared twice; tags must differ"):
+    with pytest.raises(ValueError, match="the tag 'test point' is declared twice; tags must differ"):
         record("test point")(Foreign)
 
 

@@ -43,7 +43,8 @@ def sample(extension):
         return READ_ONLY[extension]
     entry = next(f for f in formats() if extension in f.extensions)
     importlib.import_module(entry.module)
-    return FORMATS[entry.name].write(NETWORK).encode()
+    made = FORMATS[entry.name].write(NETWORK)
+    return made if isinstance(made, bytes) else made.encode()
 
 
 @pytest.mark.parametrize("entry", formats(), ids=lambda entry: entry.name)
@@ -253,7 +254,7 @@ def test_long_and_tiny_numbers_in_large_texts_are_exact():
     assert np.array_equal(values, np.array([float(t) for t in tokens]))
 
 
-@pytest.mark.parametrize("extension", ["uai", "json", "bif", "xdsl"])
+@pytest.mark.parametrize("extension", ["uai", "bif", "xdsl"])
 def test_continuous_models_are_refused_before_a_file_is_written(tmp_path, extension):
     x, s = credo.Variable("x", credo.Real()), credo.Variable("s", 2)
     mixed = credo.HybridNet([x, s], [credo.potentials.emission(x, s, [0.0, 1.0], 1.0)])
@@ -277,7 +278,7 @@ def partial_models():
     }
 
 
-@pytest.mark.parametrize("extension", ["uai", "json", "fg", "bif", "uai.gz"])
+@pytest.mark.parametrize("extension", ["uai", "fg", "bif", "uai.gz"])
 @pytest.mark.parametrize("kind", partial_models())
 def test_a_model_that_a_file_would_hold_a_part_of_is_refused(tmp_path, kind, extension):
     model, path = partial_models()[kind], tmp_path / f"model.{extension}"
@@ -299,7 +300,7 @@ def test_a_log_linear_model_keeps_its_weights_or_is_refused(tmp_path):
         credo.save(model, tmp_path / "model.uai")
 
 
-@pytest.mark.parametrize("name", ["model.uai", "model.json", "model.uai.gz", "model.uai.xz"])
+@pytest.mark.parametrize("name", ["model.uai", "model.json", "model.credo", "model.uai.gz", "model.uai.xz"])
 def test_a_full_disk_leaves_the_old_file(tmp_path, name, monkeypatch):
     path = tmp_path / name
     credo.save(credo.FactorGraph({"a": 2}, {("a",): [1, 2]}), path)

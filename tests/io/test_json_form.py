@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 import credo
 from credo.core.errors import CredoError, FormatError
 from credo.core.factor_graph import FactorGraph
-from credo.io.json_arrays import LISTED
+from credo.io.inline_arrays import LISTED
 from credo.io.json_form import read_json, write_json
 from credo.models.bayes_net import BayesNet
 from credo.models.mrf import MarkovNet
@@ -62,9 +63,9 @@ def test_large_arrays_are_packed_and_small_ones_readable():
     assert len(text) < 12 * LISTED
     assert read_json(text.encode()) == graph
     parts = json.loads(write_json(PAIR))
-    assert parts["variables"] == {"names": ["a", "b"], "states": [["no", "yes"], 3]}
-    assert parts["scope"] == [1, 0]
-    assert parts["log_tables"][4] is None
+    assert (parts["format"], parts["version"], parts["model"]["record"]) == ("credo", 2, "FactorGraph")
+    number = parts["model"]["fields"]["log_tables"]["array"]
+    assert parts["arrays"][number]["data"][4] == "-inf"
 
 
 def test_a_million_numbered_variables_take_no_name_each():
@@ -81,8 +82,37 @@ def test_the_file_is_standard_json(tmp_path):
     assert credo.load(tmp_path / "m.json") == PAIR
 
 
+FIRST = {  # PAIR as version 1 wrote it
+    "format": "credo",
+    "version": 1,
+    "model": "FactorGraph",
+    "variables": {"names": ["a", "b"], "states": [["no", "yes"], 3]},
+    "scope_start": [0, 2],
+    "scope": [1, 0],
+    "log_tables": [0.0, 0.6931471805599453, 1.0986122886681098, 1.3862943611198906, None, 1.791759469228055],
+}
+
+
+def test_files_of_version_1_are_read():
+    assert read_json(json.dumps(FIRST).encode()) == PAIR
+    found = read_json(damaged(model="MarkovNet"))
+    assert isinstance(found, MarkovNet) and found.to_factor_graph() == PAIR
+    packed = {"dtype": "<f8", "base64": base64.b64encode(PAIR.log_tables.tobytes()).decode()}
+    assert read_json(damaged(log_tables=packed)) == PAIR
+    net = {"variables": {"prefix": "x", "sizes": [2]}, "scope_start": [0, 1], "scope": [0]}
+    assert read_json(damaged(model="BayesNet", tables=[0.25, 0.75], **net)) == BayesNet(
+        {"x0": 2}, {}, {"x0": [0.25, 0.75]}
+    )
+    design = {"design_rows": [1], "design_columns": [0], "design_values": [2.0]}
+    log_linear = read_json(damaged(model="LogLinear", weights=[0.5], fixed=[0, None], **net, **design))
+    assert log_linear.to_factor_graph().log_tables.tolist() == [0.0, -np.inf]
+    weights = {"node_weights": [1, 2], "edge_weights": [0, 1, 1, 0], "labels": ["a", "b"]}
+    crf = read_json(damaged(model="CRF", **weights))
+    assert crf.node_weights.tolist() == [[1.0, 2.0]] and crf.edge_weights.shape == (1, 2, 2)
+
+
 def damaged(**changes):
-    parts = json.loads(write_json(PAIR)) | changes
+    parts = FIRST | changes
     return json.dumps({k: v for k, v in parts.items() if v is not ...}).encode()
 
 
@@ -94,8 +124,8 @@ def damaged(**changes):
         (b"{\n\xff}", "line 2: expected text in UTF-8, got the byte 0xff"),
         (b"[" * 100_000, "expected JSON"),
         (b"[1]", "expected a JSON object, got list"),
-        (b"{}", "expected the format 'credo', version 1, got format None, version None"),
-        (damaged(version=2), "version 1, got format 'credo', version 2"),
+        (b"{}", "expected the format 'credo', version 2, got format None, version None"),
+        (damaged(version=3), "version 2, got format 'credo', version 3"),
         (
             damaged(model="Tree"),
             "expected the model BayesNet, MarkovNet, FactorGraph, LogLinear or CRF, got 'Tree'",

@@ -20,6 +20,7 @@ from .domain import Continuous, Real
 from .errors import CredoError, ModelError
 from .factor import Factor, check_scope
 from .numbers import float_array
+from .records import register
 from .variable import Variable
 
 __all__ = [
@@ -58,6 +59,7 @@ def double_precision() -> Any:
     return contextlib.nullcontext() if jax is None else jax.enable_x64(True)
 
 
+@register("quadratic")
 def quadratic(*arguments: Any) -> Any:
     """The form g + h'x - x'Jx / 2 of the numbers before the last three arguments, which are J, h and g."""
     *x, J, h, g = arguments
@@ -69,6 +71,7 @@ def quadratic(*arguments: Any) -> Any:
     return total
 
 
+@register("function of coordinates")
 @dataclass(frozen=True)
 class _Coordinatewise:
     """A function of numbers as a function of numbers and vectors."""
@@ -184,6 +187,7 @@ class GaussianFactor(Factor):
         return f"GaussianFactor({list(self.names)})"
 
 
+@register("sliced function")
 @dataclass(frozen=True)
 class Sliced:
     """A function with some of its first arguments given among the parameters instead."""

@@ -25,6 +25,7 @@ import numpy as np
 
 from .errors import ModelError
 from .numbers import float_array
+from .records import register
 
 __all__ = [
     "Continuous",
@@ -43,6 +44,7 @@ __all__ = [
 _MANY = 2**63  # the first number of states that arrays cannot count
 
 
+@register("discrete")
 @dataclass(frozen=True, slots=True)
 class Discrete:
     """A finite set of states, with or without labels; without, labels are '0', '1', ..."""
@@ -70,6 +72,19 @@ class Discrete:
         if len(set(labels)) < len(labels):
             raise ModelError(f"state labels must differ, got {list(labels)}")
         return cls(len(labels), labels)
+
+    def to_parts(self) -> dict[str, Any]:
+        """What files keep: the labels, or how many states there are."""
+        return {"states": self.size if self.states is None else self.states}
+
+    @classmethod
+    def from_parts(cls, states: Any) -> Discrete:
+        """The domain of these states."""
+        if type(states) is not int and not (
+            isinstance(states, tuple) and all(isinstance(s, str) for s in states)
+        ):
+            raise ModelError(f"states: expected a count or labels, got {states!r:.80}")
+        return cls.of(states)
 
     def label(self, i: int) -> str:
         """The label of state `i`."""
@@ -143,6 +158,7 @@ def _check_width(what: str, width: Any) -> None:
         raise ModelError(f"{what} needs at least one coordinate and fewer than 2^63, got {width!r:.80}")
 
 
+@register("real")
 @dataclass(frozen=True, slots=True, repr=False)
 class Real(Continuous):
     """Numbers of the whole line, `Variable("x", Real())`, or vectors of them, `Variable("y", Real(3))`."""
@@ -174,6 +190,7 @@ class FreeCoordinate(Real):
     high: float = np.inf  # the same towards the other end
 
 
+@register("positive")
 @dataclass(frozen=True, slots=True)
 class Positive(Continuous):
     """The numbers above zero: `Variable("rate", Positive())`."""
@@ -193,6 +210,7 @@ class Positive(Continuous):
         return number
 
 
+@register("interval")
 @dataclass(frozen=True, slots=True, repr=False)
 class Interval(Continuous):
     """The numbers between two others, which do not belong to it: `Variable("p", Interval(0, 1))`."""
@@ -233,6 +251,7 @@ class Interval(Continuous):
 _SUM = 1e-6  # how far from one the sum of a given vector may be
 
 
+@register("simplex")
 @dataclass(frozen=True, slots=True)
 class Simplex(Continuous):
     """Vectors of `width` non-negative numbers that sum to one: `Variable("theta", Simplex(3))`."""

@@ -30,8 +30,10 @@ from .bulk import TableArrays, refuse_without_states
 from .errors import ModelError, QueryError
 from .factor import Factor, TableFactor, look_up
 from .factor_list import FactorList, probe
+from .graph_parts import check_arrays, check_groups, graph_parts
 from .groups import FactorBatch, Group, TableBlock, domains_of, groups_of
 from .naming import NamedModel
+from .records import register
 from .variable import Variables
 from .wiring import Memo, ShapeGroup, Wiring, products_of, starts_of
 
@@ -53,6 +55,7 @@ class Model(Protocol):
         ...
 
 
+@register("FactorGraph")
 class FactorGraph(NamedModel):
     """Variables of any domain, and factors; immutable.
 
@@ -214,6 +217,22 @@ class FactorGraph(NamedModel):
             np.concatenate([p.tables.ravel() for p in parts] or [_NONE]),
             table_start=np.concatenate(starts or [_NONE]),
         )
+
+    def to_parts(self) -> dict[str, Any]:
+        """What files keep: the flat arrays, and the groups."""
+        return graph_parts(self)
+
+    @classmethod
+    def from_parts(cls, variables: Any, others: Any, numbers: Any, **arrays: Any) -> FactorGraph:
+        """The graph of what a file kept, all of it checked."""
+        check_arrays(variables, **arrays)
+        logs = arrays.pop("log_tables")
+        made = cls.from_flat(variables, arrays["scope_start"], arrays["scope"], logs,
+                             table_start=arrays["table_start"])  # fmt: skip
+        check_groups(variables, others, numbers, made.n_tables)
+        made.others, made.numbers = others, numbers
+        probe(made)
+        return made
 
     def _factor(self, scope: Any, table: Any) -> TableFactor:
         if not isinstance(scope, (str, Iterable)):

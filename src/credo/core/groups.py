@@ -25,6 +25,7 @@ from .density import DensityFactor, GaussianFactor, Sliced, coordinatewise, quad
 from .domain import Discrete
 from .factor import Factor
 from .linear_gaussian import BilinearFactor, LinearGaussianFactor, product, residual
+from .records import register
 from .variable import Variables
 
 if TYPE_CHECKING:
@@ -144,6 +145,7 @@ def domains_of(variables: Variables, scope: np.ndarray) -> tuple[Any, ...]:
     return tuple(Discrete(d.size) if isinstance(d, Discrete) else d for d in found)
 
 
+@register("gaussians")
 @group_of(GaussianFactor)
 @dataclass(frozen=True, eq=False)
 class Gaussians(Group):
@@ -199,6 +201,7 @@ class Gaussians(Group):
         return GaussianFactor(scope, self.precision[row], self.shift[row], float(self.constant[row]))
 
 
+@register("linear gaussians")
 @group_of(LinearGaussianFactor)
 @dataclass(frozen=True, eq=False)
 class LinearGaussians(Group):
@@ -264,6 +267,7 @@ def _taken(array: np.ndarray, at: np.ndarray, axis: int) -> np.ndarray:
     return np.take_along_axis(array, index, axis=axis).squeeze(axis)
 
 
+@register("densities")
 @group_of(DensityFactor)
 @dataclass(frozen=True, eq=False)
 class Densities(Group):
@@ -317,6 +321,7 @@ class Densities(Group):
         return DensityFactor(self._scope(row, variables), self.function, *(p[row] for p in self.parameters))
 
 
+@register("bilinear")
 @group_of(BilinearFactor)
 @dataclass(frozen=True, eq=False)
 class Bilinear(Group):

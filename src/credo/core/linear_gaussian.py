@@ -27,11 +27,13 @@ from .domain import Discrete, Real
 from .errors import ModelError
 from .factor import Factor, TableFactor, check_scope
 from .numbers import float_array
+from .records import register
 from .variable import Variable
 
 __all__ = ["BilinearFactor", "LinearGaussianFactor", "product", "residual"]
 
 
+@register("residual")
 def residual(*arguments: Any) -> Any:
     """The form c_s - (w_s'x - b_s)^2 / (2 v_s) of numbers x, then states s, then w, b, v and c."""
     *values, w, b, v, c = arguments
@@ -43,6 +45,7 @@ def residual(*arguments: Any) -> Any:
     return c[s] - 0.5 * gap**2 / v[s]
 
 
+@register("product")
 def product(x: Any, y: Any, w: Any) -> Any:
     """One pair of a bilinear factor."""
     return w * x * y

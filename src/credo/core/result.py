@@ -17,6 +17,7 @@ from .evidence import Restriction
 from .factor_graph import FactorGraph
 from .joint import Joint
 from .marginals import FactorMarginals, Marginal, Marginals
+from .records import register
 from .samples import Assignment, Samples
 from .stopwatch import told_seconds
 
@@ -38,6 +39,7 @@ __all__ = [
 Kind = Literal["exact", "lower", "upper", "estimate"]
 
 
+@register("estimate")
 @dataclass(frozen=True)
 class Estimate:
     """A number and what it guarantees about the true one."""

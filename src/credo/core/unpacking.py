@@ -1,17 +1,19 @@
-"""The way back from a tree of JSON and arrays to what was packed (see `records`).
+"""The way back from a tree of JSON and arrays to what was packed (see `packing`).
 
 The tree may come from anywhere: what is not as `pack` writes it is refused with a sentence.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
 
-from .errors import FormatError
-from .records import GENERATORS, Known, known_record
+from .errors import CredoError, FormatError
+from .packing import GENERATORS
+from .records import Known, known_record
 from .result import Status
 
 __all__ = ["unpack"]
@@ -109,6 +111,18 @@ class _Unpacker:
         with jax.enable_x64(True):  # the array says how long its numbers are
             return jax.numpy.asarray(self.array(tree["jax"]))
 
+    def sparse(self, tree: Any, like: Any) -> Any:
+        from scipy import sparse
+
+        parts, shape = [self.array(n) for n in self._list(tree["sparse"])], tree.get("shape")
+        kind = sparse.csr_array if tree.get("is_array") is True else sparse.csr_matrix
+        try:
+            made = kind(tuple(parts), shape=tuple(self._list(shape)))
+            made.check_format(full_check=True)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise _damaged(f"a sparse matrix is none ({error})") from None
+        return made
+
     def generator(self, tree: Any, like: Any) -> np.random.Generator:
         found = self.unpacked(tree["generator"], None)
         try:
@@ -128,29 +142,48 @@ class _Unpacker:
     def record(self, tree: Any, like: Any) -> Any:
         known = known_record(tree["record"])
         if known is None:
-            raise _damaged(f"the record {tree['record']!r:.40} is unknown to this version")
+            raise _damaged(
+                f"the record {tree['record']!r:.40} is unknown to this version; import the module that "
+                "registers it, if it is yours"
+            )
         fields = tree.get("fields")
-        if not isinstance(fields, dict) or set(fields) != set(known.fields):
+        if not isinstance(known.made, type) or not isinstance(fields, dict) or not _fits(known, fields):
             raise _damaged(f"the record '{known.tag}' has other fields than in this version")
         if not known.changes:
             return self._made(known, fields, like)
-        if type(like) is not known.cls:
+        if type(like) is not known.made:
             raise _damaged(f"the record '{known.tag}' belongs to something that was not started")
-        for name in known.fields:
+        for name in known.fields or ():
             if fields[name] is not None and getattr(like, name) is None and hasattr(like, "revive"):
                 like.revive(name)
             setattr(like, name, self.unpacked(fields[name], getattr(like, name)))
         return like
 
     def _made(self, known: Known, fields: dict[str, Any], like: Any) -> Any:
-        if not fields and type(like) is known.cls:
+        if not fields and type(like) is known.made:
             return like  # with all it has computed
         values = {n: self.unpacked(t, getattr(like, n, None)) for n, t in fields.items()}
         for name in known.rebuilt:
             if not hasattr(like, name):
                 raise _damaged(f"the record '{known.tag}' belongs to something that was not started")
             values[name] = getattr(like, name)
-        return known.cls(**values)
+        if not known.stands_alone:
+            return known.made(**values)
+        try:
+            return known.made(**values) if known.fields is not None else known.made.from_parts(**values)
+        except CredoError as error:
+            raise _damaged(str(error)) from None
+        except Exception as error:  # parts of a wrong kind make constructors fail in any way
+            told = f"{type(error).__name__}: {error}"
+            raise _damaged(f"the parts of '{known.tag}' do not make one ({told:.200})") from None
+
+    def function(self, tree: Any, like: Any) -> Any:
+        known = known_record(tree["function"])
+        if known is None or isinstance(known.made, type):
+            raise _damaged(
+                f"the function {tree['function']!r:.40} is unknown; import the module that registers it"
+            )
+        return known.made
 
     def _list(self, tree: Any) -> list[Any]:
         if not isinstance(tree, list):
@@ -176,7 +209,20 @@ _READERS: dict[str, Callable[[_Unpacker, Any, Any], Any]] = {
     "jax": _Unpacker.jax,
     "key": _Unpacker.jax,
     "like": _Unpacker.foreign,
+    "function": _Unpacker.function,
+    "sparse": _Unpacker.sparse,
 }
+
+
+def _fits(known: Known, fields: dict[str, Any]) -> bool:
+    """Whether these are the names of the parts of a record."""
+    if known.fields is not None:
+        return set(fields) == set(known.fields)
+    try:
+        inspect.signature(known.made.from_parts).bind(**fields)
+    except TypeError:
+        return False
+    return True
 
 
 def _moved(rng: np.random.Generator, to: np.random.Generator) -> np.random.Generator:

@@ -16,11 +16,15 @@ import numpy as np
 
 from .domain import Continuous, Discrete, Domain, domain_of, unlabelled
 from .errors import EvidenceError, ModelError, QueryError
+from .records import register
 from .wiring import starts_of
 
 __all__ = ["Variable", "Variables"]
 
+_MOST_STATES = 1 << 28  # that a file may ask for: no memory has several numbers for each of more
 
+
+@register("variable", fields={"name": "name", "states": "domain"})
 class Variable:
     """A name and a domain: `Variable("rain", ["no", "yes"])`, `Variable("x", 3)`, `Variable("y", Real())`."""
 
@@ -181,6 +185,7 @@ class _RestrictedDomains(Sequence[Any]):
         return domain.restrict(np.flatnonzero(self.keep[start : start + domain.size]))
 
 
+@register("variables")
 class Variables(Sequence[Variable]):
     """An ordered set of variables with distinct names.
 
@@ -237,6 +242,41 @@ class Variables(Sequence[Variable]):
             raise ModelError(f"names: expected {count}, got {len(made.names)}")
         if names is not None:
             made._check_names()
+        return made
+
+    def to_parts(self) -> dict[str, Any]:
+        """What files keep: names, different domains, and which of these each variable has."""
+        names: Any = self.names
+        names = names.prefix if isinstance(names, _NumberedNames) else tuple(names)
+        if isinstance(self.domains, _SizedDomains):
+            return {"names": names, "domains": None, "which": self.sizes}
+        numbers: dict[Domain, int] = {}
+        which = [numbers.setdefault(domain, len(numbers)) for domain in self.domains]
+        return {"names": names, "domains": tuple(numbers), "which": np.array(which, dtype=np.int64)}
+
+    @classmethod
+    def from_parts(cls, names: Any, domains: Any, which: Any) -> Variables:
+        """The variables of these names; `which` counts the states of each where there are no domains."""
+        if not isinstance(which, np.ndarray) or which.dtype != np.int64 or which.ndim != 1:
+            raise ModelError("variables: expected one whole number each")
+        if domains is None:
+            if which.sum(dtype=np.float64) > _MOST_STATES:
+                raise ModelError(f"variables: expected at most {_MOST_STATES} states in all, got more")
+            found: Sequence[Any] = cls.numbered(which).domains
+        else:
+            if not all(isinstance(d, (Discrete, Continuous)) for d in domains):
+                raise ModelError("variables: expected domains, got something else")
+            if len(which) and not (0 <= which.min() and which.max() < len(domains)):
+                raise ModelError(f"variables: expected numbers of the {len(domains)} domains, got others")
+            found = tuple(domains[k] for k in which.tolist())
+        if isinstance(names, str):
+            return cls(_NumberedNames(names, len(which)), found)
+        made = cls(tuple(names), found)
+        if len(names) != len(which) or not all(isinstance(name, str) for name in names):
+            raise ModelError(f"variables: expected {len(which)} names, got {len(names)}")
+        if made.sizes.sum(dtype=np.float64) > _MOST_STATES:
+            raise ModelError(f"variables: expected at most {_MOST_STATES} states in all, got more")
+        made._check_names()
         return made
 
     def _check_names(self) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..core.errors import DataError, ModelError
 from ..core.numbers import float_array
+from ..core.records import register
 from .base import Family, Statistics, frozen, member_weights, numbers
 from .natural import normalised
 
@@ -23,6 +24,7 @@ _EXACT = 1e-14
 _SUM = 1e-6  # how far from 1 a row may sum before it is refused; it is divided by its sum
 
 
+@register("Categorical", fields=["probabilities"])
 class Categorical(Family):
     """Categorical members; immutable.
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..core.errors import ModelError
 from ..core.numbers import float_array
+from ..core.records import register
 from .base import Conjugate, Statistics, numbers
 from .categorical import Categorical
 from .natural import dirichlet_expected_log, dirichlet_log_norm
@@ -21,6 +22,7 @@ from .natural import dirichlet_expected_log, dirichlet_log_norm
 __all__ = ["Dirichlet"]
 
 
+@register("Dirichlet", fields=["concentration"])
 class Dirichlet(Conjugate):
     """Dirichlet members, each over the probabilities of one categorical; immutable.
 

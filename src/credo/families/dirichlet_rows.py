@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import ModelError
+from ..core.records import register
 from .base import frozen, numbers
 
 __all__ = ["DirichletRows"]
 
 
+@register("DirichletRows", fields=["concentration", "row_sizes"])
 class DirichletRows:
     """Dirichlet distributions of all rows of some tables; immutable.
 

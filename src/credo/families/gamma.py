@@ -14,6 +14,7 @@ import numpy as np
 
 from ..core.errors import DataError, ModelError
 from ..core.numbers import float_array
+from ..core.records import register
 from .base import Conjugate, Family, Statistics, member_weights, numbers
 from .natural import gamma_expected_log, gamma_log_norm
 
@@ -22,6 +23,7 @@ __all__ = ["Gamma", "Poisson"]
 _LEAST = 1e-300  # what the rate of a member that saw only zeros is raised to: log 0 is no parameter
 
 
+@register("Poisson", fields=["rate"])
 class Poisson(Family):
     """Poisson members; immutable.
 
@@ -156,6 +158,7 @@ class Poisson(Family):
         return f"Poisson({len(self)} members)"
 
 
+@register("Gamma", fields=["shape", "rate"])
 class Gamma(Conjugate):
     """Gamma members over the rates of Poisson members; immutable.
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import ModelError
+from ..core.records import register
 from ..kernels.gaussian_density import dense_densities
 from ..kernels.gaussian_missing import completed_sums, seen_densities
 from ..kernels.weighted_sums import moment_sums
@@ -104,6 +105,7 @@ class _FullGaussian(GaussianRows):
         return moments_of_sums(count, origin, total, "full", again)
 
 
+@register("Gaussian", fields={"mean": "mean", "covariance": "covariances"})
 class Gaussian(_FullGaussian):
     """Gaussian members, each with its own covariance matrix; immutable.
 
@@ -176,6 +178,7 @@ class Gaussian(_FullGaussian):
         return Gaussian(means, np.broadcast_to(np.diag(spread), (len(self), len(spread), len(spread))))
 
 
+@register("TiedGaussian", fields=["mean", "covariance"])
 class TiedGaussian(_FullGaussian):
     """Gaussian members with one covariance matrix for all; immutable.
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import ModelError
+from ..core.records import register
 from ..kernels.gaussian_density import diagonal_densities
 from ..kernels.gaussian_missing import seen_diagonal_densities, seen_sums
 from .base import numbers
@@ -85,6 +86,7 @@ class _Independent(GaussianRows):
         return seen_diagonal_densities(x, self._mean, self._variances)
 
 
+@register("DiagonalGaussian", fields=["mean", "variances"])
 class DiagonalGaussian(_Independent):
     """Gaussian members with a variance per coordinate; immutable.
 
@@ -158,6 +160,7 @@ class DiagonalGaussian(_Independent):
         return DiagonalGaussian(means, np.broadcast_to(spread, means.shape))
 
 
+@register("SphericalGaussian", fields=["mean", "variance"])
 class SphericalGaussian(_Independent):
     """Gaussian members with one variance for all coordinates; immutable.
 

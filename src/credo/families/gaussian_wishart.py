@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import DataError, ModelError
+from ..core.records import register
 from ..kernels.gaussian_density import dense_densities
 from .base import Conjugate, numbers
 from .gaussian import Gaussian, TiedGaussian
@@ -28,6 +29,7 @@ from .natural import LOG_2PI
 __all__ = ["GaussianWishart"]
 
 
+@register("GaussianWishart", fields=["centre", "strength", "freedom", "scatter"])
 class GaussianWishart(Conjugate):
     """Gaussian-Wishart members; immutable.
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import ModelError
+from ..core.records import register
 from .base import Conjugate, Emission, Statistics
 from .categorical import Categorical
 from .dirichlet import Dirichlet
@@ -41,6 +42,7 @@ class MixtureStatistics:
         return self.weights.count
 
 
+@register("MixturePrior")
 @dataclass(frozen=True)
 class MixturePrior:
     """Priors on the weights and on the components; None leaves a part to maximum likelihood."""
@@ -58,6 +60,7 @@ class MixturePrior:
         return out
 
 
+@register("Mixture", fields=["weights", "components"])
 class Mixture(Emission):
     """Mixtures with equally many components each; immutable.
 

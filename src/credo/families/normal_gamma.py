@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import ModelError
+from ..core.records import register
 from .base import Conjugate, numbers
 from .gaussian_diagonal import DiagonalGaussian
 from .gaussian_rows import number_rows
@@ -26,6 +27,7 @@ from .natural import LOG_2PI, gamma_expected_log, gamma_log_norm
 __all__ = ["NormalGamma"]
 
 
+@register("NormalGamma", fields=["centre", "strength", "shape", "rate"])
 class NormalGamma(Conjugate):
     """Normal-gamma members; immutable.
 

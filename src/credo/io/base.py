@@ -1,6 +1,6 @@
 """What a file format is, and the table of formats.
 
-A format is one file of this folder: a reader that turns text into a model and, where there is
+A format is one file of this folder: a reader that turns text, or bytes, into a model and, where there is
 one, a writer that turns a model into text. Compression and file names are handled once, in
 `formats.py`; a reader never opens a file.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ..core.errors import FormatError
@@ -23,7 +24,10 @@ class Format:
     name: str  # as in `credo convert --to NAME`
     extensions: tuple[str, ...]  # with the dot, lower case
     read: Callable[[bytes, str], Any]  # (content, file name for messages) -> model
-    write: Callable[[Any], str] | None = None  # model -> content
+    write: Callable[[Any], str | bytes] | None = None  # model -> content
+    open: Callable[[Path, bool], Any] | None = None  # (file, whether to map arrays) -> model, without a copy
+    store: Callable[[Any, Path], None] | None = None  # write a file without a copy of its content
+    keeps_all: bool = False  # whether it holds what is registered, and not only tables
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from ..core.errors import FormatError
 from ..core.files import replacing
 from ..core.machine import machine_gigabytes
 
-__all__ = ["bare_name", "content_of", "read_content", "write_content"]
+__all__ = ["bare_name", "content_of", "read_content", "reason", "write_content"]
 
 COMPRESSED = (".gz", ".xz")
 _PIECE = 2**24  # bytes that are unpacked at a time
@@ -44,7 +44,7 @@ def read_content(path: str | os.PathLike[str]) -> bytes:
             f"{path}: expected {kind[1:]}-compressed data, got damaged ones ({error})"
         ) from None
     except (OSError, ValueError) as error:
-        raise FormatError(f"{path}: cannot be read ({_reason(error)})") from None
+        raise FormatError(f"{path}: cannot be read ({reason(error)})") from None
     except MemoryError:
         raise FormatError(f"{path}: cannot be read (it does not fit into memory)") from None
 
@@ -64,11 +64,11 @@ def _unpacked(path: Path, packed: IO[bytes]) -> bytes:
     return b"".join(pieces)
 
 
-def write_content(path: str | os.PathLike[str], text: str) -> None:
-    """Write text, packed if the name ends in `.gz` or `.xz`; a failure leaves what was there."""
+def write_content(path: str | os.PathLike[str], text: str | bytes) -> None:
+    """Write text or bytes, packed if the name ends in `.gz` or `.xz`; a failure leaves what was there."""
     path = Path(path)
     try:
-        raw = text.encode()
+        raw = text.encode() if isinstance(text, str) else text
         if path.suffix.lower() == ".gz":
             raw = gzip.compress(raw, mtime=0)  # no time stamp: equal models give equal files
         elif path.suffix.lower() == ".xz":
@@ -76,7 +76,7 @@ def write_content(path: str | os.PathLike[str], text: str) -> None:
         with replacing(path) as file:
             file.write(raw)
     except (OSError, ValueError) as error:
-        raise FormatError(f"{path}: cannot be written ({_reason(error)})") from None
+        raise FormatError(f"{path}: cannot be written ({reason(error)})") from None
 
 
 def content_of(source: str | os.PathLike[str] | bytes) -> tuple[bytes, str]:
@@ -86,5 +86,6 @@ def content_of(source: str | os.PathLike[str] | bytes) -> tuple[bytes, str]:
     return read_content(source), str(source)
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
+    """Why the system failed, in its own words."""
     return getattr(error, "strerror", None) or str(error)

@@ -19,6 +19,7 @@ __all__ = ["formats", "load", "save"]
 _CONTENTS = (
     FormatEntry("bif", (".bif",), "credo.io.bif"),
     FormatEntry("cfn", (".cfn",), "credo.io.cfn", writes=False),
+    FormatEntry("credo", (".credo",), "credo.io.credo_form"),
     FormatEntry("erg", (".erg",), "credo.io.erg"),
     FormatEntry("fg", (".fg",), "credo.io.fg"),
     FormatEntry("json", (".json",), "credo.io.json_form"),
@@ -30,8 +31,8 @@ _CONTENTS = (
 )
 
 
-def load(path: str | os.PathLike[str], format: str | None = None) -> Any:
-    """Load a model from a file.
+def load(path: str | os.PathLike[str], format: str | None = None, *, mapped: bool = False) -> Any:
+    """Load a model, or anything else that was saved, from a file.
 
     Parameters
     ----------
@@ -39,11 +40,15 @@ def load(path: str | os.PathLike[str], format: str | None = None) -> Any:
         The file; its extension names the format.
     format
         Name of the format, for files with another extension.
+    mapped
+        Whether arrays of a `.credo` file stay in it, read-only, until they are looked at: for models that
+        are larger than the memory. Their checksums are not compared then.
 
     Returns
     -------
     model
-        A `BayesNet` for directed formats, a `MarkovNet` for the others.
+        What was saved, of `.credo` and `.json`; a `BayesNet` for directed formats, a `MarkovNet` for the
+        others.
 
     Examples
     --------
@@ -54,6 +59,11 @@ def load(path: str | os.PathLike[str], format: str | None = None) -> Any:
     MarkovNet(2 variables, 1 factors)
     """
     chosen = _choose(path, format)
+    is_plain = bare_name(path) == Path(path).name
+    if mapped and (chosen.open is None or not is_plain):
+        raise FormatError(f"{path}: only .credo files that are not packed can be mapped; leave out mapped")
+    if chosen.open is not None and is_plain:
+        return chosen.open(Path(path), mapped)
     content = read_content(path)
     try:
         return chosen.read(content, str(path))
@@ -62,13 +72,15 @@ def load(path: str | os.PathLike[str], format: str | None = None) -> Any:
 
 
 def save(model: Any, path: str | os.PathLike[str], format: str | None = None) -> None:
-    """Save a model to a file.
+    """Save a model, a family or a fit to a file.
 
     Parameters
     ----------
     model
-        A `BayesNet`, a `MarkovNet` or a `FactorGraph`; in JSON also a `LogLinear` or a `CRF`. Of other models
-        files would hold a part, and they are refused: save `model.to_factor_graph()` if that is enough.
+        `.credo` and `.json` keep every model, family, fit, and object of a class of yours that is known by
+        `@credo.register(tag)`. Other formats hold tables: a `BayesNet`, a `MarkovNet` or a `FactorGraph`. Of
+        other models they would hold a part, which is refused: save `model.to_factor_graph()` if that is
+        enough.
     path
         The file; its extension names the format. An existing file is
         replaced when all is written, and stays as it is if that fails.
@@ -79,19 +91,22 @@ def save(model: Any, path: str | os.PathLike[str], format: str | None = None) ->
     if chosen.write is None:
         able = sorted(e for f in formats() if f.writes for e in f.extensions)
         raise FormatError(f"{path}: {chosen.name} files can be read but not written; use one of {able}")
-    _refuse_continuous(model, path)
+    if not chosen.keeps_all:
+        _refuse_continuous(model, path)
+    if chosen.store is not None and bare_name(path) == Path(path).name:
+        return chosen.store(model, Path(path))
     write_content(path, chosen.write(model))
 
 
 def _refuse_continuous(model: Any, path: str | os.PathLike[str]) -> None:
-    """Every format holds tables: refuse a model of continuous variables before a writer meets it."""
+    """These formats hold tables: refuse a model of continuous variables before a writer meets it."""
     graph = model.to_factor_graph() if hasattr(model, "to_factor_graph") else None
     if graph is not None and not graph.is_tables:
         names = [v.name for v in graph.variables if not v.is_discrete]
         which = f" with the continuous variables {names[:3]}" if names else ""
         raise FormatError(
-            f"{path}: expected a model of discrete variables and tables, got {model!r:.80}{which}; no format "
-            "holds such models, so keep the arrays or the code they are made from"
+            f"{path}: expected a model of discrete variables and tables, got {model!r:.80}{which}; "
+            ".credo and .json files hold such models"
         )
 
 

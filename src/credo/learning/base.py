@@ -23,6 +23,7 @@ from ..core.display import Listing, Shown, text_of
 from ..core.errors import ConvergenceError, ConvergenceWarning, DataError, OptionError, UnsupportedError
 from ..core.factor_graph import Model
 from ..core.fingerprint import fingerprint
+from ..core.records import register
 from ..core.registry import Entry, Registry, describe
 from ..core.result import Estimate, Status
 from ..core.stopwatch import Stopwatch, told_seconds
@@ -50,6 +51,7 @@ class Task:
     seed: int | None = None  # of the runs of inference
 
 
+@register("Fit")
 @dataclass(frozen=True, repr=False)
 class Fit(Shown):
     """What learning found. The trace holds one number per iteration in each of its arrays."""

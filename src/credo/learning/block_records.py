@@ -11,6 +11,7 @@ import numpy as np
 from ..core.display import Listing, Shown
 from ..core.errors import DataError
 from ..core.numbers import float_array
+from ..core.records import register
 from ..core.result import Status
 from ..models.normal_form import NormalForm
 from ..models.normal_form_messages import Messages
@@ -18,6 +19,7 @@ from ..models.normal_form_messages import Messages
 __all__ = ["BlockFit", "BlockRun", "BlockSamples"]
 
 
+@register("BlockRun")
 @dataclass(frozen=True, repr=False)
 class BlockRun:
     """One training from one start."""
@@ -42,6 +44,7 @@ class BlockRun:
         )
 
 
+@register("BlockFit")
 @dataclass(frozen=True, repr=False)
 class BlockFit(Shown):
     """All runs of a training; `best` has the largest final log-likelihood."""

@@ -98,6 +98,7 @@ class MixtureOfTreesEM(Learner):
     """
 
     name: ClassVar[str] = "mixture-of-trees"
+    checkpoints: ClassVar[bool] = True
     tol: ClassVar[float] = 1e-3  # change of a responsibility
     components: int = 2  # trees; those of the given mixture, if the start is one
     smoothing: float = 1.0  # pseudo-rows per tree, spread evenly over the joint states

@@ -25,6 +25,7 @@ import numpy as np
 
 from ..core import check
 from ..core.errors import DataError
+from ..core.records import register
 from ..core.stopwatch import Stopwatch
 from ..families.gaussian import Gaussian
 from ..families.gaussian_rows import number_rows, patterns
@@ -39,6 +40,7 @@ __all__ = ["FactorPosterior", "vb_factor_analysis"]
 _MOST = 1e12  # alpha, relative to that of a factor that explains everything, beyond which all is rounding
 
 
+@register("FactorPosterior")
 @dataclass(frozen=True)
 class FactorPosterior:
     """The distribution over the loadings, with the parameters that are maximised."""

@@ -21,6 +21,7 @@ import numpy as np
 
 from ..core import check
 from ..core.errors import DataError, ModelError
+from ..core.records import register
 from ..core.stopwatch import Stopwatch
 from ..families.dirichlet_rows import DirichletRows
 from ..inference.problem.base import Budget
@@ -37,6 +38,7 @@ __all__ = ["HMMPosterior", "vb_hmm"]
 _ALIKE = 1e-12  # difference of the probabilities of states below which they are equal
 
 
+@register("HMMPosterior")
 @dataclass(frozen=True)
 class HMMPosterior:
     """The distribution over the parameters of a hidden Markov model, and the prior it came from."""

@@ -26,6 +26,7 @@ from scipy.special import logsumexp
 from ..core import check
 from ..core.errors import DataError
 from ..core.numbers import float_array
+from ..core.records import register
 from ..core.stopwatch import Stopwatch
 from ..families.base import Conjugate, Emission
 from ..families.dirichlet import Dirichlet
@@ -41,6 +42,7 @@ __all__ = ["MixturePosterior", "Prune", "Weights", "vb_mixture"]
 Weights = Literal["dirichlet", "stick-breaking"]
 
 
+@register("MixturePosterior")
 @dataclass(frozen=True)
 class MixturePosterior:
     """The distribution over weights and components of a mixture, and the prior it came from."""

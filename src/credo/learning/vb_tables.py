@@ -19,6 +19,7 @@ import numpy as np
 
 from ..core import check
 from ..core.errors import ImpossibleRowError, OptionError
+from ..core.records import register
 from ..core.result import Estimate, Kind, Status
 from ..core.variable import Variable, Variables
 from ..families.dirichlet_rows import DirichletRows
@@ -41,6 +42,7 @@ __all__ = ["TablePosterior", "VariationalBayes", "table_rows"]
 _UNUSED = 0.5  # a hidden state with fewer expected rows than this explains nothing
 
 
+@register("TablePosterior")
 @dataclass(frozen=True)
 class TablePosterior:
     """Dirichlet distributions over all rows of all tables, and the prior they came from."""
@@ -181,6 +183,7 @@ class VariationalBayes(Learner):
     """
 
     name: ClassVar[str] = "vb"
+    checkpoints: ClassVar[bool] = True
     tol: ClassVar[float] = 1e-3  # change of a parameter
     prior: Any = "uniform(count=1)"  # Dirichlet concentrations: uniform, bdeu, towards, or by name
     start: Literal["auto", "given", "random"] = "auto"  # of the first run; auto breaks symmetries only

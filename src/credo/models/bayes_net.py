@@ -17,9 +17,11 @@ import numpy as np
 
 from ..core import check
 from ..core.factor_graph import FactorGraph
+from ..core.graph_parts import check_arrays
 from ..core.joint import Joint
 from ..core.naming import Lookup, NamedModel
 from ..core.numbers import float_array
+from ..core.records import register
 from ..core.samples import Samples
 from ..core.variable import Variables
 from .conditional_tables import (
@@ -41,6 +43,7 @@ from .state_rows import state_rows
 __all__ = ["ROW_TOLERANCE", "BayesNet"]
 
 
+@register("BayesNet")
 class BayesNet(NamedModel):
     """A directed model; immutable.
 
@@ -110,6 +113,22 @@ class BayesNet(NamedModel):
             scope, scope_start = take_slices(scope, scope_start, order)
         made._build(variables, scope_start, scope, flat)
         return made
+
+    def to_parts(self) -> dict[str, Any]:
+        """What files keep: the flat arrays."""
+        start, scope = self._graph.scope_start, self._graph.scope
+        return {
+            "variables": self._variables,
+            "scope_start": start,
+            "scope": scope,
+            "tables": self._flat_tables,
+        }
+
+    @classmethod
+    def from_parts(cls, variables: Any, scope_start: Any, scope: Any, tables: Any) -> BayesNet:
+        """The network of what a file kept."""
+        check_arrays(variables, scope_start, scope)
+        return cls.from_flat(variables, scope_start, scope, tables)
 
     @classmethod
     def random(

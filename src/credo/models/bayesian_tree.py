@@ -31,6 +31,7 @@ from ..core.errors import ModelError, QueryError
 from ..core.factor_graph import FactorGraph
 from ..core.naming import NamedModel
 from ..core.numbers import float_array
+from ..core.records import register
 from ..core.variable import Variable, Variables
 from ..families.dirichlet_rows import DirichletRows
 from ..structures.graph import component_labels
@@ -39,6 +40,7 @@ from .potentials import _log_categorical, dirichlet
 __all__ = ["BayesianTree"]
 
 
+@register("BayesianTree")
 class BayesianTree(NamedModel):
     """Data on a tree with Dirichlet pair probabilities; immutable.
 
@@ -95,6 +97,25 @@ class BayesianTree(NamedModel):
                 f"edges: expected a tree or several, got edges that close a cycle: {list(self.edges)}"
             )
         self.concentrations = tuple(self._prior(edge, concentration) for edge in self.edges)
+
+    def to_parts(self) -> dict[str, Any]:
+        """What files keep."""
+        return {
+            "variables": self.variables, "edges": self.edges, "rows": self.rows, "shared": self.shared,
+            "concentrations": self.concentrations,
+        }  # fmt: skip
+
+    @classmethod
+    def from_parts(
+        cls, variables: Any, edges: Any, rows: Any, shared: Any, concentrations: Any
+    ) -> BayesianTree:
+        """The model of what a file kept."""
+        size = {v.name: v.size for v in variables}
+        tables = {
+            (a, b): alpha.reshape(size[a], size[b])
+            for (a, b), alpha in zip(edges, concentrations, strict=True)
+        }
+        return cls(variables, edges, rows, concentration=tables, shared=shared)
 
     def _prior(self, edge: tuple[str, str], given: Any) -> np.ndarray:
         """Concentrations of one edge, (joint states,)."""
@@ -191,6 +212,7 @@ class BayesianTree(NamedModel):
         return f"BayesianTree({counts}, {kind})"
 
 
+@register("log joint state")
 def _log_joint_state(x: Any, y: Any, theta: Any, size: Any) -> Any:
     """Log of the probability of the joint state (x, y), the second with `size` states."""
     return _log_categorical(x * size + y, theta)

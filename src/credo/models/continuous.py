@@ -29,6 +29,7 @@ from ..core.factor import Factor
 from ..core.factor_graph import FactorGraph
 from ..core.groups import Gaussians
 from ..core.naming import NamedModel
+from ..core.records import register
 from ..core.variable import Variable, Variables
 
 __all__ = ["GaussianNet", "HybridNet"]
@@ -36,6 +37,7 @@ __all__ = ["GaussianNet", "HybridNet"]
 _MOST_DENSE = 5000  # variables of a sparse matrix that may be made dense on request
 
 
+@register("HybridNet")
 class HybridNet(NamedModel):
     """A model of variables of any domain; immutable.
 
@@ -58,6 +60,19 @@ class HybridNet(NamedModel):
 
     def __init__(self, variables: Any, factors: Iterable[Factor] = ()) -> None:
         self._graph = FactorGraph(variables, factors)
+
+    def to_parts(self) -> dict[str, Any]:
+        """What files keep: the factor graph."""
+        return {"graph": self._graph}
+
+    @classmethod
+    def from_parts(cls, graph: Any) -> HybridNet:
+        """The model of what a file kept."""
+        if not isinstance(graph, FactorGraph):
+            raise ModelError(f"graph: expected a FactorGraph, got {type(graph).__name__}")
+        made = cls.__new__(cls)
+        made._graph = graph
+        return made
 
     @classmethod
     def pairwise(cls, nodes: Mapping[str, Any], edges: Mapping[tuple[str, str], Any]) -> HybridNet:
@@ -106,6 +121,7 @@ class HybridNet(NamedModel):
         return f"HybridNet({len(self.variables)} variables, {len(self.factors)} factors)"
 
 
+@register("GaussianNet")
 class GaussianNet(NamedModel):
     """A Gaussian Markov random field; immutable.
 
@@ -147,6 +163,16 @@ class GaussianNet(NamedModel):
             raise ModelError(f"mean: expected one number per variable, got shape {mean.shape}")
         covariance = finite_array("GaussianNet: the covariance", covariance, (len(mean), len(mean)))
         return cls(*canonical_of_moments("GaussianNet", mean, covariance), names)
+
+    def to_parts(self) -> dict[str, Any]:
+        """What files keep: the arguments of the constructor."""
+        names = self.names if isinstance(self.names, tuple) else None
+        return {"precision": self.precision, "shift": self.shift, "names": names}
+
+    @classmethod
+    def from_parts(cls, precision: Any, shift: Any, names: Any) -> GaussianNet:
+        """The model of what a file kept."""
+        return cls(precision, shift, names)
 
     @property
     def names(self) -> Sequence[str]:

@@ -22,12 +22,14 @@ from ..core.domain import Discrete
 from ..core.errors import DataError, ModelError
 from ..core.factor_graph import FactorGraph
 from ..core.numbers import float_array
+from ..core.records import register
 from ..core.variable import Variables
 from .mrf import MarkovNet
 
 __all__ = ["CRF", "expanded_features", "feature_rows", "label_graph"]
 
 
+@register("CRF", fields=["labels", "node_weights", "edge_weights", "node_features", "edge_features"])
 class CRF(Shown):
     """A conditional random field; immutable.
 

@@ -25,6 +25,7 @@ import numpy as np
 from ..core import check
 from ..core.display import Listing, Shown
 from ..core.errors import ModelError, UnsupportedError
+from ..core.records import register
 from ..core.result import Estimate, Status
 from ..families.base import Emission
 from ..families.gaussian import TiedGaussian
@@ -51,6 +52,7 @@ class FactorialPosterior:
     trace: np.ndarray = field(default_factory=lambda: np.zeros(0))  # the bound after each sweep
 
 
+@register("FactorialHMM", fields=["starts", "transitions", "emission"])
 class FactorialHMM(Shown):
     """Several hidden chains with one emission; immutable.
 

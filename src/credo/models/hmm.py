@@ -20,6 +20,7 @@ import numpy as np
 from ..core import check
 from ..core.errors import UnsupportedError, ZeroProbabilityError
 from ..core.factor_graph import FactorGraph
+from ..core.records import register
 from ..core.variable import Variables
 from ..families.categorical import Categorical
 from ..kernels.chains import best_paths, filter_chains, sample_chains
@@ -42,6 +43,7 @@ class Posterior(NamedTuple):
     transitions: np.ndarray  # (states, states): expected number of transitions, over all sequences
 
 
+@register("HMM", fields=["start", "transition", "emission"])
 class HMM(HiddenChain):
     """A hidden Markov model; immutable.
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..core.errors import ModelError
 from ..core.numbers import float_array
+from ..core.records import register
 from ..families.categorical import Categorical
 from ..families.dirichlet import Dirichlet
 
@@ -33,6 +34,7 @@ class HMMStatistics:
         )
 
 
+@register("HMMPrior")
 @dataclass(frozen=True)
 class HMMPrior:
     """Conjugate priors for MAP estimates; None leaves a part to maximum likelihood."""

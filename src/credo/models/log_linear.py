@@ -21,9 +21,12 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import ModelError
+from ..core.factor import check_log_table
 from ..core.factor_graph import FactorGraph
+from ..core.graph_parts import check_arrays
 from ..core.naming import NamedModel
 from ..core.numbers import float_array
+from ..core.records import register
 from ..core.result import FactorMarginals, Samples
 from ..core.variable import Variables
 from ..core.wiring import starts_of
@@ -41,6 +44,7 @@ class Feature:
     parameter: Any = None  # index of the weight, one or one per scope; None: fixed weight 1, -inf allowed
 
 
+@register("LogLinear")
 class LogLinear(NamedModel):
     """A Markov network with shared parameters; immutable.
 
@@ -121,6 +125,24 @@ class LogLinear(NamedModel):
         shape = (len(made._fixed), len(made._weights))
         if made._design.shape != shape:
             raise ModelError(f"design: expected shape {shape}, got {made._design.shape}")
+        return made
+
+    def to_parts(self) -> dict[str, Any]:
+        """What files keep: the flat parts."""
+        return {
+            "variables": self._variables, "scope_start": self._scope_start, "scope": self._scope,
+            "design": self._design, "fixed": self._fixed, "weights": self._weights,
+        }  # fmt: skip
+
+    @classmethod
+    def from_parts(cls, variables: Any, scope_start: Any, scope: Any, **parts: Any) -> LogLinear:
+        """The model of what a file kept."""
+        check_arrays(variables, scope_start, scope)
+        made = cls.from_design(variables, scope_start, scope, **parts)
+        check_log_table(made.fixed, "fixed")
+        if not np.isfinite(made.design.data).all():
+            raise ModelError("design: expected finite numbers, got others")
+        made.to_factor_graph()  # refuses tables that do not fit
         return made
 
     @property

@@ -22,6 +22,7 @@ from ..core.factor import TableFactor
 from ..core.factor_graph import FactorGraph
 from ..core.naming import NamedModel
 from ..core.numbers import float_array
+from ..core.records import register
 from ..core.samples import Samples
 from ..core.variable import Variable, Variables
 from .bayes_net import BayesNet
@@ -32,6 +33,7 @@ __all__ = ["MixtureOfTrees"]
 _TREES = 12  # trees of which notebooks show the parents
 
 
+@register("MixtureOfTrees")
 class MixtureOfTrees(NamedModel):
     """A mixture of tree-shaped Bayesian networks over the same variables; immutable.
 
@@ -77,6 +79,18 @@ class MixtureOfTrees(NamedModel):
         given /= given.sum()
         given.flags.writeable = False
         self.weights, self.choice = given, choice
+
+    def to_parts(self) -> dict[str, Any]:
+        """What files keep."""
+        return {"weights": self.weights, "trees": self.trees, "choice": self.choice}
+
+    @classmethod
+    def from_parts(cls, weights: Any, trees: Any, choice: Any) -> MixtureOfTrees:
+        """The mixture of what a file kept, its weights to the last bit: they have been divided already."""
+        made = cls(weights, trees, choice)
+        made.weights = weights
+        weights.flags.writeable = False
+        return made
 
     @property
     def variables(self) -> Variables:

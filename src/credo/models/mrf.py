@@ -21,6 +21,7 @@ from ..core.errors import ModelError
 from ..core.factor import TableFactor
 from ..core.factor_graph import FactorGraph
 from ..core.naming import NamedModel
+from ..core.records import register
 from ..core.variable import Variables
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ __all__ = ["MarkovNet"]
 _SPIN = Discrete.of(["-1", "+1"])
 
 
+@register("MarkovNet")
 class MarkovNet(NamedModel):
     """An undirected model; immutable.
 
@@ -60,6 +62,15 @@ class MarkovNet(NamedModel):
         made = cls.__new__(cls)
         made._graph = _tables_only(graph)
         return made
+
+    def to_parts(self) -> dict[str, Any]:
+        """What files keep: the factor graph."""
+        return {"graph": self._graph}
+
+    @classmethod
+    def from_parts(cls, graph: Any) -> MarkovNet:
+        """The model of what a file kept."""
+        return cls.from_graph(graph)
 
     @classmethod
     def ising(

@@ -29,6 +29,7 @@ from ..core.display import LIMIT
 from ..core.errors import ModelError, QueryError, ZeroProbabilityError
 from ..core.factor_graph import FactorGraph
 from ..core.naming import NamedModel
+from ..core.records import register
 from ..core.result import Samples
 from ..core.variable import Variables
 from ..kernels.normal_form import flood, sample_states, two_pass
@@ -40,6 +41,7 @@ from .normal_form_wiring import NormalFormWiring, check_parts, joined
 __all__ = ["Block", "Diverter", "NormalForm", "Source"]
 
 
+@register("NormalForm", fields=["branches", "parts"])
 class NormalForm(NamedModel):
     """A normal-form graph; immutable.
 

@@ -24,6 +24,7 @@ import numpy as np
 
 from ..core.errors import ModelError
 from ..core.numbers import float_array
+from ..core.records import register
 from ..core.variable import Variable, Variables
 from .conditional_tables import ROW_TOLERANCE
 
@@ -48,6 +49,7 @@ def _rows(what: str, given: Any, ndim: int) -> np.ndarray:
     return table
 
 
+@register("source")
 @dataclass(frozen=True, eq=False)
 class Source:
     """A prior of the branch that leaves it; `theta` is one row."""
@@ -85,6 +87,7 @@ class Source:
         return self if entering or self.output != old else replace(self, output=new)
 
 
+@register("block")
 @dataclass(frozen=True, eq=False)
 class Block:
     """A conditional distribution of the branch that leaves it, given the one that enters."""
@@ -123,6 +126,7 @@ class Block:
         return replace(self, output=new) if self.output == old else self
 
 
+@register("diverter")
 @dataclass(frozen=True)
 class Diverter:
     """All branches that enter and leave are one variable."""

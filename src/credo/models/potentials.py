@@ -29,6 +29,7 @@ from ..core.density import DensityFactor, GaussianFactor, finite_array, namespac
 from ..core.domain import Discrete, Real, Simplex
 from ..core.errors import ModelError
 from ..core.linear_gaussian import LinearGaussianFactor
+from ..core.records import register
 from ..core.variable import Variable
 
 __all__ = [
@@ -71,6 +72,7 @@ def gaussian_mixture(x: Variable, weights: Any, means: Any, variances: Any) -> D
     return DensityFactor([_real(x)], _log_mixture, np.log(weights), means, variances)
 
 
+@register("potentials.gaussian_mixture")
 def _log_mixture(x: Any, log_weights: Any, means: Any, variances: Any) -> Any:
     xp = namespace(x, log_weights)
     gap = xp.asarray(x)[..., None] - means
@@ -93,18 +95,22 @@ def clamped_laplace(
     return DensityFactor(_one_or_two(scope), _CLAMPED[len(scope) - 1], scale, limit, centre)
 
 
+@register("potentials.laplace of one")
 def _laplace_one(x: Any, scale: Any, centre: Any) -> Any:
     return -abs(x - centre) / scale
 
 
+@register("potentials.laplace of two")
 def _laplace_two(x: Any, y: Any, scale: Any, centre: Any) -> Any:
     return -abs(x - y - centre) / scale
 
 
+@register("potentials.clamped_laplace of one")
 def _clamped_one(x: Any, scale: Any, limit: Any, centre: Any) -> Any:
     return -namespace(x, scale).minimum(abs(x - centre), limit) / scale
 
 
+@register("potentials.clamped_laplace of two")
 def _clamped_two(x: Any, y: Any, scale: Any, limit: Any, centre: Any) -> Any:
     return -namespace(x, y, scale).minimum(abs(x - y - centre), limit) / scale
 
@@ -120,10 +126,12 @@ def student(*scope: Variable, freedom: float = 3.0, scale: float = 1.0, centre: 
     return DensityFactor(_one_or_two(scope), _STUDENT[len(scope) - 1], freedom, scale, centre)
 
 
+@register("potentials.student of one")
 def _student_one(x: Any, freedom: Any, scale: Any, centre: Any) -> Any:
     return -(freedom + 1) / 2 * namespace(x, scale).log1p(((x - centre) / scale) ** 2 / freedom)
 
 
+@register("potentials.student of two")
 def _student_two(x: Any, y: Any, freedom: Any, scale: Any, centre: Any) -> Any:
     return _student_one(x - y, freedom, scale, centre)
 
@@ -137,6 +145,7 @@ def bimodal(x: Variable, y: Variable, centre: float = 10.0, strength: float = 0.
     return DensityFactor([_real(x), _real(y)], _bimodal, centre, strength)
 
 
+@register("potentials.bimodal")
 def _bimodal(x: Any, y: Any, centre: Any, strength: Any) -> Any:
     one = -strength * ((x - centre) ** 2 + (y + centre) ** 2)
     other = -strength * ((x + centre) ** 2 + (y - centre) ** 2)
@@ -169,15 +178,18 @@ def _log_mean(xp: Any, terms: Any) -> Any:
     return _log_sum(xp, terms) - np.log(terms.shape[-1])
 
 
+@register("potentials.kernel_density of one")
 def _kernel_one(x: Any, data: Any, bandwidth: Any) -> Any:
     return _log_mean(namespace(x, data), _log_kernels(x, data[:, 0], bandwidth[0]))
 
 
+@register("potentials.kernel_density of two")
 def _kernel_two(x: Any, y: Any, data: Any, bandwidth: Any) -> Any:
     one, other = _log_kernels(x, data[:, 0], bandwidth[0]), _log_kernels(y, data[:, 1], bandwidth[1])
     return _log_mean(namespace(x, y, data), one + other)
 
 
+@register("potentials.density_ratio")
 def _kernel_ratio(x: Any, y: Any, data: Any, bandwidth: Any, powers: Any) -> Any:
     xp = namespace(x, y, data)
     one, other = _log_kernels(x, data[:, 0], bandwidth[0]), _log_kernels(y, data[:, 1], bandwidth[1])
@@ -195,6 +207,7 @@ def dirichlet(theta: Variable, concentration: Any) -> DensityFactor:
     return DensityFactor([theta], _log_dirichlet, alpha, _log_beta(alpha))
 
 
+@register("potentials.dirichlet")
 def _log_dirichlet(theta: Any, alpha: Any, log_beta: Any) -> Any:
     xp = namespace(theta, alpha)
     return (xp.where(alpha == 1, 0.0, (alpha - 1) * xp.log(theta))).sum(axis=-1) - log_beta
@@ -218,6 +231,7 @@ def categorical(z: Variable, theta: Variable) -> DensityFactor:
     return DensityFactor([z, theta], _log_categorical)
 
 
+@register("potentials.categorical")
 def _log_categorical(z: Any, theta: Any) -> Any:
     xp = namespace(z, theta)
     z, theta = xp.asarray(z), xp.asarray(theta)

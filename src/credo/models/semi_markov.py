@@ -20,6 +20,7 @@ import numpy as np
 
 from ..core import check
 from ..core.errors import DataError, ModelError, ZeroProbabilityError
+from ..core.records import register
 from ..families.base import Emission
 from ..kernels.semi_markov import SegmentSums, best_segments, smooth_segments
 from ..optimise.run import noted
@@ -60,6 +61,7 @@ class SemiMarkovStatistics:
         )
 
 
+@register("SemiMarkov", fields=["start", "transition", "durations", "emission", "cut"])
 class SemiMarkov(HiddenChain):
     """A hidden semi-Markov model; immutable.
 

@@ -24,7 +24,7 @@ import numpy as np
 from ..core import check
 from ..core.container import read_container, write_container
 from ..core.errors import FormatError, OptionError, UnsupportedError
-from ..core.records import changing_parts, needs_like, pack
+from ..core.packing import changing_parts, needs_like, pack
 from ..core.result import Status
 from ..core.unpacking import unpack
 from ..kernels.jit import current_tier, settle

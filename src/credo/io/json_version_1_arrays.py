@@ -1,4 +1,4 @@
-"""Arrays in JSON: lists when short, packed bytes when long; null is -inf."""
+"""Arrays in version 1 of the JSON form: lists when short, packed bytes when long; null is -inf."""
 
 from __future__ import annotations
 
@@ -10,17 +10,7 @@ import numpy as np
 
 from ..core.errors import FormatError
 
-__all__ = ["pack", "unpack"]
-
-LISTED = 4096  # longer arrays are packed
-
-
-def pack(values: np.ndarray) -> Any:
-    """A list, or packed bytes of a long array."""
-    if len(values) > LISTED:
-        kind = "<f8" if values.dtype.kind == "f" else "<i8"
-        return {"dtype": kind, "base64": base64.b64encode(values.astype(kind).tobytes()).decode()}
-    return [None if x == -np.inf else x for x in values.tolist()]
+__all__ = ["unpack"]
 
 
 def unpack(parts: dict[str, Any], key: str, dtype: Any, file: str) -> np.ndarray:

@@ -1,0 +1,190 @@
+"""A small object of every class of this package that files keep, by its tag."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+import credo
+from credo import potentials
+from credo.core.density import Sliced, _Coordinatewise, quadratic
+from credo.core.groups import Bilinear, Densities, Gaussians, LinearGaussians
+from credo.core.linear_gaussian import product
+from credo.core.result import Estimate, Status
+from credo.core.variable import Variables
+from credo.families.categorical import Categorical
+from credo.families.dirichlet import Dirichlet
+from credo.families.dirichlet_rows import DirichletRows
+from credo.families.gamma import Gamma, Poisson
+from credo.families.gaussian import Gaussian, TiedGaussian
+from credo.families.gaussian_diagonal import DiagonalGaussian, SphericalGaussian
+from credo.families.gaussian_wishart import GaussianWishart
+from credo.families.mixture import Mixture, MixturePrior
+from credo.families.normal_gamma import NormalGamma
+from credo.learning.base import Fit
+from credo.learning.block_records import BlockFit, BlockRun
+from credo.learning.vb_factor_analysis import FactorPosterior
+from credo.learning.vb_hmm import HMMPosterior
+from credo.learning.vb_mixture import MixturePosterior
+from credo.learning.vb_tables import TablePosterior
+from credo.models.bayesian_tree import BayesianTree
+from credo.models.factorial_hmm import FactorialHMM
+from credo.models.hmm_parameters import HMMPrior
+from credo.models.mixture_of_trees import MixtureOfTrees
+from credo.models.normal_form import Block, Diverter, NormalForm, Source
+from credo.models.semi_markov import SemiMarkov
+
+RNG = np.random.default_rng(7)
+STEPS = [[0.7, 0.3], [0.1, 0.9]]
+ROOT = RNG.normal(size=(2, 2, 2))
+COVARIANCES = ROOT @ np.swapaxes(ROOT, 1, 2) + np.eye(2)
+MEANS = RNG.normal(size=(2, 2))
+X, Y = credo.Variable("x", credo.Real()), credo.Variable("y", credo.Real())
+V, S = credo.Variable("v", credo.Real(2)), credo.Variable("s", ["off", "on"])
+THETA = credo.Variable("theta", credo.Simplex(2))
+RATE, SHARE = credo.Variable("rate", credo.Positive()), credo.Variable("share", credo.Interval(0, 1))
+ROWS = RNG.normal(size=(5, 2))
+INDEX, ONE = np.array([0]), np.array([[0]])
+
+
+def graph() -> credo.FactorGraph:
+    """A graph with tables, every kind of group, every domain and every named potential."""
+    weights = RNG.normal(size=(1, 1))
+    factors = [
+        credo.TableFactor([S], [1.0, 2.0]),
+        potentials.gaussian(X),
+        credo.GaussianFactor([V], np.eye(2), [1.0, 2.0]),
+        potentials.emission(Y, S, [0.0, 1.0], [1.0, 2.0]),
+        credo.BilinearFactor([X], [Y], weights),
+        potentials.gaussian_mixture(X, [0.5, 0.5], [0.0, 1.0], 1.0),
+        potentials.laplace(X),
+        potentials.laplace(X, Y, scale=2.0),
+        potentials.clamped_laplace(X),
+        potentials.clamped_laplace(X, Y),
+        potentials.student(X),
+        potentials.student(X, Y),
+        potentials.bimodal(X, Y),
+        potentials.kernel_density([X], ROWS[:, :1], 0.5),
+        potentials.kernel_density([X, Y], ROWS, 0.5),
+        potentials.density_ratio(X, Y, ROWS, 0.5),
+        potentials.dirichlet(THETA, [2.0, 3.0]),
+        potentials.categorical(S, THETA),
+        credo.DensityFactor([RATE], product, 1.0, -1.0),
+        credo.DensityFactor([SHARE], product, 1.0, 1.0),
+    ]
+    return credo.FactorGraph([X, Y, V, S, THETA, RATE, SHARE], factors)
+
+
+def tree() -> credo.BayesNet:
+    """Two variables, one edge."""
+    return credo.BayesNet({"a": 2, "b": ["lo", "hi"]}, {"b": ["a"]}, {"a": [0.3, 0.7], "b": STEPS})
+
+
+def hmm() -> credo.HMM:
+    """Two states, Gaussian rows."""
+    return credo.HMM([0.6, 0.4], STEPS, Gaussian(MEANS, COVARIANCES))
+
+
+def normal_form() -> NormalForm:
+    """A source, a diverter, blocks."""
+    parts = [
+        Source("S", [0.6, 0.4], fixed=True),
+        Diverter("S", ["S1", "S2"]),
+        Block("S1", "X", STEPS, tie="t"),
+    ]
+    return NormalForm({"S": 2, "S1": 2, "S2": 2, "X": 2}, parts)
+
+
+def block_run() -> BlockRun:
+    """One run of a training."""
+    values = np.array([-3.0, -2.5])
+    return BlockRun(
+        normal_form(), Status.CONVERGED, values, values, values, values, {"t": RNG.random((2, 2, 2))}
+    )
+
+
+def log_linear() -> Any:
+    """A weight, and a forbidden state."""
+    features = [("a", [0, 1], 0), (("a", "b"), [[0, -np.inf], [0, 0]], None)]
+    return credo.MarkovNet.log_linear({"a": 2, "b": 2}, features, [0.5])
+
+
+def fit(**more: Any) -> Fit:
+    """What learning returns."""
+    values, trace = np.array([-2.0, -1.5]), {"validation": np.array([1.0])}
+    about = (Estimate(-3.0, "exact"), trace, "em", 0.5, ("a note",))
+    return Fit(hmm(), Status.CONVERGED, values, *about, **more)
+
+
+def normal_gamma() -> NormalGamma:
+    """One member, two coordinates."""
+    return NormalGamma([[0.0, 1.0]], [[1.0, 2.0]], [[2.0, 2.0]], [[1.0, 3.0]])
+
+
+EXAMPLES: dict[str, Callable[[], Any]] = {
+    "function of coordinates": lambda: _Coordinatewise(quadratic, (2, 0)),
+    "sliced function": lambda: Sliced(product, (True, False)),
+    "discrete": lambda: S.domain,
+    "interval": lambda: SHARE.domain,
+    "positive": lambda: RATE.domain,
+    "real": lambda: V.domain,
+    "simplex": lambda: THETA.domain,
+    "FactorGraph": graph,
+    "bilinear": lambda: Bilinear(INDEX, np.array([[0, 1]]), np.array([[2.0]])),
+    "densities": lambda: Densities(INDEX, ONE, product, (np.array([1.0]), np.array([2.0]))),
+    "gaussians": lambda: Gaussians(INDEX, ONE, np.ones((1, 1, 1)), np.ones((1, 1)), np.ones(1)),
+    "linear gaussians": lambda: LinearGaussians(INDEX, ONE, np.ones((1, 1)), *np.ones((3, 1))),
+    "estimate": lambda: Estimate(1.5, "lower"),
+    "variable": lambda: S,
+    "variables": lambda: Variables.of([S, X, credo.Variable("t", 3)]),
+    "Categorical": lambda: Categorical(STEPS),
+    "Dirichlet": lambda: Dirichlet([[1.0, 2.0]]),
+    "DirichletRows": lambda: DirichletRows([1.0, 2.0, 3.0], [1, 2]),
+    "Gamma": lambda: Gamma([1.0, 2.0], [3.0, 4.0]),
+    "Poisson": lambda: Poisson([1.0, 2.0]),
+    "Gaussian": lambda: Gaussian(MEANS, COVARIANCES),
+    "TiedGaussian": lambda: TiedGaussian(MEANS, COVARIANCES[0]),
+    "DiagonalGaussian": lambda: DiagonalGaussian(MEANS, np.exp(MEANS)),
+    "SphericalGaussian": lambda: SphericalGaussian(MEANS, [0.5, 2.0]),
+    "GaussianWishart": lambda: GaussianWishart(MEANS, [1.0, 2.0], [3.0, 4.0], COVARIANCES),
+    "Mixture": lambda: Mixture([[0.2, 0.8]], DiagonalGaussian(MEANS, np.exp(MEANS))),
+    "MixturePrior": lambda: MixturePrior(Dirichlet([[2.0, 2.0]])),
+    "NormalGamma": normal_gamma,
+    "Fit": lambda: fit(posterior=normal_gamma(), evidence=Estimate(-4.0, "lower")),
+    "BlockFit": lambda: BlockFit((block_run(),), "ml", 0.25),
+    "BlockRun": block_run,
+    "FactorPosterior": lambda: FactorPosterior(MEANS, COVARIANCES, *np.ones((3, 2))),
+    "HMMPosterior": lambda: HMMPosterior(
+        DirichletRows([1.0, 2.0], [2]), DirichletRows(np.ones(4), [2, 2]), normal_gamma(),
+        DirichletRows([1.0, 1.0], [2]), DirichletRows(np.ones(4), [2, 2]), normal_gamma(),
+    ),
+    "MixturePosterior": lambda: MixturePosterior(
+        Dirichlet([[1.0, 2.0]]), normal_gamma(), Dirichlet([[1.0, 1.0]]), normal_gamma()
+    ),
+    "TablePosterior": lambda: TablePosterior(
+        tree(), DirichletRows(np.ones(6), [2, 2, 2]), DirichletRows(np.ones(6), [2, 2, 2]), np.zeros(6, bool)
+    ),
+    "BayesNet": tree,
+    "BayesianTree": lambda: BayesianTree({"a": 2, "b": 3}, [("a", "b")], rows=2, concentration=0.5),
+    "GaussianNet": lambda: credo.GaussianNet(sparse.csr_matrix(COVARIANCES[0]), [1.0, 2.0], ["p", "q"]),
+    "HybridNet": lambda: credo.HybridNet([X, S], [potentials.emission(X, S, [0.0, 5.0], 1.0)]),
+    "CRF": lambda: credo.CRF(["n", "v"], MEANS, COVARIANCES, node_features=["f", "g"]),
+    "FactorialHMM": lambda: FactorialHMM.additive(
+        [[0.5, 0.5]] * 2, [STEPS] * 2, [[[0.0], [1.0]], [[0.0], [3.0]]], [[0.1]]
+    ),
+    "HMM": hmm,
+    "HMMPrior": lambda: HMMPrior(start=Dirichlet([[2.0, 2.0]]), emission=normal_gamma()),
+    "LogLinear": log_linear,
+    "MixtureOfTrees": lambda: MixtureOfTrees([0.1, 0.2, 0.7], [tree() for _ in range(3)]),
+    "MarkovNet": lambda: credo.MarkovNet.ising({(0, 1): 0.5, (1, 2): -1.0}, fields=[0.1, 0.0, 0.2]),
+    "NormalForm": normal_form,
+    "block": lambda: Block("S", "X", STEPS),
+    "diverter": lambda: Diverter("S", ["A", "B"]),
+    "source": lambda: Source("S", [0.6, 0.4]),
+    "SemiMarkov": lambda: SemiMarkov(
+        [1, 0], [[0, 1], [1, 0]], [[0.2, 0.8], [0.5, 0.5]], Poisson([1.0, 9.0]), cut=False
+    ),
+}  # fmt: skip
