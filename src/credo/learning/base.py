@@ -240,6 +240,7 @@ def fit(  # noqa: PLR0913, the options of one call
         chosen = None if learner is None else with_options(_resolve(learner), options)
         rng = check.generator(seed)
         if checkpoint is not None:
+            _check_keeps(chosen)
             rng = _opened(run, checkpoint, every, seed)
         observed, held = _split(variables, data, weights, validation, rng)
         task = Task(model, observed, held, inference, inference_budget or Budget(), seed=seed)
@@ -274,9 +275,9 @@ def _resolve(learner: str | Learner) -> Learner:
     return found
 
 
-def _check_keeps(learner: Learner) -> None:
-    """Refuse a checkpoint of a learner that has none."""
-    if not learner.checkpoints:
+def _check_keeps(learner: Learner | None) -> None:
+    """Refuse a checkpoint of a learner that has none; one that is still to be chosen is asked later."""
+    if learner is not None and not learner.checkpoints:
         able = [name for name in learners.names() if learners.get(name).checkpoints]
         raise UnsupportedError(
             f"{learner.name} keeps no checkpoints; leave out checkpoint, or use one of {able}"
