@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from scipy import sparse
 import credo
 from credo import potentials
 from credo.core.density import Sliced, _Coordinatewise, quadratic
+from credo.core.errors import ConvergenceWarning
 from credo.core.groups import Bilinear, Densities, Gaussians, LinearGaussians
 from credo.core.linear_gaussian import product
 from credo.core.result import Estimate, Status
@@ -26,6 +28,9 @@ from credo.families.mixture import Mixture, MixturePrior
 from credo.families.normal_gamma import NormalGamma
 from credo.learning.base import Fit
 from credo.learning.block_records import BlockFit, BlockRun
+from credo.learning.crf import ChainCRF, GraphCRF
+from credo.learning.hmm_estimators import CategoricalHMM, GaussianHMM, PoissonHMM
+from credo.learning.lda import BetheLDA
 from credo.learning.vb_factor_analysis import FactorPosterior
 from credo.learning.vb_hmm import HMMPosterior
 from credo.learning.vb_mixture import MixturePosterior
@@ -124,6 +129,13 @@ def normal_gamma() -> NormalGamma:
     return NormalGamma([[0.0, 1.0]], [[1.0, 2.0]], [[2.0, 2.0]], [[1.0, 3.0]])
 
 
+def fitted(made: Any, *data: Any) -> Any:
+    """An estimator after one step."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return made.fit(*data)
+
+
 EXAMPLES: dict[str, Callable[[], Any]] = {
     "function of coordinates": lambda: _Coordinatewise(quadratic, (2, 0)),
     "sliced function": lambda: Sliced(product, (True, False)),
@@ -154,6 +166,12 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "MixturePrior": lambda: MixturePrior(Dirichlet([[2.0, 2.0]])),
     "NormalGamma": normal_gamma,
     "Fit": lambda: fit(posterior=normal_gamma(), evidence=Estimate(-4.0, "lower")),
+    "GaussianHMM": lambda: fitted(GaussianHMM(2, max_iter=1, seed=0), ROWS),
+    "CategoricalHMM": lambda: fitted(CategoricalHMM(2, max_iter=1, seed=0), [0, 1, 1, 0, 2]),
+    "PoissonHMM": lambda: fitted(PoissonHMM(2, max_iter=1, seed=0), [0, 3, 1, 0, 2]),
+    "ChainCRF": lambda: fitted(ChainCRF(max_iter=1), [ROWS, ROWS[:2]], [list("aabba"), list("ab")]),
+    "GraphCRF": lambda: GraphCRF(inference="bp"),
+    "BetheLDA": lambda: fitted(BetheLDA(2, max_iter=1, seed=0), np.array([[1, 0, 2], [0, 3, 1]])),
     "BlockFit": lambda: BlockFit((block_run(),), "ml", 0.25),
     "BlockRun": block_run,
     "FactorPosterior": lambda: FactorPosterior(MEANS, COVARIANCES, *np.ones((3, 2))),

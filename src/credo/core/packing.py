@@ -158,13 +158,15 @@ _ARRAYS = ("array", "scalar", "jax", "key", "floats", "scalars", "rows", "sparse
 def _renumbered(tree: Any, by: int) -> Any:
     if isinstance(tree, list):
         return [_renumbered(t, by) for t in tree]
+    if isinstance(tree, dict) and "record" in tree:  # names of fields may be spelt like the words for arrays
+        return {**tree, "fields": {k: _renumbered(v, by) for k, v in tree["fields"].items()}}
     if isinstance(tree, dict):
         return {k: _shifted(v, by) if k in _ARRAYS else _renumbered(v, by) for k, v in tree.items()}
     return tree
 
 
 def _shifted(numbers: Any, by: int) -> Any:
-    """The numbers of arrays; names of fields may be spelt like the words that stand before them."""
+    """The numbers of arrays, one or several."""
     if type(numbers) is int:
         return numbers + by
     if isinstance(numbers, list) and all(type(n) is int for n in numbers):

@@ -23,6 +23,7 @@ from ..core import check
 from ..core.errors import ConvergenceWarning, DataError, OptionError, QueryError, UnsupportedError
 from ..core.factor_graph import FactorGraph
 from ..core.progress import Progress
+from ..core.records import register
 from ..core.result import Estimate, Kind
 from ..inference.portfolio.question import infer
 from ..inference.problem.base import Algorithm, Budget, Problem, algorithms
@@ -137,6 +138,7 @@ class _Estimator(Estimator):
         check.in_range("validation", options["validation"], 0, 1)
 
 
+@register("ChainCRF")
 class ChainCRF(_Estimator):
     """A linear-chain conditional random field for labelling sequences.
 
@@ -239,6 +241,7 @@ class ChainCRF(_Estimator):
         return ChainLikelihood(layout), layout.gather(crf.node_weights, crf.edge_weights), data
 
 
+@register("GraphCRF")
 class GraphCRF(_Estimator):
     """A pairwise conditional random field for labelling the nodes of graphs.
 

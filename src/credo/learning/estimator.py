@@ -35,6 +35,21 @@ class Estimator(Shown):
             setattr(self, name, value)
         return self
 
+    def to_parts(self) -> dict[str, Any]:
+        """What files keep: the options and what was learned."""
+        learned = {name: value for name, value in vars(self).items() if _is_learned(name)}
+        return {"options": self.get_params(), "learned": learned}
+
+    @classmethod
+    def from_parts(cls, options: Any, learned: Any) -> Self:
+        """The estimator of what a file kept."""
+        made = cls(**options)
+        for name, value in learned.items():
+            if not _is_learned(name) or hasattr(cls, name):
+                raise OptionError(f"{cls.__name__} learns no '{name!s:.40}'")
+            setattr(made, name, value)
+        return made
+
     def __sklearn_tags__(self) -> Any:
         """What scikit-learn asks of an estimator; it is there when this is called."""
         from sklearn.utils import InputTags, Tags, TargetTags  # type: ignore[import-untyped]
@@ -42,7 +57,7 @@ class Estimator(Shown):
         return Tags(estimator_type=self._kind, target_tags=TargetTags(required=False), input_tags=InputTags())
 
     def __sklearn_is_fitted__(self) -> bool:
-        return any(name.endswith("_") and not name.startswith("_") for name in vars(self))
+        return any(map(_is_learned, vars(self)))
 
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self).__init__).parameters
@@ -50,12 +65,16 @@ class Estimator(Shown):
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def _shown(self) -> Iterable[str | Listing]:
-        learned = {k: v for k, v in vars(self).items() if k.endswith("_") and not k.startswith("_")}
+        learned = {k: v for k, v in vars(self).items() if _is_learned(k)}
         yield repr(self)
         for title, values in (("option", self.get_params()), ("learned", learned)):
             if values:
                 rows = [[name, _brief(value)] for name, value in values.items()]
                 yield Listing(rows, [False, False], [title, "value"])
+
+
+def _is_learned(name: str) -> bool:
+    return name.endswith("_") and not name.startswith("_")
 
 
 def _brief(value: Any) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 from ..core import check
 from ..core.errors import DataError, OptionError, QueryError
 from ..core.numbers import float_array
+from ..core.records import register
 from ..families.base import Emission
 from ..families.categorical import Categorical
 from ..families.gamma import Poisson
@@ -126,6 +127,7 @@ class _HiddenMarkov(Estimator, abc.ABC):
         return -2 * model.log_likelihood(X, lengths) + 2 * model.n_parameters
 
 
+@register("GaussianHMM")
 class GaussianHMM(_HiddenMarkov):
     """Hidden Markov model with Gaussian rows, or with mixtures of Gaussians.
 
@@ -203,6 +205,7 @@ class GaussianHMM(_HiddenMarkov):
         return Mixture(np.full((self.states, self.components), 1 / self.components), members)
 
 
+@register("CategoricalHMM")
 class CategoricalHMM(_HiddenMarkov):
     """Hidden Markov model with symbols 0, 1, ...
 
@@ -245,6 +248,7 @@ class CategoricalHMM(_HiddenMarkov):
         return Categorical(np.full((int(self.states), symbols), 1 / symbols))
 
 
+@register("PoissonHMM")
 class PoissonHMM(_HiddenMarkov):
     """Hidden Markov model with counts.
 

@@ -24,6 +24,7 @@ import numpy as np
 from ..core import check
 from ..core.errors import ConvergenceWarning, DataError, MissingExtraError, OptionError, QueryError
 from ..core.numbers import float_array
+from ..core.records import register
 from ..core.result import Status
 from ..families.dirichlet_mixture import mixture_mode
 from ..optimise.driver import Outcome, Step, drive
@@ -37,6 +38,7 @@ _CHUNK = 256  # documents treated at once
 _JITTER = 100.0  # shape of the Gamma noise that makes topics and components differ at the start
 
 
+@register("BetheLDA")
 class BetheLDA(Estimator):
     """Topic model for counts of words.
 
