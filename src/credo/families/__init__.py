@@ -1,4 +1,4 @@
-"""Distributions with parameters: exponential families and their conjugate priors, in batches."""
+"""Distributions with parameters: families, families over families, and conjugate priors, in batches."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..core.lazy import furnish
 
 if TYPE_CHECKING:
-    from .base import Conjugate, Emission, Family, Statistics
+    from .base import ClosedLeaf, Conjugate, Expected, Family, Statistics
     from .categorical import Categorical
     from .dirichlet import Dirichlet
     from .gamma import Gamma, Poisson
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Categorical",
+    "ClosedLeaf",
     "Conjugate",
     "DiagonalGaussian",
     "Dirichlet",
-    "Emission",
+    "Expected",
     "Family",
     "Gamma",
     "Gaussian",
@@ -39,7 +40,7 @@ __all__ = [
 furnish(
     __name__,
     {
-        "base": ("Conjugate", "Emission", "Family", "Statistics"),
+        "base": ("ClosedLeaf", "Conjugate", "Expected", "Family", "Statistics"),
         "categorical": ("Categorical",),
         "dirichlet": ("Dirichlet",),
         "gamma": ("Gamma", "Poisson"),

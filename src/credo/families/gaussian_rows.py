@@ -19,14 +19,14 @@ import numpy as np
 
 from ..core.errors import DataError, ModelError
 from ..core.numbers import float_array
-from .base import Family, member_weights
+from .base import ClosedLeaf, member_weights
 from .moments import Form, RowMoments, column_moments, quadratic, weighted_moments
 from .natural import LOG_2PI
 
 __all__ = ["GaussianRows", "cholesky", "first_seen", "number_rows", "pattern_groups", "patterns"]
 
 
-class GaussianRows(Family):
+class GaussianRows(ClosedLeaf):
     """A Gaussian family with means (members, d) and some shape of covariance."""
 
     _mean: np.ndarray
@@ -82,17 +82,17 @@ class GaussianRows(Family):
         """A copy with NaN in the marked rows."""
         return np.where(hidden[:, None], np.nan, x)
 
-    def log_density(self, x: Any) -> np.ndarray:
+    def leaves(self, x: Any) -> np.ndarray:
         """Log density of the observed coordinates, (rows, members)."""
         found = self.rows(x)
         if not np.isnan(found).any():
             return self._complete_density(found)
         return self._seen_density(found)
 
-    def collect(self, x: Any, weights: np.ndarray | None = None) -> RowMoments:
-        """Expected moments; see `base.Emission.collect`."""
+    def collect(self, x: Any, q: np.ndarray | None = None) -> RowMoments:
+        """Expected moments; see `base.Family.collect`."""
         found = self.rows(x)
-        weights = member_weights(weights, len(found), len(self))
+        weights = member_weights(q, len(found), len(self))
         if not np.isnan(found).any():
             return self._summed_rows(found, weights)
         share = np.ones((len(found), len(self))) if weights is None else weights
