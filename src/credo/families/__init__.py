@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from .gaussian_wishart import GaussianWishart
     from .mixture import Mixture
     from .normal_gamma import NormalGamma
+    from .product import Product
+    from .student import StudentT
 
 __all__ = [
     "Categorical",
@@ -31,8 +33,10 @@ __all__ = [
     "Mixture",
     "NormalGamma",
     "Poisson",
+    "Product",
     "SphericalGaussian",
     "Statistics",
+    "StudentT",
     "TiedGaussian",
 ]
 
@@ -49,5 +53,7 @@ furnish(
         "gaussian_wishart": ("GaussianWishart",),
         "mixture": ("Mixture",),
         "normal_gamma": ("NormalGamma",),
+        "product": ("Product",),
+        "student": ("StudentT",),
     },
 )
