@@ -49,7 +49,7 @@ def main() -> None:
 
 def hidden_markov(family: Any, x: np.ndarray) -> int:
     """Baum-Welch; how many iterations it took."""
-    first = members(family, x).perturbed(x, np.random.default_rng(1))
+    first = members(family, x).initialise(x, np.random.default_rng(1))
     even = np.full((STATES, STATES), 1 / STATES)
     fit = baum_welch(HMM(even[0], even, first), x, max_iter=ITERATIONS, tol=1e-14)
     return len(fit.trace["log_likelihood"])

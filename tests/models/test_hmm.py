@@ -228,7 +228,7 @@ def test_blocks_of_sequences_give_what_one_block_gives(monkeypatch):
     parts = hmm.posterior(x, [5, 9, 2, 7])
     np.testing.assert_allclose(parts.marginals, whole.marginals)
     np.testing.assert_allclose(parts.transitions, whole.transitions)
-    np.testing.assert_allclose(hmm.collect(x, [5, 9, 2, 7]).emission.total, total.emission.total)
+    np.testing.assert_allclose(hmm.collect(x, [5, 9, 2, 7]).emission.sums.total, total.emission.sums.total)
 
 
 def test_hmmlearn_agrees_on_likelihood_and_path():

@@ -15,7 +15,7 @@ import numpy as np
 from ..core import check
 from ..core.errors import ConvergenceWarning, ModelError, UnsupportedError
 from ..core.result import Estimate
-from ..families.base import Emission, Family
+from ..families.base import ClosedLeaf, Family
 from ..families.mixture import Mixture
 from ..learning.base import fit
 from ..learning.bayesian_mixture import BayesianMixture
@@ -82,7 +82,7 @@ def candidate(model: Any, data: Any, *, prior: Any, restarts: int, seed: int | N
         return _Rows(Mixture(weights, members), rows, found, model.concentration, **options)
     if isinstance(model, Mixture) and len(model) == 1:
         return _Rows(model, data, prior, None, **options)
-    if isinstance(model, Family) and len(model) == 1:
+    if isinstance(model, ClosedLeaf) and len(model) == 1:
         return _Rows(Mixture([[1.0]], model), data, prior, None, **options)
     raise ModelError(
         "models: expected BayesNet, HMM, BayesianMixture, Mixture or a family with one member, "
@@ -139,7 +139,7 @@ class _Rows(Candidate):
         seed: int | None,
     ) -> None:  # fmt: skip
         self._model, self._restarts, self._seed = model, restarts, seed
-        self._members: Emission = model.components
+        self._members: Family = model.components
         self._x = self._members.rows(data)
         self._concentration = 1.0 if concentration is None else concentration
         default = default_prior(self._members, self._x)
@@ -155,7 +155,7 @@ class _Rows(Candidate):
         rng, best = check.generator(self._seed), -np.inf
         first = self._learned(self._x).model
         for number in range(self._restarts if len(self._members) > 1 else 1):
-            model = first if number == 0 else self._model.perturbed(self._x, rng)
+            model = first if number == 0 else self._model.initialise(self._x, rng)
             best = max(best, _climb(model, self._x, _FLOOR * float(spread)))
         return best
 
@@ -227,7 +227,8 @@ def _climb(model: Mixture, x: np.ndarray, floor: float) -> float:
     """EM for a mixture; the log-likelihood it ends with."""
     value = float(model.log_density(x).sum())
     for _ in range(500):
-        model = model.maximise(model.collect(x), floor=floor)
+        expected = model.expect(x)
+        model = model.update(expected.counts, expected.sums, floor=floor)
         after = float(model.log_density(x).sum())
         if after - value < 1e-7 * len(x):
             return max(after, value)

@@ -1,4 +1,4 @@
-"""Distributions with parameters: exponential families and their conjugate priors, in batches."""
+"""Distributions with parameters: families, families over families, and conjugate priors, in batches."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..core.lazy import furnish
 
 if TYPE_CHECKING:
-    from .base import Conjugate, Emission, Family, Statistics
+    from .base import ClosedLeaf, Conjugate, Expected, Family, Statistics
     from .categorical import Categorical
     from .dirichlet import Dirichlet
     from .gamma import Gamma, Poisson
@@ -16,13 +16,16 @@ if TYPE_CHECKING:
     from .gaussian_wishart import GaussianWishart
     from .mixture import Mixture
     from .normal_gamma import NormalGamma
+    from .product import Product
+    from .student import StudentT
 
 __all__ = [
     "Categorical",
+    "ClosedLeaf",
     "Conjugate",
     "DiagonalGaussian",
     "Dirichlet",
-    "Emission",
+    "Expected",
     "Family",
     "Gamma",
     "Gaussian",
@@ -30,8 +33,10 @@ __all__ = [
     "Mixture",
     "NormalGamma",
     "Poisson",
+    "Product",
     "SphericalGaussian",
     "Statistics",
+    "StudentT",
     "TiedGaussian",
 ]
 
@@ -39,7 +44,7 @@ __all__ = [
 furnish(
     __name__,
     {
-        "base": ("Conjugate", "Emission", "Family", "Statistics"),
+        "base": ("ClosedLeaf", "Conjugate", "Expected", "Family", "Statistics"),
         "categorical": ("Categorical",),
         "dirichlet": ("Dirichlet",),
         "gamma": ("Gamma", "Poisson"),
@@ -48,5 +53,7 @@ furnish(
         "gaussian_wishart": ("GaussianWishart",),
         "mixture": ("Mixture",),
         "normal_gamma": ("NormalGamma",),
+        "product": ("Product",),
+        "student": ("StudentT",),
     },
 )

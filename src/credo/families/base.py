@@ -11,16 +11,30 @@ statistics of the data:
 
     p(eta) = exp( chi . t(eta) - B(chi) ),  posterior = chi + statistics,  evidence = B(posterior) - B(prior)
 
-An `Emission` is what hidden Markov models emit and mixtures consist of; whoever writes one gives all of its
-abstract methods, which are few kinds of work:
+A `Family` is what hidden Markov models emit and mixtures consist of. Families are made of families
+(`Mixture`, `Product`): the density of a row is a sum over *choices* (which component) of densities of
+*leaves* (a Gaussian),
 
-    E-step    log_density    (variational Bayes: expected_log_density of a Conjugate)
-    M-step    collect, maximise    (variational Bayes: posterior of a Conjugate)
-    a run     perturbed to start it, movement to end it, n_parameters to judge it
+    log p(x) = combine(leaves(x)),      leaves(x) = log p(x | all choices)
+
+and whatever is composed, EM raises
+
+    Q(new) = sum counts log p(choices; new) + sum_rows sum_leaves q leaves(x; new),   counts, q = divide(...)
+
+in which q = weight times p(choices | x) of the old members stays as it is. Choices have a closed form always,
+leaves where `collect` gives sums; other leaves are moved by gradient steps on Q, and then `leaves_at` is all
+that JAX has to know (`learning/leaf_steps.py`). At new = old the gradient of Q is that of the log-likelihood
+(Fisher).
+
+Whoever writes a family gives all abstract methods, which are few kinds of work:
+
+    E-step    leaves (a composition: combine, divide)
+    M-step    collect, update; without closed form to_free, from_free, is_free, leaves_at
+    a run     initialise to start it, movement to end it, n_parameters to judge it
     data      rows, missing, hide, sample
     members   len, take
 
-A `Family` is an emission that is also an `ExponentialFamily`; it adds from_mean and sufficient, and T and A
+A `ClosedLeaf` is a leaf that is also an `ExponentialFamily`; it adds from_mean and sufficient, and T and A
 need no code in a learner. The mathematics on plain arrays is in `natural.py`. A family object never changes.
 """
 
@@ -35,14 +49,17 @@ import numpy as np
 from ..core.errors import DataError, ModelError
 from ..core.numbers import float_array
 from ..kernels.weighted_sums import weighted_sums
+from .trees import Tree, add_trees, scale_tree
 
 __all__ = [
+    "ClosedLeaf",
     "Conjugate",
-    "Emission",
+    "Expected",
     "ExponentialFamily",
     "Family",
     "Members",
     "Statistics",
+    "each_member",
     "frozen",
     "member_weights",
     "numbers",
@@ -67,6 +84,24 @@ class Statistics:
         return Statistics(step * self.count, step * self.total, step * self.log_base)
 
 
+@dataclass(frozen=True)
+class Expected:
+    """What weighted rows say to a family, choices divided; parts of the data add up."""
+
+    count: np.ndarray  # (members,) total weight of rows that observe something
+    counts: Tree  # of the choices, see `Family.divide`; None where there are none
+    sums: Tree  # of the leaves, see `Family.collect`
+
+    def __add__(self, other: Expected) -> Expected:
+        return Expected(
+            self.count + other.count, add_trees(self.counts, other.counts), add_trees(self.sums, other.sums)
+        )
+
+    def scaled(self, step: float) -> Expected:
+        """The same with all weights multiplied by one number, as mini-batches need it."""
+        return Expected(step * self.count, scale_tree(self.counts, step), scale_tree(self.sums, step))
+
+
 class Members(abc.ABC):
     """A batch of distributions."""
 
@@ -79,7 +114,7 @@ class Members(abc.ABC):
         """Some of the members, in the given order."""
 
 
-class Emission(Members):
+class Family(Members):
     """A batch of distributions of rows that can be evaluated, sampled and learned from weighted rows."""
 
     @property
@@ -100,39 +135,75 @@ class Emission(Members):
         """A copy in which the rows marked in `hidden` (rows,) observe nothing."""
 
     @abc.abstractmethod
-    def log_density(self, x: Any) -> np.ndarray:
-        """Log density of every row under every member, (rows, members)."""
-
-    @abc.abstractmethod
     def sample(self, members: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One row from each of the given members."""
 
     @abc.abstractmethod
-    def collect(self, x: Any, weights: np.ndarray | None = None) -> Any:
-        """Expected sufficient statistics of rows with weights (rows, members).
+    def leaves(self, x: Any) -> Tree:
+        """Log densities given all choices: a tree of arrays (rows, members, ...), one more axis per choice.
 
-        Rows that observe nothing are left out. A coordinate that a row does not observe is replaced by its
-        expectation given the rest of the row, under these members.
+        0 where a row is missing.
         """
 
+    def combine(self, leaves: Tree) -> np.ndarray:
+        """Log densities with the choices summed out, (rows, members)."""
+        return leaves  # type: ignore[no-any-return]
+
+    def divide(self, leaves: Tree, weights: np.ndarray) -> tuple[Tree, Tree]:
+        """Weights (rows, members) of rows divided among the choices.
+
+        Returns
+        -------
+        counts
+            Expected numbers of the choices, summed over rows; None where there are none.
+        q
+            Weight times probability of the choices given the row, in the places of `leaves`.
+
+        A row that is missing should come with no weight: it tells nothing about the choices.
+        """
+        return None, weights
+
+    def log_density(self, x: Any) -> np.ndarray:
+        """Log density of every row under every member, (rows, members); 0 where a row is missing."""
+        return self.combine(self.leaves(x))
+
     @abc.abstractmethod
-    def maximise(self, statistics: Any, prior: Any = None, *, floor: float = 0.0) -> Self:
-        """New members of the highest likelihood, or posterior density, of the statistics.
+    def collect(self, x: Any, q: Tree = None) -> Tree:
+        """Sums that `update` needs, of rows with weights q, which add up over parts of the data and scale.
+
+        Rows that observe nothing are left out. A coordinate that a row does not observe is replaced by its
+        expectation given the rest of the row, under these members. None for q is weight 1, where there are
+        no choices; None comes back where a leaf has no closed form.
+        """
+
+    def expect(self, x: Any, weights: Any = None) -> Expected:
+        """The E-step for rows with weights (rows, members): counts of choices and sums of leaves."""
+        found = self.rows(x)
+        share = member_weights(weights, len(found), len(self))
+        share = np.ones((len(found), len(self))) if share is None else share
+        share = np.where(self.missing(found)[:, None], 0.0, share)
+        counts, q = self.divide(self.leaves(found), share)
+        return Expected(share.sum(axis=0), counts, self.collect(found, q))
+
+    @abc.abstractmethod
+    def update(self, counts: Tree, sums: Tree, prior: Any = None, *, floor: float = 0.0) -> Self:
+        """New members of the highest Q, or Q plus log prior, as far as closed forms go.
 
         Parameters
         ----------
-        statistics
-            From `collect`.
+        counts, sums
+            From `divide` and `collect`, or from `expect`.
         prior
             The conjugate prior; None for maximum likelihood.
         floor
             Variances below this are raised to it; 0 refuses a covariance that is not positive definite.
 
-        A member without any weight keeps its parameters, unless a prior gives it new ones.
+        A member without any weight keeps its parameters, unless a prior gives it new ones. Leaves without a
+        closed form stay as they are.
         """
 
     @abc.abstractmethod
-    def perturbed(self, x: np.ndarray, rng: np.random.Generator) -> Self:
+    def initialise(self, x: np.ndarray, rng: np.random.Generator) -> Self:
         """Random members of the same shape, at the scale of the data, from which learning can start."""
 
     @abc.abstractmethod
@@ -142,6 +213,32 @@ class Emission(Members):
         Probabilities count as they are, means in standard deviations of their member, (co)variances in its
         variances.
         """
+
+    def to_free(self) -> Tree:
+        """What gradient steps move as numbers without bounds, members on the first axis; None if nothing."""
+        return None
+
+    def from_free(self, tree: Tree) -> Self:
+        """Members with these free numbers; what has a closed form is taken over as it is."""
+        return self
+
+    @property
+    def is_free(self) -> Tree:
+        """Which numbers of `to_free` gradient steps may move: the same tree with True or False."""
+        return None
+
+    @property
+    def structure(self) -> tuple[Any, ...]:
+        """All that `leaves_at` depends on except free numbers; equal ones share a compiled program."""
+        return (type(self),)
+
+    def to_arrays(self, x: np.ndarray) -> Tree:
+        """Rows as the plain arrays that `leaves_at` takes; None if nothing is moved by gradients."""
+        return None
+
+    def leaves_at(self, tree: Tree, x: Tree) -> Tree:
+        """`leaves` of ONE member at its free numbers, a JAX function, (rows, ...); None as in `to_free`."""
+        return None
 
 
 class ExponentialFamily(Members):
@@ -177,8 +274,8 @@ class ExponentialFamily(Members):
         return gap - self.log_normaliser + other.log_normaliser
 
 
-class Family(Emission, ExponentialFamily):
-    """A batch of members of one exponential family that can be learned from rows.
+class ClosedLeaf(Family, ExponentialFamily):
+    """A batch of members of one exponential family that is learned from sums over rows: a leaf.
 
     >>> import numpy as np
     >>> from credo.families.categorical import Categorical
@@ -186,9 +283,14 @@ class Family(Emission, ExponentialFamily):
     >>> np.exp(coin.log_density([0, 1])).round(3)
     array([[0.5, 0.9],
            [0.5, 0.1]])
-    >>> coin.maximise(coin.collect([0, 0, 1])).probabilities[0].round(3)
+    >>> coin.update(None, coin.collect([0, 0, 1])).probabilities[0].round(3)
     array([0.667, 0.333])
     """
+
+    def expect(self, x: Any, weights: Any = None) -> Expected:
+        """The sums; there is nothing to choose, and no density is needed."""
+        sums = self.collect(x, weights)
+        return Expected(sums.count, None, sums)
 
     @classmethod
     @abc.abstractmethod
@@ -280,6 +382,16 @@ class Conjugate(ExponentialFamily):
     def kl(self, other: Self) -> np.ndarray:
         """KL divergence of every member to the one of `other` at the same place, (members,)."""
         return super().kl(other.repeat(len(self)))
+
+
+def each_member(family: Family) -> Any:
+    """`family.leaves_at` mapped over members: (free numbers, rows) -> a tree of (rows, members, ...)."""
+    import jax
+
+    def leaves(tree: Tree, x: Tree) -> Tree:
+        return jax.vmap(family.leaves_at, (0, None), 1)(tree, x)
+
+    return leaves
 
 
 def numbers(name: str, value: Any, axes: int) -> np.ndarray:

@@ -15,7 +15,7 @@ import numpy as np
 from ..core.errors import DataError, ModelError
 from ..core.numbers import float_array
 from ..core.records import register
-from .base import Family, Statistics, frozen, member_weights, numbers
+from .base import ClosedLeaf, Statistics, frozen, member_weights, numbers
 from .natural import normalised
 
 __all__ = ["Categorical"]
@@ -25,7 +25,7 @@ _SUM = 1e-6  # how far from 1 a row may sum before it is refused; it is divided 
 
 
 @register("Categorical", fields=["probabilities"])
-class Categorical(Family):
+class Categorical(ClosedLeaf):
     """Categorical members; immutable.
 
     Parameters
@@ -142,7 +142,7 @@ class Categorical(Family):
         """One-hot rows."""
         return np.eye(self.states)[x]
 
-    def log_density(self, x: Any) -> np.ndarray:
+    def leaves(self, x: Any) -> np.ndarray:
         """Log probabilities of the states, (rows, members); 0 where missing."""
         table = np.zeros((self.states + 1, len(self)))  # the last row serves -1
         table[:-1] = self.natural.T
@@ -154,10 +154,10 @@ class Categorical(Family):
         draws = rng.random(len(members)) * edges[members, -1]
         return np.minimum((edges[members] <= draws[:, None]).sum(axis=1), self.states - 1)
 
-    def collect(self, x: Any, weights: np.ndarray | None = None) -> Statistics:
+    def collect(self, x: Any, q: np.ndarray | None = None) -> Statistics:
         """Weighted counts of the states; missing rows do not count."""
         found = self.rows(x)
-        weights = member_weights(weights, len(found), len(self))
+        weights = member_weights(q, len(found), len(self))
         total = np.empty((self.states + 1, len(self)))
         where = np.where(found < 0, self.states, found)
         for k in range(len(self)):
@@ -165,14 +165,14 @@ class Categorical(Family):
             total[:, k] = np.bincount(where, column, minlength=self.states + 1)
         return Statistics(total[:-1].sum(axis=0), np.ascontiguousarray(total[:-1].T))
 
-    def maximise(self, statistics: Statistics, prior: Any = None, *, floor: float = 0.0) -> Categorical:
+    def update(self, counts: None, sums: Statistics, prior: Any = None, *, floor: float = 0.0) -> Categorical:
         """Relative counts, or the mode of the Dirichlet posterior; `floor` is not used here."""
-        total = statistics.total
+        total = sums.total
         if prior is not None:
             total = np.maximum(total + prior.repeat(len(self)).concentration - 1.0, 0.0)
-        sums = total.sum(axis=1, keepdims=True)
-        seen = sums > 0
-        return Categorical(np.where(seen, total / np.where(seen, sums, 1.0), self._p))
+        whole = total.sum(axis=1, keepdims=True)
+        seen = whole > 0
+        return Categorical(np.where(seen, total / np.where(seen, whole, 1.0), self._p))
 
     def kl(self, other: Categorical) -> np.ndarray:
         """KL divergence, inf where `other` excludes a state that this one has."""
@@ -189,7 +189,7 @@ class Categorical(Family):
         """Some of the members."""
         return Categorical(self._p[members])
 
-    def perturbed(self, x: np.ndarray, rng: np.random.Generator) -> Categorical:
+    def initialise(self, x: np.ndarray, rng: np.random.Generator) -> Categorical:
         """Rows drawn uniformly from the simplex."""
         return Categorical(rng.dirichlet(np.ones(self.states), size=len(self)))
 

@@ -15,7 +15,7 @@ import numpy as np
 from ..core.errors import DataError, ModelError
 from ..core.numbers import float_array
 from ..core.records import register
-from .base import Conjugate, Family, Statistics, member_weights, numbers
+from .base import ClosedLeaf, Conjugate, Statistics, member_weights, numbers
 from .natural import gamma_expected_log, gamma_log_norm
 
 __all__ = ["Gamma", "Poisson"]
@@ -24,7 +24,7 @@ _LEAST = 1e-300  # what the rate of a member that saw only zeros is raised to: l
 
 
 @register("Poisson", fields=["rate"])
-class Poisson(Family):
+class Poisson(ClosedLeaf):
     """Poisson members; immutable.
 
     Parameters
@@ -109,7 +109,7 @@ class Poisson(Family):
 
         return -gammaln(x + 1.0)
 
-    def log_density(self, x: Any) -> np.ndarray:
+    def leaves(self, x: Any) -> np.ndarray:
         """Log probability of the counts, (rows, members)."""
         from scipy.special import gammaln
 
@@ -122,16 +122,16 @@ class Poisson(Family):
         """One count from each of the given members."""
         return rng.poisson(self._rate[members]).astype(np.float64)
 
-    def collect(self, x: Any, weights: np.ndarray | None = None) -> Statistics:
+    def collect(self, x: Any, q: np.ndarray | None = None) -> Statistics:
         """Weighted sums of the counts; missing rows do not count."""
         found = self.rows(x)
-        weights = member_weights(weights, len(found), len(self))
+        weights = member_weights(q, len(found), len(self))
         seen = ~np.isnan(found)
         return self._summed(found[seen], None if weights is None else weights[seen])
 
-    def maximise(self, statistics: Statistics, prior: Any = None, *, floor: float = 0.0) -> Poisson:
+    def update(self, counts: None, sums: Statistics, prior: Any = None, *, floor: float = 0.0) -> Poisson:
         """Mean counts, or the mode of the gamma posterior; `floor` is not used here."""
-        count, total = statistics.count, statistics.total[:, 0]
+        count, total = sums.count, sums.total[:, 0]
         if prior is not None:
             own = prior.repeat(len(self))
             count, total = count + own.rate, total + own.shape - 1.0
@@ -149,7 +149,7 @@ class Poisson(Family):
         """Some of the members."""
         return Poisson(self._rate[members])
 
-    def perturbed(self, x: np.ndarray, rng: np.random.Generator) -> Poisson:
+    def initialise(self, x: np.ndarray, rng: np.random.Generator) -> Poisson:
         """The mean count times random numbers around 1."""
         mean = np.nanmean(x) if (~np.isnan(x)).any() else 1.0
         return Poisson(max(float(mean), 1e-3) * rng.gamma(2.0, 0.5, size=len(self)) + 1e-3)

@@ -2,7 +2,7 @@ r"""Gaussians with full covariance matrices, one per member or one for all.
 
     T(x) = (x, x x^T),   eta = (C^-1 m, -C^-1 / 2),   A = (m^T C^-1 m + log |C|) / 2,   h = (2 pi)^(-d/2)
 
-x x^T is kept as d^2 numbers. Tied members share C, and `maximise` pools their scatter.
+x x^T is kept as d^2 numbers. Tied members share C, and `update` pools their scatter.
 """
 
 from __future__ import annotations
@@ -157,14 +157,14 @@ class Gaussian(_FullGaussian):
         first, second = _split(mean)
         return cls(first, second - first[:, :, None] * first[:, None, :])
 
-    def maximise(self, statistics: RowMoments, prior: Any = None, *, floor: float = 0.0) -> Gaussian:
+    def update(self, counts: None, sums: RowMoments, prior: Any = None, *, floor: float = 0.0) -> Gaussian:
         """Weighted means and covariances, or the mode of the Gaussian-Wishart posterior."""
         if prior is not None:
-            found = prior.repeat(len(self)).posterior(statistics).mode()
+            found = prior.repeat(len(self)).posterior(sums).mode()
             return Gaussian(found.mean, _floored(found.covariances, floor))
-        seen = (statistics.count > 0)[:, None]
-        mean = np.where(seen, statistics.mean, self._mean)
-        average = statistics.scatter / np.where(seen, statistics.count[:, None], 1.0)
+        seen = (sums.count > 0)[:, None]
+        mean = np.where(seen, sums.mean, self._mean)
+        average = sums.scatter / np.where(seen, sums.count[:, None], 1.0)
         covariance = np.where(seen[:, :, None], average.reshape(self._covariance.shape), self._covariance)
         return Gaussian(mean, _floored(covariance, floor))
 
@@ -172,7 +172,7 @@ class Gaussian(_FullGaussian):
         """Some of the members."""
         return Gaussian(self._mean[members], self._covariance[members])
 
-    def perturbed(self, x: np.ndarray, rng: np.random.Generator) -> Gaussian:
+    def initialise(self, x: np.ndarray, rng: np.random.Generator) -> Gaussian:
         """Distant rows of the data as means, the variances of all rows."""
         means, spread = self._seeds(x, rng)
         return Gaussian(means, np.broadcast_to(np.diag(spread), (len(self), len(spread), len(spread))))
@@ -231,33 +231,35 @@ class TiedGaussian(_FullGaussian):
         found = Gaussian.from_mean(mean)
         return cls(found.mean, _shared(found.covariances))
 
-    def maximise(self, statistics: RowMoments, prior: Any = None, *, floor: float = 0.0) -> TiedGaussian:
+    def update(
+        self, counts: None, sums: RowMoments, prior: Any = None, *, floor: float = 0.0
+    ) -> TiedGaussian:
         """Weighted means and the pooled covariance.
 
         A prior is a `GaussianWishart` with one member: its Wishart part counts once, its Gaussian part
         once per mean.
         """
         if prior is not None:
-            return self._most_probable(statistics, prior, floor)
-        mean = np.where((statistics.count > 0)[:, None], statistics.mean, self._mean)
-        count, shape = statistics.count.sum(), self._covariance.shape
-        pooled = statistics.scatter.sum(axis=0).reshape(shape) / count if count > 0 else self._covariance
+            return self._most_probable(sums, prior, floor)
+        mean = np.where((sums.count > 0)[:, None], sums.mean, self._mean)
+        count, shape = sums.count.sum(), self._covariance.shape
+        pooled = sums.scatter.sum(axis=0).reshape(shape) / count if count > 0 else self._covariance
         return TiedGaussian(mean, _floored(pooled[None], floor)[0])
 
-    def _most_probable(self, statistics: RowMoments, prior: Any, floor: float) -> TiedGaussian:
+    def _most_probable(self, sums: RowMoments, prior: Any, floor: float) -> TiedGaussian:
         if len(prior) != 1:
             raise ModelError(f"prior of a tied covariance: expected one member, got {len(prior)}")
         members, d = self._mean.shape
-        after = prior.repeat(members).posterior(statistics)
+        after = prior.repeat(members).posterior(sums)
         added = (after.scatter - prior.scatter).sum(axis=0)
-        weight = prior.freedom[0] - d - 1 + members + statistics.count.sum()
+        weight = prior.freedom[0] - d - 1 + members + sums.count.sum()
         return TiedGaussian(after.centre, _floored((prior.scatter[0] + added)[None] / weight, floor)[0])
 
     def take(self, members: Any) -> TiedGaussian:
         """Some of the members."""
         return TiedGaussian(self._mean[members], self._covariance)
 
-    def perturbed(self, x: np.ndarray, rng: np.random.Generator) -> TiedGaussian:
+    def initialise(self, x: np.ndarray, rng: np.random.Generator) -> TiedGaussian:
         """Distant rows of the data as means, the variances of all rows."""
         means, spread = self._seeds(x, rng)
         return TiedGaussian(means, np.diag(spread))

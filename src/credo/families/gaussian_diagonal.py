@@ -100,7 +100,7 @@ class DiagonalGaussian(_Independent):
     >>> import numpy as np
     >>> from credo.families.gaussian_diagonal import DiagonalGaussian
     >>> g = DiagonalGaussian([[0.0, 0.0]], [[1.0, 4.0]])
-    >>> g.maximise(g.collect([[0.0, 1.0], [2.0, 3.0]])).variances
+    >>> g.update(None, g.collect([[0.0, 1.0], [2.0, 3.0]])).variances
     array([[1., 1.]])
     """
 
@@ -139,14 +139,16 @@ class DiagonalGaussian(_Independent):
         first, second = np.split(numbers("mean", mean, 2), 2, axis=1)
         return cls(first, second - first**2)
 
-    def maximise(self, statistics: RowMoments, prior: Any = None, *, floor: float = 0.0) -> DiagonalGaussian:
+    def update(
+        self, counts: None, sums: RowMoments, prior: Any = None, *, floor: float = 0.0
+    ) -> DiagonalGaussian:
         """Weighted means and variances, or the mode of the normal-gamma posterior."""
         if prior is not None:
-            found = prior.repeat(len(self)).posterior(statistics).mode()
+            found = prior.repeat(len(self)).posterior(sums).mode()
             return DiagonalGaussian(found.mean, np.maximum(found.variances, floor))
-        seen = (statistics.count > 0)[:, None]
-        mean = np.where(seen, statistics.mean, self._mean)
-        average = statistics.scatter / np.where(seen, statistics.count[:, None], 1.0)
+        seen = (sums.count > 0)[:, None]
+        mean = np.where(seen, sums.mean, self._mean)
+        average = sums.scatter / np.where(seen, sums.count[:, None], 1.0)
         variances = np.where(seen, average, self._variances)
         return DiagonalGaussian(mean, np.maximum(variances, floor))
 
@@ -154,7 +156,7 @@ class DiagonalGaussian(_Independent):
         """Some of the members."""
         return DiagonalGaussian(self._mean[members], self._variances[members])
 
-    def perturbed(self, x: np.ndarray, rng: np.random.Generator) -> DiagonalGaussian:
+    def initialise(self, x: np.ndarray, rng: np.random.Generator) -> DiagonalGaussian:
         """Distant rows of the data as means, the variances of all rows."""
         means, spread = self._seeds(x, rng)
         return DiagonalGaussian(means, np.broadcast_to(spread, means.shape))
@@ -216,22 +218,24 @@ class SphericalGaussian(_Independent):
         first = found[:, :-1]
         return cls(first, (found[:, -1] - (first**2).sum(axis=1)) / first.shape[1])
 
-    def maximise(self, statistics: RowMoments, prior: Any = None, *, floor: float = 0.0) -> SphericalGaussian:
+    def update(
+        self, counts: None, sums: RowMoments, prior: Any = None, *, floor: float = 0.0
+    ) -> SphericalGaussian:
         """Weighted means and mean squared distances.
 
         The density of a `NormalGamma` prior is taken where all coordinates of a member have the same
         precision; its rates and shapes then add up over the coordinates.
         """
-        count, square = statistics.count[:, None], statistics.scatter[:, 0]
+        count, square = sums.count[:, None], sums.scatter[:, 0]
         if prior is None:
             seen = count > 0
-            mean = np.where(seen, statistics.mean, self._mean)
+            mean = np.where(seen, sums.mean, self._mean)
             average = square / np.where(seen, count * self.dimension, 1.0)[:, 0]
             return SphericalGaussian(mean, np.maximum(np.where(seen[:, 0], average, self._variance), floor))
         prior = prior.repeat(len(self))
         strength = prior.strength + count
         share = count / np.where(strength > 0, strength, 1.0)
-        gap = statistics.mean - prior.centre
+        gap = sums.mean - prior.centre
         square = square + (prior.strength * share * gap**2 + 2 * prior.rate).sum(axis=1)
         weight = (2 * prior.shape - 1 + count).sum(axis=1)
         return SphericalGaussian(prior.centre + share * gap, np.maximum(square / weight, floor))
@@ -240,7 +244,7 @@ class SphericalGaussian(_Independent):
         """Some of the members."""
         return SphericalGaussian(self._mean[members], self._variance[members])
 
-    def perturbed(self, x: np.ndarray, rng: np.random.Generator) -> SphericalGaussian:
+    def initialise(self, x: np.ndarray, rng: np.random.Generator) -> SphericalGaussian:
         """Distant rows of the data as means, the mean variance of all rows."""
         means, spread = self._seeds(x, rng)
         return SphericalGaussian(means, np.full(len(means), spread.mean()))

@@ -19,14 +19,22 @@ import numpy as np
 
 from ..core.errors import DataError, ModelError
 from ..core.numbers import float_array
-from .base import Family, member_weights
+from .base import ClosedLeaf, member_weights
 from .moments import Form, RowMoments, column_moments, quadratic, weighted_moments
 from .natural import LOG_2PI
 
-__all__ = ["GaussianRows", "cholesky", "first_seen", "number_rows", "pattern_groups", "patterns"]
+__all__ = [
+    "GaussianRows",
+    "cholesky",
+    "first_seen",
+    "number_rows",
+    "pattern_groups",
+    "patterns",
+    "starting_means",
+]
 
 
-class GaussianRows(Family):
+class GaussianRows(ClosedLeaf):
     """A Gaussian family with means (members, d) and some shape of covariance."""
 
     _mean: np.ndarray
@@ -82,17 +90,17 @@ class GaussianRows(Family):
         """A copy with NaN in the marked rows."""
         return np.where(hidden[:, None], np.nan, x)
 
-    def log_density(self, x: Any) -> np.ndarray:
+    def leaves(self, x: Any) -> np.ndarray:
         """Log density of the observed coordinates, (rows, members)."""
         found = self.rows(x)
         if not np.isnan(found).any():
             return self._complete_density(found)
         return self._seen_density(found)
 
-    def collect(self, x: Any, weights: np.ndarray | None = None) -> RowMoments:
-        """Expected moments; see `base.Emission.collect`."""
+    def collect(self, x: Any, q: np.ndarray | None = None) -> RowMoments:
+        """Expected moments; see `base.Family.collect`."""
         found = self.rows(x)
-        weights = member_weights(weights, len(found), len(self))
+        weights = member_weights(q, len(found), len(self))
         if not np.isnan(found).any():
             return self._summed_rows(found, weights)
         share = np.ones((len(found), len(self))) if weights is None else weights
@@ -138,22 +146,8 @@ class GaussianRows(Family):
         return out
 
     def _seeds(self, x: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Distant rows of the data as means, and the variance of every coordinate around one of them.
-
-        Each next mean is drawn with probability proportional to its squared distance from those before
-        it, so that one bad draw does not put all members into one cluster. Where too few rows are complete,
-        missing coordinates are put at the mean of those that were seen.
-        """
-        complete, variances = _starting_rows(x, len(self))
-        spread = np.maximum(variances, np.finfo(np.float64).tiny)
-        means = [complete[rng.integers(len(complete))]]
-        nearest = (((complete - means[0]) ** 2) / spread).sum(axis=1)
-        while len(means) < len(self):
-            mass = nearest.sum()
-            chosen = rng.choice(len(complete), p=nearest / mass) if mass > 0 else rng.integers(len(complete))
-            means.append(complete[chosen])
-            nearest = np.minimum(nearest, (((complete - means[-1]) ** 2) / spread).sum(axis=1))
-        return np.array(means), np.where(variances > 0, variances, 1.0)
+        """See `starting_means`."""
+        return starting_means(x, len(self), rng)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} members, dimension {self.dimension})"
@@ -170,6 +164,25 @@ def number_rows(x: Any, dimension: int) -> np.ndarray:
         row = int(np.flatnonzero(np.isinf(found).any(axis=1))[0])
         raise DataError(f"data: row {row} has an infinite number; expected finite ones, or NaN for missing")
     return found
+
+
+def starting_means(x: np.ndarray, members: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Distant rows of the data as means, and the variance of every coordinate around one of them.
+
+    Each next mean is drawn with probability proportional to its squared distance from those before
+    it, so that one bad draw does not put all members into one cluster. Where too few rows are complete,
+    missing coordinates are put at the mean of those that were seen.
+    """
+    complete, variances = _starting_rows(x, members)
+    spread = np.maximum(variances, np.finfo(np.float64).tiny)
+    means = [complete[rng.integers(len(complete))]]
+    nearest = (((complete - means[0]) ** 2) / spread).sum(axis=1)
+    while len(means) < members:
+        mass = nearest.sum()
+        chosen = rng.choice(len(complete), p=nearest / mass) if mass > 0 else rng.integers(len(complete))
+        means.append(complete[chosen])
+        nearest = np.minimum(nearest, (((complete - means[-1]) ** 2) / spread).sum(axis=1))
+    return np.array(means), np.where(variances > 0, variances, 1.0)
 
 
 def _starting_rows(x: np.ndarray, members: int) -> tuple[np.ndarray, np.ndarray]:

@@ -2,8 +2,11 @@ r"""Mixtures of members of a family, one mixture per hidden state.
 
     p(x | k) = sum_c weights[k, c] p(x | component k, c)
 
-Not an exponential family itself, but learned by the same steps: `collect` divides the weight of a row among
-the components of each mixture by their responsibilities.
+Components are any family, mixtures too. `divide` gives each component its share of the weight of a row,
+
+    q[r, k, c] = weight[r, k] p(c | x_r, k),      counts[k, c] = sum_r q[r, k, c]
+
+and the components divide theirs in turn.
 """
 
 from __future__ import annotations
@@ -13,33 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import ModelError
+from ..core.errors import DataError, ModelError
 from ..core.records import register
-from .base import Conjugate, Emission, Statistics
+from .base import Family, Statistics, each_member
 from .categorical import Categorical
 from .dirichlet import Dirichlet
+from .trees import Tree, map_tree
 
-__all__ = ["Mixture", "MixturePrior", "MixtureStatistics"]
-
-
-@dataclass(frozen=True)
-class MixtureStatistics:
-    """Weighted sums for the weights and for the components; they add up over parts of the data."""
-
-    weights: Statistics  # of the categorical choice of a component, one member per mixture
-    components: Any  # of the components, one member per mixture and component
-
-    def __add__(self, other: MixtureStatistics) -> MixtureStatistics:
-        return MixtureStatistics(self.weights + other.weights, self.components + other.components)
-
-    def scaled(self, step: float) -> MixtureStatistics:
-        """The same with all weights multiplied by one number."""
-        return MixtureStatistics(self.weights.scaled(step), self.components.scaled(step))
-
-    @property
-    def count(self) -> np.ndarray:
-        """Total weight of each mixture, (members,)."""
-        return self.weights.count
+__all__ = ["Mixture", "MixturePrior"]
 
 
 @register("MixturePrior")
@@ -48,7 +32,7 @@ class MixturePrior:
     """Priors on the weights and on the components; None leaves a part to maximum likelihood."""
 
     weights: Dirichlet | None = None  # one member, or one per mixture
-    components: Conjugate | None = None  # one member, or one per mixture and component
+    components: Any = None  # of their family: one member, or one per mixture and component
 
     def log_density(self, members: Mixture) -> np.ndarray:
         """Log prior density, (members,)."""
@@ -61,7 +45,7 @@ class MixturePrior:
 
 
 @register("Mixture", fields=["weights", "components"])
-class Mixture(Emission):
+class Mixture(Family):
     """Mixtures with equally many components each; immutable.
 
     Parameters
@@ -81,9 +65,9 @@ class Mixture(Emission):
     array([[-1.6118]])
     """
 
-    def __init__(self, weights: Any, components: Emission) -> None:
+    def __init__(self, weights: Any, components: Family) -> None:
         self._choice = Categorical(weights)
-        if not isinstance(components, Emission):
+        if not isinstance(components, Family):
             raise ModelError(f"components: expected members of a family, got {type(components).__name__}")
         if len(components) != self._choice.probabilities.size:
             raise ModelError(
@@ -131,45 +115,97 @@ class Mixture(Emission):
         """A copy in which the marked rows observe nothing."""
         return self._components.hide(x, hidden)
 
-    def _joint(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Log p(x, c | k) as (rows, members, components), and its maximum over c."""
-        logs = self._components.log_density(x).reshape(len(x), *self.weights.shape)
-        joint = logs + self._choice.natural
-        return joint, joint.max(axis=2)
+    def _nested(self, tree: Tree, axis: int = 1) -> Tree:
+        """One axis of members times components becomes two."""
+        shape = self.weights.shape
+        return map_tree(lambda a: a.reshape(*a.shape[:axis], *shape, *a.shape[axis + 1 :]), tree)
 
-    def log_density(self, x: Any) -> np.ndarray:
+    def _flat(self, tree: Tree, axis: int = 1) -> Tree:
+        """The axes of members and components become one."""
+        size = self.weights.size
+        return map_tree(lambda a: a.reshape(*a.shape[:axis], size, *a.shape[axis + 2 :]), tree)
+
+    def leaves(self, x: Any) -> Tree:
+        """Log densities of the components, (rows, members, components, ...)."""
+        return self._nested(self._components.leaves(x))
+
+    def _shares(self, leaves: Tree) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """p(x, c | k) over its maximum for c, (rows, members, components), the maximum's log, and the sum."""
+        shares = self._nested(self._components.combine(self._flat(leaves))) + self._choice.natural
+        top = shares.max(axis=2)
+        top[~np.isfinite(top)] = 0.0
+        shares -= top[:, :, None]
+        np.exp(shares, out=shares)
+        return shares, top, shares.sum(axis=2)
+
+    def combine(self, leaves: Tree) -> np.ndarray:
         """Log density of every row under every mixture, (rows, members)."""
-        joint, top = self._joint(self.rows(x))
-        safe = np.where(np.isfinite(top), top, 0.0)
+        _, top, total = self._shares(leaves)
         with np.errstate(divide="ignore"):
-            return safe + np.log(np.exp(joint - safe[:, :, None]).sum(axis=2))
+            return top + np.log(total)
+
+    def divide(self, leaves: Tree, weights: np.ndarray) -> tuple[Tree, Tree]:
+        """Counts of components (members, components) with those of their own choices, and q."""
+        shares, _, total = self._shares(leaves)
+        shares *= (weights / np.where(total > 0, total, 1.0))[:, :, None]
+        counts, q = self._components.divide(self._flat(leaves), self._flat(shares))
+        return {"choice": shares.sum(axis=0), "components": counts}, self._nested(q)
 
     def responsibilities(self, x: Any) -> np.ndarray:
         """p(c | x, k), (rows, members, components)."""
-        joint, top = self._joint(self.rows(x))
-        weights = np.exp(joint - np.where(np.isfinite(top), top, 0.0)[:, :, None])
-        sums = weights.sum(axis=2, keepdims=True)
-        return weights / np.where(sums > 0, sums, 1.0)
+        shares, _, total = self._shares(self.leaves(x))
+        return shares / np.where(total > 0, total, 1.0)[:, :, None]
 
-    def collect(self, x: Any, weights: np.ndarray | None = None) -> MixtureStatistics:
-        """Expected statistics of the choice and of the components; missing rows do not count."""
-        found = self.rows(x)
-        shares = self.responsibilities(found)
-        if weights is not None:
-            shares = shares * np.asarray(weights)[:, :, None]
-        flat = shares.reshape(len(found), -1)
-        seen = ~self.missing(found)
-        total = shares[seen].sum(axis=0)
-        return MixtureStatistics(Statistics(total.sum(axis=1), total), self._components.collect(found, flat))
+    def collect(self, x: Any, q: Tree = None) -> Tree:
+        """The sums of the components; q comes from `divide`."""
+        if q is None:
+            raise DataError(
+                "q: expected the divided weights of a mixture, got None; see `divide` or `expect`"
+            )
+        return self._components.collect(x, self._flat(q))
 
-    def maximise(self, statistics: MixtureStatistics, prior: Any = None, *, floor: float = 0.0) -> Mixture:
+    def update(self, counts: Tree, sums: Tree, prior: Any = None, *, floor: float = 0.0) -> Mixture:
         """New weights and components; `prior` is a `MixturePrior`."""
         prior = MixturePrior() if prior is None else prior
         if not isinstance(prior, MixturePrior):
             raise ModelError(f"prior of a mixture: expected a MixturePrior, got {type(prior).__name__}")
-        choice = self._choice.maximise(statistics.weights, prior.weights)
-        parts = self._components.maximise(statistics.components, prior.components, floor=floor)
+        chosen = Statistics(counts["choice"].sum(axis=1), counts["choice"])
+        choice = self._choice.update(None, chosen, prior.weights)
+        parts = self._components.update(counts["components"], sums, prior.components, floor=floor)
         return Mixture(choice.probabilities, parts)
+
+    def to_free(self) -> Tree:
+        """Free numbers of the components; the weights are counted."""
+        return self._nested(self._components.to_free(), 0)
+
+    def from_free(self, tree: Tree) -> Mixture:
+        """Components with these free numbers; the same weights."""
+        return Mixture._kept(self._choice, self._components.from_free(self._flat(tree, 0)))
+
+    @property
+    def is_free(self) -> Tree:
+        """As the components say."""
+        return self._components.is_free
+
+    @property
+    def structure(self) -> tuple[Any, ...]:
+        """The width and the components."""
+        return Mixture, self.weights.shape[1], self._components.structure
+
+    def to_arrays(self, x: np.ndarray) -> Tree:
+        """Rows of the components."""
+        return self._components.to_arrays(x)
+
+    def leaves_at(self, tree: Tree, x: Tree) -> Tree:
+        """Leaves of the components of one mixture, (rows, components, ...)."""
+        return each_member(self._components)(tree, x)
+
+    @classmethod
+    def _kept(cls, choice: Categorical, components: Family) -> Mixture:
+        """Made of parts that fit, the weights to the last bit."""
+        made = cls.__new__(cls)
+        made._choice, made._components = choice, components
+        return made
 
     def sample(self, members: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One row from each of the given mixtures."""
@@ -183,10 +219,10 @@ class Mixture(Emission):
         where = (index[:, None] * width + np.arange(width)).ravel()
         return Mixture(self.weights[members], self._components.take(where))
 
-    def perturbed(self, x: np.ndarray, rng: np.random.Generator) -> Mixture:
+    def initialise(self, x: np.ndarray, rng: np.random.Generator) -> Mixture:
         """Random components and equal weights."""
         width = self.weights.shape[1]
-        return Mixture(np.full(self.weights.shape, 1.0 / width), self._components.perturbed(x, rng))
+        return Mixture(np.full(self.weights.shape, 1.0 / width), self._components.initialise(x, rng))
 
     def __repr__(self) -> str:
         return f"Mixture({len(self)} members of {self.weights.shape[1]} components: {self._components!r})"

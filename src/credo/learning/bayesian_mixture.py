@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 from ..core import check
 from ..core.errors import DataError, OptionError, QueryError
 from ..core.numbers import float_array
-from ..families.base import Conjugate, Emission
+from ..families.base import Conjugate, Family
 from ..families.categorical import Categorical
 from ..families.gamma import Poisson
 from ..families.gaussian import Gaussian
@@ -118,7 +118,7 @@ class BayesianMixture:
         self.posterior_ = self.fit_.posterior
         return self
 
-    def members(self, X: Any) -> tuple[np.ndarray, Emission]:
+    def members(self, X: Any) -> tuple[np.ndarray, Family]:
         """The data as an array, and members of the family in their shape."""
         check.whole("components", self.components, 1)
         check.one_of("family", self.family, _KINDS)
@@ -206,7 +206,7 @@ def _table(X: Any) -> np.ndarray:
     return found
 
 
-def _members(family: str, count: int, x: np.ndarray) -> Emission:
+def _members(family: str, count: int, x: np.ndarray) -> Family:
     """Members of the kind wanted, in the shape of the data."""
     if family == "poisson":
         return Poisson(np.ones(count))

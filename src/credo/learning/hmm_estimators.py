@@ -18,7 +18,7 @@ from ..core import check
 from ..core.errors import DataError, OptionError, QueryError
 from ..core.numbers import float_array
 from ..core.records import register
-from ..families.base import Emission
+from ..families.base import Family
 from ..families.categorical import Categorical
 from ..families.gamma import Poisson
 from ..families.gaussian import Gaussian, TiedGaussian
@@ -49,7 +49,7 @@ class _HiddenMarkov(Estimator, abc.ABC):
     fit_: Fit  # curves, status and log-likelihood of the training
 
     @abc.abstractmethod
-    def _emission(self, X: Any) -> Emission:
+    def _emission(self, X: Any) -> Family:
         """Members of the right shape, whatever their parameters."""
 
     def _floor(self) -> float:
@@ -180,7 +180,7 @@ class GaussianHMM(_HiddenMarkov):
     def _floor(self) -> float:
         return self.floor
 
-    def _emission(self, X: Any) -> Emission:
+    def _emission(self, X: Any) -> Family:
         check.one_of("covariance", self.covariance, ["full", "tied", "diagonal", "spherical"])
         check.whole("components", self.components, 1)
         parts = split_list(X)
@@ -191,7 +191,7 @@ class GaussianHMM(_HiddenMarkov):
         if len(shape) != 2:
             raise DataError(f"data: expected rows of numbers, shape (rows, d), got shape {shape}")
         mean = np.zeros((int(self.states * self.components), shape[1]))
-        members: Emission
+        members: Family
         if self.covariance == "full":
             members = Gaussian(mean, np.broadcast_to(np.eye(shape[1]), (len(mean), shape[1], shape[1])))
         elif self.covariance == "tied":
@@ -234,7 +234,7 @@ class CategoricalHMM(_HiddenMarkov):
         self.states, self.symbols, self.prior, self.restarts = states, symbols, prior, restarts
         self.max_iter, self.tol, self.seed, self.start = max_iter, tol, seed, start
 
-    def _emission(self, X: Any) -> Emission:
+    def _emission(self, X: Any) -> Family:
         symbols = self.symbols
         if symbols is None:
             told: Any = {"error": DataError, "expected": "symbols numbered from 0", "missing": True}
@@ -274,5 +274,5 @@ class PoissonHMM(_HiddenMarkov):
         self.states, self.prior, self.restarts, self.max_iter = states, prior, restarts, max_iter
         self.tol, self.seed, self.start = tol, seed, start
 
-    def _emission(self, X: Any) -> Emission:
+    def _emission(self, X: Any) -> Family:
         return Poisson(np.ones(int(self.states)))

@@ -77,7 +77,7 @@ class VariationalModel(EMProblem):
         return q.mean()
 
     def movement(self, q: Any, new: Any) -> float:
-        """The largest change of a parameter of the expected model; see `Emission.movement` for the units."""
+        """The largest change of a parameter of the expected model; see `Family.movement` for the units."""
         return float(q.mean().movement(new.mean()))
 
 

@@ -28,7 +28,7 @@ from ..core.errors import DataError
 from ..core.numbers import float_array
 from ..core.records import register
 from ..core.stopwatch import Stopwatch
-from ..families.base import Conjugate, Emission
+from ..families.base import Conjugate, Family
 from ..families.dirichlet import Dirichlet
 from ..families.mixture import Mixture
 from ..inference.problem.base import Budget
@@ -191,7 +191,7 @@ def _best_weights(q: MixturePosterior) -> Dirichlet:
 
 
 def vb_mixture(  # noqa: PLR0913, the options of one call
-    family: Emission,
+    family: Family,
     x: Any,
     *,
     prior: Conjugate | None = None,
@@ -272,7 +272,7 @@ def vb_mixture(  # noqa: PLR0913, the options of one call
     return report(problem, best, label="vb-mixture", watch=watch, strict=strict, notes=notes)
 
 
-def _checked(family: Emission, x: Any) -> np.ndarray:
+def _checked(family: Family, x: Any) -> np.ndarray:
     rows = family.rows(x)
     if not len(rows):
         raise DataError("data: expected at least one row, got none")
@@ -292,9 +292,9 @@ def _shares(shares: Any, rows: int, count: int) -> np.ndarray:
     return found / sums[:, None]
 
 
-def _seeded(family: Emission, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _seeded(family: Family, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Every row wholly to the nearest of some random distant members, after a few steps of k-means."""
-    members: Any = family.perturbed(x, rng)
+    members: Any = family.initialise(x, rng)
     shares = np.zeros((len(x), len(family)))
     for step in range(5):
         logs = members.log_density(x)

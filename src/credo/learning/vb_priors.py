@@ -19,7 +19,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import gammaln
 
 from ..core.errors import DataError, ModelError
-from ..families.base import Conjugate, Emission
+from ..families.base import Conjugate, Family
 from ..families.categorical import Categorical
 from ..families.dirichlet import Dirichlet
 from ..families.gamma import Gamma, Poisson
@@ -34,7 +34,7 @@ _LARGEST = 1e6  # concentration above which rows are equal for all purposes
 _LEAST = 1e-6
 
 
-def default_prior(member: Emission, x: np.ndarray) -> Any:
+def default_prior(member: Family, x: np.ndarray) -> Any:
     """A weak prior at the scale of the data, with one member.
 
     Gaussians: the mean of the data counting for one row, and its covariance for as many rows as there are
@@ -160,7 +160,7 @@ def best_symmetric(expected_log: np.ndarray) -> float:
     return float(np.exp(found.x))
 
 
-def check_prior(prior: Any, member: Emission) -> Any:
+def check_prior(prior: Any, member: Family) -> Any:
     """Refuse a prior that does not belong to the family of these members."""
     wanted = {
         Categorical: Dirichlet,

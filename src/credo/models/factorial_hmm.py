@@ -27,7 +27,7 @@ from ..core.display import Listing, Shown
 from ..core.errors import ModelError, UnsupportedError
 from ..core.records import register
 from ..core.result import Estimate, Status
-from ..families.base import Emission
+from ..families.base import Family
 from ..families.gaussian import TiedGaussian
 from ..kernels.scaled_chains import smooth_chains
 from ..optimise.driver import Outcome, Step, drive
@@ -75,7 +75,7 @@ class FactorialHMM(Shown):
     (array([0, 1, 1, 0]), array([0, 0, 1, 1]))
     """
 
-    def __init__(self, starts: Sequence[Any], transitions: Sequence[Any], emission: Emission) -> None:
+    def __init__(self, starts: Sequence[Any], transitions: Sequence[Any], emission: Family) -> None:
         if not len(starts) or len(starts) != len(transitions):
             raise ModelError(
                 f"chains: expected as many starts as transitions and at least one, "
@@ -88,8 +88,8 @@ class FactorialHMM(Shown):
                 raise ModelError(
                     f"transition of chain {m}: expected shape {(len(start), len(start))}, got {step.shape}"
                 )
-        if not isinstance(emission, Emission) or len(emission) != prod(self.shape):
-            size = len(emission) if isinstance(emission, Emission) else type(emission).__name__
+        if not isinstance(emission, Family) or len(emission) != prod(self.shape):
+            size = len(emission) if isinstance(emission, Family) else type(emission).__name__
             raise ModelError(
                 f"emission: expected {prod(self.shape)} members, one per joint state, got {size}"
             )

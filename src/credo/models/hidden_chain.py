@@ -11,7 +11,7 @@ import numpy as np
 from ..core import check
 from ..core.display import Axis, Listing, Shown, grid, shares
 from ..core.errors import ModelError
-from ..families.base import Emission
+from ..families.base import Family
 from .hmm_parameters import HMMPrior, probability_rows, renewed
 from .sequences import Sequences, as_sequences
 
@@ -23,13 +23,13 @@ Domain = Literal["scaled", "log"]
 class HiddenChain(Shown):
     """First states, moves between states, and a family with one member per state; immutable."""
 
-    def __init__(self, start: Any, transition: Any, emission: Emission) -> None:
+    def __init__(self, start: Any, transition: Any, emission: Family) -> None:
         self._start = probability_rows("start", start, 1)
         self._transition = probability_rows("transition", transition, 2)
         states = len(self._start)
         if self._transition.shape != (states, states):
             raise ModelError(f"transition: expected shape ({states}, {states}), got {self._transition.shape}")
-        if not isinstance(emission, Emission):
+        if not isinstance(emission, Family):
             raise ModelError(f"emission: expected members of a family, got {type(emission).__name__}")
         if len(emission) != states:
             raise ModelError(f"emission: expected {states} members, one per state, got {len(emission)}")
@@ -56,7 +56,7 @@ class HiddenChain(Shown):
         return len(self._start)
 
     def movement(self, new: Any) -> float:
-        """The largest change of a probability or, in the units of `Emission.movement`, of an emission."""
+        """The largest change of a probability or, in the units of `Family.movement`, of an emission."""
         moves = [np.abs(a - b).max() for a, b in zip(self._rows(), new._rows(), strict=True)]
         return float(max(*moves, self._emission.movement(new.emission)))
 
@@ -100,7 +100,7 @@ class HiddenChain(Shown):
             transition = renewed(transition, statistics.transition + added)
         if "emission" not in fixed:
             own = None if prior is None else prior.emission
-            emission = emission.maximise(statistics.emission, own, floor=floor)
+            emission = emission.update(statistics.emission.counts, statistics.emission.sums, own, floor=floor)
         return start, transition, emission
 
 

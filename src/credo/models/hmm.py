@@ -230,7 +230,7 @@ class HMM(HiddenChain):
         return HMMStatistics(
             found.marginals[filled].sum(axis=0),
             found.pairs,
-            self._emission.collect(part.rows, found.marginals),
+            self._emission.expect(part.rows, found.marginals),
             float(found.log_z.sum()),
         )
 
@@ -264,7 +264,7 @@ class HMM(HiddenChain):
         rng = check.generator(seed)
         data = self.sequences(x, lengths)
         start = random_rows(self._start[None], rng)[0]
-        return HMM(start, random_rows(self._transition, rng), self._emission.perturbed(data.rows, rng))
+        return HMM(start, random_rows(self._transition, rng), self._emission.initialise(data.rows, rng))
 
     def to_factor_graph(self, length: int | None = None) -> FactorGraph:
         """Hidden s0, s1, ... and observed x0, x1, ... of one sequence; for categorical emissions."""

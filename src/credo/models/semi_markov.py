@@ -21,7 +21,7 @@ import numpy as np
 from ..core import check
 from ..core.errors import DataError, ModelError, ZeroProbabilityError
 from ..core.records import register
-from ..families.base import Emission
+from ..families.base import Family
 from ..kernels.semi_markov import SegmentSums, best_segments, smooth_segments
 from ..optimise.run import noted
 from .hidden_chain import Domain, HiddenChain
@@ -90,7 +90,7 @@ class SemiMarkov(HiddenChain):
     """
 
     def __init__(
-        self, start: Any, transition: Any, durations: Any, emission: Emission, *, cut: bool = True
+        self, start: Any, transition: Any, durations: Any, emission: Family, *, cut: bool = True
     ) -> None:
         super().__init__(start, transition, emission)
         self._durations = probability_rows("durations", durations, 2)
@@ -197,7 +197,7 @@ class SemiMarkov(HiddenChain):
         data = self.sequences(x, lengths, mask)
         found = self._smooth(data)
         self._refuse(found.log_z)
-        emission = self._emission.collect(data.rows, found.marginals)
+        emission = self._emission.expect(data.rows, found.marginals)
         total = float(found.log_z.sum())
         return SemiMarkovStatistics(found.firsts, found.pairs, found.lasting, emission, total)
 
@@ -224,7 +224,7 @@ class SemiMarkov(HiddenChain):
         rng = check.generator(seed)
         data = self.sequences(x, lengths)
         rows = [random_rows(a, rng) for a in (self._start[None], self._transition, self._durations)]
-        emission = self._emission.perturbed(data.rows, rng)
+        emission = self._emission.initialise(data.rows, rng)
         return SemiMarkov(rows[0][0], rows[1], rows[2], emission, cut=self.cut)
 
     def __repr__(self) -> str:
