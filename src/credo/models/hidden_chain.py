@@ -11,6 +11,7 @@ import numpy as np
 from ..core import check
 from ..core.display import Axis, Listing, Shown, grid, shares
 from ..core.errors import ModelError
+from ..core.instance import Instance
 from ..families.base import Emission
 from .hmm_parameters import HMMPrior, probability_rows, renewed
 from .sequences import Sequences, as_sequences
@@ -67,6 +68,15 @@ class HiddenChain(Shown):
     def sequences(self, x: Any, lengths: Any = None, mask: Any = None) -> Sequences:
         """Data as flat rows; see `models.sequences`. What is read once may be passed again as it is."""
         return as_sequences(x, lengths, self._emission.rows, mask=mask, hide=self._emission.hide)
+
+    def instantiate(self, x: Any, lengths: Any = None, mask: Any = None) -> Instance:
+        """The hidden states of these sequences as arrays, for `inference/` to answer."""
+        data = self.sequences(x, lengths, mask)
+        return self.hidden(self._emission.log_density(data.rows), data.start)
+
+    @abc.abstractmethod
+    def hidden(self, scores: np.ndarray, begin: np.ndarray) -> Instance:
+        """The hidden states of sequences whose rows have these log scores (rows, states)."""
 
     @abc.abstractmethod
     def log_likelihoods(

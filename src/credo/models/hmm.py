@@ -20,6 +20,7 @@ import numpy as np
 from ..core import check
 from ..core.errors import UnsupportedError, ZeroProbabilityError
 from ..core.factor_graph import FactorGraph
+from ..core.instance import Instance
 from ..core.variable import Variables
 from ..families.categorical import Categorical
 from ..kernels.chains import best_paths, filter_chains, sample_chains
@@ -72,6 +73,10 @@ class HMM(HiddenChain):
         start = np.count_nonzero(self._start) - 1
         rows = np.count_nonzero(self._transition) - self.states
         return int(start + rows) + self._emission.n_parameters
+
+    def hidden(self, scores: np.ndarray, begin: np.ndarray) -> Instance:
+        """Chains with these log scores (rows, states)."""
+        return Instance("chains", scores, begin, {"start": self._start, "transition": self._transition})
 
     @noted
     def log_likelihoods(

@@ -20,6 +20,7 @@ import numpy as np
 
 from ..core import check
 from ..core.errors import DataError, ModelError, ZeroProbabilityError
+from ..core.instance import Instance
 from ..families.base import Emission
 from ..kernels.semi_markov import SegmentSums, best_segments, smooth_segments
 from ..optimise.run import noted
@@ -134,6 +135,11 @@ class SemiMarkov(HiddenChain):
         scores = self._emission.log_density(data.rows)
         parts = (self._start, self._transition, self._durations)
         return smooth_segments(*parts, scores, data.start, cut=self.cut, logs=domain == "log")
+
+    def hidden(self, scores: np.ndarray, begin: np.ndarray) -> Instance:
+        """Segments with these log scores (rows, states)."""
+        tables = {"start": self._start, "transition": self._transition, "durations": self._durations}
+        return Instance("segments", scores, begin, tables, cut=self.cut)
 
     @noted
     def log_likelihoods(
