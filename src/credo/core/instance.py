@@ -12,14 +12,14 @@ The structures are
     chains        start(s_1) prod transition(s_{t-1}, s_t)
     segments      start, transition and durations of segments; the last may be cut by the end of the data
 
-Tables hold weights, not logarithms, and need not sum to one: variational Bayes puts exp E[log] there. A factor
-graph is made only where a general method is asked for: a chain of a million steps is two arrays here.
+Tables hold weights, not logarithms, and need not sum to one: variational Bayes puts exp E[log] there. A
+factor graph is made only where a general method is asked for: a chain of a million steps is two arrays here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -67,19 +67,20 @@ class Instance:
     tables: Mapping[str, np.ndarray]  # weights by parameter name, shared by all rows
     shape: tuple[int, ...] = ()  # states of each hidden chain, if a state stands for those of several
     cut: bool = True  # whether the last segment may go on beyond the end of the data
-    name: str = field(default="state")  # of the hidden variable
+    first: int = 0  # number of the first sequence, if these are a part of more
+    name: str = "state"  # of the hidden variable
 
     def __post_init__(self) -> None:
         wanted = _NAMES.get(self.structure)
         if wanted is None or set(self.tables) != set(wanted):
             raise ModelError(
-                f"instance: expected one of the structures {_NAMES} with its tables, got {self.structure!r} with "
-                f"{sorted(self.tables)}"
+                f"instance: expected one of the structures {_NAMES} with its tables, "
+                f"got {self.structure!r} with {sorted(self.tables)}"
             )
         if self.scores.ndim != 2 or len(self.begin) < 1 or self.begin[-1] != len(self.scores):
             raise ModelError(
-                f"instance: expected scores (rows, states) and begin[-1] equal to the number of rows, got shape "
-                f"{self.scores.shape} and {self.begin[-1:]}"
+                f"instance: expected scores (rows, states) and begin[-1] equal to the number of rows, "
+                f"got shape {self.scores.shape} and {self.begin[-1:]}"
             )
         for name, table in self.tables.items():
             if table.shape[0] != self.states:
@@ -108,10 +109,10 @@ class Instance:
     def place(self, row: int) -> str:
         """Words for a row: which sequence, which step."""
         unit = int(np.searchsorted(self.begin, row, side="right")) - 1
-        return f"sequence {unit}, step {row - self.begin[unit]}"
+        return f"sequence {self.first + unit}, step {row - self.begin[unit]}"
 
     def by_unit(self, rows: np.ndarray) -> Any:
-        """What belongs to the rows (last but one axis first): as it is for one sequence, a list for several."""
+        """What belongs to the rows: as it is for one sequence, a list for several."""
         return rows if self.units == 1 else np.split(rows, self.begin[1:-1])
 
     def named(self, rows: np.ndarray) -> Rows:
@@ -125,6 +126,13 @@ class Instance:
         joint = rows.reshape(-1, *self.shape)
         sums = [joint.sum(axis=tuple(a + 1 for a in chains if a != m)) for m in chains]
         return Rows({f"{self.name}{m}": self.by_unit(part) for m, part in enumerate(sums)})
+
+    def named_draws(self, paths: np.ndarray) -> Rows:
+        """Draws of states (count, rows) by the names of the hidden chains, (count, steps) per sequence."""
+        parts = np.unravel_index(paths, self.shape) if self.shape else (paths,)
+        names = [f"{self.name}{m}" for m in range(len(self.shape))] or [self.name]
+        cut = [p if self.units == 1 else np.split(p, self.begin[1:-1], axis=1) for p in parts]
+        return Rows(dict(zip(names, cut, strict=True)))
 
     def to_factor_graph(self) -> FactorGraph:
         """One variable per row, in order: s0, s1, ..., or s0_0, s0_1, ... of several sequences."""
@@ -158,7 +166,8 @@ class Instance:
         return [f"s{unit}_{t}" for unit, size in enumerate(self.lengths) for t in range(size)]
 
     def __repr__(self) -> str:
-        return f"Instance({self.structure}, {self.units} sequences, {len(self.scores)} rows, {self.states} states)"
+        size = f"{self.units} sequences, {len(self.scores)} rows, {self.states} states"
+        return f"Instance({self.structure}, {size})"
 
 
 class Rows(Shown, Mapping[str, Any]):

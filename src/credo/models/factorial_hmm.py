@@ -145,9 +145,9 @@ class FactorialHMM(Shown):
         data = self.sequences(x, lengths, mask)
         return self.hidden(self._emission.log_density(data.rows), data.start)
 
-    def hidden(self, scores: np.ndarray, begin: np.ndarray) -> Instance:
+    def hidden(self, scores: np.ndarray, begin: np.ndarray, first: int = 0) -> Instance:
         """Chains with these log scores (rows, joint states)."""
-        return replace(self.to_hmm().hidden(scores, begin), shape=self.shape)
+        return replace(self.to_hmm().hidden(scores, begin, first), shape=self.shape)
 
     def log_likelihood(self, x: Any, lengths: Any = None, *, mask: Any = None) -> float:
         """Exact total log-likelihood of all sequences."""

@@ -75,8 +75,8 @@ class HiddenChain(Shown):
         return self.hidden(self._emission.log_density(data.rows), data.start)
 
     @abc.abstractmethod
-    def hidden(self, scores: np.ndarray, begin: np.ndarray) -> Instance:
-        """The hidden states of sequences whose rows have these log scores (rows, states)."""
+    def hidden(self, scores: np.ndarray, begin: np.ndarray, first: int = 0) -> Instance:
+        """Hidden states of sequences whose rows have these log scores; the first has number `first`."""
 
     @abc.abstractmethod
     def log_likelihoods(
@@ -102,12 +102,12 @@ class HiddenChain(Shown):
         start, transition, emission = self._start, self._transition, self._emission
         if "start" not in fixed:
             added = 0.0 if prior is None or prior.start is None else prior.start.natural[0]
-            start = renewed(start[None], statistics.start + added)[0]
+            start = renewed(start[None], statistics.counts["start"] + added)[0]
         if "transition" not in fixed:
             added = 0.0
             if prior is not None and prior.transition is not None:
                 added = prior.transition.repeat(len(transition)).natural
-            transition = renewed(transition, statistics.transition + added)
+            transition = renewed(transition, statistics.counts["transition"] + added)
         if "emission" not in fixed:
             own = None if prior is None else prior.emission
             emission = emission.maximise(statistics.emission, own, floor=floor)

@@ -42,9 +42,7 @@ def smooth(instance: Instance, again: Callable[[slice], np.ndarray] | None = Non
     if instance.structure == "independent":
         return _independent(instance)
     tables = instance.tables
-    found = smooth_chains(
-        tables["start"], tables["transition"], instance.scores, instance.begin, again=again
-    )
+    found = smooth_chains(tables["start"], tables["transition"], instance.scores, instance.begin, again=again)
     if not np.isfinite(found.log_z).all():
         scores = instance.scores if again is None else again(slice(0, len(instance.scores)))
         refuse(instance, scores)

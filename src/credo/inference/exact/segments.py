@@ -1,8 +1,8 @@
 r"""Exact answers about segments: chains whose states last for an explicit number of steps.
 
-Smoothing and best paths are O(rows states D + rows states^2). Filtering, draws and forecasts go over the chain
-of pairs (state, remaining steps), which has the same distribution where the last segment may be cut by the end
-of the data:
+Smoothing and best paths are O(rows states D + rows states^2). Filtering, draws and forecasts go over the
+chain of pairs (state, remaining steps), which has the same distribution where the last segment may be cut by
+the end of the data:
 
     start(k, r) = start(k) p_k(r),   (k, r) -> (k, r - 1),   (k, 1) -> (j, r) with transition(k, j) p_j(r)
 """
@@ -24,7 +24,7 @@ __all__ = ["best_of_segments", "remaining_steps", "smooth_segmented"]
 def smooth_segmented(instance: Instance) -> Answer:
     """Log Z, marginals of the state of every row, expected first states, moves and durations."""
     found = smooth_segments(*_tables(instance), instance.scores, instance.begin, cut=instance.cut)
-    _refuse(found.log_z)
+    _refuse(instance, found.log_z)
     counts = {"start": found.firsts, "transition": found.pairs, "durations": found.lasting}
     return Answer(found.log_z, found.marginals, counts)
 
@@ -32,7 +32,7 @@ def smooth_segmented(instance: Instance) -> Answer:
 def best_of_segments(instance: Instance) -> tuple[np.ndarray, np.ndarray]:
     """The states of the most probable segments (rows,), and their log weight per sequence."""
     path, value = best_segments(*_tables(instance), instance.scores, instance.begin, cut=instance.cut)
-    _refuse(value)
+    _refuse(instance, value)
     return path, value
 
 
@@ -40,8 +40,8 @@ def remaining_steps(instance: Instance) -> Instance:
     """The chain over (state, remaining steps), state first."""
     if not instance.cut:
         raise UnsupportedError(
-            "segments: filtering, drawing and forecasting go beyond the data, and here the last segment must end "
-            "with them; make the model with cut=True"
+            "segments: filtering, drawing and forecasting go beyond the data, and here the last segment must "
+            "end with them; make the model with cut=True"
         )
     start, transition, durations = _tables(instance)
     states, longest = durations.shape
@@ -65,10 +65,10 @@ def _tables(instance: Instance) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return tables["start"], tables["transition"], tables["durations"]
 
 
-def _refuse(values: np.ndarray) -> None:
+def _refuse(instance: Instance, values: np.ndarray) -> None:
     bad = np.flatnonzero(~np.isfinite(values))
     if len(bad):
         raise ZeroProbabilityError(
-            f"sequence {bad[0]}: no segments with positive probability explain it; allow other durations or "
-            "transitions, give the emissions positive probabilities, or mask steps"
+            f"sequence {instance.first + bad[0]}: no segments with positive probability explain it; allow "
+            "other durations or transitions, give the emissions positive probabilities, or mask steps"
         )
