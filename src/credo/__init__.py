@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .inference.portfolio.bracket import bracket
     from .inference.portfolio.model_batch import infer_models
     from .inference.portfolio.question import infer, query, sample
+    from .inference.portfolio.templates import forecast
     from .io.formats import load, save
     from .learning.base import fit
     from .learning.likelihood import log_likelihood
@@ -68,6 +69,7 @@ __all__ = [
     "evaluate",
     "families",
     "fit",
+    "forecast",
     "infer",
     "infer_batch",
     "infer_many",
@@ -114,6 +116,7 @@ furnish(
         "inference.portfolio.bracket": ("bracket",),
         "inference.portfolio.model_batch": ("infer_models",),
         "inference.portfolio.question": ("infer", "query", "sample"),
+        "inference.portfolio.templates": ("forecast",),
         "io.formats": ("load", "save"),
         "learning.base": ("fit",),
         "learning.likelihood": ("log_likelihood",),

@@ -12,6 +12,7 @@ import credo
 from credo.core.errors import DataError, ModelError, OptionError, UnsupportedError, ZeroProbabilityError
 from credo.families import Categorical, DiagonalGaussian, Gaussian, Mixture, Poisson
 from credo.kernels.scaled_chains import smooth_chains
+from credo.learning.hidden_rows import expect_rows
 from credo.models.hmm import HMM, HMMPrior
 from markup import cells
 
@@ -223,12 +224,14 @@ def test_blocks_of_sequences_give_what_one_block_gives(monkeypatch):
     hmm = make("gaussian")
     x, _ = hmm.sample([5, 9, 2, 7], seed=10)
     whole = hmm.posterior(x, [5, 9, 2, 7])
-    total = hmm.collect(x, [5, 9, 2, 7])
+    data = hmm.sequences(x, [5, 9, 2, 7])
+    total = expect_rows(hmm, data)
     monkeypatch.setattr("credo.models.hmm._ENTRIES", 30)
+    monkeypatch.setattr("credo.learning.hidden_rows._ENTRIES", 30)
     parts = hmm.posterior(x, [5, 9, 2, 7])
     np.testing.assert_allclose(parts.marginals, whole.marginals)
     np.testing.assert_allclose(parts.transitions, whole.transitions)
-    np.testing.assert_allclose(hmm.collect(x, [5, 9, 2, 7]).emission.sums.total, total.emission.sums.total)
+    np.testing.assert_allclose(expect_rows(hmm, data).emission.sums.total, total.emission.sums.total)
 
 
 def test_hmmlearn_agrees_on_likelihood_and_path():
@@ -257,7 +260,6 @@ def test_an_impossible_observation_is_named():
         lambda: hmm.decode([0, 1, 0, 3], [2, 2]),
         lambda: hmm.filter([0, 1, 0, 3], [2, 2]),
         lambda: hmm.sample_states([0, 1, 0, 3], [2, 2]),
-        lambda: hmm.collect([0, 1, 0, 3], [2, 2]),
     ):
         with pytest.raises(ZeroProbabilityError, match=message):
             call()
@@ -314,7 +316,7 @@ COIN = Categorical(HALF)
         ),
         (lambda: make("categorical").to_factor_graph(0), OptionError, "length must be at least 1"),
         (
-            lambda: make("categorical").maximise(make("categorical").collect([0, 1]), fixed=("means",)),
+            lambda: make("categorical").maximise(None, fixed=("means",)),
             OptionError,
             "fixed must be one of",
         ),

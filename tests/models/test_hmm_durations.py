@@ -7,6 +7,7 @@ import pytest
 
 from credo.core.errors import DataError, ModelError, OptionError, ZeroProbabilityError
 from credo.families import Categorical, DiagonalGaussian, Dirichlet
+from credo.learning.hidden_rows import expect_rows
 from credo.learning.hmm import baum_welch
 from credo.models.hmm import HMM, HMMPrior
 from credo.models.semi_markov import SemiMarkov
@@ -158,7 +159,7 @@ def test_learning_never_lowers_the_likelihood_and_finds_the_durations(cut):
 def test_parts_can_be_kept_and_starts_are_random_but_reproducible():
     model = make(5)
     x, _ = model.sample(50, seed=4)
-    counts = model.collect(x)
+    counts = expect_rows(model, model.sequences(x))
     kept = model.maximise(counts, fixed=("durations", "emission", "start", "transition"))
     np.testing.assert_array_equal(kept.durations, model.durations)
     assert kept.n_parameters == model.n_parameters == 2 + 3 + 9 + 9
@@ -177,7 +178,7 @@ def test_bad_input_gets_a_sentence():
     with pytest.raises(ModelError, match="durations: every row must sum to 1"):
         SemiMarkov([0.5, 0.5], [[0, 1], [1, 0]], [[0.5], [1.0]], coin)
     model = SemiMarkov([1, 0], [[0, 1], [1, 0]], [[0, 1.0], [0, 1.0]], coin, cut=False)
-    for call in (model.posterior, model.decode, model.collect):
+    for call in (model.posterior, model.decode):
         with pytest.raises(ZeroProbabilityError, match="sequence 1: no segments with positive probability"):
             call([0, 1, 0, 1, 1], [2, 3])
     assert model.log_likelihoods([0, 1, 0, 1, 1], [2, 3])[1] == -np.inf

@@ -43,16 +43,12 @@ CONTENTS = {
     "Fit": "learning.base",
     "BlockFit": "learning.block_records",
     "BlockRun": "learning.block_records",
-<<<<<<< HEAD
-=======
     "ChainCRF": "learning.crf",
     "GraphCRF": "learning.crf",
     "CategoricalHMM": "learning.hmm_estimators",
     "GaussianHMM": "learning.hmm_estimators",
     "PoissonHMM": "learning.hmm_estimators",
     "BetheLDA": "learning.lda",
-    "VariationalFit": "learning.vb",
->>>>>>> h-saving
     "FactorPosterior": "learning.vb_factor_analysis",
     "HMMPosterior": "learning.vb_hmm",
     "MixturePosterior": "learning.vb_mixture",

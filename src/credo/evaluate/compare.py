@@ -20,6 +20,7 @@ from ..core.factor_graph import FactorGraph, Model
 from ..core.registry import describe
 from ..core.result import Result, Status
 from ..inference.portfolio.question import graph_of, infer
+from ..inference.portfolio.templates import is_template
 from ..inference.problem.base import Algorithm, algorithms
 from .errors import hamming, log_z_error, marginal_errors
 from .scoring import value_of
@@ -153,6 +154,8 @@ def compare(
     seconds: float | None = None,
     seed: int | None = 0,
     progress: bool | None = None,
+    data: Any = None,
+    lengths: Any = None,
 ) -> Comparison:
     """Ask several methods the same question.
 
@@ -168,6 +171,9 @@ def compare(
         As in `credo.infer`; every method gets the same budget and the same seed.
     progress
         Show which method is running; None does so on a terminal only.
+    data, lengths
+        Of a template such as `HMM`: its sequences. The methods are asked about the factor graph of the hidden
+        rows, `model.instantiate(data).to_factor_graph()`.
 
     Returns
     -------
@@ -181,6 +187,11 @@ def compare(
     >>> table.rows[0].max_tv, table.rows[0].status
     (0.0, 'exact')
     """
+    if data is not None:
+        is_template(model)
+        model = model.instantiate(data, lengths)  # type: ignore[attr-defined]
+    elif lengths is not None:
+        raise OptionError("lengths: expected data= with them, got none; both are about a template")
     chosen = _chosen(methods, graph_of(model).condition(evidence or {}))
     if isinstance(maximise, Iterable) and not isinstance(maximise, str):
         maximise = tuple(maximise)

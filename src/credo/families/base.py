@@ -176,13 +176,16 @@ class Family(Members):
         no choices; None comes back where a leaf has no closed form.
         """
 
-    def expect(self, x: Any, weights: Any = None) -> Expected:
-        """The E-step for rows with weights (rows, members): counts of choices and sums of leaves."""
+    def expect(self, x: Any, weights: Any = None, leaves: Tree = None) -> Expected:
+        """The E-step for rows with weights (rows, members): counts of choices and sums of leaves.
+
+        Who has the `leaves` of these rows may give them.
+        """
         found = self.rows(x)
         share = member_weights(weights, len(found), len(self))
         share = np.ones((len(found), len(self))) if share is None else share
         share = np.where(self.missing(found)[:, None], 0.0, share)
-        counts, q = self.divide(self.leaves(found), share)
+        counts, q = self.divide(self.leaves(found) if leaves is None else leaves, share)
         return Expected(share.sum(axis=0), counts, self.collect(found, q))
 
     @abc.abstractmethod

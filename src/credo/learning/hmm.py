@@ -8,7 +8,7 @@ puts the parameters that maximise
 in their place, so the objective, log p(x) + log prior, never falls. Variances that are raised to a floor are
 the best of those allowed, so that only the first step may fall, from a start with smaller ones. The objective
 has many maxima: `restarts` climbs from random models too and keeps the best. Hidden semi-Markov models are
-learned by the same loop: anything with `collect`, `maximise`, `movement` and `perturbed` is.
+learned by the same loop: anything with `hidden`, `maximise`, `movement` and `perturbed` is.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from ..optimise.budgets import with_start
 from ..optimise.driver import UNKNOWN, Outcome, Step, drive
 from ..optimise.run import Budget, Run
 from .base import Fit
+from .hidden_rows import expect_rows
 from .runs import arrays
 from .vb import warn_unless_converged
 
@@ -142,7 +143,7 @@ class _Steps:
         if state.statistics is not None:
             self._check_seen(state.statistics)
             model = model.maximise(state.statistics, self.prior, fixed=self.fixed, floor=self.floor)
-        statistics = model.collect(data)
+        statistics = expect_rows(model, data)
         likelihood = statistics.log_likelihood
         objective = likelihood + (0.0 if self.prior is None else self.prior.log_density(model))
         new = _State(model, statistics, objective, state.number + 1)

@@ -26,10 +26,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ..core import check
-from ..core.errors import DataError, UnsupportedError, ZeroProbabilityError
+from ..core.errors import DataError, OptionError, UnsupportedError, ZeroProbabilityError
 from ..core.evidence import Evidence
 from ..core.factor_graph import FactorGraph, Model
+from ..core.instance import Template
 from ..core.result import Estimate, Samples
+from ..inference.exact.hidden_rows import unit_log_z
 from ..inference.messages.bp import BP
 from ..inference.portfolio.question import graph_of, infer
 from ..inference.problem.base import Algorithm, Budget, algorithms
@@ -149,6 +151,7 @@ def log_likelihood(
     data: Any,
     inference: str | Algorithm | None = None,
     *,
+    lengths: Any = None,
     weights: Any = None,
     budget: Budget | None = None,
     seed: int | None = None,
@@ -158,12 +161,14 @@ def log_likelihood(
     Parameters
     ----------
     model
-        Anything with `to_factor_graph()`.
+        Anything with `to_factor_graph()`, or a template such as `HMM`.
     data
         As in `fit`; missing values are summed out. Of models with continuous variables: columns by name, a
         frame, a list of mappings or samples; a cell that is missing is integrated or summed out.
     inference
         What computes log Z; by default the rule of `infer`.
+    lengths
+        Of the sequences in `data`, if the model is a template such as `HMM`.
     weights
         How often each row counts.
     budget, seed
@@ -177,6 +182,14 @@ def log_likelihood(
     >>> print(log_likelihood(model, {"a": [0, 1, 1]}))
     -1.961658506 (exact)
     """
+    if isinstance(model, Template):
+        if inference is not None or weights is not None:
+            raise OptionError(
+                "inference, weights: expected none for a template, got one; its rows are answered exactly"
+            )
+        return Estimate(float(unit_log_z(model.instantiate(data, lengths)).sum()), "exact")
+    if lengths is not None:
+        raise OptionError("lengths: expected none, got some; only templates have sequences")
     graph = graph_of(model)
     if not graph.is_tables:
         return _row_likelihoods(graph, data, inference, weights, budget or Budget(), seed)

@@ -137,7 +137,7 @@ def _same(prior: Dirichlet, kept: np.ndarray, stick: bool) -> Dirichlet:
 class _Rows(VariationalModel):
     """A mixture with its data."""
 
-    family: Emission  # the kind of a component
+    family: Family  # the kind of a component
     x: np.ndarray
     blank: MixturePosterior  # the prior
     adapts: tuple[str, ...] = ()

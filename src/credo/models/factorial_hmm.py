@@ -25,6 +25,7 @@ import numpy as np
 from ..core import check
 from ..core.display import Listing, Shown
 from ..core.errors import ModelError, UnsupportedError
+from ..core.instance import Instance
 from ..core.records import register
 from ..core.result import Estimate, Status
 from ..families.base import Family
@@ -140,6 +141,15 @@ class FactorialHMM(Shown):
     def sequences(self, x: Any, lengths: Any = None, mask: Any = None) -> Sequences:
         """Data as flat rows; see `models.sequences`."""
         return as_sequences(x, lengths, self._emission.rows, mask=mask, hide=self._emission.hide)
+
+    def instantiate(self, x: Any, lengths: Any = None, mask: Any = None) -> Instance:
+        """The hidden states of these sequences: chains over the product of all states, with its shape."""
+        data = self.sequences(x, lengths, mask)
+        return self.hidden(self._emission.log_density(data.rows), data.start)
+
+    def hidden(self, scores: np.ndarray, begin: np.ndarray, first: int = 0) -> Instance:
+        """Chains with these log scores (rows, joint states)."""
+        return replace(self.to_hmm().hidden(scores, begin, first), shape=self.shape)
 
     def log_likelihood(self, x: Any, lengths: Any = None, *, mask: Any = None) -> float:
         """Exact total log-likelihood of all sequences."""

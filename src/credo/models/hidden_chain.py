@@ -11,6 +11,7 @@ import numpy as np
 from ..core import check
 from ..core.display import Axis, Listing, Shown, grid, shares
 from ..core.errors import ModelError
+from ..core.instance import Instance
 from ..families.base import Family
 from .hmm_parameters import HMMPrior, probability_rows, renewed
 from .sequences import Sequences, as_sequences
@@ -68,6 +69,15 @@ class HiddenChain(Shown):
         """Data as flat rows; see `models.sequences`. What is read once may be passed again as it is."""
         return as_sequences(x, lengths, self._emission.rows, mask=mask, hide=self._emission.hide)
 
+    def instantiate(self, x: Any, lengths: Any = None, mask: Any = None) -> Instance:
+        """The hidden states of these sequences as arrays, for `inference/` to answer."""
+        data = self.sequences(x, lengths, mask)
+        return self.hidden(self._emission.log_density(data.rows), data.start)
+
+    @abc.abstractmethod
+    def hidden(self, scores: np.ndarray, begin: np.ndarray, first: int = 0) -> Instance:
+        """Hidden states of sequences whose rows have these log scores; the first has number `first`."""
+
     @abc.abstractmethod
     def log_likelihoods(
         self, x: Any, lengths: Any = None, *, mask: Any = None, domain: Domain = "scaled"
@@ -92,12 +102,12 @@ class HiddenChain(Shown):
         start, transition, emission = self._start, self._transition, self._emission
         if "start" not in fixed:
             added = 0.0 if prior is None or prior.start is None else prior.start.natural[0]
-            start = renewed(start[None], statistics.start + added)[0]
+            start = renewed(start[None], statistics.counts["start"] + added)[0]
         if "transition" not in fixed:
             added = 0.0
             if prior is not None and prior.transition is not None:
                 added = prior.transition.repeat(len(transition)).natural
-            transition = renewed(transition, statistics.transition + added)
+            transition = renewed(transition, statistics.counts["transition"] + added)
         if "emission" not in fixed:
             own = None if prior is None else prior.emission
             emission = emission.update(statistics.emission.counts, statistics.emission.sums, own, floor=floor)

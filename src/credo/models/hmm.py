@@ -11,8 +11,6 @@ Forward-backward is exact: O(T K^2) time on scaled probabilities, in logarithms 
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import add
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -20,6 +18,7 @@ import numpy as np
 from ..core import check
 from ..core.errors import UnsupportedError, ZeroProbabilityError
 from ..core.factor_graph import FactorGraph
+from ..core.instance import Instance
 from ..core.records import register
 from ..core.variable import Variables
 from ..families.categorical import Categorical
@@ -27,10 +26,10 @@ from ..kernels.chains import best_paths, filter_chains, sample_chains
 from ..kernels.scaled_chains import likelihoods, smooth_chains
 from ..optimise.run import noted
 from .hidden_chain import Domain, HiddenChain
-from .hmm_parameters import HMMPrior, HMMStatistics, random_rows
+from .hmm_parameters import HMMPrior, random_rows
 from .sequences import Sequences, step_counts
 
-__all__ = ["HMM", "HMMPrior", "HMMStatistics", "Posterior"]
+__all__ = ["HMM", "HMMPrior", "Posterior"]
 
 _ENTRIES = 1 << 23  # numbers per table of one block of sequences; bounds the memory
 
@@ -74,6 +73,12 @@ class HMM(HiddenChain):
         start = np.count_nonzero(self._start) - 1
         rows = np.count_nonzero(self._transition) - self.states
         return int(start + rows) + self._emission.n_parameters
+
+    def hidden(self, scores: np.ndarray, begin: np.ndarray, first: int = 0) -> Instance:
+        """Chains with these log scores (rows, states)."""
+        return Instance(
+            "chains", scores, begin, {"start": self._start, "transition": self._transition}, first=first
+        )
 
     @noted
     def log_likelihoods(
@@ -214,29 +219,9 @@ class HMM(HiddenChain):
         uniforms = check.generator(seed).random((count, len(data.rows)))
         return sample_chains(*self._logs(), scores, data.start, uniforms)
 
-    def collect(
-        self, x: Any, lengths: Any = None, *, mask: Any = None, domain: Domain = "scaled"
-    ) -> HMMStatistics:
-        """Expected counts given data: the E-step of Baum-Welch."""
-        data = self.sequences(x, lengths, mask)
-        parts = [
-            self._counts(part, which.start, domain) for which, part in data.blocks(_ENTRIES // self.states)
-        ]
-        return reduce(add, parts)
-
-    def _counts(self, part: Sequences, first: int, domain: Domain) -> HMMStatistics:
-        found = self._smooth(part, first, domain)
-        filled = part.start[:-1][np.diff(part.start) > 0]
-        return HMMStatistics(
-            found.marginals[filled].sum(axis=0),
-            found.pairs,
-            self._emission.expect(part.rows, found.marginals),
-            float(found.log_z.sum()),
-        )
-
     def maximise(
         self,
-        statistics: HMMStatistics,
+        statistics: Any,
         prior: HMMPrior | None = None,
         *,
         fixed: tuple[str, ...] = (),
@@ -247,7 +232,8 @@ class HMM(HiddenChain):
         Parameters
         ----------
         statistics
-            From `collect`.
+            Expected `counts` by the names of the tables, and what the `emission` collected; see
+            `learning.hidden_rows`.
         prior
             Conjugate priors.
         fixed

@@ -1,4 +1,4 @@
-"""What hidden Markov models of every kind share: expected counts, priors, and their updates."""
+"""What hidden Markov models of every kind share: priors, and the updates of their tables."""
 
 from __future__ import annotations
 
@@ -13,25 +13,7 @@ from ..core.records import register
 from ..families.categorical import Categorical
 from ..families.dirichlet import Dirichlet
 
-__all__ = ["HMMPrior", "HMMStatistics", "probability_rows", "random_rows", "renewed"]
-
-
-@dataclass(frozen=True)
-class HMMStatistics:
-    """Expected counts; they add up over parts of the data."""
-
-    start: np.ndarray  # (states,) first states
-    transition: np.ndarray  # (states, states)
-    emission: Any  # what the emission collected
-    log_likelihood: float  # of the data, under the model that collected
-
-    def __add__(self, other: HMMStatistics) -> HMMStatistics:
-        return HMMStatistics(
-            self.start + other.start,
-            self.transition + other.transition,
-            self.emission + other.emission,
-            self.log_likelihood + other.log_likelihood,
-        )
+__all__ = ["HMMPrior", "probability_rows", "random_rows", "renewed"]
 
 
 @register("HMMPrior")

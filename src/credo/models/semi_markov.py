@@ -13,13 +13,13 @@ Forward-backward is exact: O(T K D + T K^2).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core import check
 from ..core.errors import DataError, ModelError, ZeroProbabilityError
+from ..core.instance import Instance
 from ..core.records import register
 from ..families.base import Family
 from ..kernels.semi_markov import SegmentSums, best_segments, smooth_segments
@@ -29,7 +29,7 @@ from .hmm import HMM
 from .hmm_parameters import HMMPrior, probability_rows, random_rows, renewed
 from .sequences import Sequences, step_counts
 
-__all__ = ["SegmentPosterior", "SemiMarkov", "SemiMarkovStatistics"]
+__all__ = ["SegmentPosterior", "SemiMarkov"]
 
 
 class SegmentPosterior(NamedTuple):
@@ -39,26 +39,6 @@ class SegmentPosterior(NamedTuple):
     marginals: np.ndarray  # (positions, states): p(state at t | all data of the sequence)
     transitions: np.ndarray  # (states, states): expected moves from one segment to the next
     durations: np.ndarray  # (states, D): expected numbers of segments by duration
-
-
-@dataclass(frozen=True)
-class SemiMarkovStatistics:
-    """Expected counts; they add up over parts of the data."""
-
-    start: np.ndarray  # (states,) first states
-    transition: np.ndarray  # (states, states) moves between segments
-    durations: np.ndarray  # (states, D) segments by duration
-    emission: Any  # what the emission collected
-    log_likelihood: float  # of the data, under the model that collected
-
-    def __add__(self, other: SemiMarkovStatistics) -> SemiMarkovStatistics:
-        return SemiMarkovStatistics(
-            self.start + other.start,
-            self.transition + other.transition,
-            self.durations + other.durations,
-            self.emission + other.emission,
-            self.log_likelihood + other.log_likelihood,
-        )
 
 
 @register("SemiMarkov", fields=["start", "transition", "durations", "emission", "cut"])
@@ -137,6 +117,11 @@ class SemiMarkov(HiddenChain):
         parts = (self._start, self._transition, self._durations)
         return smooth_segments(*parts, scores, data.start, cut=self.cut, logs=domain == "log")
 
+    def hidden(self, scores: np.ndarray, begin: np.ndarray, first: int = 0) -> Instance:
+        """Segments with these log scores (rows, states)."""
+        tables = {"start": self._start, "transition": self._transition, "durations": self._durations}
+        return Instance("segments", scores, begin, tables, cut=self.cut, first=first)
+
     @noted
     def log_likelihoods(
         self, x: Any, lengths: Any = None, *, mask: Any = None, domain: Domain = "scaled"
@@ -192,18 +177,9 @@ class SemiMarkov(HiddenChain):
             t, row = t + lasting, self._transition[k]
         return path
 
-    def collect(self, x: Any, lengths: Any = None, *, mask: Any = None) -> SemiMarkovStatistics:
-        """Expected counts given data: the E-step."""
-        data = self.sequences(x, lengths, mask)
-        found = self._smooth(data)
-        self._refuse(found.log_z)
-        emission = self._emission.expect(data.rows, found.marginals)
-        total = float(found.log_z.sum())
-        return SemiMarkovStatistics(found.firsts, found.pairs, found.lasting, emission, total)
-
     def maximise(
         self,
-        statistics: SemiMarkovStatistics,
+        statistics: Any,
         prior: HMMPrior | None = None,
         *,
         fixed: tuple[str, ...] = (),
@@ -213,7 +189,7 @@ class SemiMarkov(HiddenChain):
         start, transition, emission = self._maximised(statistics, prior, fixed, floor)
         durations = self._durations
         if "durations" not in fixed:
-            counts = statistics.durations
+            counts = statistics.counts["durations"]
             if prior is not None and prior.durations is not None:
                 counts = counts + prior.durations.repeat(self.states).natural
             durations = renewed(durations, counts)

@@ -26,6 +26,7 @@ from ..problem.base import Algorithm, Budget, Problem, names_to_maximise
 from ..problem.hints import hinted
 from ..problem.reading import Posed
 from ..problem.running import chosen, generator_of, opened, run_algorithm
+from .templates import draw_paths, infer_template, is_template, names_given
 
 __all__ = ["Question", "graph_of", "infer", "pose", "query", "sample"]
 
@@ -49,6 +50,9 @@ def infer(  # noqa: PLR0913, the options of one call
     trace: bool = False,
     checkpoint: str | os.PathLike[str] | None = None,
     every: float = 60,
+    data: Any = None,
+    lengths: Any = None,
+    causal: bool = False,
 ) -> Result:
     """Answer a question about a model.
 
@@ -89,6 +93,13 @@ def infer(  # noqa: PLR0913, the options of one call
         end, however that comes. If it exists, the run goes on from there, equal to the last bit to one that
         was never stopped; a finished one is read, or goes on where `max_iter` (counted from the very
         beginning) or `tol` now allow more. Kernels are compiled from the beginning.
+    data, lengths
+        Observations of a template, a model that is a graph only together with data (`HMM`, `SemiMarkov`,
+        `FactorialHMM`): one array of rows, with the lengths of its sequences if it holds several, or a list
+        of arrays. `marginals["state"]` is then (rows, states), `assignment["state"]` the best path, of
+        several sequences a list of those; `log_z` is the total log-likelihood.
+    causal
+        Of templates: give each state the rows up to it only (filtering).
 
     Returns
     -------
@@ -102,6 +113,16 @@ def infer(  # noqa: PLR0913, the options of one call
     >>> print(credo.infer(model, evidence={"wet": "yes"}).marginals["rain"].round(4))
     rain   no: 0.2921   yes: 0.7079
     """
+    if data is not None:
+        names_given(evidence=evidence, temperatures=temperatures, order=order, warm_start=warm_start)
+        rest: Any = {
+            "maximise": maximise, "max_iter": max_iter, "tol": tol, "seconds": seconds, "seed": seed,
+            "strict": strict, "on_step": on_step, "trace": trace, "checkpoint": checkpoint, "every": every,
+        }  # fmt: skip
+        general = None if method is None else lambda instance: infer(instance, method, **rest)
+        return infer_template(model, data, lengths, causal=causal, maximise=maximise, general=general)
+    if causal or lengths is not None:
+        raise QueryError("causal, lengths: expected data= with them, got none; both are about its rows")
     warm = _state_of(warm_start)
     budget = Budget(max_iter, tol, seconds)
     with call() as run:
@@ -202,17 +223,31 @@ def query(
 @hinted
 def sample(
     model: Model,
-    count: int,
+    count: int | None = None,
     *,
     evidence: Mapping[str, Any] | None = None,
     method: str | Algorithm | None = None,
     seed: int | None = None,
-) -> Samples:
-    """Joint samples from p(x | evidence).
+    data: Any = None,
+    lengths: Any = None,
+) -> Any:
+    """Joint samples from p(x | evidence), or of hidden rows.
 
     Without a method: independent draws by the junction tree if all variables are discrete, otherwise what
     `infer` would choose for samples.
+
+    Of a template `sample(model, lengths=[100, 50])` makes new sequences, rows and hidden states, and
+    `sample(model, count, data=x)` draws paths of hidden states given data: `["state"]` is (count, rows).
     """
+    if data is not None:
+        names_given(evidence=evidence, method=method)
+        return draw_paths(model, data, lengths, 1 if count is None else count, seed)
+    if lengths is not None:
+        names_given(evidence=evidence, method=method, count=count)
+        is_template(model)
+        return model.sample(lengths, seed=seed)  # type: ignore[attr-defined]
+    if count is None:
+        raise QueryError("count: expected how many samples, got None; templates take lengths= or data=")
     check.whole("count", count, 0)
     question = Question.of(model, evidence)
     if count == 0:

@@ -1,0 +1,53 @@
+r"""The E-step of every model with hidden rows: scores, exact answers, expected counts and statistics.
+
+    scores = log p(row | state)   ->   Instance   ->   marginals, counts   ->   statistics of the emission
+
+It knows no model: chains, segments and independent rows differ in what `hidden` makes of the scores, and
+counts come back under the names of its tables. Sequences are treated in blocks, which bounds the memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+
+from ..inference.exact.hidden_rows import smooth_rows
+from ..optimise.run import noted
+
+__all__ = ["Expected", "expect_rows"]
+
+_ENTRIES = 1 << 23  # numbers per table of one block of sequences; bounds the memory
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the data say about a model; parts add up over sequences."""
+
+    counts: dict[str, np.ndarray]  # by the names of the tables
+    emission: Any  # what the family collected
+    log_likelihood: float  # of the data, under the model that was asked
+
+    def __add__(self, other: Expected) -> Expected:
+        counts = {name: count + other.counts[name] for name, count in self.counts.items()}
+        return Expected(counts, self.emission + other.emission, self.log_likelihood + other.log_likelihood)
+
+
+@noted
+def expect_rows(model: Any, data: Any) -> Expected:
+    """Expected counts and statistics given sequences, as `model.sequences` reads them."""
+    states = len(model.emission)
+    return reduce(add, [_part(model, part, which.start) for which, part in data.blocks(_ENTRIES // states)])
+
+
+def _part(model: Any, part: Any, first: int) -> Expected:
+    family, rows = model.emission, part.rows
+    leaves = family.leaves(rows)
+    # The answer may overwrite the scores; they are the leaves themselves only where nothing is divided.
+    instance = model.hidden(family.combine(leaves), part.start, first)
+    found = smooth_rows(instance, lambda some: family.log_density(rows[some]))
+    emission = family.expect(rows, found.marginals, leaves)
+    return Expected(found.counts, emission, float(found.log_z.sum()))
