@@ -1,0 +1,15 @@
+"""What is learned from and scored: tables and sequences with states, numbers and missing cells."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..core.lazy import furnish
+
+if TYPE_CHECKING:
+    from .column import Column
+    from .dataset import Dataset
+
+__all__ = ["Column", "Dataset"]
+
+furnish(__name__, {"column": ("Column",), "dataset": ("Dataset",)})
