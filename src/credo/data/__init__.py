@@ -9,7 +9,8 @@ from ..core.lazy import furnish
 if TYPE_CHECKING:
     from .column import Column
     from .dataset import Dataset
+    from .table import StateTable
 
-__all__ = ["Column", "Dataset"]
+__all__ = ["Column", "Dataset", "StateTable"]
 
-furnish(__name__, {"column": ("Column",), "dataset": ("Dataset",)})
+furnish(__name__, {"column": ("Column",), "dataset": ("Dataset",), "table": ("StateTable",)})

@@ -35,6 +35,7 @@ from ..core import check
 from ..core.errors import ImpossibleRowError, OptionError
 from ..core.records import record
 from ..core.result import Estimate, Kind, Status
+from ..data.table import StateTable
 from ..models.bayes_net import BayesNet
 from ..optimise.budgets import with_start
 from ..optimise.driver import UNKNOWN, Outcome, Step, drive
@@ -42,7 +43,6 @@ from ..optimise.run import Run
 from ..optimise.run import check as run_check
 from .base import Fit, Learner, Task, register_learner
 from .counts import TableStep, Unseen
-from .data import Observations
 from .e_step import EStep, Expected
 from .expectations import Oracle
 from .m_step import DirectedStep, MStep, UndirectedStep
@@ -144,7 +144,7 @@ class EM(Learner):
         parameters = Parameters.of(task.model, tie=self.tie or None, fixed=self.fixed)
         return UndirectedStep(parameters, prior_of(self.prior), oracle, self.steps)
 
-    def _e_step(self, task: Task, m_step: MStep, data: Observations, *, values_only: bool = False) -> EStep:
+    def _e_step(self, task: Task, m_step: MStep, data: StateTable, *, values_only: bool = False) -> EStep:
         """For learning, or only to know the log-likelihood, all completions summed."""
         oracle = Oracle(task.inference, task.inference_budget, task.seed, warm=False)
         hard = self.hard and not values_only

@@ -26,6 +26,7 @@ from ..core import check
 from ..core.errors import DataError
 from ..core.result import Estimate
 from ..core.variable import Variables
+from ..data.table import StateTable
 from ..models.bayes_net import BayesNet
 from ..models.mixture_of_trees import MixtureOfTrees
 from ..optimise.budgets import with_start
@@ -33,7 +34,6 @@ from ..optimise.driver import UNKNOWN, Outcome, Step, drive
 from ..optimise.run import Run
 from ..optimise.run import check as run_check
 from .base import Fit, Learner, Task, fit, register_learner
-from .data import Observations
 from .runs import arrays
 from .structure import chow_liu, variables_of
 
@@ -141,13 +141,13 @@ def _observed_variables(model: Any, variables: Variables) -> Variables:
     return model.variables if isinstance(model, MixtureOfTrees) else variables
 
 
-def _columns(data: Observations, variables: Variables) -> Observations:
+def _columns(data: StateTable, variables: Variables) -> StateTable:
     if data.variables == variables:
         return data
     states = data.states[:, data.variables.positions(variables.names)]
     if (states < 0).any():
         raise DataError("validation: expected complete rows, some values are missing")
-    return Observations.from_states(variables, states, weights=data.counts)
+    return StateTable.from_states(variables, states, weights=data.counts)
 
 
 class _State(NamedTuple):
@@ -167,21 +167,21 @@ class _Steps:
     to compare, and all parameters follow from the responsibilities.
     """
 
-    data: Observations
-    held: Observations | None
+    data: StateTable
+    held: StateTable | None
     count: int  # trees
     smoothing: float
     given: MixtureOfTrees | None
     first: Literal["given", "random"]
     name: ClassVar[str] = MixtureOfTreesEM.name
 
-    def start(self, data: Observations, run: Run) -> Step:
+    def start(self, data: StateTable, run: Run) -> Step:
         share = run.rng.dirichlet(np.full(self.count, _SHARPNESS), size=len(data.states))
         if run.number == 0 and self.first == "given" and self.given is not None:
             share = self.given.responsibilities(data.states)
         return Step(_State(self._improved(share), share))
 
-    def advance(self, data: Observations, state: _State, run: Run) -> Step:
+    def advance(self, data: StateTable, state: _State, run: Run) -> Step:
         model, share, change = state.model, state.share, UNKNOWN
         if state.is_evaluated:
             share = model.responsibilities(data.states)
@@ -192,10 +192,10 @@ class _Steps:
     def value(self, state: _State) -> float:
         return state.objective
 
-    def parameters(self, data: Observations, state: _State) -> MixtureOfTrees:
+    def parameters(self, data: StateTable, state: _State) -> MixtureOfTrees:
         return state.model
 
-    def read(self, data: Observations, outcome: Outcome) -> Fit:
+    def read(self, data: StateTable, outcome: Outcome) -> Fit:
         model, _, objective, is_evaluated = outcome.state
         names = ["objective", "log_likelihood", "seconds"] + ["validation"] * (self.held is not None)
         trace = arrays(outcome.trace, names)

@@ -1,4 +1,4 @@
-"""Tables of observations in the forms users have them: columns, rows, arrays and files; see `data.py`.
+"""Tables of observations in the forms users have them: columns, rows, arrays and files; see `table.py`.
 
 Each reader gives state indices of shape (rows, variables), -1 where a value is missing.
 """
@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core.content import bare_name, read_content
 from ..core.errors import DataError, EvidenceError, FormatError, MissingExtraError, QueryError
 from ..core.numbers import is_missing
 from ..core.result import Samples
 from ..core.variable import Variable, Variables
-from ..io.content import bare_name, read_content
 
 __all__ = ["MISSING", "of_array", "of_columns", "of_rows", "of_samples", "read_file", "states_of"]
 
