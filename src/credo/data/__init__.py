@@ -9,8 +9,11 @@ from ..core.lazy import furnish
 if TYPE_CHECKING:
     from .column import Column
     from .dataset import Dataset
+    from .read import read
     from .table import StateTable
 
-__all__ = ["Column", "Dataset", "StateTable"]
+__all__ = ["Column", "Dataset", "StateTable", "read"]
 
-furnish(__name__, {"column": ("Column",), "dataset": ("Dataset",), "table": ("StateTable",)})
+furnish(
+    __name__, {"column": ("Column",), "dataset": ("Dataset",), "read": ("read",), "table": ("StateTable",)}
+)

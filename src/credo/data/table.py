@@ -284,7 +284,7 @@ def _recoded(column: Column, variable: Variable) -> np.ndarray:
         or not set(known.labels) <= set(wanted.labels)
     ):
         raise DataError(
-            f"data: column '{column.name}' has the domain {known!r:.80}, the model's variable {wanted!r:.80}; "
+            f"data: column '{column.name}' has the domain {known!r:.80}, the model {wanted!r:.80}; "
             "read the source with the model's variables as schema"
         )
     places = {label: x for x, label in enumerate(wanted.labels)}
