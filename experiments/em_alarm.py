@@ -27,8 +27,8 @@ from _common import bar, parser, save, show
 
 import credo
 from credo.core.errors import ConvergenceWarning
+from credo.data.table import StateTable
 from credo.learning import fit
-from credo.learning.data import Observations
 from credo.learning.e_step import EStep
 from credo.learning.expectations import Oracle
 
@@ -51,17 +51,17 @@ def inner_variables(truth: Any) -> list[str]:
     return sorted(truth.variables.names, key=lambda n: -len(truth.children[n]))[:HIDDEN]
 
 
-def masked(truth: Any, rows: np.ndarray, case: str, rng: np.random.Generator) -> Observations:
+def masked(truth: Any, rows: np.ndarray, case: str, rng: np.random.Generator) -> StateTable:
     """What is visible of the rows."""
     rows = rows.copy()
     if case == "hidden":
         rows[:, truth.variables.positions(inner_variables(truth))] = -1
     else:
         rows[rng.random(rows.shape) < 0.1] = -1
-    return Observations.from_states(truth.variables, rows)
+    return StateTable.from_states(truth.variables, rows)
 
 
-def mean_score(model: Any, data: Observations) -> float:
+def mean_score(model: Any, data: StateTable) -> float:
     """Exact log-likelihood per row of what is visible."""
     graph = model.to_factor_graph()
     return EStep(graph, data, Oracle(None), values_only=True)(graph.log_tables).log_weight / data.total

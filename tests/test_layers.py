@@ -20,6 +20,7 @@ FLOORS = (
     {"structures", "families"},
     {"nn"},
     {"optimise"},
+    {"data"},
     {"core"},
     {"kernels"},
 )

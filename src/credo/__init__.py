@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING
 from .core.lazy import furnish
 
 if TYPE_CHECKING:
-    from . import datasets, evaluate, families, inference, io, learning, models, nn, plotting, structures
+    from . import (
+        data,
+        datasets,
+        evaluate,
+        families,
+        inference,
+        io,
+        learning,
+        models,
+        nn,
+        plotting,
+        structures,
+    )
     from .core.density import DensityFactor, GaussianFactor
     from .core.domain import Interval, Positive, Real, Simplex
     from .core.errors import CredoError
@@ -65,6 +77,7 @@ __all__ = [
     "bracket",
     "compare",
     "compare_models",
+    "data",
     "datasets",
     "evaluate",
     "families",
@@ -128,6 +141,7 @@ furnish(
         "models.normal_form": ("NormalForm",),
     },
     modules=(
+        "data",
         "datasets",
         "evaluate",
         "families",

@@ -14,8 +14,8 @@ from credo.core.domain import Real
 from credo.core.errors import CredoError, DataError, ModelError
 from credo.core.linear_gaussian import LinearGaussianFactor
 from credo.core.numbers import float_array
+from credo.data.table import StateTable
 from credo.families import Categorical, DiagonalGaussian, Dirichlet, Gaussian, Poisson
-from credo.learning.data import Observations
 from credo.models.hmm import HMM
 from credo.models.log_linear import LogLinear
 from credo.models.normal_form import NormalForm, Source
@@ -70,7 +70,7 @@ MAKERS = {
     "DiagonalGaussian": lambda v: DiagonalGaussian([[0.0, 0.0]], [v]),
     "Poisson": Poisson,
     "Dirichlet": lambda v: Dirichlet([v]),
-    "weights": lambda v: Observations.of(NET.variables, {"a": [0, 1]}, weights=v),
+    "weights": lambda v: StateTable.of(NET.variables, {"a": [0, 1]}, weights=v),
     "Source": lambda v: NormalForm({"a": 2}, [Source("a", v)]),
 }  # fmt: skip
 
@@ -102,15 +102,15 @@ def test_masked_cells_of_data_are_missing():
     states = np.ma.array([0, 1, 1], mask=[False, True, False])
     np.testing.assert_array_equal(Categorical([[0.5, 0.5]]).rows(states), [0, -1, 1])
     np.testing.assert_array_equal(Poisson([1.0]).rows(states), [0, np.nan, 1])
-    seen = Observations.of({"a": 2, "b": 2}, np.ma.array([[0, 1], [1, 1]], mask=[[False, True], [False] * 2]))
+    seen = StateTable.of({"a": 2, "b": 2}, np.ma.array([[0, 1], [1, 1]], mask=[[False, True], [False] * 2]))
     np.testing.assert_array_equal(seen.states[seen.row_of], [[0, -1], [1, 1]])
-    again = Observations.of({"a": 2, "b": 2}, {"a": states, "b": [0, 1, 1]})
+    again = StateTable.of({"a": 2, "b": 2}, {"a": states, "b": [0, 1, 1]})
     np.testing.assert_array_equal(again.states[again.row_of], [[0, 0], [-1, 1], [1, 1]])
 
 
 def test_dates_are_no_states():
     with pytest.raises(DataError, match="expected states, got datetime64"):
-        Observations.of({"a": 2}, {"a": np.array([0, 1], dtype="datetime64[ns]")})
+        StateTable.of({"a": 2}, {"a": np.array([0, 1], dtype="datetime64[ns]")})
 
 
 def test_numbers_of_other_kinds_keep_their_value():

@@ -154,7 +154,7 @@ def test_damaged_compression_is_refused(packing, tmp_path):
 
 @pytest.mark.parametrize(("packing", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress)])
 def test_what_unpacks_to_more_than_a_share_of_the_memory_is_refused(packing, pack, tmp_path, monkeypatch):
-    monkeypatch.setattr("credo.io.content.machine_gigabytes", lambda: 2.0**-7)
+    monkeypatch.setattr("credo.core.content.machine_gigabytes", lambda: 2.0**-7)
     text = b"MARKOV\n1\n2\n1\n1 0\n2 1 3\n" + b" " * 2**21
     path = tmp_path / f"m.uai{packing}"
     path.write_bytes(pack(text))

@@ -11,8 +11,8 @@ import credo
 from credo import BayesNet
 from credo.core.errors import CredoError
 from credo.core.result import Status
+from credo.data.table import StateTable
 from credo.learning import BDeu, PerTable, Towards, UniformTablePrior, fit
-from credo.learning.data import Observations
 from credo.learning.hidden_parts import observed_counts
 from credo.learning.table_priors import table_prior_of
 
@@ -125,7 +125,7 @@ def test_fixed_tables_stay():
 def test_compiled_counts_equal_those_of_the_observations():
     rows = credo.sample(net(1), 500, seed=0).indices.copy()
     rows[np.random.default_rng(0).random(rows.shape) < 0.3] = -1
-    data = Observations.from_states(net().variables, rows[(rows >= 0).any(axis=1)])
+    data = StateTable.from_states(net().variables, rows[(rows >= 0).any(axis=1)])
     graph = net().to_factor_graph()
     assert observed_counts(graph, data.states, data.counts) == pytest.approx(data.table_counts(graph))
 

@@ -14,12 +14,12 @@ import credo
 from credo import BayesNet, FactorGraph, MarkovNet
 from credo.core.errors import ConvergenceError, CredoError
 from credo.core.result import Result, Status
+from credo.data.table import StateTable
 from credo.inference.messages.bp import BP
 from credo.inference.problem.base import Algorithm
 from credo.kernels import expected_counts as kernels
 from credo.learning import EM, fit, log_likelihood
 from credo.learning import e_step as e_step_module
-from credo.learning.data import Observations
 from credo.learning.e_step import EStep
 from credo.learning.expectations import Oracle
 from credo.learning.hidden_parts import HiddenParts
@@ -265,7 +265,7 @@ def test_stepwise_em_comes_near_the_full_one():
 def test_batches_together_are_all_rows():
     model, rows = net(1), rows_of(net(2), 100, 0.3)
     weights = np.arange(len(rows)) % 3 + 1.0
-    data = Observations.from_states(model.variables, rows, weights=weights)
+    data = StateTable.from_states(model.variables, rows, weights=weights)
     step = EStep(model.to_factor_graph(), data, Oracle(None))
     tables = np.log(model.flat_tables)
     whole = step(tables)
@@ -286,7 +286,7 @@ def test_threads_do_not_change_a_bit(threads, monkeypatch):
     monkeypatch.setattr(e_step_module, "_WORTH", 1)
     monkeypatch.setattr(e_step_module, "_ENUMERATED", 1.0)
     model, rows = net(1), rows_of(net(2), 300, 0.4)
-    data = Observations.from_states(model.variables, rows)
+    data = StateTable.from_states(model.variables, rows)
     tables = np.log(model.flat_tables)
     one = EStep(model.to_factor_graph(), data, Oracle(None), threads=1)(tables)
     many = EStep(model.to_factor_graph(), data, Oracle(None), threads=threads)(tables)
@@ -296,7 +296,7 @@ def test_threads_do_not_change_a_bit(threads, monkeypatch):
 def test_expected_counts_add_up():
     """Every table's counts sum to the total weight, whatever is missing."""
     model, rows = net(1), rows_of(net(2), 200, 0.5)
-    data = Observations.from_states(model.variables, rows)
+    data = StateTable.from_states(model.variables, rows)
     found = EStep(model.to_factor_graph(), data, Oracle(None))(np.log(model.flat_tables))
     sums = np.add.reduceat(found.counts, model.to_factor_graph().table_start)
     assert sums == pytest.approx(np.full(len(sums), data.total))
@@ -308,12 +308,12 @@ def test_rows_that_agree_around_their_hidden_variables_are_solved_once():
     )
     rows = credo.sample(chain, 2000, seed=0).indices.copy()
     rows[:, [2, 6]] = -1
-    parts = HiddenParts.of(chain.to_factor_graph(), Observations.from_states(chain.variables, rows))
+    parts = HiddenParts.of(chain.to_factor_graph(), StateTable.from_states(chain.variables, rows))
     assert len(parts) == 2 and len(parts.weight) == 8
     assert parts.weight.sum() == 2 * 2000
     assert sorted(parts.variables(p).tolist() for p in range(2)) == [[2], [6]]
     rows[:, 3:6] = -1
-    parts = HiddenParts.of(chain.to_factor_graph(), Observations.from_states(chain.variables, rows))
+    parts = HiddenParts.of(chain.to_factor_graph(), StateTable.from_states(chain.variables, rows))
     assert len(parts) == 1 and parts.variables(0).tolist() == [2, 3, 4, 5, 6] and len(parts.weight) <= 4
 
 
@@ -326,7 +326,7 @@ def test_tiny_and_huge_tables_are_done_with_logarithms():
     )
     found = fit(model, {"x": [1], "y": [1]}, "em(start=given)")
     assert found.objective[0] == pytest.approx(np.log(1.5) + 2 * np.log(tiny))
-    data = Observations.of(model.variables, {"x": [1], "y": [1]})
+    data = StateTable.of(model.variables, {"x": [1], "y": [1]})
     for limit in (0.0, 8.0):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(e_step_module, "_ENUMERATED", limit)
@@ -339,7 +339,7 @@ def test_wide_neighbourhoods_need_no_number_of_their_own():
     model = BayesNet.random({"h": 2} | dict.fromkeys(names, 2), {n: ["h"] for n in names}, seed=0)
     rows = credo.sample(model, 50, seed=0).indices.copy()
     rows[:, 0] = -1
-    data = Observations.from_states(model.variables, rows)
+    data = StateTable.from_states(model.variables, rows)
     found = EStep(model.to_factor_graph(), data, Oracle(None))(np.log(model.flat_tables))
     assert found.log_weight == pytest.approx(log_likelihood(model, rows).value)
 
@@ -602,7 +602,7 @@ def test_inference_without_what_em_needs_is_refused():
 
 def test_kernels_run_uncompiled_to_the_same_numbers():
     model, rows = net(1), rows_of(net(2), 30, 0.4)
-    data = Observations.from_states(model.variables, rows)
+    data = StateTable.from_states(model.variables, rows)
     graph, tables = model.to_factor_graph(), model.flat_tables.copy()
     step = EStep(graph, data, Oracle(None), threads=1)
     expected = step(np.log(tables))

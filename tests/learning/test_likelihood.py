@@ -11,9 +11,9 @@ import credo
 from credo import FactorGraph, MarkovNet
 from credo.core.errors import ConvergenceError, ConvergenceWarning, CredoError, DataError, UnsupportedError
 from credo.core.result import Status
+from credo.data.table import StateTable
 from credo.inference.problem.base import Budget
 from credo.learning import MaximumLikelihood, fit, log_likelihood
-from credo.learning.data import Observations
 from credo.learning.expectations import Oracle
 
 QUIET = pytest.mark.filterwarnings("ignore::credo.core.errors.ConvergenceWarning")
@@ -429,7 +429,7 @@ def test_models_that_cannot_be_moved_freely_are_refused():
 
 def test_the_data_are_counted_once_per_distinct_row():
     model = grid_model()
-    data = Observations.of(model.variables, [{"x0": 0}] * 500 + [{"x1": 1}] * 500)
+    data = StateTable.of(model.variables, [{"x0": 0}] * 500 + [{"x1": 1}] * 500)
     oracle = Oracle("junction-tree")
     from credo.learning.objectives import Likelihood
     from credo.learning.parameters import Parameters

@@ -11,7 +11,7 @@ import credo
 import zoo
 from credo import FactorGraph, MarkovNet
 from credo.core.errors import DataError, UnsupportedError
-from credo.learning.data import Observations
+from credo.data.table import StateTable
 from credo.learning.expectations import Oracle
 from credo.learning.objectives import Contrastive, Likelihood, Pseudolikelihood
 from credo.learning.parameters import Parameters
@@ -59,12 +59,12 @@ def shared():
 MODELS = {"log-linear": log_linear, "tables": tables, "zeros": with_zeros, "shared tables": shared}
 
 
-def data_of(model, *, missing: float, rows: int = 12) -> Observations:
+def data_of(model, *, missing: float, rows: int = 12) -> StateTable:
     samples = credo.sample(model, rows, seed=2).indices
     rng = np.random.default_rng(5)
     holes = rng.random(samples.shape) < missing
     holes[:, -1] = False
-    return Observations.from_states(
+    return StateTable.from_states(
         model.variables, np.where(holes, -1, samples), weights=rng.uniform(0.5, 2, rows)
     )
 
@@ -151,7 +151,7 @@ def test_the_contrastive_gradient_equals_finite_differences_for_given_samples(ki
 def test_many_gibbs_sweeps_draw_from_the_model():
     model = tables()
     parameters = Parameters.of(model)
-    data = Observations.from_states(model.variables, np.zeros((20000, 4), dtype=np.int64))
+    data = StateTable.from_states(model.variables, np.zeros((20000, 4), dtype=np.int64))
     objective = Contrastive(parameters, np.random.default_rng(0), sweeps=30)
     _, samples = objective.draw(parameters.start, data)
     found = samples.table_counts(parameters.graph) / samples.total
@@ -166,7 +166,7 @@ def test_many_gibbs_sweeps_draw_from_the_model():
 def test_beliefs_at_a_fixed_point_are_the_gradient_of_the_approximate_log_z(method):
     """The envelope theorem: at a stationary point only the explicit dependence counts."""
     model = credo.datasets.ising_grid(3, coupling=0.3, field=0.2, seed=0)
-    data = Observations.of(model.variables, credo.sample(model, 20, seed=0))
+    data = StateTable.of(model.variables, credo.sample(model, 20, seed=0))
     parameters = Parameters.of(model)
     objective = Likelihood(parameters, Oracle(method, credo.inference.problem.base.Budget(5000, 1e-13)))
     _, gradient = objective.evaluate(parameters.start, data)
@@ -184,7 +184,7 @@ def test_the_likelihood_of_the_zoo_is_finite_and_its_parts_agree(case):
     possible = states[logs > -np.inf]
     rows = possible[np.random.default_rng(0).integers(len(possible), size=6)]
     parameters = Parameters.of(graph)
-    data = Observations.from_states(graph.variables, rows)
+    data = StateTable.from_states(graph.variables, rows)
     value, gradient = Likelihood(parameters, Oracle("junction-tree")).evaluate(parameters.start, data)
     expected = graph.log_scores(rows).mean() - np.logaddexp.reduce(logs)
     assert value == pytest.approx(expected, rel=1e-9, abs=1e-9)

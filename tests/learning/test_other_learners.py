@@ -11,8 +11,8 @@ import credo
 from credo import FactorGraph, MarkovNet
 from credo.core.errors import ConvergenceWarning, CredoError, UnsupportedError
 from credo.core.result import Status
+from credo.data.table import StateTable
 from credo.learning import fit, log_likelihood
-from credo.learning.data import Observations
 from credo.learning.expectations import Oracle
 
 QUIET = pytest.mark.filterwarnings("ignore::credo.core.errors.ConvergenceWarning")
@@ -90,7 +90,7 @@ def test_contrastive_divergence_fills_in_missing_values():
     rows = credo.sample(truth, 1000, seed=0).indices.copy()
     rows[np.random.default_rng(0).random(rows.shape) < 0.2] = -1
     rows = rows[(rows >= 0).any(axis=1)]
-    data = Observations.from_states(truth.variables, rows)
+    data = StateTable.from_states(truth.variables, rows)
     learner = "contrastive-divergence(sweeps=5,optimiser=adam(rate=0.1,decay=0.1))"
     found = fit(start, data, learner, max_iter=30, seed=0, validation=0.1)
     assert len(found.trace["score_difference"]) == len(found.trace["validation"])
@@ -108,7 +108,7 @@ def tables(seed=0):
 
 def test_ipf_matches_all_marginals_and_reaches_the_maximum_of_the_likelihood():
     model = tables()
-    data = Observations.of(model.variables, credo.sample(tables(1), 400, seed=0))
+    data = StateTable.of(model.variables, credo.sample(tables(1), 400, seed=0))
     found = fit(model, data, "ipf", tol=1e-10, validation=credo.sample(tables(1), 100, seed=9))
     graph = found.model.to_factor_graph()
     frequencies = data.table_counts(graph) / data.total

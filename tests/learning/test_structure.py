@@ -11,8 +11,8 @@ import pytest
 import credo
 from credo import BayesNet
 from credo.core.errors import CredoError, DataError
+from credo.data.table import StateTable
 from credo.learning import chow_liu, fit, log_likelihood, mixture_of_trees, mutual_information
-from credo.learning.data import Observations
 from credo.learning.structure import variables_of
 
 STATES = {"a": 2, "b": 3, "c": 2, "d": 2, "e": 4}
@@ -146,7 +146,7 @@ def test_weights_count_as_repeats():
 def test_pairs_are_counted_from_the_rows_that_have_both():
     states = rows().indices.copy()
     states[np.random.default_rng(0).random(states.shape) < 0.2] = -1
-    data = Observations.from_states(rows().variables, states[(states >= 0).any(axis=1)])
+    data = StateTable.from_states(rows().variables, states[(states >= 0).any(axis=1)])
     found = mutual_information(data)
     both = (states[:, 0] >= 0) & (states[:, 2] >= 0)
     kept = credo.core.result.Samples(rows().variables, states[both])
@@ -156,10 +156,10 @@ def test_pairs_are_counted_from_the_rows_that_have_both():
 
 
 def test_a_parent_state_that_never_occurs_says_nothing():
-    data = Observations.of({"a": 3, "b": 2}, {"a": [0, 0, 1], "b": [0, 1, 1]})
+    data = StateTable.of({"a": 3, "b": 2}, {"a": [0, 0, 1], "b": [0, 1, 1]})
     found = chow_liu(data)
     assert found.tables["b"][2] == pytest.approx([1 / 3, 2 / 3])
-    hidden = Observations.of({"a": 2, "b": 2}, {"a": [0, 1]})
+    hidden = StateTable.of({"a": 2, "b": 2}, {"a": [0, 1]})
     lonely = chow_liu(hidden)
     assert lonely.edges == [] and lonely.tables["b"].tolist() == [0.5, 0.5]
 

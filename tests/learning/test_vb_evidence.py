@@ -9,8 +9,8 @@ from scipy.stats import beta, gamma, norm, poisson
 
 from credo import BayesNet
 from credo.core.errors import DataError, OptionError, UnsupportedError
+from credo.data.table import StateTable
 from credo.families import Dirichlet, Gamma, GaussianWishart, NormalGamma
-from credo.learning.data import Observations
 from credo.learning.evidence import (
     bic,
     conjugate_evidence,
@@ -104,7 +104,7 @@ def test_laplace_by_differences_equals_the_closed_form():
     rows = np.array([[0, 0]] * 5 + [[1, 1]] * 4 + [[0, 1], [1, 0]])
     full = laplace_tables(model, rows, "uniform(count=1)").value
     half = np.vstack([rows, [[0, -1]]])
-    found = laplace_tables(model, Observations.from_states(model.variables, half), "uniform(count=1)").value
+    found = laplace_tables(model, StateTable.from_states(model.variables, half), "uniform(count=1)").value
     alone = laplace_tables(BayesNet.random({"a": 2}, seed=0), half[:, :1], "uniform(count=1)").value
     alone -= laplace_tables(BayesNet.random({"a": 2}, seed=0), rows[:, :1], "uniform(count=1)").value
     assert found == pytest.approx(full + alone, abs=1e-4)

@@ -12,9 +12,9 @@ import credo
 from credo import BayesNet
 from credo.core.errors import ModelError, OptionError, UnsupportedError
 from credo.core.result import Status
+from credo.data.table import StateTable
 from credo.families.dirichlet_rows import DirichletRows
 from credo.learning import VariationalBayes, fit
-from credo.learning.data import Observations
 from credo.learning.evidence import laplace_tables, table_evidence
 
 CLASSES = {"h": 2, "a": 2, "b": 3}
@@ -67,7 +67,7 @@ def test_the_free_energy_rises_to_a_value_below_the_exact_evidence(seed):
     states = credo.sample(model, 7, seed=seed).indices.copy()
     states[:, 0] = -1
     states[2, 2] = -1
-    data = Observations.from_states(model.variables, states)
+    data = StateTable.from_states(model.variables, states)
     found = fit(model, data, "vb(restarts=3)", seed=0, tol=1e-9)
     exact = exact_evidence(model, states, "uniform(count=1)")
     assert found.evidence.kind == "lower"
@@ -81,7 +81,7 @@ def test_laplace_with_hidden_variables_is_near_the_exact_evidence_of_its_mode():
     model = BayesNet({"h": 2, "a": 2}, {"a": ["h"]}, {"h": [0.5, 0.5], "a": [[0.9, 0.1], [0.2, 0.8]]})
     states = np.array([[0, 0], [0, 0], [0, 1], [1, 1], [1, 1], [-1, 0], [1, 0], [-1, 1]])
     exact = exact_evidence(model, states, "uniform(count=2)")
-    data = Observations.from_states(model.variables, states)
+    data = StateTable.from_states(model.variables, states)
     assert laplace_tables(model, data, "uniform(count=2)").value == pytest.approx(exact, abs=0.15)
 
 
@@ -90,7 +90,7 @@ def test_hidden_states_that_no_row_needs_are_removed():
         {"h": 2, "a": 2, "b": 2, "c": 2, "d": 2}, {k: ["h"] for k in "abcd"},
         {"h": [0.5, 0.5], **{k: [[0.95, 0.05], [0.05, 0.95]] for k in "abcd"}},
     )  # fmt: skip
-    data = Observations.from_states(true.variables, credo.sample(true, 300, seed=0).indices)
+    data = StateTable.from_states(true.variables, credo.sample(true, 300, seed=0).indices)
     big = BayesNet.random({"h": 5, "a": 2, "b": 2, "c": 2, "d": 2}, {k: ["h"] for k in "abcd"}, seed=1)
     columns = {k: data.states[data.row_of][:, i + 1] for i, k in enumerate("abcd")}
     learner = VariationalBayes(prior={"h": 0.01}, prune=True, restarts=3)

@@ -94,7 +94,7 @@ def run(
     if out is None:
         typer.echo(text, nl=False)
     else:
-        from ..io.content import write_content
+        from ..core.content import write_content
 
         write_content(out, text)
 
@@ -109,7 +109,7 @@ def _seconds_before() -> float:
 
 def _keep(out: str, task: str, variables: Variables, asked: list[str]) -> Callable[[Result], None]:
     """What writes an assignment as it is found, so that whoever ends the process has the best one."""
-    from ..io.content import write_content
+    from ..core.content import write_content
 
     return lambda found: write_content(out, _answer(task, found, variables, asked))
 

@@ -15,11 +15,11 @@ import numpy as np
 from ..core import check
 from ..core.errors import ConvergenceWarning, ModelError, UnsupportedError
 from ..core.result import Estimate
+from ..data.table import StateTable
 from ..families.base import ClosedLeaf, Family
 from ..families.mixture import Mixture
 from ..learning.base import fit
 from ..learning.bayesian_mixture import BayesianMixture
-from ..learning.data import Observations
 from ..learning.evidence import conjugate_evidence, laplace_tables, table_evidence
 from ..learning.hmm import baum_welch
 from ..learning.likelihood import log_likelihood
@@ -93,7 +93,7 @@ def candidate(model: Any, data: Any, *, prior: Any, restarts: int, seed: int | N
 class _Network(Candidate):
     def __init__(self, model: BayesNet, data: Any, prior: Any, *, restarts: int, seed: int | None) -> None:
         self._model, self._seed = model, seed
-        self._data = Observations.of(model.variables, data)
+        self._data = StateTable.of(model.variables, data)
         self._prior = "bdeu(size=10)" if prior is None else prior
         self._restarts = 1 if self._data.is_complete else restarts
         self.rows = self.parts = len(self._data)
@@ -122,7 +122,7 @@ class _Network(Candidate):
     def vb(self) -> Estimate:
         return self._learned(self._data).evidence
 
-    def _learned(self, data: Observations) -> Any:
+    def _learned(self, data: StateTable) -> Any:
         method = VariationalBayes(prior=self._prior, restarts=self._restarts)
         return _quietly(fit, self._model, data, method, seed=self._seed, max_iter=2000, tol=1e-8)
 

@@ -10,9 +10,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from ..core.content import bare_name, read_content, write_content
 from ..core.errors import FormatError, ModelError
 from .base import FORMATS, Format, FormatEntry
-from .content import bare_name, read_content, write_content
 
 __all__ = ["formats", "load", "save"]
 

@@ -25,11 +25,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core.content import bare_name, content_of
 from ..core.errors import FormatError
 from ..core.evidence import Evidence
 from ..core.variable import Variables
 from .base import wrong
-from .content import bare_name, content_of
 from .scan import Numbers, strip_comments
 from .tables import text_of
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from .contrastive import ContrastiveDivergence
     from .counts import CountTables
     from .crf import ChainCRF, GraphCRF
-    from .data import Observations
     from .em import EM
     from .hmm import baum_welch
     from .hmm_estimators import CategoricalHMM, GaussianHMM, PoissonHMM
@@ -59,7 +58,6 @@ __all__ = [
     "MaximumLikelihood",
     "MaximumPseudolikelihood",
     "MixtureOfTreesEM",
-    "Observations",
     "PerTable",
     "PoissonHMM",
     "ThetaChain",
@@ -121,7 +119,6 @@ furnish(
         "contrastive": ("ContrastiveDivergence",),
         "counts": ("CountTables",),
         "crf": ("ChainCRF", "GraphCRF"),
-        "data": ("Observations",),
         "em": ("EM",),
         "hmm": ("baum_welch",),
         "hmm_estimators": ("CategoricalHMM", "GaussianHMM", "PoissonHMM"),

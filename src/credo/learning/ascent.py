@@ -41,7 +41,7 @@ class Ascent:
     objective: Any  # what is maximised: an Objective, on whatever rows
     prior: Prior  # added to the sum over rows
     optimiser: Optimiser  # what moves the weights
-    data: Any  # rows to learn from: anything with `total`, a length and `batches`, as Observations
+    data: Any  # rows to learn from: anything with `total`, a length and `batches`, as StateTable
     validation: Any = None  # rows to watch only
     watched: Any = None  # what the curves show, if not the objective itself
     batch: int | None = None  # rows per step of a stochastic optimiser

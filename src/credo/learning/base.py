@@ -28,12 +28,12 @@ from ..core.registry import Entry, Registry, describe
 from ..core.result import Estimate, Status
 from ..core.stopwatch import Stopwatch, told_seconds
 from ..core.variable import Variables
+from ..data.table import StateTable
 from ..inference.portfolio.question import graph_of
 from ..inference.problem.base import Algorithm, Budget
 from ..optimise.driver import Observer
 from ..optimise.run import Run, call
 from .choice import choose, with_options
-from .data import Observations
 
 __all__ = ["Fit", "Learner", "Task", "fit", "learners", "register_learner"]
 
@@ -43,8 +43,8 @@ class Task:
     """A model to be changed and what it is to be fitted to."""
 
     model: Any  # where learning starts
-    data: Observations  # to learn from
-    validation: Observations | None = None  # to watch only
+    data: StateTable  # to learn from
+    validation: StateTable | None = None  # to watch only
     inference: str | Algorithm | None = None  # what answers questions about the model; None: by the rule
     inference_budget: Budget = field(default_factory=Budget)  # of each of its runs
     budget: Budget = field(default_factory=Budget)  # of the learner
@@ -186,7 +186,7 @@ def fit(  # noqa: PLR0913, the options of one call
         Where learning starts: its structure is kept, its parameters are changed in a copy. A `Fit` goes on
         from what it found, by its learner if no other is named.
     data
-        A data frame, columns, rows, an array, samples or a file; see `learning.data`. Missing values
+        A data frame, columns, rows, an array, samples or a file; see `credo.data`. Missing values
         and hidden variables are allowed where the learner allows them.
     learner
         A name with options, such as `"likelihood(optimiser=adam(rate=0.1))"`, or a learner object. Without
@@ -308,15 +308,15 @@ def _identity(task: Task, learner: Learner) -> dict[str, str]:
 
 def _split(
     variables: Variables, data: Any, weights: Any, validation: Any, rng: np.random.Generator
-) -> tuple[Observations, Observations | None]:
+) -> tuple[StateTable, StateTable | None]:
     """What to learn from and what to watch: a share of the data, or data of their own."""
-    observed = Observations.of(variables, data, weights=weights)
+    observed = StateTable.of(variables, data, weights=weights)
     if isinstance(validation, (int, float)) and not isinstance(validation, bool):
         check.in_range("validation", validation, 0, 1)
         return observed.split(float(validation), rng) if validation else (observed, None)
     if validation is None:
         return observed, None
     try:
-        return observed, Observations.of(variables, validation)
+        return observed, StateTable.of(variables, validation)
     except DataError as error:
         raise DataError(f"validation: {error}") from None

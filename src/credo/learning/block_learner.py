@@ -10,12 +10,12 @@ import numpy as np
 from ..core import check
 from ..core.errors import DataError, OptionError
 from ..core.result import Estimate
+from ..data.table import StateTable
 from ..models.normal_form import NormalForm
 from .base import Fit, Learner, Task, register_learner
 from .block_records import BlockFit, BlockSamples
 from .block_training import Start, check_start, started, train_all
 from .blocks import BlockRule, block_rules
-from .data import Observations
 
 __all__ = ["Blocks"]
 
@@ -88,7 +88,7 @@ class Blocks(Learner):
         )
 
 
-def _samples(graph: NormalForm, data: Observations, validation: Observations | None) -> BlockSamples:
+def _samples(graph: NormalForm, data: StateTable, validation: StateTable | None) -> BlockSamples:
     """Distinct rows of both tables; those to be watched only count in testing."""
     tables = [data] if validation is None else [data, validation]
     states = np.concatenate([table.states for table in tables])

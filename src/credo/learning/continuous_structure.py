@@ -39,9 +39,9 @@ from ..core.factor import Factor
 from ..core.numbers import float_array
 from ..core.result import Samples
 from ..core.variable import Variable
+from ..data.states import read_file
 from ..models.continuous import HybridNet
 from ..models.potentials import density_ratio, kernel_density
-from .data_sources import read_file
 from .structure import spanning_forest
 
 __all__ = ["kernel_bandwidth", "kernel_chow_liu", "kernel_information", "real_columns"]

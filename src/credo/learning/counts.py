@@ -21,9 +21,9 @@ import numpy as np
 from ..core import check
 from ..core.errors import DataError, OptionError, QueryError
 from ..core.result import Estimate, Status
+from ..data.table import StateTable
 from ..models.bayes_net import BayesNet
 from .base import Fit, Learner, Task, register_learner
-from .data import Observations
 from .hidden_parts import observed_counts
 from .table_priors import table_prior_of
 
@@ -207,7 +207,7 @@ class CountTables(Learner):
         return Fit(step.made(tables), Status.EXACT, objective, Estimate(value, "exact"), trace)
 
 
-def _validated(held: Observations, graph: Any, tables: np.ndarray) -> float:
+def _validated(held: StateTable, graph: Any, tables: np.ndarray) -> float:
     if not held.is_complete:
         raise DataError("validation: expected complete rows, got missing values; use em")
     return log_likelihood_of_counts(observed_counts(graph, held.states, held.counts), tables) / held.total

@@ -30,6 +30,7 @@ from ..core.records import record
 from ..core.result import Kind
 from ..core.variable import Variables
 from ..core.wiring import Memo
+from ..data.table import StateTable
 from ..inference.exact.junction_tree import JunctionTreePropagation
 from ..inference.portfolio.question import infer
 from ..inference.problem.base import Problem, algorithms
@@ -37,7 +38,6 @@ from ..inference.problem.tree import Limits, plan
 from ..kernels.expected_counts import enumerate_parts, sum_on_tree
 from ..optimise.run import watched
 from ..structures.join_tree import JoinTree
-from .data import Observations
 from .expectations import Oracle
 from .hidden_parts import HiddenParts, observed_counts
 
@@ -86,7 +86,7 @@ class EStep:
     """The E-step for one table of observations; everything that does not depend on tables is made once."""
 
     graph: FactorGraph  # the structure
-    data: Observations  # the rows
+    data: StateTable  # the rows
     oracle: Oracle  # which inference, and its budget
     hard: bool = False  # best completions instead of expectations
     threads: int | None = None  # None: as many as the machine has

@@ -35,10 +35,10 @@ import numpy as np
 from ..core import check
 from ..core.errors import ImpossibleRowError, OptionError
 from ..core.result import Estimate, Kind
+from ..data.table import StateTable
 from ..models.bayes_net import BayesNet
 from .base import Fit, Learner, Task, register_learner
 from .counts import TableStep, Unseen
-from .data import Observations
 from .e_step import EStep
 from .em_steps import EMProblem, EMRun, EMStart, Expected, fit_of, run_em
 from .expectations import Oracle
@@ -146,7 +146,7 @@ class EM(Learner):
         parameters = Parameters.of(task.model, tie=self.tie or None, fixed=self.fixed)
         return UndirectedStep(parameters, prior_of(self.prior), oracle, self.steps)
 
-    def _e_step(self, task: Task, m_step: MStep, data: Observations, *, values_only: bool = False) -> EStep:
+    def _e_step(self, task: Task, m_step: MStep, data: StateTable, *, values_only: bool = False) -> EStep:
         """For learning, or only to know the log-likelihood, all completions summed."""
         oracle = Oracle(task.inference, task.inference_budget, task.seed, warm=False)
         hard = self.hard and not values_only

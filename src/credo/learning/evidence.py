@@ -24,10 +24,10 @@ from ..core import check
 from ..core.errors import DataError, OptionError, UnsupportedError
 from ..core.numbers import float_array
 from ..core.result import Estimate
+from ..data.table import StateTable
 from ..families.base import Conjugate
 from ..models.bayes_net import BayesNet
 from ..optimise.run import noted
-from .data import Observations
 from .e_step import EStep
 from .expectations import Oracle
 from .vb_tables import table_rows
@@ -102,7 +102,7 @@ def table_evidence(model: BayesNet, data: Any, prior: Any = "bdeu(size=10)") -> 
     prior
         Dirichlet concentrations: `"bdeu(size=10)"`, `"uniform(count=1)"`, or a mapping by name.
     """
-    observed = Observations.of(model.variables, data)
+    observed = StateTable.of(model.variables, data)
     if not observed.is_complete:
         raise DataError("data: expected complete rows for a closed form, got missing values; use vb")
     counts = observed.table_counts(model.to_factor_graph())
@@ -170,7 +170,7 @@ def laplace_tables(
     """
     check.whole("max_iter", max_iter, 0)
     check.at_least("tol", tol, 0)
-    observed = Observations.of(model.variables, data)
+    observed = StateTable.of(model.variables, data)
     rows = table_rows(model, prior)
     graph = model.to_factor_graph()
     if observed.is_complete:

@@ -22,9 +22,9 @@ import numpy as np
 
 from ..core.factor_graph import FactorGraph
 from ..core.wiring import starts_of
+from ..data.table import MISSING, StateTable
 from ..kernels.expected_counts import count_observed, label_parts
 from ..optimise.run import check, watched
-from .data import MISSING, Observations
 
 __all__ = ["HiddenParts", "observed_counts"]
 
@@ -50,7 +50,7 @@ class HiddenParts:
     """Parts one after another in flat arrays; see `kernels/expected_counts.py` for their use."""
 
     graph: FactorGraph  # the structure; its tables are taken to lie without gaps
-    data: Observations  # the rows
+    data: StateTable  # the rows
     hidden_start: np.ndarray  # (parts + 1,) slices of `hidden`
     hidden: np.ndarray  # hidden variables of each part
     factor_start: np.ndarray  # (parts + 1,) slices of `factor`
@@ -66,7 +66,7 @@ class HiddenParts:
     pair_to: np.ndarray  # (pairs,) ... and one of the rows here that is a part of it
 
     @classmethod
-    def of(cls, graph: FactorGraph, data: Observations) -> HiddenParts:
+    def of(cls, graph: FactorGraph, data: StateTable) -> HiddenParts:
         """Find the parts of all rows."""
         members, rows_of = _find(graph, data)
         maker = _Maker(graph, data)
@@ -159,7 +159,7 @@ class _Part:
 class _Maker:
     """Makes parts of one graph; holds the scratch arrays they share."""
 
-    def __init__(self, graph: FactorGraph, data: Observations) -> None:
+    def __init__(self, graph: FactorGraph, data: StateTable) -> None:
         w = graph.wiring
         self.graph, self.data = graph, data
         self.start, self.around = w.neighbour_start, w.edge_factor[w.neighbour_edge]
@@ -209,7 +209,7 @@ class _Maker:
         return rows[first], which.ravel()
 
 
-def _find(graph: FactorGraph, data: Observations) -> tuple[np.ndarray, list[np.ndarray]]:
+def _find(graph: FactorGraph, data: StateTable) -> tuple[np.ndarray, list[np.ndarray]]:
     """Members (parts, n) of every part that occurs, and the distinct rows with each of them."""
     n = len(graph.variables)
     incomplete = data.incomplete_rows

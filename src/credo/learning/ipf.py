@@ -19,13 +19,13 @@ from ..core import check
 from ..core.factor_graph import FactorGraph
 from ..core.records import record
 from ..core.result import Estimate
+from ..data.table import StateTable
 from ..models.log_linear import LogLinear
 from ..models.mrf import MarkovNet
 from ..optimise.budgets import including, with_start
 from ..optimise.driver import Outcome, Step, drive
 from ..optimise.run import Run
 from .base import Fit, Learner, Task, register_learner
-from .data import Observations
 from .expectations import Oracle
 from .objectives import impossible_row
 from .parameters import Parameters, why_not_linear
@@ -85,7 +85,7 @@ class IPF(Learner):
         sweeps = _Sweeps(graph, wanted, oracle, task)
         return drive(sweeps, task, including(with_start(task.budget)))  # type: ignore[no-any-return]
 
-    def _frequencies(self, graph: FactorGraph, data: Observations) -> np.ndarray:
+    def _frequencies(self, graph: FactorGraph, data: StateTable) -> np.ndarray:
         size = np.repeat(graph.table_size, graph.table_size)
         return (data.table_counts(graph) + self.smoothing / size) / (data.total + self.smoothing)
 
@@ -165,7 +165,7 @@ class _Sweeps:
         return tables
 
 
-def _mean_score(counts: np.ndarray, tables: np.ndarray, data: Observations) -> float:
+def _mean_score(counts: np.ndarray, tables: np.ndarray, data: StateTable) -> float:
     seen = counts > 0
     return float(counts[seen] @ tables[seen]) / data.total
 

@@ -28,12 +28,12 @@ from ..core.errors import ConvergenceWarning, DataError, ModelError, OptionError
 from ..core.evidence import Evidence
 from ..core.result import Result, Samples
 from ..core.variable import Variable, Variables
+from ..data.states import of_columns
 from ..inference.particles.kernel_messages import Column, KernelField, Likelihood
 from ..inference.particles.kernel_sweeps import infer_field
 from ..inference.particles.pairs import ParticlePairs, why_not_pairs
 from ..inference.problem.base import Budget
 from .continuous_structure import real_columns
-from .data_sources import of_columns
 
 __all__ = ["KernelBP"]
 

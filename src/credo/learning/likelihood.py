@@ -31,6 +31,7 @@ from ..core.evidence import Evidence
 from ..core.factor_graph import FactorGraph, Model
 from ..core.instance import Template
 from ..core.result import Estimate, Samples
+from ..data.table import StateTable
 from ..inference.exact.hidden_rows import unit_log_z
 from ..inference.messages.bp import BP
 from ..inference.portfolio.question import graph_of, infer
@@ -40,7 +41,6 @@ from ..optimise.optimisers import Optimiser, optimiser_of
 from ..optimise.run import noted
 from .ascent import Ascent, break_symmetry
 from .base import Fit, Learner, Task, register_learner
-from .data import Observations
 from .expectations import Oracle
 from .objectives import Likelihood
 from .parameters import Parameters, why_not_linear
@@ -193,7 +193,7 @@ def log_likelihood(
     graph = graph_of(model)
     if not graph.is_tables:
         return _row_likelihoods(graph, data, inference, weights, budget or Budget(), seed)
-    observed = Observations.of(graph.variables, data, weights=weights)
+    observed = StateTable.of(graph.variables, data, weights=weights)
     oracle = Oracle(inference, budget or Budget(), seed)
     objective = Likelihood(Parameters.of(graph), oracle)
     value = objective.value(objective.parameters.start, observed) * observed.total

@@ -27,11 +27,11 @@ from ..core import check
 from ..core.errors import DataError
 from ..core.records import record
 from ..core.variable import Variables
+from ..data.table import StateTable
 from ..models.bayes_net import BayesNet
 from ..models.mixture_of_trees import MixtureOfTrees
 from ..optimise.run import check as run_check
 from .base import Fit, Learner, Task, fit, register_learner
-from .data import Observations
 from .em_steps import EMProblem, EMStart, Expected, fit_of, run_em
 from .structure import chow_liu, variables_of
 
@@ -142,13 +142,13 @@ def _observed_variables(model: Any, variables: Variables) -> Variables:
     return model.variables if isinstance(model, MixtureOfTrees) else variables
 
 
-def _columns(data: Observations, variables: Variables) -> Observations:
+def _columns(data: StateTable, variables: Variables) -> StateTable:
     if data.variables == variables:
         return data
     states = data.states[:, data.variables.positions(variables.names)]
     if (states < 0).any():
         raise DataError("validation: expected complete rows, some values are missing")
-    return Observations.from_states(variables, states, weights=data.counts)
+    return StateTable.from_states(variables, states, weights=data.counts)
 
 
 @record("mixture of trees in em")
@@ -163,8 +163,8 @@ class _Trees(NamedTuple):
 class _Rows(EMProblem):
     """Complete rows and a number of trees."""
 
-    data: Observations
-    held: Observations | None
+    data: StateTable
+    held: StateTable | None
     count: int  # trees
     smoothing: float
     given: MixtureOfTrees | None

@@ -26,8 +26,8 @@ from ..core.errors import DataError, ImpossibleRowError
 from ..core.records import record
 from ..core.variable import Variables
 from ..core.wiring import Memo
+from ..data.table import MISSING, StateTable
 from ..kernels.conditionals import gibbs_sweeps, pseudolikelihood
-from .data import MISSING, Observations
 from .expectations import Oracle
 from .parameters import Parameters
 
@@ -46,10 +46,10 @@ class Objective(abc.ABC):
     parameters: Parameters
 
     @abc.abstractmethod
-    def evaluate(self, weights: np.ndarray, data: Observations) -> tuple[float, np.ndarray]:
+    def evaluate(self, weights: np.ndarray, data: StateTable) -> tuple[float, np.ndarray]:
         """Value and gradient on these rows."""
 
-    def value(self, weights: np.ndarray, data: Observations) -> float:
+    def value(self, weights: np.ndarray, data: StateTable) -> float:
         """The value on these rows, without its gradient."""
         return self.evaluate(weights, data)[0]
 
@@ -58,7 +58,7 @@ class Objective(abc.ABC):
 class _Summary:
     """What the likelihood needs of a table of observations, made once."""
 
-    data: Observations
+    data: StateTable
     counts: np.ndarray  # (entries,) of the complete rows
     complete: float  # their total weight
 
@@ -78,7 +78,7 @@ class Likelihood(Objective):
         """What evaluations change."""
         return (self.oracle,)
 
-    def evaluate(self, weights: np.ndarray, data: Observations) -> tuple[float, np.ndarray]:
+    def evaluate(self, weights: np.ndarray, data: StateTable) -> tuple[float, np.ndarray]:
         """One free run, and one clamped run per distinct incomplete row."""
         if self.by_differences:
             return self.value(weights, data), self._differences(weights, data)
@@ -86,12 +86,12 @@ class Likelihood(Objective):
         assert entries is not None
         return value, self.parameters.features(entries)
 
-    def value(self, weights: np.ndarray, data: Observations) -> float:
+    def value(self, weights: np.ndarray, data: StateTable) -> float:
         """The same runs, log Z only."""
         return self._terms(weights, data, want_entries=False)[0]
 
     def _terms(
-        self, weights: np.ndarray, data: Observations, *, want_entries: bool
+        self, weights: np.ndarray, data: StateTable, *, want_entries: bool
     ) -> tuple[float, np.ndarray | None]:
         oracle, summary = self.oracle, self._summarised(data)  # which may make room for plans
         graph = self.parameters.graph_at(weights)
@@ -114,7 +114,7 @@ class Likelihood(Objective):
             return value, None
         return value, entries / data.total - oracle.entries(free)
 
-    def _differentiated(self, log_tables: np.ndarray, data: Observations) -> tuple[float, np.ndarray]:
+    def _differentiated(self, log_tables: np.ndarray, data: StateTable) -> tuple[float, np.ndarray]:
         """Log Z of the incomplete rows, less that of the model, and its slopes by all table entries."""
         assert self.unrolled is not None
         rows = data.incomplete_rows
@@ -127,7 +127,7 @@ class Likelihood(Objective):
             raise ImpossibleRowError(data.number(int(rows[impossible[0]])))
         return float(weights @ values), slopes
 
-    def _differences(self, weights: np.ndarray, data: Observations) -> np.ndarray:
+    def _differences(self, weights: np.ndarray, data: StateTable) -> np.ndarray:
         gradient = np.empty(len(weights))
         for k in range(len(weights)):
             ahead, behind = weights.copy(), weights.copy()
@@ -136,12 +136,12 @@ class Likelihood(Objective):
             gradient[k] = (self.value(ahead, data) - self.value(behind, data)) / (2 * _STEP)
         return gradient
 
-    def _summarised(self, data: Observations) -> _Summary:
+    def _summarised(self, data: StateTable) -> _Summary:
         found = self._summary.get(id(data))
         if found is None or found.data is not data:
             rows = data.complete_rows
             kept = data.counts[rows]
-            part = Observations(data.variables, data.states[rows], kept, np.arange(len(rows)), kept)
+            part = StateTable(data.variables, data.states[rows], kept, np.arange(len(rows)), kept)
             counts = part.table_counts(self.parameters.graph)
             found = _Summary(data, counts, float(data.counts[rows].sum()))
             if len(data.incomplete_rows):
@@ -169,7 +169,7 @@ class Pseudolikelihood(Objective):
 
     parameters: Parameters  # how weights make tables
 
-    def evaluate(self, weights: np.ndarray, data: Observations) -> tuple[float, np.ndarray]:
+    def evaluate(self, weights: np.ndarray, data: StateTable) -> tuple[float, np.ndarray]:
         """One walk over rows and edges."""
         graph = self.parameters.graph
         tables = self.parameters.tables(weights)
@@ -205,13 +205,13 @@ class Contrastive(Objective):
         """What evaluations change."""
         return (self,)
 
-    def evaluate(self, weights: np.ndarray, data: Observations) -> tuple[float, np.ndarray]:
+    def evaluate(self, weights: np.ndarray, data: StateTable) -> tuple[float, np.ndarray]:
         """Draw samples, then compare."""
         positive, negative = self.draw(weights, data)
         return self.compare(weights, positive, negative)
 
     def compare(
-        self, weights: np.ndarray, positive: Observations, negative: Observations
+        self, weights: np.ndarray, positive: StateTable, negative: StateTable
     ) -> tuple[float, np.ndarray]:
         """Value and gradient for samples that are given."""
         graph, tables = self.parameters.graph, self.parameters.tables(weights)
@@ -222,7 +222,7 @@ class Contrastive(Objective):
         used = entries != 0
         return float(entries[used] @ tables[used]), self.parameters.features(entries)
 
-    def draw(self, weights: np.ndarray, data: Observations) -> tuple[Observations, Observations]:
+    def draw(self, weights: np.ndarray, data: StateTable) -> tuple[StateTable, StateTable]:
         """The rows with missing values filled in, and the model's samples."""
         tables = self.parameters.tables(weights)
         rows = data.states[data.row_of]
@@ -244,7 +244,7 @@ class Contrastive(Objective):
         positive = _as_they_are(data.variables, rows, data.row_weights, data.numbers)
         return positive, _as_they_are(data.variables, samples.copy(), weight)
 
-    def _refuse_zeros(self, tables: np.ndarray, rows: np.ndarray, data: Observations) -> None:
+    def _refuse_zeros(self, tables: np.ndarray, rows: np.ndarray, data: StateTable) -> None:
         graph = self.parameters.graph
         scores = graph.with_states(graph.variables, tables, graph.table_start).log_scores(rows)
         is_filled = ~np.asarray(data.observed.all(axis=1))[data.row_of]
@@ -271,12 +271,12 @@ class Contrastive(Objective):
 
 def _as_they_are(
     variables: Variables, rows: np.ndarray, weights: np.ndarray, numbers: np.ndarray | None = None
-) -> Observations:
+) -> StateTable:
     """Rows without looking for equal ones, which costs more than counting them twice."""
-    return Observations(variables, rows, weights, np.arange(len(rows)), weights, numbers)
+    return StateTable(variables, rows, weights, np.arange(len(rows)), weights, numbers)
 
 
-def impossible_row(parameters: Parameters, data: Observations, tables: np.ndarray) -> ImpossibleRowError:
+def impossible_row(parameters: Parameters, data: StateTable, tables: np.ndarray) -> ImpossibleRowError:
     """The error that names a complete row with score -inf."""
     graph = parameters.graph.with_states(parameters.graph.variables, tables, parameters.graph.table_start)
     rows = data.complete_rows

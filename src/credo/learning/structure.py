@@ -29,11 +29,11 @@ from ..core.errors import DataError, OptionError, QueryError
 from ..core.factor_graph import FactorGraph
 from ..core.result import Samples
 from ..core.variable import Variable, Variables
+from ..data.states import read_file, states_of
+from ..data.table import StateTable
 from ..kernels.expected_counts import count_pairs
 from ..models.bayes_net import BayesNet
 from ..models.mrf import MarkovNet
-from .data import Observations
-from .data_sources import read_file, states_of
 
 __all__ = ["chow_liu", "mutual_information", "spanning_forest", "variables_of"]
 
@@ -126,7 +126,7 @@ def variables_of(data: Any) -> Variables:
     >>> variables_of({"rain": ["yes", "no", None]})[0].states
     ('no', 'yes')
     """
-    if isinstance(data, (Observations, Samples)):
+    if isinstance(data, (StateTable, Samples)):
         return data.variables
     in_file = isinstance(data, (str, os.PathLike))
     if isinstance(data, (str, os.PathLike)):
@@ -142,8 +142,8 @@ def variables_of(data: Any) -> Variables:
     )
 
 
-def _observations(data: Any, variables: Any, weights: Any) -> Observations:
-    return Observations.of(variables_of(data) if variables is None else variables, data, weights=weights)
+def _observations(data: Any, variables: Any, weights: Any) -> StateTable:
+    return StateTable.of(variables_of(data) if variables is None else variables, data, weights=weights)
 
 
 def _root(variables: Variables, root: str | None) -> int:
@@ -165,7 +165,7 @@ class _Pairs:
     smoothing: float
 
     @classmethod
-    def of(cls, data: Observations, smoothing: float) -> _Pairs:
+    def of(cls, data: StateTable, smoothing: float) -> _Pairs:
         variables, n = data.variables, len(data.variables)
         start = variables.state_start
         counts = np.zeros((int(start[-1]), int(start[-1])))

@@ -1,4 +1,4 @@
-"""Tables of observations in the forms users have them: columns, rows, arrays and files; see `data.py`.
+"""Tables of observations in the forms users have them: columns, rows, arrays and files; see `table.py`.
 
 Each reader gives state indices of shape (rows, variables), -1 where a value is missing.
 """
@@ -14,13 +14,23 @@ from typing import Any
 
 import numpy as np
 
+from ..core.content import bare_name, read_content
 from ..core.errors import DataError, EvidenceError, FormatError, MissingExtraError, QueryError
 from ..core.numbers import is_missing
 from ..core.result import Samples
 from ..core.variable import Variable, Variables
-from ..io.content import bare_name, read_content
 
-__all__ = ["MISSING", "of_array", "of_columns", "of_rows", "of_samples", "read_file", "states_of"]
+__all__ = [
+    "MISSING",
+    "codes_of",
+    "is_missing_word",
+    "of_array",
+    "of_columns",
+    "of_rows",
+    "of_samples",
+    "read_file",
+    "states_of",
+]
 
 MISSING = -1
 _MOST_NUMBERS = 32  # that are states of a variable; more are amounts
@@ -43,7 +53,7 @@ def of_columns(variables: Variables, columns: Mapping[str, Any], *, in_file: boo
             found = np.full((length, len(variables)), MISSING, dtype=np.int64)
         if len(column) != length:
             raise DataError(f"data: column '{name}' has {len(column)} rows, the first one {length}")
-        found[:, i] = _codes(variables[i], column, in_file)
+        found[:, i] = codes_of(variables[i], column, in_file)
     return found
 
 
@@ -100,11 +110,11 @@ def of_array(variables: Variables, data: Any) -> np.ndarray:
         )
     found = np.empty(array.shape, dtype=np.int64)
     for i in range(n):
-        found[:, i] = _codes(variables[i], array[:, i], False)
+        found[:, i] = codes_of(variables[i], array[:, i], False)
     return found
 
 
-def _codes(variable: Variable, column: Any, in_file: bool) -> np.ndarray:
+def codes_of(variable: Variable, column: Any, in_file: bool) -> np.ndarray:
     """State indices of one column."""
     dtype: Any = getattr(column, "dtype", None)
     if hasattr(dtype, "categories"):
@@ -178,6 +188,11 @@ def _number(variable: Variable, value: Any, row: int) -> int:
     if np.isnan(value) or (value == MISSING and "-1" not in variable.states):
         return MISSING
     return _state(variable, value, row)
+
+
+def is_missing_word(text: str) -> bool:
+    """Whether a cell of a text file says that nothing was observed."""
+    return text.strip().lower() in _MISSING_WORDS
 
 
 def _is_missing_word(variable: Variable, value: str) -> bool:

@@ -13,14 +13,14 @@ import credo
 from credo import Variable
 from credo.core.errors import ConvergenceWarning, CredoError, DataError, UnsupportedError
 from credo.core.variable import Variables
+from credo.data.table import StateTable
 from credo.learning import log_likelihood
-from credo.learning.data import Observations
 
 VARIABLES = Variables.of({"a": ["no", "yes"], "b": 3, "s": ["-1", "+1"]})
 EXPECTED = np.array([[0, 2, 0], [1, -1, 1], [0, 2, 0], [-1, 0, 1]])
 
 
-def rows(data: Observations) -> list[list[int]]:
+def rows(data: StateTable) -> list[list[int]]:
     return data.states[data.row_of].tolist()
 
 
@@ -55,7 +55,7 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_gives_the_same_rows(form):
-    data = Observations.of(VARIABLES, FORMS[form])
+    data = StateTable.of(VARIABLES, FORMS[form])
     assert rows(data) == EXPECTED.tolist()
     assert len(data) == 4
     assert len(data.states) == 3
@@ -65,33 +65,33 @@ def test_every_form_gives_the_same_rows(form):
 @pytest.mark.parametrize(("name", "separator"), [("t.csv", ","), ("t.tsv", "\t"), ("t.csv.gz", ",")])
 def test_files_are_read(tmp_path, name, separator):
     FORMS["frame of labels"].to_csv(tmp_path / name, sep=separator, index=False)
-    assert rows(Observations.of(VARIABLES, tmp_path / name)) == EXPECTED.tolist()
+    assert rows(StateTable.of(VARIABLES, tmp_path / name)) == EXPECTED.tolist()
 
 
 def test_parquet_files_are_read(tmp_path):
     pytest.importorskip("pyarrow")
     FORMS["frame of labels"].to_parquet(tmp_path / "t.parquet")
-    assert rows(Observations.of(VARIABLES, str(tmp_path / "t.parquet"))) == EXPECTED.tolist()
+    assert rows(StateTable.of(VARIABLES, str(tmp_path / "t.parquet"))) == EXPECTED.tolist()
 
 
 def test_a_missing_word_that_is_a_state_is_a_state(tmp_path):
     (tmp_path / "t.csv").write_text("a,b\nNA,x\nEU,?\n")
     variables = Variables.of({"a": ["EU", "NA"], "b": ["x", "y"]})
-    assert rows(Observations.of(variables, tmp_path / "t.csv")) == [[1, 0], [0, -1]]
+    assert rows(StateTable.of(variables, tmp_path / "t.csv")) == [[1, 0], [0, -1]]
 
 
 def test_samples_and_indices_are_read():
     model = credo.datasets.ising_grid(2, seed=0)
     samples = credo.sample(model, 50, seed=0)
-    data = Observations.of(model.variables, samples)
+    data = StateTable.of(model.variables, samples)
     assert np.array_equal(data.states[data.row_of], samples.indices)
     assert data.is_complete
-    again = Observations.from_states(model.variables, [[-1, 1, 0, 1]])
+    again = StateTable.from_states(model.variables, [[-1, 1, 0, 1]])
     assert again.states.tolist() == [[-1, 1, 0, 1]], "among indices -1 is missing, whatever the labels"
 
 
 def test_columns_left_out_are_hidden():
-    data = Observations.of(VARIABLES, {"b": [0, 1, 1]})
+    data = StateTable.of(VARIABLES, {"b": [0, 1, 1]})
     assert data.hidden == ("a", "s")
     assert not data.is_complete
 
@@ -101,7 +101,7 @@ def test_counts_of_table_entries_equal_a_plain_loop():
         VARIABLES,
         {("a", "b"): np.ones((2, 3)), ("b",): np.ones(3), ("s", "a"): np.ones((2, 2)), (): np.array(1.0)},
     )
-    data = Observations.of(VARIABLES, FORMS["columns"], weights=[1.0, 2.0, 0.5, 3.0])
+    data = StateTable.of(VARIABLES, FORMS["columns"], weights=[1.0, 2.0, 0.5, 3.0])
     expected = []
     for a in range(graph.n_factors):
         scope = graph.scope_of(a)
@@ -116,11 +116,11 @@ def test_counts_of_table_entries_equal_a_plain_loop():
 def test_parts_and_batches_keep_every_row_and_its_weight():
     rng = np.random.default_rng(0)
     states = rng.integers(0, 2, (57, 3))
-    data = Observations.from_states(VARIABLES, states, weights=np.arange(57) + 1.0)
+    data = StateTable.from_states(VARIABLES, states, weights=np.arange(57) + 1.0)
     batches = list(data.batches(10, np.random.default_rng(1)))
     assert [len(b) for b in batches] == [10, 10, 10, 10, 10, 7]
     assert sum(b.total for b in batches) == pytest.approx(data.total)
-    counted = sum(Observations.table_counts(b, _one_table()) for b in batches)
+    counted = sum(StateTable.table_counts(b, _one_table()) for b in batches)
     assert counted == pytest.approx(data.table_counts(_one_table()))
     left, right = data.split(0.25, rng)
     assert (len(left), len(right)) == (43, 14)
@@ -132,7 +132,7 @@ def _one_table():
 
 
 def test_patterns_group_rows_that_observe_the_same_variables():
-    data = Observations.of(VARIABLES, FORMS["columns"])
+    data = StateTable.of(VARIABLES, FORMS["columns"])
     found = {tuple(mask.tolist()): len(rows) for mask, rows in data.patterns()}
     assert found == {(True, True, True): 1, (True, False, True): 1, (False, True, True): 1}
     row = int(data.row_of[1])
@@ -168,7 +168,7 @@ def test_patterns_group_rows_that_observe_the_same_variables():
 )
 def test_refusals_name_the_row_and_the_way_out(data, message):
     with pytest.raises(CredoError, match=re.escape(message)):
-        Observations.of(VARIABLES, data)
+        StateTable.of(VARIABLES, data)
 
 
 @pytest.mark.parametrize(
@@ -184,19 +184,19 @@ def test_refusals_name_the_row_and_the_way_out(data, message):
 )
 def test_refusals_of_weights(weights, message):
     with pytest.raises(DataError, match=re.escape(message)):
-        Observations.of(VARIABLES, {"a": [0, 1]}, weights=weights)
+        StateTable.of(VARIABLES, {"a": [0, 1]}, weights=weights)
 
 
 def test_other_refusals():
-    data = Observations.of(VARIABLES, {"a": [0, 1]})
+    data = StateTable.of(VARIABLES, {"a": [0, 1]})
     with pytest.raises(DataError, match="have their weights already"):
-        Observations.of(VARIABLES, data, weights=[1, 1])
+        StateTable.of(VARIABLES, data, weights=[1, 1])
     with pytest.raises(DataError, match="made for other variables"):
-        Observations.of([Variable("a")], data)
+        StateTable.of([Variable("a")], data)
     with pytest.raises(DataError, match=r"row 0 has state 5 of 'b', expected 0 to 2, or -1 for missing"):
-        Observations.from_states(VARIABLES, [[0, 5, 0]])
+        StateTable.from_states(VARIABLES, [[0, 5, 0]])
     with pytest.raises(DataError, match=r"expected integers of shape \(rows, 3\), got float64"):
-        Observations.from_states(VARIABLES, [[0.0, 1.0, 0.0]])
+        StateTable.from_states(VARIABLES, [[0.0, 1.0, 0.0]])
     with pytest.raises(DataError, match="split: expected a fraction between 0 and 1"):
         data.split(1.5, np.random.default_rng(0))
 
@@ -212,13 +212,13 @@ def test_other_refusals():
 def test_damaged_files_are_refused(tmp_path, text, message):
     (tmp_path / "t.csv").write_text(text)
     with pytest.raises(CredoError, match=re.escape(message)):
-        Observations.of(VARIABLES, tmp_path / "t.csv")
+        StateTable.of(VARIABLES, tmp_path / "t.csv")
 
 
 def test_a_file_that_is_no_text_is_refused(tmp_path):
     (tmp_path / "t.csv").write_bytes(b"a,b\n\xff\xfe,1\n")
     with pytest.raises(CredoError, match="expected text in UTF-8"):
-        Observations.of(VARIABLES, tmp_path / "t.csv")
+        StateTable.of(VARIABLES, tmp_path / "t.csv")
 
 
 def test_samples_are_matched_by_name_and_label():
@@ -241,11 +241,11 @@ def test_samples_are_matched_by_name_and_label():
 
 def test_rows_without_weight_are_left_out_and_numbers_stay():
     variables = Variables.of({"a": 2, "b": 2})
-    data = Observations.of(variables, {"a": [0, 1, 1], "b": [0, 0, 1]}, weights=[0, 2, 3])
+    data = StateTable.of(variables, {"a": [0, 1, 1], "b": [0, 0, 1]}, weights=[0, 2, 3])
     assert len(data) == 2 and data.total == 5
     assert data.number(int(data.row_of[0])) == 1
     with pytest.raises(DataError, match="row 2 observes no variable"):
-        Observations.of(variables, {"a": [0, 1, None], "b": [0, 0, None]}, weights=[0, 1, 1])
+        StateTable.of(variables, {"a": [0, 1, None], "b": [0, 0, None]}, weights=[0, 1, 1])
     net = credo.MarkovNet({"a": 2, "b": 2}, {("a", "b"): [[1, 0], [1, 1]]})
     rows, weights = {"a": [0, 0, 1], "b": [0, 1, 1]}, [1, 0, 1]
     for learner in ("likelihood", "ipf", "em", "pseudolikelihood", "contrastive-divergence"):

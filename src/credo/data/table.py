@@ -3,7 +3,7 @@
 A row observes some variables and misses others. Equal rows are stored once with a count, because
 likelihoods, gradients and expected counts depend on the distinct rows alone; a missing value is -1.
 
-    data = Observations.of(model.variables, frame)        # pandas, NumPy, columns, rows, CSV, Parquet
+    data = StateTable.of(model.variables, frame)        # pandas, NumPy, columns, rows, CSV, Parquet
     data.states, data.counts                              # distinct rows (d, n), their counts (d,)
 
 Accepted are
@@ -30,31 +30,33 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import DataError
+from ..core.domain import Discrete
+from ..core.errors import DataError, QueryError
 from ..core.factor_graph import FactorGraph
-from ..core.numbers import float_array
 from ..core.result import Samples
-from ..core.variable import Variables
-from .data_sources import MISSING, of_array, of_columns, of_rows, of_samples, read_file
+from ..core.variable import Variable, Variables
+from .column import Column
+from .dataset import Dataset, unit_weights
+from .states import MISSING, of_array, of_columns, of_rows, of_samples, read_file
 
-__all__ = ["MISSING", "Observations"]
+__all__ = ["MISSING", "StateTable"]
 
 _ENTRIES = 1 << 21  # table entries looked up at once when counting; bounds the memory
 
 
 @dataclass(frozen=True, repr=False)
-class Observations:
-    """Distinct rows of states with counts; make it with `Observations.of`.
+class StateTable:
+    """Distinct rows of states with counts; make it with `StateTable.of`.
 
     Examples
     --------
     >>> import credo
-    >>> from credo.learning.data import Observations
+    >>> from credo.data.table import StateTable
     >>> model = credo.datasets.sprinkler()
     >>> rows = [{"rain": "yes", "wet": "yes"}, {"rain": "yes", "wet": "yes"}, {"rain": None, "wet": "no"}]
-    >>> data = Observations.of(model.variables, rows)
+    >>> data = StateTable.of(model.variables, rows)
     >>> data
-    Observations(3 rows, 2 distinct, 2 of 4 variables observed, some values missing)
+    StateTable(3 rows, 2 distinct, 2 of 4 variables observed, some values missing)
     >>> data.counts
     array([2., 1.])
     """
@@ -67,7 +69,7 @@ class Observations:
     numbers: np.ndarray | None = None  # (rows,) position in the user's table, where some rows were left out
 
     @classmethod
-    def of(cls, variables: Any, data: Any, *, weights: Any = None) -> Observations:
+    def of(cls, variables: Any, data: Any, *, weights: Any = None) -> StateTable:
         """Read a table of observations in any of the forms of the module's description.
 
         Parameters
@@ -80,12 +82,16 @@ class Observations:
             How often each row counts; 1 by default. Rows of weight 0 are left out.
         """
         variables = Variables.of(variables)
-        if isinstance(data, Observations):
+        if isinstance(data, StateTable):
             if weights is not None:
                 raise DataError("weights: these observations have their weights already; leave them out")
             if data.variables is not variables and data.variables != variables:
                 raise DataError("data: these observations were made for other variables; make them anew")
             return data
+        if isinstance(data, Dataset):
+            if weights is not None:
+                raise DataError("weights: these data have their weights already; leave them out")
+            return cls.of_dataset(data, variables)
         if isinstance(data, Samples):
             return cls.from_states(variables, of_samples(variables, data), weights=weights)
         if isinstance(data, (str, os.PathLike)):
@@ -104,7 +110,7 @@ class Observations:
         return cls._made(variables, of_array(variables, data), weights)
 
     @classmethod
-    def from_states(cls, variables: Any, states: Any, *, weights: Any = None) -> Observations:
+    def from_states(cls, variables: Any, states: Any, *, weights: Any = None) -> StateTable:
         """Make observations of state indices (rows, n), where -1 is always a missing value."""
         variables = Variables.of(variables)
         found = np.ma.filled(states, MISSING)
@@ -123,10 +129,28 @@ class Observations:
         return cls._made(variables, found, weights)
 
     @classmethod
-    def _made(cls, variables: Variables, states: np.ndarray, weights: Any) -> Observations:
+    def of_dataset(cls, data: Dataset, variables: Variables) -> StateTable:
+        """The distinct rows of columns of states; variables without a column are hidden."""
+        states = np.full((data.n_rows, len(variables)), MISSING, dtype=np.int64)
+        for column in data.columns:
+            try:
+                i = variables.position(column.name)
+            except QueryError as error:
+                raise DataError(
+                    f"data: the column {column.name!r} is no variable of the model: {error}"
+                ) from None
+            if column.soft is not None:
+                raise DataError(
+                    f"data: column '{column.name}' has soft evidence, which tables of states do not hold"
+                )
+            states[:, i] = _recoded(column, variables[i])
+        return cls._made(variables, states, None if (data.weights == 1).all() else data.row_weights)
+
+    @classmethod
+    def _made(cls, variables: Variables, states: np.ndarray, weights: Any) -> StateTable:
         if not len(states):
             raise DataError("data: expected at least one row, got none")
-        row_weights, numbers = _weights(weights, len(states)), None
+        row_weights, numbers = unit_weights(weights, len(states)), None
         if not row_weights.all():
             numbers = np.flatnonzero(row_weights)
             states, row_weights = states[numbers], row_weights[numbers]
@@ -181,20 +205,20 @@ class Observations:
         which = which.ravel()
         return [(mask, np.flatnonzero(which == p)) for p, mask in enumerate(masks)]
 
-    def take(self, rows: np.ndarray) -> Observations:
+    def take(self, rows: np.ndarray) -> StateTable:
         """The observations of some rows of the data (positions, repeats allowed)."""
         kept, row_of = np.unique(self.row_of[rows], return_inverse=True)
         weights = self.row_weights[rows]
         counts = np.bincount(row_of.ravel(), weights, minlength=len(kept))
         numbers = np.asarray(rows) if self.numbers is None else self.numbers[rows]
-        return Observations(self.variables, self.states[kept], counts, row_of.ravel(), weights, numbers)
+        return StateTable(self.variables, self.states[kept], counts, row_of.ravel(), weights, numbers)
 
     def number(self, distinct: int) -> int:
         """Number, in the user's table, of the first row that is this distinct one."""
         row = int(np.flatnonzero(self.row_of == distinct)[0])
         return row if self.numbers is None else int(self.numbers[row])
 
-    def split(self, fraction: float, rng: np.random.Generator) -> tuple[Observations, Observations]:
+    def split(self, fraction: float, rng: np.random.Generator) -> tuple[StateTable, StateTable]:
         """Two parts at random, the second with about this fraction of the rows; both have one at least."""
         if not 0 < fraction < 1 or len(self) < 2:
             raise DataError(
@@ -205,7 +229,7 @@ class Observations:
         size = min(max(round(fraction * len(self)), 1), len(self) - 1)
         return self.take(np.sort(order[size:])), self.take(np.sort(order[:size]))
 
-    def batches(self, size: int | None, rng: np.random.Generator) -> Iterator[Observations]:
+    def batches(self, size: int | None, rng: np.random.Generator) -> Iterator[StateTable]:
         """The rows in random order, `size` at a time; everything at once for None."""
         if size is None or size >= len(self):
             yield self
@@ -244,27 +268,28 @@ class Observations:
     def __repr__(self) -> str:
         n = len(self.variables)
         return (
-            f"Observations({len(self)} rows, {len(self.states)} distinct, {n - len(self.hidden)} of {n} "
+            f"StateTable({len(self)} rows, {len(self.states)} distinct, {n - len(self.hidden)} of {n} "
             f"variables observed, {'complete' if self.is_complete else 'some values missing'})"
         )
 
 
-def _weights(weights: Any, rows: int) -> np.ndarray:
-    if weights is None:
-        return np.ones(rows)
-    found = float_array("weights", weights, error=DataError, expected="one number per row")
-    if found.shape != (rows,):
-        raise DataError(f"weights: expected {rows} numbers, one per row, got shape {found.shape}")
-    bad = np.flatnonzero(~(np.isfinite(found) & (found >= 0)))
-    if len(bad):
-        raise DataError(f"weights: expected finite numbers from 0, got {found[bad[0]]:g} in row {bad[0]}")
-    with np.errstate(over="ignore"):
-        total = found.sum()
-    if total == np.inf:
-        raise DataError(f"weights: expected numbers with a finite sum, got up to {found.max():g}; scale them")
-    if not found.any():
-        raise DataError("weights: at least one row must have a positive weight")
-    return found
+def _recoded(column: Column, variable: Variable) -> np.ndarray:
+    """Positions among the states of the model of a column whose states have the same labels."""
+    if column.domain == variable.domain:
+        return column.values
+    known, wanted = column.domain, variable.domain
+    if (
+        not isinstance(known, Discrete)
+        or not isinstance(wanted, Discrete)
+        or not set(known.labels) <= set(wanted.labels)
+    ):
+        raise DataError(
+            f"data: column '{column.name}' has the domain {known!r:.80}, the model {wanted!r:.80}; "
+            "read the source with the model's variables as schema"
+        )
+    places = {label: x for x, label in enumerate(wanted.labels)}
+    codes = np.array([*(places[label] for label in known.labels), MISSING])
+    return codes[column.values]
 
 
 def _distinct(states: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -11,9 +11,9 @@ import zlib
 from pathlib import Path
 from typing import IO
 
-from ..core.errors import FormatError
-from ..core.files import replacing
-from ..core.machine import machine_gigabytes
+from .errors import FormatError
+from .files import replacing
+from .machine import machine_gigabytes
 
 __all__ = ["bare_name", "content_of", "read_content", "reason", "write_content"]
 

@@ -1,0 +1,19 @@
+"""What is learned from and scored: tables and sequences with states, numbers and missing cells."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..core.lazy import furnish
+
+if TYPE_CHECKING:
+    from .column import Column
+    from .dataset import Dataset
+    from .read import read
+    from .table import StateTable
+
+__all__ = ["Column", "Dataset", "StateTable", "read"]
+
+furnish(
+    __name__, {"column": ("Column",), "dataset": ("Dataset",), "read": ("read",), "table": ("StateTable",)}
+)

@@ -1,0 +1,409 @@
+"""What is learned from and scored: typed columns, the units they are cut into, and the units' weights.
+
+A *unit* is what is independent of all others: a row of a table, or a sequence of rows. Unit u owns the rows
+begin[u]:begin[u+1]; where rows are units, begin is 0, 1, ..., rows.
+
+    data = Dataset.from_rows(x, begin=[0, 100, 250])      # rows in the form families work on
+    data = credo.data.read(frame, groups="patient")       # anything else
+    data.rows(), data.begin, data.weights
+
+A `Dataset` never changes, and its arrays may be shared with the source: leave both as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..core.display import Listing, Shown, beyond, data_frame, told
+from ..core.domain import Discrete, Domain, Real, unlabelled
+from ..core.errors import DataError, QueryError
+from ..core.fingerprint import fingerprint
+from ..core.numbers import float_array
+from ..core.variable import Variables
+from .column import MISSING, Column
+
+if TYPE_CHECKING:
+    from .table import StateTable
+
+__all__ = ["Dataset", "begin_of", "rows_of", "unit_weights"]
+
+_ROWS = 6  # rows shown
+_COLUMNS = 12  # columns shown
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Dataset(Shown):
+    """Columns of equal length, where units begin, and how often each unit counts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from credo.data import Dataset
+    >>> data = Dataset.from_rows(np.array([[1.0, 2.0], [3.0, np.nan], [5.0, 6.0]]), begin=[0, 2, 3])
+    >>> data.n_units, data.lengths, data.rows(["x1"]).ravel()
+    (2, array([2, 1]), array([ 2., nan,  6.]))
+    """
+
+    columns: tuple[Column, ...]  # in order, of different names
+    begin: np.ndarray  # (units + 1,) first row of each unit, then the number of rows
+    weights: np.ndarray  # (units,) how often each counts
+    targets: tuple[str, ...] = ()  # names of the columns that are to be predicted
+    notes: tuple[str, ...] = ()  # sentences about what was left out
+
+    def __post_init__(self) -> None:
+        names = [column.name for column in self.columns]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise DataError(f"data: the column '{twice}' appears twice; names must differ")
+        for column in self.columns:
+            if len(column) != self.n_rows:
+                raise DataError(
+                    f"data: column '{column.name}' has {len(column)} rows, expected {self.n_rows}"
+                )
+        if self.weights.shape != (self.n_units,):
+            raise DataError(
+                f"weights: expected {self.n_units} numbers, one per unit, got shape {self.weights.shape}"
+            )
+        for name in self.targets:
+            self.column(name)
+
+    @classmethod
+    def of(
+        cls,
+        columns: Iterable[Column],
+        *,
+        begin: Any = None,
+        lengths: Any = None,
+        weights: Any = None,
+        targets: Iterable[str] = (),
+        notes: Iterable[str] = (),
+    ) -> Dataset:
+        """Make a dataset of columns; every row is a unit unless `begin` or `lengths` cut them otherwise."""
+        kept = tuple(columns)
+        starts = begin_of(len(kept[0]) if kept else 0, begin=begin, lengths=lengths)
+        counted = unit_weights(weights, len(starts) - 1)
+        return cls(kept, starts, counted, tuple(targets), tuple(notes))
+
+    @classmethod
+    def from_rows(
+        cls,
+        rows: np.ndarray,
+        *,
+        names: Iterable[str] | None = None,
+        domains: Iterable[Domain] | None = None,
+        begin: Any = None,
+        lengths: Any = None,
+        weights: Any = None,
+    ) -> Dataset:
+        """Make a dataset of one array in the form that `rows` gives back.
+
+        Parameters
+        ----------
+        rows
+            Numbers (rows, d) or (rows,), positions of states (rows,), or a structured array.
+        names, domains
+            Of the columns; x0, x1, ... and what the values show by default.
+        begin, lengths
+            Where units begin, or how long they are; by default each row is one.
+        weights
+            One per unit.
+        """
+        parts = _parts(np.asarray(rows), names)
+        kinds = [None] * len(parts) if domains is None else list(domains)
+        columns = [_column(name, values, kind) for (name, values), kind in zip(parts, kinds, strict=True)]
+        return cls.of(columns, begin=begin, lengths=lengths, weights=weights)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns, in order."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows all units have together."""
+        return int(self.begin[-1])
+
+    @property
+    def n_units(self) -> int:
+        """How many units there are."""
+        return len(self.begin) - 1
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """How many rows each unit has, (units,)."""
+        return np.diff(self.begin)
+
+    @property
+    def total(self) -> float:
+        """Sum of the weights of all units."""
+        return float(self.weights.sum())
+
+    @property
+    def has_rows_as_units(self) -> bool:
+        """Whether every unit is one row."""
+        return self.n_units == self.n_rows
+
+    @property
+    def variables(self) -> Variables:
+        """Names and domains of the columns."""
+        return Variables(self.names, tuple(column.domain for column in self.columns))
+
+    @property
+    def missing(self) -> np.ndarray:
+        """Which rows observe nothing at all, (rows,)."""
+        gone = np.ones(self.n_rows, dtype=bool)
+        for column in self.columns:
+            gone &= column.missing
+        return gone
+
+    @property
+    def row_weights(self) -> np.ndarray:
+        """The weight of its unit for every row, (rows,)."""
+        return self.weights if self.has_rows_as_units else np.repeat(self.weights, self.lengths)
+
+    def __len__(self) -> int:
+        return self.n_units
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.names
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        """Labels of the states, or the numbers, of one column."""
+        return self.column(name).labels()
+
+    def column(self, name: str) -> Column:
+        """One column by its name."""
+        try:
+            return self.columns[self.variables.position(name)]
+        except QueryError as error:
+            raise DataError(f"data: {str(error).replace('variable', 'column', 1)}") from None
+
+    def select(self, names: Iterable[str]) -> Dataset:
+        """The dataset with these columns only, in this order."""
+        kept = tuple(self.column(name) for name in names)
+        there = {column.name for column in kept}
+        return replace(self, columns=kept, targets=tuple(t for t in self.targets if t in there))
+
+    def rows(self, names: Iterable[str] | None = None) -> np.ndarray:
+        """Columns as one array: what families work on.
+
+        float64 (rows, d) if all are numbers, int64 (rows,) for one column of states, otherwise a structured
+        array with a field per column, which is sliced, masked and joined as any other.
+        """
+        columns = self.columns if names is None else [self.column(name) for name in names]
+        return rows_of(columns, self.n_rows)
+
+    def take(self, units: Any) -> Dataset:
+        """Some of the units, by their positions (repeats allowed), a mask or a slice."""
+        which = np.arange(self.n_units)[units]
+        if self.has_rows_as_units:
+            rows, begin = which, np.arange(len(which) + 1)
+        else:
+            size = self.lengths[which]
+            begin = np.concatenate([[0], np.cumsum(size)]).astype(np.int64)
+            rows = np.repeat(self.begin[which] - begin[:-1], size) + np.arange(begin[-1])
+        kept = tuple(column.take(rows) for column in self.columns)
+        return replace(self, columns=kept, begin=begin, weights=self.weights[which])
+
+    def split(self, fraction: float, rng: np.random.Generator) -> tuple[Dataset, Dataset]:
+        """Two parts at random, the second with about this fraction of the units; both have one at least."""
+        if not 0 < fraction < 1 or len(self) < 2:
+            raise DataError(
+                f"split: expected a fraction between 0 and 1 of at least two units, "
+                f"got {fraction} of {len(self)}"
+            )
+        order = rng.permutation(len(self))
+        size = min(max(round(fraction * len(self)), 1), len(self) - 1)
+        return self.take(np.sort(order[size:])), self.take(np.sort(order[:size]))
+
+    def folds(self, k: int, rng: np.random.Generator) -> Iterator[tuple[Dataset, Dataset]]:
+        """Pairs (rest, fold): the units in k parts at random, whose sizes differ by one at most."""
+        if not 2 <= k <= len(self):
+            raise DataError(f"folds: expected a number from 2 to the {len(self)} units, got {k}")
+        part = rng.permutation(len(self)) % k
+        for fold in range(k):
+            yield self.take(part != fold), self.take(part == fold)
+
+    def batches(self, size: int | None, rng: np.random.Generator) -> Iterator[Dataset]:
+        """The units in random order, `size` at a time; everything at once for None."""
+        if size is None or size >= len(self):
+            yield self
+            return
+        order = rng.permutation(len(self))
+        for first in range(0, len(order), size):
+            yield self.take(order[first : first + size])
+
+    def blocks(self, rows: int) -> Iterator[tuple[slice, Dataset]]:
+        """Consecutive units with about this many rows together, and which they are; nothing is copied."""
+        first = 0
+        while first < self.n_units:
+            last = int(np.searchsorted(self.begin, self.begin[first] + rows, side="right")) - 1
+            last = max(last, first + 1)
+            begin, end = int(self.begin[first]), int(self.begin[last])
+            kept = tuple(column.take(slice(begin, end)) for column in self.columns)
+            inside = self.begin[first : last + 1] - begin
+            yield (
+                slice(first, last),
+                replace(self, columns=kept, begin=inside, weights=self.weights[first:last]),
+            )
+            first = last
+
+    def place(self, row: int) -> str:
+        """Words for a row: its number, or which sequence and step it is."""
+        if self.has_rows_as_units:
+            return f"row {row}"
+        u = int(np.searchsorted(self.begin, row, side="right")) - 1
+        return f"sequence {u}, step {row - self.begin[u]}"
+
+    def table(self, variables: Any = None) -> StateTable:
+        """Distinct rows with counts over the variables of a model, whose other variables are hidden."""
+        from .table import StateTable
+
+        return StateTable.of_dataset(self, Variables.of(self.variables if variables is None else variables))
+
+    def fingerprint(self) -> str:
+        """A short text that is another one for other columns, units or weights."""
+        parts = [(c.name, c.domain, c.values, c.soft) for c in self.columns]
+        return fingerprint(parts, self.begin, self.weights, self.targets)
+
+    def to_frame(self) -> Any:
+        """A pandas data frame: categories for states, a column of numbers per coordinate."""
+        columns: dict[str, Any] = {}
+        for c in self.columns:
+            if isinstance(c.domain, Discrete):
+                columns[c.name] = (c.domain.labels, c.values)
+            elif c.values.ndim == 1:
+                columns[c.name] = c.values
+            else:
+                columns |= {f"{c.name}[{k}]": values for k, values in enumerate(c.values.T)}
+        return data_frame(columns)
+
+    def _shown(self) -> Iterable[str | Listing]:
+        units = "" if self.has_rows_as_units else f"{self.n_units} sequences, "
+        title = f"Dataset({units}{self.n_rows} rows, {len(self.columns)} columns)"
+        shown = self.columns[:_COLUMNS]
+        first = [c.take(slice(0, _ROWS)).labels() for c in shown]
+        count = min(self.n_rows, _ROWS)
+        rows = [[_told(values[r]) for values in first] for r in range(count)]
+        names = [c.name for c in shown]
+        if len(shown) < len(self.columns):
+            names, rows = [*names, "..."], [[*row, "..."] for row in rows]
+        right = [not c.is_discrete for c in shown] + [False] * (len(names) - len(shown))
+        more = beyond(self.n_rows, "rows", _ROWS)
+        return [Listing(rows, right, names, title, more), *self.notes]
+
+
+def _told(value: Any) -> str:
+    if value is None:
+        return ""
+    return "" if not isinstance(value, str) and np.isnan(value).all() else told(value)
+
+
+def begin_of(rows: int, *, begin: Any = None, lengths: Any = None) -> np.ndarray:
+    """First rows of units and the number of rows, from either, or one unit per row."""
+    if begin is not None and lengths is not None:
+        raise DataError("begin, lengths: expected one of them, got both")
+    if lengths is not None:
+        found = np.asarray(lengths)
+        if found.ndim != 1 or found.dtype.kind not in "iu" or (found < 0).any():
+            raise DataError(f"lengths: expected counts of steps, one per sequence, got {lengths!r:.60}")
+        if found.sum() != rows:
+            raise DataError(f"lengths: expected a sum of {rows}, the number of rows, got {found.sum()}")
+        return np.concatenate([[0], np.cumsum(found)]).astype(np.int64)
+    if begin is None:
+        return np.arange(rows + 1, dtype=np.int64)
+    starts = np.asarray(begin)
+    wrong = starts.ndim != 1 or starts.dtype.kind not in "iu" or not len(starts)
+    if wrong or starts[0] != 0 or starts[-1] != rows or (np.diff(starts) < 0).any():
+        raise DataError(f"begin: expected ascending rows from 0 to {rows}, got {begin!r:.60}")
+    return starts.astype(np.int64)
+
+
+def unit_weights(weights: Any, units: int, what: str = "row") -> np.ndarray:
+    """How often each unit counts; 1 by default."""
+    if weights is None:
+        return np.ones(units)
+    found = float_array("weights", weights, error=DataError, expected=f"one number per {what}")
+    if found.shape != (units,):
+        raise DataError(f"weights: expected {units} numbers, one per {what}, got shape {found.shape}")
+    bad = np.flatnonzero(~(np.isfinite(found) & (found >= 0)))
+    if len(bad):
+        raise DataError(f"weights: expected finite numbers from 0, got {found[bad[0]]:g} in {what} {bad[0]}")
+    with np.errstate(over="ignore"):
+        total = found.sum()
+    if total == np.inf:
+        raise DataError(f"weights: expected numbers with a finite sum, got up to {found.max():g}; scale them")
+    if not found.any():
+        raise DataError(f"weights: at least one {what} must have a positive weight")
+    return found
+
+
+def rows_of(columns: Any, count: int) -> np.ndarray:
+    """Columns as one array; a block that columns were cut from is given back without copying."""
+    columns = list(columns)
+    if len(columns) == 1 and columns[0].is_discrete:
+        return np.asarray(columns[0].values)
+    if any(c.is_discrete for c in columns):
+        fields = [(c.name, c.values.dtype, c.values.shape[1:]) for c in columns]
+        found = np.empty(count, dtype=fields)
+        for c in columns:
+            found[c.name] = c.values
+        return found
+    block = block_of([c.values for c in columns])
+    if block is not None:
+        return block
+    if not columns:
+        return np.empty((count, 0))
+    parts = [c.values if c.values.ndim == 2 else c.values[:, None] for c in columns]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+
+def block_of(values: list[np.ndarray]) -> np.ndarray | None:
+    """The array (rows, d) whose columns these are, in order and all of them; None if there is none."""
+    base = values[0].base if values else None
+    if base is None or base.ndim != 2 or base.shape != (len(values[0]), len(values)):
+        return None
+    first, step = base.__array_interface__["data"][0], base.strides[1]
+    for k, v in enumerate(values):
+        place = v.__array_interface__["data"][0]
+        if v.base is not base or v.ndim != 1 or place != first + k * step or v.strides[0] != base.strides[0]:
+            return None
+    return base
+
+
+def _parts(rows: np.ndarray, names: Iterable[str] | None) -> list[tuple[str, np.ndarray]]:
+    """Named arrays of one array."""
+    if rows.dtype.names is not None:
+        return [(name, rows[name]) for name in rows.dtype.names]
+    block = rows if rows.ndim == 2 else rows[:, None] if rows.ndim == 1 else None
+    if block is None:
+        raise DataError(f"data: expected an array (rows,) or (rows, d), got shape {rows.shape}")
+    if block.dtype.kind == "f":
+        block = block.astype(np.float64, copy=False)
+    called = [f"x{k}" for k in range(block.shape[1])] if names is None else list(map(str, names))
+    if len(called) != block.shape[1]:
+        raise DataError(f"names: expected {block.shape[1]}, one per column, got {len(called)}")
+    return [(name, block[:, k]) for k, name in enumerate(called)]
+
+
+def _column(name: str, values: np.ndarray, domain: Domain | None) -> Column:
+    """A column of an array of states or numbers; without a domain the values say what they are."""
+    if values.dtype.kind in "iu" and not (domain is not None and not isinstance(domain, Discrete)):
+        states = values.astype(np.int64, copy=False)
+        lowest = int(states.min(initial=MISSING))
+        if domain is None:
+            domain = unlabelled(max(int(states.max(initial=0)) + 1, 1))
+        if lowest < MISSING or int(states.max(initial=0)) >= domain.size:
+            raise DataError(
+                f"data: column '{name}': expected positions from -1 (missing) to {domain.size - 1}, "
+                f"got {lowest} to {int(states.max(initial=0))}"
+            )
+        return Column(name, domain, states)
+    numbers = float_array(f"column '{name}'", values, error=DataError)
+    if np.isinf(numbers).any():
+        raise DataError(f"data: column '{name}': expected finite numbers or NaN, got infinity")
+    return Column(name, domain or Real(numbers.shape[1] if numbers.ndim == 2 else 1), numbers)
