@@ -36,7 +36,7 @@ class Poisson(ClosedLeaf):
     --------
     >>> from credo.families.gamma import Poisson
     >>> p = Poisson([1.0, 2.0])
-    >>> p.maximise(p.collect([0, 1, 5])).rate
+    >>> p.update(None, p.collect([0, 1, 5])).rate
     array([2., 2.])
     """
 
