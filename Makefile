@@ -7,6 +7,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 JOBS ?= 2
 
+# What Python has translated is kept: tests and their hundreds of processes would translate JAX and SciPy each time.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test unit slow lint types format docs bench reproduce warm clean
 
