@@ -32,10 +32,10 @@ demo: $(VENV)/.stamp-plot  ## a small story from a network to a picture
 # Lint, types and compiling use what the others leave of the cores; the tests then have all of them.
 test: $(VENV)/.stamp-test  ## everything that must be green: lint, types, tests
 	@$(MAKE) --no-print-directory -j2 lint types warm
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 unit: $(VENV)/.stamp-test warm  ## the tests alone (JOBS=n processes)
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 slow: $(VENV)/.stamp-test warm  ## the tests that take minutes or gigabytes, one at a time
 	$(BIN)/python -m pytest -m slow
