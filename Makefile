@@ -7,6 +7,9 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 JOBS ?= 2
 
+# What Python has translated is kept: tests and their hundreds of processes would translate JAX and SciPy each time.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test unit slow lint types format docs bench reproduce warm clean
 
@@ -29,10 +32,10 @@ demo: $(VENV)/.stamp-plot  ## a small story from a network to a picture
 # Lint, types and compiling use what the others leave of the cores; the tests then have all of them.
 test: $(VENV)/.stamp-test  ## everything that must be green: lint, types, tests
 	@$(MAKE) --no-print-directory -j2 lint types warm
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 unit: $(VENV)/.stamp-test warm  ## the tests alone (JOBS=n processes)
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 slow: $(VENV)/.stamp-test warm  ## the tests that take minutes or gigabytes, one at a time
 	$(BIN)/python -m pytest -m slow

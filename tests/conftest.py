@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 from hypothesis import settings
 
@@ -17,3 +18,7 @@ settings.load_profile("credo")
 # kernels first; what is interpreted is tested where it is said so, and in the processes that tests start.
 if "CREDO_KERNELS" not in os.environ:
     jit._Process.tier = "compiled"
+
+# What a script starts in the background inherits that Ctrl-C is ignored, and Python keeps to that; tests that
+# send the signal would then wait for ever.
+signal.signal(signal.SIGINT, signal.default_int_handler)

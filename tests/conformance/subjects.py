@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import typing
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -95,38 +95,37 @@ def _cases(spec: str, cases: list[Case]) -> list[Case]:
     ]
 
 
-def on_zoo(specs: list[str], cases: list[Case] = ZOO) -> list[Any]:
-    """Parameters (spec, case): what each specification is tried on; every third case for variants."""
+def on_zoo(spec: str, cases: list[Case] = ZOO) -> list[tuple[Case]]:
+    """What a specification is tried on: every third case for variants."""
+    return [(case,) for case in _cases(spec, cases)[:: 3 if "(" in spec else 1]]
+
+
+def trials(spec: str, cases: list[Case] = ZOO) -> list[tuple[Case, str]]:
+    """Cases and kinds of evidence that a specification is tried on."""
     return [
-        pytest.param(spec, case, id=f"{spec}-{case.id}")
-        for spec in specs
-        for case in _cases(spec, cases)[:: 3 if "(" in spec else 1]
+        (case, kind)
+        for case in _cases(spec, cases)
+        for kind in (["several"] if compiles(spec) else case.evidences)
+        if "(" not in spec or kind in _FEW_KINDS
     ]
 
 
-def trials(specs: list[str], cases: list[Case] = ZOO) -> list[Any]:
-    """Parameters (spec, case, kinds of evidence); a test for every kind would make ten thousand tests."""
-    found = []
-    for spec, case in ((s, c) for s in specs for c in _cases(s, cases)):
-        kinds = [k for k in case.evidences if "(" not in spec or k in _FEW_KINDS]
-        kinds = ["several"] if compiles(spec) else kinds
-        if kinds:
-            found.append(pytest.param(spec, case, kinds, id=f"{spec}-{case.id}"))
-    return found
+def try_each(tried: Iterable[tuple[Any, ...]], check: Callable[..., None]) -> None:
+    """Check all; a failure names what was tried, and the test is skipped only if all of it is refused.
 
-
-def try_each(kinds: list[str], check: Callable[[str], None]) -> None:
-    """Check every kind; a failure names it, and the test is skipped only if all of them are refused."""
-    refusals = []
-    for kind in kinds:
+    One test per specification, not per case: the bookkeeping of a test costs more than most answers.
+    """
+    refusals, answers = [], 0
+    for what in tried:
         try:
-            check(kind)
+            check(*what)
+            answers += 1
         except pytest.skip.Exception as refusal:
             refusals.append(refusal)
         except BaseException as failure:
-            failure.add_note(f"evidence: {kind}")
+            failure.add_note(f"tried on: {', '.join(str(getattr(part, 'id', part)) for part in what)}")
             raise
-    if len(refusals) == len(kinds):
+    if refusals and not answers:
         raise refusals[-1]
 
 

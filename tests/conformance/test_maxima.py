@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -51,9 +54,9 @@ def _check_assignment(result: Result, worth: float, best: float) -> None:
         assert worth == pytest.approx(best, rel=1e-8, abs=1e-8)
 
 
-@pytest.mark.parametrize(("spec", "case", "kinds"), trials(MAXIMISING))
-def test_map_keeps_its_word(spec: str, case: Case, kinds: list[str]):
-    try_each(kinds, lambda kind: check_map(spec, case, kind))
+@pytest.mark.parametrize("spec", MAXIMISING)
+def test_map_keeps_its_word(spec: str):
+    try_each(trials(spec), partial(check_map, spec))
 
 
 def check_map(spec: str, case: Case, kind: str) -> None:
@@ -72,8 +75,13 @@ def check_map(spec: str, case: Case, kind: str) -> None:
         assert result.marginals is None or not case.names
 
 
-@pytest.mark.parametrize(("spec", "case"), on_zoo(MAXIMISING))
-def test_marginal_map_keeps_its_word(spec: str, case: Case):
+@pytest.mark.parametrize("spec", MAXIMISING)
+def test_marginal_map_keeps_its_word(spec: str):
+    try_each(on_zoo(spec), partial(check_marginal_map, spec))
+
+
+def check_marginal_map(spec: str, case: Case) -> None:
+    """Maxima over some variables of sums over the others, and what is promised about them."""
     for kind in ("none", "several"):
         evidence = case.evidences.get(kind, {})
         truth = Oracle(case, evidence)
@@ -89,24 +97,30 @@ def test_marginal_map_keeps_its_word(spec: str, case: Case):
 CUT_SHORT = ({"max_iter": 0}, {"max_iter": 1}, {"max_iter": 3}, {"seconds": 0.0})
 
 
-@pytest.mark.parametrize("limits", CUT_SHORT, ids=str)
 @pytest.mark.parametrize("task", ["sum", "max", "some"])
 @pytest.mark.parametrize("spec", SUBJECTS)
-def test_a_run_cut_short_keeps_its_word(spec: str, task: str, limits: dict):
+def test_a_run_cut_short_keeps_its_word(spec: str, task: str):
     if not takes(spec, "sum" if task == "sum" else "max"):
         pytest.skip(f"{spec} does not take on this task")
     names = ("grid 3x3",) if compiles(spec) else ("grid 3x3", "grid with zeros", "three-way factors")
-    for problem in map(case, names):
-        chosen = {"sum": [], "max": problem.names, "some": problem.names[::2]}[task]
-        result, truth = ask(spec, problem.graph, maximise=chosen, **limits), Oracle(problem)
-        _check_kind(result.log_z, truth.marginal_map(chosen), "value")
-        if chosen and result.assignment is not None:
-            states = {n: result.assignment.index(n) for n in chosen}
-            _check_assignment(result, truth.value_of(states), truth.marginal_map(chosen))
+    try_each(product(map(case, names), CUT_SHORT), partial(_check_cut_short, spec, task))
 
 
-@pytest.mark.parametrize(("spec", "case"), on_zoo([s for s in SUBJECTS if takes(s, "powered")]))
-def test_powered_sums_keep_their_word(spec: str, case: Case):
+def _check_cut_short(spec: str, task: str, problem: Case, limits: dict) -> None:
+    chosen = {"sum": [], "max": problem.names, "some": problem.names[::2]}[task]
+    result, truth = ask(spec, problem.graph, maximise=chosen, **limits), Oracle(problem)
+    _check_kind(result.log_z, truth.marginal_map(chosen), "value")
+    if chosen and result.assignment is not None:
+        states = {n: result.assignment.index(n) for n in chosen}
+        _check_assignment(result, truth.value_of(states), truth.marginal_map(chosen))
+
+
+@pytest.mark.parametrize("spec", [s for s in SUBJECTS if takes(s, "powered")])
+def test_powered_sums_keep_their_word(spec: str):
+    try_each(on_zoo(spec), partial(_check_powered, spec))
+
+
+def _check_powered(spec: str, case: Case) -> None:
     for make in MIXTURES.values():
         heat = make(case.names, np.random.default_rng(5))
         by_falling_temperature = sorted(case.names, key=lambda n: -heat[n])
@@ -124,10 +138,12 @@ def _subsets(case: Case, count: int) -> list[list[str]]:
     return found
 
 
-@pytest.mark.parametrize("kind", ["none", "inside", "several"])
-@pytest.mark.parametrize("case", ZOO, ids=lambda c: c.id)
 @pytest.mark.parametrize("spec", promising("exact", task="max"))
-def test_marginal_map_equals_brute_force(spec: str, case: Case, kind: str):
+def test_marginal_map_equals_brute_force(spec: str):
+    try_each(product(ZOO, ("none", "inside", "several")), partial(_compare_marginal_map, spec))
+
+
+def _compare_marginal_map(spec: str, case: Case, kind: str) -> None:
     evidence = case.evidences.get(kind, {})
     truth = Oracle(case, evidence)
     for chosen in _subsets(case, 3):
@@ -139,10 +155,12 @@ def test_marginal_map_equals_brute_force(spec: str, case: Case, kind: str):
             assert truth.value_of(states) == close(result.log_z.value), chosen
 
 
-@pytest.mark.parametrize("mixture", MIXTURES)
-@pytest.mark.parametrize("case", ZOO, ids=lambda c: c.id)
 @pytest.mark.parametrize("spec", promising("exact", task="powered"))
-def test_powered_sums_equal_brute_force(spec: str, case: Case, mixture: str):
+def test_powered_sums_equal_brute_force(spec: str):
+    try_each(product(ZOO, MIXTURES), partial(_compare_powered, spec))
+
+
+def _compare_powered(spec: str, case: Case, mixture: str) -> None:
     heat = MIXTURES[mixture](case.names, np.random.default_rng(3))
     by_falling_temperature = sorted(case.names, key=lambda n: -heat[n])
     for kind in ("none", "several"):
@@ -151,9 +169,12 @@ def test_powered_sums_equal_brute_force(spec: str, case: Case, mixture: str):
         assert found.value == close(Oracle(case, evidence).powered_sum(heat, by_falling_temperature)), kind
 
 
-@pytest.mark.parametrize("case", ZOO, ids=lambda c: c.id)
 @pytest.mark.parametrize("spec", promising("exact", task="ordered"))
-def test_an_explicit_order_is_followed(spec: str, case: Case):
+def test_an_explicit_order_is_followed(spec: str):
+    try_each(product(ZOO), partial(_compare_ordered, spec))
+
+
+def _compare_ordered(spec: str, case: Case) -> None:
     rng = np.random.default_rng(11)
     heat = {n: float(rng.choice([0.0, 0.5, 1.0, 2.0])) for n in case.names}
     for _ in range(2):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
 
 import credo
 from conformance.oracle import Oracle
-from conformance.subjects import SUBJECTS, is_sentence, promising, takes
+from conformance.subjects import SUBJECTS, is_sentence, promising, takes, try_each
 from credo.core.errors import QueryError, UnsupportedError
 from zoo import ZOO, Case, case
 
@@ -17,10 +18,13 @@ COUNT = 4000
 DEVIATIONS = 5.5  # about 1e-7 per comparison, and there are some thousands
 
 
-@pytest.mark.parametrize("kind", ["none", "inside", "several"])
-@pytest.mark.parametrize("case", ZOO, ids=lambda c: c.id)
 @pytest.mark.parametrize("spec", promising("exact", task="query"))
-def test_joint_of_any_pair_or_triple_equals_brute_force(spec: str, case: Case, kind: str):
+def test_joint_of_any_pair_or_triple_equals_brute_force(spec: str):
+    try_each(itertools.product(ZOO, ("none", "inside", "several")), partial(check_joints, spec))
+
+
+def check_joints(spec: str, case: Case, kind: str) -> None:
+    """Joint marginals of random names in random order, against enumeration."""
     evidence = case.evidences.get(kind, {})
     truth, rng = Oracle(case, evidence), np.random.default_rng(1)
     for size in (1, 2, 3):
@@ -31,10 +35,13 @@ def test_joint_of_any_pair_or_triple_equals_brute_force(spec: str, case: Case, k
             np.testing.assert_allclose(joint.table, truth.joint(sets[i]), rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("kind", ["none", "hard", "soft"])
-@pytest.mark.parametrize("case", [c for c in ZOO if len(c.names) > 2], ids=lambda c: c.id)
 @pytest.mark.parametrize("spec", promising("exact", task="query"))
-def test_conditional_tables_equal_brute_force(spec: str, case: Case, kind: str):
+def test_conditional_tables_equal_brute_force(spec: str):
+    cases = [c for c in ZOO if len(c.names) > 2]
+    try_each(itertools.product(cases, ("none", "hard", "soft")), partial(_check_conditionals, spec))
+
+
+def _check_conditionals(spec: str, case: Case, kind: str) -> None:
     evidence, rng = case.evidences[kind], np.random.default_rng(2)
     truth = Oracle(case, evidence)
     for _ in range(2):
@@ -70,10 +77,12 @@ def _worst_deviation(indices: np.ndarray, probabilities: np.ndarray) -> float:
     return worst
 
 
-@pytest.mark.parametrize("kind", ["none", "several"])
-@pytest.mark.parametrize("case", ZOO, ids=lambda c: c.id)
 @pytest.mark.parametrize("spec", promising("exact", task="samples"))
-def test_samples_have_the_right_support_and_frequencies(spec: str, case: Case, kind: str):
+def test_samples_have_the_right_support_and_frequencies(spec: str):
+    try_each(itertools.product(ZOO, ("none", "several")), partial(_check_frequencies, spec))
+
+
+def _check_frequencies(spec: str, case: Case, kind: str) -> None:
     evidence = case.evidences.get(kind, {})
     truth = Oracle(case, evidence)
     indices = _sample(spec, case, evidence)
