@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.stats import beta, gamma, norm, poisson
 
 from credo import BayesNet
-from credo.core.errors import DataError, OptionError, UnsupportedError
+from credo.core.errors import ConvergenceWarning, DataError, OptionError, UnsupportedError
 from credo.data.table import StateTable
 from credo.families import Dirichlet, Gamma, GaussianWishart, NormalGamma
 from credo.learning.evidence import (
@@ -193,3 +195,13 @@ def test_impossible_data_have_evidence_zero():
 def test_refusals(call, kind, message):
     with pytest.raises(kind, match=message):
         call()
+
+
+def test_laplace_with_hidden_values_says_when_its_mode_was_not_found():
+    model = BayesNet.random({"a": 2, "b": 2}, {"b": ["a"]}, seed=0)
+    rows = Observations.from_states(model.variables, np.array([[0, 0], [1, 1], [0, -1], [-1, 1]]))
+    with pytest.warns(ConvergenceWarning, match="laplace_tables: max_iter was reached; raise it"):
+        laplace_tables(model, rows, "uniform(count=1)", max_iter=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isfinite(laplace_tables(model, rows, "uniform(count=1)").value)

@@ -30,10 +30,13 @@ from ..learning.vb_tables import VariationalBayes, table_rows
 from ..models.bayes_net import BayesNet
 from ..models.hmm import HMM
 from ..models.sequences import Sequences
+from ..optimise.driver import Outcome, Step, drive
+from ..optimise.run import Budget, Run
 
 __all__ = ["Candidate", "candidate"]
 
 _FLOOR = 1e-4  # of variances in maximum likelihood, relative to those of the data
+_LIMITS = Budget(max_iter=500, tol=1e-7)  # of EM for a mixture: the gain per row counts
 
 
 class Candidate(abc.ABC):
@@ -152,12 +155,10 @@ class _Rows(Candidate):
 
     def likelihood(self) -> float:
         spread = np.nanvar(self._x, axis=0).mean() if self._x.dtype.kind == "f" else 0.0
-        rng, best = check.generator(self._seed), -np.inf
-        first = self._learned(self._x).model
-        for number in range(self._restarts if len(self._members) > 1 else 1):
-            model = first if number == 0 else self._model.initialise(self._x, rng)
-            best = max(best, _climb(model, self._x, _FLOOR * float(spread)))
-        return best
+        climb = _Climb(self._learned(self._x).model, self._x, _FLOOR * float(spread))
+        restarts = self._restarts if len(self._members) > 1 else 1
+        found: float = drive(climb, self._model, _LIMITS, check.generator(self._seed), restarts=restarts)
+        return found
 
     def exact(self) -> Estimate:
         if len(self._members) > 1:
@@ -223,17 +224,31 @@ class _Chain(Candidate):
         return model.log_likelihood(part), len(part.rows)
 
 
-def _climb(model: Mixture, x: np.ndarray, floor: float) -> float:
-    """EM for a mixture; the log-likelihood it ends with."""
-    value = float(model.log_density(x).sum())
-    for _ in range(500):
-        expected = model.expect(x)
-        model = model.update(expected.counts, expected.sums, floor=floor)
-        after = float(model.log_density(x).sum())
-        if after - value < 1e-7 * len(x):
-            return max(after, value)
-        value = after
-    return value
+class _Climb:
+    """EM for a mixture from several starts, as the driver sees it; the first start is given."""
+
+    name = "mixture"
+
+    def __init__(self, first: Mixture, x: np.ndarray, floor: float) -> None:
+        self._first, self._x, self._floor = first, x, floor
+
+    def _at(self, model: Mixture) -> tuple[Mixture, float]:
+        return model, float(model.log_density(self._x).sum())
+
+    def start(self, problem: Mixture, run: Run) -> Step:
+        return Step(self._at(problem.initialise(self._x, run.rng) if run.number else self._first))
+
+    def advance(self, problem: Mixture, state: tuple[Mixture, float], run: Run) -> Step:
+        expected = state[0].expect(self._x)
+        new = self._at(state[0].update(expected.counts, expected.sums, floor=self._floor))
+        # Where variances are held by the floor, a step may lose.
+        return Step(max(state, new, key=self.value), [max(new[1] - state[1], 0.0) / len(self._x)])
+
+    def value(self, state: tuple[Mixture, float]) -> float:
+        return state[1]
+
+    def read(self, problem: Mixture, outcome: Outcome) -> float:
+        return self.value(outcome.state)
 
 
 def _taken(data: Sequences, which: np.ndarray) -> Sequences:

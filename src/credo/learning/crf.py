@@ -128,7 +128,7 @@ class _Estimator(Estimator):
         if len(trace["log_likelihood"]):
             found = completed(found, valued)
         if not (status.is_success or early):
-            warnings.warn(f"{type(self).__name__}: {found.advice}", ConvergenceWarning, stacklevel=3)
+            warnings.warn(f"{type(self).__name__}: {found.advice}", ConvergenceWarning, stacklevel=4)
         return weights, found
 
     def _check(self) -> None:
@@ -196,6 +196,7 @@ class ChainCRF(_Estimator):
         made: ChainCRF = cls()._adopt(crf)
         return made
 
+    @noted
     def fit(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> ChainCRF:
         """Learn from sequences `X` and their labels `y`; see `learning.crf_inputs` for their forms."""
         self._check()
@@ -297,6 +298,7 @@ class GraphCRF(_Estimator):
         made: GraphCRF = cls(inference=inference)._adopt(crf)
         return made
 
+    @noted
     def fit(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> GraphCRF:
         """Learn from graphs `X` and the labels `y` of their nodes; see `learning.crf_inputs`."""
         self._check()

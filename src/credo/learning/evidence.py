@@ -12,22 +12,23 @@ parameters: neither holds for mixtures with more components than needed.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import chdtrc, logsumexp
 
-from ..core import check
-from ..core.errors import DataError, OptionError, UnsupportedError
+from ..core.errors import ConvergenceWarning, DataError, OptionError, UnsupportedError
 from ..core.numbers import float_array
 from ..core.result import Estimate
 from ..data.table import StateTable
 from ..families.base import Conjugate
 from ..models.bayes_net import BayesNet
-from ..optimise.run import noted
+from ..optimise.driver import Outcome, Step, advice, drive
+from ..optimise.run import Budget, Run, check, noted
 from .e_step import EStep
 from .expectations import Oracle
 from .vb_tables import table_rows
@@ -161,15 +162,25 @@ def _hessian(f: Callable[[np.ndarray], float], at: np.ndarray) -> np.ndarray:
 
 @noted
 def laplace_tables(
-    model: BayesNet, data: Any, prior: Any = "bdeu(size=10)", *, max_iter: int = 2000, tol: float = 1e-12
+    model: BayesNet, data: Any, prior: Any = "bdeu(size=10)", *, max_iter: int = 2000, tol: float = 1e-8
 ) -> Estimate:
     """Laplace's approximation of the evidence of a network, in the log-ratios of its tables.
 
     Complete data have a closed form. With hidden variables the mode is found by EM from the tables of the
     model, and the curvature by differences of the gradient.
+
+    Parameters
+    ----------
+    model
+        The structure, and the tables at which EM starts.
+    data
+        Rows; values may be missing.
+    prior
+        Dirichlet concentrations, as in `table_evidence`.
+    max_iter, tol
+        Steps of EM, and the largest change of a probability that ends them.
     """
-    check.whole("max_iter", max_iter, 0)
-    check.at_least("tol", tol, 0)
+    budget = Budget(max_iter, tol)
     observed = StateTable.of(model.variables, data)
     rows = table_rows(model, prior)
     graph = model.to_factor_graph()
@@ -187,19 +198,50 @@ def laplace_tables(
     possible = rows.concentration > 0
     with np.errstate(divide="ignore"):
         logs = np.log(model.flat_tables)
-    before = -np.inf
-    for _ in range(max_iter):
-        found = e_step(logs)
-        value = found.log_weight + float(rows.concentration[possible] @ logs[possible])
-        if value - before < tol * max(1.0, abs(value)):
-            break
-        before = value
-        after = rows.posterior(np.where(possible, found.counts, 0.0)).mean()
-        with np.errstate(divide="ignore"):
-            logs = np.log(after)
+    mode = drive(_TableMode(e_step, rows, logs), None, budget, whole=False)
+    check()  # away from the mode there is no evidence to tell
+    if not mode.ended.is_success:
+        told = advice(mode.ended, mode.residuals)
+        warnings.warn(f"laplace_tables: {told}", ConvergenceWarning, stacklevel=3)
+    logs, value, _ = mode.state
     free = _free_entries(rows.row_sizes, possible)
     curvature = _table_curvature(e_step, rows, logs, free)
     return _gaussian(value - float(rows.log_normaliser.sum()), logs[free], curvature).evidence
+
+
+class _Tables(NamedTuple):
+    """Tables on the way to the top."""
+
+    logs: np.ndarray
+    value: float  # log joint of data and log-ratios, up to the constant of the prior
+    counts: np.ndarray  # expected under these tables
+
+
+class _TableMode:
+    """EM for the top of the posterior of log-ratios, as the driver sees it."""
+
+    name = "laplace"
+
+    def __init__(self, e_step: EStep, rows: Any, logs: np.ndarray) -> None:
+        self._e_step, self._rows, self._logs = e_step, rows, logs
+        self._possible = rows.concentration > 0
+
+    def _at(self, logs: np.ndarray) -> _Tables:
+        possible, found = self._possible, self._e_step(logs)
+        value = found.log_weight + float(self._rows.concentration[possible] @ logs[possible])
+        return _Tables(logs, value, found.counts)
+
+    def start(self, problem: None, run: Run) -> Step:
+        return Step(self._at(self._logs))
+
+    def advance(self, problem: None, state: _Tables, run: Run) -> Step:
+        after = self._rows.posterior(np.where(self._possible, state.counts, 0.0)).mean()
+        change = float(np.abs(after - np.exp(state.logs)).max(initial=0.0))
+        with np.errstate(divide="ignore"):
+            return Step(self._at(np.log(after)), [change])
+
+    def read(self, problem: None, outcome: Outcome) -> Outcome:
+        return outcome
 
 
 def _free_entries(sizes: np.ndarray, possible: np.ndarray) -> np.ndarray:
