@@ -25,6 +25,7 @@ from credo.families import (
     TiedGaussian,
 )
 from credo.families.mixture import MixturePrior
+from credo.learning.hidden_rows import expect_rows
 from credo.learning.hmm import baum_welch
 from credo.learning.hmm_estimators import CategoricalHMM, GaussianHMM, PoissonHMM
 from credo.models.hmm import HMM, HMMPrior
@@ -183,14 +184,16 @@ def test_a_model_is_recovered_from_its_own_samples():
     )  # fmt: skip
     x, states = true.sample([500] * 8, seed=0)
     start = HMM(np.full(3, 1 / 3), np.full((3, 3), 1 / 3), true.emission)
-    found = baum_welch(start.perturbed(x, seed=1), x, [500] * 8, restarts=4, seed=2, max_iter=200)
+    found = baum_welch(
+        start.initialise(x, np.random.default_rng(1)), x, [500] * 8, restarts=4, seed=2, max_iter=200
+    )
     order = [int(np.argmin(((found.model.emission.mean - m) ** 2).sum(axis=1))) for m in true.emission.mean]
     np.testing.assert_allclose(found.model.transition[np.ix_(order, order)], true.transition, atol=0.04)
     np.testing.assert_allclose(found.model.emission.mean[order], true.emission.mean, atol=0.15)
     np.testing.assert_allclose(found.model.emission.covariances[order], true.emission.covariances, atol=0.2)
     assert (np.argsort(order)[found.model.decode(x, [500] * 8)[0]] == states).mean() > 0.97
-    assert len(found.trace["restarts"]) == 4
-    assert found.objective[-1] == found.trace["restarts"].max()
+    assert len(found.restarts) == 4
+    assert found.objective[-1] == found.restarts.max()
     assert any("the best of 4 starts" in note for note in found.notes)
 
 
@@ -239,13 +242,13 @@ def test_the_run_says_why_it_stopped(monkeypatch):
     assert quietly(start, x, LENGTHS, seconds=0.0, tol=0, restarts=3).status is Status.OUT_OF_TIME
     calls = []
 
-    def collect(self, *arguments, _real=HMM.collect, **options):
+    def interrupted(model, rows):
         calls.append(1)
         if len(calls) > 3:
             raise KeyboardInterrupt
-        return _real(self, *arguments, **options)
+        return expect_rows(model, rows)
 
-    monkeypatch.setattr(HMM, "collect", collect)
+    monkeypatch.setattr("credo.learning.hmm.expect_rows", interrupted)
     found = quietly(start, x, LENGTHS, restarts=2, seed=0)
     assert found.status is Status.INTERRUPTED
     assert found.model.log_likelihood(x, LENGTHS) == pytest.approx(found.log_likelihood.value)
@@ -397,10 +400,7 @@ class _Falling:
     def sequences(self, x, lengths=None, mask=None):
         return make("diagonal").sequences(x, lengths, mask)
 
-    def collect(self, data):
-        return SimpleNamespace(log_likelihood=self.values[0])
-
-    def maximise(self, statistics, prior, *, fixed, floor):
+    def update(self, statistics, prior, *, fixed, floor):
         return _Falling(self.values[1:])
 
     def movement(self, new):
@@ -417,7 +417,11 @@ class _Falling:
         ([-30.0, -20.0, -20.0 - 1e-7], 1e-6, Status.CONVERGED),
     ],
 )
-def test_a_fall_is_not_convergence(values, floor, status):
+def test_a_fall_is_not_convergence(values, floor, status, monkeypatch):
+    def expected(model, data):
+        return SimpleNamespace(log_likelihood=model.values[0])
+
+    monkeypatch.setattr("credo.learning.hmm.expect_rows", expected)
     found = quietly(_Falling([*values, -1.0]), np.zeros((10, D)), floor=floor)
     assert found.status is status
     assert len(found.objective) == len(values)

@@ -199,7 +199,7 @@ def test_refusals(call, kind, message):
 
 def test_laplace_with_hidden_values_says_when_its_mode_was_not_found():
     model = BayesNet.random({"a": 2, "b": 2}, {"b": ["a"]}, seed=0)
-    rows = Observations.from_states(model.variables, np.array([[0, 0], [1, 1], [0, -1], [-1, 1]]))
+    rows = StateTable.from_states(model.variables, np.array([[0, 0], [1, 1], [0, -1], [-1, 1]]))
     with pytest.warns(ConvergenceWarning, match="laplace_tables: max_iter was reached; raise it"):
         laplace_tables(model, rows, "uniform(count=1)", max_iter=1)
     with warnings.catch_warnings():

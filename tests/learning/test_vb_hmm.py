@@ -90,7 +90,7 @@ def test_one_state_has_its_evidence_in_closed_form():
 def test_the_expected_model_recovers_the_one_that_made_the_data():
     true = HMM([0.5, 0.5], [[0.95, 0.05], [0.1, 0.9]], DiagonalGaussian([[0.0], [4.0]], [[1.0], [1.0]]))
     x, _ = true.sample([300, 200], seed=0)
-    found = vb_hmm(true.perturbed(x, seed=1), x, [300, 200], restarts=2, seed=0)
+    found = vb_hmm(true.initialise(x, np.random.default_rng(1)), x, [300, 200], restarts=2, seed=0)
     order = np.argsort(found.model.emission.mean[:, 0])
     np.testing.assert_allclose(found.model.emission.mean[order, 0], [0, 4], atol=0.25)
     np.testing.assert_allclose(found.model.transition[np.ix_(order, order)], true.transition, atol=0.05)
@@ -182,7 +182,7 @@ def test_an_offset_of_the_data_changes_only_the_means(kind, offset):
     true = HMM([0.5, 0.5], [[0.95, 0.05], [0.1, 0.9]], DiagonalGaussian([[0.0], [4.0]], [[1.0], [1.0]]))
     x = np.round(true.sample([80, 60], seed=0)[0] * 2**20) / 2**20  # the offsets are added without rounding
     x[5] = np.nan
-    start = true.perturbed(x, seed=1).emission.mean
+    start = true.initialise(x, np.random.default_rng(1)).emission.mean
 
     def fit(rows, means):
         one = np.ones((2, 1))

@@ -160,10 +160,10 @@ def test_parts_can_be_kept_and_starts_are_random_but_reproducible():
     model = make(5)
     x, _ = model.sample(50, seed=4)
     counts = expect_rows(model, model.sequences(x))
-    kept = model.maximise(counts, fixed=("durations", "emission", "start", "transition"))
+    kept = model.update(counts, fixed=("durations", "emission", "start", "transition"))
     np.testing.assert_array_equal(kept.durations, model.durations)
     assert kept.n_parameters == model.n_parameters == 2 + 3 + 9 + 9
-    one, two = model.perturbed(x, seed=1), model.perturbed(x, seed=1)
+    one, two = (model.initialise(x, np.random.default_rng(1)) for _ in range(2))
     np.testing.assert_array_equal(one.durations, two.durations)
     assert (one.transition[model.transition == 0] == 0).all()
     double = counts + counts

@@ -41,13 +41,16 @@ need no code in a learner. The mathematics on plain arrays is in `natural.py`. A
 from __future__ import annotations
 
 import abc
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
+from ..core.domain import Domain, Real
 from ..core.errors import DataError, ModelError
 from ..core.numbers import float_array
+from ..core.records import record
 from ..kernels.weighted_sums import weighted_sums
 from .trees import Tree, add_trees, scale_tree
 
@@ -68,6 +71,7 @@ __all__ = [
 _ENTRIES = 1 << 20  # numbers of sufficient statistics made at once; bounds the memory
 
 
+@record("family statistics")
 @dataclass(frozen=True)
 class Statistics:
     """Weighted sums over rows of data, for each member; they add up over parts of the data."""
@@ -84,6 +88,7 @@ class Statistics:
         return Statistics(step * self.count, step * self.total, step * self.log_base)
 
 
+@record("family expected")
 @dataclass(frozen=True)
 class Expected:
     """What weighted rows say to a family, choices divided; parts of the data add up."""
@@ -125,6 +130,10 @@ class Family(Members):
     @abc.abstractmethod
     def rows(self, x: Any) -> np.ndarray:
         """`x` as the array the other methods work on, or an error that says what is wrong with it."""
+
+    def schema(self, names: Sequence[str]) -> dict[str, Domain]:
+        """What the named columns that make up rows hold; numbers by default."""
+        return {name: Real() for name in names}
 
     @abc.abstractmethod
     def missing(self, x: np.ndarray) -> np.ndarray:
@@ -290,7 +299,7 @@ class ClosedLeaf(Family, ExponentialFamily):
     array([0.667, 0.333])
     """
 
-    def expect(self, x: Any, weights: Any = None) -> Expected:
+    def expect(self, x: Any, weights: Any = None, leaves: Tree = None) -> Expected:
         """The sums; there is nothing to choose, and no density is needed."""
         sums = self.collect(x, weights)
         return Expected(sums.count, None, sums)

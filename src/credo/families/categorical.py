@@ -8,10 +8,12 @@ zero has eta = -inf. A missing observation is -1.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ..core.domain import Domain, unlabelled
 from ..core.errors import DataError, ModelError
 from ..core.numbers import float_array
 from ..core.records import register
@@ -63,6 +65,10 @@ class Categorical(ClosedLeaf):
     def movement(self, new: Categorical) -> float:
         """The largest change of a probability."""
         return float(np.abs(new._p - self._p).max(initial=0.0))
+
+    def schema(self, names: Sequence[str]) -> dict[str, Domain]:
+        """States."""
+        return {name: unlabelled(self.states) for name in names}
 
     @property
     def states(self) -> int:

@@ -11,11 +11,13 @@ and the components divide theirs in turn.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..core.domain import Domain
 from ..core.errors import DataError, ModelError
 from ..core.records import register
 from .base import Family, Statistics, each_member
@@ -93,6 +95,10 @@ class Mixture(Family):
 
     def __len__(self) -> int:
         return len(self._choice)
+
+    def schema(self, names: Sequence[str]) -> dict[str, Domain]:
+        """That of the components."""
+        return self._components.schema(names)
 
     @property
     def n_parameters(self) -> int:

@@ -17,6 +17,8 @@ from typing import Literal
 
 import numpy as np
 
+from ..core.records import record
+
 __all__ = [
     "Form",
     "RowMoments",
@@ -34,6 +36,7 @@ _NARROW = 12  # up to this dimension sums of v v^T are faster without a matrix p
 _ROUNDING = 0.1 * float(np.finfo(np.float64).eps)  # ratio of a spread to the mean that no numbers have
 
 
+@record("row moments")
 @dataclass(frozen=True)
 class RowMoments:
     """Weighted sums over rows of data, for each member; they add up over parts of the data."""

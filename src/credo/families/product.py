@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.domain import Domain
 from ..core.errors import DataError, ModelError
 from .base import Family
 from .trees import Tree
@@ -62,6 +63,15 @@ class Product(Family):
             raise ModelError(f"columns: expected names only, or numbers from 0 only, got {names}")
         if len(set(names)) != len(names):
             raise ModelError(f"columns: expected every column once, got {names}")
+
+    def schema(self, names: Sequence[str]) -> dict[str, Domain]:
+        """What each part reads, by the names or places of its columns."""
+        own = names if not self._named else [str(n) for group in self._columns for n in group]
+        return {
+            name: domain
+            for part, group in zip(self._parts, self._columns, strict=True)
+            for name, domain in part.schema([n if isinstance(n, str) else own[n] for n in group]).items()
+        }
 
     @property
     def parts(self) -> tuple[Family, ...]:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from ..core.container import container_bytes, read_container, write_container
+from ..core.content import reason
 from ..core.errors import FormatError
 from .base import Format, register_format
-from .content import reason
 from .kept import read_tree, write_tree
 
 __all__ = ["open_credo", "read_credo", "store_credo", "write_credo"]

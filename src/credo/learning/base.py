@@ -23,6 +23,8 @@ from ..core.display import Listing, Shown, text_of
 from ..core.errors import ConvergenceError, ConvergenceWarning, DataError, OptionError, UnsupportedError
 from ..core.factor_graph import Model
 from ..core.fingerprint import fingerprint
+from ..core.instance import Template
+from ..core.packing import pack
 from ..core.records import register
 from ..core.registry import Entry, Registry, describe
 from ..core.result import Estimate, Status
@@ -43,8 +45,8 @@ class Task:
     """A model to be changed and what it is to be fitted to."""
 
     model: Any  # where learning starts
-    data: StateTable  # to learn from
-    validation: StateTable | None = None  # to watch only
+    data: Any  # to learn from: a `StateTable`, or the `Sequences` of a template
+    validation: Any = None  # to watch only, in the same form
     inference: str | Algorithm | None = None  # what answers questions about the model; None: by the rule
     inference_budget: Budget = field(default_factory=Budget)  # of each of its runs
     budget: Budget = field(default_factory=Budget)  # of the learner
@@ -158,13 +160,16 @@ register_learner = learners.register
 
 
 def fit(  # noqa: PLR0913, the options of one call
-    model: Model,
+    model: Model | Template | Fit,
     data: Any,
     learner: str | Learner | None = None,
     *,
     prior: Any = None,
     fixed: Any = None,
     restarts: int | None = None,
+    groups: str | None = None,
+    columns: Any = None,
+    lengths: Any = None,
     inference: str | Algorithm | None = None,
     validation: Any = None,
     weights: Any = None,
@@ -192,6 +197,9 @@ def fit(  # noqa: PLR0913, the options of one call
         A name with options, such as `"likelihood(optimiser=adam(rate=0.1))"`, or a learner object. Without
         it the first that can: `counts` (complete data, closed form), `likelihood` (weights), `em` (something
         is hidden or missing); the notes of the fit say which and why.
+    groups, columns, lengths
+        Of sequences, for models of them: the column that tells sequences apart and the columns that are
+        emitted, or the lengths of sequences in one table. A list with one table each will do as well.
     prior, fixed, restarts
         Options that many learners have, such as `prior="bdeu(size=10)"`; the same as inside `learner`.
     inference
@@ -235,14 +243,14 @@ def fit(  # noqa: PLR0913, the options of one call
     with call(on_step, seconds) as run:
         if isinstance(model, Fit):
             model, learner = model.model, learner or model.learner or None
-        variables = graph_of(model).variables
         options = {"prior": prior, "fixed": fixed, "restarts": restarts}
         chosen = None if learner is None else with_options(_resolve(learner), options)
         rng = check.generator(seed)
         if checkpoint is not None:
             _check_keeps(chosen)
             rng = _opened(run, checkpoint, every, seed)
-        observed, held = _split(variables, data, weights, validation, rng)
+        named = {"groups": groups, "columns": columns, "lengths": lengths}
+        observed, held = _read(model, data, weights, validation, rng, named)
         task = Task(model, observed, held, inference, inference_budget or Budget(), seed=seed)
         why = ""
         if chosen is None:
@@ -298,12 +306,40 @@ def _identity(task: Task, learner: Learner) -> dict[str, str]:
     method = task.inference
     return {
         "learner": describe(learner),
-        "model": fingerprint(type(task.model).__name__, task.model.to_factor_graph()),
+        "model": _model_identity(task.model),
         "data": fingerprint(task.data),
         "validation": fingerprint(task.validation),
         "inference": describe(method) if isinstance(method, Algorithm) else str(method),
         "inference_budget": fingerprint(task.inference_budget),
     }
+
+
+def _model_identity(model: Any) -> str:
+    if isinstance(model, Template):
+        tree, parts = pack(model)
+        return fingerprint(repr(tree), *parts)
+    return fingerprint(type(model).__name__, model.to_factor_graph())
+
+
+def _read(
+    model: Any, data: Any, weights: Any, validation: Any, rng: np.random.Generator, named: dict[str, Any]
+) -> tuple[Any, Any]:
+    """What to learn from and what to watch, as the model reads it."""
+    if not isinstance(model, Template):
+        given = [name for name, value in named.items() if value is not None]
+        if given:
+            raise OptionError(
+                f"{', '.join(given)}: a {type(model).__name__} has rows, no sequences; leave out"
+            )
+        return _split(graph_of(model).variables, data, weights, validation, rng)
+    from .template_data import read_sequences, split_sequences
+
+    if weights is not None:
+        raise OptionError(f"weights: sequences of a {type(model).__name__} count once; repeat them instead")
+    observed = read_sequences(model, data, **named)
+    if isinstance(validation, (int, float)) and not isinstance(validation, bool):
+        return split_sequences(observed, float(validation), rng) if validation else (observed, None)
+    return observed, None if validation is None else read_sequences(model, validation, **named)
 
 
 def _split(

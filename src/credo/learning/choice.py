@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import OptionError, UnsupportedError
+from ..core.registry import options_of
 
 if TYPE_CHECKING:
     from .base import Learner, Task
@@ -55,7 +56,7 @@ def choose(task: Task, options: Mapping[str, Any]) -> tuple[Learner, str]:
 def with_options(learner: Learner, options: Mapping[str, Any]) -> Learner:
     """The same learner with options that the call gives; those it does not have are refused."""
     given = {name: value for name, value in options.items() if value is not None}
-    known = {f.name for f in dataclasses.fields(learner)}  # type: ignore[arg-type]
+    known = options_of(type(learner))
     for name in given:
         if name not in known:
             raise OptionError(
@@ -68,4 +69,4 @@ def with_options(learner: Learner, options: Mapping[str, Any]) -> Learner:
 def _learners_with(option: str) -> list[str]:
     from .base import learners
 
-    return [n for n in learners.names() if option in {f.name for f in dataclasses.fields(learners.get(n))}]
+    return [n for n in learners.names() if option in options_of(learners.get(n))]

@@ -28,20 +28,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from ..core import check
-from ..core.errors import ImpossibleRowError, OptionError
+from ..core.errors import DataError, ImpossibleRowError, OptionError
+from ..core.instance import Template
 from ..core.result import Estimate, Kind
 from ..data.table import StateTable
 from ..models.bayes_net import BayesNet
+from ..models.hmm_parameters import HMMPrior
 from .base import Fit, Learner, Task, register_learner
 from .counts import TableStep, Unseen
 from .e_step import EStep
 from .em_steps import EMProblem, EMRun, EMStart, Expected, fit_of, run_em
 from .expectations import Oracle
+from .hmm import HiddenRows
 from .m_step import DirectedStep, MStep, UndirectedStep
 from .parameters import Parameters, why_not_linear
 from .priors import Prior, prior_of, priors
@@ -90,6 +94,7 @@ class EM(Learner):
     fixed: tuple[Any, ...] = ()  # children (networks) or factors (others) that are not learned
     steps: int = 5  # quasi-Newton steps of one M-step, for models without a closed form
     threads: int | None = None  # of the exact E-step; None: all the machine has
+    floor: float = 0.0  # sequences: variances of emissions below this are raised to it
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -98,12 +103,13 @@ class EM(Learner):
         check.one_of("hard", self.hard, [True, False])
         check.whole("restarts", self.restarts, 1)
         check.whole("steps", self.steps, 1)
+        check.at_least("floor", self.floor, 0)
         for name, value in (("batch", self.batch), ("threads", self.threads)):
             if value is not None:
                 check.whole(name, value, 1)
         if isinstance(self.rate, bool) or not isinstance(self.rate, (int, float)) or not 0.5 < self.rate <= 1:
             raise OptionError(f"rate must be above 0.5 and at most 1, got {self.rate!r}")
-        if not self._is_weight_prior():
+        if not (self._is_weight_prior() or isinstance(self.prior, HMMPrior)):
             table_prior_of(self.prior)
 
     def _is_weight_prior(self) -> bool:
@@ -111,7 +117,13 @@ class EM(Learner):
         return isinstance(self.prior, Prior) or (isinstance(self.prior, str) and name in priors.names())
 
     def why_not(self, task: Task) -> str | None:
-        """Models with tables or weights to learn."""
+        """Models with tables or weights to learn, and those of hidden rows."""
+        if isinstance(task.model, Template):
+            return self._why_not_rows(task)
+        if isinstance(self.prior, HMMPrior):
+            return f"its prior is one of sequences, and {type(task.model).__name__} has none"
+        if self.floor:
+            return f"floor holds variances of emissions, and {type(task.model).__name__} has none"
         if isinstance(task.model, BayesNet):
             if self._is_weight_prior():
                 return f"{self.prior} is a prior of weights; for a BayesNet use uniform, bdeu or towards"
@@ -123,8 +135,38 @@ class EM(Learner):
             return f"{self.prior} is a prior of conditional tables; use gaussian, laplace or elastic here"
         return None
 
+    def _why_not_rows(self, task: Task) -> str | None:
+        """Closed forms of all parts; each option must mean something."""
+        model = task.model
+        if not hasattr(model, "update"):
+            return f"a {type(model).__name__} cannot be learned from counts"
+        if model.emission.to_free() is not None:
+            return "its emission has parameters without a closed form; use a family of closed forms"
+        if not (self.prior is None or isinstance(self.prior, HMMPrior)):
+            return f"{self.prior} is a prior of tables; for a {type(model).__name__} give an HMMPrior"
+        if self.unseen == "uniform":
+            return "unseen must be keep or refuse for models of sequences"
+        given = [n for n, v in (("hard", self.hard), ("tie", self.tie), ("threads", self.threads)) if v]
+        return f"{', '.join(given)} cannot be had for a {type(model).__name__}" if given else None
+
+    def _rows(self, task: Task) -> HiddenRows:
+        if task.model.emission.missing(task.data.rows).all():
+            raise DataError("data: expected at least one observed step, got missing ones only")
+        unseen: Any = self.unseen
+        return HiddenRows(
+            task.model, task.data, self.prior, tuple(self.fixed), self.floor, unseen, task.validation,
+            self.start == "random",
+        )  # fmt: skip
+
     def run(self, task: Task, rng: np.random.Generator) -> Fit:
         """All restarts; the best of them."""
+        if isinstance(task.model, Template):
+            rows = self._rows(task)
+            found = run_em(
+                rows, task.budget, rng, name=self.name, restarts=self.restarts, batch=self.batch,
+                rate=self.rate, shown=rows.fit_of,
+            )  # fmt: skip
+            return rows.fit_of(found)
         problem = _Tables(self, task, self._m_step(task))
         batch = None if self.batch is None or self.batch >= len(task.data) else self.batch
         found = run_em(
@@ -194,7 +236,11 @@ class _Tables(EMProblem):
 
     def batches(self, size: int, rng: np.random.Generator) -> Iterator[Callable[[Any], Any]]:
         for batch in self.e_step.batches(size, rng):
-            yield lambda parameters, batch=batch: batch(self.m_step.log_tables(parameters)).counts
+            yield partial(self._batch, batch)
+
+    def _batch(self, batch: Callable[[np.ndarray], Any], parameters: np.ndarray) -> np.ndarray:
+        found: np.ndarray = batch(self.m_step.log_tables(parameters)).counts
+        return found
 
     def movement(self, old: np.ndarray, new: np.ndarray) -> float:
         return float(np.abs(new - old).max(initial=0.0))

@@ -96,6 +96,10 @@ class EMProblem(abc.ABC):
         """Whether the objective must rise; not so where inference is approximate."""
         return True
 
+    def fall(self, number: int) -> float:
+        """Relative fall of the objective before E-step `number` that is no reason to stop."""
+        return _FALL
+
     def is_closed_form(self) -> bool:
         """Whether the statistics do not depend on the parameters, so that one M-step is all there is."""
         return False
@@ -228,7 +232,8 @@ class EMSteps:
         if new.number == 2 and self.batch is None and problem.is_closed_form():
             return Status.EXACT
         fall = old.objective - new.objective
-        is_fall = fall > _FALL * max(problem.rows, abs(new.objective)) and np.isfinite(old.objective)
+        most = problem.fall(new.number) * max(problem.rows, abs(new.objective))
+        is_fall = np.isfinite(old.objective) and fall > most
         return Status.DIVERGED if is_fall and self.batch is None and problem.is_monotone() else None
 
     def _improve(

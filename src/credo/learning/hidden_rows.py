@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.records import record
 from ..inference.exact.hidden_rows import smooth_rows
 from ..optimise.run import noted
 
@@ -23,6 +24,7 @@ __all__ = ["Expected", "expect_rows"]
 _ENTRIES = 1 << 23  # numbers per table of one block of sequences; bounds the memory
 
 
+@record("hidden rows expected")
 @dataclass(frozen=True)
 class Expected:
     """What the data say about a model; parts add up over sequences."""
@@ -34,6 +36,11 @@ class Expected:
     def __add__(self, other: Expected) -> Expected:
         counts = {name: count + other.counts[name] for name, count in self.counts.items()}
         return Expected(counts, self.emission + other.emission, self.log_likelihood + other.log_likelihood)
+
+    def scaled(self, step: float) -> Expected:
+        """The same with all weights multiplied by one number, as mini-batches need it."""
+        counts = {name: step * count for name, count in self.counts.items()}
+        return Expected(counts, self.emission.scaled(step), step * self.log_likelihood)
 
 
 @noted

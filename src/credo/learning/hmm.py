@@ -8,30 +8,31 @@ puts the parameters that maximise
 in their place, so the objective, log p(x) + log prior, never falls. Variances that are raised to a floor are
 the best of those allowed, so that only the first step may fall, from a start with smaller ones. The objective
 has many maxima: `restarts` climbs from random models too and keeps the best. Hidden semi-Markov models are
-learned by the same loop: anything with `hidden`, `maximise`, `movement` and `perturbed` is.
+learned by the same steps (`em_steps.py`): anything with `hidden`, `update`, `movement` and `initialise` is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 
 from ..core import check
 from ..core.errors import DataError
-from ..core.result import Estimate, Status
 from ..core.stopwatch import Stopwatch
+from ..inference.exact.hidden_rows import unit_log_z
 from ..models.hmm import HMMPrior
-from ..optimise.budgets import with_start
-from ..optimise.driver import UNKNOWN, Outcome, Step, drive
-from ..optimise.run import Budget, Run
+from ..models.sequences import Sequences
+from ..optimise.run import Budget
 from .base import Fit
+from .em_steps import EMProblem, EMRun, EMStart, Expected, fit_of, run_em
 from .hidden_rows import expect_rows
-from .runs import arrays
 from .vb import warn_unless_converged
 
-__all__ = ["baum_welch"]
+__all__ = ["HiddenRows", "baum_welch"]
 
 _FALL = 1e-9  # relative fall of the objective that rounding explains
 _FLOOR_FALL = 1e-6  # the same where variances are at a floor far below those of other directions
@@ -84,7 +85,7 @@ def baum_welch(  # noqa: PLR0913, the options of one learner
     -------
     Fit
         Objective and trace per step of data, at the start and after each iteration of the best start;
-        `trace["restarts"]` holds the final objective of every start.
+        `restarts` holds the final objective of every start.
 
     Examples
     --------
@@ -103,64 +104,55 @@ def baum_welch(  # noqa: PLR0913, the options of one learner
     data = model.sequences(x, lengths, mask)
     if model.emission.missing(data.rows).all():
         raise DataError("data: expected at least one observed step, got missing ones only")
-    watch, budget = Stopwatch(), with_start(Budget(max_iter, tol, seconds))
-    steps = _Steps(model, prior, tuple(fixed), floor, unseen)
-    found = drive(steps, data, budget, check.generator(seed), restarts=restarts)
-    found = replace(found, seconds=watch.seconds, compile_seconds=watch.compile_seconds)
-    warn_unless_converged(found, steps.name, strict, level=3)
-    return found  # type: ignore[no-any-return]
-
-
-class _State(NamedTuple):
-    """A model, and what the data say about it."""
-
-    model: Any
-    statistics: Any = None  # expected counts; None before the first pass over the data
-    objective: float = -np.inf
-    number: int = 0  # passes so far
+    watch = Stopwatch()
+    problem = HiddenRows(model, data, prior, tuple(fixed), floor, unseen)
+    found = run_em(
+        problem, Budget(max_iter, tol, seconds), check.generator(seed), name="baum-welch", restarts=restarts,
+        shown=problem.fit_of,
+    )  # fmt: skip
+    fit = replace(
+        problem.fit_of(found), learner="baum-welch", seconds=watch.seconds,
+        compile_seconds=watch.compile_seconds,
+    )  # fmt: skip
+    warn_unless_converged(fit, "baum-welch", strict, level=3)
+    return fit
 
 
 @dataclass(frozen=True)
-class _Steps:
-    """Baum-Welch as the driver sees it: parameters from counts, then counts; the first step only counts.
-
-    The residual is the largest change of a parameter, see `HiddenChain.movement`: on a plateau the objective
-    hardly gains while the parameters still travel.
-    """
+class HiddenRows(EMProblem):
+    """A model of hidden rows with its sequences; the parameters are models."""
 
     first: Any  # the model of the first start
-    prior: HMMPrior | None
-    fixed: tuple[str, ...]
-    floor: float
-    unseen: Literal["keep", "refuse"]
-    name: ClassVar[str] = "baum-welch"
+    data: Sequences
+    prior: HMMPrior | None = None
+    fixed: tuple[str, ...] = ()  # parts that are not learned
+    floor: float = 0.0  # of variances
+    unseen: Literal["keep", "refuse"] = "keep"  # states that the data never visit
+    held: Sequences | None = None  # to watch only
+    random: bool = False  # whether the first start is random too
 
-    def start(self, data: Any, run: Run) -> Step:
-        return Step(_State(self.first.perturbed(data, seed=run.rng) if run.number else self.first))
+    @property
+    def rows(self) -> float:  # type: ignore[override]
+        """Steps of data."""
+        return float(len(self.data.rows))
 
-    def advance(self, data: Any, state: _State, run: Run) -> Step:
-        model, rows = state.model, len(data.rows)
-        if state.statistics is not None:
-            self._check_seen(state.statistics)
-            model = model.maximise(state.statistics, self.prior, fixed=self.fixed, floor=self.floor)
-        statistics = expect_rows(model, data)
-        likelihood = statistics.log_likelihood
-        objective = likelihood + (0.0 if self.prior is None else self.prior.log_density(model))
-        new = _State(model, statistics, objective, state.number + 1)
-        trace = {"objective": [objective], "log_likelihood": [likelihood]}
-        gain = (objective - state.objective) / rows
-        if not np.isfinite(state.objective):
-            return Step(new, [UNKNOWN], trace)
-        fell = gain < -(_FLOOR_FALL if self.floor else _FALL) * max(1.0, abs(objective) / rows)
-        if fell and state.number == 1 and self.floor > 0:  # a start may have variances below the floor
-            return Step(new, [UNKNOWN], trace)
-        residual = min(state.model.movement(model), UNKNOWN)
-        return Step(new, [residual], trace, Status.DIVERGED if fell else None)
+    def start(self, rng: np.random.Generator, number: int) -> EMStart:
+        """The model that was given, then random ones."""
+        given = number == 0 and not self.random
+        return EMStart(self.first if given else self.first.initialise(self.data, rng, fixed=self.fixed))
 
-    def _check_seen(self, statistics: Any) -> None:
-        if self.unseen == "keep":
-            return
-        visits = statistics.emission.count
+    def expect(self, parameters: Any) -> Expected:
+        """Forward-backward."""
+        found = expect_rows(parameters, self.data)
+        return Expected(found.log_likelihood, found)
+
+    def maximise(self, statistics: Any, parameters: Any) -> Any:
+        """Parameters from counts."""
+        if self.unseen == "refuse":
+            self._check_seen(statistics.emission.count)
+        return parameters.update(statistics, self.prior, fixed=self.fixed, floor=self.floor)
+
+    def _check_seen(self, visits: np.ndarray) -> None:
         if (visits <= 0).any():
             k = int(np.argmin(visits))
             raise DataError(
@@ -168,22 +160,45 @@ class _Steps:
                 'use fewer states, or unseen="keep"'
             )
 
-    def value(self, state: _State) -> float:
-        return state.objective
+    def movement(self, old: Any, new: Any) -> float:
+        """See `HiddenChain.movement`."""
+        return float(old.movement(new))
 
-    def parameters(self, data: Any, state: _State) -> Any:
-        return state.model
+    def log_prior(self, parameters: Any) -> float:
+        """Of all parts that have a prior."""
+        return 0.0 if self.prior is None else self.prior.log_density(parameters)
 
-    def read(self, data: Any, outcome: Outcome) -> Fit:
-        rows, state = len(data.rows), outcome.state
-        ends = np.array(outcome.values or [state.objective]) / rows
-        curves = arrays(outcome.trace, ["objective", "log_likelihood"])
-        notes: tuple[str, ...] = ()
-        if len(ends) > 1:
-            notes = (f"the best of {len(ends)} starts; their objectives per step: {ends.round(6).tolist()}",)
-        return Fit(
-            state.model, outcome.ended, curves["objective"] / rows,
-            None if state.statistics is None else Estimate(state.statistics.log_likelihood, "exact"),
-            {"log_likelihood": curves["log_likelihood"] / rows, "restarts": ends},
-            self.name, notes=notes,
-        )  # fmt: skip
+    def fall(self, number: int) -> float:
+        """A start may have variances below the floor, and then the first step falls."""
+        if self.floor > 0 and number == 2:
+            return np.inf
+        return _FLOOR_FALL if self.floor > 0 else _FALL
+
+    def validate(self, parameters: Any) -> float | None:
+        """Per step of the sequences that are watched."""
+        if self.held is None:
+            return None
+        scores = parameters.emission.log_density(self.held.rows)
+        return float(unit_log_z(parameters.hidden(scores, self.held.start)).sum()) / len(self.held.rows)
+
+    def batches(self, size: int, rng: np.random.Generator) -> Iterator[Callable[[Any], Any]]:
+        """So many sequences at a time."""
+        order = rng.permutation(len(self.data.start) - 1)
+        for begin in range(0, len(order), size):
+            yield partial(self._batch, self.data.take(order[begin : begin + size]))
+
+    def _batch(self, part: Sequences, parameters: Any) -> Any:
+        return expect_rows(parameters, part).scaled(self.rows / len(part.rows))
+
+    def blend(self, old: Any, new: Any, share: float) -> Any:
+        """Weighted sums of all statistics."""
+        return old.scaled(1 - share) + new.scaled(share)
+
+    def fit_of(self, found: EMRun) -> Fit:
+        """The fit, as far as it is known without more work."""
+        fit = fit_of(self, found)
+        if len(found.values) < 2:
+            return fit
+        told = f"the best of {len(found.values)} starts; their objectives per step: "
+        ends = (found.values / self.rows).round(6).tolist()
+        return replace(fit, notes=(*fit.notes, f"{told}{ends}"))

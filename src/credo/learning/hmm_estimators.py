@@ -64,7 +64,7 @@ class _HiddenMarkov(Estimator, abc.ABC):
             size = int(self.states)
             shape = HMM(np.full(size, 1 / size), np.full((size, size), 1 / size), self._emission(X))
             rng = check.generator(seed)
-            first, seed = shape.perturbed(X, lengths, seed=rng), int(rng.integers(2**31))
+            first, seed = shape.initialise(X, rng, lengths), int(rng.integers(2**31))
         elif not isinstance(first, HMM):
             raise OptionError(f"start: expected an HMM, got {type(first).__name__}")
         self.fit_ = baum_welch(

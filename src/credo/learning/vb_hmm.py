@@ -121,9 +121,9 @@ class _Chains(VariationalModel):
 
     def start(self, rng: np.random.Generator, number: int) -> EMStart:
         model, data = self.model, self.data
-        found = (model if number == 0 else model.perturbed(data, seed=rng)).posterior(data)
+        found = (model if number == 0 else model.initialise(data, rng)).posterior(data)
         if model.states > 1 and np.ptp(found.marginals, axis=1).max() < _ALIKE:
-            found = model.perturbed(data, seed=rng).posterior(data)  # equal states would never part
+            found = model.initialise(data, rng).posterior(data)  # equal states would never part
         return EMStart(self.maximise(self.counts(found.marginals, found.transitions), self.blank))
 
     def expect(self, q: HMMPosterior) -> Expected:

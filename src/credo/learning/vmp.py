@@ -79,7 +79,7 @@ class MessageModel(VariationalModel):
         q: dict[MessageNode, Parts] = {}
         for node in self.hidden:
             q[node] = node.start(node.prior(self.lookup(q)), rng)
-        return EMStart(q | self._first if number == 0 else q)
+        return EMStart({**q, **self._first} if number == 0 else q)
 
     def lookup(self, q: Mapping[MessageNode, Parts]) -> Callable[[Any], Parts]:
         """The moments of any node, computed once."""

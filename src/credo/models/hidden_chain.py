@@ -13,7 +13,7 @@ from ..core.display import Axis, Listing, Shown, grid, shares
 from ..core.errors import ModelError
 from ..core.instance import Instance
 from ..families.base import Family
-from .hmm_parameters import HMMPrior, probability_rows, renewed
+from .hmm_parameters import HMMPrior, probability_rows, random_rows, renewed
 from .sequences import Sequences, as_sequences
 
 __all__ = ["Domain", "HiddenChain", "moves"]
@@ -92,6 +92,19 @@ class HiddenChain(Shown):
 
     def _shown(self) -> Iterable[str | Listing]:
         return [repr(self), moves(self._start, self._transition)]
+
+    def _initialised(
+        self, data: Sequences, rng: np.random.Generator, fixed: tuple[str, ...]
+    ) -> tuple[np.ndarray, np.ndarray, Any]:
+        """Random start, transition and emission, drawn in this order."""
+        start, transition, emission = self._start, self._transition, self._emission
+        if "start" not in fixed:
+            start = random_rows(start[None], rng)[0]
+        if "transition" not in fixed:
+            transition = random_rows(transition, rng)
+        if "emission" not in fixed:
+            emission = emission.initialise(data.rows, rng)
+        return start, transition, emission
 
     def _maximised(
         self, statistics: Any, prior: HMMPrior | None, fixed: tuple[str, ...], floor: float

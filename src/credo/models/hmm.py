@@ -26,7 +26,7 @@ from ..kernels.chains import best_paths, filter_chains, sample_chains
 from ..kernels.scaled_chains import likelihoods, smooth_chains
 from ..optimise.run import noted
 from .hidden_chain import Domain, HiddenChain
-from .hmm_parameters import HMMPrior, random_rows
+from .hmm_parameters import HMMPrior
 from .sequences import Sequences, step_counts
 
 __all__ = ["HMM", "HMMPrior", "Posterior"]
@@ -219,7 +219,7 @@ class HMM(HiddenChain):
         uniforms = check.generator(seed).random((count, len(data.rows)))
         return sample_chains(*self._logs(), scores, data.start, uniforms)
 
-    def maximise(
+    def update(
         self,
         statistics: Any,
         prior: HMMPrior | None = None,
@@ -245,19 +245,18 @@ class HMM(HiddenChain):
         """
         return HMM(*self._maximised(statistics, prior, fixed, floor))
 
-    def perturbed(self, x: Any, lengths: Any = None, *, seed: Any = None) -> HMM:
-        """A random model of the same shape, at the scale of the data; zeros stay zeros."""
-        rng = check.generator(seed)
-        data = self.sequences(x, lengths)
-        start = random_rows(self._start[None], rng)[0]
-        return HMM(start, random_rows(self._transition, rng), self._emission.initialise(data.rows, rng))
+    def initialise(
+        self, x: Any, rng: np.random.Generator, lengths: Any = None, *, fixed: tuple[str, ...] = ()
+    ) -> HMM:
+        """A random model of the same shape, at the scale of the data; zeros and `fixed` parts stay."""
+        return HMM(*self._initialised(self.sequences(x, lengths), rng, fixed))
 
     def to_factor_graph(self, length: int | None = None) -> FactorGraph:
         """Hidden s0, s1, ... and observed x0, x1, ... of one sequence; for categorical emissions."""
         if length is None:
             raise UnsupportedError(
-                "a hidden Markov model has no length of its own: ask about to_factor_graph(length), or about "
-                "given(x), the graph of the hidden states of one sequence"
+                "a hidden Markov model has no length of its own: give data, as in infer(model, data=x), or "
+                "ask about to_factor_graph(length)"
             )
         check.whole("length", length, 1)
         if not isinstance(self._emission, Categorical):

@@ -177,7 +177,7 @@ class SemiMarkov(HiddenChain):
             t, row = t + lasting, self._transition[k]
         return path
 
-    def maximise(
+    def update(
         self,
         statistics: Any,
         prior: HMMPrior | None = None,
@@ -185,7 +185,7 @@ class SemiMarkov(HiddenChain):
         fixed: tuple[str, ...] = (),
         floor: float = 0.0,
     ) -> SemiMarkov:
-        """The model of the highest expected log-likelihood, or posterior density; see `HMM.maximise`."""
+        """The model of the highest expected log-likelihood, or posterior density; see `HMM.update`."""
         start, transition, emission = self._maximised(statistics, prior, fixed, floor)
         durations = self._durations
         if "durations" not in fixed:
@@ -195,13 +195,13 @@ class SemiMarkov(HiddenChain):
             durations = renewed(durations, counts)
         return SemiMarkov(start, transition, durations, emission, cut=self.cut)
 
-    def perturbed(self, x: Any, lengths: Any = None, *, seed: Any = None) -> SemiMarkov:
-        """A random model of the same shape, at the scale of the data; zeros stay zeros."""
-        rng = check.generator(seed)
-        data = self.sequences(x, lengths)
-        rows = [random_rows(a, rng) for a in (self._start[None], self._transition, self._durations)]
-        emission = self._emission.initialise(data.rows, rng)
-        return SemiMarkov(rows[0][0], rows[1], rows[2], emission, cut=self.cut)
+    def initialise(
+        self, x: Any, rng: np.random.Generator, lengths: Any = None, *, fixed: tuple[str, ...] = ()
+    ) -> SemiMarkov:
+        """A random model of the same shape, at the scale of the data; zeros and `fixed` parts stay."""
+        start, transition, emission = self._initialised(self.sequences(x, lengths), rng, fixed)
+        durations = self._durations if "durations" in fixed else random_rows(self._durations, rng)
+        return SemiMarkov(start, transition, durations, emission, cut=self.cut)
 
     def __repr__(self) -> str:
         longest = self._durations.shape[1]

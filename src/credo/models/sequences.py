@@ -42,6 +42,13 @@ class Sequences(NamedTuple):
             yield slice(first, last), part
             first = last
 
+    def take(self, which: np.ndarray) -> Sequences:
+        """Some of the sequences, in this order."""
+        begin, lengths = self.start[which], self.lengths[which]
+        start = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        rows = np.repeat(begin - start[:-1], lengths) + np.arange(start[-1])
+        return Sequences(self.rows[rows], start)
+
     def place(self, position: int) -> str:
         """Words for a flat position: which sequence, which step."""
         s = int(np.searchsorted(self.start, position, side="right")) - 1
