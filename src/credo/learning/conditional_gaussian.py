@@ -11,7 +11,7 @@ so q(s) = w(s) / sum w are the responsibilities, and x has mean m_s and covarian
 adds q to the counts of tables, and of a regression with z = (1, real parents, child) E[z z'] to the moments
 of its parents' joint state. The M-step divides counts by row sums, and solves
 
-    weights_s = C_xx^-1 C_xy,   variance_s = max( C_yy - weights_s' C_xy, floor ),   C centred moments given s.
+    weights_s = C_xx^-1 C_xy,   variance_s = max( C_yy - weights_s' C_xy, floor ),  C centred moments given s.
 
 Where nothing is unobserved the moments do not depend on the parameters, and one M-step is the maximum.
 Numbers are learned in units of their column (mean 0, variance 1), and `floor` is in these units.
