@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from . import normal_form_build, potentials
     from .bayes_net import BayesNet
     from .bayesian_tree import BayesianTree
+    from .blank_net import BlankNet
     from .continuous import GaussianNet, HybridNet
     from .crf import CRF
     from .factorial_hmm import FactorialHMM
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from .mixture_of_trees import MixtureOfTrees
     from .mrf import MarkovNet
     from .normal_form import Block, Diverter, NormalForm, Source
+    from .regression import Regression
     from .semi_markov import SemiMarkov
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "HMM",
     "BayesNet",
     "BayesianTree",
+    "BlankNet",
     "Block",
     "Diverter",
     "FactorialHMM",
@@ -35,6 +38,7 @@ __all__ = [
     "MarkovNet",
     "MixtureOfTrees",
     "NormalForm",
+    "Regression",
     "SemiMarkov",
     "Source",
     "normal_form_build",
@@ -46,6 +50,7 @@ furnish(
     {
         "bayes_net": ("BayesNet",),
         "bayesian_tree": ("BayesianTree",),
+        "blank_net": ("BlankNet",),
         "continuous": ("GaussianNet", "HybridNet"),
         "crf": ("CRF",),
         "factorial_hmm": ("FactorialHMM",),
@@ -54,6 +59,7 @@ furnish(
         "mixture_of_trees": ("MixtureOfTrees",),
         "mrf": ("MarkovNet",),
         "normal_form": ("Block", "Diverter", "NormalForm", "Source"),
+        "regression": ("Regression",),
         "semi_markov": ("SemiMarkov",),
     },
     modules=("normal_form_build", "potentials"),

@@ -87,15 +87,18 @@ def _position(variables: Variables, name: Any, where: str) -> int:
 
 def flat_from_names(
     variables: Variables, scope_start: np.ndarray, scope: np.ndarray, tables: Mapping[str, Any]
-) -> np.ndarray:
-    """All tables one after another in variable order, from tables by name; checks the shapes."""
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """All tables one after another in variable order, from tables by name; checks the shapes.
+
+    What is given for variables without states is returned by name, as it is.
+    """
     by_position = {_position(variables, name, "tables"): table for name, table in _items("tables", tables)}
     missing = [variables.names[i] for i in range(len(variables)) if i not in by_position]
     if missing:
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
         raise ModelError(f"tables: expected one per variable, got none for {missing[:5]}{more}")
     parts = []
-    for i in range(len(variables)):
+    for i in np.flatnonzero(variables.sizes).tolist():
         axes = scope[scope_start[i] : scope_start[i + 1]]
         where = f"table of '{variables.names[i]}'"
         table = float_array(where, by_position[i])
@@ -105,7 +108,8 @@ def flat_from_names(
             names = ", ".join(variables.names[j] for j in axes)
             raise ModelError(f"{where}: expected shape {shape} for ({names}), got {table.shape}")
         parts.append(table.ravel())
-    return np.concatenate(parts) if parts else np.empty(0)
+    others = {variables.names[i]: given for i, given in by_position.items() if not variables.sizes[i]}
+    return np.concatenate(parts) if parts else np.empty(0), others
 
 
 def children_once(variables: Variables, scope_start: np.ndarray, scope: np.ndarray) -> np.ndarray:
@@ -135,7 +139,7 @@ def table_sizes(variables: Variables, scope_start: np.ndarray, scope: np.ndarray
     sizes = variables.sizes[scope]
     if not len(sizes):
         return np.zeros(0, dtype=np.int64)
-    bits = np.add.reduceat(np.log2(sizes), scope_start[:-1])
+    bits = np.add.reduceat(np.log2(np.maximum(sizes, 1)), scope_start[:-1])
     if bits.max() > 62:
         i = int(scope[scope_start[int(bits.argmax()) + 1] - 1])
         raise ModelError(
