@@ -26,6 +26,8 @@ from credo.families.gaussian_diagonal import DiagonalGaussian, SphericalGaussian
 from credo.families.gaussian_wishart import GaussianWishart
 from credo.families.mixture import Mixture, MixturePrior
 from credo.families.normal_gamma import NormalGamma
+from credo.families.product import Product
+from credo.families.student import StudentT
 from credo.learning.base import Fit
 from credo.learning.block_records import BlockFit, BlockRun
 from credo.learning.crf import ChainCRF, GraphCRF
@@ -40,6 +42,7 @@ from credo.models.factorial_hmm import FactorialHMM
 from credo.models.hmm_parameters import HMMPrior
 from credo.models.mixture_of_trees import MixtureOfTrees
 from credo.models.normal_form import Block, Diverter, NormalForm, Source
+from credo.models.regression import Regression
 from credo.models.semi_markov import SemiMarkov
 
 RNG = np.random.default_rng(7)
@@ -157,6 +160,10 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "DirichletRows": lambda: DirichletRows([1.0, 2.0, 3.0], [1, 2]),
     "Gamma": lambda: Gamma([1.0, 2.0], [3.0, 4.0]),
     "Poisson": lambda: Poisson([1.0, 2.0]),
+    "Product": lambda: Product([Categorical([[0.5, 0.5]]), Poisson([2.0])], ["alarm", "drops"]),
+    "StudentT": lambda: StudentT([[0.5]], [[1.0]], [5.0], learn_freedom=False),
+    "BlankNet": lambda: credo.BayesNet.from_edges([("a", "b")], states={"a": 2}),
+    "Regression": lambda: Regression([1.0, 2.0], [1.0, 3.0], [[0.5], [0.25]]),
     "Gaussian": lambda: Gaussian(MEANS, COVARIANCES),
     "TiedGaussian": lambda: TiedGaussian(MEANS, COVARIANCES[0]),
     "DiagonalGaussian": lambda: DiagonalGaussian(MEANS, np.exp(MEANS)),

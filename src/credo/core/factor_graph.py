@@ -30,7 +30,6 @@ from .bulk import TableArrays, refuse_without_states
 from .errors import ModelError, QueryError
 from .factor import Factor, TableFactor, look_up
 from .factor_list import FactorList, probe
-from .graph_parts import check_arrays, check_groups, graph_parts
 from .groups import FactorBatch, Group, TableBlock, domains_of, groups_of
 from .naming import NamedModel
 from .records import register
@@ -220,11 +219,15 @@ class FactorGraph(NamedModel):
 
     def to_parts(self) -> dict[str, Any]:
         """What files keep: the flat arrays, and the groups."""
+        from .graph_parts import graph_parts
+
         return graph_parts(self)
 
     @classmethod
     def from_parts(cls, variables: Any, others: Any, numbers: Any, **arrays: Any) -> FactorGraph:
         """The graph of what a file kept, all of it checked."""
+        from .graph_parts import check_arrays, check_groups
+
         check_arrays(variables, **arrays)
         logs = arrays.pop("log_tables")
         made = cls.from_flat(variables, arrays["scope_start"], arrays["scope"], logs,

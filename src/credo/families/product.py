@@ -16,6 +16,7 @@ import numpy as np
 
 from ..core.domain import Domain
 from ..core.errors import DataError, ModelError
+from ..core.records import register
 from .base import Family
 from .trees import Tree
 
@@ -24,6 +25,7 @@ __all__ = ["Product"]
 Columns = str | int | tuple[Any, ...]
 
 
+@register("Product", fields=["parts", "columns"])
 class Product(Family):
     """Products with one part per group of columns; immutable.
 

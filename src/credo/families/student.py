@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from ..core.errors import ModelError
+from ..core.records import register
 from .base import Family, numbers
 from .gaussian_rows import number_rows, starting_means
 from .trees import Tree
@@ -25,6 +26,7 @@ __all__ = ["StudentT"]
 _FREEDOM = 10.0  # where learning starts: tails that can become heavier or lighter
 
 
+@register("StudentT", fields=["location", "scale", "freedom", "learn_freedom"])
 class StudentT(Family):
     """Student-t members with a scale per coordinate; immutable.
 
@@ -66,6 +68,11 @@ class StudentT(Family):
     def scale(self) -> np.ndarray:
         """(members, d), read-only."""
         return self._scale
+
+    @property
+    def learn_freedom(self) -> bool:
+        """Whether learning moves the degrees of freedom too."""
+        return self._learn
 
     @property
     def freedom(self) -> np.ndarray:

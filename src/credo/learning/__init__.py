@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .bayesian_mixture import BayesianMixture
     from .block_learner import Blocks
     from .block_training import train_blocks
+    from .conditional_gaussian import NetworkProblem, NetworkRows
     from .continuous_structure import kernel_bandwidth, kernel_chow_liu, kernel_information
     from .contrastive import ContrastiveDivergence
     from .counts import CountTables
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from .ipf import IPF
     from .kernel_bp import KernelBP
     from .lda import BetheLDA
+    from .leaf_steps import climb_leaves
     from .likelihood import MaximumLikelihood, log_likelihood
     from .mixture_of_trees import MixtureOfTreesEM, mixture_of_trees
     from .priors import Elastic, GaussianPrior, LaplacePrior
@@ -58,6 +60,8 @@ __all__ = [
     "MaximumLikelihood",
     "MaximumPseudolikelihood",
     "MixtureOfTreesEM",
+    "NetworkProblem",
+    "NetworkRows",
     "PerTable",
     "PoissonHMM",
     "ThetaChain",
@@ -66,6 +70,7 @@ __all__ = [
     "VariationalBayes",
     "baum_welch",
     "chow_liu",
+    "climb_leaves",
     "fit",
     "kernel_bandwidth",
     "kernel_chow_liu",
@@ -116,6 +121,7 @@ furnish(
         "block_learner": ("Blocks",),
         "block_training": ("train_blocks",),
         "continuous_structure": ("kernel_bandwidth", "kernel_chow_liu", "kernel_information"),
+        "conditional_gaussian": ("NetworkProblem", "NetworkRows"),
         "contrastive": ("ContrastiveDivergence",),
         "counts": ("CountTables",),
         "crf": ("ChainCRF", "GraphCRF"),
@@ -124,6 +130,7 @@ furnish(
         "hmm_estimators": ("CategoricalHMM", "GaussianHMM", "PoissonHMM"),
         "ipf": ("IPF",),
         "kernel_bp": ("KernelBP",),
+        "leaf_steps": ("climb_leaves",),
         "lda": ("BetheLDA",),
         "likelihood": ("MaximumLikelihood", "log_likelihood"),
         "mixture_of_trees": ("MixtureOfTreesEM", "mixture_of_trees"),

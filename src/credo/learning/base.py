@@ -21,7 +21,6 @@ import numpy as np
 from ..core import check
 from ..core.display import Listing, Shown, text_of
 from ..core.errors import ConvergenceError, ConvergenceWarning, DataError, OptionError, UnsupportedError
-from ..core.factor_graph import Model
 from ..core.fingerprint import fingerprint
 from ..core.instance import Template
 from ..core.packing import pack
@@ -33,6 +32,8 @@ from ..core.variable import Variables
 from ..data.table import StateTable
 from ..inference.portfolio.question import graph_of
 from ..inference.problem.base import Algorithm, Budget
+from ..models.bayes_net import BayesNet
+from ..models.blank_net import BlankNet
 from ..optimise.driver import Observer
 from ..optimise.run import Run, call
 from .choice import choose, with_options
@@ -45,7 +46,7 @@ class Task:
     """A model to be changed and what it is to be fitted to."""
 
     model: Any  # where learning starts
-    data: Any  # to learn from: a `StateTable`, or the `Sequences` of a template
+    data: Any  # to learn from: a `StateTable`, `NetworkRows`, or the `Sequences` of a template
     validation: Any = None  # to watch only, in the same form
     inference: str | Algorithm | None = None  # what answers questions about the model; None: by the rule
     inference_budget: Budget = field(default_factory=Budget)  # of each of its runs
@@ -160,7 +161,7 @@ register_learner = learners.register
 
 
 def fit(  # noqa: PLR0913, the options of one call
-    model: Model | Template | Fit,
+    model: Any,
     data: Any,
     learner: str | Learner | None = None,
     *,
@@ -242,7 +243,8 @@ def fit(  # noqa: PLR0913, the options of one call
     """
     with call(on_step, seconds) as run:
         if isinstance(model, Fit):
-            model, learner = model.model, learner or model.learner or None
+            found, model = model, model.model
+            learner = learner or found.learner or None
         options = {"prior": prior, "fixed": fixed, "restarts": restarts}
         chosen = None if learner is None else with_options(_resolve(learner), options)
         rng = check.generator(seed)
@@ -250,6 +252,10 @@ def fit(  # noqa: PLR0913, the options of one call
             _check_keeps(chosen)
             rng = _opened(run, checkpoint, every, seed)
         named = {"groups": groups, "columns": columns, "lengths": lengths}
+        if isinstance(model, BlankNet):
+            from .network_data import fill_blank
+
+            model, data = fill_blank(model, data, rng)
         observed, held = _read(model, data, weights, validation, rng, named)
         task = Task(model, observed, held, inference, inference_budget or Budget(), seed=seed)
         why = ""
@@ -331,6 +337,8 @@ def _read(
             raise OptionError(
                 f"{', '.join(given)}: a {type(model).__name__} has rows, no sequences; leave out"
             )
+        if isinstance(model, BayesNet) and model.regressions:
+            return _network_rows(model, data, weights, validation)
         return _split(graph_of(model).variables, data, weights, validation, rng)
     from .template_data import read_sequences, split_sequences
 
@@ -340,6 +348,17 @@ def _read(
     if isinstance(validation, (int, float)) and not isinstance(validation, bool):
         return split_sequences(observed, float(validation), rng) if validation else (observed, None)
     return observed, None if validation is None else read_sequences(model, validation, **named)
+
+
+def _network_rows(model: BayesNet, data: Any, weights: Any, validation: Any) -> tuple[Any, None]:
+    from .network_data import read_network
+
+    if validation is not None:
+        raise OptionError(
+            "validation: networks with real nodes are not watched while they learn; leave it out, and ask "
+            "log_likelihood of rows that were held back"
+        )
+    return read_network(model, data, weights), None
 
 
 def _split(

@@ -321,7 +321,11 @@ class _Part:
     ) -> None:  # fmt: skip
         self.problem, self.rows, self.missing, self.around = problem, rows, missing, around
         self.sizes = problem.model.variables.sizes
-        joint = np.indices(self.sizes[discrete]).reshape(len(discrete), -1) if discrete else np.empty((0, 1))
+        joint = (
+            np.indices(tuple(self.sizes[discrete])).reshape(len(discrete), -1)
+            if discrete
+            else np.empty((0, 1))
+        )
         self.own = dict(zip(discrete, joint.astype(np.int64), strict=True))
         self.shape = (len(rows), joint.shape[1])
         self.log_weight = np.zeros(self.shape)

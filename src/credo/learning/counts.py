@@ -12,7 +12,7 @@ One pass over the distinct rows counts everything; the rest is linear in the num
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -193,8 +193,23 @@ class CountTables(Learner):
             return "some values are missing; use em"
         return None
 
+    def _with_real_nodes(self, task: Task, rng: np.random.Generator) -> Fit:
+        """One pass and one M-step: weighted regressions beside the tables."""
+        from .conditional_gaussian import NetworkProblem
+        from .em_steps import fit_of, run_em
+
+        problem = NetworkProblem(
+            task.model, task.data, prior=self.prior, tie=self.tie, fixed=self.fixed, unseen=self.unseen
+        )
+        found = run_em(problem, replace(task.budget, max_iter=1), rng, name=self.name)
+        fit = fit_of(problem, found)
+        trace = {name: curve[-1:] for name, curve in fit.trace.items()}
+        return replace(fit, objective=fit.objective[-1:], trace=trace)
+
     def run(self, task: Task, rng: np.random.Generator) -> Fit:
         """Count and divide."""
+        if not isinstance(task.data, StateTable):
+            return self._with_real_nodes(task, rng)
         step = TableStep.of(task.model, prior=self.prior, tie=self.tie, fixed=self.fixed, unseen=self.unseen)
         graph = task.model.to_factor_graph()
         counts = observed_counts(graph, task.data.states, task.data.counts)

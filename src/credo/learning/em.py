@@ -41,6 +41,7 @@ from ..data.table import StateTable
 from ..models.bayes_net import BayesNet
 from ..models.hmm_parameters import HMMPrior
 from .base import Fit, Learner, Task, register_learner
+from .conditional_gaussian import NetworkProblem, NetworkRows
 from .counts import TableStep, Unseen
 from .e_step import EStep
 from .em_steps import EMProblem, EMRun, EMStart, Expected, fit_of, run_em
@@ -94,7 +95,7 @@ class EM(Learner):
     fixed: tuple[Any, ...] = ()  # children (networks) or factors (others) that are not learned
     steps: int = 5  # quasi-Newton steps of one M-step, for models without a closed form
     threads: int | None = None  # of the exact E-step; None: all the machine has
-    floor: float = 0.0  # sequences: variances of emissions below this are raised to it
+    floor: float = 0.0  # variances of emissions, or shares of those of real nodes, are raised to it
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -118,12 +119,16 @@ class EM(Learner):
 
     def why_not(self, task: Task) -> str | None:
         """Models with tables or weights to learn, and those of hidden rows."""
-        if isinstance(task.model, Template):
-            return self._why_not_rows(task)
+        return self._why_not_rows(task) if isinstance(task.model, Template) else self._why_not_tables(task)
+
+    def _why_not_tables(self, task: Task) -> str | None:
+        """Options that mean something for these tables."""
         if isinstance(self.prior, HMMPrior):
             return f"its prior is one of sequences, and {type(task.model).__name__} has none"
-        if self.floor:
+        if self.floor and not isinstance(task.data, NetworkRows):
             return f"floor holds variances of emissions, and {type(task.model).__name__} has none"
+        if isinstance(task.data, NetworkRows) and (self.hard or self.batch):
+            return "hard and batch cannot be had where nodes are real"
         if isinstance(task.model, BayesNet):
             if self._is_weight_prior():
                 return f"{self.prior} is a prior of weights; for a BayesNet use uniform, bdeu or towards"
@@ -167,6 +172,8 @@ class EM(Learner):
                 rate=self.rate, shown=rows.fit_of,
             )  # fmt: skip
             return rows.fit_of(found)
+        if isinstance(task.data, NetworkRows):
+            return self._with_real_nodes(task, rng)
         problem = _Tables(self, task, self._m_step(task))
         batch = None if self.batch is None or self.batch >= len(task.data) else self.batch
         found = run_em(
@@ -178,6 +185,23 @@ class EM(Learner):
             return fit
         # What the curve shows is the likelihood of the completed rows.
         return completed(fit, lambda fit: replace(fit, log_likelihood=problem.plain(found.parameters)))
+
+    def _with_real_nodes(self, task: Task, rng: np.random.Generator) -> Fit:
+        """Exact expectations of states and numbers."""
+        floor = {"floor": self.floor} if self.floor else {}
+        problem = NetworkProblem(
+            task.model,
+            task.data,
+            prior=self.prior,
+            tie=self.tie,
+            fixed=self.fixed,
+            unseen=self.unseen,
+            **floor,
+        )
+        found = run_em(
+            problem, task.budget, rng, name=self.name, restarts=self.restarts, shown=partial(fit_of, problem)
+        )
+        return fit_of(problem, found)
 
     def _m_step(self, task: Task) -> MStep:
         if isinstance(task.model, BayesNet):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,7 +30,6 @@ from ..core.numbers import float_array
 from ..core.records import register
 from ..core.samples import Samples
 from ..core.variable import Variables
-from .blank_net import BlankNet, real_parent_error
 from .conditional_tables import (
     ROW_TOLERANCE,
     check_length,
@@ -45,8 +44,11 @@ from .conditional_tables import (
     take_slices,
     topological_order,
 )
-from .regression import Regression, RegressionTable
 from .state_rows import state_rows
+
+if TYPE_CHECKING:
+    from .blank_net import BlankNet
+    from .regression import Regression, RegressionTable
 
 __all__ = ["ROW_TOLERANCE", "BayesNet"]
 
@@ -119,6 +121,8 @@ class BayesNet(NamedModel):
         >>> blank.parents["wet"]
         ('rain', 'sprinkler')
         """
+        from .blank_net import BlankNet
+
         return BlankNet(edges, states, nodes)
 
     @classmethod
@@ -161,20 +165,22 @@ class BayesNet(NamedModel):
         return made
 
     def to_parts(self) -> dict[str, Any]:
-        """What files keep: the flat arrays."""
-        start, scope = self._graph.scope_start, self._graph.scope
+        """What files keep: the flat arrays, and the regressions of real nodes."""
         return {
             "variables": self._variables,
-            "scope_start": start,
-            "scope": scope,
+            "scope_start": self.scope_start,
+            "scope": self.scope,
             "tables": self._flat_tables,
+            "regressions": dict(self.regressions),
         }
 
     @classmethod
-    def from_parts(cls, variables: Any, scope_start: Any, scope: Any, tables: Any) -> BayesNet:
+    def from_parts(
+        cls, variables: Any, scope_start: Any, scope: Any, tables: Any, regressions: Any
+    ) -> BayesNet:
         """The network of what a file kept."""
         check_arrays(variables, scope_start, scope)
-        return cls.from_flat(variables, scope_start, scope, tables)
+        return cls.from_flat(variables, scope_start, scope, tables, regressions)
 
     @classmethod
     def random(
@@ -306,6 +312,8 @@ class BayesNet(NamedModel):
                 raise ModelError(f"'{names[i]}' is real: expected a Regression of it, got none")
             reals, given = self._parents_of(i)
             sizes = tuple(self._variables.sizes[given].tolist())
+            from .regression import Regression
+
             found[i] = Regression.of(f"regression of '{names[i]}'", regressions[names[i]], sizes, len(reals))
         return found
 
@@ -414,6 +422,8 @@ class BayesNet(NamedModel):
         i = self._variables.position(name)
         if i in self._regressions:
             reals, given = (tuple(self._variables[j] for j in some) for some in self._parents_of(i))
+            from .regression import RegressionTable
+
             return RegressionTable(self._variables[i], reals, given, self._regressions[i])
         *parents, child = (self._variables[int(j)] for j in self._scope_of(i))
         return Joint((child, *parents), np.moveaxis(self._table(i), -1, 0), given=len(parents))
@@ -564,4 +574,6 @@ def _refuse_real_parents(variables: Variables, scope_start: np.ndarray, scope: n
     parent, child = edge_arrays(scope_start, scope)
     bad = np.flatnonzero((variables.sizes[parent] == 0) & (variables.sizes[child] > 0))
     if len(bad):
+        from .blank_net import real_parent_error
+
         raise real_parent_error(variables.names[parent[bad[0]]], variables.names[child[bad[0]]])

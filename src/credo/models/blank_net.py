@@ -10,6 +10,7 @@ import numpy as np
 from ..core.display import Listing, Shown
 from ..core.domain import Domain, Real, domain_of
 from ..core.errors import ModelError
+from ..core.records import register
 from ..core.variable import Variables
 from .conditional_tables import random_rows, scopes_from_names, table_sizes, topological_order
 from .regression import Regression
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["BlankNet", "real_parent_error"]
 
 
+@register("BlankNet")
 class BlankNet(Shown):
     """Names and edges; `credo.fit` or `initialise` makes a `BayesNet` of it. See `BayesNet.from_edges`."""
 
@@ -44,6 +46,17 @@ class BlankNet(Shown):
         self._given = given
         alike = Variables.of(dict.fromkeys(names, 1))
         topological_order(alike, *scopes_from_names(alike, self._parents))  # refuses a cycle
+
+    def to_parts(self) -> dict[str, Any]:
+        """What files keep."""
+        return {"edges": self.edges, "states": dict(self._given), "nodes": self.nodes}
+
+    @classmethod
+    def from_parts(cls, edges: Any, states: Any, nodes: Any) -> BlankNet:
+        """The blank of what a file kept."""
+        if not isinstance(edges, list) or not isinstance(states, dict) or not isinstance(nodes, tuple):
+            raise ModelError("blank: expected edges, states and nodes, got something else")
+        return cls(edges, states, nodes)
 
     @property
     def nodes(self) -> tuple[str, ...]:

@@ -19,11 +19,13 @@ from ..core.display import Listing, Shown, data_frame, told
 from ..core.errors import ModelError, QueryError
 from ..core.joint import label_columns
 from ..core.linear_gaussian import LinearGaussianFactor
+from ..core.records import register
 from ..core.variable import Variable
 
 __all__ = ["Regression", "RegressionTable"]
 
 
+@register("Regression")
 @dataclass(frozen=True, eq=False)
 class Regression:
     """The parameters of a real node, given in the place of a table.

@@ -26,7 +26,6 @@ from ..problem.base import Algorithm, Budget, Problem, names_to_maximise
 from ..problem.hints import hinted
 from ..problem.reading import Posed
 from ..problem.running import chosen, generator_of, opened, run_algorithm
-from .templates import draw_paths, infer_template, is_template, names_given
 
 __all__ = ["Question", "graph_of", "infer", "pose", "query", "sample"]
 
@@ -114,6 +113,8 @@ def infer(  # noqa: PLR0913, the options of one call
     rain   no: 0.2921   yes: 0.7079
     """
     if data is not None:
+        from .templates import infer_template, names_given
+
         names_given(evidence=evidence, temperatures=temperatures, order=order, warm_start=warm_start)
         rest: Any = {
             "maximise": maximise, "max_iter": max_iter, "tol": tol, "seconds": seconds, "seed": seed,
@@ -239,6 +240,9 @@ def sample(
     Of a template `sample(model, lengths=[100, 50])` makes new sequences, rows and hidden states, and
     `sample(model, count, data=x)` draws paths of hidden states given data: `["state"]` is (count, rows).
     """
+    if data is not None or lengths is not None:
+        from .templates import draw_paths, is_template, names_given
+
     if data is not None:
         names_given(evidence=evidence, method=method)
         return draw_paths(model, data, lengths, 1 if count is None else count, seed)
