@@ -61,7 +61,7 @@ class Instance:
     Instance(chains, 2 sequences, 5 rows, 2 states)
     """
 
-    structure: Structure
+    structure: Structure  # independent rows, chains or segments
     scores: np.ndarray  # (rows, states) log score of every row under every hidden state
     begin: np.ndarray  # (units + 1,) sequence i owns the rows begin[i]:begin[i+1]
     tables: Mapping[str, np.ndarray]  # weights by parameter name, shared by all rows

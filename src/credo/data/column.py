@@ -23,8 +23,8 @@ MISSING = -1  # the position of a state that was not observed
 class Column:
     """Typed values of one name; `soft` weighs the states of each cell where evidence is uncertain."""
 
-    name: str
-    domain: Domain
+    name: str  # of the variable
+    domain: Domain  # what values mean
     values: np.ndarray  # (rows,) state positions, or (rows,) or (rows, d) numbers
     soft: np.ndarray | None = None  # (rows, states) non-negative weights, all 1 where nothing is known
 

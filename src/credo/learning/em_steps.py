@@ -162,7 +162,7 @@ class _State(NamedTuple):
 class EMRun:
     """Where EM led from its best start."""
 
-    parameters: Any
+    parameters: Any  # of the model
     status: Status = Status.OUT_OF_ITERATIONS  # why it stopped
     objective: list[float] = field(default_factory=list)  # at the start and after each iteration, of all rows
     trace: dict[str, list[float]] = field(default_factory=dict)  # "log_likelihood" of all rows, ...
@@ -190,8 +190,10 @@ class EMSteps:
         For the progress bar.
     batch, rate
         Units per M-step of stepwise EM, and how fast it forgets; None: all units.
-    show
+    shown
         What observers are shown of a run.
+    kept
+        Objects that steps change besides the state.
     """
 
     name: str

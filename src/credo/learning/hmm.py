@@ -123,8 +123,8 @@ class HiddenRows(EMProblem):
     """A model of hidden rows with its sequences; the parameters are models."""
 
     first: Any  # the model of the first start
-    data: Sequences
-    prior: HMMPrior | None = None
+    data: Sequences  # to learn from
+    prior: HMMPrior | None = None  # for a MAP estimate
     fixed: tuple[str, ...] = ()  # parts that are not learned
     floor: float = 0.0  # of variances
     unseen: Literal["keep", "refuse"] = "keep"  # states that the data never visit

@@ -106,7 +106,7 @@ class _Chains(VariationalModel):
     """A hidden Markov model with its data."""
 
     model: HMM  # where the first run begins
-    data: Sequences
+    data: Sequences  # to learn from
     blank: HMMPosterior  # the prior
     adapts: tuple[str, ...] = ()
 

@@ -118,10 +118,10 @@ class Regression:
 class RegressionTable(Shown):
     """The coefficients of a real node by the names of its parents and their states."""
 
-    child: Variable
+    child: Variable  # the real node
     reals: tuple[Variable, ...]  # real parents
     given: tuple[Variable, ...]  # discrete parents
-    regression: Regression
+    regression: Regression  # its coefficients
 
     def __getitem__(self, states: Any) -> dict[str, float]:
         """Coefficients at one joint state of the discrete parents, by labels or indices."""
