@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import re
 import warnings
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -204,7 +203,7 @@ class Unjudged(bethe_run.Ascents):
 def cycle_run(steps: int, **options):
     problem = Problem.about(zoo.bimodal_cycle().to_factor_graph())
     with precision(double=True):
-        run = Unjudged(problem, Bethe(**options), False, np.random.default_rng(0), 0.0)
+        run = Unjudged(problem, Bethe(**options), False, np.random.default_rng(0))
         state = drive(run, None, Budget(steps, 0.0))
     return state.values[-1], state.components[-1]
 
@@ -559,19 +558,3 @@ def test_nine_variables_in_one_factor_are_sampled():
     assert found.log_z.kind == "estimate" and found.log_z.value == pytest.approx(exact, abs=0.05)
     for i in range(9):
         assert found.marginals[f"x{i}"].mean == pytest.approx(i, abs=0.1)
-
-
-def test_the_status_is_that_of_the_ascent_that_is_returned():
-    run = object.__new__(bethe_run.Ascents)
-    run.tol, run.settings = 1e-6, SimpleNamespace(random=False)
-    left = np.array([[1.0, 1e-9], [1e-9, 1.0], [1.0, 1.0]])
-    state = SimpleNamespace(left=left, values=left)
-    stalled = SimpleNamespace(state=state, ended=Status.STALLED, was_stopped=False)
-    assert run._status(stalled, 1, 1) is Status.CONVERGED  # an earlier ascent that had ended well
-    assert run._status(stalled, 2, 1) is Status.STALLED
-    assert run._status(stalled, 3, 0) is Status.STALLED
-    short = SimpleNamespace(state=state, ended=Status.OUT_OF_ITERATIONS, was_stopped=False)
-    assert run._status(short, 3, 0) is Status.OUT_OF_ITERATIONS
-    assert run._status(short, 2, 0) is Status.CONVERGED
-    cut = SimpleNamespace(state=state, ended=Status.INTERRUPTED, was_stopped=True)
-    assert run._status(cut, 2, 0) is Status.INTERRUPTED

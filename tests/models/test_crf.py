@@ -101,11 +101,15 @@ def test_refusals_say_what_was_expected_and_what_came(call, message):
         ({"node_features": "f"}, "node_features: expected a list of names or null, got 'f'"),
     ],
 )
-def test_damaged_files_are_refused(tmp_path, change, message):
+def test_damaged_files_of_version_1_are_refused(tmp_path, change, message):
     import json
 
-    credo.save(CRF(LABELS, W, V), tmp_path / "field.json")
-    parts = json.loads((tmp_path / "field.json").read_text()) | change
+    weights = {"node_weights": W.ravel().tolist(), "edge_weights": V.ravel().tolist()}
+    names = {"labels": LABELS, "node_features": None, "edge_features": None}
+    parts = {"format": "credo", "version": 1, "model": "CRF", **names, **weights}
+    (tmp_path / "field.json").write_text(json.dumps(parts))
+    assert credo.load(tmp_path / "field.json").labels == tuple(LABELS)
+    parts |= change
     (tmp_path / "field.json").write_text(json.dumps(parts))
     with pytest.raises(CredoError, match=re.escape(message)):
         credo.load(tmp_path / "field.json")
@@ -120,12 +124,17 @@ def test_damaged_files_are_refused(tmp_path, change, message):
         ({"fixed": [0.0] * 6}, "factor tables: expected 4 entries, got 6"),
     ],
 )
-def test_damaged_log_linear_files_are_refused(tmp_path, change, message):
+def test_damaged_log_linear_files_of_version_1_are_refused(tmp_path, change, message):
     import json
 
-    model = credo.MarkovNet.log_linear({"a": 2, "b": 2}, [(("a", "b"), np.eye(2), 0)], [0.5])
-    credo.save(model, tmp_path / "model.json")
-    parts = json.loads((tmp_path / "model.json").read_text()) | change
+    parts = {
+        "format": "credo", "version": 1, "model": "LogLinear", "scope_start": [0, 2], "scope": [0, 1],
+        "variables": {"names": ["a", "b"], "states": [2, 2]}, "weights": [0.5], "fixed": [0.0] * 4,
+        "design_rows": [0, 3], "design_columns": [0, 0], "design_values": [1.0, 1.0],
+    }  # fmt: skip
+    (tmp_path / "model.json").write_text(json.dumps(parts))
+    assert credo.load(tmp_path / "model.json").weights.tolist() == [0.5]
+    parts |= change
     (tmp_path / "model.json").write_text(json.dumps(parts))
     with pytest.raises(CredoError, match=re.escape(message)):
         credo.load(tmp_path / "model.json")

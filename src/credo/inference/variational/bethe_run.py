@@ -56,7 +56,7 @@ def solve(
     """Optimise from every start and keep the best."""
     with precision(double=True):
         budget = replace(budget, tol=max(options.stop, budget.tol))
-        ascents = Ascents(problem, options, paired, rng, budget.tol)
+        ascents = Ascents(problem, options, paired, rng)
         return drive(ascents, problem, budget, rng)  # type: ignore[no-any-return]
 
 
@@ -71,7 +71,6 @@ class Progressed(NamedTuple):
     since: int = 0  # step of the last renewal
     renewals: int = 0  # so far
     kept: tuple[AscentCarry, ...] = ()  # where all starts stood before
-    ends: tuple[int, ...] = ()  # steps made until then
 
 
 class Ascents:
@@ -87,14 +86,10 @@ class Ascents:
         Whether real variables are sampled.
     rng
         Of the starts and of all samples.
-    tol
-        Residual that counts as none.
     """
 
-    def __init__(
-        self, problem: Problem, options: Any, paired: bool, rng: np.random.Generator, tol: float
-    ) -> None:
-        self.problem, self.options, self.graph, self.tol = problem, options, problem.graph, tol
+    def __init__(self, problem: Problem, options: Any, paired: bool, rng: np.random.Generator) -> None:
+        self.problem, self.options, self.graph = problem, options, problem.graph
         self.name, self._pace = options.name, Pace(most=_CHUNK)
         families = {"real": paired, "simplex": options.expectation != "particles"}
         self.layout: BetheLayout = layout_of(self.graph, families, options.counting, options.wall)
@@ -247,11 +242,9 @@ class Ascents:
         carry = state.carry._replace(
             parameters=parameters, first=zero, second=zero, step=np.int64(0), average=average
         )
-        done = len(state.values)
         return state._replace(
-            carry=carry, since=done, renewals=state.renewals + 1,
-            kept=(*state.kept, state.carry), ends=(*state.ends, done),
-        )  # fmt: skip
+            carry=carry, since=len(state.values), renewals=state.renewals + 1, kept=(*state.kept, state.carry)
+        )
 
     def _is_still(self, values: np.ndarray, stop: float, is_last: bool) -> bool:
         """Whether a climb may end: all starts stand still at the end of a chunk, the best one in the end."""
@@ -263,11 +256,8 @@ class Ascents:
     def read(self, problem: Problem, outcome: Outcome) -> AscentOutcome:
         """The last evaluation of where every start stands; the best."""
         state = outcome.state
-        ascents = zip((*state.kept, state.carry), (*state.ends, len(state.values)), strict=True)
-        found = [(verdict, done) for carry, done in ascents for verdict in self._verdicts(carry)]
-        verdicts = [verdict for verdict, _ in found]
-        verdict, done = max(found, key=lambda each: each[0].value)
-        status = self._status(outcome, done, verdict.restart)
+        verdicts = [v for carry in (*state.kept, state.carry) for v in self._verdicts(carry)]
+        verdict = max(verdicts, key=lambda v: v.value)
         self._refuse_unbounded(verdict.parameters)
         values = state.values[:, verdict.restart]
         trace = {
@@ -283,17 +273,9 @@ class Ascents:
         notes = (*verdict.notes, *told_ends(ends), told)
         if state.renewals:
             notes = (*notes, f"the ascent was renewed {state.renewals} times; the best mixture is kept")
-        if self.settings.random and status is Status.STALLED:
+        if self.settings.random and outcome.status is Status.STALLED:
             notes = (*notes, "steps are random, and it rises no more as far as their noise lets one see")
-        return AscentOutcome(mixture_of(self.layout, verdict), status, trace, notes)
-
-    def _status(self, outcome: Outcome, done: int, restart: int) -> Status:
-        """How the ascent ended that is returned: the last one may be another, and the run that of both."""
-        left, is_last = outcome.state.left, done == len(outcome.state.values)
-        if outcome.was_stopped or (is_last and outcome.ended not in (Status.CONVERGED, Status.STALLED)):
-            return outcome.ended
-        is_done = not self.settings.random and left[done - 1, restart] < self.tol
-        return Status.CONVERGED if is_done else Status.STALLED
+        return AscentOutcome(mixture_of(self.layout, verdict), outcome.ended, trace, notes)
 
     def chunk(
         self, carry: AscentCarry, limit: int, numbers: AscentNumbers
