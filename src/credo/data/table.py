@@ -39,7 +39,7 @@ from .column import Column
 from .dataset import Dataset, unit_weights
 from .states import MISSING, of_array, of_columns, of_rows, of_samples, read_file
 
-__all__ = ["MISSING", "StateTable"]
+__all__ = ["MISSING", "StateTable", "distinct_rows"]
 
 _ENTRIES = 1 << 21  # table entries looked up at once when counting; bounds the memory
 
@@ -158,7 +158,8 @@ class StateTable:
         if len(empty):
             row = empty[0] if numbers is None else numbers[empty[0]]
             raise DataError(f"data: row {row} observes no variable ({len(empty)} such rows); leave them out")
-        distinct, row_of = _distinct(states, variables.sizes)
+        first, row_of = distinct_rows(states, variables.sizes)
+        distinct = np.ascontiguousarray(states[first], dtype=np.int64)
         counts = np.bincount(row_of, row_weights, minlength=len(distinct))
         return cls(variables, distinct, counts, row_of, row_weights, numbers)
 
@@ -292,11 +293,11 @@ def _recoded(column: Column, variable: Variable) -> np.ndarray:
     return codes[column.values]
 
 
-def _distinct(states: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct rows, and the position of each row among them."""
+def distinct_rows(states: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """First places of the distinct rows (rows, n) of states, and which of them each row is."""
     # Rows of small integers are sorted as one block of bytes each, which is many times faster.
     narrow = np.int8 if sizes.max(initial=0) < 127 else np.int64
     packed = np.ascontiguousarray(states, dtype=narrow)
     keys = packed.view(np.dtype((np.void, packed.dtype.itemsize * packed.shape[1]))).ravel()
     _, first, row_of = np.unique(keys, return_index=True, return_inverse=True)
-    return np.ascontiguousarray(states[first], dtype=np.int64), row_of.ravel()
+    return first, row_of.ravel()
