@@ -1,7 +1,7 @@
 """The form in which a table came, and answers about its rows in that form.
 
     form = Form.of(frame, model.variables)
-    data = credo.data.read(form.without(["wet"]), schema=model.variables)
+    data = form.read(model.variables, without=["wet"])
     form.column(wet, states)                     # of a pandas frame: a Series with its index
     form.filled({"wet": (wet, states)})          # the table with its missing cells filled
 
@@ -27,6 +27,7 @@ from ..core.samples import Samples
 from ..core.variable import Variable, Variables
 from .column import MISSING, Column
 from .dataset import Dataset
+from .read import read
 from .states import read_file
 
 __all__ = ["Form"]
@@ -80,25 +81,15 @@ class Form:
             return cls("mapping", {name: array[name] for name in array.dtype.names}, array.dtype.names, array)
         return cls("array", array, () if variables is None else tuple(variables.names), source)
 
-    def without(self, names: Iterable[str]) -> Any:
-        """The table without some of its columns, for `data.read`."""
-        gone = set(names)
+    def read(self, variables: Variables, without: Iterable[str] = ()) -> Dataset:
+        """The table as `data.read` reads it for these variables, without some of its columns."""
+        gone = set(without)
+        schema = [v for v in variables if v.name not in gone]
+        if self.kind != "array":
+            return read(self.whole, schema=schema, columns=[n for n in self.names if n not in gone])
+        is_whole = self.source.ndim == 2 and self.source.shape[1] == len(self.names)
         keep = [name not in gone for name in self.names]
-        if all(keep):
-            return self.whole
-        if self.kind == "pandas":
-            return self.source.loc[:, keep]
-        if self.kind == "rows":
-            return [{n: v for n, v in row.items() if str(n) not in gone} for row in self.source]
-        if self.kind == "array":
-            is_whole = self.source.ndim == 2 and self.source.shape[1] == len(keep)
-            return self.source[:, keep] if is_whole else self.source
-        left = [name for name in self.names if name not in gone]
-        if self.kind == "frame":
-            return _narwhals(self.source).select(left).to_native()
-        if self.kind == "dataset":
-            return self.source.select(left)
-        return {name: column for name, column in self.source.items() if str(name) not in gone}
+        return read(self.source[:, keep] if gone and is_whole else self.whole, schema=schema)
 
     def column(self, variable: Variable, found: np.ndarray) -> Any:
         """States (positions, -1 where there is none) or numbers of all rows, as the table would have them."""

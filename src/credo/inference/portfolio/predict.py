@@ -13,7 +13,6 @@ from ...core.variable import Variable, Variables
 from ...data.column import MISSING
 from ...data.dataset import Dataset
 from ...data.forms import Form
-from ...data.read import read
 from ...optimise.run import call
 from ..problem.base import Algorithm
 from .completions import draw_rows, most_probable_rows
@@ -192,8 +191,7 @@ def _targets(variables: Variables, targets: Any) -> tuple[str, ...]:
 
 def _read(form: Form, targets: tuple[str, ...], variables: Variables) -> Dataset:
     """The rows without the targets."""
-    schema = [v for v in variables if v.name not in targets]
-    rows = read(form.without(targets), schema=schema)
+    rows = form.read(variables, targets)
     if not rows.has_rows_as_units:
         raise DataError("data: expected rows, got sequences; models of sequences are templates")
     return rows
