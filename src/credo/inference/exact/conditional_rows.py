@@ -176,9 +176,11 @@ class _Rows:
                     tables.append((np.append(scope[k:], self.row), table))
                     continue
                 shape = offset.shape
-                made = (w[..., None, free], offset, v[..., None], c[..., None])
-                full = (np.broadcast_to(made[0], (*shape, int(free.sum()))),)
-                full += tuple(np.broadcast_to(p, shape) for p in made[1:])
+                w, *rest = (w[..., None, free], offset, v[..., None], c[..., None])
+                full = [
+                    np.broadcast_to(w, (*shape, int(free.sum()))),
+                    *(np.broadcast_to(p, shape) for p in rest),
+                ]
                 scopes = np.concatenate([scope[:k][free], scope[k:], [self.row]])[None]
                 groups.append(LinearGaussians(np.array([len(groups)]), scopes, *(p[None] for p in full)))
         return groups, tables

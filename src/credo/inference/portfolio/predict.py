@@ -83,7 +83,7 @@ def predict(
           no    yes
     7  0.100  0.900
     8  1.000  0.000
-    9  0.074  0.926
+    9  0.084  0.916
     """
     graph = graph_of(model)
     names = _targets(graph.variables, targets)
@@ -152,7 +152,10 @@ def impute(
     with call():
         rows = _read(form, (), graph.variables)
         gaps = tuple(column.name for column in rows.columns if column.missing.any())
-        which = np.flatnonzero(np.any([rows.column(name).missing for name in gaps], axis=0)) if gaps else []
+        empty = np.zeros(rows.n_rows, dtype=bool)
+        for name in gaps:
+            empty |= rows.column(name).missing
+        which = np.flatnonzero(empty)
         question = RowQuestion(graph, gaps, inference, impossible == "refuse", how == "mode", options)
         found = _completed(question, rows.take(which), how) if len(which) else {}
     filled = {}
