@@ -11,9 +11,10 @@ if TYPE_CHECKING:
     from .dataset import Dataset
     from .forms import Form
     from .read import read
+    from .sequences import read_sequences
     from .table import StateTable
 
-__all__ = ["Column", "Dataset", "Form", "StateTable", "read"]
+__all__ = ["Column", "Dataset", "Form", "StateTable", "read", "read_sequences"]
 
 furnish(
     __name__,
@@ -22,6 +23,7 @@ furnish(
         "dataset": ("Dataset",),
         "forms": ("Form",),
         "read": ("read",),
-        "table": ("StateTable", "distinct_rows"),
+        "sequences": ("read_sequences",),
+        "table": ("StateTable",),
     },
 )

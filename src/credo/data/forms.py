@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -96,7 +96,7 @@ class Form:
         if not isinstance(variable.domain, Discrete):
             return self.numbers(variable.name, found)
         name = variable.name
-        own = self._own(name)
+        own = self.cells(name)
         is_category = hasattr(getattr(own, "dtype", None), "categories")
         values = self._written(variable, found, own)
         if self.kind == "pandas":
@@ -119,7 +119,7 @@ class Form:
 
     def words(self, variable: Variable) -> list[Any]:
         """What stands for each state of a variable in this form."""
-        return self._words(variable, self._own(variable.name))
+        return self._words(variable, self.cells(variable.name))
 
     def table(self, columns: Mapping[str, Any]) -> Any:
         """Columns made by `column`, or arrays of numbers, as a table of this form."""
@@ -140,16 +140,10 @@ class Form:
         if self.kind == "dataset":
             made = {name: Column(name, v.domain, found) for name, (v, found) in columns.items()}
             kept = [made.pop(c.name, c) for c in self.source.columns]
-            return Dataset.of(
-                [*kept, *made.values()],
-                begin=self.source.begin,
-                weights=self.source.weights,
-                targets=self.source.targets,
-                notes=self.source.notes,
-            )
+            return replace(self.source, columns=(*kept, *made.values()), block=None)
         done = {name: self._patched(name, *pair) for name, pair in columns.items()}
         if self.kind == "array":
-            return np.stack([done.get(n, np.ma.getdata(self._own(n))) for n in self.names], axis=1)
+            return np.stack([done.get(n, np.ma.getdata(self.cells(n))) for n in self.names], axis=1)
         if self.kind == "pandas":
             return self._assigned(done)
         if self.kind == "frame":
@@ -171,7 +165,7 @@ class Form:
 
     def _patched(self, name: str, variable: Variable, found: np.ndarray) -> Any:
         """A column whose cells are kept where something is observed."""
-        own = self._own(name)
+        own = self.cells(name)
         if own is None:
             return self.column(variable, found)
         values = self._written(variable, found, own)
@@ -190,7 +184,7 @@ class Form:
         plain = cells.tolist() if isinstance(cells, np.ndarray) else list(cells)
         return _array([v if is_missing(cell) else cell for cell, v in zip(plain, values, strict=True)])
 
-    def _own(self, name: str) -> Any:
+    def cells(self, name: str) -> Any:
         """The table's column of this name; None without one."""
         if name not in self.names:
             return None
@@ -232,7 +226,7 @@ class Form:
     def _series(self, name: str, values: list[Any]) -> Any:
         import narwhals.stable.v1 as nw
 
-        return nw.new_series(name, values, backend=nw.get_native_namespace(self.source))
+        return nw.new_series(str(name), values, backend=nw.get_native_namespace(self.source))
 
 
 def _narwhals(frame: Any) -> Any:

@@ -28,7 +28,7 @@ from .column import MISSING, Column
 from .dataset import Dataset, unit_weights
 from .states import codes_of, is_missing_word, read_file, states_of
 
-__all__ = ["read", "split_list"]
+__all__ = ["group_order", "read", "split_list"]
 
 _MOST_NUMBERS = 32  # whole numbers that are states; more are amounts
 
@@ -229,8 +229,13 @@ def _grouped(named: dict[str, Any], groups: str | None, lengths: Any) -> tuple[n
         raise DataError("groups, lengths: expected one of them, got both")
     values = _column_of(named, groups)
     del named[groups]
+    return group_order(values)
+
+
+def group_order(values: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The order that joins the rows of each sequence, and the lengths; sequences as they first appear."""
     _, first, which = np.unique(np.asarray(values).astype(str), return_index=True, return_inverse=True)
-    rank = np.argsort(np.argsort(first))[which.ravel()]  # sequences in the order of their first rows
+    rank = np.argsort(np.argsort(first))[which.ravel()]
     return np.argsort(rank, kind="stable"), np.bincount(rank)
 
 

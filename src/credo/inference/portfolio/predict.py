@@ -8,7 +8,8 @@ from typing import Any, Literal
 import numpy as np
 
 from ...core import check
-from ...core.errors import DataError, QueryError
+from ...core.errors import DataError, ModelError, QueryError
+from ...core.instance import Template
 from ...core.variable import Variable, Variables
 from ...data.column import MISSING
 from ...data.dataset import Dataset
@@ -17,7 +18,8 @@ from ...optimise.run import call
 from ..problem.base import Algorithm
 from .completions import draw_rows, most_probable_rows
 from .evidence_rows import Impossible
-from .question import graph_of
+from .hidden_predictions import predict_hidden
+from .question import graph_of, without_data
 from .row_beliefs import RowBeliefs, RowQuestion
 
 __all__ = ["impute", "predict"]
@@ -38,13 +40,18 @@ def predict(
     max_iter: int = 1000,
     tol: float = 1e-8,
     seed: int | None = None,
+    lengths: Any = None,
+    groups: str | None = None,
+    columns: Any = None,
+    mask: Any = None,
 ) -> Any:
     """The most probable states, or the means, of some variables in every row of a table.
 
     Parameters
     ----------
     model
-        Anything with `to_factor_graph()`: networks, fields, Gaussian and mixed models.
+        Anything with `to_factor_graph()`: networks, fields, Gaussian and mixed models; or a template, such as
+        a hidden Markov model.
     data
         A table as `fit` reads it. Missing cells and columns that are left out are unknown. What the columns
         of the targets say is ignored.
@@ -65,6 +72,9 @@ def predict(
         empty.
     max_iter, tol, seed
         As in `infer`.
+    lengths, groups, columns, mask
+        Of sequences, for models of them; as in `infer`. Hidden states are then numbers from 0, given for
+        every row in the order of the table; `maximise="all"` is the best path of each sequence.
 
     Returns
     -------
@@ -85,11 +95,26 @@ def predict(
     8  1.000  0.000
     9  0.084  0.916
     """
+    options = {"max_iter": max_iter, "tol": tol, "seed": seed}
+    reading = {"lengths": lengths, "groups": groups, "columns": columns, "mask": mask}
+    if isinstance(model, Template):
+        if std or impossible != "refuse":
+            raise QueryError("std, impossible: hidden states of sequences have neither; leave both out")
+        return predict_hidden(
+            model,
+            data,
+            targets,
+            reading,
+            proba=proba,
+            maximise=maximise,
+            inference=inference,
+            options=options,
+        )
+    without_data(**reading)
     graph = graph_of(model)
     names = _targets(graph.variables, targets)
     check.one_of("impossible", impossible, ["refuse", "missing"])
     form = Form.of(data, graph.variables)
-    options = {"max_iter": max_iter, "tol": tol, "seed": seed}
     with call():
         rows = _read(form, names, graph.variables)
         question = RowQuestion(graph, names, inference, impossible == "refuse", options=options)
@@ -144,6 +169,11 @@ def impute(
     0    yes  yes  yes
     1     no   no   no
     """
+    if isinstance(model, Template):
+        raise ModelError(
+            f"impute: expected a model of named variables, got {type(model).__name__}; `predict` tells its "
+            "hidden states"
+        )
     graph = graph_of(model)
     check.one_of("how", how, ["mode", "mean", "map", "sample"])
     check.one_of("impossible", impossible, ["refuse", "missing"])
@@ -195,7 +225,7 @@ def _targets(variables: Variables, targets: Any) -> tuple[str, ...]:
 def _read(form: Form, targets: tuple[str, ...], variables: Variables) -> Dataset:
     """The rows without the targets."""
     rows = form.read(variables, targets)
-    if not rows.has_rows_as_units:
+    if rows.is_sequences:
         raise DataError("data: expected rows, got sequences; models of sequences are templates")
     return rows
 
