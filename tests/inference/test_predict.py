@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 import credo
-from credo.core.errors import DataError, QueryError, ZeroProbabilityError
+from credo.core.errors import DataError, ModelError, QueryError, ZeroProbabilityError
+from credo.families import DiagonalGaussian
 from credo.inference.exact import conditional_rows
 
 
@@ -300,6 +301,52 @@ def test_probabilities_are_those_of_naive_bayes():
     assert (credo.predict(model, frame, "label") == peer.predict(x)).all()
 
 
+@pytest.fixture(scope="module")
+def hmm():
+    family = DiagonalGaussian([[0.0], [3.0]], [[1.0], [1.0]])
+    return credo.HMM([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], family)
+
+
+def test_hidden_states_are_told_for_every_row_in_the_order_of_the_table(hmm):
+    x = np.random.default_rng(0).normal(size=20) + np.repeat([0, 3], 10)
+    frame = pd.DataFrame({"who": ["b", "a"] * 10, "x": x, "state": "?"}, index=range(100, 120))
+    found = credo.predict(hmm, frame, "state", groups="who")
+    shares = credo.predict(hmm, frame, ["state"], groups="who", proba=True)["state"]
+    best = credo.predict(hmm, frame, "state", groups="who", maximise="all")
+    assert found.index.equals(frame.index) and shares.index.equals(frame.index) and found.name == "state"
+    for who in "ab":
+        part = frame[frame.who == who]
+        wanted = credo.infer(hmm, data=part[["x"]].to_numpy()).marginals["state"]
+        np.testing.assert_allclose(shares.loc[part.index], wanted)
+        assert (found[part.index] == wanted.argmax(axis=1)).all()
+        path = credo.infer(hmm, data=part[["x"]].to_numpy(), maximise="all").assignment["state"]
+        assert (best[part.index] == path).all()
+
+
+def test_hidden_states_of_a_list_of_sequences_are_a_list(hmm):
+    parts = [np.array([[0.0], [3.0]]), np.array([[3.1], [2.9], [0.2]])]
+    assert [p.tolist() for p in credo.predict(hmm, parts, "state")] == [[0, 1], [1, 1, 0]]
+    frames = [pd.DataFrame({"x": part.ravel()}, index=[7, 8, 9][: len(part)]) for part in parts]
+    assert credo.predict(hmm, frames, "state")[1].to_dict() == {7: 1, 8: 1, 9: 0}
+    joined = credo.predict(hmm, np.concatenate(parts), "state", lengths=[2, 3])
+    assert joined.tolist() == [0, 1, 1, 1, 0]
+    assert credo.predict(hmm, {"x": [0.1, 2.8]}, ["state"])["state"].tolist() == [0, 1]
+
+
+def test_what_hidden_states_have_not_is_refused(hmm, net):
+    x = [[0.0], [3.0]]
+    with pytest.raises(QueryError, match=r"no hidden variable named 'z'; there are \['state'\]"):
+        credo.predict(hmm, x, "z")
+    with pytest.raises(QueryError, match="hidden states of sequences have neither"):
+        credo.predict(hmm, x, "state", std=True)
+    with pytest.raises(QueryError, match="a best path has no probabilities"):
+        credo.predict(hmm, x, "state", proba=True, maximise="all")
+    with pytest.raises(ModelError, match="expected a model of named variables, got HMM; `predict` tells"):
+        credo.impute(hmm, x)
+    with pytest.raises(QueryError, match="groups: a BayesNet has rows, no sequences"):
+        credo.predict(net, {"rain": ["yes"]}, "wet", groups="who")
+
+
 def test_what_cannot_be_meant_is_refused(net, mixed):
     rows = {"rain": ["yes"]}
     with pytest.raises(QueryError, match="no variable named 'wett'; did you mean 'wet'"):
@@ -319,6 +366,6 @@ def test_what_cannot_be_meant_is_refused(net, mixed):
             net, credo.data.read({"rain": ["yes"] * 4}, schema={"rain": ["no", "yes"]}, lengths=[2, 2]), "wet"
         )
     with pytest.raises(credo.core.errors.OptionError, match="how"):
-        credo.impute(net, rows, "median")
+        credo.impute(net, {"rain": ["yes"]}, "median")
     with pytest.raises(QueryError, match="expected answers to sums, got maxima"):
         credo.infer_many(net, [{}], maximise="all").marginal("wet")

@@ -19,7 +19,7 @@ from ..problem.base import Algorithm
 from .completions import draw_rows, most_probable_rows
 from .evidence_rows import Impossible
 from .hidden_predictions import predict_hidden
-from .question import graph_of, without_data
+from .question import graph_of
 from .row_beliefs import RowBeliefs, RowQuestion
 
 __all__ = ["impute", "predict"]
@@ -27,7 +27,7 @@ __all__ = ["impute", "predict"]
 How = Literal["mode", "mean", "map", "sample"]
 
 
-def predict(
+def predict(  # noqa: PLR0913, the options of one call
     model: Any,
     data: Any,
     targets: str | Iterable[str],
@@ -100,17 +100,11 @@ def predict(
     if isinstance(model, Template):
         if std or impossible != "refuse":
             raise QueryError("std, impossible: hidden states of sequences have neither; leave both out")
-        return predict_hidden(
-            model,
-            data,
-            targets,
-            reading,
-            proba=proba,
-            maximise=maximise,
-            inference=inference,
-            options=options,
-        )
-    without_data(**reading)
+        asked: Any = {"proba": proba, "maximise": maximise, "inference": inference, "options": options}
+        return predict_hidden(model, data, targets, reading, **asked)
+    given = [name for name, value in reading.items() if value is not None]
+    if given:
+        raise QueryError(f"{', '.join(given)}: a {type(model).__name__} has rows, no sequences; leave out")
     graph = graph_of(model)
     names = _targets(graph.variables, targets)
     check.one_of("impossible", impossible, ["refuse", "missing"])
