@@ -138,6 +138,7 @@ class Learner(abc.ABC):
     """
 
     name: ClassVar[str]
+    monotone: ClassVar[bool] = False  # whether its objective never falls: inference exact, all rows each step
     checkpoints: ClassVar[bool] = False  # whether its runs can be kept: they are driven, their state is data
     tol: ClassVar[float] = 1e-6  # residual that counts as none, where the call does not say
 
