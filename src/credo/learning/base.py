@@ -261,7 +261,7 @@ def fit(  # noqa: PLR0913, the options of one call
         task = Task(model, observed, held, inference, inference_budget or Budget(), seed=seed)
         why = ""
         if chosen is None:
-            chosen, why = choose(task, options)
+            chosen, why = choose(task, options, keeps=checkpoint is not None)
         limits = Budget(max_iter, chosen.tol if tol is None else tol, seconds)
         task = replace(task, budget=limits)
         reason = chosen.why_not(task)
