@@ -121,7 +121,7 @@ class Form:
         """What stands for each state of a variable in this form."""
         return self._words(variable, self.cells(variable.name))
 
-    def table(self, columns: Mapping[str, Any]) -> Any:
+    def table(self, columns: Mapping[Any, Any]) -> Any:
         """Columns made by `column`, or arrays of numbers, as a table of this form."""
         if self.kind == "pandas":
             import pandas as pd

@@ -38,7 +38,7 @@ def predict_hidden(
         raise QueryError("proba: a best path has no probabilities; leave out maximise, or proba")
     source = [part.whole for part in parts] if _is_list(data) else parts[0].whole
     found = infer(model, inference, data=source, maximise=maximise, **reading, **options)
-    rows = found.assignment if best else found.marginals
+    rows: Any = found.assignment if best else found.marginals
     for name in names:
         if name not in rows:
             raise QueryError(f"targets: no hidden variable named {name!r}; there are {list(rows)}")

@@ -19,6 +19,7 @@ from ...core.progress import Progress
 from ...core.result import Result
 from ...data.column import MISSING, Column
 from ...data.dataset import Dataset
+from ...data.table import distinct_rows
 from ...families.densities import MixtureDensity
 from ..exact.conditional_rows import Mixtures, solve_real_rows, takes_real_rows
 from ..problem.base import Algorithm, ContradictoryRowError
@@ -26,6 +27,8 @@ from .evidence_rows import clamps_of_data, infer_many
 from .question import infer
 
 __all__ = ["Moments", "RowBeliefs", "RowQuestion", "evidence_of"]
+
+_AT_ONCE = 1 << 23  # probabilities of rows answered together
 
 
 class Moments(NamedTuple):
@@ -58,10 +61,9 @@ class RowQuestion:
 
     def beliefs(self, data: Dataset) -> RowBeliefs:
         """Answers to these rows."""
-        if self.graph.is_tables:
-            return self._of_tables(data)
         first, back = _distinct(data)
-        found = self._of_numbers(data.take(first))
+        found = self._none(len(first))
+        (self._of_tables if self.graph.is_tables else self._of_numbers)(data.take(first), found)
         if self.is_strict and not found.possible.all():
             raise ContradictoryRowError(np.flatnonzero(~found.possible[back]))
         moments = {
@@ -70,18 +72,25 @@ class RowQuestion:
         }
         return RowBeliefs(found.possible[back], {n: p[back] for n, p in found.states.items()}, moments)
 
-    def _of_tables(self, data: Dataset) -> RowBeliefs:
-        impossible: Any = "refuse" if self.is_strict else "missing"
-        found = infer_many(self.graph, data, self.method, impossible=impossible, **self.options)
-        return RowBeliefs(found.log_z > -np.inf, {name: found.marginal(name) for name in self.names})
+    def _of_tables(self, data: Dataset, found: RowBeliefs) -> None:
+        """Answer blocks of rows, whose marginals of all variables fit into memory."""
+        size = max(_AT_ONCE // max(int(self.graph.variables.state_start[-1]), 1), 1)
+        for first in range(0, len(data), size):
+            rows = slice(first, min(first + size, len(data)))
+            answer = infer_many(
+                self.graph, data.take(rows), self.method, impossible="missing", **self.options
+            )
+            found.possible[rows] = answer.log_z > -np.inf
+            if self.is_strict and not found.possible[rows].all():
+                return
+            for name, states in found.states.items():
+                states[rows] = answer.marginal(name)
 
-    def _of_numbers(self, data: Dataset) -> RowBeliefs:
-        found = self._none(len(data))
+    def _of_numbers(self, data: Dataset, found: RowBeliefs) -> None:
         slow = np.arange(len(data))
         if self.method is None and takes_real_rows(self.graph):
             slow = self._together(data, found)
         self._one_by_one(data, slow, found)
-        return found
 
     def _none(self, count: int) -> RowBeliefs:
         found = RowBeliefs(np.ones(count, dtype=bool))
@@ -215,6 +224,9 @@ def _distinct(data: Dataset) -> tuple[np.ndarray, np.ndarray]:
     """First places of the distinct rows, and which of them each row is."""
     if not data.columns:
         return np.arange(min(data.n_rows, 1)), np.zeros(data.n_rows, dtype=np.int64)
+    if all(column.is_discrete and column.soft is None for column in data.columns):
+        codes = np.stack([column.values for column in data.columns], axis=1)
+        return distinct_rows(codes, data.variables.sizes)
     keys = np.concatenate([_bits(column) for column in data.columns], axis=1)
     packed = np.ascontiguousarray(keys).view(np.dtype((np.void, keys.itemsize * keys.shape[1]))).ravel()
     _, first, back = np.unique(packed, return_index=True, return_inverse=True)
