@@ -122,6 +122,14 @@ def test_frames_of_other_libraries_and_files_are_read_too(net, tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("rain,sprinkler,wet\nyes,no,?\nno,?,?\n")
     assert credo.predict(net, path, "wet").tolist() == ["yes", "no"]
+    filled = credo.impute(net, path)
+    assert {n: list(v) for n, v in filled.items()} == {
+        "rain": ["yes", "no"],
+        "sprinkler": ["no", "no"],
+        "wet": ["yes", "no"],
+    }
+    coded = pa.table({"rain": pa.array(["yes", "no", None]).dictionary_encode(), "wet": ["yes", "no", "yes"]})
+    assert credo.impute(net, coded).to_pydict()["rain"] == ["yes", "no", "yes"]
 
 
 @pytest.mark.parametrize(
@@ -260,6 +268,30 @@ def test_impossible_rows_are_named_or_left_empty(net, inference):
         assert filled["cloudy"].isna().tolist() == [False, False, True]
         with pytest.raises(ZeroProbabilityError, match="row 2"):
             credo.impute(net, gaps, how, seed=0)
+
+
+@pytest.mark.parametrize("kind", [int, float])
+def test_impossible_rows_of_arrays_keep_their_gaps(net, kind):
+    codes = np.array([[-1, 0, 0, 1], [-1, 0, 0, 0]], dtype=kind)
+    codes[codes < 0] = -1 if kind is int else np.nan
+    assert credo.predict(net, codes, "cloudy", impossible="missing").tolist() == [-1, 0]
+    found = credo.impute(net, codes, impossible="missing")
+    np.testing.assert_array_equal(found, np.where([[True], [False]], codes, [0, 0, 0, 0]))
+    masked = np.ma.masked_array([[0, 0, 0, 0]], mask=[[True, False, False, False]])
+    assert credo.impute(net, masked).tolist() == [[0, 0, 0, 0]]
+
+
+def test_impossible_rows_of_categories_keep_their_gaps(net):
+    rows = pd.DataFrame({"rain": ["no", "no"], "sprinkler": ["no", "no"], "wet": ["yes", "no"]})
+    rows["cloudy"] = pd.Categorical([None, None], categories=["yes", "no"])
+    found = credo.impute(net, rows, impossible="missing")
+    assert found["cloudy"].isna().tolist() == [True, False] and found["cloudy"].dtype == rows["cloudy"].dtype
+
+
+def test_a_blank_is_told_to_be_fitted_first():
+    blank = credo.BayesNet.from_edges([("a", "b")])
+    with pytest.raises(ModelError, match="fit it first"):
+        credo.predict(blank, {"a": ["x"]}, "b")
 
 
 def test_impossible_rows_of_mixed_models_are_named_or_left_empty():

@@ -172,17 +172,27 @@ class Form:
         if self.kind == "pandas":
             gone = own.isna().to_numpy()
             if hasattr(own.dtype, "categories"):
-                more = [s for s in values[gone] if s not in own.cat.categories]
+                more = [s for s in values[gone] if s is not None and s not in own.cat.categories]
                 own = own.cat.add_categories(list(dict.fromkeys(more)))
             return own.mask(gone, _like(own, values))
-        cells = own.to_list() if self.kind == "frame" else own
-        if isinstance(cells, np.ndarray) and cells.dtype.kind in "iuf":
-            bare = np.ma.getdata(cells)
-            none = bare == MISSING if bare.dtype.kind in "iu" and variable.is_discrete else np.isnan(bare)
-            gone = np.ma.getmaskarray(cells) | none & (found != MISSING)
-            return np.where(gone, values.astype(bare.dtype), bare)
-        plain = cells.tolist() if isinstance(cells, np.ndarray) else list(cells)
+        if self._is_file:
+            return self.column(variable, found)
+        if isinstance(own, np.ndarray) and own.dtype.kind in "iuf":
+            return self._patched_numbers(variable, found, values, own)
+        plain = own.to_list() if self.kind == "frame" else list(own)
         return _array([v if is_missing(cell) else cell for cell, v in zip(plain, values, strict=True)])
+
+    def _patched_numbers(
+        self, variable: Variable, found: np.ndarray, values: np.ndarray, own: np.ndarray
+    ) -> np.ndarray:
+        """An array of numbers, in which whole ones may be positions of states, -1 where there is none."""
+        bare = np.ma.getdata(own)
+        gone = np.ma.getmaskarray(own) | (np.isnan(bare) if bare.dtype.kind == "f" else False)
+        if not variable.is_discrete:
+            return np.where(gone, values, bare)
+        none = np.nan if bare.dtype.kind == "f" else MISSING
+        numbers = np.array([none if x == MISSING else v for x, v in zip(found, values, strict=True)])
+        return np.where(gone | ((bare == MISSING) & (found != MISSING)), numbers, bare)
 
     def cells(self, name: str) -> Any:
         """The table's column of this name; None without one."""
@@ -201,6 +211,8 @@ class Form:
         """States as the column writes them, None where there is none; numbers as they are."""
         if not isinstance(variable.domain, Discrete):
             return found
+        if self._has_positions:
+            return found
         words = self._words(variable, own)
         if all(isinstance(w, int) for w in words) and not (found == MISSING).any():
             return np.array(words)[found]
@@ -209,12 +221,13 @@ class Form:
     def _words(self, variable: Variable, own: Any) -> list[Any]:
         """What stands for each state."""
         labels = list(variable.states)
-        is_position = self.kind == "array" and self.source.dtype.kind in "iuf"
         if hasattr(getattr(own, "dtype", None), "categories"):
             known = {str(category): category for category in own.dtype.categories}
             return [known.get(label, label) for label in labels]
-        if self.kind == "dataset" or is_position:
-            return list(range(len(labels))) if is_position else labels
+        if self._has_positions:
+            return list(range(len(labels)))
+        if self.kind == "dataset":
+            return labels
         sort = _sort_of(own)
         whole = all(label.removeprefix("-").isdecimal() for label in labels)
         if sort == "number":
@@ -222,6 +235,15 @@ class Form:
         if sort == "bool" or (sort is None and set(labels) == {"False", "True"}):
             return [_BOOLS.get(label.lower(), label == "1") for label in labels]
         return [int(label) for label in labels] if sort is None and whole else labels
+
+    @property
+    def _is_file(self) -> bool:
+        return isinstance(self.whole, (str, os.PathLike))
+
+    @property
+    def _has_positions(self) -> bool:
+        """Whether states are numbers of an array."""
+        return self.kind == "array" and self.source.dtype.kind in "iuf"
 
     def _series(self, name: str, values: list[Any]) -> Any:
         import narwhals.stable.v1 as nw
