@@ -139,6 +139,7 @@ class Learner(abc.ABC):
 
     name: ClassVar[str]
     checkpoints: ClassVar[bool] = False  # whether its runs can be kept: they are driven, their state is data
+    reads_soft: ClassVar[bool] = False  # whether cells may be soft evidence
     tol: ClassVar[float] = 1e-6  # residual that counts as none, where the call does not say
 
     @abc.abstractmethod
@@ -263,7 +264,7 @@ def fit(  # noqa: PLR0913, the options of one call
             chosen, why = choose(task, options)
         limits = Budget(max_iter, chosen.tol if tol is None else tol, seconds)
         task = replace(task, budget=limits)
-        reason = chosen.why_not(task)
+        reason = _why_not_soft(chosen, task) or chosen.why_not(task)
         if reason is not None:
             raise UnsupportedError(f"{chosen.name} cannot treat this task: {reason}")
         if checkpoint is not None:
@@ -278,7 +279,7 @@ def fit(  # noqa: PLR0913, the options of one call
         warnings.warn(sentence, ConvergenceWarning, stacklevel=2)
     return replace(
         found, learner=describe(chosen), seconds=watch.seconds, compile_seconds=watch.compile_seconds,
-        notes=(*([why] if why else []), *found.notes),
+        notes=(*([why] if why else []), *getattr(observed, "notes", ()), *found.notes),
     )  # fmt: skip
 
 
@@ -287,6 +288,13 @@ def _resolve(learner: str | Learner) -> Learner:
     if not isinstance(found, Learner):
         raise OptionError(f"learner: expected a name or a Learner, got {found!r:.80}")
     return found
+
+
+def _why_not_soft(learner: Learner, task: Task) -> str | None:
+    parts = (task.data, task.validation)
+    if learner.reads_soft or all(getattr(part, "soft", None) is None for part in parts):
+        return None
+    return "some cells are soft evidence; use em"
 
 
 def _check_keeps(learner: Learner | None) -> None:
@@ -365,13 +373,13 @@ def _split(
     variables: Variables, data: Any, weights: Any, validation: Any, rng: np.random.Generator
 ) -> tuple[StateTable, StateTable | None]:
     """What to learn from and what to watch: a share of the data, or data of their own."""
-    observed = StateTable.of(variables, data, weights=weights)
+    observed = StateTable.of(variables, data, weights=weights, soft=True)
     if isinstance(validation, (int, float)) and not isinstance(validation, bool):
         check.in_range("validation", validation, 0, 1)
         return observed.split(float(validation), rng) if validation else (observed, None)
     if validation is None:
         return observed, None
     try:
-        return observed, StateTable.of(variables, validation)
+        return observed, StateTable.of(variables, validation, soft=True)
     except DataError as error:
         raise DataError(f"validation: {error}") from None

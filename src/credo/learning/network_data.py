@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.errors import DataError, OptionError
 from ..data.column import MISSING
-from ..data.dataset import Dataset
+from ..data.dataset import Dataset, rows_of
 from ..data.read import read
 from ..models.bayes_net import BayesNet
 from ..models.blank_net import BlankNet
@@ -54,7 +54,7 @@ def read_network(model: BayesNet, data: Any, weights: Any = None) -> NetworkRows
         if column.name in variables.names:
             i = variables.position(column.name)
             into = states if variables[i].is_discrete else values
-            into[:, i] = column.values
+            into[:, i] = rows_of([column], found.n_rows).reshape(found.n_rows)
     empty = ((states == MISSING) & np.isnan(values)).all(axis=1)
     if empty.all():
         raise DataError("data: expected a row that observes a variable of the network, got none")

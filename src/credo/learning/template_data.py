@@ -16,7 +16,7 @@ from ..core import check
 from ..core.errors import DataError
 from ..data.dataset import Dataset
 from ..data.read import read
-from ..data.states import read_file
+from ..data.sources import read_file
 from ..models.sequences import Sequences
 
 __all__ = ["read_sequences", "split_sequences"]
