@@ -9,11 +9,19 @@ from ..core.lazy import furnish
 if TYPE_CHECKING:
     from .column import Column
     from .dataset import Dataset
+    from .describe import Description, describe
     from .read import read
     from .table import StateTable
 
-__all__ = ["Column", "Dataset", "StateTable", "read"]
+__all__ = ["Column", "Dataset", "Description", "StateTable", "describe", "read"]
 
 furnish(
-    __name__, {"column": ("Column",), "dataset": ("Dataset",), "read": ("read",), "table": ("StateTable",)}
+    __name__,
+    {
+        "column": ("Column",),
+        "dataset": ("Dataset",),
+        "describe": ("Description", "describe"),
+        "read": ("read",),
+        "table": ("StateTable",),
+    },
 )

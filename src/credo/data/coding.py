@@ -62,10 +62,12 @@ def coded(
     weights = _matrix(variable, values)
     if weights is not None:
         return Column(name, domain, np.full(len(weights), MISSING, dtype=np.int64), weights)
-    plain = type(values) is np.ndarray and kind in "iu" and not missing
-    if plain and len(values) and (domain.states is None or not has_names):
-        if values.min() >= 0 and values.max() < domain.size:
-            return Column(name, domain, values.astype(np.int64, copy=False))
+    if isinstance(getattr(values, "dtype", None), np.dtype) and not isinstance(values, np.ma.MaskedArray):
+        values = np.asarray(values)  # of a series
+        are_positions = not has_names or not _whole_labels(variable)
+        if kind in "iu" and len(values) and not missing and are_positions:
+            if values.min() >= 0 and values.max() < domain.size:
+                return Column(name, domain, values.astype(np.int64, copy=False))
     try:
         cells = without(Cells.of(values), missing, in_file)
     except DataError as error:

@@ -176,9 +176,7 @@ def _labelled_numbers(name: str, found: list[int]) -> Domain:
 
 
 def _positions(name: str, found: list[int]) -> Domain:
-    """Positions of states, -1 where missing; -1 and 1 without 0 are spins."""
-    if set(found) == {-1, 1}:
-        return Discrete.of(["-1", "1"])
+    """Positions of states, -1 where missing."""
     if found[0] < -1 or found[-1] < 0:
         raise _no_states(name, f"{found[0]}", "whole numbers of an array are positions of states from 0")
     _refuse_amounts(name, found[-1] + 1)

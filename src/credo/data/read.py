@@ -93,15 +93,15 @@ def read(
 def gather(
     source: Any,
     *,
-    schema: Any,
-    columns: Iterable[str] | None,
-    targets: Any,
-    groups: str | None,
-    lengths: Any,
-    weights: Any,
-    soft: Mapping[str, Any] | None,
-    window: int | None,
-    missing: Any,
+    schema: Any = None,
+    columns: Iterable[str] | None = None,
+    targets: Any = None,
+    groups: str | None = None,
+    lengths: Any = None,
+    weights: Any = None,
+    soft: Mapping[str, Any] | None = None,
+    window: int | None = None,
+    missing: Any = None,
     refused: dict[str, str] | None = None,
 ) -> Dataset:
     """What `read` does; with `refused`, columns that cannot be read are left out and told there."""
@@ -127,6 +127,8 @@ def gather(
     made = _typed(known, raw, variables, _absent(missing, named), refused)
     made = _softened(made, soft or {}, variables, raw)
     _check_lengths(made)
+    if refused and not made:
+        raise DataError(f"data: {next(iter(refused.values()))}")
     if not made or not len(made[0]):
         raise DataError("data: expected at least one row, got none")
     return units.cut(made, wanted, notes if variables is not None else _noted(made))

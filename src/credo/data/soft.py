@@ -1,7 +1,7 @@
 """Soft evidence: cells that say how likely what was seen is under each state, instead of naming one.
 
-It is certain evidence about something else: an observed child of the variable, whose state is the number of the
-cell's weights and whose factor holds them. So what reads missing values reads soft evidence too.
+It is certain evidence about something else: an observed child of the variable, whose state is the number of
+the cell's weights and whose factor holds them. So what reads missing values reads soft evidence too.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class SoftCells:
         return replace(self, cells=self.cells[rows])
 
     def beside(self, graph: FactorGraph) -> tuple[FactorGraph, np.ndarray]:
-        """The graph with a child for each of these variables, and the log tables that are added at the end."""
+        """The graph with a child for each of these variables, and the log tables added at its end."""
         sizes = [len(w) for w in self.weights]
         names = [f"{graph.variables.names[i]} (soft evidence)" for i in self.of]
         variables = Variables.of([*graph.variables, *map(Variable, names, sizes)])

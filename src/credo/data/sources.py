@@ -30,7 +30,7 @@ class Raw:
     """Columns of values as they came."""
 
     columns: dict[str, Any]  # name -> values: an array, a list, a series, `Cells`, or a `Column`
-    has_names: bool = True  # False for arrays, whose whole numbers are positions of states
+    has_names: bool = True  # False where whole numbers are positions of states, as in arrays
     in_file: bool = False  # whether values are text
 
 
@@ -143,8 +143,8 @@ def _series(series: Any, nw: Any) -> Any:
         place: dict[Any, int] = {label: k for k, label in enumerate(labels)} | {None: MISSING}
         codes = np.array([place[v] for v in series.to_list()], dtype=np.int64)
         return Cells(labels, codes, declared=True)
-    plain = series.dtype.is_float() or (series.dtype.is_numeric() and not series.null_count())
-    return series.to_numpy() if plain or series.dtype.is_temporal() else series.to_list()
+    counted = series.dtype.is_integer() and series.null_count()  # which arrays would hold as floats
+    return series.to_list() if counted or series.dtype.is_nested() else series.to_numpy()
 
 
 def _of_rows(rows: Sequence[Any]) -> dict[str, Any]:
@@ -174,7 +174,11 @@ def _of_array(source: Any, variables: Variables | None) -> Raw:
             f"{array.shape}"
         )
     names = [f"x{k}" for k in range(table.shape[1])] if variables is None else list(variables.names)
-    return Raw({name: table[:, k] for k, name in enumerate(names)}, has_names=False)
+    # Spins: where every number is -1 or 1 they are labels, and none is missing.
+    spins = variables is None and table.dtype.kind == "i" and bool((np.abs(table) == 1).all())
+    return Raw(
+        {name: table[:, k] for k, name in enumerate(names)}, has_names=spins and bool((table < 0).any())
+    )
 
 
 def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -169,9 +169,7 @@ class StateTable:
         return cls(variables, distinct, counts, row_of, row_weights, numbers, soft, notes)
 
     def with_soft_children(self, graph: FactorGraph) -> tuple[FactorGraph, StateTable, np.ndarray]:
-        """The graph with an observed child for each variable with soft evidence, the table over both, and
-        the log tables that are added at the end.
-        """
+        """The graph with children that make soft evidence certain, the table, and the log tables added."""
         if self.soft is None:
             return graph, self, np.empty(0)
         wider, added = self.soft.beside(graph)
