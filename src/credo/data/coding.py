@@ -93,20 +93,21 @@ def relabelled(column: Column, domain: Domain) -> Column:
     known = column.domain
     if known == domain:
         return column
-    alike = isinstance(known, Discrete) and isinstance(domain, Discrete)
-    if not alike or not set(known.labels) <= set(domain.labels) or column.soft is not None:
-        has, wanted = (
-            (f"the states {list(known.labels)[:5]}", list(domain.labels)[:5])
-            if alike
-            else (f"the domain {known!r:.60}", f"{domain!r:.60}")
-        )
-        raise DataError(
-            f"data: column '{column.name}' has {has}, the model's {wanted}; read the source again with the "
-            "model's variables as schema, or give columns of labels"
-        )
+    if not isinstance(known, Discrete) or not isinstance(domain, Discrete):
+        raise _other_domain(column.name, f"the domain {known!r:.60}", f"{domain!r:.60}")
+    if not set(known.labels) <= set(domain.labels) or column.soft is not None:
+        has, wanted = list(known.labels)[:5], list(domain.labels)[:5]
+        raise _other_domain(column.name, f"the states {has}", str(wanted))
     place = {label: k for k, label in enumerate(domain.labels)}
     codes = np.array([*(place[label] for label in known.labels), MISSING])
     return Column(column.name, domain, codes[column.values])
+
+
+def _other_domain(name: str, has: str, wanted: str) -> DataError:
+    return DataError(
+        f"data: column '{name}' has {has}, the model's {wanted}; read the source again with the model's "
+        "variables as schema, or give columns of labels"
+    )
 
 
 # ---------------------------------------------------------------------------------------------
@@ -116,9 +117,10 @@ def relabelled(column: Column, domain: Domain) -> Column:
 
 def _positions(variable: Variable, cells: Cells, has_names: bool, in_file: bool) -> list[int]:
     """The state of each distinct value."""
-    whole = [] if cells.declared or in_file else [v for v in cells.distinct if _is_whole(v)]
+    seen = cells.used
+    whole = [] if cells.declared or in_file else [v for v in seen if _is_whole(v)]
     numbers = _whole_numbers(variable, whole, cells, has_names)
-    found, used = [], set(map(id, cells.used))
+    found, used = [], set(map(id, seen))
     for value in cells.distinct:
         if id(value) not in used:
             found.append(MISSING)

@@ -118,7 +118,7 @@ def gather(
         raw = named_columns(source, variables)
     else:
         raw, lengths = joined([named_columns(part, variables) for part in parts])
-    named = dict(raw.columns)
+    named = dict(raw.with_spins().columns if variables is None else raw.columns)
     named, wanted = _with_targets(named, targets)
     units = _Units.of(named, groups, lengths, weights, window, raw.in_file)
     if columns is not None:
@@ -301,7 +301,11 @@ def _typed(
     """Columns with the domains of the schema, or with those that they show."""
     made = []
     for name, values in named.items():
-        how = {"has_names": raw.has_names, "in_file": raw.in_file, "missing": absent.get(name, ())}
+        how: dict[str, Any] = {
+            "has_names": raw.has_names,
+            "in_file": raw.in_file,
+            "missing": absent.get(name, ()),
+        }
         try:
             single = isinstance(values, (str, bytes)) or not getattr(values, "ndim", 1)
             if single or not (hasattr(values, "__len__") or isinstance(values, Cells)):

@@ -12,7 +12,6 @@ import numpy as np
 
 from ..core.factor_graph import FactorGraph
 from ..core.variable import Variable, Variables
-from .column import MISSING
 
 __all__ = ["SoftCells"]
 
@@ -22,19 +21,19 @@ class SoftCells:
     """Soft evidence: the distinct weights of each variable that has some, and which of them each row has."""
 
     of: tuple[int, ...]  # positions of the variables
-    weights: tuple[np.ndarray, ...]  # (distinct, states) of each
-    cells: np.ndarray  # (rows, variables with soft evidence) which weights, -1 for none
+    weights: tuple[np.ndarray, ...]  # (distinct, states) of each; the first are all 1 and say nothing
+    cells: np.ndarray  # (rows, variables with soft evidence) which weights
 
     @classmethod
     def of_rows(cls, soft: dict[int, np.ndarray], rows: int) -> SoftCells | None:
         """Tell the distinct weights apart; None without any."""
-        found, cells = [], np.full((rows, len(soft)), MISSING, dtype=np.int64)
+        found, cells = [], np.zeros((rows, len(soft)), dtype=np.int64)
         for k, weights in enumerate(soft.values()):
             told = ~(weights == 1).all(axis=1)
             distinct, which = np.unique(weights[told], axis=0, return_inverse=True)
-            cells[told, k] = which.ravel()
-            found.append(distinct)
-        used = [k for k, distinct in enumerate(found) if len(distinct)]
+            cells[told, k] = which.ravel() + 1
+            found.append(np.vstack([np.ones((1, weights.shape[1])), distinct]))
+        used = [k for k, distinct in enumerate(found) if len(distinct) > 1]
         if not used:
             return None
         return cls(tuple(list(soft)[k] for k in used), tuple(found[k] for k in used), cells[:, used])

@@ -9,13 +9,14 @@ import csv
 import io
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..core.content import bare_name, read_content
+from ..core.domain import Discrete
 from ..core.errors import DataError, FormatError, MissingExtraError
 from ..core.samples import Samples
 from ..core.variable import Variable, Variables
@@ -32,6 +33,18 @@ class Raw:
     columns: dict[str, Any]  # name -> values: an array, a list, a series, `Cells`, or a `Column`
     has_names: bool = True  # False where whole numbers are positions of states, as in arrays
     in_file: bool = False  # whether values are text
+
+    def with_spins(self) -> Raw:
+        """The same where whole numbers that are all -1 or 1 are states; as positions -1 would be missing."""
+        values = list(self.columns.values())
+        whole = all(isinstance(v, np.ndarray) and v.dtype.kind == "i" for v in values)
+        if self.has_names or not whole or not all((np.abs(v) == 1).all() for v in values):
+            return self
+        if not any((v < 0).any() for v in values):
+            return self
+        spin = Discrete.of(["-1", "1"])
+        made = {n: Column(n, spin, (v > 0).astype(np.int64)) for n, v in self.columns.items()}
+        return replace(self, columns=made)
 
 
 def named_columns(source: Any, variables: Variables | None = None) -> Raw:
@@ -98,7 +111,7 @@ def _below(values: list[Any]) -> Any:
     """Values of one column below each other; what each kind says about missing cells and labels is kept."""
     if all(isinstance(v, np.ndarray) for v in values):
         masked = any(isinstance(v, np.ma.MaskedArray) for v in values)
-        return np.ma.concatenate(values) if masked else np.concatenate(values)
+        return np.ma.concatenate(values) if masked else np.concatenate(values)  # type: ignore[no-untyped-call]
     if any(hasattr(getattr(v, "dtype", None), "categories") for v in values):
         cells = [Cells.of(v) for v in values]
         return Cells.joined(cells) if all(c.declared for c in cells) else _listed(values)
@@ -174,11 +187,7 @@ def _of_array(source: Any, variables: Variables | None) -> Raw:
             f"{array.shape}"
         )
     names = [f"x{k}" for k in range(table.shape[1])] if variables is None else list(variables.names)
-    # Spins: where every number is -1 or 1 they are labels, and none is missing.
-    spins = variables is None and table.dtype.kind == "i" and bool((np.abs(table) == 1).all())
-    return Raw(
-        {name: table[:, k] for k, name in enumerate(names)}, has_names=spins and bool((table < 0).any())
-    )
+    return Raw({name: table[:, k] for k, name in enumerate(names)}, has_names=False)
 
 
 def read_file(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -148,7 +148,7 @@ class StateTable:
         row_weights = unit_weights(weights, len(states))
         empty = (states == MISSING).all(axis=1)
         if soft is not None:
-            empty &= (soft.cells == MISSING).all(axis=1)
+            empty &= (soft.cells == 0).all(axis=1)
         if empty.any():
             notes = (*notes, f"{int(empty.sum())} rows that observe no variable were left out")
         kept, numbers = ~empty & (row_weights > 0), None
@@ -197,7 +197,7 @@ class StateTable:
     @cached_property
     def hidden(self) -> tuple[str, ...]:
         """Names of the variables that no row observes."""
-        seen = self.observed.any(axis=0)
+        seen = np.asarray(self.observed.any(axis=0))
         if self.soft is not None:
             seen[list(self.soft.of)] = True
         return tuple(self.variables.names[int(i)] for i in np.flatnonzero(~seen))
