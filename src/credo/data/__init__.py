@@ -11,9 +11,10 @@ if TYPE_CHECKING:
     from .dataset import Dataset
     from .describe import Description, describe
     from .read import read
+    from .sequences import read_sequences
     from .table import StateTable
 
-__all__ = ["Column", "Dataset", "Description", "StateTable", "describe", "read"]
+__all__ = ["Column", "Dataset", "Description", "StateTable", "describe", "read", "read_sequences"]
 
 furnish(
     __name__,
@@ -22,6 +23,7 @@ furnish(
         "dataset": ("Dataset",),
         "describe": ("Description", "describe"),
         "read": ("read",),
+        "sequences": ("read_sequences",),
         "table": ("StateTable",),
     },
 )

@@ -66,8 +66,7 @@ class Description(Shown):
 
     columns: tuple[ColumnSummary, ...]  # in order
     rows: int  # in all
-    units: int  # rows, or sequences
-    lengths: tuple[int, int]  # of the shortest and the longest unit
+    lengths: np.ndarray | None  # of the sequences; None where rows are units
     notes: tuple[str, ...] = ()  # sentences about what was left out or may surprise
     refused: Mapping[str, str] | None = None  # column -> why it cannot be read
 
@@ -80,8 +79,10 @@ class Description(Shown):
         )
 
     def _shown(self) -> Iterable[str | Listing]:
-        shortest, longest = self.lengths
-        units = "" if self.units == self.rows else f" in {self.units} sequences of {shortest} to {longest}"
+        units = ""
+        if self.lengths is not None:
+            shortest, longest = int(self.lengths.min()), int(self.lengths.max())
+            units = f" in {len(self.lengths)} sequences of {shortest} to {longest}"
         header = ["column", "domain", "missing", "distinct"]
         rows = [[c.name, c.words(), str(c.missing), str(c.distinct)] for c in self.columns[:LIMIT]]
         if any(c.soft for c in self.columns):
@@ -123,7 +124,6 @@ def describe(source: Any, **options: Any) -> Description:
     data = (
         source if isinstance(source, Dataset) and not options else gather(source, refused=refused, **options)
     )
-    lengths = data.lengths
-    shortest_longest = (int(lengths.min()), int(lengths.max())) if len(lengths) else (0, 0)
     found = tuple(map(ColumnSummary.of, data.columns))
-    return Description(found, data.n_rows, data.n_units, shortest_longest, data.notes, refused)
+    lengths = data.lengths if data.is_sequences else None
+    return Description(found, data.n_rows, lengths, data.notes, refused)

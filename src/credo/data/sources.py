@@ -23,7 +23,7 @@ from ..core.variable import Variable, Variables
 from .cells import Cells
 from .column import MISSING, Column
 
-__all__ = ["Raw", "column_names", "joined", "named_columns", "read_file", "split_list"]
+__all__ = ["Raw", "joined", "named_columns", "read_file", "split_list"]
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,8 @@ class Raw:
 
 def named_columns(source: Any, variables: Variables | None = None) -> Raw:
     """The columns of one table; those of an array are named by the variables, or x0, x1, ..."""
+    if isinstance(source, Raw):
+        return source
     if isinstance(source, Samples):
         return Raw({v.name: _sampled(source, v) for v in source.variables})
     if isinstance(source, (str, os.PathLike)):
@@ -62,16 +64,6 @@ def named_columns(source: Any, variables: Variables | None = None) -> Raw:
     if isinstance(source, Sequence) and source and isinstance(source[0], Mapping):
         return Raw(_of_rows(source))
     return _of_array(source, variables)
-
-
-def column_names(source: Any) -> list[str] | None:
-    """Names of the columns of a table, without reading it; None where columns have none."""
-    if isinstance(source, (str, os.PathLike)):
-        return list(read_file(source))
-    if isinstance(source, Mapping):
-        return [str(name) for name in source]
-    found = list(getattr(source, "columns", ()))
-    return found if found and all(isinstance(name, str) for name in found) else None
 
 
 def split_list(x: Any, width: int | None = None) -> list[Any] | None:
