@@ -128,8 +128,10 @@ def _domain(name: str, cells: Cells, has_names: bool, in_file: bool) -> Domain:
         return _labelled_numbers(name, found) if has_names else _positions(name, found)
     if kinds <= {int, float}:
         return Real()
-    odd = next((f"{v!r:.40}" for v in used if _kind(v) is None), "values of several kinds")
-    raise _no_states(name, odd, "give one kind of label: astype(str)")
+    odd = next((f"{v!r:.40}" for v in used if _kind(v) is None), None)
+    if odd is not None:
+        raise _no_states(name, odd, "give numbers, or labels: astype(str)")
+    raise _no_states(name, "values of several kinds", "give one kind of label: astype(str)")
 
 
 def _kind(value: Any) -> type | None:

@@ -216,7 +216,7 @@ def _read_parquet(path: str | os.PathLike[str]) -> dict[str, Any]:
         frame = pd.read_parquet(path)
     except ImportError:
         raise MissingExtraError(
-            f'{path}: Parquet needs pandas and pyarrow: pip install "credo[data]" pyarrow'
+            f'{path}: Parquet needs pandas and pyarrow: pip install "credo[data]"'
         ) from None
     except (OSError, ValueError) as error:
         raise FormatError(f"{path}: cannot be read as Parquet ({error})") from None
