@@ -28,7 +28,7 @@ from ..core.variable import Variable, Variables
 from .column import MISSING, Column
 from .dataset import Dataset
 from .read import read
-from .states import read_file
+from .sources import read_file
 
 __all__ = ["Form"]
 

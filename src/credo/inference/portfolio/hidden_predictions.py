@@ -63,7 +63,7 @@ def _per_part(rows: Any, parts: list[Form], groups: str | None) -> list[np.ndarr
     whole = np.concatenate(rows) if isinstance(rows, list) else rows
     if groups is not None:
         placed = np.empty_like(whole)
-        placed[group_order(parts[0].cells(groups))[0]] = whole
+        placed[group_order(groups, parts[0].cells(groups))[0]] = whole
         whole = placed
     return [whole]
 
