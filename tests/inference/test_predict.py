@@ -310,11 +310,14 @@ def test_soft_cells_weigh_states(net):
 
     wet = net.variables[3].domain
     soft = np.array([[0.2, 0.8], [1.0, 1.0]])
-    data = Dataset.of([Column("wet", wet, np.array([-1, 1]), soft)])
-    found = credo.predict(net, data, "rain", proba=True)
-    for r, evidence in enumerate(([0.2, 0.8], "yes")):
-        wanted = credo.infer(net, evidence={"wet": evidence}).marginals["rain"]
-        np.testing.assert_allclose([found["no"][r], found["yes"][r]], wanted)
+    for data in (
+        Dataset.of([Column("wet", wet, np.array([-1, 1]), soft)]),
+        {"wet": [[0.2, 0.8], "yes"]},
+    ):
+        found = credo.predict(net, data, "rain", proba=True)
+        for r, evidence in enumerate(([0.2, 0.8], "yes")):
+            wanted = credo.infer(net, evidence={"wet": evidence}).marginals["rain"]
+            np.testing.assert_allclose([found["no"][r], found["yes"][r]], wanted)
 
 
 def test_probabilities_are_those_of_naive_bayes():

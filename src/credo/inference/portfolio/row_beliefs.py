@@ -45,14 +45,14 @@ class RowBeliefs:
 
     possible: np.ndarray  # (rows,) whether the model allows what the row says
     states: dict[str, np.ndarray] = field(default_factory=dict)  # name -> (rows, states) probabilities
-    numbers: dict[str, Moments] = field(default_factory=dict)
+    numbers: dict[str, Moments] = field(default_factory=dict)  # name -> means and spreads
 
 
 @dataclass(frozen=True)
 class RowQuestion:
     """What is asked about every row."""
 
-    graph: FactorGraph
+    graph: FactorGraph  # of the model
     names: tuple[str, ...]  # of the variables whose beliefs are wanted
     method: str | Algorithm | None = None  # by default what suits the model
     is_strict: bool = True  # whether an impossible row is an error
