@@ -68,7 +68,7 @@ def predict(  # noqa: PLR0913, the options of one call
     inference
         The algorithm that answers; by default the one that suits the model.
     impossible
-        What becomes of rows that the model excludes: `"refuse"` names the first, `"missing"` leaves them
+        What becomes of rows that the model excludes: `"refuse"` names one, `"missing"` leaves them
         empty.
     max_iter, tol, seed
         As in `infer`.
