@@ -33,6 +33,7 @@ from .junction_tree import JunctionTreePropagation
 __all__ = ["Mixtures", "RealRows", "solve_real_rows", "takes_real_rows"]
 
 _AT_ONCE = 2.0**22  # numbers of the matrices of all rows together
+_CLIMBS, _STILL = 200, 1e-10  # steps to the highest point, and what is none, in standard deviations
 
 
 class Mixtures(NamedTuple):
@@ -52,6 +53,36 @@ class Mixtures(NamedTuple):
         """Standard deviations, (rows,)."""
         spread = self.sds**2 + (self.means - self.mean[:, None]) ** 2
         return np.asarray(np.sqrt((self.weights * spread).sum(axis=1)))
+
+    @property
+    def mode(self) -> np.ndarray:
+        """Highest points, (rows,); as `MixtureDensity.mode`, a part of the rows at a time."""
+        count, k = self.means.shape
+        size = max(int(_AT_ONCE) // (k * k), 1)
+        parts = [Mixtures(*(a[at : at + size] for a in self)) for at in range(0, count, size)]
+        return np.concatenate([part._climb() for part in parts]) if k > 1 else self.mean
+
+    def _climb(self) -> np.ndarray:
+        """Mean shift from every component: each step raises the density."""
+        x, climbing = self.means.copy(), np.arange(len(self.means))
+        for _ in range(_CLIMBS):
+            part = Mixtures(*(a[climbing] for a in self))
+            terms = part._terms(x[climbing])
+            share = np.exp(terms - terms.max(axis=2, keepdims=True)) / part.sds[:, None, :] ** 2
+            new = (share * part.means[:, None, :]).sum(axis=2) / share.sum(axis=2)
+            moves = (np.abs(new - x[climbing]) > _STILL * part.sds).any(axis=1)
+            x[climbing] = new
+            climbing = climbing[moves]
+            if not len(climbing):
+                break
+        best = np.logaddexp.reduce(self._terms(x), axis=2).argmax(axis=1)
+        return np.asarray(np.take_along_axis(x, best[:, None], axis=1)[:, 0])
+
+    def _terms(self, x: np.ndarray) -> np.ndarray:
+        """Log densities of the components at points (rows, points), up to a constant."""
+        with np.errstate(divide="ignore"):
+            logs = (np.log(self.weights) - np.log(self.sds))[:, None, :]
+        return np.asarray(logs - 0.5 * ((x[:, :, None] - self.means[:, None, :]) / self.sds[:, None, :]) ** 2)
 
 
 class RealRows(NamedTuple):

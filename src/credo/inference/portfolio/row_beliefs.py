@@ -20,7 +20,6 @@ from ...core.result import Result
 from ...data.column import MISSING, Column
 from ...data.dataset import Dataset
 from ...data.table import distinct_rows
-from ...families.densities import MixtureDensity
 from ..exact.conditional_rows import Mixtures, solve_real_rows, takes_real_rows
 from ..problem.base import Algorithm, ContradictoryRowError
 from .evidence_rows import clamps_of_data, infer_many
@@ -155,8 +154,7 @@ class RowQuestion:
     def _note(self, moments: Moments, rows: np.ndarray, mixtures: Mixtures) -> None:
         moments.mean[rows], moments.sd[rows] = mixtures.mean, mixtures.sd
         if moments.mode is not None:
-            single = mixtures.means.shape[1] == 1
-            moments.mode[rows] = mixtures.mean if single else _modes(mixtures)
+            moments.mode[rows] = mixtures.mode
 
     # All others ---------------------------------------------------------------------------------------------
 
@@ -192,11 +190,6 @@ def _note_known(moments: Moments, rows: np.ndarray, values: np.ndarray) -> None:
     moments.mean[rows], moments.sd[rows] = values, 0.0
     if moments.mode is not None:
         moments.mode[rows] = values
-
-
-def _modes(mixtures: Mixtures) -> np.ndarray:
-    parts = zip(*mixtures, strict=True)
-    return np.array([MixtureDensity(*part).mode for part in parts])
 
 
 def evidence_of(data: Dataset, row: int) -> dict[str, Any]:
