@@ -404,3 +404,57 @@ def test_what_cannot_be_meant_is_refused(net, mixed):
         credo.impute(net, {"rain": ["yes"]}, "median")
     with pytest.raises(QueryError, match="expected answers to sums, got maxima"):
         credo.infer_many(net, [{}], maximise="all").marginal("wet")
+
+
+def test_many_rows_take_datasets_maxima_and_impossible_rows(net):
+    rows = [{"sprinkler": "no", "rain": "no", "wet": "yes"}, {"wet": "yes"}, {"wet": None, "rain": "no"}]
+    data = credo.data.read(rows, schema=net.variables)
+    with pytest.raises(ZeroProbabilityError, match="row 0: the evidence has probability zero"):
+        credo.infer_many(net, data)
+    found = credo.infer_many(net, data, impossible="missing")
+    plain = credo.infer_many(net, rows[1:])
+    np.testing.assert_allclose(found.flat[1:], plain.flat)
+    assert found.log_z[0] == -np.inf and not found.flat[0].any()
+    best = credo.infer_many(net, data, maximise=["cloudy"], impossible="missing")
+    for r in (1, 2):
+        wanted = credo.infer(net, evidence=rows[r], maximise=["cloudy"])
+        assert best.log_z[r] == pytest.approx(wanted.log_z.value)
+        assert best.states[r].tolist() == [wanted.assignment.index("cloudy"), -1, -1, -1]
+    assert best.states[0].tolist() == [-1] * 4 and best[1:].states.shape == (2, 4)
+
+
+def test_many_rows_refuse_data_of_other_states(net):
+    from credo.core.errors import EvidenceError
+
+    data = credo.data.read({"wet": ["dry", "soaked"]})
+    with pytest.raises(EvidenceError, match="read the data with the model's variables as schema"):
+        credo.infer_many(net, data)
+
+
+def test_half_a_vector_is_refused():
+    from credo.data import Column, Dataset
+    from credo.inference.portfolio.row_beliefs import evidence_of
+
+    column = Column("v", credo.Real(2), np.array([[1.0, 2.0], [np.nan, np.nan], [1.0, np.nan]]))
+    data = Dataset.of([column])
+    assert evidence_of(data, 0)["v"].tolist() == [1.0, 2.0] and not evidence_of(data, 1)
+    with pytest.raises(DataError, match="column 'v', row 2: expected a whole vector or none"):
+        evidence_of(data, 2)
+
+
+def test_methods_without_the_answer_are_refused(mixed, monkeypatch):
+    from credo.core.errors import UnsupportedError
+    from credo.inference.portfolio import completions, row_beliefs
+
+    model, gaps = mixed
+    plain = credo.infer
+
+    def poor(*given, **how):
+        return plain(*given, **how).but(marginals=None, assignment=None)
+
+    monkeypatch.setattr(row_beliefs, "infer", poor)
+    monkeypatch.setattr(completions, "infer", poor)
+    with pytest.raises(UnsupportedError, match="computes no marginals; use another method, or none"):
+        credo.impute(model, gaps, inference="conditional-gaussian")
+    with pytest.raises(UnsupportedError, match="finds no best states; use another one, or none"):
+        credo.impute(model, gaps, "map")
