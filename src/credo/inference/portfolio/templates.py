@@ -81,10 +81,11 @@ def infer_by_name(
     if causal:
         raise QueryError("causal: expected no method, got one; filtering is a recursion of its own")
     algorithm = algorithms.resolve(method)
-    with call(options["on_step"]) as run:
+    with call():
         instance = model.instantiate(data, **reading)
-        if not reads_rows(algorithm, instance, options["maximise"]):
-            return _in_rows(instance, general(instance))
+    if not reads_rows(algorithm, instance, options["maximise"]):
+        return _in_rows(instance, general(instance))
+    with call(options["on_step"]) as run:
         if options["checkpoint"] is not None:
             run.checkpoint = opened(options["checkpoint"], options["every"], None)
         budget = Budget(options["max_iter"], options["tol"], options["seconds"])
