@@ -17,13 +17,15 @@ from typing import Any
 import numpy as np
 
 from ..core import check
-from ..core.display import Listing
+from ..core.display import Listing, Shown
 from ..core.errors import ModelError
 from ..core.instance import Instance
 from ..core.records import register
+from ..data.dataset import Dataset
+from ..data.sequences import read_sequences
 from ..families.base import Family
 from ..families.gaussian import TiedGaussian
-from .hidden_chain import SequenceModel, moves
+from .hidden_chain import moves
 from .hmm import HMM
 from .hmm_parameters import probability_rows
 
@@ -31,7 +33,7 @@ __all__ = ["FactorialHMM"]
 
 
 @register("FactorialHMM", fields=["starts", "transitions", "emission"])
-class FactorialHMM(SequenceModel):
+class FactorialHMM(Shown):
     """Several hidden chains with one emission; immutable.
 
     Parameters
@@ -99,6 +101,11 @@ class FactorialHMM(SequenceModel):
         return self._transitions
 
     @property
+    def emission(self) -> Any:
+        """The family of emissions, one member per joint state."""
+        return self._emission
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """States of each chain."""
         return tuple(len(start) for start in self._starts)
@@ -109,6 +116,15 @@ class FactorialHMM(SequenceModel):
         for first, move in zip(self._starts, self._transitions, strict=True):
             start, step = np.kron(start, first), np.kron(step, move)
         return HMM(start, step, self._emission)
+
+    def sequences(self, x: Any, lengths: Any = None, mask: Any = None, **reading: Any) -> Dataset:
+        """Data as the emission works on them; see `data.read_sequences`."""
+        return read_sequences(x, self._emission, lengths=lengths, mask=mask, **reading)
+
+    def instantiate(self, x: Any, lengths: Any = None, mask: Any = None, **reading: Any) -> Instance:
+        """The hidden states of these sequences: several chains with a score for every joint state."""
+        data = self.sequences(x, lengths, mask, **reading)
+        return self.hidden(self._emission.log_density(data.rows()), data.begin).weighed(data.weights)
 
     def hidden(self, scores: np.ndarray, begin: np.ndarray, first: int = 0) -> Instance:
         """Several chains with these log scores (rows, joint states)."""

@@ -17,34 +17,10 @@ from ..data.sequences import read_sequences
 from ..families.base import Family
 from .hmm_parameters import HMMPrior, probability_rows, random_rows, renewed
 
-__all__ = ["HiddenChain", "SequenceModel", "moves"]
+__all__ = ["HiddenChain", "moves"]
 
 
-class SequenceModel(Shown, abc.ABC):
-    """A template over sequences: what reads data, and what makes an instance of them."""
-
-    _emission: Family
-
-    @property
-    def emission(self) -> Any:
-        """The family of emissions, one member per state of a row."""
-        return self._emission
-
-    def sequences(self, x: Any, lengths: Any = None, mask: Any = None, **reading: Any) -> Dataset:
-        """Data as the emission works on them; see `data.read_sequences`, which may read its own answer."""
-        return read_sequences(x, self._emission, lengths=lengths, mask=mask, **reading)
-
-    def instantiate(self, x: Any, lengths: Any = None, mask: Any = None, **reading: Any) -> Instance:
-        """The hidden states of these sequences as arrays, for `inference/` to answer."""
-        data = self.sequences(x, lengths, mask, **reading)
-        return self.hidden(self._emission.log_density(data.rows()), data.begin).weighed(data.weights)
-
-    @abc.abstractmethod
-    def hidden(self, scores: np.ndarray, begin: np.ndarray, first: int = 0) -> Instance:
-        """Hidden states of sequences whose rows have these log scores; the first has number `first`."""
-
-
-class HiddenChain(SequenceModel):
+class HiddenChain(Shown):
     """First states, moves between states, and a family with one member per state; immutable."""
 
     def __init__(self, start: Any, transition: Any, emission: Family) -> None:
@@ -70,6 +46,11 @@ class HiddenChain(SequenceModel):
         return self._transition
 
     @property
+    def emission(self) -> Any:
+        """The family of emissions."""
+        return self._emission
+
+    @property
     def states(self) -> int:
         """How many hidden states there are."""
         return len(self._start)
@@ -82,6 +63,19 @@ class HiddenChain(SequenceModel):
     def _rows(self) -> tuple[np.ndarray, ...]:
         """All tables of probabilities."""
         return self._start, self._transition
+
+    def sequences(self, x: Any, lengths: Any = None, mask: Any = None, **reading: Any) -> Dataset:
+        """Data as the emission works on them; see `data.read_sequences`, which may read its own answer."""
+        return read_sequences(x, self._emission, lengths=lengths, mask=mask, **reading)
+
+    def instantiate(self, x: Any, lengths: Any = None, mask: Any = None, **reading: Any) -> Instance:
+        """The hidden states of these sequences as arrays, for `inference/` to answer."""
+        data = self.sequences(x, lengths, mask, **reading)
+        return self.hidden(self._emission.log_density(data.rows()), data.begin).weighed(data.weights)
+
+    @abc.abstractmethod
+    def hidden(self, scores: np.ndarray, begin: np.ndarray, first: int = 0) -> Instance:
+        """Hidden states of sequences whose rows have these log scores; the first has number `first`."""
 
     def _shown(self) -> Iterable[str | Listing]:
         return [repr(self), moves(self._start, self._transition)]
