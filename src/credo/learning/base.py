@@ -338,7 +338,7 @@ def _read(
                 f"{', '.join(given)}: a {type(model).__name__} has rows, no sequences; leave out"
             )
         if isinstance(model, BayesNet) and model.regressions:
-            return _network_rows(model, data, weights, validation)
+            return _network_rows(model, data, weights, validation, rng)
         return _split(graph_of(model).variables, data, weights, validation, rng)
     from .template_data import read_sequences, split_sequences
 
@@ -350,15 +350,15 @@ def _read(
     return observed, None if validation is None else read_sequences(model, validation, **named)
 
 
-def _network_rows(model: BayesNet, data: Any, weights: Any, validation: Any) -> tuple[Any, None]:
+def _network_rows(
+    model: BayesNet, data: Any, weights: Any, validation: Any, rng: np.random.Generator
+) -> tuple[Any, Any]:
     from .network_data import read_network
 
-    if validation is not None:
-        raise OptionError(
-            "validation: networks with real nodes are not watched while they learn; leave it out, and ask "
-            "log_likelihood of rows that were held back"
-        )
-    return read_network(model, data, weights), None
+    observed = read_network(model, data, weights)
+    if isinstance(validation, (int, float)) and not isinstance(validation, bool):
+        return observed.split(float(validation), rng) if validation else (observed, None)
+    return observed, None if validation is None else read_network(model, validation)
 
 
 def _split(

@@ -145,8 +145,8 @@ class EM(Learner):
         model = task.model
         if not hasattr(model, "update"):
             return f"a {type(model).__name__} cannot be learned from counts"
-        if model.emission.to_free() is not None:
-            return "its emission has parameters without a closed form; use a family of closed forms"
+        if self.batch is not None and model.emission.to_free() is not None:
+            return "batch cannot be had where leaves have no closed form: gradient steps need all rows"
         if not (self.prior is None or isinstance(self.prior, HMMPrior)):
             return f"{self.prior} is a prior of tables; for a {type(model).__name__} give an HMMPrior"
         if self.unseen == "uniform":
@@ -158,7 +158,8 @@ class EM(Learner):
         if task.model.emission.missing(task.data.rows).all():
             raise DataError("data: expected at least one observed step, got missing ones only")
         unseen: Any = self.unseen
-        return HiddenRows(
+        kind = HiddenRows if task.model.emission.to_free() is None else _climbed()
+        return kind(
             task.model, task.data, self.prior, tuple(self.fixed), self.floor, unseen, task.validation,
             self.start == "random",
         )  # fmt: skip
@@ -196,6 +197,7 @@ class EM(Learner):
             tie=self.tie,
             fixed=self.fixed,
             unseen=self.unseen,
+            watched=task.validation,
             **floor,
         )
         found = run_em(
@@ -227,6 +229,12 @@ class EM(Learner):
         if self.start == "given":
             return given, None
         return m_step.separated(given, task.data.variables.positions(task.data.hidden), rng)
+
+
+def _climbed() -> type[HiddenRows]:
+    from .climbed_rows import ClimbedRows
+
+    return ClimbedRows
 
 
 class _Tables(EMProblem):

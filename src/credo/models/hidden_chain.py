@@ -123,7 +123,7 @@ class HiddenChain(Shown):
             transition = renewed(transition, statistics.counts["transition"] + added)
         if "emission" not in fixed:
             own = None if prior is None else prior.emission
-            emission = emission.update(statistics.emission.counts, statistics.emission.sums, own, floor=floor)
+            emission = statistics.emission.update(emission, own, floor=floor)
         return start, transition, emission
 
 
