@@ -19,7 +19,7 @@ factor graph is made only where a general method is asked for: a chain of a mill
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -43,8 +43,8 @@ _NAMES = {
 class Template(Protocol):
     """A model that is a graph only together with data."""
 
-    def instantiate(self, x: Any, lengths: Any = None, mask: Any = None) -> Instance:
-        """The hidden rows of these sequences."""
+    def instantiate(self, x: Any, **reading: Any) -> Instance:
+        """The hidden rows of these sequences, read as by `data.read_sequences`."""
         ...
 
 
@@ -69,6 +69,7 @@ class Instance:
     cut: bool = True  # whether the last segment may go on beyond the end of the data
     first: int = 0  # number of the first sequence, if these are a part of more
     name: str = "state"  # of the hidden variable
+    weights: np.ndarray | None = None  # (units,) how often each counts in sums over them; None is once
 
     def __post_init__(self) -> None:
         wanted = _NAMES.get(self.structure)
@@ -106,14 +107,33 @@ class Instance:
         """The first row of every sequence that has one."""
         return self.begin[:-1][self.lengths > 0]
 
+    def weighed(self, weights: np.ndarray) -> Instance:
+        """The same sequences, each counted so often."""
+        return replace(self, weights=None if (weights == 1).all() else weights)
+
+    def total(self, values: np.ndarray) -> float:
+        """The sum of one number per sequence, each counted with its weight."""
+        return float(values.sum() if self.weights is None else self.weights @ values)
+
+    def weigh_rows(self, rows: np.ndarray) -> np.ndarray:
+        """What belongs to the rows, times the weights of their sequences."""
+        if self.weights is None:
+            return rows
+        found: np.ndarray = rows * np.repeat(self.weights, self.lengths)[:, None]
+        return found
+
     def place(self, row: int) -> str:
         """Words for a row: which sequence, which step."""
         unit = int(np.searchsorted(self.begin, row, side="right")) - 1
+        if self.structure == "independent":
+            return f"row {self.first + row}"
         return f"sequence {self.first + unit}, step {row - self.begin[unit]}"
 
     def by_unit(self, rows: np.ndarray) -> Any:
-        """What belongs to the rows: as it is for one sequence, a list for several."""
-        return rows if self.units == 1 else np.split(rows, self.begin[1:-1])
+        """What belongs to the rows: as it is for one sequence and independent rows, a list for several."""
+        return (
+            rows if self.units == 1 or self.structure == "independent" else np.split(rows, self.begin[1:-1])
+        )
 
     def named(self, rows: np.ndarray) -> Rows:
         """Probabilities (rows, states) or states (rows,) by the names of the hidden chains."""
@@ -131,7 +151,8 @@ class Instance:
         """Draws of states (count, rows) by the names of the hidden chains, (count, steps) per sequence."""
         parts = np.unravel_index(paths, self.shape) if self.shape else (paths,)
         names = [f"{self.name}{m}" for m in range(len(self.shape))] or [self.name]
-        cut = [p if self.units == 1 else np.split(p, self.begin[1:-1], axis=1) for p in parts]
+        whole = self.units == 1 or self.structure == "independent"
+        cut = [p if whole else np.split(p, self.begin[1:-1], axis=1) for p in parts]
         return Rows(dict(zip(names, cut, strict=True)))
 
     def to_factor_graph(self) -> FactorGraph:
@@ -161,12 +182,14 @@ class Instance:
         )
 
     def _row_names(self) -> list[str]:
-        if self.units == 1:
+        if self.units == 1 or self.structure == "independent":
             return [f"s{t}" for t in range(len(self.scores))]
         return [f"s{unit}_{t}" for unit, size in enumerate(self.lengths) for t in range(size)]
 
     def __repr__(self) -> str:
-        size = f"{self.units} sequences, {len(self.scores)} rows, {self.states} states"
+        size = f"{len(self.scores)} rows, {self.states} states"
+        if self.structure != "independent":
+            size = f"{self.units} sequences, {size}"
         return f"Instance({self.structure}, {size})"
 
 

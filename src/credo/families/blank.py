@@ -19,8 +19,8 @@ from ..core.domain import Discrete, Domain, Real
 from ..core.errors import DataError, ModelError
 from ..core.records import register
 from ..data.dataset import Dataset
-from ..data.read import read
-from ..data.sequences import named_columns, read_sequences
+from ..data.read import read, split_list
+from ..data.sequences import named_columns
 from .base import Family
 from .categorical import Categorical
 from .gamma import Poisson
@@ -76,6 +76,8 @@ def family_of(kinds: Kinds, members: int, source: Any, **reading: Any) -> Family
     DiagonalGaussian(3 members, dimension 2)
     """
     names = named_columns(source, reading.get("groups"), reading.get("columns"))
+    if isinstance(source, Dataset):
+        names = list(reading.get("columns") or source.names)
     if names is None:
         return _of_array(kinds, members, source, reading)
     given = _given(kinds, names)
@@ -114,7 +116,8 @@ def _domains(
     open_ = [name for name in names if name not in known]
     found: dict[str, Domain] = dict(known)
     if open_:
-        cut = {key: reading.get(key) for key in ("groups", "lengths")}
+        again = isinstance(source, Dataset)
+        cut = {} if again else {key: reading.get(key) for key in ("groups", "lengths")}
         table = read(source, columns=open_, **cut)
         found |= {column.name: column.domain for column in table.columns}
     for group, kind in given.items():
@@ -156,8 +159,6 @@ def _of_array(kinds: Kinds, members: int, source: Any, reading: Mapping[str, Any
 
 
 def _parts(source: Any, reading: Mapping[str, Any]) -> list[Any]:
-    from ..data.read import split_list
-
     parts = split_list(source) if reading.get("lengths") is None else None
     return [source] if parts is None else parts
 
@@ -185,8 +186,8 @@ class BlankRows(Shown, abc.ABC):
     def _model(self, emission: Family) -> Any:
         """A model with these members."""
 
-    def fill(self, source: Any, rng: np.random.Generator, **reading: Any) -> tuple[Any, Dataset]:
-        """A model for the columns of a source, from which learning can start, and the data as it reads them.
+    def fill(self, source: Any, rng: np.random.Generator, **reading: Any) -> Any:
+        """A model for the columns of a source, from which learning can start.
 
         Parameters
         ----------
@@ -196,32 +197,35 @@ class BlankRows(Shown, abc.ABC):
             The generator.
         """
         members = family_of(self._kinds, self._count * self._components, source, **reading)
-        found = self._model(self._mixed(members))
-        data = found.sequences(source, **reading)
-        return self._model(self._mixed(distant_members(members, data.rows(), rng))), data
+        data = self._model(self._mixed(members)).sequences(source, **reading)
+        return self._model(self._mixed(distant_members(members, data.rows(), rng)))
 
     def _mixed(self, members: Family) -> Family:
         if self._components == 1:
             return members
         return Mixture(np.full((self._count, self._components), 1.0 / self._components), members)
 
-    def _refuse(self, what: str) -> NoReturn:
+    def _refuse(self) -> NoReturn:
         raise ModelError(
-            f"{what}: this {type(self).__name__} is a blank, it has no parameters; fit it first: "
+            f"model: this {type(self).__name__} is a blank, it has no parameters; fit it first: "
             "credo.fit(blank, data).model"
         )
 
     def to_factor_graph(self) -> NoReturn:
         """Refused: there are no parameters."""
-        self._refuse("to_factor_graph")
+        self._refuse()
+
+    def sequences(self, x: Any, **reading: Any) -> NoReturn:
+        """Refused: there are no parameters."""
+        self._refuse()
 
     def instantiate(self, x: Any, **reading: Any) -> NoReturn:
         """Refused: there are no parameters."""
-        self._refuse("instantiate")
+        self._refuse()
 
     def sample(self, lengths: Any, *, seed: Any = None) -> NoReturn:
         """Refused: there are no parameters."""
-        self._refuse("sample")
+        self._refuse()
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)

@@ -49,7 +49,7 @@ class ClimbedRows(HiddenRows):
         """Gradient steps, then closed forms."""
         model, pace = parameters
         if "emission" not in self.fixed:
-            rows = self.data.rows
+            rows = self.data.rows()
             moved, pace = climb_surely(model.emission, rows, statistics.q, pace, steps=self.steps)
             emission = replace(statistics.emission, free=moved.to_free())
             statistics = replace(statistics, emission=emission)
@@ -72,7 +72,6 @@ class ClimbedRows(HiddenRows):
     def validate(self, parameters: Climbing) -> float | None:
         """Of the model."""
         return super().validate(parameters.model)
-
 
     def report(self) -> list[str]:
         """What was not done in closed form."""

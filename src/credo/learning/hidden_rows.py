@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..core.records import record
+from ..data.dataset import Dataset
 from ..families.trees import Tree, map_tree, scale_tree
 from ..inference.exact.hidden_rows import smooth_rows
 from ..optimise.run import noted
@@ -49,20 +50,23 @@ class Expected:
 
 
 @noted
-def expect_rows(model: Any, data: Any, *, keeps_q: bool = False) -> Expected:
-    """Expected counts and statistics given sequences; `keeps_q` for leaves that gradient steps move."""
+def expect_rows(model: Any, data: Dataset, *, keeps_q: bool = False) -> Expected:
+    """Expected counts and statistics given data as `model.sequences` reads them, with the weights of units.
+
+    `keeps_q` is for leaves that gradient steps move.
+    """
     blocks = data.blocks(_ENTRIES // len(model.emission))
     return reduce(add, [_part(model, part, which.start, keeps_q) for which, part in blocks])
 
 
-def _part(model: Any, part: Any, first: int, keeps_q: bool) -> Expected:
-    family, rows = model.emission, part.rows
+def _part(model: Any, part: Dataset, first: int, keeps_q: bool) -> Expected:
+    family, rows = model.emission, part.rows()
     leaves = family.leaves(rows)
     # The answer may overwrite the scores; they are the leaves themselves only where nothing is divided.
-    instance = model.hidden(family.combine(leaves), part.start, first)
+    instance = model.hidden(family.combine(leaves), part.begin, first).weighed(part.weights)
     found = smooth_rows(instance, lambda some: family.log_density(rows[some]))
-    emission = family.expect(rows, found.marginals, leaves)
+    weights = instance.weigh_rows(found.marginals)
     q = None
     if keeps_q:
-        q = family.divide(leaves, np.where(family.missing(rows)[:, None], 0.0, found.marginals))[1]
-    return Expected(found.counts, emission, float(found.log_z.sum()), q)
+        q = family.divide(leaves, np.where(family.missing(rows)[:, None], 0.0, weights))[1]
+    return Expected(found.counts, family.expect(rows, weights, leaves), instance.total(found.log_z), q)

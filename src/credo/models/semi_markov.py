@@ -13,7 +13,7 @@ Forward-backward is exact: O(T K D + T K^2).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -21,13 +21,14 @@ from ..core import check
 from ..core.errors import DataError, ModelError, ZeroProbabilityError
 from ..core.instance import Instance
 from ..core.records import register
+from ..data.dataset import Dataset
+from ..data.sequences import step_counts
 from ..families.base import Family
 from ..kernels.semi_markov import SegmentSums, best_segments, smooth_segments
 from ..optimise.run import noted
 from .hidden_chain import Domain, HiddenChain
 from .hmm import HMM
 from .hmm_parameters import HMMPrior, probability_rows, random_rows, renewed
-from .sequences import Sequences, step_counts
 
 __all__ = ["SegmentPosterior", "SemiMarkov"]
 
@@ -69,6 +70,8 @@ class SemiMarkov(HiddenChain):
     array([0, 0, 0, 1, 1, 0])
     """
 
+    parts: ClassVar = ("start", "transition", "durations", "emission")
+
     def __init__(
         self, start: Any, transition: Any, durations: Any, emission: Family, *, cut: bool = True
     ) -> None:
@@ -84,9 +87,6 @@ class SemiMarkov(HiddenChain):
     def durations(self) -> np.ndarray:
         """(states, D), read-only."""
         return self._durations
-
-    def _rows(self) -> tuple[np.ndarray, ...]:
-        return self._start, self._transition, self._durations
 
     @property
     def n_parameters(self) -> int:
@@ -111,11 +111,11 @@ class SemiMarkov(HiddenChain):
         emission = self._emission.take(np.repeat(np.arange(states), longest))
         return HMM(start, step.reshape(size, size), emission)
 
-    def _smooth(self, data: Sequences, domain: Domain = "scaled") -> SegmentSums:
+    def _smooth(self, data: Dataset, domain: Domain = "scaled") -> SegmentSums:
         check.one_of("domain", domain, ["scaled", "log"])
-        scores = self._emission.log_density(data.rows)
+        scores = self._emission.log_density(data.rows())
         parts = (self._start, self._transition, self._durations)
-        return smooth_segments(*parts, scores, data.start, cut=self.cut, logs=domain == "log")
+        return smooth_segments(*parts, scores, data.begin, cut=self.cut, logs=domain == "log")
 
     def hidden(self, scores: np.ndarray, begin: np.ndarray, first: int = 0) -> Instance:
         """Segments with these log scores (rows, states)."""
@@ -151,9 +151,9 @@ class SemiMarkov(HiddenChain):
     def decode(self, x: Any, lengths: Any = None, *, mask: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """The states of the most probable segments (positions,), and their log weight per sequence."""
         data = self.sequences(x, lengths, mask)
-        scores = self._emission.log_density(data.rows)
+        scores = self._emission.log_density(data.rows())
         parts = (self._start, self._transition, self._durations)
-        path, value = best_segments(*parts, scores, data.start, cut=self.cut)
+        path, value = best_segments(*parts, scores, data.begin, cut=self.cut)
         self._refuse(value)
         return path, value
 
@@ -179,17 +179,17 @@ class SemiMarkov(HiddenChain):
 
     def update(
         self,
-        statistics: Any,
+        expected: Any,
         prior: HMMPrior | None = None,
         *,
         fixed: tuple[str, ...] = (),
         floor: float = 0.0,
     ) -> SemiMarkov:
         """The model of the highest expected log-likelihood, or posterior density; see `HMM.update`."""
-        start, transition, emission = self._maximised(statistics, prior, fixed, floor)
+        start, transition, emission = self._maximised(expected, prior, fixed, floor)
         durations = self._durations
         if "durations" not in fixed:
-            counts = statistics.counts["durations"]
+            counts = expected.counts["durations"]
             if prior is not None and prior.durations is not None:
                 counts = counts + prior.durations.repeat(self.states).natural
             durations = renewed(durations, counts)

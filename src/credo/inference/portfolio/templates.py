@@ -7,7 +7,7 @@ put into rows again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from ...core.errors import ModelError, QueryError
 from ...core.instance import Instance, Template
 from ...core.result import Estimate, Result, Status
 from ...core.stopwatch import Stopwatch
+from ...families.independent import rows_model
 from ...optimise.run import call
 from ..exact.hidden_rows import (
     best_states,
@@ -27,7 +28,7 @@ from ..exact.hidden_rows import (
     unit_log_z,
 )
 
-__all__ = ["Forecast", "draw_paths", "forecast", "infer_template", "is_template", "names_given"]
+__all__ = ["Forecast", "draw_paths", "forecast", "infer_template", "names_given", "template_of"]
 
 _CHOSEN = "{} of hidden rows are answered exactly by their own recursions"
 
@@ -35,25 +36,28 @@ _CHOSEN = "{} of hidden rows are answered exactly by their own recursions"
 def infer_template(
     model: Any,
     data: Any,
-    lengths: Any,
+    reading: Mapping[str, Any],
     *,
     causal: bool,
     maximise: Any,
     general: Callable[[Instance], Result] | None,
 ) -> Result:
-    """The answer to `infer(model, data=...)`; `general` asks a named method about a factor graph."""
-    _check(model, causal, maximise, general)
+    """The answer to `infer(model, data=...)`; `general` asks a named method about a factor graph.
+
+    `reading` says how the data are read, see `data.read_sequences`.
+    """
+    model = template_of(model)
+    _check(causal, maximise, general)
     watch = Stopwatch()
     with call():
         if general is not None:
-            instance = model.instantiate(data, lengths)
+            instance = model.instantiate(data, **reading)
             return _in_rows(instance, general(instance))
-        found = _answer(model, data, lengths, causal=causal, maximise=maximise)
+        found = _answer(model, data, reading, causal=causal, maximise=maximise)
     return found.but(seconds=watch.seconds, compile_seconds=watch.compile_seconds)
 
 
-def _check(model: Any, causal: bool, maximise: Any, general: Any) -> None:
-    is_template(model)
+def _check(causal: bool, maximise: Any, general: Any) -> None:
     if maximise != "all" and tuple(maximise):
         raise QueryError(
             f"maximise: expected () or 'all' for hidden rows, got {maximise!r:.80}; name a method and ask "
@@ -67,33 +71,37 @@ def _check(model: Any, causal: bool, maximise: Any, general: Any) -> None:
         raise QueryError("causal: expected no method, got one; filtering is a recursion of its own")
 
 
-def is_template(model: Any) -> None:
-    """Refuse data for what is a graph already."""
-    if not isinstance(model, Template):
+def template_of(model: Any) -> Any:
+    """The model that reads data, of a family that of independent rows; what is a graph already is refused."""
+    found = rows_model(model)
+    if not isinstance(found, Template):
         raise ModelError(
             f"data: expected a template (something with instantiate(data)), got {type(model).__name__}; what "
             "is known about a model of named variables is evidence={name: state}"
         )
+    return found
 
 
-def _answer(model: Any, data: Any, lengths: Any, *, causal: bool, maximise: Any) -> Result:
-    rows = model.sequences(data, lengths)
-    emit = model.emission.log_density
-    instance = model.hidden(emit(rows.rows), rows.start)
+def _answer(model: Any, data: Any, reading: Mapping[str, Any], *, causal: bool, maximise: Any) -> Result:
+    read = model.sequences(data, **reading)
+    rows, emit = read.rows(), model.emission.log_density
+    instance = model.hidden(emit(rows), read.begin).weighed(read.weights)
     notes = (_CHOSEN.format(instance.structure),)
     if maximise == "all":
         path, value = best_states(instance)
-        total = Estimate(float(value.sum()), "exact")
+        total = Estimate(instance.total(value), "exact")
         paths: Any = instance.named(path)
-        return Result("viterbi", Status.EXACT, total, assignment=paths, score=total, notes=notes)
+        name = "responsibilities" if instance.structure == "independent" else "viterbi"
+        return Result(name, Status.EXACT, total, assignment=paths, score=total, notes=notes)
     if causal:
-        total = Estimate(float(unit_log_z(instance).sum()), "exact")
+        total = Estimate(instance.total(unit_log_z(instance)), "exact")
         known: Any = instance.named(filter_rows(instance))
         return Result("filter", Status.EXACT, total, marginals=known, notes=notes)
     # The scores are nobody else's: overwriting them saves a copy, and few rows are ever asked for again.
-    found = smooth_rows(instance, lambda part: emit(rows.rows[part]))
-    total, known = Estimate(float(found.log_z.sum()), "exact"), instance.named(found.marginals)
-    return Result("forward-backward", Status.EXACT, total, marginals=known, notes=notes)
+    found = smooth_rows(instance, lambda part: emit(rows[part]))
+    total, known = Estimate(instance.total(found.log_z), "exact"), instance.named(found.marginals)
+    name = "responsibilities" if instance.structure == "independent" else "forward-backward"
+    return Result(name, Status.EXACT, total, marginals=known, notes=notes)
 
 
 def _in_rows(instance: Instance, found: Result) -> Result:
@@ -106,12 +114,12 @@ def _in_rows(instance: Instance, found: Result) -> Result:
     return found.but(**changes)
 
 
-def draw_paths(model: Any, data: Any, lengths: Any, count: int, seed: Any) -> Any:
+def draw_paths(model: Any, data: Any, reading: Mapping[str, Any], count: int, seed: Any) -> Any:
     """Joint draws of hidden states given data: (count, rows), a list of those for several sequences."""
-    is_template(model)
+    model = template_of(model)
     check.whole("count", count, 0)
     with call():
-        instance = model.instantiate(data, lengths)
+        instance = model.instantiate(data, **reading)
         drawn = draw_states(instance, count, check.generator(seed))
     return instance.named_draws(drawn)
 
@@ -132,14 +140,23 @@ class Forecast(NamedTuple):
             return np.asarray(np.logaddexp.reduce(scores + np.log(self.states), axis=1))
 
 
-def forecast(model: Any, data: Any, steps: int = 1, *, lengths: Any = None) -> Any:
+def forecast(
+    model: Any,
+    data: Any,
+    steps: int = 1,
+    *,
+    lengths: Any = None,
+    mask: Any = None,
+    groups: str | None = None,
+    columns: Any = None,
+) -> Any:
     """What comes after the data: probabilities of hidden states, and expected rows.
 
     Parameters
     ----------
     model
         A template: a hidden Markov or semi-Markov model, factorial chains.
-    data, lengths
+    data, lengths, mask, groups, columns
         What was seen; as in `infer`.
     steps
         How many rows ahead.
@@ -161,10 +178,10 @@ def forecast(model: Any, data: Any, steps: int = 1, *, lengths: Any = None) -> A
            [0.34, 0.66]]), array([[3.2 ],
            [2.64]]))
     """
-    is_template(model)
+    model = template_of(model)
     check.whole("steps", steps, 1)
     with call():
-        instance = model.instantiate(data, lengths)
+        instance = model.instantiate(data, lengths=lengths, mask=mask, groups=groups, columns=columns)
         found = forecast_states(instance, int(steps))
     means = _means(model.emission)
     parts = [Forecast(p, None if means is None else p @ means, model.emission) for p in found]
