@@ -214,7 +214,7 @@ def test_a_weight_of_two_is_the_sequence_twice(name):
         (
             lambda: credo.fit(gaussian(), rows(), "em(prior=bdeu(size=1))"),
             UnsupportedError,
-            "give an HMMPrior",
+            "no prior of a HMM; expected HMMPrior",
         ),
         (lambda: credo.fit(gaussian(), rows(), "em(hard=true)"), UnsupportedError, "hard cannot be had"),
         (lambda: credo.fit(gaussian(), rows(), "em(unseen=uniform)"), UnsupportedError, "keep or refuse"),

@@ -1,8 +1,9 @@
 r"""Blanks: models of rows whose columns, states and parameters are still to come from data.
 
-A blank knows how many hidden states or components there are, and perhaps of which family the columns shall be.
-`credo.fit` fills it: columns are read, the family is made for them, and members that are apart are chosen to start
-from. Numbers are Gaussian, all of them together with covariances; states are categorical, each column by itself.
+A blank knows how many hidden states or components there are, and perhaps of which family the columns shall
+be. `credo.fit` fills it: columns are read, the family is made for them, and members that are apart are chosen
+to start from. Where nothing is said, numbers are Gaussian, all of them together with their covariances, and
+states are categorical, each column by itself.
 """
 
 from __future__ import annotations
@@ -238,7 +239,8 @@ class BlankRows(Shown, abc.ABC):
     def __repr__(self) -> str:
         told = "" if self._kinds is None else f", {self._kinds}"
         more = f" of {self._components} components" if self._components > 1 else ""
-        return f"{type(self).__name__}({self._count} {self._counted}{more}{told}; no parameters yet: fit it first)"
+        size = f"{self._count} {self._counted}{more}{told}"
+        return f"{type(self).__name__}({size}; no parameters yet: fit it first)"
 
 
 @register("BlankMixture", fields=["components", "emission"])

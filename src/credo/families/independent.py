@@ -86,10 +86,10 @@ class IndependentRows(Learnable):
         self, data: Dataset, rng: np.random.Generator, *, fixed: tuple[str, ...] = ()
     ) -> IndependentRows:
         """Random members at the scale of the data, equal weights."""
-        found = self.family.initialise(data.rows(), rng)
-        if isinstance(found, Mixture):
-            weights = self.family.weights if "weights" in fixed else found.weights
-            parts = self.family.components if "emission" in fixed else found.components
+        given, found = self.family, self.family.initialise(data.rows(), rng)
+        if isinstance(given, Mixture) and isinstance(found, Mixture):
+            weights = given.weights if "weights" in fixed else found.weights
+            parts = given.components if "emission" in fixed else found.components
             return IndependentRows(Mixture(weights, parts))
         return self if "emission" in fixed else IndependentRows(found)
 

@@ -1,8 +1,8 @@
 r"""Members to start learning from: apart from each other, each at home among some of the rows.
 
-`Family.initialise` seeds members at distant rows; a few rounds of EM for a mixture of them, on some of the rows,
-tell good seeds from bad ones and let variances shrink to the size of the clusters. Sequences are not looked at: the
-members are those of a mixture.
+`Family.initialise` seeds members at distant rows; a few rounds of EM for a mixture of them, on some of the
+rows, tell good seeds from bad ones and let variances shrink to the size of the clusters. Sequences are not
+looked at: the members are those of a mixture.
 """
 
 from __future__ import annotations

@@ -199,8 +199,8 @@ def fit(  # noqa: PLR0913, the options of one call
     model
         Where learning starts: its structure is kept, its parameters are changed in a copy. A family with one
         member, such as a `Mixture`, is a model of independent rows; a blank (`BayesNet.from_edges`,
-        `HMM.blank`, `Mixture.blank`) gets its columns from the data. A `Fit` goes on from what it found, by its
-        learner if no other is named.
+        `HMM.blank`, `Mixture.blank`) gets its columns from the data. A `Fit` goes on from what it found, by
+        its learner if no other is named.
     data
         A data frame, columns, rows, an array, samples or a file; see `credo.data`. Missing values
         and hidden variables are allowed where the learner allows them.

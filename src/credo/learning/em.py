@@ -85,9 +85,7 @@ class EM(Learner):
     name: ClassVar[str] = "em"
     checkpoints: ClassVar[bool] = True
     tol: ClassVar[float] = 1e-3  # change of a parameter
-    prior: Any = (
-        None  # networks: uniform, bdeu, ...; weights: gaussian, ...; rows: HMMPrior, MixturePrior, ...
-    )
+    prior: Any = None  # networks: uniform, bdeu, ...; weights: gaussian, ...; rows: HMMPrior, ...
     start: Literal["auto", "given", "random"] = "auto"  # of the first run; auto breaks symmetries only
     restarts: int = 1  # runs in all; the best is returned
     hard: bool = False  # the best completion of each row instead of all
@@ -153,7 +151,7 @@ class EM(Learner):
             return "batch cannot be had where leaves have no closed form: gradient steps need all rows"
         if not isinstance(self.prior, (*model.prior_kinds, NoneType)):
             kinds = " or ".join(kind.__name__ for kind in model.prior_kinds) or "none"
-            return f"{self.prior} is no prior of {task.name}; give {kinds}"
+            return f"{self.prior} is no prior of {task.name}; expected {kinds}"
         if self.unseen == "uniform":
             return "unseen must be keep or refuse for models of rows and sequences"
         given = [n for n, v in (("hard", self.hard), ("tie", self.tie), ("threads", self.threads)) if v]

@@ -88,8 +88,8 @@ class HMM(HiddenChain):
         Examples
         --------
         >>> import credo
-        >>> credo.HMM.blank(3, {"hr": "gaussian", "alarm": "categorical", "drops": "poisson"})
-        BlankHMM(3 states, {'hr': 'gaussian', 'alarm': 'categorical', 'drops': 'poisson'}; no parameters yet: fit it first)
+        >>> credo.HMM.blank(3, {"hr": "gaussian", "alarm": "categorical"})
+        BlankHMM(3 states, {'hr': 'gaussian', 'alarm': 'categorical'}; no parameters yet: fit it first)
         """
         from .blank_hmm import BlankHMM
 
