@@ -5,8 +5,8 @@ EM with its restarts, batches and checkpoints are done by others, who know no mo
 
     hidden(scores, begin)  ->  Instance  ->  expected counts by table, statistics of the emission  ->  update
 
-Hidden Markov and semi-Markov models, mixtures and single families are Learnables, and so is any class of one's
-own. With `@credo.register` it is kept in files and in checkpoints.
+Hidden Markov and semi-Markov models, mixtures and single families are Learnables, and so is any class of
+one's own. With `@credo.register` it is kept in files and in checkpoints.
 """
 
 from __future__ import annotations

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from .counts import CountTables
     from .crf import ChainCRF, GraphCRF
     from .em import EM
-    from .hmm import baum_welch
     from .hmm_estimators import CategoricalHMM, GaussianHMM, PoissonHMM
     from .ipf import IPF
     from .kernel_bp import KernelBP
@@ -68,7 +67,6 @@ __all__ = [
     "Towards",
     "UniformTablePrior",
     "VariationalBayes",
-    "baum_welch",
     "chow_liu",
     "climb_leaves",
     "fit",
@@ -92,7 +90,7 @@ LEARNERS = {
         "credo.learning.likelihood",
         "Gradient ascent on the log-likelihood, or with a prior on the posterior, of the weights.",
     ),
-    "em": Entry("credo.learning.em", "Expectation maximisation."),
+    "em": Entry("credo.learning.em", "Expectation maximisation; for chains also by the name `baum-welch`."),
     "counts": Entry(
         "credo.learning.counts", "Tables of a Bayesian network from complete data, in closed form."
     ),
@@ -126,7 +124,6 @@ furnish(
         "counts": ("CountTables",),
         "crf": ("ChainCRF", "GraphCRF"),
         "em": ("EM",),
-        "hmm": ("baum_welch",),
         "hmm_estimators": ("CategoricalHMM", "GaussianHMM", "PoissonHMM"),
         "ipf": ("IPF",),
         "kernel_bp": ("KernelBP",),

@@ -164,7 +164,7 @@ def _contents() -> Mapping[str, Entry]:
     return LEARNERS
 
 
-learners: Registry[Learner] = Registry("learner", _contents)
+learners: Registry[Learner] = Registry("learner", _contents, aliases={"baum-welch": "em"})
 register_learner = learners.register
 
 

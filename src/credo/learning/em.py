@@ -62,7 +62,7 @@ _ROUNDING = 1e-10  # relative fall of the objective that is noise
 @register_learner
 @dataclass(frozen=True, kw_only=True)
 class EM(Learner):
-    """Expectation maximisation.
+    """Expectation maximisation; for chains also by the name `baum-welch`.
 
     Examples
     --------
