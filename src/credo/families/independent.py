@@ -22,6 +22,7 @@ from ..data.dataset import Dataset, unit_weights
 from .base import Conjugate, Family, Statistics
 from .learnable import Learnable
 from .mixture import Mixture, MixturePrior
+from .product import Product
 
 __all__ = ["IndependentRows", "rows_model"]
 
@@ -40,8 +41,7 @@ class IndependentRows(Learnable):
            [0.5, 0.5]])
     """
 
-    prior_kinds: ClassVar = (MixturePrior, Conjugate, tuple, list)
-    parts: ClassVar = ("weights", "emission")
+    parts: ClassVar[tuple[str, ...]] = ("weights", "emission")
 
     def __init__(self, family: Family) -> None:
         if not isinstance(family, Family) or len(family) != 1:
@@ -56,6 +56,13 @@ class IndependentRows(Learnable):
     def emission(self) -> Any:  # type: ignore[override]
         """The components, or the family itself."""
         return self.family.components if isinstance(self.family, Mixture) else self.family
+
+    @property
+    def prior_kinds(self) -> tuple[type, ...]:  # type: ignore[override]
+        """What the family takes."""
+        if isinstance(self.family, Mixture):
+            return (MixturePrior,)
+        return (tuple, list) if isinstance(self.family, Product) else (Conjugate,)
 
     @property
     def n_parameters(self) -> int:
@@ -104,8 +111,6 @@ class IndependentRows(Learnable):
             found = family if "emission" in fixed else expected.emission.update(family, prior, floor=floor)
             return IndependentRows(found)
         prior = MixturePrior() if prior is None else prior
-        if not isinstance(prior, MixturePrior):
-            raise ModelError(f"prior of a mixture: expected a MixturePrior, got {type(prior).__name__}")
         weights, parts = family.weights, family.components
         if "weights" not in fixed:
             counts = expected.counts["weights"]
