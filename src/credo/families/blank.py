@@ -76,9 +76,10 @@ def family_of(kinds: Kinds, members: int, source: Any, **reading: Any) -> Family
     >>> family_of("diagonal", 3, [[0.0, 1.0], [2.0, 3.0]])
     DiagonalGaussian(3 members, dimension 2)
     """
-    names = named_columns(source, reading.get("groups"), reading.get("columns"))
     if isinstance(source, Dataset):
-        names = list(reading.get("columns") or source.names)
+        names: Any = list(reading.get("columns") or source.names)
+    else:
+        names = named_columns(source, reading.get("groups"), reading.get("columns"))
     if names is None:
         return _of_array(kinds, members, source, reading)
     given = _given(kinds, names)
@@ -117,10 +118,15 @@ def _domains(
     open_ = [name for name in names if name not in known]
     found: dict[str, Domain] = dict(known)
     if open_:
-        again = isinstance(source, Dataset)
-        cut = {} if again else {key: reading.get(key) for key in ("groups", "lengths")}
-        table = read(source, columns=open_, **cut)
+        cut = {key: reading.get(key) for key in ("groups", "lengths")}
+        table = source.select(open_) if isinstance(source, Dataset) else read(source, columns=open_, **cut)
         found |= {column.name: column.domain for column in table.columns}
+    for name in known if isinstance(source, Dataset) else ():
+        if source.column(name).is_discrete:
+            raise DataError(
+                f"emission: column '{name}' shall hold numbers, but it was read as states; read it again "
+                f"with schema={{'{name}': credo.Real()}}"
+            )
     for group, kind in given.items():
         if kind == "categorical" and not isinstance(found[group[0]], Discrete):
             raise DataError(

@@ -29,7 +29,6 @@ from ..core.registry import Entry, Registry, describe
 from ..core.result import Estimate, Status
 from ..core.stopwatch import Stopwatch, told_seconds
 from ..core.variable import Variables
-from ..data.states import read_file
 from ..data.table import StateTable
 from ..families.blank import BlankRows
 from ..families.independent import rows_model
@@ -335,13 +334,12 @@ def _model_identity(model: Any) -> str:
 
 
 def _filled(model: Any, data: Any, rng: np.random.Generator, named: dict[str, Any]) -> tuple[Any, Any]:
-    """A blank with what the data say, and the data as far as they had to be read for it."""
+    """A blank with what the data say, and the data, read already or as they came."""
     if isinstance(model, BlankNet):
         from .network_data import fill_blank
 
         return fill_blank(model, data, rng)
     if isinstance(model, BlankRows):
-        data = read_file(data) if isinstance(data, (str, os.PathLike)) else data
         return model.fill(data, rng, **named), data
     return model, data
 

@@ -42,13 +42,14 @@ from ..data.table import StateTable
 from ..families.learnable import Learnable
 from ..models.bayes_net import BayesNet
 from .base import Fit, Learner, Task, register_learner
-from .conditional_gaussian import NetworkProblem, NetworkRows
+from .conditional_gaussian import NetworkProblem
 from .counts import TableStep, Unseen
 from .e_step import EStep
 from .em_steps import EMProblem, EMRun, EMStart, Expected, fit_of, run_em
 from .expectations import Oracle
 from .hmm import HiddenRows
 from .m_step import DirectedStep, MStep, UndirectedStep
+from .network_rows import NetworkRows
 from .parameters import Parameters, why_not_linear
 from .priors import Prior, prior_of, priors
 from .runs import completed
