@@ -54,7 +54,7 @@ class Learnable(abc.ABC):
     >>> x = np.random.default_rng(0).poisson(np.repeat([1.0, 8.0, 1.0, 8.0], 25))
     >>> found = credo.fit(Bursts(0.3, Poisson([2.0, 3.0])), x)
     >>> found.learner, round(found.model.leave, 2), found.model.emission.rate.round(1)
-    ('em', 0.03, array([1.1, 7.9]))
+    ('em', 0.03, array([1.1, 9. ]))
     """
 
     emission: Any  # the family of the rows, one member per hidden state
