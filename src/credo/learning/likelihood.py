@@ -42,6 +42,7 @@ from ..optimise.optimisers import Optimiser, optimiser_of
 from ..optimise.run import noted
 from .ascent import Ascent, break_symmetry
 from .base import Fit, Learner, Task, register_learner
+from .e_step import EStep
 from .expectations import Oracle
 from .objectives import Likelihood
 from .parameters import Parameters, why_not_linear
@@ -208,8 +209,13 @@ def log_likelihood(
     graph = graph_of(model)
     if each or not graph.is_tables:
         return _row_likelihoods(graph, data, inference, weights, budget or Budget(), seed, each)
-    observed = StateTable.of(graph.variables, data, weights=weights)
+    observed = StateTable.of(graph.variables, data, weights=weights, soft=True)
     oracle = Oracle(inference, budget or Budget(), seed)
+    if observed.soft is not None:
+        tables = np.concatenate([graph.log_table(a).ravel() for a in range(graph.n_factors)])
+        found = EStep(graph, observed, oracle, values_only=True)(tables)
+        value = found.log_weight - observed.total * oracle.log_z(oracle.free(graph))
+        return Estimate(value, oracle.kind(complete=False))
     objective = Likelihood(Parameters.of(graph), oracle)
     value = objective.value(objective.parameters.start, observed) * observed.total
     return Estimate(value, oracle.kind(observed.is_complete))
