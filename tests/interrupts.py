@@ -29,7 +29,6 @@ from credo.inference.problem.base import algorithms
 from credo.inference.problem.contents import methods
 from credo.learning.base import learners
 from credo.learning.crf import ChainCRF, GraphCRF
-from credo.learning.hmm import baum_welch
 from credo.learning.lda import BetheLDA
 from credo.learning.vb_factor_analysis import vb_factor_analysis
 from credo.learning.vb_hmm import vb_hmm
@@ -84,7 +83,7 @@ def own():
     chain = credo.HMM(
         np.full(3, 1 / 3), rng.dirichlet(np.ones(3), 3), Categorical(rng.dirichlet(np.ones(4), 3))
     )
-    yield "baum-welch", lambda: baum_welch(chain, states, **LIMITS)
+    yield "baum-welch", lambda: credo.fit(chain, states, **LIMITS)
     yield "vb-hmm", lambda: vb_hmm(chain, states, **LIMITS)
     members = DiagonalGaussian(rng.normal(size=(5, 4)), np.ones((5, 4)))
     yield "vb-mixture", lambda: vb_mixture(members, rows, **LIMITS)
