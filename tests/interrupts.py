@@ -144,6 +144,7 @@ def outcome(call, seconds: float, number: int) -> tuple[str, float]:
 def main(moments: int, seed: int, parts: list[str]) -> None:
     """Print a line per subject and moment."""
     warnings.simplefilter("ignore")
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in the background
     rng = np.random.default_rng(seed)
     for name, call in (subject for part in parts for subject in PARTS[part]()):
         for _ in range(moments):

@@ -21,7 +21,7 @@ from ...core.result import Result, Status
 from ..problem.base import Algorithm, Budget, Problem, ResumableAlgorithm
 from ..problem.tree import Limits, Prepared, may_fit, prepare
 
-__all__ = ["Entrant", "Runner", "as_maximum", "choose", "entrants", "fitting", "gain_of"]
+__all__ = ["Entrant", "Runner", "affordable", "as_maximum", "choose", "entrants", "fitting", "gain_of"]
 
 _OPERATIONS = 27.5  # log2 of the operations exact inference does in a second
 _LEAST = 1e-3  # seconds: planning alone takes as long
@@ -38,15 +38,20 @@ _TOL = 1e-9  # relative change at which a bound has converged
 _BOUNDLESS = 1e6  # what a gap, or a gain, counts for that is not finite
 
 
+def affordable(seconds: float) -> float:
+    """Log2 of the operations that exact inference does in some seconds."""
+    return _OPERATIONS + float(np.log2(max(seconds, _LEAST)))
+
+
 def fitting(problem: Problem, seconds: float, memory_gb: float) -> Prepared | None:
     """The plan of exact inference if its forecast fits into the time and memory, else None."""
-    affordable = _OPERATIONS + float(np.log2(max(seconds, _LEAST)))
-    if not may_fit(problem, affordable):
+    most = affordable(seconds)
+    if not may_fit(problem, most):
         return None
     ready = None
     for effort, hope in ((_GLANCE, _HOPE), (1.0, 0.0)):
         ready = prepare(problem, effort)
-        if Limits(memory_gb * 2**hope, affordable + hope).excess(ready.forecast):
+        if Limits(memory_gb * 2**hope, most + hope).excess(ready.forecast):
             return None
     return ready
 
