@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 import warnings
+from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +38,7 @@ from credo.learning.vb_mixture import vb_mixture
 from credo.optimise.run import Run
 
 NOTHING = "stopped before there was anything to answer with"
+LATE = 0.3  # seconds
 LIMITS = {"max_iter": 10**7, "tol": 0.0, "seconds": 20.0, "seed": 0}
 
 
@@ -107,15 +109,31 @@ class Fitted(NamedTuple):
 PARTS = {"interpreted": interpreted, "compiled": compiled, "own": own}
 
 
+def place(frame) -> str:
+    """Where a thread is: the innermost two lines of this package that are no tier of a kernel."""
+    found = []
+    while frame is not None and len(found) < 2:
+        name = frame.f_code.co_filename
+        if "/credo/" in name and not name.endswith("kernels/jit.py"):
+            found.append(f"{'/'.join(name.split('/')[-2:])}:{frame.f_lineno}")
+        frame = frame.f_back
+    return " < ".join(found)
+
+
 def outcome(call, seconds: float, number: int) -> tuple[str, float]:
-    """What a call that gets a signal gives, and how long after it."""
-    sent, done = [], []
+    """What a call that gets a signal gives, and how long after it; where it was meanwhile, if that is long."""
+    sent, done, places = [], [], Counter()
+    main_thread = threading.get_ident()
 
     def send():
         if done:
             return  # nobody listens any more, and SIGTERM would end this process
         sent.append(time.perf_counter())
         os.kill(os.getpid(), number)
+        while not done:
+            time.sleep(0.02)
+            if time.perf_counter() > sent[0] + 0.1 and not done:
+                places[place(sys._current_frames()[main_thread])] += 1
 
     timer = threading.Timer(seconds, send)
     told = "?"
@@ -138,19 +156,24 @@ def outcome(call, seconds: float, number: int) -> tuple[str, float]:
         ended = 0.0  # it came when the call had ended
     finally:
         Run.is_leaving = False  # or the next call would end this process, as it should after a SIGTERM
-    return told, ended - sent[0] if sent and sent[0] < ended else 0.0
+    latency = ended - sent[0] if sent and sent[0] < ended else 0.0
+    return told + (f"  at {places.most_common(1)[0][0]}" if latency > LATE and places else ""), latency
 
 
 def main(moments: int, seed: int, parts: list[str]) -> None:
-    """Print a line per subject and moment."""
+    """Print a line per subject and moment, and how many of them there were of each kind."""
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in the background
-    rng = np.random.default_rng(seed)
+    rng, kinds, latencies = np.random.default_rng(seed), Counter(), []
     for name, call in (subject for part in parts for subject in PARTS[part]()):
         for _ in range(moments):
             number = (signal.SIGINT, signal.SIGTERM)[int(rng.integers(2))]
             told, latency = outcome(call, 10 ** rng.uniform(-2.3, -0.7), number)
             print(f"{name:32} {number.name} {latency:6.2f} s  {told}", flush=True)
+            kinds[told.partition(":")[0].partition("  at")[0]] += 1
+            latencies.append(latency)
+    shares = ", ".join(f"{share:g} % {np.percentile(latencies, share):.2f} s" for share in (50, 90, 99, 100))
+    print(f"{len(latencies)} moments: {dict(kinds)}; latency {shares}")
 
 
 if __name__ == "__main__":

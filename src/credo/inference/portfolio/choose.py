@@ -20,8 +20,7 @@ from ...optimise.run import planning
 from ..problem.base import Algorithm, Problem, algorithms
 from ..problem.contents import TASKS
 from ..problem.reading import refusal
-from ..problem.tree import Limits, prepare
-from .race import affordable
+from ..problem.tree import Limits, affordable, prepare
 
 __all__ = ["choose"]
 

@@ -19,12 +19,11 @@ import numpy as np
 
 from ...core.result import Result, Status
 from ..problem.base import Algorithm, Budget, Problem, ResumableAlgorithm
-from ..problem.tree import Limits, Prepared, may_fit, prepare
+from ..problem.tree import Limits, Prepared, affordable, may_fit, prepare
 
-__all__ = ["Entrant", "Runner", "affordable", "as_maximum", "choose", "entrants", "fitting", "gain_of"]
+__all__ = ["Entrant", "Runner", "as_maximum", "choose", "entrants", "fitting", "gain_of"]
 
-_OPERATIONS = 27.5  # log2 of the operations exact inference does in a second
-_LEAST = 1e-3  # seconds: planning alone takes as long
+_LEAST = 1e-3  # seconds of a turn
 _GLANCE = 0.05  # effort of a first look at the width
 _HOPE = 4.0  # log2 of what a thorough search for an elimination order may gain over a glance
 _SEARCH = 0.2  # share of the gap a complete search is expected to close in its next turn
@@ -36,11 +35,6 @@ _COPIES = 4  # arrays of the size of all tables that a bound keeps
 _ENTRIES = 4e7  # of joined tables that a turn of one second is for
 _TOL = 1e-9  # relative change at which a bound has converged
 _BOUNDLESS = 1e6  # what a gap, or a gain, counts for that is not finite
-
-
-def affordable(seconds: float) -> float:
-    """Log2 of the operations that exact inference does in some seconds."""
-    return _OPERATIONS + float(np.log2(max(seconds, _LEAST)))
 
 
 def fitting(problem: Problem, seconds: float, memory_gb: float) -> Prepared | None:
