@@ -164,6 +164,8 @@ class Kernel:
             return True
         helper = _Process.helper
         if forecast > LONG:
+            if self.price > LONG:
+                helper.ask(self, args)  # a signal ends the wait for it, and not what we compile ourselves
             helper.wait_for(self)  # rather than compile what it is about to finish
             return True
         if not helper.ask(self, args):
