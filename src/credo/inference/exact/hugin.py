@@ -40,7 +40,7 @@ def run(problem: Problem, limits: Limits, effort: float) -> Result:
     log_z = fsum([*tops, *(float(_log_sum(beliefs[c], ())) for c in roots)])
     if log_z == -np.inf:
         raise problem.contradiction()
-    beliefs = [np.exp(q - _log_sum(q, ())) for q in beliefs]
+    beliefs = [np.exp(q - _log_sum(q, ())) for q in watched(beliefs)]
     return Result(
         "",
         Status.EXACT,
@@ -53,7 +53,7 @@ def run(problem: Problem, limits: Limits, effort: float) -> Result:
 def _start(tree: JunctionTree) -> list[np.ndarray]:
     graph = tree.graph
     beliefs = [np.zeros(graph.variables.sizes[c]) for c in tree.cliques]
-    for a, c in enumerate(tree.factor_clique):
+    for a, c in enumerate(watched(tree.factor_clique)):
         if c >= 0:
             beliefs[c] += _spread(graph, a, tree.cliques[c])
     return beliefs
