@@ -93,7 +93,7 @@ MODEL = credo.FactorGraph({"a": 2, "b": 2}, {("a", "b"): [[1, 2], [3, 4]]})
         (
             lambda: credo.infer(MODEL, "Junction_Tree"),
             OptionError,
-            "no algorithm named 'Junction_Tree'; did you mean 'junction-tree'? `credo methods` lists all 46",
+            "no algorithm named 'Junction_Tree'; did you mean 'junction-tree'? `credo methods` lists all 47",
         ),
     ],
 )

@@ -179,7 +179,6 @@ class KernelField:
         """
         new, fits = np.empty_like(messages), []
         for d, (t, s) in enumerate(zip(self.sender.tolist(), self.receiver.tolist(), strict=True)):
-            check()
             if t in observed:
                 target = self.columns[t].likelihood(observed[t])
             else:
