@@ -42,6 +42,7 @@ from credo.optimise.run import Run
 
 NOTHING = "stopped before there was anything to answer with"
 LATE = 0.3  # seconds
+SHARES = (50, 90, 99, 100)  # per cent of the latencies that are told
 LIMITS = {"max_iter": 10**7, "tol": 0.0, "seconds": 20.0, "seed": 0}
 
 
@@ -133,7 +134,14 @@ def large():
     for name in ("junction-tree", "elimination", "junction-tree(propagation=hugin)"):
         yield f"{name} sum", lambda n=name: credo.infer(middle, n, **LIMITS)
         yield f"{name} max", lambda n=name: credo.infer(middle, n, maximise="all", **LIMITS)
-    for name in ("dual-decomposition", "soft-consistency", "branch-and-bound", "lp", "decimation", "portfolio"):
+    for name in (
+        "dual-decomposition",
+        "soft-consistency",
+        "branch-and-bound",
+        "lp",
+        "decimation",
+        "portfolio",
+    ):
         yield f"{name} max", lambda n=name: credo.infer(spins, n, maximise="all", **LIMITS)
     yield "graph-cut max", lambda: credo.infer(alike, "graph-cut", maximise="all", **LIMITS)
     for name in ("alpha-expansion", "local-search"):
@@ -162,15 +170,15 @@ def place(frame) -> str:
     return " < ".join(found)
 
 
-def outcome(call, seconds: float, number: int) -> tuple[str, float]:
-    """What a call that gets a signal gives, and how long after it; where it was meanwhile, if that is long."""
+def outcome(call, seconds: float, number: int) -> tuple[str, float, float]:
+    """What a call that gets a signal gives, seconds after it by the clock and of work, and where they went."""
     sent, done, places = [], [], Counter()
     main_thread = threading.get_ident()
 
     def send():
         if done:
             return  # nobody listens any more, and SIGTERM would end this process
-        sent.append(time.perf_counter())
+        sent.extend((time.perf_counter(), time.process_time()))
         os.kill(os.getpid(), number)
         while not done:
             time.sleep(0.02)
@@ -191,15 +199,19 @@ def outcome(call, seconds: float, number: int) -> tuple[str, float]:
             told = f"sentence: {error}"[:80]
         except BaseException as error:
             told = f"LOST: {error!r}"[:120]
-        done.append(ended := time.perf_counter())
+        ended, worked = time.perf_counter(), time.process_time()
+        done.append(ended)
         timer.cancel()
         timer.join()
     except KeyboardInterrupt:
-        ended = 0.0  # it came when the call had ended
+        ended = worked = 0.0  # it came when the call had ended
     finally:
         Run.is_leaving = False  # or the next call would end this process, as it should after a SIGTERM
-    latency = ended - sent[0] if sent and sent[0] < ended else 0.0
-    return told + (f"  at {places.most_common(1)[0][0]}" if latency > LATE and places else ""), latency
+    if not sent or sent[0] > ended:
+        return told, 0.0, 0.0
+    latency = ended - sent[0]
+    where = f"  at {places.most_common(1)[0][0]}" if latency > LATE and places else ""
+    return told + where, latency, worked - sent[1]
 
 
 def main(moments: int, seed: int, parts: list[str]) -> None:
@@ -210,12 +222,15 @@ def main(moments: int, seed: int, parts: list[str]) -> None:
     for part, name, call in ((part, *subject) for part in parts for subject in PARTS[part]()):
         for _ in range(moments):
             number = (signal.SIGINT, signal.SIGTERM)[int(rng.integers(2))]
-            told, latency = outcome(call, 10 ** rng.uniform(-2.3, 0.7 if part == "large" else -0.7), number)
-            print(f"{name:32} {number.name} {latency:6.2f} s  {told}", flush=True)
+            told, latency, work = outcome(
+                call, 10 ** rng.uniform(-2.3, 0.7 if part == "large" else -0.7), number
+            )
+            print(f"{name:32} {number.name} {latency:6.2f} s ({work:.2f} of work)  {told}", flush=True)
             kinds[told.partition(":")[0].partition("  at")[0]] += 1
-            latencies.append(latency)
-    shares = ", ".join(f"{share:g} % {np.percentile(latencies, share):.2f} s" for share in (50, 90, 99, 100))
-    print(f"{len(latencies)} moments: {dict(kinds)}; latency {shares}")
+            latencies.append((latency, work))
+    shares = [np.percentile(latencies, share, axis=0) for share in SHARES]
+    said = ", ".join(f"{n} % {a:.2f} s ({b:.2f})" for n, (a, b) in zip(SHARES, shares, strict=True))
+    print(f"{len(latencies)} moments: {dict(kinds)}; latency {said}")
 
 
 if __name__ == "__main__":

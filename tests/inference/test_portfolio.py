@@ -130,7 +130,9 @@ def test_observers_see_both_sides_and_can_stop_it(nothing_fits):
 
 
 def test_it_keeps_no_checkpoints_and_says_who_does(nothing_fits, tmp_path):
-    with pytest.raises(UnsupportedError, match=r"portfolio keeps no checkpoints; leave out checkpoint, or use '"):
+    with pytest.raises(
+        UnsupportedError, match=r"portfolio keeps no checkpoints; leave out checkpoint, or use '"
+    ):
         credo.infer(GRID, maximise="all", checkpoint=tmp_path / "run.ckpt")
 
 
@@ -138,7 +140,9 @@ def test_a_run_without_any_possible_state_says_so(nothing_fits, monkeypatch):
     graph = credo.FactorGraph.from_arrays(np.full(2, 2), (np.array([[0, 1]]), np.array([[0.0, 1], [1, 0]])))
     monkeypatch.setattr(bracket, "entrants", lambda problem: [Entrant(("gaussian",))])
     monkeypatch.setattr(bracket, "first_states", lambda problem, rng: np.zeros(2, dtype=np.int64))
-    with pytest.raises(UnsupportedError, match="no assignment of positive weight was found in the time given"):
+    with pytest.raises(
+        UnsupportedError, match="no assignment of positive weight was found in the time given"
+    ):
         credo.infer(graph, "portfolio", maximise="all", seed=0)
     with pytest.raises(KeyboardInterrupt, match="stopped before there was anything to answer with"):
         credo.infer(graph, "portfolio", maximise="all", seed=0, on_step=lambda _, view: view.stop())

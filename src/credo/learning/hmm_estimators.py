@@ -26,6 +26,7 @@ from ..families.gaussian_diagonal import DiagonalGaussian, SphericalGaussian
 from ..families.mixture import Mixture
 from ..models.hmm import HMM, HMMPrior
 from ..models.sequences import split_list
+from ..optimise.run import noted
 from .base import Fit
 from .estimator import Estimator
 from .hmm import baum_welch
@@ -55,6 +56,7 @@ class _HiddenMarkov(Estimator, abc.ABC):
     def _floor(self) -> float:
         return 0.0
 
+    @noted
     def fit(self, X: Any, lengths: Any = None) -> Self:
         """Learn by Baum-Welch from random starts, or from `start`."""
         check.whole("states", self.states, 1)

@@ -15,8 +15,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...core.errors import UnsupportedError
-from ..exact.junction_tree import JunctionTreePropagation
 from ...optimise.run import planning
+from ..exact.junction_tree import JunctionTreePropagation
 from ..problem.base import Algorithm, Problem, algorithms
 from ..problem.contents import TASKS
 from ..problem.reading import refusal

@@ -1,8 +1,8 @@
 """The portfolio as a method: the race of `bracket.py` for maxima, asked like any other algorithm.
 
-It is what `credo.infer` takes for MAP and marginal MAP where exact inference is out of reach. Every turn may find
-better states, whose score is the lower side, or a better bound, the upper side; where the two meet the states
-are proven optimal and the run ends, whatever time is left.
+It is what `credo.infer` takes for MAP and marginal MAP where exact inference is out of reach. Every turn may
+find better states, whose score is the lower side, or a better bound, the upper side; where the two meet the
+states are proven optimal and the run ends, whatever time is left.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Portfolio(Algorithm):
     """Searches and bounds in turn for the time given: the best states found, a bound, and the gap.
 
     Local search, decimation, graph cuts, dual decomposition, weighted mini-buckets and complete searches have
-    their turns, first briefly, then whichever promises most. It ends after `seconds`, 10 if none are given, or
-    before that when the bound is within `tol` of the score; `max_iter` counts turns.
+    their turns, first briefly, then whichever promises most. It ends after `seconds`, 10 if none are given,
+    or before that when the bound is within `tol` of the score; `max_iter` counts turns.
 
     >>> import credo
     >>> grid = credo.datasets.ising_grid(6, coupling="normal(scale=1)", field="normal(scale=1)", seed=0)
