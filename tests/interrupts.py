@@ -171,7 +171,7 @@ def place(frame) -> str:
 
 
 def outcome(call, seconds: float, number: int) -> tuple[str, float, float]:
-    """What a call that gets a signal gives, seconds after it by the clock and of work, and where they went."""
+    """What a call that gets a signal gives, seconds after it by the clock and of work, and where it was."""
     sent, done, places = [], [], Counter()
     main_thread = threading.get_ident()
 
@@ -219,12 +219,11 @@ def main(moments: int, seed: int, parts: list[str]) -> None:
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in the background
     rng, kinds, latencies = np.random.default_rng(seed), Counter(), []
-    for part, name, call in ((part, *subject) for part in parts for subject in PARTS[part]()):
+    for kind, name, call in ((part, *subject) for part in parts for subject in PARTS[part]()):
         for _ in range(moments):
             number = (signal.SIGINT, signal.SIGTERM)[int(rng.integers(2))]
-            told, latency, work = outcome(
-                call, 10 ** rng.uniform(-2.3, 0.7 if part == "large" else -0.7), number
-            )
+            moment = 10 ** rng.uniform(-2.3, 0.7 if kind == "large" else -0.7)
+            told, latency, work = outcome(call, moment, number)
             print(f"{name:32} {number.name} {latency:6.2f} s ({work:.2f} of work)  {told}", flush=True)
             kinds[told.partition(":")[0].partition("  at")[0]] += 1
             latencies.append((latency, work))

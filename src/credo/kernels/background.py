@@ -43,7 +43,10 @@ def _nothing() -> None:
 
 
 class Helper:
-    """The process that compiles for this one, and what it was asked for."""
+    """The process that compiles for this one, and what it was asked for.
+
+    `look` is set by whoever listens to signals; it may raise in a wait, and between the parts of long work.
+    """
 
     look: Callable[[], None] = staticmethod(_nothing)
 
@@ -76,10 +79,7 @@ class Helper:
             return self._failed or kernel in self._asked[: self._finished]
 
     def wait_for(self, kernel: Kernel) -> None:
-        """Until the helper has done with a kernel; at once if it was not asked for it.
-
-        Compiling may take many seconds: `look`, which whoever listens to signals sets, may raise meanwhile.
-        """
+        """Until the helper has done with a kernel; at once if it was not asked for it."""
         while kernel in self._asked and not self.has_made(kernel):
             Helper.look()
             time.sleep(0.01)

@@ -29,7 +29,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -137,6 +137,15 @@ class Kernel:
         else:
             rate = self._spent / self._done if self._done else CAUTIOUS_RATE
         return max(1, min(most, int(PORTION / (rate * work + 1e-9))))
+
+    def parts(self, work: float, count: int) -> Iterator[tuple[Callable[..., Any], slice]]:
+        """Calls for `count` steps of so much work each, a portion at a time; a signal ends them between."""
+        done = 0
+        while done < count:
+            Helper.look()
+            end = done + self.portion(work, count - done)
+            yield self.over(work * (end - done)), slice(done, end)
+            done = end
 
     def _start(self, work: float, *args: Any) -> Any:
         rate = self._spent / self._done if self._done else FIRST_RATE
