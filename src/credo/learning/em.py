@@ -83,6 +83,7 @@ class EM(Learner):
 
     name: ClassVar[str] = "em"
     checkpoints: ClassVar[bool] = True
+    reads_soft: ClassVar[bool] = True
     tol: ClassVar[float] = 1e-3  # change of a parameter
     prior: Any = None  # networks: uniform, bdeu, towards or name -> pseudo-counts; others: gaussian, ...
     start: Literal["auto", "given", "random"] = "auto"  # of the first run; auto breaks symmetries only
@@ -155,7 +156,7 @@ class EM(Learner):
         return f"{', '.join(given)} cannot be had for a {type(model).__name__}" if given else None
 
     def _rows(self, task: Task) -> HiddenRows:
-        if task.model.emission.missing(task.data.rows).all():
+        if task.model.emission.missing(task.data.rows()).all():
             raise DataError("data: expected at least one observed step, got missing ones only")
         unseen: Any = self.unseen
         return HiddenRows(

@@ -32,15 +32,16 @@ from ..core.factor_graph import FactorGraph, Model
 from ..core.instance import Template
 from ..core.result import Estimate, Samples
 from ..data.table import StateTable
-from ..inference.exact.hidden_rows import unit_log_z
 from ..inference.messages.bp import BP
 from ..inference.portfolio.question import graph_of, infer
+from ..inference.portfolio.templates import sequence_log_z, total_log_z
 from ..inference.problem.base import Algorithm, Budget, algorithms
 from ..inference.problem.gradients import needs
 from ..optimise.optimisers import Optimiser, optimiser_of
 from ..optimise.run import noted
 from .ascent import Ascent, break_symmetry
 from .base import Fit, Learner, Task, register_learner
+from .e_step import EStep
 from .expectations import Oracle
 from .objectives import Likelihood
 from .parameters import Parameters, why_not_linear
@@ -152,10 +153,14 @@ def log_likelihood(
     inference: str | Algorithm | None = None,
     *,
     lengths: Any = None,
+    mask: Any = None,
+    groups: str | None = None,
+    columns: Any = None,
     weights: Any = None,
     budget: Budget | None = None,
     seed: int | None = None,
-) -> Estimate:
+    each: bool = False,
+) -> Any:
     """Total log-likelihood of data under a model, in natural logarithms.
 
     Parameters
@@ -167,12 +172,18 @@ def log_likelihood(
         frame, a list of mappings or samples; a cell that is missing is integrated or summed out.
     inference
         What computes log Z; by default the rule of `infer`.
-    lengths
-        Of the sequences in `data`, if the model is a template such as `HMM`.
+    lengths, mask, groups, columns
+        Of sequences, if the model is a template such as `HMM`; as in `infer`.
     weights
-        How often each row counts.
+        How often each row, or sequence, counts.
     budget, seed
         Of each run of inference.
+    each
+        Give an array with one number per row, or per sequence, instead of their weighted sum.
+
+    Returns
+    -------
+    Estimate or array
 
     Examples
     --------
@@ -182,19 +193,27 @@ def log_likelihood(
     >>> print(log_likelihood(model, {"a": [0, 1, 1]}))
     -1.961658506 (exact)
     """
+    reading = {"lengths": lengths, "mask": mask, "groups": groups, "columns": columns}
     if isinstance(model, Template):
-        if inference is not None or weights is not None:
+        if inference is not None:
             raise OptionError(
-                "inference, weights: expected none for a template, got one; its rows are answered exactly"
+                "inference: expected none for a template, got one; its rows are answered exactly"
             )
-        return Estimate(float(unit_log_z(model.instantiate(data, lengths)).sum()), "exact")
-    if lengths is not None:
-        raise OptionError("lengths: expected none, got some; only templates have sequences")
+        read = model.sequences(data, **reading, weights=weights)  # type: ignore[attr-defined]
+        return sequence_log_z(model, read) if each else Estimate(total_log_z(model, read), "exact")
+    given = [name for name, value in reading.items() if value is not None]
+    if given:
+        raise OptionError(f"{', '.join(given)}: expected none, got some; only templates have sequences")
     graph = graph_of(model)
-    if not graph.is_tables:
-        return _row_likelihoods(graph, data, inference, weights, budget or Budget(), seed)
-    observed = StateTable.of(graph.variables, data, weights=weights)
+    if each or not graph.is_tables:
+        return _row_likelihoods(graph, data, inference, weights, budget or Budget(), seed, each)
+    observed = StateTable.of(graph.variables, data, weights=weights, soft=True)
     oracle = Oracle(inference, budget or Budget(), seed)
+    if observed.soft is not None:
+        tables = np.concatenate([graph.log_table(a).ravel() for a in range(graph.n_factors)])
+        found = EStep(graph, observed, oracle, values_only=True)(tables)
+        value = found.log_weight - observed.total * oracle.log_z(oracle.free(graph))
+        return Estimate(value, oracle.kind(complete=False))
     objective = Likelihood(Parameters.of(graph), oracle)
     value = objective.value(objective.parameters.start, observed) * observed.total
     return Estimate(value, oracle.kind(observed.is_complete))
@@ -207,19 +226,21 @@ def _row_likelihoods(
     weights: Any,
     budget: Budget,
     seed: int | None,
-) -> Estimate:
-    """The sum over all rows, each counted with its weight."""
+    each: bool,
+) -> Any:
+    """The sum over all rows, each counted with its weight, or the number of each row."""
     rows = _rows(data, graph)
     counts = np.ones(len(rows)) if weights is None else np.asarray(weights, dtype=np.float64)
     if counts.shape != (len(rows),) or not (counts >= 0).all():
         raise DataError(f"weights: expected {len(rows)} numbers that are not negative, got {weights!r:.80}")
     limits = {"max_iter": budget.max_iter, "tol": budget.tol, "seconds": budget.seconds, "seed": seed}
     whole = _log_z(graph, method, None, limits)
-    total, kinds = 0.0, {whole.kind}
-    for row, count in zip(rows, counts, strict=True):
-        found = _seen(graph, method, row, limits)
-        kinds.add(found.kind)
-        total += count * (found.value - whole.value)
+    found = [_seen(graph, method, row, limits) for row in rows]
+    values = np.array([one.value for one in found]) - whole.value
+    if each:
+        return values
+    kinds = {whole.kind, *(one.kind for one in found)}
+    total = float(counts[counts > 0] @ values[counts > 0])
     return Estimate(total, "exact" if kinds == {"exact"} else "estimate")
 
 

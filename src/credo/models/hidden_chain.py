@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -12,13 +12,12 @@ from ..core import check
 from ..core.display import Axis, Listing, Shown, grid, shares
 from ..core.errors import ModelError
 from ..core.instance import Instance
+from ..data.dataset import Dataset
+from ..data.sequences import read_sequences
 from ..families.base import Family
 from .hmm_parameters import HMMPrior, probability_rows, random_rows, renewed
-from .sequences import Sequences, as_sequences
 
-__all__ = ["Domain", "HiddenChain", "moves"]
-
-Domain = Literal["scaled", "log"]
+__all__ = ["HiddenChain", "moves"]
 
 
 class HiddenChain(Shown):
@@ -65,36 +64,24 @@ class HiddenChain(Shown):
         """All tables of probabilities."""
         return self._start, self._transition
 
-    def sequences(self, x: Any, lengths: Any = None, mask: Any = None) -> Sequences:
-        """Data as flat rows; see `models.sequences`. What is read once may be passed again as it is."""
-        return as_sequences(x, lengths, self._emission.rows, mask=mask, hide=self._emission.hide)
+    def sequences(self, x: Any, lengths: Any = None, mask: Any = None, **reading: Any) -> Dataset:
+        """Data as the emission works on them; see `data.read_sequences`, which may read its own answer."""
+        return read_sequences(x, self._emission, lengths=lengths, mask=mask, **reading)
 
-    def instantiate(self, x: Any, lengths: Any = None, mask: Any = None) -> Instance:
+    def instantiate(self, x: Any, lengths: Any = None, mask: Any = None, **reading: Any) -> Instance:
         """The hidden states of these sequences as arrays, for `inference/` to answer."""
-        data = self.sequences(x, lengths, mask)
-        return self.hidden(self._emission.log_density(data.rows), data.start)
+        data = self.sequences(x, lengths, mask, **reading)
+        return self.hidden(self._emission.log_density(data.rows()), data.begin).weighed(data.weights)
 
     @abc.abstractmethod
     def hidden(self, scores: np.ndarray, begin: np.ndarray, first: int = 0) -> Instance:
         """Hidden states of sequences whose rows have these log scores; the first has number `first`."""
 
-    @abc.abstractmethod
-    def log_likelihoods(
-        self, x: Any, lengths: Any = None, *, mask: Any = None, domain: Domain = "scaled"
-    ) -> np.ndarray:
-        """Log-likelihood of every sequence, -inf where it is impossible."""
-
-    def log_likelihood(
-        self, x: Any, lengths: Any = None, *, mask: Any = None, domain: Domain = "scaled"
-    ) -> float:
-        """Total log-likelihood of all sequences."""
-        return float(self.log_likelihoods(x, lengths, mask=mask, domain=domain).sum())
-
     def _shown(self) -> Iterable[str | Listing]:
         return [repr(self), moves(self._start, self._transition)]
 
     def _initialised(
-        self, data: Sequences, rng: np.random.Generator, fixed: tuple[str, ...]
+        self, data: Dataset, rng: np.random.Generator, fixed: tuple[str, ...]
     ) -> tuple[np.ndarray, np.ndarray, Any]:
         """Random start, transition and emission, drawn in this order."""
         start, transition, emission = self._start, self._transition, self._emission
@@ -103,7 +90,7 @@ class HiddenChain(Shown):
         if "transition" not in fixed:
             transition = random_rows(transition, rng)
         if "emission" not in fixed:
-            emission = emission.initialise(data.rows, rng)
+            emission = emission.initialise(data.rows(), rng)
         return start, transition, emission
 
     def _maximised(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -27,7 +27,7 @@ from ..problem.hints import hinted
 from ..problem.reading import Posed
 from ..problem.running import chosen, generator_of, opened, run_algorithm
 
-__all__ = ["Question", "graph_of", "infer", "pose", "query", "sample"]
+__all__ = ["Question", "graph_of", "infer", "pose", "query", "sample", "without_data"]
 
 
 @hinted
@@ -51,6 +51,9 @@ def infer(  # noqa: PLR0913, the options of one call
     every: float = 60,
     data: Any = None,
     lengths: Any = None,
+    mask: Any = None,
+    groups: str | None = None,
+    columns: Any = None,
     causal: bool = False,
 ) -> Result:
     """Answer a question about a model.
@@ -96,9 +99,14 @@ def infer(  # noqa: PLR0913, the options of one call
         beginning) or `tol` now allow more. Kernels are compiled from the beginning.
     data, lengths
         Observations of a template, a model that is a graph only together with data (`HMM`, `SemiMarkov`,
-        `FactorialHMM`): one array of rows, with the lengths of its sequences if it holds several, or a list
-        of arrays. `marginals["state"]` is then (rows, states), `assignment["state"]` the best path, of
-        several sequences a list of those; `log_z` is the total log-likelihood.
+        `FactorialHMM`): one table of rows, with the lengths of its sequences if it holds several, or a list
+        of tables. `marginals["state"]` is then (rows, states), `assignment["state"]` the best path, of
+        several sequences a list of those; `factor_marginals["transition"]` expected counts by the name of the
+        table; `log_z` the total log-likelihood.
+    mask
+        Of the rows of data, True where a row was observed.
+    groups, columns
+        Of data whose columns have names: the column that tells sequences apart, and those that are emitted.
     causal
         Of templates: give each state the rows up to it only (filtering).
 
@@ -114,18 +122,20 @@ def infer(  # noqa: PLR0913, the options of one call
     >>> print(credo.infer(model, evidence={"wet": "yes"}).marginals["rain"].round(4))
     rain   no: 0.2921   yes: 0.7079
     """
+    reading = {"lengths": lengths, "mask": mask, "groups": groups, "columns": columns}
     if data is not None:
-        from .templates import infer_template, names_given
+        from .templates import infer_by_name, infer_template, names_given
 
         names_given(evidence=evidence, temperatures=temperatures, order=order, warm_start=warm_start)
         rest: Any = {
             "maximise": maximise, "max_iter": max_iter, "tol": tol, "seconds": seconds, "seed": seed,
             "strict": strict, "on_step": on_step, "trace": trace, "checkpoint": checkpoint, "every": every,
         }  # fmt: skip
-        general = None if method is None else lambda instance: infer(instance, method, **rest)
-        return infer_template(model, data, lengths, causal=causal, maximise=maximise, general=general)
-    if causal or lengths is not None:
-        raise QueryError("causal, lengths: expected data= with them, got none; both are about its rows")
+        if method is None:
+            return infer_template(model, data, reading, causal=causal, maximise=maximise)
+        general = partial(infer, method=method, **rest)
+        return infer_by_name(model, data, reading, method, rest, causal=causal, general=general)
+    without_data(causal=causal or None, **reading)
     warm = _state_of(warm_start)
     budget = Budget(max_iter, tol, seconds)
     with call(seconds=seconds) as run:
@@ -233,25 +243,30 @@ def sample(
     seed: int | None = None,
     data: Any = None,
     lengths: Any = None,
+    mask: Any = None,
+    groups: str | None = None,
+    columns: Any = None,
 ) -> Any:
     """Joint samples from p(x | evidence), or of hidden rows.
 
     Without a method: independent draws by the junction tree if all variables are discrete, otherwise what
     `infer` would choose for samples.
 
-    Of a template `sample(model, lengths=[100, 50])` makes new sequences, rows and hidden states, and
-    `sample(model, count, data=x)` draws paths of hidden states given data: `["state"]` is (count, rows).
+    Of a template `sample(model, lengths=[100, 50])` makes new sequences, rows and hidden states (one number
+    makes one sequence). `sample(model, count, data=x)` draws paths of hidden states given data: `["state"]`
+    is (count, rows); `lengths, mask, groups, columns` say how the data are read, as in `infer`.
     """
+    reading = {"mask": mask, "groups": groups, "columns": columns}
     if data is not None or lengths is not None:
-        from .templates import draw_paths, is_template, names_given
+        from .templates import draw_paths, draw_rows, names_given
 
     if data is not None:
         names_given(evidence=evidence, method=method)
-        return draw_paths(model, data, lengths, 1 if count is None else count, seed)
+        return draw_paths(model, data, {"lengths": lengths, **reading}, 1 if count is None else count, seed)
+    without_data(**reading)
     if lengths is not None:
         names_given(evidence=evidence, method=method, count=count)
-        is_template(model)
-        return model.sample(lengths, seed=seed)  # type: ignore[attr-defined]
+        return draw_rows(model, lengths, seed)
     if count is None:
         raise QueryError("count: expected how many samples, got None; templates take lengths= or data=")
     check.whole("count", count, 0)
@@ -264,6 +279,13 @@ def sample(
     if samples is None:
         raise QueryError(f"{method} draws no samples; use another method, or none")
     return samples
+
+
+def without_data(**given: Any) -> None:
+    """Refuse what says how data are read where there are none."""
+    names = [name for name, value in given.items() if value is not None]
+    if names:
+        raise QueryError(f"{', '.join(names)}: expected data= with them, got none; they are about its rows")
 
 
 def graph_of(model: Any) -> Any:
