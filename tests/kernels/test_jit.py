@@ -220,6 +220,18 @@ def test_a_signal_ends_the_wait_for_what_the_helper_compiles(monkeypatch):
             helper.wait_for(total)
 
 
+def test_long_work_goes_in_parts_between_which_a_signal_ends_it(monkeypatch):
+    total, done = kernel(), []
+    monkeypatch.setattr(Kernel, "portion", lambda self, work, most: min(2, most))
+    assert [(part.start, part.stop) for _, part in total.parts(1.0, 5)] == [(0, 2), (2, 4), (4, 5)]
+    with pytest.raises(KeyboardInterrupt, match="stopped before there was anything to answer with"):
+        with call() as run:
+            for _, part in total.parts(1.0, 5):
+                done.append(part)
+                run.note(signal.SIGINT)
+    assert len(done) == 1
+
+
 def test_a_call_that_would_be_long_asks_the_helper_for_what_is_long_to_compile(folder, monkeypatch):
     asked = []
     monkeypatch.setattr(background.Helper, "ask", lambda self, kernel, args: asked.append(kernel) or True)
