@@ -26,7 +26,7 @@ from ..core.stopwatch import Stopwatch
 from ..data.dataset import Dataset
 from ..inference.portfolio.templates import total_log_z
 from ..models.hmm import HMMPrior
-from ..optimise.run import Budget
+from ..optimise.run import Budget, noted
 from .base import Fit
 from .em_steps import EMProblem, EMRun, EMStart, Expected, fit_of, run_em
 from .hidden_rows import expect_rows
@@ -38,6 +38,7 @@ _FALL = 1e-9  # relative fall of the objective that rounding explains
 _FLOOR_FALL = 1e-6  # the same where variances are at a floor far below those of other directions
 
 
+@noted
 def baum_welch(  # noqa: PLR0913, the options of one learner
     model: Any,
     x: Any,

@@ -32,7 +32,7 @@ from ..families.base import Conjugate, Family
 from ..families.dirichlet import Dirichlet
 from ..families.mixture import Mixture
 from ..inference.problem.base import Budget
-from ..optimise.run import watched
+from ..optimise.run import noted, watched
 from .base import Fit
 from .em_steps import EMStart, Expected
 from .vb import Prune, VariationalModel, pruner, report, run_vb
@@ -191,6 +191,7 @@ def _best_weights(q: MixturePosterior) -> Dirichlet:
     return Dirichlet(np.tile([1.0, min(max(a, 1e-6), 1e6)], (len(q), 1)))
 
 
+@noted
 def vb_mixture(  # noqa: PLR0913, the options of one call
     family: Family,
     x: Any,
