@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import sys
 from decimal import Decimal
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 
 import credo
 from credo import Real
-from credo.core.errors import DataError, OptionError
+from credo.core.errors import DataError, MissingExtraError, OptionError
 from credo.data.table import StateTable
 
 READ = credo.data.read
@@ -203,6 +204,34 @@ def test_points_outside_of_a_simplex_are_refused():
     ]
     with pytest.raises(DataError, match="column 'p', row 1: expected a finite value of Simplex"):
         READ({"p": np.array([[0.5, 0.5], [0.5, 0.6]])}, schema=schema)
+
+
+def test_numbers_beyond_what_arrays_hold_are_told_apart_or_refused():
+    assert READ({"v": [10**400, 1]}).column("v").domain.size == 2
+    with pytest.raises(DataError, match="row 0: variable 'v' has no state"):
+        READ({"v": [10**400]}, schema={"v": 2})
+    with pytest.raises(DataError, match="column 'v': expected numbers"):
+        READ({"v": [10**400, 0.5]})
+    assert READ({"v": np.array([2**64 - 1, 2**64 - 2], dtype=np.uint64)}).column("v").values.tolist() == [
+        1,
+        0,
+    ]
+    assert READ({"v": np.array([-128, 127], dtype=np.int8)}).column("v").domain.labels == ("-128", "127")
+
+
+def test_sources_that_are_no_tables_are_refused():
+    scipy = pytest.importorskip("scipy.sparse")
+    with pytest.raises(DataError, match="got a sparse matrix; give its `toarray"):
+        READ(scipy.eye_array(3))
+    with pytest.raises(DataError, match="the column '0' appears twice"):
+        READ({0: [1, 2], "0": [1, 2]})
+
+
+def test_frames_without_narwhals_say_what_to_install(monkeypatch):
+    pa = pytest.importorskip("pyarrow")
+    monkeypatch.setitem(sys.modules, "narwhals.stable.v1", None)
+    with pytest.raises(MissingExtraError, match=r'frames need narwhals: pip install "credo\[data\]"'):
+        READ(pa.table({"a": [1, 2]}))
 
 
 # Units.

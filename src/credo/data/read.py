@@ -273,7 +273,11 @@ def _unknown(
         try:
             variables.position(other[0])
         except QueryError as error:
-            raise DataError(f"data: the column {other[0]!r} is no variable of the model: {error}") from None
+            end = " " if str(error).endswith("?") else "; "
+            raise DataError(
+                f"data: the column {other[0]!r} is no variable of the model: {error}{end}leave it out if it "
+                "is none: other variables have no column"
+            ) from None
     note = [f"columns that are no variables were left out: {', '.join(other)}"] if other else []
     return {name: values for name, values in named.items() if name in variables}, note
 

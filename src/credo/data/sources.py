@@ -56,7 +56,7 @@ def named_columns(source: Any, variables: Variables | None = None) -> Raw:
     if isinstance(source, (str, os.PathLike)):
         return Raw(read_file(source), in_file=not bare_name(source).lower().endswith(".parquet"))
     if isinstance(source, Mapping):
-        return Raw({str(name): column for name, column in source.items()})
+        return Raw(_distinct_names(source, list(source.values())))
     if hasattr(source, "columns") and hasattr(source, "iloc"):
         return Raw(_distinct_names(source.columns, [source.iloc[:, k] for k in range(source.shape[1])]))
     if hasattr(source, "columns") and not isinstance(source, np.ndarray):
@@ -162,6 +162,8 @@ def _of_rows(rows: Sequence[Any]) -> dict[str, Any]:
 
 
 def _of_array(source: Any, variables: Variables | None) -> Raw:
+    if hasattr(source, "toarray"):
+        raise DataError("data: expected a dense table, got a sparse matrix; give its `toarray()`")
     try:
         array = source if isinstance(source, np.ma.MaskedArray) else np.asarray(source)
     except ValueError:
