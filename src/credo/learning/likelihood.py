@@ -199,15 +199,15 @@ def log_likelihood(
             raise OptionError(
                 "inference: expected none for a template, got one; its rows are answered exactly"
             )
-        read = model.sequences(data, **reading, weights=weights)  # type: ignore[attr-defined]
-        return sequence_log_z(model, read) if each else Estimate(total_log_z(model, read), "exact")
+        rows = model.sequences(data, **reading, weights=weights)  # type: ignore[attr-defined]
+        return sequence_log_z(model, rows) if each else Estimate(total_log_z(model, rows), "exact")
     given = [name for name, value in reading.items() if value is not None]
     if given:
         raise OptionError(f"{', '.join(given)}: expected none, got some; only templates have sequences")
     graph = graph_of(model)
     if each or not graph.is_tables:
-        found = read(data, schema=graph.variables, weights=weights)
-        return _row_likelihoods(graph, found, inference, budget or Budget(), seed, each)
+        table = read(data, schema=graph.variables, weights=weights)
+        return _row_likelihoods(graph, table, inference, budget or Budget(), seed, each)
     observed = StateTable.of(graph.variables, data, weights=weights, soft=True)
     oracle = Oracle(inference, budget or Budget(), seed)
     if observed.soft is not None:
