@@ -32,6 +32,7 @@ from ..core.factor_graph import FactorGraph, Model
 from ..core.instance import Template
 from ..core.result import Estimate
 from ..data.dataset import Dataset
+from ..data.read import read
 from ..data.table import StateTable
 from ..inference.messages.bp import BP
 from ..inference.portfolio.question import graph_of, infer
