@@ -307,3 +307,31 @@ def test_lists_of_rows_are_rows_where_their_width_is_that_of_the_model():
     rows = [np.array([0, 1]), np.array([1, 1])]
     assert READ(rows, schema={"a": 2, "b": 2}).n_units == 2
     assert READ(rows, schema={"a": 2}).lengths.tolist() == [2, 2]
+
+
+def test_refusals_of_numbers_and_tables(tmp_path):
+    with pytest.raises(DataError, match=r"column 'x': expected values of shape \(2,\) per row, got \(3,\)"):
+        READ({"x": [1.0, 2.0, 3.0]}, schema={"x": Real(2)})
+    (tmp_path / "t.csv").write_text("x\n1.5\ntall\n")
+    with pytest.raises(DataError, match="column 'x', row 1: expected a number, got 'tall'"):
+        READ(tmp_path / "t.csv", schema={"x": Real()})
+    with pytest.raises(DataError, match=r"sequence 1: expected the columns \['x'\], got \['y'\]"):
+        READ([pd.DataFrame({"x": [1.5]}), pd.DataFrame({"y": [1.5]})])
+
+    class Lazy:
+        columns = ("x",)
+
+    pytest.importorskip("narwhals")
+    with pytest.raises(DataError, match="expected a data frame in memory, got Lazy"):
+        READ(Lazy())
+
+
+def test_sequences_in_frames_keep_categories_and_gaps():
+    kinds = pd.CategoricalDtype(["low", "high"])
+    parts = [
+        pd.DataFrame({"c": pd.Series(["high", None], dtype=kinds), "n": pd.array([3, None], dtype="Int64")}),
+        pd.DataFrame({"c": pd.Series(["low"], dtype=kinds), "n": pd.array([5], dtype="Int64")}),
+    ]
+    data = READ(parts)
+    assert data.column("c").domain.labels == ("low", "high") and data["c"].tolist() == ["high", None, "low"]
+    assert data["n"].tolist() == ["3", None, "5"] and data.lengths.tolist() == [2, 1]
