@@ -148,6 +148,12 @@ def _series(series: Any, nw: Any) -> Any:
         place: dict[Any, int] = {label: k for k, label in enumerate(labels)} | {None: MISSING}
         codes = np.array([place[v] for v in series.to_list()], dtype=np.int64)
         return Cells(labels, codes, declared=True)
+    native = series.to_native()
+    if series.dtype == nw.String and hasattr(native, "dictionary_encode"):  # Arrow tells strings apart itself
+        coded = native.dictionary_encode().unify_dictionaries().combine_chunks()
+        return Cells(
+            coded.dictionary.to_pylist(), coded.indices.fill_null(MISSING).to_numpy().astype(np.int64)
+        )
     counted = series.dtype.is_integer() and series.null_count()  # which arrays would hold as floats
     return series.to_list() if counted or series.dtype.is_nested() else series.to_numpy()
 
