@@ -12,7 +12,7 @@ from ..core.errors import DataError
 from ..core.numbers import float_array
 from .column import MISSING, Column
 
-__all__ = ["block_of", "column_of", "parts_of", "rows_of"]
+__all__ = ["block_of", "columns_of", "rows_of"]
 
 
 def rows_of(columns: Any, count: int) -> np.ndarray:
@@ -42,19 +42,37 @@ def rows_of(columns: Any, count: int) -> np.ndarray:
 
 
 def block_of(values: list[np.ndarray]) -> np.ndarray | None:
-    """The array (rows, d) whose columns these are, in order and all of them; None if there is none."""
+    """The rows of an array (rows, d) whose columns these are, in order and all of them; None if none is."""
     base = values[0].base if values else None
-    if base is None or base.ndim != 2 or base.shape != (len(values[0]), len(values)):
+    if base is None or base.ndim != 2 or base.shape[1] != len(values) or base.strides[0] <= 0:
         return None
-    first, step = base.__array_interface__["data"][0], base.strides[1]
+    first, step = _place(values[0]), base.strides[1]
+    row, rest = divmod(first - _place(base), base.strides[0])
     for k, v in enumerate(values):
-        place = v.__array_interface__["data"][0]
-        if v.base is not base or v.ndim != 1 or place != first + k * step or v.strides[0] != base.strides[0]:
+        is_next = v.ndim == 1 and _place(v) == first + k * step and v.strides[0] == base.strides[0]
+        if v.base is not base or rest or not is_next:
             return None
-    return base
+    return base[row : row + len(values[0])]
 
 
-def parts_of(rows: np.ndarray, names: Iterable[str] | None) -> list[tuple[str, np.ndarray]]:
+def _place(array: np.ndarray) -> int:
+    """Where its first number lies."""
+    return int(array.__array_interface__["data"][0])
+
+
+def columns_of(
+    rows: np.ndarray, names: Iterable[str] | None, domains: Iterable[Domain | None] | None
+) -> list[Column]:
+    """The columns of one array: numbers (rows, d) or (rows,), positions of states, or named fields.
+
+    Without a name a column is x0, x1, ...; without a domain its values say what they are.
+    """
+    parts = _named(rows, names)
+    kinds: list[Domain | None] = [None] * len(parts) if domains is None else list(domains)
+    return [_made(name, values, kind) for (name, values), kind in zip(parts, kinds, strict=True)]
+
+
+def _named(rows: np.ndarray, names: Iterable[str] | None) -> list[tuple[str, np.ndarray]]:
     """Named arrays of one array."""
     if rows.dtype.names is not None:
         return [(name, rows[name]) for name in rows.dtype.names]
@@ -69,7 +87,7 @@ def parts_of(rows: np.ndarray, names: Iterable[str] | None) -> list[tuple[str, n
     return [(name, block[:, k]) for k, name in enumerate(called)]
 
 
-def column_of(name: str, values: np.ndarray, domain: Domain | None) -> Column:
+def _made(name: str, values: np.ndarray, domain: Domain | None) -> Column:
     """A column of an array of states or numbers; without a domain the values say what they are."""
     if values.dtype.kind in "iu" and not (domain is not None and not isinstance(domain, Discrete)):
         states = values.astype(np.int64, copy=False)

@@ -24,7 +24,7 @@ from ..core.errors import DataError, QueryError
 from ..core.fingerprint import fingerprint
 from ..core.numbers import float_array
 from ..core.variable import Variables
-from .blocks import column_of, parts_of, rows_of
+from .blocks import columns_of, rows_of
 from .column import Column
 
 if TYPE_CHECKING:
@@ -119,9 +119,7 @@ class Dataset(Shown):
             One per unit.
         """
         block = np.asarray(rows)
-        parts = parts_of(block, names)
-        kinds: list[Domain | None] = [None] * len(parts) if domains is None else list(domains)
-        columns = [column_of(name, values, kind) for (name, values), kind in zip(parts, kinds, strict=True)]
+        columns = columns_of(block, names, domains)
         return replace(cls.of(columns, begin=begin, lengths=lengths, weights=weights), block=block)
 
     @property

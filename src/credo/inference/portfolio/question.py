@@ -100,7 +100,7 @@ def infer(  # noqa: PLR0913, the options of one call
         `FactorialHMM`): one table of rows, with the lengths of its sequences if it holds several, or a list
         of tables. `marginals["state"]` is then (rows, states), `assignment["state"]` the best path, of
         several sequences a list of those; `factor_marginals["transition"]` expected counts by the name of the
-        table; `log_z` the total log-likelihood.
+        table; `log_z` the total log-likelihood, `each` that of every sequence.
     mask
         Of the rows of data, True where a row was observed.
     groups, columns
