@@ -34,6 +34,7 @@ from ..core.result import Estimate
 from ..data.dataset import Dataset
 from ..data.read import read
 from ..data.table import StateTable
+from ..families.independent import rows_model
 from ..inference.messages.bp import BP
 from ..inference.portfolio.question import graph_of, infer
 from ..inference.portfolio.templates import sequence_log_z, total_log_z
@@ -73,6 +74,7 @@ class MaximumLikelihood(Learner):
     """
 
     name: ClassVar[str] = "likelihood"
+    monotone: ClassVar[bool] = True
     checkpoints: ClassVar[bool] = True
     optimiser: str | Optimiser = "lbfgs"  # lbfgs, adam(...), sgd(...)
     prior: str | Prior | None = None  # gaussian(...), laplace(...), elastic(...)
@@ -195,6 +197,7 @@ def log_likelihood(
     -1.961658506 (exact)
     """
     reading = {"lengths": lengths, "mask": mask, "groups": groups, "columns": columns}
+    model = rows_model(model)
     if isinstance(model, Template):
         if inference is not None:
             raise OptionError(
