@@ -32,7 +32,6 @@ from credo.inference.problem.contents import methods
 from credo.learning.base import learners
 from credo.learning.bayesian_mixture import BayesianMixture
 from credo.learning.crf import ChainCRF, GraphCRF
-from credo.learning.hmm import baum_welch
 from credo.learning.hmm_estimators import GaussianHMM
 from credo.learning.lda import BetheLDA
 from credo.learning.vb_factor_analysis import vb_factor_analysis
@@ -91,7 +90,7 @@ def own():
     chain = credo.HMM(
         np.full(3, 1 / 3), rng.dirichlet(np.ones(3), 3), Categorical(rng.dirichlet(np.ones(4), 3))
     )
-    yield "baum-welch", lambda: baum_welch(chain, states, **LIMITS)
+    yield "baum-welch", lambda: credo.fit(chain, states, **LIMITS)
     yield "vb-hmm", lambda: vb_hmm(chain, states, **LIMITS)
     members = DiagonalGaussian(rng.normal(size=(5, 4)), np.ones((5, 4)))
     yield "vb-mixture", lambda: vb_mixture(members, rows, **LIMITS)
@@ -118,7 +117,7 @@ def large():
         np.full(10, 0.1), rng.dirichlet(np.ones(10), 10), Categorical(rng.dirichlet(np.ones(30), 10))
     )
     for name, model, data in (("real", chain, rows), ("symbols", spoken, symbols)):
-        yield f"baum-welch {name}", lambda m=model, x=data: baum_welch(m, x, **LIMITS)
+        yield f"em {name}", lambda m=model, x=data: credo.fit(m, x, "em", **LIMITS)
         yield f"vb-hmm {name}", lambda m=model, x=data: vb_hmm(m, x, **LIMITS)
         yield f"log-likelihood {name}", lambda m=model, x=data: Fitted(credo.infer(m, data=x).status)
     yield "vb-mixture", lambda: vb_mixture(middles, rows, **LIMITS)

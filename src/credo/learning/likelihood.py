@@ -32,6 +32,7 @@ from ..core.factor_graph import FactorGraph, Model
 from ..core.instance import Template
 from ..core.result import Estimate, Samples
 from ..data.table import StateTable
+from ..families.independent import rows_model
 from ..inference.messages.bp import BP
 from ..inference.portfolio.question import graph_of, infer
 from ..inference.portfolio.templates import sequence_log_z, total_log_z
@@ -71,6 +72,7 @@ class MaximumLikelihood(Learner):
     """
 
     name: ClassVar[str] = "likelihood"
+    monotone: ClassVar[bool] = True
     checkpoints: ClassVar[bool] = True
     optimiser: str | Optimiser = "lbfgs"  # lbfgs, adam(...), sgd(...)
     prior: str | Prior | None = None  # gaussian(...), laplace(...), elastic(...)
@@ -194,6 +196,7 @@ def log_likelihood(
     -1.961658506 (exact)
     """
     reading = {"lengths": lengths, "mask": mask, "groups": groups, "columns": columns}
+    model = rows_model(model)
     if isinstance(model, Template):
         if inference is not None:
             raise OptionError(

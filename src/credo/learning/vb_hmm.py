@@ -244,7 +244,7 @@ def vb_hmm(
     for part in adapt:
         check.one_of("adapt", part, ["transition", "emission"])
     if type(model) is not HMM:
-        raise ModelError(f"vb_hmm: expected an HMM, got {type(model).__name__}; use baum_welch for others")
+        raise ModelError(f"vb_hmm: expected an HMM, got {type(model).__name__}; use em for others")
     watch = Stopwatch()
     data = model.sequences(x, lengths, mask)
     problem = _Chains(model, data, _blank(model, data, prior), tuple(adapt))

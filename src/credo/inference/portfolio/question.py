@@ -102,7 +102,7 @@ def infer(  # noqa: PLR0913, the options of one call
         `FactorialHMM`): one table of rows, with the lengths of its sequences if it holds several, or a list
         of tables. `marginals["state"]` is then (rows, states), `assignment["state"]` the best path, of
         several sequences a list of those; `factor_marginals["transition"]` expected counts by the name of the
-        table; `log_z` the total log-likelihood.
+        table; `log_z` the total log-likelihood, `each` that of every sequence.
     mask
         Of the rows of data, True where a row was observed.
     groups, columns
@@ -254,7 +254,8 @@ def sample(
 
     Of a template `sample(model, lengths=[100, 50])` makes new sequences, rows and hidden states (one number
     makes one sequence). `sample(model, count, data=x)` draws paths of hidden states given data: `["state"]`
-    is (count, rows); `lengths, mask, groups, columns` say how the data are read, as in `infer`.
+    is (count, rows); `lengths, mask, groups, columns` say how the data are read, as in `infer`. Of a mixture,
+    or another family with one member, `sample(model, count)` are rows and the components they are from.
     """
     reading = {"mask": mask, "groups": groups, "columns": columns}
     if data is not None or lengths is not None:
@@ -270,6 +271,14 @@ def sample(
     if count is None:
         raise QueryError("count: expected how many samples, got None; templates take lengths= or data=")
     check.whole("count", count, 0)
+    if not hasattr(model, "to_factor_graph"):
+        from ...families.independent import rows_model
+        from .templates import draw_rows, names_given
+
+        rows = rows_model(model)
+        if rows is not model:
+            names_given(evidence=evidence, method=method)
+            return draw_rows(rows, count, seed)
     question = Question.of(model, evidence)
     if count == 0:
         return Samples.none(question.original.variables)
