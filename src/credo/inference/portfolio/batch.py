@@ -160,7 +160,7 @@ def _chosen(method: str | Algorithm | None, instances: Instances) -> Any:
     if method is not None:
         return algorithms.resolve(method)
     exact = JunctionTreePropagation()
-    return exact if exact.takes_tables(instances) else choose(instances.problem)[0]
+    return exact if exact.takes_tables(instances) else choose(instances.problem, many=True)[0]
 
 
 def _one_by_one(
