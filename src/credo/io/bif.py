@@ -54,10 +54,10 @@ def read(content: bytes, file: str) -> BayesNet:
     >>> read(text, "a.bif").tables["a"]
     array([0.8, 0.2])
     """
-    return _Reader(SourceText(content, file, _COMMENT, ("//", "/*"))).run()
+    return _BifReader(SourceText(content, file, _COMMENT, ("//", "/*"))).run()
 
 
-class _Reader:
+class _BifReader:
     def __init__(self, source: SourceText) -> None:
         self.source = source
         self.draft = Draft(source.file)
@@ -82,7 +82,7 @@ class _Reader:
             at = end + 1
         for start, names, begin, end in tables:
             family = self._family(names, source.line(start))
-            _Table(source, self.draft, family, begin, end).read()
+            _ProbabilityBlock(source, self.draft, family, begin, end).read()
         return self.draft.finish()
 
     def _no_block(self, at: int) -> FormatError:
@@ -145,7 +145,7 @@ class _Reader:
         return self.draft.family(child, parents, line)
 
 
-class _Table:
+class _ProbabilityBlock:
     """The body of one probability block, text[begin:end]."""
 
     def __init__(self, source: SourceText, draft: Draft, family: NodeFamily, begin: int, end: int) -> None:

@@ -41,10 +41,10 @@ def read(content: bytes, file: str) -> BayesNet:
     >>> read(text, "a.net").tables["a"]
     array([0.8, 0.2])
     """
-    return _Reader(SourceText(content, file, r"%[^\n]*+", ("%",), escapes=True)).run()
+    return _NetReader(SourceText(content, file, r"%[^\n]*+", ("%",), escapes=True)).run()
 
 
-class _Reader:
+class _NetReader:
     def __init__(self, source: SourceText) -> None:
         self.source = source
         self.draft = Draft(source.file)

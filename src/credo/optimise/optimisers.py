@@ -76,10 +76,10 @@ class Optimiser(abc.ABC):
 
     def minimise(self, loss: Loss, start: np.ndarray, budget: Budget) -> tuple[np.ndarray, Status]:
         """Descend; the weights at the end, and why it ended."""
-        return driver.drive(_Descent(self, start), loss, self.limits(budget))  # type: ignore[no-any-return]
+        return driver.drive(_LineSearchDescent(self, start), loss, self.limits(budget))  # type: ignore[no-any-return]
 
 
-class _Descent:
+class _LineSearchDescent:
     """An optimiser alone, as the driver sees it."""
 
     def __init__(self, optimiser: Optimiser, first: np.ndarray) -> None:

@@ -121,7 +121,7 @@ def solve_real_rows(graph: FactorGraph, clamps: np.ndarray, values: np.ndarray) 
     parts = []
     for rows in _blocks(graph, values):
         try:
-            found = _Rows(graph, clamps[rows], values[rows]).solve()
+            found = _PatternRows(graph, clamps[rows], values[rows]).solve()
         except ContradictoryRowError as error:
             raise ContradictoryRowError(error.rows + rows.start) from None
         if found is None:
@@ -159,7 +159,7 @@ def _linear(graph: FactorGraph, values: np.ndarray) -> dict[int, Mixtures]:
     }
 
 
-class _Rows:
+class _PatternRows:
     """Rows of one pattern, few enough to be held together."""
 
     def __init__(self, graph: FactorGraph, clamps: np.ndarray, values: np.ndarray) -> None:

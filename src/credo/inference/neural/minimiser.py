@@ -67,7 +67,7 @@ class FreeEnergyMinimiser(Algorithm):
         posed = [system.problem(t) for t in tables]
         found = self._solve(system, problems, posed, plan, rng)
         gbp = GBP(regions=where[0], max_states=where[1])
-        reader = _Reader(self.name, plan, system, gbp, budget, rng)
+        reader = _ResultMaker(self.name, plan, system, gbp, budget, rng)
         results = []
         for k, t in enumerate(tables):
             own = found[k * plan.restarts : (k + 1) * plan.restarts]
@@ -122,7 +122,7 @@ class FreeEnergyMinimiser(Algorithm):
 
 
 @dataclass(frozen=True)
-class _Reader:
+class _ResultMaker:
     """Makes results of what was found."""
 
     name: str

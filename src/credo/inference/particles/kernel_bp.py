@@ -121,10 +121,10 @@ class DrawnKernelBP(Algorithm):
 
     def _learned(self, problem: Problem, samples: Samples) -> KernelField:
         """What messages need to know of the draws."""
-        from .kernel_messages import Column, KernelField
+        from .kernel_messages import KernelColumn, KernelField
 
         columns = [
-            Column.of(
+            KernelColumn.of(
                 v.name,
                 samples.column(v.name).astype(np.float64),
                 v.size if v.is_discrete else 0,

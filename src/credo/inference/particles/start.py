@@ -35,7 +35,7 @@ def state_points(pairs: ParticlePairs, count: int) -> tuple[np.ndarray, np.ndarr
 
 def locate(pairs: ParticlePairs, count: int, spread: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Points (n, count) that cover where real variables may lie, log densities there, and who was found."""
-    look = _Look(pairs, count)
+    look = _PointSearch(pairs, count)
     look.find(pairs.is_real, np.zeros(pairs.n, dtype=bool))
     unknown = pairs.is_real & ~look.known
     near = pairs.collect((~unknown[pairs.sender]).astype(np.float64)) > 0  # who has a known neighbour
@@ -50,7 +50,7 @@ def locate(pairs: ParticlePairs, count: int, spread: float) -> tuple[np.ndarray,
     return look.points, look.values, look.known & pairs.is_real
 
 
-class _Look:
+class _PointSearch:
     """Points of all variables, moved to where the variables are."""
 
     def __init__(self, pairs: ParticlePairs, count: int) -> None:

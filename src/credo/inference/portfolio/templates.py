@@ -39,7 +39,7 @@ from ..problem.rows import reads_rows, run_rows
 from ..problem.running import opened
 
 __all__ = [
-    "Forecast",
+    "FutureRows",
     "draw_paths",
     "draw_rows",
     "forecast",
@@ -219,7 +219,7 @@ def draw_rows(model: Any, lengths: Any, seed: Any) -> tuple[np.ndarray, np.ndarr
     return rows, np.stack(np.unravel_index(states, instance.shape), axis=1) if instance.shape else states
 
 
-class Forecast(NamedTuple):
+class FutureRows(NamedTuple):
     """The rows after the end of the data; of several sequences, a list of these."""
 
     states: np.ndarray  # (steps, states) probabilities of the hidden state
@@ -258,7 +258,7 @@ def forecast(
 
     Returns
     -------
-    Forecast or list of Forecast
+    FutureRows or list of FutureRows
         One per sequence; a list if there are several.
 
     Examples
@@ -279,7 +279,7 @@ def forecast(
         instance = model.instantiate(data, lengths=lengths, mask=mask, groups=groups, columns=columns)
         found = forecast_states(replace(instance, begin=instance.cuts, weights=None), int(steps))
     means = _means(model.emission)
-    parts = [Forecast(p, None if means is None else p @ means, model.emission) for p in found]
+    parts = [FutureRows(p, None if means is None else p @ means, model.emission) for p in found]
     return parts[0] if len(parts) == 1 else parts
 
 

@@ -144,7 +144,7 @@ class Sampler(Algorithm):
         self._refuse_large(problem, each)
         steps = _TURNS * min(_SHORT, self.warmup) + self.warmup + each
         budget = replace(budget, max_iter=steps, tol=max(self.r_hat - 1, budget.tol))
-        return drive(_Sweeps(self, budget.tol), problem, budget, rng, whole=False)  # type: ignore[no-any-return]
+        return drive(_ChainSweeps(self, budget.tol), problem, budget, rng, whole=False)  # type: ignore[no-any-return]
 
     def _refuse_large(self, problem: Problem, each: int) -> None:
         needed = 8.0 * self.chains * each * _numbers(problem.graph.variables)
@@ -174,7 +174,7 @@ class _Drawn(NamedTuple):
     found: Diagnosis | None = None  # of all draws, once they are there
 
 
-class _Sweeps:
+class _ChainSweeps:
     """Chains as the driver sees them; what is asked for is a number of draws, judged when they are there."""
 
     def __init__(self, sampler: Sampler, tol: float) -> None:

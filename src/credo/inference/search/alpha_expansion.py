@@ -32,7 +32,7 @@ __all__ = ["AlphaExpansion", "ExpansionState"]
 _RISE = 1e-12  # smallest relative gain that counts: equal scores must not be swapped for ever
 
 
-class _Pairs(NamedTuple):
+class _ExpansionTables(NamedTuple):
     """What all moves share."""
 
     node: np.ndarray  # log weights per flat state
@@ -48,7 +48,7 @@ class _Pairs(NamedTuple):
 class ExpansionState(NamedTuple):
     """States, their score, and what bounds it."""
 
-    pairs: _Pairs
+    pairs: _ExpansionTables
     states: np.ndarray  # of the problem's graph
     score: float
     bound: float  # an upper bound on the best score
@@ -102,7 +102,7 @@ class AlphaExpansion(IterativeAlgorithm[ExpansionState]):
         first, second = graph.scope[::2].copy(), graph.scope[1::2].copy()
         start, arcs = arcs_by_tail(len(graph.variables), first, second)
         head = np.stack([second, first], axis=1).ravel()
-        pairs = _Pairs(node, graph, first, second, start, arcs, head)
+        pairs = _ExpansionTables(node, graph, first, second, start, arcs, head)
         return ExpansionState(pairs, work.original(states), score, work.bound(shifts), 0, 0, ())
 
     def step(self, problem: Problem, state: ExpansionState) -> tuple[ExpansionState, float]:

@@ -82,10 +82,10 @@ class BranchAndBound(Algorithm):
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Bound, search, and say what is proven."""
         # What a step has found is kept even where the step is cut.
-        return drive(_Steps(self), problem, budget, rng, whole=False)  # type: ignore[no-any-return]
+        return drive(_NodeSteps(self), problem, budget, rng, whole=False)  # type: ignore[no-any-return]
 
 
-class _Steps:
+class _NodeSteps:
     """The search as the driver sees it."""
 
     name = BranchAndBound.name

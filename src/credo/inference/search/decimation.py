@@ -60,7 +60,7 @@ class Decimation(Algorithm):
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Rounds until every maximised variable is decided; the budget counts rounds."""
         budget = replace(budget, tol=max(budget.tol, _NONE))
-        return drive(_Rounds(self), problem, budget, rng)  # type: ignore[no-any-return]
+        return drive(_DecimationRounds(self), problem, budget, rng)  # type: ignore[no-any-return]
 
     def believe(
         self, problem: Problem, messages: np.ndarray | None, size: int, rng: np.random.Generator
@@ -82,13 +82,13 @@ class Decimation(Algorithm):
 class _Chosen(NamedTuple):
     """Where the rounds are."""
 
-    work: _Work
+    work: _AllowedStates
     allowed: np.ndarray  # flags of states
     belief: np.ndarray  # log beliefs of the last round
     messages: np.ndarray | None = None  # to start the next one from
 
 
-class _Rounds:
+class _DecimationRounds:
     """Decimation as the driver sees it: the residual is the share of variables that are undecided."""
 
     name = Decimation.name
@@ -97,7 +97,7 @@ class _Rounds:
         self._options = options
 
     def start(self, problem: Problem, run: Run) -> Step:
-        work = _Work(problem)
+        work = _AllowedStates(problem)
         return Step(_Chosen(work, work.first, np.zeros(len(work.first))))
 
     def advance(self, problem: Problem, state: _Chosen, run: Run) -> Step:
@@ -128,7 +128,7 @@ class _Rounds:
         )
 
 
-class _Work:
+class _AllowedStates:
     """What follows from the states that are allowed: a graph with a unary slot per variable says which."""
 
     def __init__(self, problem: Problem) -> None:

@@ -88,7 +88,7 @@ class LocalSearch(Algorithm):
 
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Search until nothing was gained for a while, the budget is used up, or somebody stops it."""
-        steps = _Steps(self.block, self.patience, asks_messages=self.start == "messages")
+        steps = _FlipSteps(self.block, self.patience, asks_messages=self.start == "messages")
         return steps.drive(problem, budget, rng)
 
 
@@ -116,7 +116,7 @@ def improve(
     block, patience
         As the options of `local-search`.
     """
-    found = _Steps(block, patience, np.where(problem.temperatures == 0, states, 0)).drive(
+    found = _FlipSteps(block, patience, np.where(problem.temperatures == 0, states, 0)).drive(
         problem, budget, rng
     )
     assert found.assignment is not None and found.score is not None
@@ -124,7 +124,7 @@ def improve(
 
 
 @dataclass(frozen=True, eq=False)
-class _Steps:
+class _FlipSteps:
     """The search as the driver sees it."""
 
     name: ClassVar[str] = LocalSearch.name

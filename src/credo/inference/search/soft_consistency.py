@@ -58,7 +58,7 @@ _LOCAL = 4  # iterations of the first local search, before the branching; later 
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class SoftConsistency(ResumableAlgorithm["_Run"]):
+class SoftConsistency(ResumableAlgorithm["_CostSearch"]):
     """Branch and bound with soft local consistency: exact MAP for wide models with structured tables.
 
     A step of the budget is about 0.2 s of search. `tol` is the gap at which the run ends.
@@ -76,22 +76,22 @@ class SoftConsistency(ResumableAlgorithm["_Run"]):
         check.whole("eliminate", self.eliminate, 0)
         check.whole("nodes", self.nodes, 0)
 
-    def start(self, problem: Problem, rng: np.random.Generator) -> _Run:
+    def start(self, problem: Problem, rng: np.random.Generator) -> _CostSearch:
         """All parts of the problem, nothing searched."""
-        return _Run(problem, self, rng)
+        return _CostSearch(problem, self, rng)
 
-    def resume(self, problem: Problem, state: _Run, budget: Budget) -> Result:
+    def resume(self, problem: Problem, state: _CostSearch, budget: Budget) -> Result:
         """Sweeps, local search, then branching until proven, the budget is used up, or somebody stops it."""
         # What a step has found is kept in the state even where the step is cut.
-        return drive(_Steps(), problem, budget, state=state, whole=False)  # type: ignore[no-any-return]
+        return drive(_CostSearchSteps(), problem, budget, state=state, whole=False)  # type: ignore[no-any-return]
 
 
-class _Steps:
+class _CostSearchSteps:
     """The search as the driver sees it."""
 
     name = SoftConsistency.name
 
-    def advance(self, problem: Problem, state: _Run, run: Run) -> Step:
+    def advance(self, problem: Problem, state: _CostSearch, run: Run) -> Step:
         if state.is_done or not state.may_go_on:
             return Step(state, status=Status.OPTIMAL if state.is_done else Status.OUT_OF_ITERATIONS)
         state.step(run.left if np.isfinite(run.left) else None)
@@ -104,7 +104,7 @@ class _Steps:
 
 
 @record("soft-consistency", kept=("_parts", "_polished", "_steps", "_rng"))
-class _Run:
+class _CostSearch:
     """All parts of a problem."""
 
     def __init__(self, problem: Problem, options: SoftConsistency, rng: np.random.Generator) -> None:

@@ -108,12 +108,12 @@ class GaussianTreeBeliefs(Algorithm):
         graph = problem.graph
         if not len(graph.variables):
             return _constant(self.name, problem)
-        climbs = _Climbs(self, graph)
+        climbs = _GaussianTreeAscent(self, graph)
         result: Result = drive(climbs, problem, budget, rng, restarts=self.restarts)
         return _with_samples(result, problem, rng)
 
 
-class _Climbs:
+class _GaussianTreeAscent:
     """Climbs from trees of their own, as the driver sees them."""
 
     name = GaussianTreeBeliefs.name

@@ -93,12 +93,12 @@ class TreeBeliefs(Algorithm):
         model = PairModel(problem.graph)
         if model.is_impossible:
             raise problem.contradiction()
-        climbs = _Climbs(self, model)
+        climbs = _DiscreteTreeAscent(self, model)
         result = drive(climbs, problem, budget, rng, restarts=self.restarts)
         return _with_samples(result, problem, model, rng)
 
 
-class _Climbs:
+class _DiscreteTreeAscent:
     """Climbs from trees of their own, as the driver sees them."""
 
     name = TreeBeliefs.name

@@ -268,7 +268,7 @@ class Surrogate:
         if all(sizes) and math.prod(sizes) * len(self.log_weights) <= _EXHAUSTIVE:
             states = np.unravel_index(int(np.argmax(self.table)), sizes) if sizes else ()
             return dict(zip(self.variables.names, states, strict=True))
-        starts = _Climb(self).run()
+        starts = _ModeAscent(self).run()
         values = _log_sum(self._log_components(starts) + self.log_weights, -1)
         best = int(np.argmax(values))
         return {name: column[best] for name, column in starts.items()}
@@ -280,7 +280,7 @@ class Surrogate:
         )
 
 
-class _Climb:
+class _ModeAscent:
     """Ascent of the mixture density from the mode of every component at once; starts on the first axis."""
 
     def __init__(self, mixture: Surrogate) -> None:
@@ -349,7 +349,7 @@ class _Climb:
 
     def _without(self, row: int) -> np.ndarray:
         """The logs without the discrete variable of a row."""
-        rest = _Climb.__new__(_Climb)
+        rest = _ModeAscent.__new__(_ModeAscent)
         rest._mixture, rest._x, rest._simplex = self._mixture, self._x, self._simplex
         rest._where, rest._states = np.delete(self._where, row), np.delete(self._states, row, axis=0)
         return rest._logs()
