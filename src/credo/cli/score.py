@@ -94,7 +94,7 @@ def _assignments(
 
     if graph is None:
         raise QueryError(f"{found.task}: the value of an assignment depends on the model; give --model MODEL")
-    ours, theirs = (_named(answer, graph) for answer in (found, truth))
+    ours, theirs = (_name(answer, graph) for answer in (found, truth))
     if set(ours) != set(theirs):
         raise QueryError(
             f"{found.task}: expected states of the {len(theirs)} variables of the reference, "
@@ -107,7 +107,7 @@ def _assignments(
     return score_assignment(values[0], values[1], values[2], found.task), details
 
 
-def _named(answer: UaiAnswer, graph: FactorGraph) -> dict[str, str]:
+def _name(answer: UaiAnswer, graph: FactorGraph) -> dict[str, str]:
     """Name -> label of an assignment given by positions."""
     from ..core.errors import QueryError
 

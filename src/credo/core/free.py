@@ -65,7 +65,7 @@ class FreeGraph:
             return None
         maps = tuple(None if is_plain(d) else bijection_of(d) for d in variables.domains)
         start = starts_of([1 if m is None else m.free for m in maps])
-        groups = [_freed(group, maps, start) for group in graph.others]
+        groups = [_free(group, maps, start) for group in graph.others]
         volumes = _volumes(graph, maps, start, temperatures)
         made = graph.moved(_coordinates(variables, maps), start[:-1], [*groups, *volumes])
         return cls(made, variables, maps, start)
@@ -116,7 +116,7 @@ def _coordinates(variables: Variables, maps: tuple[Bijection | None, ...]) -> Va
     return Variables(names, domains)
 
 
-def _freed(group: Group, maps: tuple[Bijection | None, ...], start: np.ndarray) -> Group:
+def _free(group: Group, maps: tuple[Bijection | None, ...], start: np.ndarray) -> Group:
     """A group over coordinates; the domains of a scope agree column by column."""
     own = tuple(maps[int(i)] for i in group.scopes[0])
     columns = [start[group.scopes[:, [k]]] + np.arange(1 if m is None else m.free) for k, m in enumerate(own)]

@@ -237,7 +237,7 @@ class LinearGaussians(Group):
             b = b - (w * x.reshape(len(rows), *[1] * (w.ndim - 2), -1)).sum(axis=-1)
             for axis in np.flatnonzero(given[k:])[::-1]:
                 at = seen.states[scopes[:, k + axis]]
-                w, b, v, c = (_taken(p, at, int(axis) + 1) for p in (w, b, v, c))
+                w, b, v, c = (_take(p, at, int(axis) + 1) for p in (w, b, v, c))
             scopes, w = scopes[:, ~given], w[..., free]
             if not w.shape[-1]:
                 yield TableBlock(numbers, scopes, c - 0.5 * b**2 / v)
@@ -261,7 +261,7 @@ class LinearGaussians(Group):
         return LinearGaussianFactor(scope, *(p[row] for p in parts))
 
 
-def _taken(array: np.ndarray, at: np.ndarray, axis: int) -> np.ndarray:
+def _take(array: np.ndarray, at: np.ndarray, axis: int) -> np.ndarray:
     """Entry `at[a]` of an axis in row a; the axis goes."""
     index = at.reshape(-1, *[1] * (array.ndim - 1))
     return np.take_along_axis(array, index, axis=axis).squeeze(axis)

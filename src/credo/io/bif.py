@@ -75,7 +75,7 @@ class _BifReader:
                 continue
             end = text.find("}", head.end())
             if end < 0:
-                raise self._unclosed(at)
+                raise self._unclosed_error(at)
             # Tables wait for the last variable: blocks may come in any order.
             if head[2] is not None:
                 tables.append((at, head[2], head.end(), end))
@@ -87,11 +87,11 @@ class _BifReader:
 
     def _no_block(self, at: int) -> FormatError:
         if _UNOPENED.match(self.source.text, at):
-            return self._unclosed(at)
+            return self._unclosed_error(at)
         shown = self.source.readable(self.source.text[at : at + 60])
         return self.source.error(at, f"expected a network, variable or probability block, got {shown!r}")
 
-    def _unclosed(self, at: int) -> FormatError:
+    def _unclosed_error(self, at: int) -> FormatError:
         shown = self.source.readable(self.source.text[at : at + 60])
         return self.source.error(at, f"block {shown!r} is not closed; is the file cut off?")
 
@@ -104,7 +104,7 @@ class _BifReader:
             is_type = text.startswith("type", at)
             end = text.find(";", text.find("}", at) if is_type else at)
             if end < 0:
-                raise self._unclosed(start)
+                raise self._unclosed_error(start)
             statement = text[at:end].rstrip()
             if is_type and states is None:
                 states = self._states(name, statement, at)

@@ -101,7 +101,7 @@ class Chunks:
         if not all(np.isfinite(numbers).all() for numbers in rows.values()):
             return Step(state, [UNKNOWN], status=Status.DIVERGED)
         before = state.sums or {}
-        sums = {**before, **{name: _added(before.get(name), n) for name, n in rows.items()}}
+        sums = {**before, **{name: _add(before.get(name), n) for name, n in rows.items()}}
         if many < left:
             return Step(state._replace(carry=carry, position=state.position + many, sums=sums))
         means = {name: total / count for name, (total, count) in sums.items() if count}
@@ -139,7 +139,7 @@ class Chunks:
         return cycle[at % len(cycle)].astype(np.int32)
 
 
-def _added(before: tuple[float, int] | None, numbers: np.ndarray) -> tuple[float, int]:
+def _add(before: tuple[float, int] | None, numbers: np.ndarray) -> tuple[float, int]:
     """A sum that goes on, one number after another: chunks must not change its bits."""
     total, count = before or (0.0, 0)
     return float(np.add.accumulate([total, *numbers])[-1]), count + len(numbers)

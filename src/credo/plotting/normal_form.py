@@ -139,7 +139,7 @@ def _arrow(
     ends = points[len(points) // 2 - 1 : len(points) // 2 + 1]
     middle, (across, down) = ends.mean(axis=0), ends[1] - ends[0]
     shift = 0.05 + 0.07 * abs(across / down)  # clear of a slanted arrow over the height of the text
-    text = _raised(name)
+    text = _superscript(name)
     text = f"{text} = {seen[name]}" if name in seen and np.ndim(seen[name]) == 0 else text
     axes.text(
         middle[0] + shift,
@@ -154,7 +154,7 @@ def _arrow(
     )
 
 
-def _raised(name: str) -> str:
+def _superscript(name: str) -> str:
     """A copy "S^2" of a variable as the papers write it, with its number raised."""
     stem, mark, number = name.rpartition("^")
     if not mark or not number.isdecimal():

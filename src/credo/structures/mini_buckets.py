@@ -93,12 +93,12 @@ class MiniBuckets:
     @cached_property
     def children(self) -> tuple[np.ndarray, np.ndarray]:
         """CSR arrays (start, child) of the mini-buckets that send to each."""
-        return _grouped(self.parent, len(self))
+        return _group(self.parent, len(self))
 
     @cached_property
     def factors(self) -> tuple[np.ndarray, np.ndarray]:
         """CSR arrays (start, factor) of the factors placed in each."""
-        return _grouped(self.factor_home, len(self))
+        return _group(self.factor_home, len(self))
 
     @cached_property
     def loose_factors(self) -> np.ndarray:
@@ -227,7 +227,7 @@ def _partition(
     )
 
 
-def _grouped(owner: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+def _group(owner: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Items by owner as CSR arrays; those without one (-1) are left out."""
     by_owner = np.argsort(owner, kind="stable")
     start = np.searchsorted(owner[by_owner], np.arange(count + 1))

@@ -240,7 +240,7 @@ def _from_names(graph: FactorGraph, regions: Iterable[Iterable[str]]) -> RegionG
 
 def _loops(primal: UndirectedGraph, name: str) -> list[Loop]:
     if name == "star":
-        return [loop for part in _parts(primal) for loop in _moved(star_triangles(part[0]), part[1])]
+        return [loop for part in _parts(primal) for loop in _move(star_triangles(part[0]), part[1])]
     if name == "loops":
         return loop_basis(primal)
     if name in ("faces", "all-faces"):
@@ -250,7 +250,7 @@ def _loops(primal: UndirectedGraph, name: str) -> list[Loop]:
         return faces
     chosen: list[Loop] = []
     for part, members in [(primal, np.arange(len(primal)))] if lattice_columns(primal) else _parts(primal):
-        chosen += _moved(_best_loops(part), members)
+        chosen += _move(_best_loops(part), members)
     return chosen
 
 
@@ -279,7 +279,7 @@ def _parts(graph: UndirectedGraph) -> list[tuple[UndirectedGraph, np.ndarray]]:
     return found
 
 
-def _moved(loops: Iterable[Loop], members: np.ndarray) -> list[Loop]:
+def _move(loops: Iterable[Loop], members: np.ndarray) -> list[Loop]:
     return [tuple(int(members[i]) for i in loop) for loop in loops]
 
 

@@ -87,7 +87,7 @@ def reachable(graph: AnyGraph, x: Names, given: Names = ()) -> tuple[str, ...]:
     xs, vs = _disjoint(view, x=x, given=given)
     found = reached(view, xs, vs)
     found[xs] = False
-    return _named(view, found)
+    return _name(view, found)
 
 
 def d_connected(parents: Parents, x: Names, given: Names = ()) -> tuple[str, ...]:
@@ -126,7 +126,7 @@ def markov_blanket(graph: AnyGraph, x: Names) -> tuple[str, ...]:
         touched = np.zeros(len(start) - 1, dtype=bool)
         touched[group[inside[member]]] = True
         found[member[touched[group]]] = True
-    return _named(view, found & ~inside)
+    return _name(view, found & ~inside)
 
 
 def is_markov_blanket(graph: AnyGraph, x: Names, blanket: Names) -> bool:
@@ -278,6 +278,6 @@ def _mask(graph: Checked, positions: np.ndarray) -> np.ndarray:
     return mask
 
 
-def _named(graph: Checked, mask: np.ndarray) -> tuple[str, ...]:
+def _name(graph: Checked, mask: np.ndarray) -> tuple[str, ...]:
     names = names_of(graph)
     return tuple(names[i] for i in np.flatnonzero(mask).tolist())

@@ -192,15 +192,15 @@ def pass_step(problem: Problem, state: Passing) -> tuple[Passing, float]:
     if state.tables.value == -np.inf:
         raise problem.contradiction()
     gain = max(0.0, before - state.tables.value)
-    sharp = state.tables if state.sharp or not plan.is_mixed else _sharpened(state)
+    sharp = state.tables if state.sharp or not plan.is_mixed else _sharpen(state)
     if sharp.value == -np.inf:
         raise problem.contradiction()
     best = sharp if sharp.value < state.best.value else state.best
     state = state._replace(best=best, bounds=(*state.bounds, sharp.value))
-    return _judged(state, gain, state.tables.value - sharp.value, max(1.0, abs(sharp.value)))
+    return _judge(state, gain, state.tables.value - sharp.value, max(1.0, abs(sharp.value)))
 
 
-def _judged(state: Passing, gain: float, price: float, size: float) -> tuple[Passing, float]:
+def _judge(state: Passing, gain: float, price: float, size: float) -> tuple[Passing, float]:
     """Whether to cool, to leap again or to stop: the change that the loop is told."""
     is_stalled = gain <= _STALL * size
     if state.sharp:
@@ -214,7 +214,7 @@ def _judged(state: Passing, gain: float, price: float, size: float) -> tuple[Pas
     return state, gain / size
 
 
-def _sharpened(state: Passing) -> Tables:
+def _sharpen(state: Passing) -> Tables:
     """The tables with zeros in place: the bound that counts."""
     plan = state.plan
     return plan.hard.evaluate(state.tables.theta, plan.weights(state.share, 0.0))
@@ -356,7 +356,7 @@ def _along(state: Passing, slopes: _PassSlopes, pairs: CurvaturePairs) -> Passin
     if not predicted < 0:
         return None
     found = backtrack(
-        lambda length: _moved(state, way, length),
+        lambda length: _move(state, way, length),
         lambda there, length: falls(there[0].value, old, length * predicted),
         min(1.0, 4.0 * state.length),
         _HALVINGS,
@@ -367,7 +367,7 @@ def _along(state: Passing, slopes: _PassSlopes, pairs: CurvaturePairs) -> Passin
     return _arrive(state._replace(pairs=pairs, length=length), new, share, length * way)
 
 
-def _moved(state: Passing, way: np.ndarray, length: float) -> tuple[Tables, np.ndarray]:
+def _move(state: Passing, way: np.ndarray, length: float) -> tuple[Tables, np.ndarray]:
     """Tables and shares so far along a way."""
     check()
     plan, n, least = state.plan, len(state.plan.owner), state.plan.least()

@@ -131,9 +131,9 @@ class GDDPlan:
 
     def first_weights(self, heat: np.ndarray, rule: Literal["matched", "uniform"]) -> np.ndarray:
         """One weight per axis; those of a variable sum to its temperature."""
-        return self._spread(heat, self._hosted() if rule == "matched" else np.ones(len(self.axis_size)))
+        return self._spread(heat, self._host() if rule == "matched" else np.ones(len(self.axis_size)))
 
-    def _hosted(self) -> np.ndarray:
+    def _host(self) -> np.ndarray:
         """How often each axis is where its variable is eliminated."""
         parts = np.zeros(len(self.axis_size))
         np.add.at(parts, _axis(self.joins, self.joins.host_cluster, self.joins.host_variable), 1.0)

@@ -127,7 +127,7 @@ def solve_real_rows(graph: FactorGraph, clamps: np.ndarray, values: np.ndarray) 
         if found is None:
             return None
         parts.append(found)
-    return _joined(parts)
+    return _join(parts)
 
 
 def _blocks(graph: FactorGraph, values: np.ndarray) -> list[slice]:
@@ -135,7 +135,7 @@ def _blocks(graph: FactorGraph, values: np.ndarray) -> list[slice]:
     return [slice(first, first + size) for first in range(0, len(values), size)]
 
 
-def _joined(parts: list[RealRows]) -> RealRows:
+def _join(parts: list[RealRows]) -> RealRows:
     numbers = {
         i: Mixtures(*(np.concatenate(arrays) for arrays in zip(*(p.numbers[i] for p in parts), strict=True)))
         for i in parts[0].numbers

@@ -55,7 +55,7 @@ def solve_tables(instances: Instances, effort: float) -> TableBatch:
     check()
     problem, scale = instances.problem, _common_temperature(instances.problem)
     if scale != 1.0:
-        instances = _divided(instances, scale)
+        instances = _divide(instances, scale)
     heat = instances.problem.temperatures
     work = _BatchRun.of(instances, effort)
     rows = np.arange(len(instances))
@@ -82,7 +82,7 @@ def _common_temperature(problem: Problem) -> float:
     return float(heat[0]) if len(heat) and heat[0] > 0 and (heat == heat[0]).all() else 1.0
 
 
-def _divided(instances: Instances, temperature: float) -> Instances:
+def _divide(instances: Instances, temperature: float) -> Instances:
     problem, graph = instances.problem, instances.problem.graph
     shared = graph.with_states(graph.variables, graph.log_tables / temperature, graph.table_start)
     sums = replace(problem, graph=shared, temperatures=np.ones_like(problem.temperatures))

@@ -104,7 +104,7 @@ class _Linear(_Positive):
         """The active factors around each variable."""
         w = self.problem.graph.wiring
         edges = np.flatnonzero(self.free[w.edge_factor] >= 2)
-        start, around = _grouped(w.scope[edges], len(w.sizes))
+        start, around = _group(w.scope[edges], len(w.sizes))
         return start, w.edge_factor[edges[around]]
 
     @cached_property
@@ -225,7 +225,7 @@ class _Binary(_Positive):
         """Twice the place of a factor in `active`, plus one for its second variable, by variable."""
         first, second, _, prior, _ = self._arrays
         ends = np.stack([first, second], axis=1).ravel()
-        return _grouped(ends, len(prior))
+        return _group(ends, len(prior))
 
     def uniform(self) -> np.ndarray:
         """Uniform messages."""
@@ -305,7 +305,7 @@ def _all_due(senders: int) -> np.ndarray:
     return np.append(np.full(senders, np.inf), 0.0)
 
 
-def _grouped(ends: np.ndarray, variables: int) -> tuple[np.ndarray, np.ndarray]:
+def _group(ends: np.ndarray, variables: int) -> tuple[np.ndarray, np.ndarray]:
     """Positions of `ends` by variable, and where each variable's begin."""
     start = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=variables))])
     return start, np.argsort(ends, kind="stable")

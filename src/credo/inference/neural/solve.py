@@ -82,7 +82,7 @@ def solve(
             spent += fit.seconds
             if fit.cut is Status.INTERRUPTED:
                 break
-    return _completed(found, system, problems, starts)
+    return _complete(found, system, problems, starts)
 
 
 @record("multipliers")
@@ -213,7 +213,7 @@ def _split(fit: Minimised, multiplier: np.ndarray, count: int) -> list[SolvedNet
     return found
 
 
-def _completed(
+def _complete(
     found: list[SolvedNetwork], system: RegionSystem, problems: Problems, starts: Sequence[NetworkStart]
 ) -> list[SolvedNetwork]:
     """Problems that Ctrl-C left untouched hold no beliefs; readers take these as uniform."""

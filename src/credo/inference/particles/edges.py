@@ -117,7 +117,7 @@ def _blocks(
 _PROGRAM = Compiled(_blocks)
 
 
-def _traced(
+def _trace(
     kind: EdgeClass, swap: bool, one: np.ndarray, other: np.ndarray, arrays: Any, formula: Formula
 ) -> Any:
     functions = tuple((group_function(group), group.domains, swapped) for group, swapped in kind.members)
@@ -164,7 +164,7 @@ def _on_edges(
         first = pairs.n_edges if swap else 0
         rows = slice(first + kind.start, first + kind.stop)
         own = (kind, swap, one[rows], other[rows], tuple(a[rows] for a in arrays), formula)
-        parts.append(_traced(*own) if _is_compiled(kind, *own[2:4]) else _one_by_one(pairs, *own))
+        parts.append(_trace(*own) if _is_compiled(kind, *own[2:4]) else _one_by_one(pairs, *own))
         if formula is not _largest and not all((p < np.inf).all() for p in parts[-1]):
             _refuse(pairs, *own[:4])
     return tuple(np.concatenate(p) for p in zip(*parts, strict=True))

@@ -88,7 +88,7 @@ class ParticleBP(ParticleMethod):
             particles[real], log_base[real] = drawn, -np.log(width) - log_w
         return particles, log_base, None
 
-    def _drawn(self, state: ParticleState) -> tuple[Cloud, float, Any]:
+    def _draw_points(self, state: ParticleState) -> tuple[Cloud, float, Any]:
         from . import proposals
 
         pairs, cloud, rng = state.pairs, state.cloud, state.rng()

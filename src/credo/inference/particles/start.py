@@ -66,7 +66,7 @@ class _PointSearch:
             return
         pairs, count = self.pairs, self.points.shape[1]
         heard = senders[pairs.sender][:, None]
-        told = self._told()
+        told = self._messages()
 
         def height(x: np.ndarray) -> np.ndarray:
             at = np.where(pairs.is_real[:, None], x, 0.0)
@@ -84,7 +84,7 @@ class _PointSearch:
         self.points[found], self.values[found] = points[found], height(points)[found]
         self.known |= found
 
-    def _told(self) -> np.ndarray:
+    def _messages(self) -> np.ndarray:
         """Log weights of the points of all senders."""
         return unary_values(self.pairs, self.points, strict=False) + self._log_states
 

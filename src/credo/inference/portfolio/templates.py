@@ -125,7 +125,7 @@ def template_of(model: Any) -> Any:
 def _answer(model: Any, data: Any, reading: Mapping[str, Any], *, causal: bool, maximise: Any) -> Result:
     read = model.sequences(data, **reading)
     if not causal and maximise != "all":
-        return _smoothed(model, read)
+        return _smooth(model, read)
     instance = model.instantiate(read)
     notes = (_CHOSEN.format(instance.structure),)
     if causal:
@@ -139,7 +139,7 @@ def _answer(model: Any, data: Any, reading: Mapping[str, Any], *, causal: bool, 
     return Result(name, Status.EXACT, total, assignment=paths, score=total, notes=notes, each=value)
 
 
-def _smoothed(model: Any, data: Dataset) -> Result:
+def _smooth(model: Any, data: Dataset) -> Result:
     """Forward-backward over blocks of sequences, which bounds the memory."""
     states, total, each = len(model.emission), 0.0, np.empty(data.n_units)
     counts: dict[str, np.ndarray] = {}

@@ -50,7 +50,7 @@ __all__ = [
 def average_energy(graph: FactorGraph, factor_marginals: np.ndarray) -> float:
     """Minus the expectation of the sum of all log tables; +inf if an impossible entry has weight."""
     return -_expectation(
-        _tables_in_order(graph), _checked("factor marginals", factor_marginals, graph.table_size)
+        _tables_in_order(graph), _check("factor marginals", factor_marginals, graph.table_size)
     )
 
 
@@ -63,7 +63,7 @@ def entropy(beliefs: Any) -> float:
     >>> round(entropy([0.5, 0.5, 0.0]), 6)
     0.693147
     """
-    return -float(_b_log_b(_checked("beliefs", beliefs)).sum())
+    return -float(_b_log_b(_check("beliefs", beliefs)).sum())
 
 
 def variational(graph: FactorGraph, joint: np.ndarray) -> float:
@@ -82,7 +82,7 @@ def variational(graph: FactorGraph, joint: np.ndarray) -> float:
     joint = np.asarray(joint, dtype=np.float64)
     if joint.shape != tuple(sizes):
         raise QueryError(f"joint: expected shape {tuple(map(int, sizes))}, got {joint.shape}")
-    flat = _checked("joint", joint.ravel())
+    flat = _check("joint", joint.ravel())
     support = np.flatnonzero(flat)
     # Only states with weight are scored, so impossible ones elsewhere never meet a zero.
     states = np.stack(np.unravel_index(support, joint.shape), axis=1) if joint.ndim else np.empty((1, 0))
@@ -94,7 +94,7 @@ def mean_field(graph: FactorGraph, marginals: np.ndarray) -> float:
     """Free energy of the product of the marginals; its negative is a lower bound on log Z."""
     from ...kernels.mean_field import expected_score
 
-    b, w = _checked("marginals", marginals, graph.variables.sizes), graph.wiring
+    b, w = _check("marginals", marginals, graph.variables.sizes), graph.wiring
     score = expected_score(
         graph.log_tables, w.table_start, w.scope_start, w.scope, w.edge_stride, w.state_start, b
     )
@@ -105,7 +105,7 @@ def mean_field_gradient(graph: FactorGraph, marginals: np.ndarray) -> np.ndarray
     """Derivative of `mean_field` by each marginal: log b_i(x_i) + 1 less the expected log tables."""
     from ...kernels.mean_field import expected_logs
 
-    b, w = _checked("marginals", marginals, graph.variables.sizes), graph.wiring
+    b, w = _check("marginals", marginals, graph.variables.sizes), graph.wiring
     logs = expected_logs(
         graph.log_tables,
         w.table_start,
@@ -226,7 +226,7 @@ def _regions(
         )
     found = []
     for r, (table, count, potential) in enumerate(zip(tables, counts, potentials, strict=True)):
-        b, logs = _checked(f"region {r}", table), np.asarray(potential, dtype=np.float64)
+        b, logs = _check(f"region {r}", table), np.asarray(potential, dtype=np.float64)
         if b.shape != logs.shape:
             raise QueryError(f"region {r}: expected a log potential of shape {b.shape}, got {logs.shape}")
         found.append((b, float(count), logs))
@@ -237,12 +237,12 @@ def _both(
     graph: FactorGraph, marginals: np.ndarray, factor_marginals: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     return (
-        _checked("marginals", marginals, graph.variables.sizes),
-        _checked("factor marginals", factor_marginals, graph.table_size),
+        _check("marginals", marginals, graph.variables.sizes),
+        _check("factor marginals", factor_marginals, graph.table_size),
     )
 
 
-def _checked(what: str, beliefs: Any, sizes: np.ndarray | None = None) -> np.ndarray:
+def _check(what: str, beliefs: Any, sizes: np.ndarray | None = None) -> np.ndarray:
     """The beliefs as numbers, none of them negative, and as many as the sizes add up to."""
     values: np.ndarray = np.asarray(beliefs, dtype=np.float64)
     if sizes is not None and values.shape != (int(sizes.sum()),):

@@ -178,7 +178,7 @@ def _advance(carry: _Carry, arrays: Any, stages: Any, limit: Any, *, settings: H
         carry, kept = both
         is_drawing = stages[k, 0] < 0
         carry, accepted = jax.vmap(one, in_axes=(0, None))(carry, is_drawing)
-        tune = jax.vmap(lambda carry, accepted: _tuned(carry, accepted, stages[k], settings))
+        tune = jax.vmap(lambda carry, accepted: _tune(carry, accepted, stages[k], settings))
         carry = jax.lax.cond(is_drawing, lambda carry, _: carry, tune, carry, accepted)
         now = (carry.state.position, carry.state.logdensity)
         return carry, tuple(all_.at[k].set(one) for all_, one in zip(kept, now, strict=True))
@@ -193,7 +193,7 @@ def _ends(info: Any, is_nuts: bool) -> tuple[Any, ...]:
     return (info.trajectory_leftmost_state, info.trajectory_rightmost_state) if is_nuts else (info.proposal,)
 
 
-def _tuned(carry: _Carry, accepted: Any, stage: Any, settings: HamiltonianSettings) -> _Carry:
+def _tune(carry: _Carry, accepted: Any, stage: Any, settings: HamiltonianSettings) -> _Carry:
     """Step size and mass matrix after a step of the warm-up; a stage is 1 in a slow window."""
     first_size, next_size, last_size = dual_averaging_adaptation(settings.target)
     _, next_mass, last_mass = mass_matrix_adaptation(settings.is_diagonal)

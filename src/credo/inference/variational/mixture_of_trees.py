@@ -145,7 +145,7 @@ class _DiscreteTreeAscent:
         return notes
 
 
-def _kept(model: PairModel) -> np.ndarray:
+def _keep(model: PairModel) -> np.ndarray:
     """Positions of the variables with several states."""
     return np.flatnonzero(model.original.sizes > 1)
 
@@ -162,5 +162,5 @@ def _with_samples(result: Result, problem: Problem, model: PairModel, rng: np.ra
     if not problem.samples:
         return result
     rows = np.zeros((problem.samples, len(model.original)), dtype=np.int64)
-    rows[:, _kept(model)] = result.state.sample(problem.samples, rng)
+    rows[:, _keep(model)] = result.state.sample(problem.samples, rng)
     return replace(result, samples=Samples(problem.graph.variables, rows))
