@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core.errors import QueryError, UnsupportedError
 from ..models.normal_form import Diverter, NormalForm
-from .layout import LayeredLayout, layered
+from .layout import LayeredLayout, place_layers
 from .style import COLOURS, INK, Size, require, sheet
 
 __all__ = ["plot_normal_form"]
@@ -73,7 +73,7 @@ def plot_normal_form(
                 ends.append((len(widths), i))
                 widths.append(max(0.3, 2 * CHARACTER * len(graph.branches.names[i])))
         edges.append((pair[0], pair[1]))
-    found = layered(widths, edges, SPACING)
+    found = place_layers(widths, edges, SPACING)
     low, high = _corners(graph, found.positions, widths)
     axes, scale = sheet("plot_normal_form", low, high, ax=ax, figsize=figsize)
     _paint(axes, graph, seen, found, widths, ends, scale)

@@ -22,7 +22,7 @@ from ...optimise.run import check
 from ...structures.mini_buckets import MiniBuckets, mini_bucket_order, mini_buckets
 from ..problem.base import Problem
 from ..problem.value import meets
-from .possible import possible_state, valued
+from .possible import evaluate_states, possible_state
 
 __all__ = [
     "Bound",
@@ -275,7 +275,7 @@ def finish(problem: Problem, passes: BucketPasses, tables: Tables, result: Resul
         result = replace(result, status=Status.EXACT, log_z=Estimate(bound, "exact"))
     if not wanted.any() or not problem.maximises_last:
         return result
-    states, score = valued(problem, passes.decode(tables.psi), passes.buckets.order[::-1])
+    states, score = evaluate_states(problem, passes.decode(tables.psi), passes.buckets.order[::-1])
     if kind == "upper" and meets(score.value, bound) and not passes.is_exact:
         result = replace(result, status=Status.OPTIMAL, log_z=Estimate(bound, "exact"))
     shown = np.where(wanted, states, -1)

@@ -29,7 +29,7 @@ from ..problem import feasible
 from ..problem.base import Problem
 from ..problem.value import meets, value_of
 
-__all__ = ["Decomposition", "DecompositionPlan", "answer", "folded", "terms_of"]
+__all__ = ["Decomposition", "DecompositionPlan", "answer", "fold", "terms_of"]
 
 _CLIMBS = 20  # sweeps of single changes after decoding
 _FAILURES = 2000  # dead ends after which the search for a possible state gives up
@@ -59,7 +59,7 @@ class Decomposition:
     @classmethod
     def of(cls, problem: Problem) -> Decomposition:
         """Drop impossible states and fold the small factors; raises if no state is possible."""
-        graph = _gathered(*folded(problem.graph))
+        graph = _gathered(*fold(problem.graph))
         start = graph.variables.state_start
         keep = supported_states(graph.log_tables, graph.table_start, graph.scope_start, graph.scope, start)
         if len(start) > 1 and not np.logical_or.reduceat(keep, start[:-1]).all():
@@ -207,7 +207,7 @@ def terms_of(graph: FactorGraph) -> kernel.Terms:
     )
 
 
-def folded(graph: FactorGraph) -> tuple[np.ndarray, float, FactorGraph]:
+def fold(graph: FactorGraph) -> tuple[np.ndarray, float, FactorGraph]:
     """Terms per state, the constant, and one factor for each other set of variables."""
     node, constant, kept = _fold(graph)
     return node, constant, _merge(kept)

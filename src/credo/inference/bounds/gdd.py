@@ -51,7 +51,7 @@ from .gdd_blocks import bound_after, sweep_blocks
 from .gdd_joint import JointDescent, joint_start, joint_step
 from .gdd_passes import Passing, pass_start, pass_step
 from .gdd_plan import GDDPlan, make_plan
-from .possible import valued
+from .possible import evaluate_states
 
 __all__ = ["GDD", "GDDState"]
 
@@ -317,4 +317,4 @@ def _best_value(problem: Problem, found: list[np.ndarray], late: np.ndarray) -> 
     distinct = {np.where(cold, s, 0).tobytes(): s for s in found}.values()
     scored = [(s, value_of(problem, s)) for s in distinct]
     states, score = max(scored, key=lambda pair: pair[1].value)
-    return valued(problem, states, late) if score.value == -np.inf else (states, score)
+    return evaluate_states(problem, states, late) if score.value == -np.inf else (states, score)

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.records import record
-from ...kernels.gdd_passes import common_beliefs, first_entries, shifted
+from ...kernels.gdd_passes import common_beliefs, first_entries, shift_tables
 from ...kernels.mini_bucket_tables import COLD
 from ...optimise.curvature import CurvaturePairs, dot
 from ...optimise.line_search import backtrack, falls
@@ -373,7 +373,7 @@ def _move(state: Passing, way: np.ndarray, length: float) -> tuple[Tables, np.nd
     plan, n, least = state.plan, len(state.plan.owner), state.plan.least()
     part = np.maximum((state.share - least) / (1.0 - least * plan.fellows), 1e-12)
     theta = np.empty_like(state.tables.theta)
-    shifted(plan.soft.layout, plan.start, way[:n], length, state.tables.theta, theta)
+    shift_tables(plan.soft.layout, plan.start, way[:n], length, state.tables.theta, theta)
     grown = part * np.exp(length * way[n:])
     share = least + (1.0 - least * plan.fellows) * grown / plan.by_bucket(grown)
     return plan.soft.evaluate(theta, plan.weights(share, state.heat)), share

@@ -10,7 +10,7 @@ from ..problem import feasible
 from ..problem.base import Problem
 from ..problem.value import value_of
 
-__all__ = ["possible_state", "valued"]
+__all__ = ["evaluate_states", "possible_state"]
 
 _DEAD_ENDS = 10_000  # after which the search gives up
 _WISH = 1e6  # by which the wanted states are preferred to all others
@@ -43,7 +43,7 @@ def possible_state(problem: Problem, states: np.ndarray, order: np.ndarray) -> n
     return best_states(wiring.state_start, wish)
 
 
-def valued(problem: Problem, states: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, Estimate]:
+def evaluate_states(problem: Problem, states: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, Estimate]:
     """States and what they are worth; where that is nothing, possible ones near them if they are found."""
     score = value_of(problem, states)
     if score.value == -np.inf:

@@ -37,7 +37,7 @@ from ...structures.spanning_trees import Forests, covering_forests, random_fores
 from ..problem.base import IterativeAlgorithm, Problem, register
 from ..problem.forest import ForestPasses
 from .decomposition import answer
-from .possible import valued
+from .possible import evaluate_states
 
 __all__ = ["TRWPrimal"]
 
@@ -214,5 +214,5 @@ class TRWPrimal(IterativeAlgorithm[PrimalState]):
                 trace=trace,
             )
         favoured = best_states(graph.variables.state_start, value.states)
-        states, _ = valued(problem, favoured, np.arange(len(favoured)))
+        states, _ = evaluate_states(problem, favoured, np.arange(len(favoured)))
         return answer(self.name, problem, status, state.best, states, trace)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.domain import Real, unlabelled
+from ...core.domain import Real, unlabelled_states
 from ...core.factor_graph import FactorGraph
 from ...core.groups import Gaussians, Group, LinearGaussians
 from ...core.variable import Variables
@@ -168,7 +168,7 @@ class _PatternRows:
         self.row = len(graph.variables)  # position of the variable whose states are the rows
         old = graph.variables
         name = "row" if "row" not in old.names else "row " + "".join(old.names)
-        self.variables = Variables((*old.names, name), (*old.domains, unlabelled(len(values))))
+        self.variables = Variables((*old.names, name), (*old.domains, unlabelled_states(len(values))))
 
     def solve(self) -> RealRows | None:
         """The tables of all rows, the discrete model with them, and the mixtures."""

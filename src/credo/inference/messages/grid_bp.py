@@ -40,8 +40,8 @@ from ..problem.base import Algorithm, Budget, Problem, register
 from . import engine
 from .bp import BP
 from .grid_ranges import first_ranges, next_ranges
-from .grid_tables import Grids, discretised
-from .grid_walls import at_walls, halved, moved
+from .grid_tables import Grids, discretise
+from .grid_walls import at_walls, halve, largest_move
 
 __all__ = ["GridBP"]
 
@@ -113,7 +113,7 @@ class GridBP(Algorithm):
             if not found.status.is_success or run.ended() is not None:
                 return found
             given = self.low is not None  # integrals end where they are told to
-            return self._resolve(problem, found, halved(grids, walls | given), budget, rng)
+            return self._resolve(problem, found, halve(grids, walls | given), budget, rng)
 
     def _resolve(
         self, problem: Problem, found: Result, grids: Grids, budget: Budget, rng: np.random.Generator
@@ -128,7 +128,7 @@ class GridBP(Algorithm):
         if not coarse.status.is_success:
             return found
         ends = np.ones((len(problem.graph.variables), 2), dtype=bool)  # the finer grids told of cuts
-        apart = moved(problem.graph.variables, found, self._beliefs(problem, grids, coarse, ends))
+        apart = largest_move(problem.graph.variables, found, self._beliefs(problem, grids, coarse, ends))
         if apart <= _MOVED:
             return found
         note = (
@@ -190,7 +190,7 @@ class GridBP(Algorithm):
     ) -> Result:
         heat = np.ones(len(problem.graph.variables))
         heat[list(maximise)] = 0.0
-        tables = discretised(problem.graph, grids, heat == 1, self.max_entries)
+        tables = discretise(problem.graph, grids, heat == 1, self.max_entries)
         asked = Problem(tables, heat, (heat == 0).astype(np.int64), has_evidence=problem.has_evidence)
         try:
             return self._bp.run(asked, budget, rng)

@@ -34,7 +34,7 @@ __all__ = [
     "Cloud",
     "ParticleMethod",
     "ParticleState",
-    "believed",
+    "believe",
     "messages_at",
     "without_variables",
 ]
@@ -161,7 +161,7 @@ class ParticleMethod(IterativeAlgorithm[ParticleState]):
         if drew:
             cloud, note, sites = self._draw_points(state)
         else:
-            beliefs, cavities, _ = believed(pairs, old, old.particles)
+            beliefs, cavities, _ = believe(pairs, old, old.particles)
             cloud = Cloud.of(pairs, old.particles, old.log_base, beliefs, cavities)
             note, sites = 0.0, state.sites
         steps = (*state.steps, summary(pairs, cloud, note))
@@ -205,7 +205,7 @@ def messages_at(pairs: ParticlePairs, cloud: Cloud, points: np.ndarray) -> np.nd
     return send(pairs, cloud.particles[pairs.sender], cloud.log_weights, points[pairs.receiver])
 
 
-def believed(
+def believe(
     pairs: ParticlePairs, cloud: Cloud, points: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Beliefs, cavities and messages at points (n, p)."""

@@ -21,7 +21,7 @@ from ...nn.arrays import precision
 from ...nn.compiled import Compiled
 from ..problem.potentials import evaluate, group_function, is_traceable
 from .pairs import EdgeClass, ParticlePairs
-from .tables import shuffled
+from .tables import shuffle
 
 __all__ = ["conditional_draws", "edge_sums", "log_mixtures", "send", "send_largest", "unary_values"]
 
@@ -274,7 +274,7 @@ def conditional_draws(
     shape = particles.shape
     with np.errstate(divide="ignore"):
         log_widths = np.log(np.diff(points, axis=1))
-    uniforms, within = shuffled(shape[0], shape[1], rng), rng.random(shape)
+    uniforms, within = shuffle(shape[0], shape[1], rng), rng.random(shape)
     if not pairs.n_edges:
         return np.zeros(shape), np.zeros(shape)
     log_mass, cell = _on_edges(

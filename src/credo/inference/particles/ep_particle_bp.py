@@ -34,7 +34,7 @@ from ...core.records import record
 from ..problem.base import register
 from .cloud import Cloud, ParticleMethod, ParticleState
 from .pairs import ParticlePairs
-from .tables import log_widths, moments, stratified
+from .tables import log_widths, moments, stratify
 
 __all__ = ["EPParticleBP", "Sites"]
 
@@ -140,7 +140,7 @@ def _place(
 
     real, width = pairs.is_real, particles.shape[1]
     precision, shift = (a[real][:, None] for a in sites.proposals(pairs))
-    normal = ndtri(np.clip(stratified(len(precision), width, rng), 1e-15, 1 - 1e-15))
+    normal = ndtri(np.clip(stratify(len(precision), width, rng), 1e-15, 1 - 1e-15))
     particles, log_base = particles.copy(), log_base.copy()
     sd = widen / np.sqrt(precision)
     particles[real] = shift / precision + sd * normal
@@ -155,7 +155,7 @@ def _thin(
     reached = np.cumsum(np.exp(log_weights), axis=1)
     reached /= reached[:, -1:]
     row = np.arange(len(reached))[:, None]
-    uniforms = stratified(len(reached), count, rng)
+    uniforms = stratify(len(reached), count, rng)
     index = np.searchsorted((reached + row).ravel(), (uniforms + row).ravel(), side="right")
     index = np.clip(index.reshape(uniforms.shape) - row * reached.shape[1], 0, reached.shape[1] - 1)
     chosen = np.full(uniforms.shape, -np.log(count))

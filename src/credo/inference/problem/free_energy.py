@@ -41,7 +41,7 @@ __all__ = [
     "mean_field_gradient",
     "region_based",
     "region_based_gradient",
-    "reweighted",
+    "reweighted_energy",
     "reweighted_gradient",
     "variational",
 ]
@@ -121,7 +121,7 @@ def mean_field_gradient(graph: FactorGraph, marginals: np.ndarray) -> np.ndarray
 
 def bethe(graph: FactorGraph, marginals: np.ndarray, factor_marginals: np.ndarray) -> float:
     """The Bethe free energy; -log Z at the marginals of a tree."""
-    return reweighted(graph, marginals, factor_marginals, np.ones(graph.n_factors))
+    return reweighted_energy(graph, marginals, factor_marginals, np.ones(graph.n_factors))
 
 
 def bethe_gradient(
@@ -131,7 +131,9 @@ def bethe_gradient(
     return reweighted_gradient(graph, marginals, factor_marginals, np.ones(graph.n_factors))
 
 
-def reweighted(graph: FactorGraph, marginals: np.ndarray, factor_marginals: np.ndarray, rho: Any) -> float:
+def reweighted_energy(
+    graph: FactorGraph, marginals: np.ndarray, factor_marginals: np.ndarray, rho: Any
+) -> float:
     """The free energy with the entropy of factor a counted rho[a] times.
 
     Parameters
@@ -146,11 +148,11 @@ def reweighted(graph: FactorGraph, marginals: np.ndarray, factor_marginals: np.n
     Examples
     --------
     >>> import credo
-    >>> from credo.inference.problem.free_energy import reweighted
+    >>> from credo.inference.problem.free_energy import reweighted_energy
     >>> graph = credo.datasets.sprinkler().to_factor_graph()
     >>> exact = credo.infer(graph, "junction-tree")
     >>> beliefs = exact.marginals.flat, exact.factor_marginals.flat
-    >>> bool(-reweighted(graph, *beliefs, rho=1.0) < -reweighted(graph, *beliefs, rho=0.5))
+    >>> bool(-reweighted_energy(graph, *beliefs, rho=1.0) < -reweighted_energy(graph, *beliefs, rho=0.5))
     True
     """
     b, tables = _both(graph, marginals, factor_marginals)
@@ -165,7 +167,7 @@ def reweighted(graph: FactorGraph, marginals: np.ndarray, factor_marginals: np.n
 def reweighted_gradient(
     graph: FactorGraph, marginals: np.ndarray, factor_marginals: np.ndarray, rho: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Derivatives of `reweighted` by the marginals and by the factor marginals."""
+    """Derivatives of `reweighted_energy` by the marginals and by the factor marginals."""
     b, tables = _both(graph, marginals, factor_marginals)
     rho = _weights(graph, rho)
     counts = np.repeat(_variable_counts(graph, rho), graph.variables.sizes)

@@ -10,7 +10,7 @@ J_SS has to be positive definite, or there is no integral over S, and so none at
 
 Far from zero, or with tiny variances, g, h'x and x'Jx are large and nearly cancel. A value of the form at x
 is known up to eps (|g| + |h|'|x| + |x|'|J||x| / 2), summed over the factors (`rounding`), and no more than
-that is claimed (`claimed`); a residual c - (w'x - b)^2 / (2 v) up to eps (|c| + (|w|'|x| + |b|)^2 / (2 v)).
+that is claimed (`claim`); a residual c - (w'x - b)^2 / (2 v) up to eps (|c| + (|w|'|x| + |b|)^2 / (2 v)).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .base import Problem
 __all__ = [
     "Factorisation",
     "GaussianSystem",
-    "claimed",
+    "claim",
     "closed_only",
     "gaussian_densities",
     "gaussian_only",
@@ -141,7 +141,7 @@ def _residual_sizes(group: FactorBatch, size: np.ndarray) -> np.ndarray:
     return np.asarray(np.where(is_possible, reach, 0.0).reshape(count, -1).max(axis=1))
 
 
-def claimed(value: float, kind: Kind, doubt: float) -> tuple[Estimate, tuple[str, ...]]:
+def claim(value: float, kind: Kind, doubt: float) -> tuple[Estimate, tuple[str, ...]]:
     """A number of this kind as far as its rounding allows, and what there is to say about that."""
     clear = doubt <= _CLEAR * max(1.0, abs(value))
     if kind == "exact":

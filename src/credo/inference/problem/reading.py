@@ -27,7 +27,7 @@ from .contents import KINDS, TASKS, Method, methods
 if TYPE_CHECKING:
     from ...core.free import FreeGraph
 
-__all__ = ["Posed", "able", "compact", "declared", "pose_for", "refusal"]
+__all__ = ["Posed", "able", "compact", "declaration_of", "pose_for", "refusal"]
 
 
 class Posed(NamedTuple):
@@ -51,14 +51,14 @@ class Posed(NamedTuple):
         return spread(result, self.keep, asked.graph, asked.maximised, asked.query)
 
 
-def declared(algorithm: Any) -> Algorithm | Method:
+def declaration_of(algorithm: Any) -> Algorithm | Method:
     """Where it is said what an algorithm, or a class of them, reads and answers."""
     return methods().get(algorithm.name) or algorithm
 
 
 def pose_for(algorithm: Any, problem: Problem) -> Posed | str:
     """The problem as the algorithm reads it, or why it cannot."""
-    known = declared(algorithm)
+    known = declaration_of(algorithm)
     posed = _readable(known, problem)
     if isinstance(posed, str) or _is_answered(posed.problem, known.answers):
         return posed

@@ -39,7 +39,7 @@ from ...kernels.soft_consistency_root import assignment_cost, decode, descend, s
 from ...kernels.soft_consistency_search import Stack, fresh_stack, search
 from ...optimise.driver import UNKNOWN, Outcome, Step, drive
 from ...optimise.run import Run
-from ..bounds.possible import valued
+from ..bounds.possible import evaluate_states
 from ..problem.base import Budget, Problem, ResumableAlgorithm, register
 from .local_search import improve
 from .soft_network import NetworkPart, Reduced, reduce_graph
@@ -185,7 +185,9 @@ class _CostSearch:
 
     def read(self, name: str, status: Status, trace: dict[str, np.ndarray]) -> Result:
         """The answer so far."""
-        states, score = valued(self._problem, self.states(), np.arange(len(self._problem.graph.variables)))
+        states, score = evaluate_states(
+            self._problem, self.states(), np.arange(len(self._problem.graph.variables))
+        )
         slack = _CLOSE * max(1.0, abs(score.value)) if np.isfinite(score.value) else 0.0
         bound = Estimate(max(self.upper, score.value) + slack, "upper")
         if self.is_done or self.upper - score.value <= slack:

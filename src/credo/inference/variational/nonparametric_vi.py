@@ -42,7 +42,7 @@ from ...optimise.driver import UNKNOWN, Outcome, Step, drive
 from ...optimise.optimisers import LBFGS, Loss
 from ...optimise.run import Run
 from ..problem.base import Algorithm, Budget, Problem, register
-from ..problem.gaussian_system import claimed, rounding
+from ..problem.gaussian_system import claim, rounding
 from ..problem.gradients import needs, why_no_gradients
 from ..problem.located import Places
 from ..problem.starting_places import starting_places
@@ -269,7 +269,7 @@ def _read(problem: Problem, outcome: Outcome, state: MixtureState, constant: flo
         return replace(result, notes=(note,))
     is_exact = all(g.function is quadratic for g in graph.batches if g.scopes.shape[1])
     doubt = rounding(graph, np.abs(means).max(axis=0) + sds.max())
-    log_z, notes = claimed(constant + outcome.state.value, "lower" if is_exact else "estimate", doubt)
+    log_z, notes = claim(constant + outcome.state.value, "lower" if is_exact else "estimate", doubt)
     return replace(result, log_z=log_z, notes=notes)
 
 
