@@ -157,7 +157,7 @@ def _sweep(graph: FactorGraph, levels: np.ndarray) -> np.ndarray:
 
 
 def mini_buckets(
-    graph: FactorGraph, order: np.ndarray, *, ibound: int, max_table: float = 2.0**62
+    graph: FactorGraph, order: np.ndarray, *, ibound: int, max_entries: float = 2.0**62
 ) -> MiniBuckets:
     """Partition the buckets of an elimination order.
 
@@ -169,7 +169,7 @@ def mini_buckets(
         Positions of all variables, first eliminated first.
     ibound
         A mini-bucket joins at most `ibound` + 1 variables, as an exact elimination of that width does.
-    max_table
+    max_entries
         Most entries of a joined table. A single factor beyond a limit stands alone.
 
     Examples
@@ -183,15 +183,15 @@ def mini_buckets(
     (False, True)
     """
     check.whole("ibound", ibound, 0)
-    check.at_least("max_table", max_table, 1)
+    check.at_least("max_entries", max_entries, 1)
     order = np.ascontiguousarray(order, dtype=np.int64)
     if not np.array_equal(np.sort(order), np.arange(len(graph.variables))):
         raise QueryError(
             f"order: expected each of the {len(graph.variables)} variables once, got {len(order)} positions"
         )
     return graph.memo.recall(  # type: ignore[no-any-return]
-        ("mini-buckets", graph.structure_key, order.tobytes(), int(ibound), float(max_table)),
-        lambda: _partition(graph, order, int(min(ibound, len(order))) + 1, float(max_table)),
+        ("mini-buckets", graph.structure_key, order.tobytes(), int(ibound), float(max_entries)),
+        lambda: _partition(graph, order, int(min(ibound, len(order))) + 1, float(max_entries)),
     )
 
 
@@ -211,7 +211,7 @@ def _partition(
     )
     log2 = np.concatenate([[0.0], np.cumsum(np.log2(sizes[axes]))])[start]
     if len(log2) > 1 and np.diff(log2).max() > 62:
-        raise OverflowError("a mini-bucket has more than 2^62 entries; lower max_table")
+        raise OverflowError("a mini-bucket has more than 2^62 entries; lower max_entries")
     size = np.multiply.reduceat(sizes[axes], start[:-1]) if len(start) > 1 else np.empty(0, dtype=np.int64)
     message = size // sizes[axes[start[:-1]]]
     return MiniBuckets(

@@ -128,12 +128,12 @@ class Passing(NamedTuple):
 
 
 def pass_start(
-    problem: Problem, ibound: int | None, max_table: int, *, smooth: bool, free: bool, floor: float
+    problem: Problem, ibound: int | None, max_entries: int, *, smooth: bool, free: bool, floor: float
 ) -> Passing:
     """Even weights, no shifts."""
     if ibound is not None:
         ibound = max(1, ibound)
-    hard = tightest_passes(problem, ibound, max_table)
+    hard = tightest_passes(problem, ibound, max_entries)
     cold = problem.temperatures == 0
     soft = hard
     if cold.any():

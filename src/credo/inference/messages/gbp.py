@@ -54,7 +54,7 @@ from ...core.records import record
 from ...core.result import Estimate, Result, Status
 from ...kernels import regions as kernel
 from ...optimise.run import Run, Stopped, planning
-from ...structures.region_builders import MAX_STATES, REGIONS
+from ...structures.region_builders import MAX_ENTRIES, REGIONS
 from ..problem.base import Algorithm, Budget, IterativeAlgorithm, Problem, register
 from .bp import BP
 from .gbp_double_loop import DescentState, RegionDescent
@@ -94,7 +94,7 @@ class GBP(Algorithm):
     damping: float | None = None
     damping_domain: Literal["log", "linear"] = "log"  # whether logs of messages are mixed, or messages
     schedule: Literal["bottom-up", "top-down", "random"] = "bottom-up"  # which regions send first
-    max_states: int = MAX_STATES  # loops with more joint states are split into triangles
+    max_entries: int = MAX_ENTRIES  # loops with more joint states are split into triangles
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -107,7 +107,7 @@ class GBP(Algorithm):
             check.in_range("damping", self.damping, 0, 1)
         check.one_of("damping_domain", self.damping_domain, ["log", "linear"])
         check.one_of("schedule", self.schedule, ["bottom-up", "top-down", "random"])
-        check.whole("max_states", self.max_states, 8)
+        check.whole("max_entries", self.max_entries, 8)
 
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Pass messages, minimise the free energy, or a single and then the double loop."""
@@ -142,7 +142,7 @@ class GBP(Algorithm):
 
     def _make_plan(self, problem: Problem) -> RegionTables:
         """The numbers of the problem on its regions, with every index that sweeps and answers need."""
-        plan = plan_of(problem.graph, self.regions, self.max_states)
+        plan = plan_of(problem.graph, self.regions, self.max_entries)
         tables = RegionTables(problem, plan)
         if self.solver != "messages" and not plan.regions.is_forest:
             _ = plan.pairs

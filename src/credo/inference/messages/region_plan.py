@@ -31,12 +31,12 @@ _MOST_ENTRIES = 2**27  # of all region tables together; a gigabyte of numbers
 _PIECE = 1 << 21  # entries filled between two looks at the clock
 
 
-def plan_of(graph: FactorGraph, regions: Any, max_states: int) -> RegionPlan:
+def plan_of(graph: FactorGraph, regions: Any, max_entries: int) -> RegionPlan:
     """The compiled region graph of this structure, made once."""
     name = regions if isinstance(regions, str) else tuple(tuple(r) for r in regions)
-    key = ("region plan", graph.structure_key, name, max_states)
+    key = ("region plan", graph.structure_key, name, max_entries)
     made: RegionPlan = graph.memo.recall(
-        key, lambda: RegionPlan(region_graph(graph, regions, max_states=max_states))
+        key, lambda: RegionPlan(region_graph(graph, regions, max_entries=max_entries))
     )
     return made
 

@@ -66,7 +66,7 @@ class FreeEnergyMinimiser(Algorithm):
             return [_constant(self.name, t) for t in tables], 0.0
         posed = [system.problem(t) for t in tables]
         found = self._solve(system, problems, posed, plan, rng)
-        gbp = GBP(regions=where[0], max_states=where[1])
+        gbp = GBP(regions=where[0], max_entries=where[1])
         reader = _ResultMaker(self.name, plan, system, gbp, budget, rng)
         results = []
         for k, t in enumerate(tables):

@@ -126,8 +126,8 @@ class _Search:
     def __init__(self, options: BranchAndBound, problem: Problem, run: Run) -> None:
         self._options, self._problem, self._rng = options, problem, run.rng
         self._beside = StateSearch(problem, run.rng, 16.0, first_states(problem, run.rng), run.budget.seconds)
-        self._wmb = WMB(ibound=62, max_table=2 ** (options.log2_table or 4))
-        self._passes = bucket_passes(problem, self._wmb.ibound, self._wmb.max_table)
+        self._wmb = WMB(ibound=62, max_entries=2 ** (options.log2_table or 4))
+        self._passes = bucket_passes(problem, self._wmb.ibound, self._wmb.max_entries)
         self._tables = self._wmb.start(problem, run.rng).best
         self._state: WMBState | None = None
         self._change = 1.0  # of the last iteration of the mini-buckets
@@ -189,8 +189,8 @@ class _Search:
         for log2 in range(5, 25):
             if passes.is_exact or 1.6 * passes.buckets.table_start[-1] > allowed or _is_past(run, 0.1):
                 break
-            wider = replace(self._wmb, max_table=2**log2)
-            found = bucket_passes(self._problem, wider.ibound, wider.max_table)
+            wider = replace(self._wmb, max_entries=2**log2)
+            found = bucket_passes(self._problem, wider.ibound, wider.max_entries)
             if found.buckets.table_start[-1] > allowed:
                 break
             wmb, passes = wider, found

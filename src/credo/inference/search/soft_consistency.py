@@ -69,12 +69,12 @@ class SoftConsistency(ResumableAlgorithm["_CostSearch"]):
     promises: ClassVar[frozenset[str]] = frozenset({"upper"})
     eliminate: int = 3  # variables with at most so many neighbours are eliminated beforehand
     cycles: bool = True  # merge pairs of variables along short cycles into one factor: tighter bounds
-    nodes: int = 0  # search nodes per unconnected part after which the run ends; 0: no limit
+    max_nodes: int = 0  # search nodes per unconnected part after which the run ends; 0: no limit
 
     def __post_init__(self) -> None:
         """Check the options."""
         check.whole("eliminate", self.eliminate, 0)
-        check.whole("nodes", self.nodes, 0)
+        check.whole("max_nodes", self.max_nodes, 0)
 
     def start(self, problem: Problem, rng: np.random.Generator) -> _CostSearch:
         """All parts of the problem, nothing searched."""
@@ -112,7 +112,7 @@ class _CostSearch:
         self._reduced: Reduced = reduce_graph(problem.graph, degree=options.eliminate, cycles=options.cycles)
         if self._reduced.constant == np.inf:
             raise problem.contradiction()
-        self._parts = [_PartSearch(part, options.nodes) for part in self._reduced.parts]
+        self._parts = [_PartSearch(part, options.max_nodes) for part in self._reduced.parts]
         self._polished, self._steps = 0, 0
         for part in self._parts:
             self._use(part)
