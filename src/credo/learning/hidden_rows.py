@@ -55,6 +55,6 @@ def _part(model: Any, part: Any, first: int) -> Expected:
     leaves = family.leaves(rows)
     # The answer may overwrite the scores; they are the leaves themselves only where nothing is divided.
     instance = model.hidden(family.combine(leaves), part.start, first)
-    found = smooth_rows(instance, lambda some: family.log_density(rows[some]))
+    found = smooth_rows(instance, lambda some: family.combine(family.leaves(rows[some])))
     emission = family.expect(rows, found.marginals, leaves)
     return Expected(found.counts, emission, float(found.log_z.sum()))

@@ -30,7 +30,7 @@ from ..optimise.run import Budget
 from .base import Fit
 from .em_steps import EMProblem, EMRun, EMStart, Expected, fit_of, run_em
 from .hidden_rows import expect_rows
-from .vb import warn_unless_converged
+from .vb_steps import warn_unless_converged
 
 __all__ = ["HiddenRows", "baum_welch"]
 
