@@ -10,10 +10,18 @@ if TYPE_CHECKING:
     from .column import Column
     from .dataset import Dataset
     from .read import read
+    from .sequences import read_sequences
     from .table import StateTable
 
-__all__ = ["Column", "Dataset", "StateTable", "read"]
+__all__ = ["Column", "Dataset", "StateTable", "read", "read_sequences"]
 
 furnish(
-    __name__, {"column": ("Column",), "dataset": ("Dataset",), "read": ("read",), "table": ("StateTable",)}
+    __name__,
+    {
+        "column": ("Column",),
+        "dataset": ("Dataset",),
+        "read": ("read",),
+        "sequences": ("read_sequences",),
+        "table": ("StateTable",),
+    },
 )

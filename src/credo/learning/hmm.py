@@ -23,9 +23,9 @@ import numpy as np
 from ..core import check
 from ..core.errors import DataError
 from ..core.stopwatch import Stopwatch
+from ..data.dataset import Dataset
 from ..inference.exact.hidden_rows import unit_log_z
 from ..models.hmm import HMMPrior
-from ..models.sequences import Sequences
 from ..optimise.run import Budget
 from .base import Fit
 from .em_steps import EMProblem, EMRun, EMStart, Expected, fit_of, run_em
@@ -102,7 +102,7 @@ def baum_welch(  # noqa: PLR0913, the options of one learner
     check.at_least("floor", floor, 0)
     check.one_of("unseen", unseen, ["keep", "refuse"])
     data = model.sequences(x, lengths, mask)
-    if model.emission.missing(data.rows).all():
+    if model.emission.missing(data.rows()).all():
         raise DataError("data: expected at least one observed step, got missing ones only")
     watch = Stopwatch()
     problem = HiddenRows(model, data, prior, tuple(fixed), floor, unseen)
@@ -123,18 +123,18 @@ class HiddenRows(EMProblem):
     """A model of hidden rows with its sequences; the parameters are models."""
 
     first: Any  # the model of the first start
-    data: Sequences  # to learn from
+    data: Dataset  # to learn from
     prior: HMMPrior | None = None  # for a MAP estimate
     fixed: tuple[str, ...] = ()  # parts that are not learned
     floor: float = 0.0  # of variances
     unseen: Literal["keep", "refuse"] = "keep"  # states that the data never visit
-    held: Sequences | None = None  # to watch only
+    held: Dataset | None = None  # to watch only
     random: bool = False  # whether the first start is random too
 
     @property
     def rows(self) -> float:  # type: ignore[override]
-        """Steps of data."""
-        return float(len(self.data.rows))
+        """Steps of data, each counted with the weight of its sequence."""
+        return self.data.total_rows
 
     def start(self, rng: np.random.Generator, number: int) -> EMStart:
         """The model that was given, then random ones."""
@@ -178,17 +178,17 @@ class HiddenRows(EMProblem):
         """Per step of the sequences that are watched."""
         if self.held is None:
             return None
-        scores = parameters.emission.log_density(self.held.rows)
-        return float(unit_log_z(parameters.hidden(scores, self.held.start)).sum()) / len(self.held.rows)
+        found = parameters.instantiate(self.held)
+        return found.total(unit_log_z(found)) / self.held.total_rows
 
     def batches(self, size: int, rng: np.random.Generator) -> Iterator[Callable[[Any], Any]]:
         """So many sequences at a time."""
-        order = rng.permutation(len(self.data.start) - 1)
+        order = rng.permutation(np.flatnonzero(self.data.weights))
         for begin in range(0, len(order), size):
             yield partial(self._batch, self.data.take(order[begin : begin + size]))
 
-    def _batch(self, part: Sequences, parameters: Any) -> Any:
-        return expect_rows(parameters, part).scaled(self.rows / len(part.rows))
+    def _batch(self, part: Dataset, parameters: Any) -> Any:
+        return expect_rows(parameters, part).scaled(self.rows / part.total_rows)
 
     def blend(self, old: Any, new: Any, share: float) -> Any:
         """Weighted sums of all statistics."""

@@ -152,6 +152,9 @@ def log_likelihood(
     inference: str | Algorithm | None = None,
     *,
     lengths: Any = None,
+    mask: Any = None,
+    groups: str | None = None,
+    columns: Any = None,
     weights: Any = None,
     budget: Budget | None = None,
     seed: int | None = None,
@@ -167,10 +170,10 @@ def log_likelihood(
         frame, a list of mappings or samples; a cell that is missing is integrated or summed out.
     inference
         What computes log Z; by default the rule of `infer`.
-    lengths
-        Of the sequences in `data`, if the model is a template such as `HMM`.
+    lengths, mask, groups, columns
+        Of sequences, if the model is a template such as `HMM`; as in `infer`.
     weights
-        How often each row counts.
+        How often each row, or sequence, counts.
     budget, seed
         Of each run of inference.
 
@@ -182,14 +185,17 @@ def log_likelihood(
     >>> print(log_likelihood(model, {"a": [0, 1, 1]}))
     -1.961658506 (exact)
     """
+    reading = {"lengths": lengths, "mask": mask, "groups": groups, "columns": columns}
     if isinstance(model, Template):
-        if inference is not None or weights is not None:
+        if inference is not None:
             raise OptionError(
-                "inference, weights: expected none for a template, got one; its rows are answered exactly"
+                "inference: expected none for a template, got one; its rows are answered exactly"
             )
-        return Estimate(float(unit_log_z(model.instantiate(data, lengths)).sum()), "exact")
-    if lengths is not None:
-        raise OptionError("lengths: expected none, got some; only templates have sequences")
+        instance = model.instantiate(data, **reading, weights=weights)
+        return Estimate(instance.total(unit_log_z(instance)), "exact")
+    given = [name for name, value in reading.items() if value is not None]
+    if given:
+        raise OptionError(f"{', '.join(given)}: expected none, got some; only templates have sequences")
     graph = graph_of(model)
     if not graph.is_tables:
         return _row_likelihoods(graph, data, inference, weights, budget or Budget(), seed)
