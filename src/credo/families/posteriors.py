@@ -18,7 +18,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..core import check
 from ..core.errors import ModelError
 from ..core.instance import Instance, Structure
 from ..core.records import register
@@ -32,24 +31,24 @@ from .stick_breaking import StickBreaking
 __all__ = ["HiddenPosterior", "MixturePosterior", "emission_prior"]
 
 
-@dataclass(frozen=True)
 class HiddenPosterior(abc.ABC):
-    """What all of them share. Each part has its prior in the field `<part>_prior`, in the same form."""
+    """What all of them share: dataclasses in which each part has its prior in the field `<part>_prior`."""
 
     structure: ClassVar[Structure]
     tables: ClassVar[tuple[str, ...]]  # parts that are tables of probabilities, by the names of the instance
     emits: ClassVar[str] = "emission"  # the part with one member per state
     state_name: ClassVar[str] = "state"
-
-    @property
-    def emission(self) -> Any:
-        """The conjugate posterior of what states emit, one member per state."""
-        return getattr(self, self.emits)
+    emission: Any  # the conjugate posterior of what states emit, one member per state
 
     @property
     def states(self) -> int:
         """How many hidden states there are."""
         return len(self.emission)
+
+    @property
+    def adaptable(self) -> tuple[str, ...]:
+        """Parts whose hyper-parameters `match` can choose; a row that has been seen once tells nothing of its."""
+        return (*(name for name in self.tables if name != "start"), self.emits)
 
     @property
     def is_cut(self) -> bool:
@@ -71,7 +70,7 @@ class HiddenPosterior(abc.ABC):
         """Priors plus what was expected: the M-step; see `learning.hidden_rows` for `expected`."""
         parts = {name: self._prior(name).posterior(expected.counts[name].ravel()) for name in self.tables}
         own = self._prior(self.emits).repeat(self.states)
-        return replace(self, **parts, **{self.emits: own.posterior(expected.emission.sums)})
+        return _changed(self, **parts, **{self.emits: own.posterior(expected.emission.sums)})
 
     def _prior(self, part: str) -> Any:
         return getattr(self, f"{part}_prior")
@@ -83,11 +82,7 @@ class HiddenPosterior(abc.ABC):
 
     def match(self, parts: tuple[str, ...]) -> Self:
         """The same with hyper-parameters of these parts to which the divergence is least."""
-        return replace(self, **{f"{part}_prior": self._matched(part) for part in parts})
-
-    def _matched(self, part: str) -> Any:
-        check.one_of("adapt", part, [*self.tables, self.emits])
-        return self._prior(part).match(getattr(self, part))
+        return _changed(self, **{f"{part}_prior": self._prior(part).match(getattr(self, part)) for part in parts})
 
     def mean(self) -> Any:
         """The model with expected parameters."""
@@ -118,10 +113,14 @@ class HiddenPosterior(abc.ABC):
         prior = self._prior(self.emits)
         parts[self.emits] = self.emission.take(kept)
         parts[f"{self.emits}_prior"] = prior if len(prior) == 1 else prior.take(kept)
-        return replace(self, **parts)
+        return _changed(self, **parts)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.states} states, {self.emission!r})"
+
+
+def _changed(posterior: Any, **parts: Any) -> Any:
+    return replace(posterior, **parts)
 
 
 def _taken(part: str, table: Any, kept: np.ndarray) -> Any:
@@ -165,6 +164,11 @@ class MixturePosterior(HiddenPosterior):
             raise ModelError(f"prior of weights: expected {count} components, got {len(weights.mean())}")
         own = emission_prior(prior.components, model.components, data)
         return cls(weights, own.repeat(count), weights, own)
+
+    @property
+    def emission(self) -> Any:  # type: ignore[override]
+        """The components."""
+        return self.components
 
     def __len__(self) -> int:
         return len(self.components)

@@ -27,14 +27,18 @@ import numpy as np
 
 from ..core import check
 from ..core.errors import DataError
-from ..core.instance import Template
 from ..models.bayes_net import BayesNet
+from ..models.hmm import HMM
+from ..models.hmm_posteriors import HMMPosterior, SemiMarkovPosterior
+from ..models.semi_markov import SemiMarkov
 from .base import Fit, Learner, Task, register_learner
 from .vb_rows import PosteriorRows
 from .vb_steps import Prune, run_vb
 from .vb_tables import network_problem, why_not_network
 
 __all__ = ["VariationalBayes"]
+
+_KINDS: Any = {HMM: HMMPosterior, SemiMarkov: SemiMarkovPosterior}
 
 
 @register_learner
@@ -67,20 +71,21 @@ class VariationalBayes(Learner):
     start: Literal["auto", "given", "random"] = "auto"  # of the first run; auto breaks symmetries only
     restarts: int = 1  # runs in all; the best is returned
     adapt: Any = ()  # parts (tables of networks) whose hyper-parameters are learned as well; true: all
-    prune: Prune | None = None  # remove components that no row needs, or search for ones that can be spared
+    prune: Prune | Literal["none"] | None = None  # remove components that no row needs, or search for ones that can be spared
     fixed: tuple[str, ...] = ()  # children of networks whose tables are not learned
 
     def __post_init__(self) -> None:
         """Check the options."""
         check.one_of("start", self.start, ["auto", "given", "random"])
         check.whole("restarts", self.restarts, 1)
-        check.one_of("prune", self.prune, ["unused", "search", None])
+        if self.prune is not None:
+            check.one_of("prune", self.prune, ["unused", "search", "none"])
 
     def why_not(self, task: Task) -> str | None:
         """Refuses models without conjugate priors."""
         if isinstance(task.model, BayesNet):
             return why_not_network(task)
-        if not (isinstance(task.model, Template) and hasattr(task.model, "posterior")):
+        if type(task.model) not in _KINDS:
             return (
                 "it learns the tables of a BayesNet, and models of hidden rows with conjugate priors, got "
                 f"{type(task.model).__name__}; use em or likelihood"
@@ -92,7 +97,10 @@ class VariationalBayes(Learner):
     def run(self, task: Task, rng: np.random.Generator) -> Fit:
         """Climb, and prune where asked to."""
         problem = self._network(task) if isinstance(task.model, BayesNet) else self._rows(task)
-        found = run_vb(problem, task.budget, rng, restarts=self.restarts, prune=self.prune)
+        found = run_vb(
+            problem, task.budget, rng, restarts=self.restarts, shown=problem.fit_of,
+            prune=None if self.prune == "none" else self.prune,
+        )  # fmt: skip
         return problem.fit_of(found)
 
     def _network(self, task: Task) -> Any:
@@ -105,7 +113,7 @@ class VariationalBayes(Learner):
         model, data = task.model, task.data
         if model.emission.missing(data.rows()).all():
             raise DataError("data: expected at least one observed step, got missing ones only")
-        blank = model.posterior(self.prior, data)
+        blank = _KINDS[type(model)].of(model, self.prior, data)
         return PosteriorRows(
             model, data, held=task.validation, begins=self.start, blank=blank,
             adapts=self._adapts(blank.adaptable),
@@ -117,5 +125,5 @@ class VariationalBayes(Learner):
             return names if self.adapt else ()
         parts = (self.adapt,) if isinstance(self.adapt, str) else tuple(self.adapt)
         for part in parts:
-            check.one_of("adapt", part, [*names, True, False])
+            check.one_of("adapt", part, names)
         return parts

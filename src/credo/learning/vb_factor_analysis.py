@@ -33,7 +33,7 @@ from ..families.natural import LOG_2PI
 from ..inference.problem.base import Budget
 from .base import Fit
 from .em_steps import EMStart, Expected
-from .vb import VariationalModel, report, run_vb
+from .vb_steps import Variational, posterior_fit, warn_unless_converged
 
 __all__ = ["FactorPosterior", "vb_factor_analysis"]
 
@@ -122,7 +122,7 @@ def _latent(q: FactorPosterior, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
 
 
 @dataclass(frozen=True)
-class _Factors(VariationalModel):
+class _Factors(Variational):
     """Factor analysis with its data."""
 
     x: np.ndarray

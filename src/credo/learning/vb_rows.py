@@ -44,13 +44,15 @@ class PosteriorRows(Prunable, HiddenRows):
         """The posterior of the states that a model expects: the one that was given, or a random one."""
         found = None
         if number == 0 and self.begins != "random":
-            found = smooth_rows(self.first.instantiate(self.data))
+            instance = self.first.instantiate(self.data)
+            found = smooth_rows(instance)
             alike = self.blank.states > 1 and np.ptp(found.marginals, axis=1).max() < _ALIKE
             if alike and self.begins == "auto":
                 found = None  # equal states would never part
         if found is None:
-            found = smooth_rows(self.first.initialise(self.data, rng).instantiate(self.data))
-        told = self.blank.emission.expect(self.data.rows(), found.marginals)
+            instance = self.first.initialise(self.data, rng).instantiate(self.data)
+            found = smooth_rows(instance)
+        told = self.blank.emission.expect(self.data.rows(), instance.weigh_rows(found.marginals))
         return EMStart(self.blank.update(Expected(found.counts, told, 0.0)))
 
     def maximise(self, statistics: Expected, parameters: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import abc
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -56,10 +56,6 @@ class Prunable(Variational):
     @abc.abstractmethod
     def fewer(self, parameters: Any, kept: np.ndarray) -> Any:
         """The posterior of some components, with all rows divided among them; None if that is impossible."""
-
-    @abc.abstractmethod
-    def fit_of(self, found: EMRun) -> Fit:
-        """The fit of a run."""
 
 
 @record("vb trial")
@@ -165,6 +161,7 @@ def run_vb(
     *,
     restarts: int = 1,
     prune: Prune | None = None,
+    shown: Callable[[EMRun], Any] | None = None,
 ) -> EMRun:
     """The best of several runs.
 
@@ -178,10 +175,12 @@ def run_vb(
         How many runs.
     prune
         Which components to leave out once a run has settled.
+    shown
+        What observers are shown of a run.
     """
     if prune is None:
-        return run_em(problem, budget, rng, name="vb", restarts=restarts, shown=problem.fit_of)
-    steps = PruningSteps("vb", shown=problem.fit_of, kept=problem.memory, prune=prune)
+        return run_em(problem, budget, rng, name="vb", restarts=restarts, shown=shown)
+    steps = PruningSteps("vb", shown=shown, kept=problem.memory, prune=prune)
     return drive(steps, problem, with_start(budget), rng, restarts=restarts)  # type: ignore[no-any-return]
 
 
