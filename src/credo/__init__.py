@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from .core.variable import Variable
     from .evaluate.compare import compare
     from .evaluate.models import compare_models
+    from .families.learnable import Learnable
+    from .families.mixture import Mixture
     from .inference.portfolio.batch import infer_batch, infer_many
     from .inference.portfolio.bracket import bracket
     from .inference.portfolio.model_batch import infer_models
@@ -64,8 +66,10 @@ __all__ = [
     "GaussianNet",
     "HybridNet",
     "Interval",
+    "Learnable",
     "LinearGaussianFactor",
     "MarkovNet",
+    "Mixture",
     "NormalForm",
     "Positive",
     "Real",
@@ -125,6 +129,8 @@ furnish(
         "core.variable": ("Variable",),
         "evaluate.compare": ("compare",),
         "evaluate.models": ("compare_models",),
+        "families.learnable": ("Learnable",),
+        "families.mixture": ("Mixture",),
         "inference.portfolio.batch": ("infer_batch", "infer_many"),
         "inference.portfolio.bracket": ("bracket",),
         "inference.portfolio.model_batch": ("infer_models",),

@@ -125,11 +125,15 @@ class Instance:
     def place(self, row: int) -> str:
         """Words for a row: which sequence, which step."""
         unit = int(np.searchsorted(self.begin, row, side="right")) - 1
+        if self.structure == "independent":
+            return f"row {self.first + row}"
         return f"sequence {self.first + unit}, step {row - self.begin[unit]}"
 
     def by_unit(self, rows: np.ndarray) -> Any:
-        """What belongs to the rows: as it is for one sequence, a list for several."""
-        return rows if self.units == 1 else np.split(rows, self.begin[1:-1])
+        """What belongs to the rows: as it is for one sequence and independent rows, a list for several."""
+        return (
+            rows if self.units == 1 or self.structure == "independent" else np.split(rows, self.begin[1:-1])
+        )
 
     def named(self, rows: np.ndarray) -> Rows:
         """Probabilities (rows, states) or states (rows,) by the names of the hidden chains."""
@@ -147,7 +151,8 @@ class Instance:
         """Draws of states (count, rows) by the names of the hidden chains, (count, steps) per sequence."""
         parts = np.unravel_index(paths, self.shape) if self.shape else (paths,)
         names = [f"{self.name}{m}" for m in range(len(self.shape))] or [self.name]
-        cut = [p if self.units == 1 else np.split(p, self.begin[1:-1], axis=1) for p in parts]
+        whole = self.units == 1 or self.structure == "independent"
+        cut = [p if whole else np.split(p, self.begin[1:-1], axis=1) for p in parts]
         return Rows(dict(zip(names, cut, strict=True)))
 
     def to_factor_graph(self) -> FactorGraph:
@@ -177,12 +182,14 @@ class Instance:
         )
 
     def _row_names(self) -> list[str]:
-        if self.units == 1:
+        if self.units == 1 or self.structure == "independent":
             return [f"s{t}" for t in range(len(self.scores))]
         return [f"s{unit}_{t}" for unit, size in enumerate(self.lengths) for t in range(size)]
 
     def __repr__(self) -> str:
-        size = f"{self.units} sequences, {len(self.scores)} rows, {self.states} states"
+        size = f"{len(self.scores)} rows, {self.states} states"
+        if self.structure != "independent":
+            size = f"{self.units} sequences, {size}"
         return f"Instance({self.structure}, {size})"
 
 

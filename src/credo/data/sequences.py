@@ -21,7 +21,7 @@ from .dataset import Dataset, begin_of, unit_weights
 from .read import read, split_list
 from .states import read_file
 
-__all__ = ["Rows", "read_sequences", "step_counts"]
+__all__ = ["Rows", "named_columns", "read_sequences", "step_counts"]
 
 
 class Rows(Protocol):
@@ -78,15 +78,15 @@ def read_sequences(
     """
     if isinstance(source, (str, os.PathLike)):
         source = read_file(source)
-    names = _names(source)
+    columns = _own_columns(family, columns)
+    wanted = named_columns(source, groups, columns)
     if isinstance(source, Dataset):
         found = _again(source, family, lengths, groups, columns, weights)
-    elif names is not None:
-        wanted = [n for n in names if n != groups] if columns is None else list(columns)
+    elif wanted is not None:
         table = read(source, schema=family.schema(wanted), columns=wanted, groups=groups, lengths=lengths)
         begin = table.begin if table.is_sequences else _whole(table.n_rows)
         found = replace(_made(table, family.rows(table.rows()), begin), weights=_counted(weights, begin))
-    elif groups is not None or columns is not None:
+    elif groups is not None or (columns is not None and not _own_columns(family, None)):
         raise DataError(
             "groups, columns: expected a table whose columns have names, such as a data frame, got "
             f"{type(source).__name__}; give lengths, or a list with one array per sequence"
@@ -95,6 +95,24 @@ def read_sequences(
         rows, begin = _plain(source, lengths, family)
         found = _of_rows(rows, family, begin, _counted(weights, begin))
     return found if mask is None else _masked(found, family, mask)
+
+
+def _own_columns(family: Rows, columns: Any) -> Any:
+    """The columns of a family that names them, in its order; otherwise those that were asked for."""
+    own = list(getattr(family, "names", ()))
+    if own and columns is not None and set(columns) != set(own):
+        raise DataError(
+            f"columns: expected those of the model, {own}, got {list(columns)}; leave columns out"
+        )
+    return own or columns
+
+
+def named_columns(source: Any, groups: str | None = None, columns: Any = None) -> list[str] | None:
+    """Names of the columns that are read: all but that of groups, if none are chosen; None without names."""
+    names = _names(source)
+    if names is None:
+        return None
+    return [n for n in names if n != groups] if not columns else list(columns)
 
 
 def _names(source: Any) -> list[str] | None:

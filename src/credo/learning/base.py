@@ -29,7 +29,10 @@ from ..core.registry import Entry, Registry, describe
 from ..core.result import Estimate, Status
 from ..core.stopwatch import Stopwatch, told_seconds
 from ..core.variable import Variables
+from ..data.states import read_file
 from ..data.table import StateTable
+from ..families.blank import BlankRows
+from ..families.independent import rows_model
 from ..inference.portfolio.question import graph_of
 from ..inference.problem.base import Algorithm, Budget
 from ..models.bayes_net import BayesNet
@@ -52,6 +55,11 @@ class Task:
     inference_budget: Budget = field(default_factory=Budget)  # of each of its runs
     budget: Budget = field(default_factory=Budget)  # of the learner
     seed: int | None = None  # of the runs of inference
+
+    @property
+    def name(self) -> str:
+        """What sentences call the model."""
+        return f"a {type(getattr(self.model, 'family', self.model)).__name__}"
 
 
 @register("Fit")
@@ -189,8 +197,10 @@ def fit(  # noqa: PLR0913, the options of one call
     Parameters
     ----------
     model
-        Where learning starts: its structure is kept, its parameters are changed in a copy. A `Fit` goes on
-        from what it found, by its learner if no other is named.
+        Where learning starts: its structure is kept, its parameters are changed in a copy. A family with one
+        member, such as a `Mixture`, is a model of independent rows; a blank (`BayesNet.from_edges`,
+        `HMM.blank`, `Mixture.blank`) gets its columns from the data. A `Fit` goes on from what it found, by its
+        learner if no other is named.
     data
         A data frame, columns, rows, an array, samples or a file; see `credo.data`. Missing values
         and hidden variables are allowed where the learner allows them.
@@ -252,10 +262,7 @@ def fit(  # noqa: PLR0913, the options of one call
             _check_keeps(chosen)
             rng = _opened(run, checkpoint, every, seed)
         named = {"groups": groups, "columns": columns, "lengths": lengths}
-        if isinstance(model, BlankNet):
-            from .network_data import fill_blank
-
-            model, data = fill_blank(model, data, rng)
+        model, data = _filled(rows_model(model), data, rng, named)
         observed, held = _read(model, data, weights, validation, rng, named)
         task = Task(model, observed, held, inference, inference_budget or Budget(), seed=seed)
         why = ""
@@ -327,6 +334,18 @@ def _model_identity(model: Any) -> str:
     return fingerprint(type(model).__name__, model.to_factor_graph())
 
 
+def _filled(model: Any, data: Any, rng: np.random.Generator, named: dict[str, Any]) -> tuple[Any, Any]:
+    """A blank with what the data say, and the data as far as they had to be read for it."""
+    if isinstance(model, BlankNet):
+        from .network_data import fill_blank
+
+        return fill_blank(model, data, rng)
+    if isinstance(model, BlankRows):
+        data = read_file(data) if isinstance(data, (str, os.PathLike)) else data
+        return model.fill(data, rng, **named), data
+    return model, data
+
+
 def _read(
     model: Any, data: Any, weights: Any, validation: Any, rng: np.random.Generator, named: dict[str, Any]
 ) -> tuple[Any, Any]:
@@ -338,7 +357,7 @@ def _read(
                 f"{', '.join(given)}: a {type(model).__name__} has rows, no sequences; leave out"
             )
         if isinstance(model, BayesNet) and model.regressions:
-            return _network_rows(model, data, weights, validation)
+            return _network_rows(model, data, weights, validation, rng)
         return _split(graph_of(model).variables, data, weights, validation, rng)
     observed = model.sequences(data, weights=weights, **named)  # type: ignore[attr-defined]
     if isinstance(validation, (int, float)) and not isinstance(validation, bool):
@@ -347,15 +366,15 @@ def _read(
     return observed, None if validation is None else model.sequences(validation, **named)  # type: ignore[attr-defined]
 
 
-def _network_rows(model: BayesNet, data: Any, weights: Any, validation: Any) -> tuple[Any, None]:
+def _network_rows(
+    model: BayesNet, data: Any, weights: Any, validation: Any, rng: np.random.Generator
+) -> tuple[Any, Any]:
     from .network_data import read_network
 
-    if validation is not None:
-        raise OptionError(
-            "validation: networks with real nodes are not watched while they learn; leave it out, and ask "
-            "log_likelihood of rows that were held back"
-        )
-    return read_network(model, data, weights), None
+    observed = read_network(model, data, weights)
+    if isinstance(validation, (int, float)) and not isinstance(validation, bool):
+        return observed.split(float(validation), rng) if validation else (observed, None)
+    return observed, None if validation is None else read_network(model, validation)
 
 
 def _split(

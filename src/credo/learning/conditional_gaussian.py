@@ -22,11 +22,13 @@ missing cells are treated together.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..core import check
 from ..core.errors import DataError, ImpossibleRowError, TooLargeError
 from ..models.bayes_net import BayesNet
 from ..models.regression import Regression
@@ -54,6 +56,19 @@ class NetworkRows:
     def is_complete(self) -> bool:
         """Whether no cell is missing."""
         return bool(((self.states >= 0) | ~np.isnan(self.values)).all())
+
+    def split(self, fraction: float, rng: np.random.Generator) -> tuple[NetworkRows, NetworkRows]:
+        """Two parts at random, the second with about this fraction of the rows; both have one at least."""
+        check.in_range("validation", fraction, 0, 1)
+        count = len(self.weights)
+        if count < 2:
+            raise DataError("validation: expected two rows at least to hold one back, got 1")
+        order = rng.permutation(count)
+        size = min(max(round(fraction * count), 1), count - 1)
+        return self._take(np.sort(order[size:])), self._take(np.sort(order[:size]))
+
+    def _take(self, rows: np.ndarray) -> NetworkRows:
+        return NetworkRows(self.states[rows], self.values[rows], self.weights[rows])
 
 
 @dataclass(frozen=True)
@@ -89,11 +104,13 @@ class NetworkProblem(EMProblem):
         Of the tables, as in `counts`; `fixed` and `unseen` also of regressions.
     floor
         The least variance of a regression, as a share of its column's; 0 refuses variances that vanish.
+    watched
+        Rows whose log-likelihood is told after each step.
     """
 
     def __init__(
         self, model: BayesNet, data: NetworkRows, *, prior: Any = None, tie: Any = (), fixed: Any = (),
-        unseen: Any = "keep", floor: float = 1e-6,
+        unseen: Any = "keep", floor: float = 1e-6, watched: NetworkRows | None = None,
     ) -> None:  # fmt: skip
         self.model, self.data, self.floor = model, data, floor
         self.rows = float(data.weights.sum())
@@ -107,6 +124,14 @@ class NetworkProblem(EMProblem):
         self.unseen = unseen
         self._place()
         self._scale()
+        self.watched = None if watched is None else self._of_rows(watched)
+
+    def _of_rows(self, data: NetworkRows) -> NetworkProblem:
+        """The same network and units with other rows."""
+        found = copy(self)
+        found.data, found.rows = data, float(data.weights.sum())
+        found.x = (data.values - self.centre) / self.unit
+        return found
 
     def _place(self) -> None:
         """Offsets of tables and nodes in the flat parameters and statistics."""
@@ -208,6 +233,15 @@ class NetworkProblem(EMProblem):
     def is_closed_form(self) -> bool:
         """Complete rows."""
         return self.data.is_complete
+
+    def validate(self, parameters: np.ndarray) -> float | None:
+        """Per row that is watched; -inf where one is impossible."""
+        if self.watched is None:
+            return None
+        try:
+            return self.watched.expect(parameters).log_weight / self.watched.rows
+        except ImpossibleRowError:  # states that no training row has: learning goes on
+            return -np.inf
 
     # M-step -------------------------------------------------------------------------------------------------
 

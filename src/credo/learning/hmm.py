@@ -24,6 +24,7 @@ from ..core import check
 from ..core.errors import DataError
 from ..core.stopwatch import Stopwatch
 from ..data.dataset import Dataset
+from ..families.independent import IndependentRows
 from ..inference.exact.hidden_rows import unit_log_z
 from ..models.hmm import HMMPrior
 from ..optimise.run import Budget
@@ -124,7 +125,7 @@ class HiddenRows(EMProblem):
 
     first: Any  # the model of the first start
     data: Dataset  # to learn from
-    prior: HMMPrior | None = None  # for a MAP estimate
+    prior: Any = None  # for a MAP estimate
     fixed: tuple[str, ...] = ()  # parts that are not learned
     floor: float = 0.0  # of variances
     unseen: Literal["keep", "refuse"] = "keep"  # states that the data never visit
@@ -166,7 +167,11 @@ class HiddenRows(EMProblem):
 
     def log_prior(self, parameters: Any) -> float:
         """Of all parts that have a prior."""
-        return 0.0 if self.prior is None else self.prior.log_density(parameters)
+        return 0.0 if self.prior is None else float(parameters.log_prior(self.prior))
+
+    def made(self, parameters: Any) -> Any:
+        """The model; of independent rows the family."""
+        return parameters.family if isinstance(parameters, IndependentRows) else parameters
 
     def fall(self, number: int) -> float:
         """A start may have variances below the floor, and then the first step falls."""

@@ -32,6 +32,7 @@ from ..core.factor_graph import FactorGraph, Model
 from ..core.instance import Template
 from ..core.result import Estimate, Samples
 from ..data.table import StateTable
+from ..families.independent import rows_model
 from ..inference.exact.hidden_rows import unit_log_z
 from ..inference.messages.bp import BP
 from ..inference.portfolio.question import graph_of, infer
@@ -186,6 +187,7 @@ def log_likelihood(
     -1.961658506 (exact)
     """
     reading = {"lengths": lengths, "mask": mask, "groups": groups, "columns": columns}
+    model = rows_model(model)
     if isinstance(model, Template):
         if inference is not None:
             raise OptionError(

@@ -11,7 +11,7 @@ Forward-backward is exact: O(T K^2) time on scaled probabilities, in logarithms 
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from ..kernels.scaled_chains import likelihoods, smooth_chains
 from ..optimise.run import noted
 from .hidden_chain import Domain, HiddenChain
 from .hmm_parameters import HMMPrior
+
+if TYPE_CHECKING:
+    from .blank_hmm import BlankHMM
 
 __all__ = ["HMM", "HMMPrior", "Posterior"]
 
@@ -67,6 +70,51 @@ class HMM(HiddenChain):
     >>> path
     array([1, 0, 0])
     """
+
+    @staticmethod
+    def blank(states: int, emission: Any = None, *, components: int = 1) -> BlankHMM:
+        """So many hidden states, families and parameters to come from data by `credo.fit`.
+
+        Parameters
+        ----------
+        states
+            How many.
+        emission
+            The family of the columns: one name, column -> name, or None, which lets the columns say; see
+            `families.blank.family_of`.
+        components
+            Every state emits a mixture of so many members.
+
+        Examples
+        --------
+        >>> import credo
+        >>> credo.HMM.blank(3, {"hr": "gaussian", "alarm": "categorical", "drops": "poisson"})
+        BlankHMM(3 states, {'hr': 'gaussian', 'alarm': 'categorical', 'drops': 'poisson'}; no parameters yet: fit it first)
+        """
+        from .blank_hmm import BlankHMM
+
+        return BlankHMM(states, emission, components)
+
+    @staticmethod
+    def gaussian(
+        states: int,
+        *,
+        covariance: Literal["full", "tied", "diagonal", "spherical"] = "full",
+        components: int = 1,
+    ) -> BlankHMM:
+        """A blank whose states emit Gaussian rows, with covariances of all columns unless said otherwise.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import credo
+        >>> x = np.random.default_rng(0).normal(np.repeat([0.0, 4.0, 0.0, 4.0], 25))
+        >>> found = credo.fit(credo.HMM.gaussian(states=2), x, seed=0)
+        >>> np.sort(found.model.emission.mean.ravel()).round()
+        array([0., 4.])
+        """
+        check.one_of("covariance", covariance, ["full", "tied", "diagonal", "spherical"])
+        return HMM.blank(states, "gaussian" if covariance == "full" else covariance, components=components)
 
     @property
     def n_parameters(self) -> int:
@@ -222,7 +270,7 @@ class HMM(HiddenChain):
 
     def update(
         self,
-        statistics: Any,
+        expected: Any,
         prior: HMMPrior | None = None,
         *,
         fixed: tuple[str, ...] = (),
@@ -232,7 +280,7 @@ class HMM(HiddenChain):
 
         Parameters
         ----------
-        statistics
+        expected
             Expected `counts` by the names of the tables, and what the `emission` collected; see
             `learning.hidden_rows`.
         prior
@@ -244,7 +292,7 @@ class HMM(HiddenChain):
 
         Zeros of start and transition stay zeros; a state that was never left keeps its row.
         """
-        return HMM(*self._maximised(statistics, prior, fixed, floor))
+        return HMM(*self._maximised(expected, prior, fixed, floor))
 
     def initialise(
         self, x: Any, rng: np.random.Generator, lengths: Any = None, *, fixed: tuple[str, ...] = ()

@@ -249,11 +249,12 @@ def sample(
 
     Of a template `sample(model, lengths=[100, 50])` makes new sequences, rows and hidden states, and
     `sample(model, count, data=x)` draws paths of hidden states given data: `["state"]` is (count, rows);
-    `lengths, mask, groups, columns` say how the data are read, as in `infer`.
+    `lengths, mask, groups, columns` say how the data are read, as in `infer`. Of a mixture, or another family
+    with one member, `sample(model, count)` are rows and the components that they are from.
     """
     reading = {"mask": mask, "groups": groups, "columns": columns}
     if data is not None or lengths is not None:
-        from .templates import draw_paths, is_template, names_given
+        from .templates import draw_paths, names_given, template_of
 
     if data is not None:
         names_given(evidence=evidence, method=method)
@@ -261,11 +262,18 @@ def sample(
     without_data(**reading)
     if lengths is not None:
         names_given(evidence=evidence, method=method, count=count)
-        is_template(model)
-        return model.sample(lengths, seed=seed)  # type: ignore[attr-defined]
+        return template_of(model).sample(lengths, seed=seed)
     if count is None:
         raise QueryError("count: expected how many samples, got None; templates take lengths= or data=")
     check.whole("count", count, 0)
+    if not hasattr(model, "to_factor_graph"):
+        from ...families.independent import rows_model
+        from .templates import names_given
+
+        rows = rows_model(model)
+        if rows is not model:
+            names_given(evidence=evidence, method=method)
+            return rows.sample(count, seed=seed)
     question = Question.of(model, evidence)
     if count == 0:
         return Samples.none(question.original.variables)

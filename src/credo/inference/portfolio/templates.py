@@ -17,6 +17,7 @@ from ...core.errors import ModelError, QueryError
 from ...core.instance import Instance, Template
 from ...core.result import Estimate, Result, Status
 from ...core.stopwatch import Stopwatch
+from ...families.independent import rows_model
 from ...optimise.run import call
 from ..exact.hidden_rows import (
     best_states,
@@ -27,7 +28,7 @@ from ..exact.hidden_rows import (
     unit_log_z,
 )
 
-__all__ = ["Forecast", "draw_paths", "forecast", "infer_template", "is_template", "names_given"]
+__all__ = ["Forecast", "draw_paths", "forecast", "infer_template", "names_given", "template_of"]
 
 _CHOSEN = "{} of hidden rows are answered exactly by their own recursions"
 
@@ -45,7 +46,8 @@ def infer_template(
 
     `reading` says how the data are read, see `data.read_sequences`.
     """
-    _check(model, causal, maximise, general)
+    model = template_of(model)
+    _check(causal, maximise, general)
     watch = Stopwatch()
     with call():
         if general is not None:
@@ -55,8 +57,7 @@ def infer_template(
     return found.but(seconds=watch.seconds, compile_seconds=watch.compile_seconds)
 
 
-def _check(model: Any, causal: bool, maximise: Any, general: Any) -> None:
-    is_template(model)
+def _check(causal: bool, maximise: Any, general: Any) -> None:
     if maximise != "all" and tuple(maximise):
         raise QueryError(
             f"maximise: expected () or 'all' for hidden rows, got {maximise!r:.80}; name a method and ask "
@@ -70,13 +71,15 @@ def _check(model: Any, causal: bool, maximise: Any, general: Any) -> None:
         raise QueryError("causal: expected no method, got one; filtering is a recursion of its own")
 
 
-def is_template(model: Any) -> None:
-    """Refuse data for what is a graph already."""
-    if not isinstance(model, Template):
+def template_of(model: Any) -> Any:
+    """The model that reads data, of a family that of independent rows; what is a graph already is refused."""
+    found = rows_model(model)
+    if not isinstance(found, Template):
         raise ModelError(
             f"data: expected a template (something with instantiate(data)), got {type(model).__name__}; what "
             "is known about a model of named variables is evidence={name: state}"
         )
+    return found
 
 
 def _answer(model: Any, data: Any, reading: Mapping[str, Any], *, causal: bool, maximise: Any) -> Result:
@@ -88,7 +91,8 @@ def _answer(model: Any, data: Any, reading: Mapping[str, Any], *, causal: bool, 
         path, value = best_states(instance)
         total = Estimate(instance.total(value), "exact")
         paths: Any = instance.named(path)
-        return Result("viterbi", Status.EXACT, total, assignment=paths, score=total, notes=notes)
+        name = "responsibilities" if instance.structure == "independent" else "viterbi"
+        return Result(name, Status.EXACT, total, assignment=paths, score=total, notes=notes)
     if causal:
         total = Estimate(instance.total(unit_log_z(instance)), "exact")
         known: Any = instance.named(filter_rows(instance))
@@ -96,7 +100,8 @@ def _answer(model: Any, data: Any, reading: Mapping[str, Any], *, causal: bool, 
     # The scores are nobody else's: overwriting them saves a copy, and few rows are ever asked for again.
     found = smooth_rows(instance, lambda part: emit(rows[part]))
     total, known = Estimate(instance.total(found.log_z), "exact"), instance.named(found.marginals)
-    return Result("forward-backward", Status.EXACT, total, marginals=known, notes=notes)
+    name = "responsibilities" if instance.structure == "independent" else "forward-backward"
+    return Result(name, Status.EXACT, total, marginals=known, notes=notes)
 
 
 def _in_rows(instance: Instance, found: Result) -> Result:
@@ -111,7 +116,7 @@ def _in_rows(instance: Instance, found: Result) -> Result:
 
 def draw_paths(model: Any, data: Any, reading: Mapping[str, Any], count: int, seed: Any) -> Any:
     """Joint draws of hidden states given data: (count, rows), a list of those for several sequences."""
-    is_template(model)
+    model = template_of(model)
     check.whole("count", count, 0)
     with call():
         instance = model.instantiate(data, **reading)
@@ -173,7 +178,7 @@ def forecast(
            [0.34, 0.66]]), array([[3.2 ],
            [2.64]]))
     """
-    is_template(model)
+    model = template_of(model)
     check.whole("steps", steps, 1)
     with call():
         instance = model.instantiate(data, lengths=lengths, mask=mask, groups=groups, columns=columns)

@@ -1,0 +1,60 @@
+r"""Members to start learning from: apart from each other, each at home among some of the rows.
+
+`Family.initialise` seeds members at distant rows; a few rounds of EM for a mixture of them, on some of the rows,
+tell good seeds from bad ones and let variances shrink to the size of the clusters. Sequences are not looked at: the
+members are those of a mixture.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .base import Family
+from .mixture import Mixture
+
+__all__ = ["distant_members"]
+
+_ROWS = 2000  # that are looked at
+_SEEDS = 5  # that are compared
+_ROUNDS = 15  # of EM for each
+_NARROW = 1e-3  # least variance, relative to the least of a column
+
+
+def distant_members(family: Family, x: np.ndarray, rng: np.random.Generator) -> Family:
+    """Members of this family for rows of data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from credo.families import DiagonalGaussian
+    >>> from credo.families.starts import distant_members
+    >>> rng = np.random.default_rng(0)
+    >>> x = np.concatenate([rng.normal(m, 0.1, (50, 1)) for m in (0, 5, 6)])
+    >>> found = distant_members(DiagonalGaussian(np.zeros((3, 1)), np.ones((3, 1))), x, rng)
+    >>> np.sort(found.mean.ravel()).round(1)
+    array([0., 5., 6.])
+    """
+    seen = np.flatnonzero(~family.missing(x))
+    if not len(seen):
+        return family.initialise(x, rng)  # says what is wrong, or needs no rows
+    some = x[rng.permutation(seen)[:_ROWS]]
+    rounds = _ROUNDS if len(family) > 1 else 1
+    found = [_climbed(family.initialise(some, rng), some, rounds) for _ in range(_SEEDS if rounds > 1 else 1)]
+    return max(found, key=lambda pair: pair[0])[1]
+
+
+def _climbed(members: Family, x: np.ndarray, rounds: int) -> tuple[float, Family]:
+    """The likelihood as a mixture after some rounds, and the members."""
+    mixture = Mixture(np.full((1, len(members)), 1.0 / len(members)), members)
+    floor = _floor(x)
+    for _ in range(rounds):
+        mixture = mixture.expect(x).update(mixture, floor=floor)
+    return float(mixture.log_density(x).sum()), mixture.components
+
+
+def _floor(x: np.ndarray) -> float:
+    """A variance that is small for every column of numbers."""
+    fields = [x[name] for name in x.dtype.names or ()] or [x]
+    tables = [f.reshape(len(f), -1) for f in fields if f.dtype.kind == "f"]
+    spread = [np.nanvar(c) for t in tables for c in t.T if not np.isnan(c).all()]
+    return _NARROW * min([float(v) for v in spread if v > 0], default=1.0)
