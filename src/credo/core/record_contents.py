@@ -43,6 +43,7 @@ CONTENTS = {
     "IndependentRows": "families.independent",
     "Mixture": "families.mixture",
     "MixturePrior": "families.mixture",
+    "ConjugateProduct": "families.conjugate_product",
     "MixturePosterior": "families.posteriors",
     "StickBreaking": "families.stick_breaking",
     "NormalGamma": "families.normal_gamma",

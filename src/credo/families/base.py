@@ -372,15 +372,7 @@ class Conjugate(ExponentialFamily):
         exp of it is not normalised, and must not be.
         """
 
-    def leaves(self, x: Any) -> Tree:
-        """What an E-step sees in the place of the log densities of a family."""
-        return self.expected_log_density(x)
-
-    def combine(self, leaves: Tree) -> np.ndarray:
-        """The sum over choices, of which there are none, (rows, members)."""
-        return leaves  # type: ignore[no-any-return]
-
-    def expect(self, x: Any, weights: Any = None, leaves: Tree = None) -> Expected:
+    def expect(self, x: Any, weights: Any = None) -> Expected:
         """What rows with weights (rows, members) say to `posterior`, as `Family.expect` for an M-step."""
         sums = self.mean().collect(x, weights)
         return Expected(sums.count, None, sums)

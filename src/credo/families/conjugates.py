@@ -1,4 +1,4 @@
-"""Which conjugate prior belongs to a family: a weak one at the scale of the data, and a check of given ones."""
+"""Which conjugate prior a family has: a weak one at the scale of the data, and a check of given ones."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import numpy as np
 from ..core.errors import DataError, ModelError
 from .base import Family
 from .categorical import Categorical
+from .conjugate_product import ConjugateProduct
 from .dirichlet import Dirichlet
 from .gamma import Gamma, Poisson
 from .gaussian import Gaussian
 from .gaussian_diagonal import DiagonalGaussian
 from .gaussian_wishart import GaussianWishart
 from .normal_gamma import NormalGamma
+from .product import Product
 
 __all__ = ["check_prior", "default_prior"]
 
@@ -37,9 +39,12 @@ def default_prior(member: Family, x: np.ndarray) -> Any:
             return NormalGamma([centre], [one], [one], [np.diag(spread)])
         d = len(centre)
         return GaussianWishart([centre], [1.0], [float(d)], [spread])
+    if isinstance(member, Product):
+        each = zip(member.parts, member.split(x), strict=True)
+        return ConjugateProduct(member, [default_prior(part, own) for part, own in each])
     raise ModelError(
-        f"variational Bayes: expected Categorical, Gaussian, DiagonalGaussian or Poisson members, which have "
-        f"conjugate priors, got {type(member).__name__}; use maximum likelihood for others"
+        f"variational Bayes: expected Categorical, Gaussian, DiagonalGaussian or Poisson members, or products "
+        f"of these, which have conjugate priors, got {type(member).__name__}; use maximum likelihood for others"
     )
 
 
@@ -64,7 +69,9 @@ def _centre(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def check_prior(prior: Any, member: Family) -> Any:
-    """Refuse a prior that does not belong to the family of these members."""
+    """The prior, refused if it does not belong to the family of these members; of a product one per part."""
+    if isinstance(member, Product):
+        return _checked_parts(prior, member)
     wanted = {
         Categorical: Dirichlet,
         Poisson: Gamma,
@@ -84,3 +91,12 @@ def check_prior(prior: Any, member: Family) -> Any:
     if size[0] != size[1]:
         raise ModelError(f"prior: expected {size[1]} states or dimensions as the data have, got {size[0]}")
     return prior
+
+
+def _checked_parts(prior: Any, member: Product) -> ConjugateProduct:
+    parts = prior.parts if isinstance(prior, ConjugateProduct) else prior
+    if not isinstance(parts, (tuple, list)) or len(parts) != len(member.parts):
+        raise ModelError(
+            f"prior of Product: expected {len(member.parts)} priors, one per part, got {prior!r:.60}"
+        )
+    return ConjugateProduct(member, [check_prior(p, own) for p, own in zip(parts, member.parts, strict=True)])

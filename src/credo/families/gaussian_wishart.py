@@ -12,8 +12,8 @@ Missing coordinates of a row are hidden variables, and the integral over them is
     log int exp E[log N(x | m, L^-1)] dx_missing
         = log N(x_seen | c, E[L]^-1) + (E log |L| - log |E L| - d / k) / 2,
 
-so that the member with mean c and precision E[L] supplies the E-step of variational Bayes, and its conditional
-Gaussian the expected statistics.
+so that the member with mean c and precision E[L] supplies the E-step of variational Bayes, and its
+conditional Gaussian the expected statistics.
 
 A strength of 0 is improper: it has modes and posteriors, but its evidence is -inf.
 """

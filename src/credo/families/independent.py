@@ -10,7 +10,7 @@ A family with one member is a model of rows; of a mixture it is hidden which com
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from ..data.dataset import Dataset, unit_weights
 from .base import Conjugate, Family, Statistics
 from .learnable import Learnable
 from .mixture import Mixture, MixturePrior
+
+if TYPE_CHECKING:
+    from .posteriors import MixturePosterior
 
 __all__ = ["IndependentRows", "rows_model"]
 
@@ -118,6 +121,20 @@ class IndependentRows(Learnable):
     def log_prior(self, prior: Any) -> float:
         """Of the family."""
         return self.family.log_prior(prior)
+
+    def posterior(self, prior: Any = None, data: Dataset | None = None) -> MixturePosterior:
+        """The distribution over the parameters before any data: what variational Bayes learns.
+
+        Parameters
+        ----------
+        prior
+            `MixturePrior`, or the conjugate prior of a single family.
+        data
+            Whose scale says how wide the prior of the components is, where there is none.
+        """
+        from .posteriors import MixturePosterior
+
+        return MixturePosterior.of(self, prior, data)
 
     def sample(self, count: int, *, seed: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Rows, and the components that they are from."""

@@ -23,6 +23,7 @@ from ..core.records import register
 from .base import Family, Statistics, each_member
 from .categorical import Categorical
 from .dirichlet import Dirichlet
+from .stick_breaking import StickBreaking
 from .trees import Tree, map_tree
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ __all__ = ["Mixture", "MixturePrior"]
 class MixturePrior:
     """Priors on the weights and on the components; None leaves a part to maximum likelihood."""
 
-    weights: Dirichlet | None = None  # one member, or one per mixture
+    weights: Dirichlet | StickBreaking | None = None  # one member, or one per mixture; a stick for `vb` only
     components: Any = None  # of their family: one member, or one per mixture and component
 
     def log_density(self, members: Mixture) -> np.ndarray:

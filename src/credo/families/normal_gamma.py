@@ -24,7 +24,6 @@ from .gaussian_diagonal import DiagonalGaussian
 from .gaussian_rows import first_seen, number_rows
 from .moments import RowMoments, column_moments, moments_of_sums
 from .natural import LOG_2PI, gamma_expected_log, gamma_log_norm
-from .trees import Tree
 
 __all__ = ["NormalGamma"]
 
@@ -123,7 +122,7 @@ class NormalGamma(Conjugate):
         return cls(centre, strength, first + 0.5, -second - 0.5 * strength * centre**2)
 
     def posterior(self, statistics: RowMoments) -> NormalGamma:
-        """Given statistics that a `DiagonalGaussian` collected, or `expect` for every coordinate by itself."""
+        """Given statistics that a `DiagonalGaussian` collected, or those of `expect`, one set per coordinate."""
         shape = (-1, self.dimension)
         mean, scatter = statistics.mean.reshape(shape), statistics.scatter.reshape(shape)
         prior = self.repeat(len(mean))
@@ -153,7 +152,7 @@ class NormalGamma(Conjugate):
             out[:, k] = np.nansum(constants[k] - 0.5 * gap, axis=1)
         return out
 
-    def expect(self, x: Any, weights: Any = None, leaves: Tree = None) -> Expected:
+    def expect(self, x: Any, weights: Any = None) -> Expected:
         """Moments of every coordinate by itself: one that a row does not observe tells nothing.
 
         They are those of members times coordinates members of one coordinate each.

@@ -21,10 +21,13 @@ import numpy as np
 from ..core.errors import ModelError
 from ..core.instance import Instance, Structure
 from ..core.records import register
+from ..data.dataset import Dataset
+from .averaged import AveragedFamily
 from .base import Family
 from .conjugates import check_prior, default_prior
 from .dirichlet import Dirichlet
 from .dirichlet_rows import DirichletRows
+from .independent import IndependentRows, rows_model
 from .mixture import Mixture, MixturePrior
 from .stick_breaking import StickBreaking
 
@@ -36,19 +39,29 @@ class HiddenPosterior(abc.ABC):
 
     structure: ClassVar[Structure]
     tables: ClassVar[tuple[str, ...]]  # parts that are tables of probabilities, by the names of the instance
-    emits: ClassVar[str] = "emission"  # the part with one member per state
+    emits: ClassVar[str] = "emissions"  # the part with one member per state
+    adapted: ClassVar[str] = "emission"  # its name among the parts whose hyper-parameters are learned
     state_name: ClassVar[str] = "state"
-    emission: Any  # the conjugate posterior of what states emit, one member per state
+
+    @property
+    def emission(self) -> AveragedFamily:
+        """What states emit, averaged over its parameters."""
+        return AveragedFamily(self._members)
+
+    @property
+    def _members(self) -> Any:
+        """The conjugate posterior of what states emit, one member per state."""
+        return getattr(self, self.emits)
 
     @property
     def states(self) -> int:
         """How many hidden states there are."""
-        return len(self.emission)
+        return len(self._members)
 
     @property
     def adaptable(self) -> tuple[str, ...]:
-        """Parts whose hyper-parameters `match` can choose; a row that has been seen once tells nothing of its."""
-        return (*(name for name in self.tables if name != "start"), self.emits)
+        """Parts whose hyper-parameters `match` can choose; one row of first states tells nothing of its own."""
+        return (*(name for name in self.tables if name != "start"), self.adapted)
 
     @property
     def is_cut(self) -> bool:
@@ -66,6 +79,16 @@ class HiddenPosterior(abc.ABC):
         """Numbers of a table in the shape that it has in the model."""
         return flat if name in ("start", "weights") else flat.reshape(self.states, -1)
 
+    def sequences(self, x: Any, lengths: Any = None, mask: Any = None, **reading: Any) -> Dataset:
+        """Data as the model reads them."""
+        found: Dataset = rows_model(self.mean()).sequences(x, lengths, mask, **reading)
+        return found
+
+    def instantiate(self, x: Any, lengths: Any = None, mask: Any = None, **reading: Any) -> Instance:
+        """What is hidden given these data, parameters averaged over, for `inference/` to answer."""
+        data = self.sequences(x, lengths, mask, **reading)
+        return self.hidden(self.emission.log_density(data.rows()), data.begin).weighed(data.weights)
+
     def update(self, expected: Any) -> Self:
         """Priors plus what was expected: the M-step; see `learning.hidden_rows` for `expected`."""
         parts = {name: self._prior(name).posterior(expected.counts[name].ravel()) for name in self.tables}
@@ -78,19 +101,20 @@ class HiddenPosterior(abc.ABC):
     def divergence(self) -> float:
         """KL to the prior."""
         tables = sum(getattr(self, name).kl(self._prior(name)).sum() for name in self.tables)
-        return float(tables + self.emission.kl(self._prior(self.emits).repeat(self.states)).sum())
+        return float(tables + self._members.kl(self._prior(self.emits).repeat(self.states)).sum())
 
     def match(self, parts: tuple[str, ...]) -> Self:
         """The same with hyper-parameters of these parts to which the divergence is least."""
-        return _changed(self, **{f"{part}_prior": self._prior(part).match(getattr(self, part)) for part in parts})
+        names = [self.emits if part == self.adapted else part for part in parts]
+        return _changed(self, **{f"{n}_prior": self._prior(n).match(getattr(self, n)) for n in names})
 
     def mean(self) -> Any:
         """The model with expected parameters."""
-        return self._made({n: getattr(self, n).mean() for n in self.tables}, self.emission.mean())
+        return self._made({n: getattr(self, n).mean() for n in self.tables}, self._members.mean())
 
     def sample(self, rng: np.random.Generator) -> Any:
         """A model with parameters drawn at random."""
-        return self._made({n: getattr(self, n).sample(rng) for n in self.tables}, self.emission.sample(rng))
+        return self._made({n: getattr(self, n).sample(rng) for n in self.tables}, self._members.sample(rng))
 
     def _made(self, tables: dict[str, np.ndarray], emission: Family) -> Any:
         """The model with these parameters."""
@@ -111,12 +135,12 @@ class HiddenPosterior(abc.ABC):
             for name in (part, f"{part}_prior"):
                 parts[name] = _taken(part, getattr(self, name), kept)
         prior = self._prior(self.emits)
-        parts[self.emits] = self.emission.take(kept)
+        parts[self.emits] = self._members.take(kept)
         parts[f"{self.emits}_prior"] = prior if len(prior) == 1 else prior.take(kept)
         return _changed(self, **parts)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.states} states, {self.emission!r})"
+        return f"{type(self).__name__}({self.states} states, {self._members!r})"
 
 
 def _changed(posterior: Any, **parts: Any) -> Any:
@@ -145,37 +169,39 @@ class MixturePosterior(HiddenPosterior):
     structure: ClassVar[Structure] = "independent"
     tables: ClassVar[tuple[str, ...]] = ("weights",)
     emits: ClassVar[str] = "components"
+    adapted: ClassVar[str] = "components"
     state_name: ClassVar[str] = "component"
     weights: DirichletRows | StickBreaking  # one row over components, or pieces of a stick
     components: Any  # conjugate posterior, one member per component
     weights_prior: DirichletRows | StickBreaking  # in the same form
     components_prior: Any  # one member, or one per component
+    is_single: bool = False  # whether it is the posterior of one member, and no mixture
 
     @classmethod
-    def of(cls, model: Mixture, prior: MixturePrior | None = None, data: Any = None) -> MixturePosterior:
+    def of(cls, model: IndependentRows, prior: Any = None, data: Any = None) -> MixturePosterior:
         """The prior as a posterior of no data: one count in all where it says nothing of the weights."""
-        count, prior = model.weights.shape[1], MixturePrior() if prior is None else prior
-        weights: Any = prior.weights
+        if not isinstance(model.family, Mixture):
+            own, alone = emission_prior(prior, model.family, data), DirichletRows([1.0], [1])
+            return cls(alone, own.repeat(1), alone, own, is_single=True)
+        prior = MixturePrior() if prior is None else prior
+        if not isinstance(prior, MixturePrior):
+            raise ModelError(f"prior of a mixture: expected a MixturePrior, got {type(prior).__name__}")
+        count, weights = model.family.weights.shape[1], prior.weights
         if weights is None:
             weights = Dirichlet(np.full((1, count), 1.0 / count))
         if isinstance(weights, Dirichlet):
             weights = DirichletRows(weights.repeat(1).concentration[0], [weights.concentration.shape[1]])
         if len(weights.mean()) != count:
             raise ModelError(f"prior of weights: expected {count} components, got {len(weights.mean())}")
-        own = emission_prior(prior.components, model.components, data)
+        own = emission_prior(prior.components, model.emission, data)
         return cls(weights, own.repeat(count), weights, own)
-
-    @property
-    def emission(self) -> Any:  # type: ignore[override]
-        """The components."""
-        return self.components
 
     def __len__(self) -> int:
         return len(self.components)
 
-    def model(self, tables: dict[str, np.ndarray], emission: Family) -> Mixture:
+    def model(self, tables: dict[str, np.ndarray], emission: Family) -> Family:
         """The mixture."""
-        return Mixture(tables["weights"][None], emission)
+        return emission if self.is_single else Mixture(tables["weights"][None], emission)
 
     def predictive(self, x: np.ndarray) -> np.ndarray:
         """Log density of new rows, parameters integrated out of each component, (rows,)."""

@@ -64,7 +64,7 @@ def _part(model: Any, part: Dataset, first: int, keeps_q: bool) -> Expected:
     leaves = family.leaves(rows)
     # The answer may overwrite the scores; they are the leaves themselves only where nothing is divided.
     instance = model.hidden(family.combine(leaves), part.begin, first).weighed(part.weights)
-    found = smooth_rows(instance, lambda some: family.combine(family.leaves(rows[some])))
+    found = smooth_rows(instance, lambda some: family.log_density(rows[some]))
     weights = instance.weigh_rows(found.marginals)
     q = None
     if keeps_q:

@@ -20,13 +20,15 @@ explain ends a run as diverged: it would mean that a family breaks the contract.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from ..core import check
 from ..core.errors import DataError
+from ..families.independent import IndependentRows
+from ..families.posteriors import MixturePosterior
 from ..models.bayes_net import BayesNet
 from ..models.hmm import HMM
 from ..models.hmm_posteriors import HMMPosterior, SemiMarkovPosterior
@@ -38,7 +40,7 @@ from .vb_tables import network_problem, why_not_network
 
 __all__ = ["VariationalBayes"]
 
-_KINDS: Any = {HMM: HMMPosterior, SemiMarkov: SemiMarkovPosterior}
+_KINDS: Any = {HMM: HMMPosterior, SemiMarkov: SemiMarkovPosterior, IndependentRows: MixturePosterior}
 
 
 @register_learner
@@ -67,11 +69,15 @@ class VariationalBayes(Learner):
     name: ClassVar[str] = "vb"
     checkpoints: ClassVar[bool] = True
     tol: ClassVar[float] = 1e-5  # change of an expected parameter, in standard deviations where it is a mean
-    prior: Any = None  # networks: uniform, bdeu, towards, or by name; others: HMMPrior, MixturePrior; None: weak
+    prior: Any = (
+        None  # networks: uniform, bdeu, towards, or by name; others: HMMPrior, MixturePrior; None: weak
+    )
     start: Literal["auto", "given", "random"] = "auto"  # of the first run; auto breaks symmetries only
     restarts: int = 1  # runs in all; the best is returned
     adapt: Any = ()  # parts (tables of networks) whose hyper-parameters are learned as well; true: all
-    prune: Prune | Literal["none"] | None = None  # remove components that no row needs, or search for ones that can be spared
+    prune: Prune | Literal["none"] | None = (
+        None  # remove components that no row needs, or search for ones that can be spared
+    )
     fixed: tuple[str, ...] = ()  # children of networks whose tables are not learned
 
     def __post_init__(self) -> None:
@@ -111,8 +117,11 @@ class VariationalBayes(Learner):
 
     def _rows(self, task: Task) -> PosteriorRows:
         model, data = task.model, task.data
-        if model.emission.missing(data.rows()).all():
+        empty = model.emission.missing(data.rows())
+        if empty.all():
             raise DataError("data: expected at least one observed step, got missing ones only")
+        if data.has_rows_as_units and not data.is_sequences:
+            data = replace(data, weights=np.where(empty, 0.0, data.weights))  # they tell nothing
         blank = _KINDS[type(model)].of(model, self.prior, data)
         return PosteriorRows(
             model, data, held=task.validation, begins=self.start, blank=blank,

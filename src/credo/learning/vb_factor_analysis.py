@@ -33,7 +33,7 @@ from ..families.natural import LOG_2PI
 from ..inference.problem.base import Budget
 from .base import Fit
 from .em_steps import EMStart, Expected
-from .vb_steps import Variational, posterior_fit, warn_unless_converged
+from .vb_steps import Variational
 
 __all__ = ["FactorPosterior", "vb_factor_analysis"]
 

@@ -20,6 +20,10 @@ from typing import Any, Literal
 import numpy as np
 
 from ..core.errors import ModelError
+from ..core.result import Kind, Status
+from ..families.independent import IndependentRows
+from ..families.mixture import Mixture
+from ..families.starts import distant_members
 from ..inference.exact.hidden_rows import smooth_rows
 from .base import Fit
 from .em_steps import EMRun, EMStart
@@ -50,10 +54,22 @@ class PosteriorRows(Prunable, HiddenRows):
             if alike and self.begins == "auto":
                 found = None  # equal states would never part
         if found is None:
-            instance = self.first.initialise(self.data, rng).instantiate(self.data)
+            instance = self._random(rng).instantiate(self.data)
             found = smooth_rows(instance)
         told = self.blank.emission.expect(self.data.rows(), instance.weigh_rows(found.marginals))
         return EMStart(self.blank.update(Expected(found.counts, told, 0.0)))
+
+    def _random(self, rng: np.random.Generator) -> Any:
+        """A random model; of independent rows with components that are at home among some of them."""
+        if self.blank.structure != "independent" or self.blank.states == 1:
+            return self.first.initialise(self.data, rng)
+        members = distant_members(self.first.emission, self.data.rows(), rng)
+        return IndependentRows(Mixture(np.full((1, len(members)), 1.0 / len(members)), members))
+
+    def is_closed_form(self) -> bool:
+        """Whether there is nothing to choose and nothing to fill in."""
+        is_sure = self.blank.states == 1 and self.blank.structure != "segments" and not self.adapts
+        return is_sure and not any(column.missing.any() for column in self.data.columns)
 
     def maximise(self, statistics: Expected, parameters: Any) -> Any:
         """The conjugate update."""
@@ -87,4 +103,5 @@ class PosteriorRows(Prunable, HiddenRows):
         """The fit, as far as it is known without more work."""
         fit, left, most = super().fit_of(found), found.parameters.states, self.blank.states
         told = [f"{left} of {most} {self.blank.state_name}s are used"] if left < most else []
-        return posterior_fit(replace(fit, notes=(*told, *fit.notes)), found)
+        kind: Kind = "exact" if found.status is Status.EXACT else "lower"
+        return posterior_fit(replace(fit, notes=(*told, *fit.notes)), found, kind)

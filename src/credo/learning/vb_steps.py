@@ -24,7 +24,15 @@ from ..optimise.run import Budget, Run
 from .base import Fit
 from .em_steps import EMProblem, EMRun, EMStart, EMSteps, run_em
 
-__all__ = ["Prunable", "Prune", "PruningSteps", "Variational", "posterior_fit", "run_vb", "warn_unless_converged"]
+__all__ = [
+    "Prunable",
+    "Prune",
+    "PruningSteps",
+    "Variational",
+    "posterior_fit",
+    "run_vb",
+    "warn_unless_converged",
+]
 
 Prune = Literal["unused", "search"]
 _UNUSED = 0.5  # a component with fewer expected rows than this explains nothing

@@ -87,8 +87,13 @@ class TablePosterior:
         parts = [old.flat_tables, self.rows.concentration, self.prior.concentration, self.held]
         tables, rows, prior, held = (self._taken(part, kept) for part in parts)
         smaller = Variables.of(variables)
-        sizes = np.concatenate([np.full(len(t) // size, size) for t, size in zip(tables, smaller.sizes, strict=True)])
-        flat = [(t.reshape(-1, size) / t.reshape(-1, size).sum(axis=1, keepdims=True)).ravel() for t, size in zip(tables, smaller.sizes, strict=True)]
+        sizes = np.concatenate(
+            [np.full(len(t) // size, size) for t, size in zip(tables, smaller.sizes, strict=True)]
+        )
+        flat = [
+            (t.reshape(-1, size) / t.reshape(-1, size).sum(axis=1, keepdims=True)).ravel()
+            for t, size in zip(tables, smaller.sizes, strict=True)
+        ]
         graph = old.to_factor_graph()
         return TablePosterior(
             BayesNet.from_flat(smaller, graph.scope_start, graph.scope, np.concatenate(flat)),

@@ -29,10 +29,10 @@ class HMMPosterior(HiddenPosterior):
     tables: ClassVar[tuple[str, ...]] = ("start", "transition")
     start: DirichletRows  # one row
     transition: DirichletRows  # one row per state
-    emission: Any  # conjugate posterior, one member per state
+    emissions: Any  # conjugate posterior, one member per state
     start_prior: DirichletRows  # in the same form
     transition_prior: DirichletRows  # in the same form
-    emission_prior: Any  # one member, or one per state
+    emissions_prior: Any  # one member, or one per state
 
     @classmethod
     def of(cls, model: HMM, prior: HMMPrior | None = None, data: Any = None) -> HMMPosterior:
@@ -56,11 +56,11 @@ class SemiMarkovPosterior(HiddenPosterior):
     start: DirichletRows  # one row
     transition: DirichletRows  # one row per state
     durations: DirichletRows  # one row per state
-    emission: Any  # conjugate posterior, one member per state
+    emissions: Any  # conjugate posterior, one member per state
     start_prior: DirichletRows  # in the same form
     transition_prior: DirichletRows  # in the same form
     durations_prior: DirichletRows  # in the same form
-    emission_prior: Any  # one member, or one per state
+    emissions_prior: Any  # one member, or one per state
     cut: bool = True  # whether the last segment may go on beyond the end of the data
 
     @classmethod
@@ -77,9 +77,7 @@ class SemiMarkovPosterior(HiddenPosterior):
 
     def model(self, tables: dict[str, np.ndarray], emission: Family) -> SemiMarkov:
         """The hidden semi-Markov model."""
-        return SemiMarkov(
-            tables["start"], tables["transition"], tables["durations"], emission, cut=self.cut
-        )
+        return SemiMarkov(tables["start"], tables["transition"], tables["durations"], emission, cut=self.cut)
 
 
 def _dirichlets(model: Any, prior: HMMPrior | None, *names: str) -> list[DirichletRows]:
