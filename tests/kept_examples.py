@@ -32,6 +32,7 @@ from credo.families.product import Product
 from credo.families.stick_breaking import StickBreaking
 from credo.families.student import StudentT
 from credo.learning.base import Fit
+from credo.learning.bayesian_mixture import BayesianMixture
 from credo.learning.block_records import BlockFit, BlockRun
 from credo.learning.crf import ChainCRF, GraphCRF
 from credo.learning.hmm_estimators import CategoricalHMM, GaussianHMM, PoissonHMM
@@ -39,6 +40,7 @@ from credo.learning.lda import BetheLDA
 from credo.learning.vb_factor_analysis import FactorPosterior
 from credo.learning.vb_tables import TablePosterior
 from credo.models.bayesian_tree import BayesianTree
+from credo.models.factor_analysis import FactorAnalysis
 from credo.models.factorial_hmm import FactorialHMM
 from credo.models.hmm_parameters import HMMPrior
 from credo.models.hmm_posteriors import HMMPosterior, SemiMarkovPosterior
@@ -183,6 +185,8 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "BetheLDA": lambda: fitted(BetheLDA(2, max_iter=1, seed=0), np.array([[1, 0, 2], [0, 3, 1]])),
     "BlockFit": lambda: BlockFit((block_run(),), "ml", 0.25),
     "BlockRun": block_run,
+    "FactorAnalysis": lambda: FactorAnalysis(2, noise="isotropic"),
+    "BayesianMixture": lambda: fitted(BayesianMixture(2, family="diagonal", max_iter=1, seed=0), ROWS),
     "FactorPosterior": lambda: FactorPosterior(MEANS, COVARIANCES, *np.ones((3, 2))),
     "HMMPosterior": lambda: HMMPosterior(
         DirichletRows([1.0, 2.0], [2]), DirichletRows(np.ones(4), [2, 2]), normal_gamma(),

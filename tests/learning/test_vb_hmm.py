@@ -229,7 +229,9 @@ def test_a_checkpoint_goes_on_to_the_same_bits_in_the_middle_of_pruning(tmp_path
     assert len(statuses) > 5 and found.status is Status.CONVERGED and found.model.states == 2
     np.testing.assert_array_equal(found.objective, whole.objective)
     np.testing.assert_array_equal(found.restarts, whole.restarts)
-    np.testing.assert_array_equal(found.posterior.transition.concentration, whole.posterior.transition.concentration)
+    np.testing.assert_array_equal(
+        found.posterior.transition.concentration, whole.posterior.transition.concentration
+    )
 
 
 def test_a_sequence_that_counts_twice_is_a_sequence_that_comes_twice():

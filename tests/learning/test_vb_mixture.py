@@ -227,7 +227,9 @@ def test_the_same_priors_give_what_scikit_learn_gives():
         np.testing.assert_allclose(q.components.centre, peer.means_, atol=1e-6)
         np.testing.assert_allclose(q.components.freedom, peer.degrees_of_freedom_, atol=1e-6)
         np.testing.assert_allclose(q.mean().components.covariances, peer.covariances_, atol=1e-6)
-        np.testing.assert_allclose(credo.infer(q, data=x).marginals["component"], peer.predict_proba(x), atol=1e-6)
+        np.testing.assert_allclose(
+            credo.infer(q, data=x).marginals["component"], peer.predict_proba(x), atol=1e-6
+        )
         ours.append(found.evidence.value)
         theirs.append(peer.lower_bound_)
     assert ours[0] - ours[1] == pytest.approx(theirs[0] - theirs[1], abs=1e-6)
@@ -311,9 +313,7 @@ def test_the_same_seed_gives_the_same_answer():
             "prior of Gaussian: expected GaussianWishart, got Dirichlet",
         ),
         (
-            lambda x: vb(
-                CASES["gaussian"][0], x, prior=GaussianWishart([[0.0]], [1.0], [1.0], [[[1.0]]])
-            ),
+            lambda x: vb(CASES["gaussian"][0], x, prior=GaussianWishart([[0.0]], [1.0], [1.0], [[[1.0]]])),
             ModelError,
             "expected 2 states or dimensions",
         ),
@@ -448,7 +448,10 @@ def test_a_mixed_table_is_a_mixture_of_products():
     share = credo.infer(found.posterior, data=table).marginals["component"][:, 0]
     assert ((share > 0.5) == (kind == kind[np.argmax(share)])).all()
     drawn = found.posterior.sample(rng)
-    assert len(drawn.components) == 2 and np.isfinite(found.posterior.predictive(drawn.rows(drawn.sample([0] * 9, rng)))).all()
+    assert (
+        len(drawn.components) == 2
+        and np.isfinite(found.posterior.predictive(drawn.rows(drawn.sample([0] * 9, rng)))).all()
+    )
 
 
 def test_a_checkpoint_of_a_mixture_goes_on_to_the_same_bits(tmp_path, monkeypatch):

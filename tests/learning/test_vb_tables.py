@@ -159,7 +159,7 @@ def test_rows_of_dirichlets_agree_with_single_ones():
         (
             lambda m: fit(credo.MarkovNet({"a": 2}), {"a": [0]}, "vb"),
             UnsupportedError,
-            "it learns the tables of a BayesNet, and models of hidden rows .* got MarkovNet; use em",
+            "it learns the tables of a BayesNet, and models of rows .* got MarkovNet; use em",
         ),
         (
             lambda m: fit(m, {"a": [0]}, "vb(prior=uniform(count=0))"),

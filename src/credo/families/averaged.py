@@ -17,8 +17,8 @@ __all__ = ["AveragedFamily"]
 class AveragedFamily:
     """Log densities averaged over the parameters of each member; exp of them is not normalised.
 
-    It is what an E-step asks of a family, and no more: there is nothing to choose inside of a member, and what
-    rows say to it is for `posterior` of the distribution of its parameters.
+    It is what an E-step asks of a family, and no more: there is nothing to choose inside of a member, and
+    what rows say to it is for `posterior` of the distribution of its parameters.
 
     Parameters
     ----------

@@ -43,8 +43,9 @@ def default_prior(member: Family, x: np.ndarray) -> Any:
         each = zip(member.parts, member.split(x), strict=True)
         return ConjugateProduct(member, [default_prior(part, own) for part, own in each])
     raise ModelError(
-        f"variational Bayes: expected Categorical, Gaussian, DiagonalGaussian or Poisson members, or products "
-        f"of these, which have conjugate priors, got {type(member).__name__}; use maximum likelihood for others"
+        f"variational Bayes: expected Categorical, Gaussian, DiagonalGaussian or Poisson members, or "
+        f"products of these, which have conjugate priors, got {type(member).__name__}; use maximum "
+        "likelihood for others"
     )
 
 

@@ -113,7 +113,7 @@ class IndependentRows(Learnable):
         if "weights" not in fixed:
             counts = expected.counts["weights"]
             chosen = Statistics(np.array([counts.sum()]), counts[None])
-            weights = family.choice.update(None, chosen, prior.weights).probabilities
+            weights = family.choice.update(None, chosen, prior.dirichlet).probabilities
         if "emission" not in fixed:
             parts = expected.emission.update(parts, prior.components, floor=floor)
         return IndependentRows(Mixture(weights, parts))

@@ -122,7 +122,7 @@ class NormalGamma(Conjugate):
         return cls(centre, strength, first + 0.5, -second - 0.5 * strength * centre**2)
 
     def posterior(self, statistics: RowMoments) -> NormalGamma:
-        """Given statistics that a `DiagonalGaussian` collected, or those of `expect`, one set per coordinate."""
+        """Given statistics that a `DiagonalGaussian` collected, or those of `expect`."""
         shape = (-1, self.dimension)
         mean, scatter = statistics.mean.reshape(shape), statistics.scatter.reshape(shape)
         prior = self.repeat(len(mean))

@@ -4,7 +4,7 @@ r"""Distributions over the parameters of models of hidden rows, which are models
 
 Where a model has log densities and tables, its posterior has their expectations,
 
-    scores[t, k] = E[log p(x_t | theta_k)],     tables = exp E[log table],     rows of which sum to less than 1,
+    scores[t, k] = E[log p(x_t | theta_k)],     tables = exp E[log table], whose rows sum to less than 1,
 
 so the E-step of variational Bayes is the one of EM, and its M-step is `update`: priors plus expected counts
 and statistics. Entries that are zero in the model are impossible and stay so.
@@ -60,7 +60,7 @@ class HiddenPosterior(abc.ABC):
 
     @property
     def adaptable(self) -> tuple[str, ...]:
-        """Parts whose hyper-parameters `match` can choose; one row of first states tells nothing of its own."""
+        """Parts whose hyper-parameters `match` can choose; first states are too few to tell theirs."""
         return (*(name for name in self.tables if name != "start"), self.adapted)
 
     @property
@@ -186,7 +186,8 @@ class MixturePosterior(HiddenPosterior):
         prior = MixturePrior() if prior is None else prior
         if not isinstance(prior, MixturePrior):
             raise ModelError(f"prior of a mixture: expected a MixturePrior, got {type(prior).__name__}")
-        count, weights = model.family.weights.shape[1], prior.weights
+        count = model.family.weights.shape[1]
+        weights: Any = prior.weights
         if weights is None:
             weights = Dirichlet(np.full((1, count), 1.0 / count))
         if isinstance(weights, Dirichlet):
@@ -217,7 +218,7 @@ def emission_prior(prior: Any, members: Family, data: Any) -> Any:
         return check_prior(prior, members)
     if data is None:
         raise ModelError(
-            f"prior: expected a conjugate prior of {type(members).__name__}, got none; give one, or data whose "
-            "scale says how wide it has to be"
+            f"prior: expected a conjugate prior of {type(members).__name__}, got none; give one, or data "
+            "whose scale says how wide it has to be"
         )
     return default_prior(members, data.rows())

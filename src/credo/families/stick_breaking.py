@@ -3,7 +3,8 @@ r"""Weights of a Dirichlet process that is cut off: pieces broken from a stick o
     pi_k = v_k prod_{j<k} (1 - v_j),   v_k ~ Beta(a_k, b_k),      prior v_k ~ Beta(1, a)
     E[log pi_k] = E[log v_k] + sum_{j<k} E[log (1 - v_j)],        posterior (a_k, b_k) + (N_k, sum_{j>k} N_j)
 
-What is left of the stick after the last piece belongs to nobody, so expected weights are divided by their sum.
+What is left of the stick after the last piece belongs to nobody, so expected weights are divided by their
+sum.
 """
 
 from __future__ import annotations

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from .table_priors import BDeu, PerTable, Towards, UniformTablePrior
     from .theta_chain import ThetaChain
     from .vb import VariationalBayes
-    from .vb_factor_analysis import vb_factor_analysis
 
 __all__ = [
     "EM",
@@ -79,7 +78,6 @@ __all__ = [
     "mixture_of_trees",
     "mutual_information",
     "train_blocks",
-    "vb_factor_analysis",
     "vmp",
 ]
 
@@ -139,7 +137,6 @@ furnish(
         "table_priors": ("BDeu", "PerTable", "Towards", "UniformTablePrior"),
         "theta_chain": ("ThetaChain",),
         "vb": ("VariationalBayes",),
-        "vb_factor_analysis": ("vb_factor_analysis",),
     },
     modules=("lda_bound", "vmp"),
 )

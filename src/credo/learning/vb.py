@@ -8,9 +8,9 @@ For conjugate-exponential models both steps are in closed form:
     VB-M    q_theta = prior + E_z[sufficient statistics]     the conjugate update
     hyper   prior  <- argmax F                               where asked for
 
-So it is EM on `model.posterior(prior)`, a model whose parameters are distributions. Every step raises F, which
-bounds the log evidence from below; the difference is KL(q || posterior). F is known after each E-step at no
-cost:
+So it is EM on `model.posterior(prior)`, a model whose parameters are distributions. Every step raises F,
+which bounds the log evidence from below; the difference is KL(q || posterior). F is known after each E-step
+at no cost:
 
     F = log_weight - divergence,   log_weight = log sum_z exp E_theta[log p(X, z | theta)]
 
@@ -30,13 +30,15 @@ from ..core.errors import DataError
 from ..families.independent import IndependentRows
 from ..families.posteriors import MixturePosterior
 from ..models.bayes_net import BayesNet
+from ..models.factor_analysis import FactorAnalysis
 from ..models.hmm import HMM
 from ..models.hmm_posteriors import HMMPosterior, SemiMarkovPosterior
 from ..models.semi_markov import SemiMarkov
 from .base import Fit, Learner, Task, register_learner
+from .vb_factor_analysis import factor_problem
 from .vb_rows import PosteriorRows
 from .vb_steps import Prune, run_vb
-from .vb_tables import network_problem, why_not_network
+from .vb_tables import Network, network_problem, why_not_network
 
 __all__ = ["VariationalBayes"]
 
@@ -48,10 +50,10 @@ _KINDS: Any = {HMM: HMMPosterior, SemiMarkov: SemiMarkovPosterior, IndependentRo
 class VariationalBayes(Learner):
     """Distributions over the parameters, by EM on the posterior of a conjugate model.
 
-    Bayesian networks with Dirichlet tables; hidden Markov and semi-Markov models and mixtures whose states emit
-    `Categorical`, `Gaussian`, `DiagonalGaussian` or `Poisson` rows. The result is a `Fit`: `model` has the
-    expected parameters, `posterior` the distribution, and `evidence` the free energy, a lower bound of the log
-    evidence (exact for networks whose data are complete).
+    Bayesian networks; hidden Markov and semi-Markov models, mixtures and single families of `Categorical`,
+    `Gaussian`, `DiagonalGaussian` or `Poisson` rows or products of these; `FactorAnalysis`. The result is a
+    `Fit`: `model` has the expected parameters, `posterior` the distribution, and `evidence` the free energy,
+    a lower bound of the log evidence, which is exact where nothing is hidden or missing.
 
     Examples
     --------
@@ -88,28 +90,35 @@ class VariationalBayes(Learner):
             check.one_of("prune", self.prune, ["unused", "search", "none"])
 
     def why_not(self, task: Task) -> str | None:
-        """Refuses models without conjugate priors."""
+        """Refuses models without conjugate priors, and options that mean nothing for a model."""
         if isinstance(task.model, BayesNet):
             return why_not_network(task)
+        if self.fixed:
+            return "every part of a model of rows gets a distribution, so fixed must be left out"
+        if isinstance(task.model, FactorAnalysis):
+            given = [n for n in ("prior", "adapt") if getattr(self, n)]
+            if self.prune == "search" or task.validation is not None or given:
+                return "factor analysis has its own priors, which are learned; only restarts and prune=unused"
+            return None
         if type(task.model) not in _KINDS:
             return (
-                "it learns the tables of a BayesNet, and models of hidden rows with conjugate priors, got "
+                "it learns the tables of a BayesNet, and models of rows with conjugate priors, got "
                 f"{type(task.model).__name__}; use em or likelihood"
             )
-        if self.fixed:
-            return "every part of a model of hidden rows gets a distribution, so fixed must be left out"
         return None
 
     def run(self, task: Task, rng: np.random.Generator) -> Fit:
         """Climb, and prune where asked to."""
-        problem = self._network(task) if isinstance(task.model, BayesNet) else self._rows(task)
-        found = run_vb(
-            problem, task.budget, rng, restarts=self.restarts, shown=problem.fit_of,
-            prune=None if self.prune == "none" else self.prune,
-        )  # fmt: skip
-        return problem.fit_of(found)
+        prune = None if self.prune == "none" else self.prune
+        problem: Any
+        if isinstance(task.model, FactorAnalysis):
+            problem, prune = factor_problem(task.model, task.data, prune == "unused"), None
+        else:
+            problem = self._network(task) if isinstance(task.model, BayesNet) else self._rows(task)
+        found = run_vb(problem, task.budget, rng, restarts=self.restarts, prune=prune, shown=problem.fit_of)
+        return problem.fit_of(found)  # type: ignore[no-any-return]
 
-    def _network(self, task: Task) -> Any:
+    def _network(self, task: Task) -> Network:
         names = task.model.variables.names
         return network_problem(
             task, prior=self.prior, fixed=self.fixed, adapts=self._adapts(names), start=self.start

@@ -8,8 +8,8 @@ r"""Variational Bayes for models of hidden rows: EM on `model.posterior(prior)`.
 
 Missing steps, or coordinates, are summed out. Transitions that are zero in the model are impossible and stay
 so. A small concentration leaves states that the data do not need without rows; pruning removes them, which
-raises F: the smaller model explains the same with fewer parameters. VB by itself does not merge two states that
-share one cluster; a search does.
+raises F: the smaller model explains the same with fewer parameters. VB by itself does not merge two states
+that share one cluster; a search does.
 """
 
 from __future__ import annotations

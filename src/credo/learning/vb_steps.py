@@ -1,8 +1,8 @@
-r"""The steps of variational Bayes: those of EM on a distribution over the parameters, and pruning between them.
+r"""The steps of variational Bayes: those of EM on distributions over parameters, and pruning between them.
 
-Pruning waits until a run has settled. Then it goes on with fewer components as a *trial*, and where that settles
-with a higher free energy F, the trial is the run from there on; otherwise the next trial is made, until none
-is left. A trial is one long step of the run: what it does is seen when it has been accepted.
+Pruning waits until a run has settled. Then it goes on with fewer components as a *trial*, and where that
+settles with a higher free energy F, the trial is the run from there on; otherwise the next trial is made,
+until none is left. A trial is one long step of the run: what it does is seen when it has been accepted.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class PruningSteps(EMSteps):
     Parameters
     ----------
     prune
-        `"unused"`: components without rows are removed; `"search"`: also, on trial and smallest first, any other.
+        `"unused"`: components without rows are removed; `"search"`: also any other, on trial, smallest first.
     """
 
     prune: Prune = "unused"
@@ -101,7 +101,7 @@ class PruningSteps(EMSteps):
         """A state without an E-step."""
         return Step(_State(super().begin(start).state))
 
-    def advance(self, problem: Any, state: _State, run: Run) -> Step:
+    def advance(self, problem: Any, state: Any, run: Run) -> Step:
         """One step of EM: of the run, or of its trial."""
         if state.trial is not None:
             return self._advance_trial(problem, state, state.trial, run)
@@ -149,11 +149,11 @@ class PruningSteps(EMSteps):
             return first
         return [*first, *(np.flatnonzero(np.arange(len(rows)) != k) for k in np.argsort(rows))]
 
-    def value(self, state: _State) -> float:
+    def value(self, state: Any) -> float:
         """How good a start was."""
         return super().value(state.found)
 
-    def parameters(self, problem: Any, state: _State) -> Any:
+    def parameters(self, problem: Any, state: Any) -> Any:
         """For observers."""
         return super().parameters(problem, state.found)
 
@@ -178,7 +178,7 @@ def run_vb(
     problem
         The model with its data.
     budget, rng
-        When each run, and each trial, stops, `tol` being the `movement` that counts as none; the one generator.
+        When each run, and each trial, stops, `tol` being the `movement` that counts as none; the generator.
     restarts
         How many runs.
     prune

@@ -66,9 +66,20 @@ class SemiMarkovPosterior(HiddenPosterior):
     @classmethod
     def of(cls, model: SemiMarkov, prior: HMMPrior | None = None, data: Any = None) -> SemiMarkovPosterior:
         """The prior as a posterior of no data: one count per state or duration where it says nothing."""
-        tables = _dirichlets(model, prior, "start", "transition", "durations")
+        tables: Any = _dirichlets(model, prior, "start", "transition", "durations")
         own = emission_prior(prior and prior.emission, model.emission, data)
-        return cls(*tables, own.repeat(model.states), *tables, own, model.cut)
+        start, transition, durations = tables
+        return cls(
+            start,
+            transition,
+            durations,
+            own.repeat(model.states),
+            start,
+            transition,
+            durations,
+            own,
+            model.cut,
+        )
 
     @property
     def is_cut(self) -> bool:
@@ -84,7 +95,7 @@ def _dirichlets(model: Any, prior: HMMPrior | None, *names: str) -> list[Dirichl
     """The priors of the tables; zeros of the model are impossible."""
     found = []
     for name in names:
-        table = np.atleast_2d(getattr(model, name))
+        table: np.ndarray = np.atleast_2d(getattr(model, name))
         given = getattr(prior, name, None)
         a = np.ones(table.shape) if given is None else given.repeat(len(table)).concentration
         if a.shape != table.shape:
