@@ -1,4 +1,4 @@
-"""Posteriors over parameters as models of hidden rows: products, sticks, missing coordinates, what `match` finds."""
+"""Posteriors over parameters as models of hidden rows: products, sticks, missing coordinates."""
 
 from __future__ import annotations
 

@@ -125,11 +125,11 @@ def test_variational_bayes_rests_where_it_has_converged():
     rng = np.random.default_rng(0)
     x = np.concatenate([rng.normal(-1, 1, (150, 1)), rng.normal(1, 1, (150, 1))])
     start = Mixture([[0.5, 0.5]], Gaussian(np.zeros((2, 1)), np.ones((2, 1, 1))))
-    found = fit(start, x, "vb", seed=0, max_iter=20_000)
+    found = fit(start, x, "vb", seed=0, max_iter=20_000, tol=1e-5)
     again = found.posterior.update(expect_rows(found.posterior, IndependentRows(start).sequences(x)))
     assert found.status is Status.CONVERGED and found.model.movement(again.mean()) < 1e-5
     flat = int(np.argmax(np.diff(found.objective) < 1e-8)) + 1
-    cut = quietly(fit, start, x, "vb", seed=0, max_iter=flat)
+    cut = quietly(fit, start, x, "vb", seed=0, max_iter=flat, tol=1e-5)
     assert flat < len(found.objective) - 1 and cut.status is Status.OUT_OF_ITERATIONS
 
 

@@ -49,8 +49,8 @@ CASES = {
 }
 
 
-def vb(model, x, lengths=None, *, adapt=(), prune=None, **options):
-    return credo.fit(model, x, VariationalBayes(adapt=adapt, prune=prune), lengths=lengths, **options)
+def vb(model, x, lengths=None, *, adapt=(), prune=None, tol=1e-5, **options):
+    return credo.fit(model, x, VariationalBayes(adapt=adapt, prune=prune), lengths=lengths, tol=tol, **options)
 
 
 def exact_evidence(model, prior, x, lengths):
@@ -175,6 +175,7 @@ def test_a_state_that_can_only_go_to_one_that_is_not_left_is_kept():
             ModelError,
             "got Mixture; use maximum likelihood",
         ),
+        (lambda m: vb(m, [0, 1], prior="bdeu(size=1)"), UnsupportedError, "is no prior of .*; give HMMPrior"),
         (lambda m: vb(m, [0, 1], fixed=("start",)), UnsupportedError, "fixed must be left out"),
     ],
 )

@@ -63,7 +63,7 @@ def vb(members, x, *, prior=None, concentration=None, stick=False, first=None, *
     own = {name: options.pop(name) for name in ("adapt", "prune", "restarts") if name in options}
     start = Mixture(np.full((1, k), 1.0 / k), members) if first is None else first
     learner = VariationalBayes(prior=MixturePrior(weights, prior), **own)
-    return credo.fit(start, x, learner, **{"max_iter": 1000} | options)
+    return credo.fit(start, x, learner, **{"max_iter": 1000, "tol": 1e-5} | options)
 
 
 def weight_evidence(counts, concentration, stick):

@@ -177,7 +177,7 @@ class _Rows(Candidate):
         count = len(self._members)
         prior = MixturePrior(Dirichlet(np.full((1, count), self._concentration)), self._prior)
         how = VariationalBayes(prior=prior, restarts=self._runs)
-        return _quietly(fit, self._model, x, how, seed=self._seed, max_iter=1000)
+        return _quietly(fit, self._model, x, how, seed=self._seed, max_iter=1000, tol=1e-5)
 
     def held_out(self, train: np.ndarray, test: np.ndarray) -> tuple[float, int]:
         model = self._learned(self._x[train]).model

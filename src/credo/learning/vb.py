@@ -21,6 +21,7 @@ explain ends a run as diverged: it would mean that a family breaks the contract.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from types import NoneType
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -70,16 +71,12 @@ class VariationalBayes(Learner):
 
     name: ClassVar[str] = "vb"
     checkpoints: ClassVar[bool] = True
-    tol: ClassVar[float] = 1e-5  # change of an expected parameter, in standard deviations where it is a mean
-    prior: Any = (
-        None  # networks: uniform, bdeu, towards, or by name; others: HMMPrior, MixturePrior; None: weak
-    )
+    tol: ClassVar[float] = 1e-3  # change of an expected parameter, in standard deviations where it is a mean
+    prior: Any = None  # networks: uniform, bdeu, towards, or by name; others: HMMPrior, MixturePrior, ...
     start: Literal["auto", "given", "random"] = "auto"  # of the first run; auto breaks symmetries only
     restarts: int = 1  # runs in all; the best is returned
     adapt: Any = ()  # parts (tables of networks) whose hyper-parameters are learned as well; true: all
-    prune: Prune | Literal["none"] | None = (
-        None  # remove components that no row needs, or search for ones that can be spared
-    )
+    prune: Literal["unused", "search", "none"] | None = None  # leave out what no row needs, or can be spared
     fixed: tuple[str, ...] = ()  # children of networks whose tables are not learned
 
     def __post_init__(self) -> None:
@@ -105,11 +102,14 @@ class VariationalBayes(Learner):
                 "it learns the tables of a BayesNet, and models of rows with conjugate priors, got "
                 f"{type(task.model).__name__}; use em or likelihood"
             )
+        if not isinstance(self.prior, (*task.model.prior_kinds, NoneType)):
+            kinds = " or ".join(kind.__name__ for kind in task.model.prior_kinds)
+            return f"{self.prior!r:.80} is no prior of {task.name}; give {kinds}"
         return None
 
     def run(self, task: Task, rng: np.random.Generator) -> Fit:
         """Climb, and prune where asked to."""
-        prune = None if self.prune == "none" else self.prune
+        prune: Prune | None = None if self.prune == "none" else self.prune
         problem: Any
         if isinstance(task.model, FactorAnalysis):
             problem, prune = factor_problem(task.model, task.data, prune == "unused"), None

@@ -125,9 +125,9 @@ def _latent(q: FactorPosterior, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
 class Factors(Variational):
     """Factor analysis with its data."""
 
-    x: np.ndarray
-    isotropic: bool
-    rotate: bool
+    x: np.ndarray  # (rows, d), NaN where missing
+    isotropic: bool  # whether the noise has one variance for all columns
+    rotate: bool  # whether each sweep applies the best linear map too
     floor: np.ndarray  # (d,) least noise
     largest: float  # alpha
     most: int  # factors at the start

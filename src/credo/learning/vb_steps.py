@@ -91,6 +91,8 @@ class PruningSteps(EMSteps):
 
     Parameters
     ----------
+    name, batch, rate, shown, kept
+        As in `EMSteps`.
     prune
         `"unused"`: components without rows are removed; `"search"`: also any other, on trial, smallest first.
     """

@@ -176,7 +176,7 @@ def why_not_network(task: Task) -> str | None:
 class Network(Prunable):
     """A network with its data; its components are the states of hidden variables."""
 
-    task: Task
+    task: Task  # the network with its data
     step: TableStep  # how tables are drawn
     oracle: Oracle  # who answers questions about the network
     blank: TablePosterior  # the prior

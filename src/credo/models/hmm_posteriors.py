@@ -97,7 +97,7 @@ def _dirichlets(model: Any, prior: HMMPrior | None, *names: str) -> list[Dirichl
     for name in names:
         table: np.ndarray = np.atleast_2d(getattr(model, name))
         given = getattr(prior, name, None)
-        a = np.ones(table.shape) if given is None else given.repeat(len(table)).concentration
+        a: np.ndarray = np.ones(table.shape) if given is None else given.repeat(len(table)).concentration
         if a.shape != table.shape:
             raise ModelError(f"prior of {name}: expected {table.shape[1]} states, got {a.shape[1]}")
         found.append(DirichletRows(np.where(table > 0, a, 0.0).ravel(), np.full(len(table), table.shape[1])))
