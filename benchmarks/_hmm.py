@@ -87,7 +87,7 @@ def work(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_credo(task: dict[str, Any], p: dict[str, np.ndarray], x: np.ndarray, lengths: list[int]) -> Any:
-    from credo.learning.hmm import baum_welch
+    import credo
 
     model = credo_model(task["kind"], p)
     if task["task"] == "forward-backward":
@@ -98,7 +98,7 @@ def with_credo(task: dict[str, Any], p: dict[str, np.ndarray], x: np.ndarray, le
     if task["task"] == "viterbi":
         return lambda: model.decode(x, lengths), lambda v: [float(v[1].sum()), *v[0][:50].tolist()]
     return (
-        lambda: baum_welch(model, x, lengths, max_iter=ITERATIONS, tol=0),
+        lambda: credo.fit(model, x, lengths=lengths, max_iter=ITERATIONS, tol=0),
         lambda v: [v.trace["log_likelihood"][-2] * len(x), *_some(v.model.transition)],
     )
 

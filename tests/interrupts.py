@@ -29,7 +29,6 @@ from credo.inference.problem.base import algorithms
 from credo.inference.problem.contents import methods
 from credo.learning.base import learners
 from credo.learning.crf import ChainCRF, GraphCRF
-from credo.learning.hmm import baum_welch
 from credo.learning.lda import BetheLDA
 from credo.models import FactorAnalysis
 from credo.optimise.run import Run
@@ -82,7 +81,7 @@ def own():
     chain = credo.HMM(
         np.full(3, 1 / 3), rng.dirichlet(np.ones(3), 3), Categorical(rng.dirichlet(np.ones(4), 3))
     )
-    yield "baum-welch", lambda: baum_welch(chain, states, **LIMITS)
+    yield "baum-welch", lambda: credo.fit(chain, states, **LIMITS)
     yield "vb-hmm", lambda: credo.fit(chain, states, "vb", **LIMITS)
     mixture = Mixture([[0.2] * 5], DiagonalGaussian(rng.normal(size=(5, 4)), np.ones((5, 4))))
     yield "vb-mixture", lambda: credo.fit(mixture, rows, "vb(prune=search)", **LIMITS)

@@ -47,7 +47,7 @@ CALLS = {
     "filter of a chain": lambda: CHAIN.filter(SEEN),
     "path of a chain": lambda: CHAIN.decode(SEEN),
     "states of a chain": lambda: CHAIN.sample_states(SEEN, seed=0),
-    "Baum-Welch": lambda: learning.baum_welch(CHAIN, SEEN, max_iter=3),
+    "Baum-Welch": lambda: credo.fit(CHAIN, SEEN, max_iter=3),
     "Gaussian chain": lambda: learning.GaussianHMM(2, max_iter=3).fit(ROWS).predict(ROWS),
     "categorical chain": lambda: learning.CategoricalHMM(2, max_iter=3).fit([[0, 1, 1], [0, 0, 1, 1]]),
     "Poisson chain": lambda: learning.PoissonHMM(2, max_iter=3).fit([[0, 1, 1], [0, 0, 30, 1]]),

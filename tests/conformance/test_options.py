@@ -14,7 +14,6 @@ from credo.inference.portfolio.solve import solve
 from credo.inference.problem.base import algorithms
 from credo.learning import ChainCRF, GaussianHMM, GraphCRF
 from credo.learning.base import learners
-from credo.learning.hmm import baum_welch
 from credo.models import FactorAnalysis
 from credo.models.hmm import HMM
 from credo.models.semi_markov import SemiMarkov
@@ -54,7 +53,7 @@ SEEDS = {
     "generator": lambda seed: credo.datasets.ising_grid(2, seed=seed),
     "chain": lambda seed: CHAIN.sample(2, seed=seed),
     "segments": lambda seed: SemiMarkov([1], [[1]], [[1]], Categorical([[1.0]])).sample(2, seed=seed),
-    "baum-welch": lambda seed: baum_welch(CHAIN, [0, 1], seed=seed),
+    "baum-welch": lambda seed: credo.fit(CHAIN, [0, 1], "baum-welch", seed=seed),
     "GaussianHMM": lambda seed: GaussianHMM(seed=seed).fit(np.eye(2)),
     "ChainCRF": lambda seed: ChainCRF(seed=seed).fit([np.eye(2)], [[0, 1]]),
     "GraphCRF": lambda seed: GraphCRF(seed=seed).fit([(np.eye(2), [(0, 1)])], [[0, 1]]),

@@ -198,7 +198,7 @@ def test_what_is_impossible_is_named_by_sequence_and_step():
             ask()
     assert credo.log_likelihood(hard, [0, 1]).value == -np.inf
     rows = Instance("independent", np.array([[0.0], [-np.inf]]), np.array([0, 2]), {"weights": np.ones(1)})
-    with pytest.raises(ZeroProbabilityError, match="sequence 0, step 1: no state"):
+    with pytest.raises(ZeroProbabilityError, match="row 1: no state"):
         smooth_rows(rows)
     with pytest.raises(ZeroProbabilityError, match="sequence 0: no segments"):
         credo.infer(SemiMarkov([1, 0], [[0, 1], [1, 0]], [[0, 1], [0, 1]], hard.emission), data=[1, 1])

@@ -7,8 +7,9 @@ import pytest
 
 import credo
 from credo.core.errors import DataError, ImpossibleRowError, TooLargeError
-from credo.learning.conditional_gaussian import NetworkProblem, NetworkRows
+from credo.learning.conditional_gaussian import NetworkProblem
 from credo.learning.em_steps import run_em
+from credo.learning.network_rows import NetworkRows
 from credo.models import Regression
 from credo.optimise.run import Budget
 

@@ -131,9 +131,8 @@ class Instance:
 
     def by_unit(self, rows: np.ndarray) -> Any:
         """What belongs to the rows: as it is for one sequence and independent rows, a list for several."""
-        return (
-            rows if self.units == 1 or self.structure == "independent" else np.split(rows, self.begin[1:-1])
-        )
+        whole = self.units == 1 or self.structure == "independent"
+        return rows if whole else np.split(rows, self.begin[1:-1])
 
     def named(self, rows: np.ndarray) -> Rows:
         """Probabilities (rows, states) or states (rows,) by the names of the hidden chains."""

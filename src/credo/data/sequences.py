@@ -76,8 +76,6 @@ def read_sequences(
     >>> data.rows(), data.begin
     (array([0, 1, 1, 1, 0]), array([0, 3, 5]))
     """
-    if isinstance(source, (str, os.PathLike)):
-        source = read_file(source)
     columns = _own_columns(family, columns)
     wanted = named_columns(source, groups, columns)
     if isinstance(source, Dataset):
@@ -109,7 +107,7 @@ def _own_columns(family: Rows, columns: Any) -> Any:
 
 def named_columns(source: Any, groups: str | None = None, columns: Any = None) -> list[str] | None:
     """Names of the columns that are read: all but that of groups, if none are chosen; None without names."""
-    names = _names(source)
+    names = _names(read_file(source) if isinstance(source, (str, os.PathLike)) else source)
     if names is None:
         return None
     return [n for n in names if n != groups] if not columns else list(columns)

@@ -199,9 +199,8 @@ class _Chain(Candidate):
         rows = self._data.rows()
         floor = _FLOOR * float(np.nanvar(rows, axis=0).mean()) if rows.dtype.kind == "f" else 0.0
         start = self._learned(self._data).model
-        found = _quietly(
-            fit, start, self._data, EM(floor=floor, restarts=self._restarts), seed=self._seed, tol=1e-4
-        )
+        how = EM(restarts=self._restarts, floor=floor)
+        found = _quietly(fit, start, self._data, how, seed=self._seed, max_iter=500, tol=1e-4)
         return found.log_likelihood.value
 
     def exact(self) -> Estimate:

@@ -1,8 +1,9 @@
 r"""Blanks: models of rows whose columns, states and parameters are still to come from data.
 
-A blank knows how many hidden states or components there are, and perhaps of which family the columns shall be.
-`credo.fit` fills it: columns are read, the family is made for them, and members that are apart are chosen to start
-from. Numbers are Gaussian, all of them together with covariances; states are categorical, each column by itself.
+A blank knows how many hidden states or components there are, and perhaps of which family the columns shall
+be. `credo.fit` fills it: columns are read, the family is made for them, and members that are apart are chosen
+to start from. Where nothing is said, numbers are Gaussian, all of them together with their covariances, and
+states are categorical, each column by itself.
 """
 
 from __future__ import annotations
@@ -75,9 +76,10 @@ def family_of(kinds: Kinds, members: int, source: Any, **reading: Any) -> Family
     >>> family_of("diagonal", 3, [[0.0, 1.0], [2.0, 3.0]])
     DiagonalGaussian(3 members, dimension 2)
     """
-    names = named_columns(source, reading.get("groups"), reading.get("columns"))
     if isinstance(source, Dataset):
-        names = list(reading.get("columns") or source.names)
+        names: Any = list(reading.get("columns") or source.names)
+    else:
+        names = named_columns(source, reading.get("groups"), reading.get("columns"))
     if names is None:
         return _of_array(kinds, members, source, reading)
     given = _given(kinds, names)
@@ -116,10 +118,15 @@ def _domains(
     open_ = [name for name in names if name not in known]
     found: dict[str, Domain] = dict(known)
     if open_:
-        again = isinstance(source, Dataset)
-        cut = {} if again else {key: reading.get(key) for key in ("groups", "lengths")}
-        table = read(source, columns=open_, **cut)
+        cut = {key: reading.get(key) for key in ("groups", "lengths")}
+        table = source.select(open_) if isinstance(source, Dataset) else read(source, columns=open_, **cut)
         found |= {column.name: column.domain for column in table.columns}
+    for name in known if isinstance(source, Dataset) else ():
+        if source.column(name).is_discrete:
+            raise DataError(
+                f"emission: column '{name}' shall hold numbers, but it was read as states; read it again "
+                f"with schema={{'{name}': credo.Real()}}"
+            )
     for group, kind in given.items():
         if kind == "categorical" and not isinstance(found[group[0]], Discrete):
             raise DataError(
@@ -238,7 +245,8 @@ class BlankRows(Shown, abc.ABC):
     def __repr__(self) -> str:
         told = "" if self._kinds is None else f", {self._kinds}"
         more = f" of {self._components} components" if self._components > 1 else ""
-        return f"{type(self).__name__}({self._count} {self._counted}{more}{told}; no parameters yet: fit it first)"
+        size = f"{self._count} {self._counted}{more}{told}"
+        return f"{type(self).__name__}({size}; no parameters yet: fit it first)"
 
 
 @register("BlankMixture", fields=["components", "emission"])

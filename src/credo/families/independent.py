@@ -22,6 +22,7 @@ from ..data.dataset import Dataset, unit_weights
 from .base import Conjugate, Family, Statistics
 from .learnable import Learnable
 from .mixture import Mixture, MixturePrior
+from .product import Product
 
 if TYPE_CHECKING:
     from .posteriors import MixturePosterior
@@ -43,8 +44,7 @@ class IndependentRows(Learnable):
            [0.5, 0.5]])
     """
 
-    prior_kinds: ClassVar = (MixturePrior, Conjugate, tuple, list)
-    parts: ClassVar = ("weights", "emission")
+    parts: ClassVar[tuple[str, ...]] = ("weights", "emission")
 
     def __init__(self, family: Family) -> None:
         if not isinstance(family, Family) or len(family) != 1:
@@ -59,6 +59,13 @@ class IndependentRows(Learnable):
     def emission(self) -> Any:  # type: ignore[override]
         """The components, or the family itself."""
         return self.family.components if isinstance(self.family, Mixture) else self.family
+
+    @property
+    def prior_kinds(self) -> tuple[type, ...]:  # type: ignore[override]
+        """What the family takes."""
+        if isinstance(self.family, Mixture):
+            return (MixturePrior,)
+        return (tuple, list) if isinstance(self.family, Product) else (Conjugate,)
 
     @property
     def n_parameters(self) -> int:
@@ -89,10 +96,10 @@ class IndependentRows(Learnable):
         self, data: Dataset, rng: np.random.Generator, *, fixed: tuple[str, ...] = ()
     ) -> IndependentRows:
         """Random members at the scale of the data, equal weights."""
-        found = self.family.initialise(data.rows(), rng)
-        if isinstance(found, Mixture):
-            weights = self.family.weights if "weights" in fixed else found.weights
-            parts = self.family.components if "emission" in fixed else found.components
+        given, found = self.family, self.family.initialise(data.rows(), rng)
+        if isinstance(given, Mixture) and isinstance(found, Mixture):
+            weights = given.weights if "weights" in fixed else found.weights
+            parts = given.components if "emission" in fixed else found.components
             return IndependentRows(Mixture(weights, parts))
         return self if "emission" in fixed else IndependentRows(found)
 
@@ -107,8 +114,6 @@ class IndependentRows(Learnable):
             found = family if "emission" in fixed else expected.emission.update(family, prior, floor=floor)
             return IndependentRows(found)
         prior = MixturePrior() if prior is None else prior
-        if not isinstance(prior, MixturePrior):
-            raise ModelError(f"prior of a mixture: expected a MixturePrior, got {type(prior).__name__}")
         weights, parts = family.weights, family.components
         if "weights" not in fixed:
             counts = expected.counts["weights"]

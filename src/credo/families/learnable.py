@@ -1,12 +1,12 @@
 r"""What a model of hidden rows offers to be learned.
 
-A `Learnable` says what is hidden and how parameters follow from what is expected of it; everything else, reading,
-inference, EM, restarts, stepwise EM, checkpoints, is done by those who know it:
+A `Learnable` says what is hidden and how parameters follow from what is expected of it. Reading, inference,
+EM with its restarts, batches and checkpoints are done by others, who know no more of it:
 
     hidden(scores, begin)  ->  Instance  ->  expected counts by table, statistics of the emission  ->  update
 
-Every model of hidden rows is one: hidden Markov and semi-Markov models, mixtures and single families, and any class
-of one's own. With `@credo.register` its parts are kept in files and in checkpoints.
+Hidden Markov and semi-Markov models, mixtures and single families are Learnables, and so is any class of
+one's own. With `@credo.register` it is kept in files and in checkpoints.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Learnable(abc.ABC):
     >>> x = np.random.default_rng(0).poisson(np.repeat([1.0, 8.0, 1.0, 8.0], 25))
     >>> found = credo.fit(Bursts(0.3, Poisson([2.0, 3.0])), x)
     >>> found.learner, round(found.model.leave, 2), found.model.emission.rate.round(1)
-    ('em', 0.03, array([1.1, 7.9]))
+    ('em', 0.03, array([1.1, 9. ]))
     """
 
     emission: Any  # the family of the rows, one member per hidden state
@@ -68,7 +68,10 @@ class Learnable(abc.ABC):
 
     @abc.abstractmethod
     def hidden(self, scores: np.ndarray, begin: np.ndarray, first: int = 0) -> Instance:
-        """What is hidden behind rows with these log scores (rows, states); the first unit has number `first`."""
+        """What is hidden behind rows with these log scores (rows, states).
+
+        Unit i owns the rows begin[i]:begin[i+1]; the first one is number `first` of the user's.
+        """
 
     @abc.abstractmethod
     def initialise(self, data: Dataset, rng: np.random.Generator, *, fixed: tuple[str, ...] = ()) -> Self:

@@ -29,7 +29,6 @@ from ..core.registry import Entry, Registry, describe
 from ..core.result import Estimate, Status
 from ..core.stopwatch import Stopwatch, told_seconds
 from ..core.variable import Variables
-from ..data.states import read_file
 from ..data.table import StateTable
 from ..families.blank import BlankRows
 from ..families.independent import rows_model
@@ -164,7 +163,7 @@ def _contents() -> Mapping[str, Entry]:
     return LEARNERS
 
 
-learners: Registry[Learner] = Registry("learner", _contents)
+learners: Registry[Learner] = Registry("learner", _contents, aliases={"baum-welch": "em"})
 register_learner = learners.register
 
 
@@ -199,8 +198,8 @@ def fit(  # noqa: PLR0913, the options of one call
     model
         Where learning starts: its structure is kept, its parameters are changed in a copy. A family with one
         member, such as a `Mixture`, is a model of independent rows; a blank (`BayesNet.from_edges`,
-        `HMM.blank`, `Mixture.blank`) gets its columns from the data. A `Fit` goes on from what it found, by its
-        learner if no other is named.
+        `HMM.blank`, `Mixture.blank`) gets its columns from the data. A `Fit` goes on from what it found, by
+        its learner if no other is named.
     data
         A data frame, columns, rows, an array, samples or a file; see `credo.data`. Missing values
         and hidden variables are allowed where the learner allows them.
@@ -335,13 +334,12 @@ def _model_identity(model: Any) -> str:
 
 
 def _filled(model: Any, data: Any, rng: np.random.Generator, named: dict[str, Any]) -> tuple[Any, Any]:
-    """A blank with what the data say, and the data as far as they had to be read for it."""
+    """A blank with what the data say, and the data, read already or as they came."""
     if isinstance(model, BlankNet):
         from .network_data import fill_blank
 
         return fill_blank(model, data, rng)
     if isinstance(model, BlankRows):
-        data = read_file(data) if isinstance(data, (str, os.PathLike)) else data
         return model.fill(data, rng, **named), data
     return model, data
 

@@ -4,7 +4,7 @@ The rule, in this order; the first that can treat the task is taken, and the fit
 
     counts        complete data and tables with a closed form
     likelihood    models of weights: Markov networks, log-linear models, factor graphs
-    em            hidden variables or missing values
+    em            hidden variables or missing values; models of rows and sequences, families among them
     blocks        normal-form graphs
 """
 
@@ -25,7 +25,7 @@ __all__ = ["choose", "with_options"]
 _RULE = {
     "counts": "the data are complete and every table has a closed form",
     "likelihood": "its log tables are weights, and the likelihood has their slope",
-    "em": "something is hidden or missing",
+    "em": "something is hidden or missing, or it is a family of rows",
     "blocks": "its blocks learn from their own messages",
 }
 

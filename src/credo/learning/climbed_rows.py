@@ -1,9 +1,9 @@
 r"""Generalised EM: hidden rows whose leaves have no closed form.
 
-Choices, tables and the leaves that follow from sums are updated as in EM. The others are moved by gradient steps
-on Q with the weights q of the E-step, which never lower it (`leaf_steps.climb_surely`), so the objective never
-falls. The parameters carry what Adam remembers, so that each M-step goes on where the one before stopped, and
-checkpoints keep it.
+Choices, tables and the leaves that follow from sums are updated as in EM. The others are moved by gradient
+steps on Q with the weights q of the E-step, which never lower it (`leaf_steps.climb_surely`), so the
+objective never falls. The parameters carry what Adam remembers, so that each M-step goes on where the one
+before stopped, and checkpoints keep it.
 """
 
 from __future__ import annotations

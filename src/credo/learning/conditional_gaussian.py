@@ -28,47 +28,20 @@ from typing import Any
 
 import numpy as np
 
-from ..core import check
 from ..core.errors import DataError, ImpossibleRowError, TooLargeError
 from ..models.bayes_net import BayesNet
 from ..models.regression import Regression
 from .counts import TableStep
 from .em_steps import EMProblem, EMStart, Expected
+from .network_rows import NetworkRows
 
-__all__ = ["NetworkProblem", "NetworkRows"]
+__all__ = ["NetworkProblem"]
 
 _MOST_STATES = 1 << 16  # joint states of the hidden variables of a part
 _AT_ONCE = 1 << 20  # numbers of one array of the E-step
 _LOG_2PI = float(np.log(2 * np.pi))
 _NOTHING = 1e-200  # weight of a joint state below which it was never seen
 _RANK = 1e-10  # share of the largest eigenvalue below which parents are collinear
-
-
-@dataclass(frozen=True)
-class NetworkRows:
-    """Rows of a network: positions of states (-1 missing), numbers (NaN missing), and weights."""
-
-    states: np.ndarray  # (rows, n)
-    values: np.ndarray  # (rows, n)
-    weights: np.ndarray  # (rows,)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether no cell is missing."""
-        return bool(((self.states >= 0) | ~np.isnan(self.values)).all())
-
-    def split(self, fraction: float, rng: np.random.Generator) -> tuple[NetworkRows, NetworkRows]:
-        """Two parts at random, the second with about this fraction of the rows; both have one at least."""
-        check.in_range("validation", fraction, 0, 1)
-        count = len(self.weights)
-        if count < 2:
-            raise DataError("validation: expected two rows at least to hold one back, got 1")
-        order = rng.permutation(count)
-        size = min(max(round(fraction * count), 1), count - 1)
-        return self._take(np.sort(order[size:])), self._take(np.sort(order[:size]))
-
-    def _take(self, rows: np.ndarray) -> NetworkRows:
-        return NetworkRows(self.states[rows], self.values[rows], self.weights[rows])
 
 
 @dataclass(frozen=True)

@@ -42,13 +42,14 @@ from ..data.table import StateTable
 from ..families.learnable import Learnable
 from ..models.bayes_net import BayesNet
 from .base import Fit, Learner, Task, register_learner
-from .conditional_gaussian import NetworkProblem, NetworkRows
+from .conditional_gaussian import NetworkProblem
 from .counts import TableStep, Unseen
 from .e_step import EStep
 from .em_steps import EMProblem, EMRun, EMStart, Expected, fit_of, run_em
 from .expectations import Oracle
 from .hmm import HiddenRows
 from .m_step import DirectedStep, MStep, UndirectedStep
+from .network_rows import NetworkRows
 from .parameters import Parameters, why_not_linear
 from .priors import Prior, prior_of, priors
 from .runs import completed
@@ -62,7 +63,7 @@ _ROUNDING = 1e-10  # relative fall of the objective that is noise
 @register_learner
 @dataclass(frozen=True, kw_only=True)
 class EM(Learner):
-    """Expectation maximisation.
+    """Expectation maximisation; for chains also by the name `baum-welch`.
 
     Examples
     --------
@@ -85,9 +86,7 @@ class EM(Learner):
     name: ClassVar[str] = "em"
     checkpoints: ClassVar[bool] = True
     tol: ClassVar[float] = 1e-3  # change of a parameter
-    prior: Any = (
-        None  # networks: uniform, bdeu, ...; weights: gaussian, ...; rows: HMMPrior, MixturePrior, ...
-    )
+    prior: Any = None  # networks: uniform, bdeu, ...; weights: gaussian, ...; rows: HMMPrior, ...
     start: Literal["auto", "given", "random"] = "auto"  # of the first run; auto breaks symmetries only
     restarts: int = 1  # runs in all; the best is returned
     hard: bool = False  # the best completion of each row instead of all
@@ -153,7 +152,7 @@ class EM(Learner):
             return "batch cannot be had where leaves have no closed form: gradient steps need all rows"
         if not isinstance(self.prior, (*model.prior_kinds, NoneType)):
             kinds = " or ".join(kind.__name__ for kind in model.prior_kinds) or "none"
-            return f"{self.prior} is no prior of {task.name}; give {kinds}"
+            return f"{self.prior} is no prior of {task.name}; expected {kinds}"
         if self.unseen == "uniform":
             return "unseen must be keep or refuse for models of rows and sequences"
         given = [n for n, v in (("hard", self.hard), ("tie", self.tie), ("threads", self.threads)) if v]

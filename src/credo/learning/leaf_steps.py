@@ -9,9 +9,9 @@ rows of no weight to whole blocks, so that another number of rows seldom compile
 The state of Adam is returned, is a tree of arrays, and continues a run bit for bit: n steps, then m, are
 n + m.
 
-Steps may overshoot. `climb_surely` is the M-step of generalised EM: it compares Q before and after, and where Q
-fell it begins again from the old leaves with fresh moments and shorter steps, the first of which is uphill for
-any rate that is small enough. So the objective of EM never falls.
+Steps may overshoot. `climb_surely` is the M-step of generalised EM: it compares Q before and after, and where
+Q fell it begins again from the old leaves with fresh moments and shorter steps, the first of which is uphill
+for any rate that is small enough. So the objective of EM never falls.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from ..data.dataset import Dataset
 from ..data.read import read
 from ..models.bayes_net import BayesNet
 from ..models.blank_net import BlankNet
-from .conditional_gaussian import NetworkRows
+from .network_rows import NetworkRows
 
 __all__ = ["fill_blank", "read_network"]
 

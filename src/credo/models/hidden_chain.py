@@ -25,7 +25,7 @@ class HiddenChain(Shown, Learnable):
     """First states, moves between states, and a family with one member per state; immutable."""
 
     prior_kinds: ClassVar = (HMMPrior,)
-    parts: ClassVar = ("start", "transition", "emission")
+    parts: ClassVar[tuple[str, ...]] = ("start", "transition", "emission")
 
     def __init__(self, start: Any, transition: Any, emission: Family) -> None:
         self._start = probability_rows("start", start, 1)

@@ -88,8 +88,8 @@ class HMM(HiddenChain):
         Examples
         --------
         >>> import credo
-        >>> credo.HMM.blank(3, {"hr": "gaussian", "alarm": "categorical", "drops": "poisson"})
-        BlankHMM(3 states, {'hr': 'gaussian', 'alarm': 'categorical', 'drops': 'poisson'}; no parameters yet: fit it first)
+        >>> credo.HMM.blank(3, {"hr": "gaussian", "alarm": "categorical"})
+        BlankHMM(3 states, {'hr': 'gaussian', 'alarm': 'categorical'}; no parameters yet: fit it first)
         """
         from .blank_hmm import BlankHMM
 
@@ -108,10 +108,10 @@ class HMM(HiddenChain):
         --------
         >>> import numpy as np
         >>> import credo
-        >>> x = np.random.default_rng(0).normal(np.repeat([0.0, 4.0, 0.0, 4.0], 25))
+        >>> x = np.random.default_rng(0).normal(np.repeat([1.0, 5.0, 1.0, 5.0], 25))
         >>> found = credo.fit(credo.HMM.gaussian(states=2), x, seed=0)
         >>> np.sort(found.model.emission.mean.ravel()).round()
-        array([0., 4.])
+        array([1., 5.])
         """
         check.one_of("covariance", covariance, ["full", "tied", "diagonal", "spherical"])
         return HMM.blank(states, "gaussian" if covariance == "full" else covariance, components=components)

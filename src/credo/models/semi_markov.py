@@ -70,7 +70,7 @@ class SemiMarkov(HiddenChain):
     array([0, 0, 0, 1, 1, 0])
     """
 
-    parts: ClassVar = ("start", "transition", "durations", "emission")
+    parts: ClassVar[tuple[str, ...]] = ("start", "transition", "durations", "emission")
 
     def __init__(
         self, start: Any, transition: Any, durations: Any, emission: Family, *, cut: bool = True
