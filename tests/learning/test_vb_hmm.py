@@ -50,7 +50,9 @@ CASES = {
 
 
 def vb(model, x, lengths=None, *, adapt=(), prune=None, tol=1e-5, **options):
-    return credo.fit(model, x, VariationalBayes(adapt=adapt, prune=prune), lengths=lengths, tol=tol, **options)
+    return credo.fit(
+        model, x, VariationalBayes(adapt=adapt, prune=prune), lengths=lengths, tol=tol, **options
+    )
 
 
 def exact_evidence(model, prior, x, lengths):

@@ -8,14 +8,12 @@ until none is left. A trial is one long step of the run: what it does is seen wh
 from __future__ import annotations
 
 import abc
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ..core.errors import ConvergenceError, ConvergenceWarning
 from ..core.records import record
 from ..core.result import Estimate, Kind, Status
 from ..optimise.budgets import with_start
@@ -31,7 +29,6 @@ __all__ = [
     "Variational",
     "posterior_fit",
     "run_vb",
-    "warn_unless_converged",
 ]
 
 Prune = Literal["unused", "search"]
@@ -203,12 +200,3 @@ def posterior_fit(fit: Fit, found: EMRun, kind: Kind = "lower") -> Fit:
     trace["free_energy"] = np.array(found.objective)
     evidence = Estimate(float(found.value), kind)
     return replace(fit, log_likelihood=None, trace=trace, posterior=found.parameters, evidence=evidence)
-
-
-def warn_unless_converged(found: Fit, label: str, strict: bool, level: int) -> None:
-    """What every call does with a run that did not converge."""
-    if found.status.is_success:
-        return
-    if strict:
-        raise ConvergenceError(f"{label}: {found.advice}")
-    warnings.warn(f"{label}: {found.advice}", ConvergenceWarning, stacklevel=level)

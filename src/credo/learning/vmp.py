@@ -17,6 +17,7 @@ below the log evidence. Models are built of the nodes of `vmp_nodes.py`:
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,13 +25,13 @@ from typing import Any
 import numpy as np
 
 from ..core import check
-from ..core.errors import DataError, ModelError
+from ..core.errors import ConvergenceError, ConvergenceWarning, DataError, ModelError
 from ..core.stopwatch import Stopwatch
 from ..families.natural import Parts
 from ..inference.problem.base import Budget
 from .base import Fit
 from .em_steps import EMProblem, EMStart, Expected, fit_of, run_em
-from .vb_steps import posterior_fit, warn_unless_converged
+from .vb_steps import posterior_fit
 from .vmp_base import MessageNode, RandomNode
 from .vmp_nodes import CategoricalNode, DirichletNode, DotNode, GammaNode, GaussianNode, VectorNode
 
@@ -197,7 +198,10 @@ def fit(
         posterior_fit(fit_of(model, best), best), posterior=NodeBeliefs(model, best.parameters),
         learner="vmp", seconds=watch.seconds, compile_seconds=watch.compile_seconds,
     )  # fmt: skip
-    warn_unless_converged(found, "vmp", strict, level=3)
+    if not found.status.is_success:
+        if strict:
+            raise ConvergenceError(f"vmp: {found.advice}")
+        warnings.warn(f"vmp: {found.advice}", ConvergenceWarning, stacklevel=2)
     return found
 
 
