@@ -98,7 +98,7 @@ def test_one_state_has_its_evidence_in_closed_form():
 
 def test_the_expected_model_recovers_the_one_that_made_the_data():
     true = HMM([0.5, 0.5], [[0.95, 0.05], [0.1, 0.9]], DiagonalGaussian([[0.0], [4.0]], [[1.0], [1.0]]))
-    x, _ = true.sample([300, 200], seed=0)
+    x, _ = credo.sample(true, lengths=[300, 200], seed=0)
     found = vb(true.initialise(x, np.random.default_rng(1)), x, [300, 200], restarts=2, seed=0)
     order = np.argsort(found.model.emission.mean[:, 0])
     np.testing.assert_allclose(found.model.emission.mean[order, 0], [0, 4], atol=0.25)
@@ -109,7 +109,7 @@ def test_the_expected_model_recovers_the_one_that_made_the_data():
 
 def test_states_that_the_data_do_not_need_are_removed():
     true = HMM([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], DiagonalGaussian([[0.0], [8.0]], [[1.0], [1.0]]))
-    x, _ = true.sample(200, seed=0)
+    x, _ = credo.sample(true, lengths=200, seed=0)
     wide = HMM(np.full(5, 0.2), np.full((5, 5), 0.2), DiagonalGaussian(np.zeros((5, 1)), np.ones((5, 1))))
     prior = HMMPrior(Dirichlet(np.full((1, 5), 0.02)), Dirichlet(np.full((1, 5), 0.02)))
     found = vb(wide, x, prior=prior, prune="search", restarts=2, seed=0)
@@ -121,7 +121,7 @@ def test_states_that_the_data_do_not_need_are_removed():
 def test_hyper_parameters_raise_the_free_energy():
     emission, own, _ = CASES["categorical"]
     true = HMM([0.5, 0.5], [[0.95, 0.05], [0.05, 0.95]], emission)
-    x, _ = true.sample(120, seed=0)
+    x, _ = credo.sample(true, lengths=120, seed=0)
     prior = HMMPrior(emission=own)
     plain = vb(true, x, prior=prior)
     better = vb(true, x, prior=prior, adapt=("transition", "emission"), max_iter=3000)
@@ -190,7 +190,8 @@ def test_refusals(call, kind, message):
 @pytest.mark.parametrize("kind", ["gaussian", "diagonal"])
 def test_an_offset_of_the_data_changes_only_the_means(kind, offset):
     true = HMM([0.5, 0.5], [[0.95, 0.05], [0.1, 0.9]], DiagonalGaussian([[0.0], [4.0]], [[1.0], [1.0]]))
-    x = np.round(true.sample([80, 60], seed=0)[0] * 2**20) / 2**20  # the offsets are added without rounding
+    x, _ = credo.sample(true, lengths=[80, 60], seed=0)
+    x = np.round(x * 2**20) / 2**20  # the offsets are added without rounding
     x[5] = np.nan
     start = true.initialise(x, np.random.default_rng(1)).emission.mean
 
@@ -210,7 +211,7 @@ def test_an_offset_of_the_data_changes_only_the_means(kind, offset):
 def test_a_checkpoint_goes_on_to_the_same_bits_in_the_middle_of_pruning(tmp_path, monkeypatch):
     monkeypatch.setattr("credo.optimise.driver._THIN", 0.0)
     true = HMM([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], DiagonalGaussian([[0.0], [8.0]], [[1.0], [1.0]]))
-    x, _ = true.sample(100, seed=0)
+    x, _ = credo.sample(true, lengths=100, seed=0)
     wide = HMM(np.full(4, 0.25), np.full((4, 4), 0.25), DiagonalGaussian(np.zeros((4, 1)), np.ones((4, 1))))
 
     def run(**options):
@@ -251,7 +252,7 @@ def test_segments_are_learned_by_the_same_steps_and_one_state_has_its_evidence_i
     rng = np.random.default_rng(0)
     moves, lasting = [[0.0, 1.0], [1.0, 0.0]], [[0, 0.2, 0.6, 0.2], [0.5, 0.5, 0, 0]]
     true = SemiMarkov([0.5, 0.5], moves, lasting, DiagonalGaussian([[0.0], [5.0]], [[1.0], [1.0]]))
-    x, _ = true.sample([150, 150], seed=0)
+    x, _ = credo.sample(true, lengths=[150, 150], seed=0)
     start = SemiMarkov([0.5, 0.5], moves, np.full((2, 4), 0.25), true.emission.initialise(x, rng))
     found = vb(start, x, [150, 150], restarts=2, adapt=True, seed=0)
     assert (np.diff(found.trace["free_energy"]) > -1e-9).all()

@@ -230,7 +230,8 @@ class BlankRows(Shown, abc.ABC):
         """Refused: there are no parameters."""
         self._refuse()
 
-    def sample(self, lengths: Any, *, seed: Any = None) -> NoReturn:
+    @property
+    def emission(self) -> NoReturn:
         """Refused: there are no parameters."""
         self._refuse()
 
@@ -249,7 +250,7 @@ class BlankRows(Shown, abc.ABC):
         return f"{type(self).__name__}({size}; no parameters yet: fit it first)"
 
 
-@register("BlankMixture", fields=["components", "emission"])
+@register("BlankMixture", fields={"components": "components", "emission": "kinds"})
 class BlankMixture(BlankRows):
     """How many components, and perhaps their family; see `Mixture.blank`."""
 
@@ -262,11 +263,6 @@ class BlankMixture(BlankRows):
     def components(self) -> int:
         """How many there will be."""
         return self._count
-
-    @property
-    def emission(self) -> Kinds:
-        """Families of the columns."""
-        return self._kinds
 
     def _model(self, emission: Family) -> IndependentRows:
         return IndependentRows(Mixture(np.full((1, self._count), 1.0 / self._count), emission))

@@ -141,16 +141,6 @@ class IndependentRows(Learnable):
 
         return MixturePosterior.of(self, prior, data)
 
-    def sample(self, count: int, *, seed: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Rows, and the components that they are from."""
-        check.whole("count", count, 0)
-        rng = check.generator(seed)
-        if not isinstance(self.family, Mixture):
-            none = np.zeros(int(count), dtype=np.int64)
-            return self.family.sample(none, rng), none
-        chosen = self.family.choice.sample(np.zeros(int(count), dtype=np.int64), rng)
-        return self.family.components.sample(chosen, rng), chosen
-
     def __repr__(self) -> str:
         return f"IndependentRows({self.family!r})"
 

@@ -1,9 +1,9 @@
 r"""Members to start learning from: apart from each other, each at home among some of the rows.
 
 `Family.initialise` seeds members at distant rows. A few rounds in which every row goes to the member where it
-is likeliest (k-means, for Gaussians that begin alike) and a few of EM for a mixture of them, on some of the rows,
-tell good seeds from bad ones and let variances shrink to the size of the clusters. Sequences are not looked at:
-the members are those of a mixture.
+is likeliest (k-means, for Gaussians that begin alike) and a few of EM for a mixture of them, on some of the
+rows, tell good seeds from bad ones and let variances shrink to the size of the clusters. Sequences are not
+looked at: the members are those of a mixture.
 """
 
 from __future__ import annotations

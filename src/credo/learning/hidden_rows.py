@@ -18,12 +18,10 @@ import numpy as np
 from ..core.records import record
 from ..data.dataset import Dataset
 from ..families.trees import Tree, map_tree, scale_tree
-from ..inference.exact.hidden_rows import smooth_rows
+from ..inference.exact.hidden_rows import ENTRIES, smooth_rows
 from ..optimise.run import noted
 
 __all__ = ["Expected", "expect_rows"]
-
-_ENTRIES = 1 << 23  # numbers per table of one block of sequences; bounds the memory
 
 
 @record("hidden rows expected")
@@ -55,7 +53,7 @@ def expect_rows(model: Any, data: Dataset, *, keeps_q: bool = False) -> Expected
 
     `keeps_q` is for leaves that gradient steps move.
     """
-    blocks = data.blocks(_ENTRIES // len(model.emission))
+    blocks = data.blocks(ENTRIES // len(model.emission))
     return reduce(add, [_part(model, part, which.start, keeps_q) for which, part in blocks])
 
 

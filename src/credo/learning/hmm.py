@@ -22,7 +22,7 @@ import numpy as np
 from ..core.errors import DataError
 from ..data.dataset import Dataset
 from ..families.independent import IndependentRows
-from ..inference.exact.hidden_rows import unit_log_z
+from ..inference.portfolio.templates import total_log_z
 from .base import Fit
 from .em_steps import EMProblem, EMRun, EMStart, Expected, fit_of
 from .hidden_rows import expect_rows
@@ -97,8 +97,7 @@ class HiddenRows(EMProblem):
         """Per step of the sequences that are watched."""
         if self.held is None:
             return None
-        found = parameters.instantiate(self.held)
-        return found.total(unit_log_z(found)) / self.held.total_rows
+        return total_log_z(parameters, self.held) / self.held.total_rows
 
     def batches(self, size: int, rng: np.random.Generator) -> Iterator[Callable[[Any], Any]]:
         """So many sequences at a time."""

@@ -12,7 +12,7 @@ from .hmm import HMM
 __all__ = ["BlankHMM"]
 
 
-@register("BlankHMM", fields=["states", "emission", "components"])
+@register("BlankHMM", fields={"states": "states", "emission": "kinds", "components": "components"})
 class BlankHMM(BlankRows):
     """How many hidden states, and perhaps the family of the columns; see `HMM.blank`."""
 
@@ -25,11 +25,6 @@ class BlankHMM(BlankRows):
     def states(self) -> int:
         """How many there will be."""
         return self._count
-
-    @property
-    def emission(self) -> Kinds:
-        """Families of the columns."""
-        return self._kinds
 
     @property
     def components(self) -> int:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Iterable
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -16,9 +15,7 @@ from ..families.base import Family
 from ..families.learnable import Learnable
 from .hmm_parameters import HMMPrior, probability_rows, random_rows, renewed
 
-__all__ = ["Domain", "HiddenChain", "moves"]
-
-Domain = Literal["scaled", "log"]
+__all__ = ["HiddenChain", "moves"]
 
 
 class HiddenChain(Shown, Learnable):
@@ -58,18 +55,6 @@ class HiddenChain(Shown, Learnable):
     def states(self) -> int:
         """How many hidden states there are."""
         return len(self._start)
-
-    @abc.abstractmethod
-    def log_likelihoods(
-        self, x: Any, lengths: Any = None, *, mask: Any = None, domain: Domain = "scaled"
-    ) -> np.ndarray:
-        """Log-likelihood of every sequence, -inf where it is impossible."""
-
-    def log_likelihood(
-        self, x: Any, lengths: Any = None, *, mask: Any = None, domain: Domain = "scaled"
-    ) -> float:
-        """Total log-likelihood of all sequences."""
-        return float(self.log_likelihoods(x, lengths, mask=mask, domain=domain).sum())
 
     def _shown(self) -> Iterable[str | Listing]:
         return [repr(self), moves(self._start, self._transition)]
