@@ -28,13 +28,9 @@ import numpy as np
 
 from ..core import check
 from ..core.errors import DataError
-from ..families.independent import IndependentRows
-from ..families.posteriors import MixturePosterior
+from ..families.learnable import Learnable
 from ..models.bayes_net import BayesNet
 from ..models.factor_analysis import FactorAnalysis
-from ..models.hmm import HMM
-from ..models.hmm_posteriors import HMMPosterior, SemiMarkovPosterior
-from ..models.semi_markov import SemiMarkov
 from .base import Fit, Learner, Task, register_learner
 from .vb_factor_analysis import factor_problem
 from .vb_rows import PosteriorRows
@@ -42,8 +38,6 @@ from .vb_steps import Prune, run_vb
 from .vb_tables import Network, network_problem, why_not_network
 
 __all__ = ["VariationalBayes"]
-
-_KINDS: Any = {HMM: HMMPosterior, SemiMarkov: SemiMarkovPosterior, IndependentRows: MixturePosterior}
 
 
 @register_learner
@@ -97,7 +91,7 @@ class VariationalBayes(Learner):
             if self.prune == "search" or task.validation is not None or given:
                 return "factor analysis has its own priors, which are learned; only restarts and prune=unused"
             return None
-        if type(task.model) not in _KINDS:
+        if not (isinstance(task.model, Learnable) and hasattr(task.model, "posterior")):
             return (
                 "it learns the tables of a BayesNet, and models of rows with conjugate priors, got "
                 f"{type(task.model).__name__}; use em or likelihood"
@@ -131,7 +125,7 @@ class VariationalBayes(Learner):
             raise DataError("data: expected at least one observed step, got missing ones only")
         if data.has_rows_as_units and not data.is_sequences:
             data = replace(data, weights=np.where(empty, 0.0, data.weights))  # they tell nothing
-        blank = _KINDS[type(model)].of(model, self.prior, data)
+        blank = model.posterior(self.prior, data)
         return PosteriorRows(
             model, data, held=task.validation, begins=self.start, blank=blank,
             adapts=self._adapts(blank.adaptable),
