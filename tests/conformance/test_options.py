@@ -52,7 +52,9 @@ SEEDS = {
     "random network": lambda seed: credo.BayesNet.random({"a": 2}, {}, seed=seed),
     "generator": lambda seed: credo.datasets.ising_grid(2, seed=seed),
     "chain": lambda seed: credo.sample(CHAIN, lengths=2, seed=seed),
-    "segments": lambda seed: SemiMarkov([1], [[1]], [[1]], Categorical([[1.0]])).sample(2, seed=seed),
+    "segments": lambda seed: credo.sample(
+        SemiMarkov([1], [[1]], [[1]], Categorical([[1.0]])), lengths=2, seed=seed
+    ),
     "baum-welch": lambda seed: credo.fit(CHAIN, [0, 1], "baum-welch", seed=seed),
     "GaussianHMM": lambda seed: GaussianHMM(seed=seed).fit(np.eye(2)),
     "ChainCRF": lambda seed: ChainCRF(seed=seed).fit([np.eye(2)], [[0, 1]]),

@@ -71,6 +71,18 @@ def test_one_reader_takes_frames_arrays_lists_and_datasets():
         np.testing.assert_array_equal(found.begin, [0, 2, 4])
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_blocks_of_a_table_that_was_read_are_views_of_it(order):
+    table = np.array(np.arange(24.0).reshape(8, 3) + 0.5, order=order)
+    data = credo.data.read(table, lengths=[3, 5])
+    assert np.shares_memory(data.rows(), table)
+    for which, part in data.blocks(1):
+        np.testing.assert_array_equal(part.rows(), table[data.begin[which.start] : data.begin[which.stop]])
+        assert np.shares_memory(part.rows(), table)
+    np.testing.assert_array_equal(data.select(["x2", "x0"]).rows(), table[:, [2, 0]])
+    np.testing.assert_array_equal(data.take([1]).rows(), table[3:])
+
+
 def test_rows_that_nothing_cuts_are_one_sequence_but_sequences_of_one_step_stay():
     assert len(read_sequences(credo.data.read({"a": [0.5, 1.5]}), DiagonalGaussian([[0.0]], [[1.0]]))) == 1
     steps = read_sequences([0, 1, 2], STATES, lengths=[1, 1, 1])
@@ -122,3 +134,18 @@ def test_columns_keep_their_names_and_domains():
 def test_refusals(call, message):
     with pytest.raises(DataError, match=message):
         call()
+
+
+def test_weights_of_sequences_may_be_a_column():
+    frame = {"who": ["a", "b", "a"], "n": [2, 5, 2], "x": [0, 1, 1]}
+    family = Categorical([[0.5, 0.5]])
+    data = read_sequences(frame, family, groups="who", weights="n")
+    assert data.weights.tolist() == [2, 5] and data.names == ("x",)
+    with pytest.raises(DataError, match="weights: 'n' has one per row, expected one per sequence"):
+        read_sequences(frame, family, columns=["x"], weights="n")
+
+
+def test_text_files_are_read_as_sequences(tmp_path):
+    (tmp_path / "t.csv").write_text("who,x\na,1.5\nb,NA\na,2\n")
+    data = read_sequences(tmp_path / "t.csv", DiagonalGaussian([[0.0]], [[1.0]]), groups="who")
+    assert np.array_equal(data.rows().ravel(), [1.5, 2.0, np.nan], equal_nan=True)

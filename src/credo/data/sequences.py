@@ -18,10 +18,10 @@ import numpy as np
 from ..core.domain import Discrete, Domain
 from ..core.errors import DataError
 from .dataset import Dataset, begin_of, unit_weights
-from .read import read, split_list
-from .states import read_file
+from .read import read
+from .sources import named_columns, split_list
 
-__all__ = ["Rows", "named_columns", "read_sequences", "step_counts"]
+__all__ = ["Rows", "emitted_columns", "read_sequences", "step_counts"]
 
 
 class Rows(Protocol):
@@ -66,7 +66,7 @@ def read_sequences(
     groups, columns
         Of a table with names: the column that tells sequences apart, and those that are emitted.
     weights
-        How often each sequence counts.
+        How often each sequence counts, or the name of the column that says so.
 
     Examples
     --------
@@ -76,14 +76,14 @@ def read_sequences(
     >>> data.rows(), data.begin
     (array([0, 1, 1, 1, 0]), array([0, 3, 5]))
     """
+    if isinstance(source, (str, os.PathLike)):
+        source = named_columns(source)
     columns = _own_columns(family, columns)
-    wanted = named_columns(source, groups, columns)
+    wanted = emitted_columns(source, groups, columns, weights)
     if isinstance(source, Dataset):
         found = _again(source, family, lengths, groups, columns, weights)
     elif wanted is not None:
-        table = read(source, schema=family.schema(wanted), columns=wanted, groups=groups, lengths=lengths)
-        begin = table.begin if table.is_sequences else _whole(table.n_rows)
-        found = replace(_made(table, family.rows(table.rows()), begin), weights=_counted(weights, begin))
+        found = _of_table(source, wanted, family, lengths, groups, weights)
     elif groups is not None or (columns is not None and not _own_columns(family, None)):
         raise DataError(
             "groups, columns: expected a table whose columns have names, such as a data frame, got "
@@ -105,12 +105,18 @@ def _own_columns(family: Rows, columns: Any) -> Any:
     return own or columns
 
 
-def named_columns(source: Any, groups: str | None = None, columns: Any = None) -> list[str] | None:
-    """Names of the columns that are read: all but that of groups, if none are chosen; None without names."""
-    names = _names(read_file(source) if isinstance(source, (str, os.PathLike)) else source)
-    if names is None:
-        return None
-    return [n for n in names if n != groups] if not columns else list(columns)
+def emitted_columns(
+    source: Any, groups: str | None = None, columns: Any = None, weights: Any = None
+) -> list[str] | None:
+    """Names of the columns of rows: all but those of groups and weights, if none are chosen.
+
+    None where columns have no names.
+    """
+    names = _names(source)
+    if names is None or columns:
+        return None if names is None else list(columns)
+    told = weights if isinstance(weights, str) else None
+    return [n for n in names if n not in (groups, told)]
 
 
 def _names(source: Any) -> list[str] | None:
@@ -124,6 +130,23 @@ def _names(source: Any) -> list[str] | None:
         return None
     names = list(found)
     return names if all(isinstance(name, str) for name in names) else None
+
+
+def _of_table(
+    source: Any, wanted: list[str], family: Rows, lengths: Any, groups: Any, weights: Any
+) -> Dataset:
+    """Named columns, read with what the family says about them."""
+    told = weights if isinstance(weights, str) else None
+    table = read(
+        source, schema=family.schema(wanted), columns=wanted, groups=groups, lengths=lengths, weights=told
+    )
+    begin = table.begin if table.is_sequences else _whole(table.n_rows)
+    if told is not None and not table.is_sequences:
+        raise DataError(
+            f"weights: '{told}' has one per row, expected one per sequence; give groups or lengths"
+        )
+    counted = _counted(weights, begin) if told is None else table.weights
+    return replace(_made(table, family.rows(table.rows()), begin), weights=counted)
 
 
 def _again(data: Dataset, family: Rows, lengths: Any, groups: Any, columns: Any, weights: Any) -> Dataset:

@@ -20,8 +20,9 @@ from ..core.domain import Discrete, Domain, Real
 from ..core.errors import DataError, ModelError
 from ..core.records import register
 from ..data.dataset import Dataset
-from ..data.read import read, split_list
-from ..data.sequences import named_columns
+from ..data.read import read
+from ..data.sequences import emitted_columns
+from ..data.sources import split_list
 from .base import Family
 from .categorical import Categorical
 from .gamma import Poisson
@@ -79,7 +80,8 @@ def family_of(kinds: Kinds, members: int, source: Any, **reading: Any) -> Family
     if isinstance(source, Dataset):
         names: Any = list(reading.get("columns") or source.names)
     else:
-        names = named_columns(source, reading.get("groups"), reading.get("columns"))
+        said = (reading.get(name) for name in ("groups", "columns", "weights"))
+        names = emitted_columns(source, *said)
     if names is None:
         return _of_array(kinds, members, source, reading)
     given = _given(kinds, names)

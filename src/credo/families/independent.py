@@ -15,10 +15,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ..core import check
+from ..core.domain import Real
 from ..core.errors import DataError, ModelError
 from ..core.instance import Instance
 from ..core.records import register
 from ..data.dataset import Dataset, unit_weights
+from ..data.read import read
+from ..data.sequences import emitted_columns
+from ..data.sources import named_columns
 from .base import Conjugate, Family, Statistics
 from .learnable import Learnable
 from .mixture import Mixture, MixturePrior
@@ -85,6 +89,11 @@ class IndependentRows(Learnable):
                 "both out"
             )
         weights = reading.pop("weights", None)
+        if isinstance(weights, str):
+            x = named_columns(x)
+            chosen = emitted_columns(x, None, reading.pop("columns", None), weights)
+            reading["columns"] = None if getattr(self.family, "names", ()) else chosen
+            weights = read(x, schema={weights: Real()}, columns=[weights]).rows()[:, 0]
         if isinstance(x, Dataset) and not x.is_sequences:
             weights = x.weights if weights is None else weights
             x = replace(x, weights=np.ones(x.n_rows))

@@ -21,6 +21,7 @@ from ..families.mixture import Mixture, MixturePrior
 from ..families.posteriors import MixturePosterior
 from ..families.stick_breaking import StickBreaking
 from ..inference.exact.hidden_rows import smooth_rows
+from ..optimise.run import noted
 from .base import Fit, fit
 from .estimator import Estimator
 from .vb import VariationalBayes
@@ -99,6 +100,7 @@ class BayesianMixture(Estimator):
         tags.input_tags.allow_nan = True
         return tags
 
+    @noted
     def fit(self, X: Any, y: Any = None) -> BayesianMixture:
         """Learn from rows; `y` is not used."""
         rows, members = self.members(X)

@@ -84,7 +84,9 @@ class EM(Learner):
     """
 
     name: ClassVar[str] = "em"
+    monotone: ClassVar[bool] = True
     checkpoints: ClassVar[bool] = True
+    reads_soft: ClassVar[bool] = True
     tol: ClassVar[float] = 1e-3  # change of a parameter
     prior: Any = None  # networks: uniform, bdeu, ...; weights: gaussian, ...; rows: HMMPrior, ...
     start: Literal["auto", "given", "random"] = "auto"  # of the first run; auto breaks symmetries only

@@ -64,6 +64,7 @@ class VariationalBayes(Learner):
     """
 
     name: ClassVar[str] = "vb"
+    monotone: ClassVar[bool] = True
     checkpoints: ClassVar[bool] = True
     tol: ClassVar[float] = 1e-3  # change of an expected parameter, in standard deviations where it is a mean
     prior: Any = None  # networks: uniform, bdeu, towards, or by name; others: HMMPrior, MixturePrior, ...
