@@ -26,7 +26,7 @@ import credo
 import hybrid_zoo
 from credo.core.errors import CredoError, UnsupportedError
 from credo.core.result import Status
-from credo.families import Categorical, DiagonalGaussian
+from credo.families import Categorical, DiagonalGaussian, Mixture
 from credo.inference.problem.base import algorithms
 from credo.inference.problem.contents import methods
 from credo.learning.base import learners
@@ -34,9 +34,7 @@ from credo.learning.bayesian_mixture import BayesianMixture
 from credo.learning.crf import ChainCRF, GraphCRF
 from credo.learning.hmm_estimators import GaussianHMM
 from credo.learning.lda import BetheLDA
-from credo.learning.vb_factor_analysis import vb_factor_analysis
-from credo.learning.vb_hmm import vb_hmm
-from credo.learning.vb_mixture import vb_mixture
+from credo.models import FactorAnalysis
 from credo.optimise.run import Run
 
 NOTHING = "stopped before there was anything to answer with"
@@ -91,10 +89,10 @@ def own():
         np.full(3, 1 / 3), rng.dirichlet(np.ones(3), 3), Categorical(rng.dirichlet(np.ones(4), 3))
     )
     yield "baum-welch", lambda: credo.fit(chain, states, **LIMITS)
-    yield "vb-hmm", lambda: vb_hmm(chain, states, **LIMITS)
-    members = DiagonalGaussian(rng.normal(size=(5, 4)), np.ones((5, 4)))
-    yield "vb-mixture", lambda: vb_mixture(members, rows, **LIMITS)
-    yield "vb-factor-analysis", lambda: vb_factor_analysis(rows, 2, **LIMITS)
+    yield "vb-hmm", lambda: credo.fit(chain, states, "vb", **LIMITS)
+    mixture = Mixture([[0.2] * 5], DiagonalGaussian(rng.normal(size=(5, 4)), np.ones((5, 4))))
+    yield "vb-mixture", lambda: credo.fit(mixture, rows, "vb(prune=search)", **LIMITS)
+    yield "vb-factor-analysis", lambda: credo.fit(FactorAnalysis(2), rows, "vb", **LIMITS)
     words = rng.poisson(0.7, size=(40, 20))
     BetheLDA(3, max_iter=1, seed=0).fit(words)
     yield "lda", lambda: Fitted(BetheLDA(3, **LIMITS).fit(words).status_)
