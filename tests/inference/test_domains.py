@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import integrate, stats
 
 import credo
 from credo import DensityFactor, FactorGraph, GaussianFactor, Interval, Positive, Real, TableFactor, Variable
@@ -15,8 +15,10 @@ from credo.core.bijections import Bijection, register_bijection
 from credo.core.density import namespace
 from credo.core.domain import Continuous
 from credo.core.errors import ModelError, UnsupportedError
+from credo.core.free import FreeGraph
 from credo.core.linear_gaussian import LinearGaussianFactor
 from credo.families.mapped import MappedDensity, VectorMixtureDensity, VectorParticleDensity
+from credo.inference.problem.starting_places import starting_places
 
 pytestmark = pytest.mark.filterwarnings("ignore::credo.core.errors.ConvergenceWarning")
 
@@ -186,6 +188,58 @@ def test_a_density_may_be_infinite_at_the_ends(method):
 
     found = credo.infer(FactorGraph([p], [DensityFactor([p], arcsine)]), method, seed=0).marginals["p"]
     assert found.mean == pytest.approx(0.5, abs=0.03) and found.sd == pytest.approx(np.sqrt(1 / 8), abs=0.02)
+
+
+def logs(x):
+    return namespace(x).log(x)
+
+
+PAIR = [Variable("x", Positive()), Variable("y", Positive())]
+PROPER_PAIRS = {
+    "a ridge": lambda x, y: logs(x) - x - y - 0.5 * (x - y) ** 2,
+    "one is confined by the other alone": lambda x, y: -x - 0.5 * (x - y) ** 2,
+    "a ridge of unequal scales": lambda x, y: -x - 0.5 * (x - 100 * y) ** 2,
+    "a ridge that falls like a power": lambda x, y: -2 * logs(1 + x + y) - 0.5 * (x - y) ** 2,
+    "a ratio": lambda x, y: -x - 0.5 * (logs(x) - logs(y)) ** 2,
+    "unbounded at zero": lambda x, y: -0.75 * logs(x) - 0.75 * logs(y) - x - y,
+    "open": lambda x, y: -2.5 * logs(1 + x + y),
+}
+IMPROPER_PAIRS = {
+    "a ridge": lambda x, y: -0.5 * (x - y) ** 2,
+    "a ratio": lambda x, y: -0.5 * (logs(x) - logs(y)) ** 2,
+    "a ridge that falls too slowly": lambda x, y: -logs(1 + x + y) - 0.5 * (x - y) ** 2,
+    "open": lambda x, y: -1.5 * logs(1 + x + y),
+    "unbounded at zero": lambda x, y: -2.2 * logs(x + y) - x - y,
+}
+
+
+@pytest.mark.parametrize("name", PROPER_PAIRS)
+def test_pairs_of_positive_numbers_that_have_an_integral_are_taken(name):
+    graph = FactorGraph(PAIR, [DensityFactor(PAIR, PROPER_PAIRS[name])])
+    found = starting_places(FreeGraph.of(graph, np.ones(2)).graph)
+    assert found.known.all() and (np.abs(found.centre) < 10).all()
+
+
+@pytest.mark.parametrize("name", IMPROPER_PAIRS)
+def test_pairs_of_positive_numbers_that_have_none_are_refused(name):
+    graph = FactorGraph(PAIR, [DensityFactor(PAIR, IMPROPER_PAIRS[name])])
+    with pytest.raises(ModelError, match="'x', 'y'.*does not fall when they move together towards infinity"):
+        starting_places(FreeGraph.of(graph, np.ones(2)).graph)
+
+
+@pytest.mark.parametrize("method", ["grid-bp", "gibbs", "nuts"])
+def test_a_ridge_of_two_positive_numbers_has_the_moments_of_quadrature(method):
+    def density(y, x):
+        return np.exp(PROPER_PAIRS["a ridge"](x, y))
+
+    total = integrate.dblquad(density, 0, 40, 0, 40)[0]
+    mean = integrate.dblquad(lambda y, x: x * density(y, x), 0, 40, 0, 40)[0] / total
+    graph = FactorGraph(PAIR, [DensityFactor(PAIR, PROPER_PAIRS["a ridge"])])
+    found = credo.infer(graph, method, seed=0)
+    assert total == pytest.approx(0.5)
+    assert found.marginals["x"].mean == pytest.approx(mean, abs=1e-4 if method == "grid-bp" else 0.1)
+    if found.log_z is not None:
+        assert found.log_z.value == pytest.approx(np.log(total), abs=1e-5)
 
 
 class TestVectors:

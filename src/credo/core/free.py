@@ -27,7 +27,7 @@ from .groups import Densities, Group
 from .variable import Variables
 from .wiring import starts_of
 
-__all__ = ["FreeGraph", "is_plain"]
+__all__ = ["FreeGraph", "Volume", "is_plain"]
 
 _LINE = Real()
 
@@ -38,7 +38,7 @@ def is_plain(domain: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class _Volume:
+class Volume:
     """The factor |dx / du|^t of one variable, its coordinates one by one."""
 
     own: Bijection
@@ -136,5 +136,5 @@ def _volumes(
         rows = np.flatnonzero([m == own and t != 0 for m, t in zip(maps, temperatures, strict=True)])
         if len(rows):
             scopes = start[rows][:, None] + np.arange(own.free)
-            yield Densities(last + np.arange(len(rows)), scopes, _Volume(own), (temperatures[rows],))
+            yield Densities(last + np.arange(len(rows)), scopes, Volume(own), (temperatures[rows],))
             last += len(rows)
