@@ -119,7 +119,7 @@ def _not_free(graph: FactorGraph, found: Places, x: np.ndarray, label: np.ndarra
     grown = np.zeros((len(x), 2))
     for group in graph.batches:
         if isinstance(group.function, Volume) and group.scopes.shape[1] == 1:
-            values = together(graph, group, {0: x[group.scopes[:, 0]]}, found)
+            values = group.function.log_volume([x[group.scopes[:, 0]]], group.parameters[-1][:, None])
             grown[group.scopes[:, 0]] += np.maximum(values[:, [0, 3]] - values[:, [1, 2]], 0.0)
     pieces = [(g, j) for g in graph.batches for j in real_axes(g)]
     for side, (near, far) in enumerate(((1, 0), (2, 3))):

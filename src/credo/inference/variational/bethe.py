@@ -31,7 +31,9 @@ subtracted), an estimate otherwise. The free energy knows only the beliefs of va
 about variables that share no factor depend on where the ascent started.
 
 One run serves every question: `result.state` is a `Surrogate` with any marginal, conditional, maximum and
-samples; `maximise` and `credo.sample` use it.
+samples; `maximise` and `credo.sample` use it. Of positive numbers, intervals and vectors it knows the free
+coordinates, which is what its components are Gaussians of; marginals, assignments and samples of the result
+are about values, their moments by quadrature.
 
 Zeros: a component avoids zero entries of tables in the end; while it moves, a zero counts `wall` nats below
 the smallest positive weight. A zero on part of the real line is out of reach of Gaussians and is refused if
@@ -216,11 +218,12 @@ class Bethe(Algorithm):
 
     def _read(self, problem: Problem, found: Any, rng: np.random.Generator) -> Result:
         mixture: Surrogate = found.mixture
+        densities = mixture.marginals.densities | mixture.vectors(problem.vectors)
         result = Result(
             self.name,
             found.status,
             log_z=mixture.log_z,
-            marginals=mixture.marginals,
+            marginals=Marginals(mixture.variables, mixture.marginals.flat, densities),
             trace=found.trace,
             state=mixture,
             notes=found.notes,
