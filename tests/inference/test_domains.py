@@ -274,7 +274,7 @@ def test_pairs_of_positive_numbers_that_have_an_integral_are_taken(name):
 @pytest.mark.parametrize("name", IMPROPER_PAIRS)
 def test_pairs_of_positive_numbers_that_have_none_are_refused(name):
     graph = FactorGraph(PAIR, [DensityFactor(PAIR, IMPROPER_PAIRS[name])])
-    with pytest.raises(ModelError, match="'x', 'y'.*does not fall when they move together towards infinity"):
+    with pytest.raises(ModelError, match=r"'x', 'y'.*does not fall when they move together towards infinity"):
         starting_places(FreeGraph.of(graph, np.ones(2)).graph)
 
 

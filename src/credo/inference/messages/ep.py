@@ -55,6 +55,7 @@ from ...core.result import Estimate, Result, Status
 from ...optimise.run import check as check_clock
 from ..problem.base import IterativeAlgorithm, Problem, register
 from ..problem.gaussian_system import refuse_improper
+from ..problem.given_states import refuse_improper_states
 from .ep_beliefs import SiteBeliefs, beliefs_of
 from .ep_marginals import marginals_of
 from .ep_sites import SiteGroup, SiteLayout, SiteParameters
@@ -125,6 +126,7 @@ class EP(IterativeAlgorithm[EPState]):
         """Sites that say nothing, or next to nothing where a belief needs it, or those of an earlier run."""
         graph = problem.graph
         refuse_improper(graph)
+        refuse_improper_states(graph)
         layout = SiteLayout.of(
             graph,
             nodes=self.nodes,

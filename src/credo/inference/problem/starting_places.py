@@ -2,10 +2,10 @@
 
 A profile that does not fall, or a product that does not fall when all variables of a connected part move
 together, has no finite integral, and neither has a product of Gaussian factors whose precision matrix is not
-positive definite, nor one that does not fall, per unit of the logarithm, towards a face or a corner of a
-simplex: such models are refused, the variable named. The free coordinate of a value is looked at as far as
-values can be told apart, and must fall before. Other directions are looked at by methods that have gone a
-long way along them (`refuse_flat_along`).
+positive definite (given some joint state, where factors are Gaussian given states), nor one that does not
+fall, per unit of the logarithm, towards a face or a corner of a simplex: such models are refused, the
+variable named. The free coordinate of a value is looked at as far as values can be told apart, and must fall
+before. Other directions are looked at by methods that have gone a long way along them (`refuse_flat_along`).
 
 Positive numbers that move together keep their ratios. Where factors tie them to each other (a ridge x = y of
 constant width) the product of their volumes |dx / du| would count a width that grows with the numbers: of
@@ -27,6 +27,7 @@ from ...core.free import Volume
 from ...core.groups import FactorBatch
 from ...structures.graph import component_labels
 from .gaussian_system import refuse_improper
+from .given_states import refuse_improper_states
 from .located import Places, places_of, profiles, real_axes, together
 
 __all__ = ["Places", "refuse_flat_along", "starting_places"]
@@ -45,6 +46,7 @@ _AT_ONCE = 1 << 22  # numbers held together
 def starting_places(graph: FactorGraph) -> Places:
     """Look at the profiles of all real variables; refuse a model that has no integral."""
     refuse_improper(graph)
+    refuse_improper_states(graph)
     found = places_of(graph)
     real = np.array([isinstance(d, Real) for d in graph.variables.domains], bool)
     if real.any():

@@ -19,9 +19,10 @@ the points allow; only the product of all factors has to be integrable.
 Convergence. The residual is the squared length of the natural gradient per variable, about twice the nats
 that a step could still gain. An ascent whose steps gain less than `stop` is renewed while the residual is
 larger: Adam forgets its moments, and components without weight, or on top of another one, are tried on the
-other side of the centres. The best mixture of all is the answer, so that no renewal lowers the value; a note
-says how many components are in effect. Where steps are random their noise hides the residual, and the run
-ends *stalled* when it rises no more.
+other side of the centres. The best mixture of all is the answer, so that no renewal lowers the value, and
+*converged* speaks of its residual; of mixtures that are as good up to the tolerance it is the one with the
+smallest. A note says how many components are in effect. Where steps are random their noise hides the
+residual, and the run ends *stalled* when it rises no more.
 
 Guarantees. One component: F is the mean-field bound, F <= log Z. On a tree F(b) <= log Z for any components,
 and with enough of them F reaches log Z and the beliefs of variables and factors are exact. On other graphs F
