@@ -292,7 +292,7 @@ class Ascents:
         return list(zip((*state.kept, state.carry), (*state.residuals, last), strict=True))
 
     def _chosen(self, found: list[tuple[Verdict, float]]) -> tuple[Verdict, float]:
-        """The best mixture and its residual; of those as good up to the tolerance, the one nearest to rest."""
+        """The best mixture and its residual; of those as good up to `tol`, that nearest to rest."""
         best = max(verdict.value for verdict, _ in found) - self._tol * len(self.graph.variables)
         known = [
             (left if np.isfinite(left) else np.inf, k) for k, (v, left) in enumerate(found) if v.value >= best
