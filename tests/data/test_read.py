@@ -87,7 +87,11 @@ def test_unknown_columns_are_noted_only_if_every_variable_has_one():
         ),
         ({"x": [1.0, np.inf]}, None, "column 'x', row 1: expected a finite value of Real(), got inf"),
         ({"x": [1.0, -1.0]}, {"x": credo.Positive()}, "row 1: expected a finite value of Positive(), got -1"),
-        ({"x": np.arange(40)}, None, "expected at most 32 whole numbers as states, got 40; give schema="),
+        (
+            {"x": np.arange(40)},
+            None,
+            "got 40 different numbers; at most 32 whole numbers are states: give schema=",
+        ),
         ({"x": np.array([1j])}, None, "column 'x': expected states"),
         ({"x": np.array(["2020-01-01"], dtype="M8[D]")}, None, "column 'x': expected states"),
         ({"x": [f"id{i}" for i in range(50)]}, None, "50 different strings in as many rows"),
@@ -114,3 +118,21 @@ def test_text_files_are_read(tmp_path):
     data = READ(tmp_path / "t.csv")
     assert data.column("s").values.tolist() == [0, -1, 1]
     assert data.column("x").domain == Real() and np.isnan(data["x"][1])
+
+
+def test_rows_as_evidence_are_what_their_cells_say():
+    schema = {"s": ["a", "b"], "x": Real(), "v": Real(2)}
+    rows = {"s": ["b", None, "a"], "x": [0.5, np.nan, 2.0], "v": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]}
+    data = READ(rows, schema=schema, soft={"s": [[1, 1], [0.5, 1], [0.5, 1]]})
+    first, second, third = data.evidence()
+    assert first["s"] == 1 and first["x"] == 0.5 and first["v"].tolist() == [1.0, 2.0]
+    assert set(second) == {"s", "v"} and second["s"].tolist() == [0.5, 1] and third["s"].tolist() == [0.5, 0]
+
+
+def test_log_likelihoods_of_rows_are_those_of_their_evidence():
+    net = credo.datasets.sprinkler()
+    rows = {"rain": ["yes", None, [0.2, 0.9]], "wet": ["no", "yes", "yes"]}
+    each = credo.learning.log_likelihood(net, rows, each=True)
+    assert each.sum() == pytest.approx(credo.learning.log_likelihood(net, rows).value)
+    one = credo.infer(net, evidence={"rain": "yes", "wet": "no"}).log_z.value
+    assert each[0] == pytest.approx(one)

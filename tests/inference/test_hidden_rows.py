@@ -1,6 +1,7 @@
 """Templates and their instances: chains, segments and independent rows against general methods."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from credo.inference.exact.hidden_rows import (
     smooth_rows,
     unit_log_z,
 )
+from credo.inference.exact.walks import walk
 from credo.learning.hidden_rows import expect_rows
 from credo.models.factorial_hmm import FactorialHMM
 from credo.models.semi_markov import SemiMarkov
@@ -44,6 +46,31 @@ def test_pair_counts_are_the_factor_marginals_of_the_chain():
     np.testing.assert_allclose(smooth_rows(instance).counts["transition"], pairs, atol=1e-12)
     start = smooth_rows(instance).marginals[[0, 4, 5]].sum(axis=0)
     np.testing.assert_allclose(smooth_rows(instance).counts["start"], start, atol=1e-12)
+
+
+def test_the_counts_of_a_result_are_named_by_tables_and_are_slopes_of_log_z():
+    found = credo.infer(SEGMENTS, data=X, lengths=LENGTHS)
+    assert sorted(found.factor_marginals) == ["durations", "start", "transition"]
+    step = 1e-6
+    moved = SEGMENTS.transition.copy()
+    moved[0, 1] *= np.exp(step)
+    tables = {"start": SEGMENTS.start, "transition": moved, "durations": SEGMENTS.durations}
+    before = SEGMENTS.instantiate(X, LENGTHS)
+    after = replace(before, tables=tables)
+    slope = (unit_log_z(after).sum() - unit_log_z(before).sum()) / step
+    assert found.factor_marginals["transition"][0, 1] == pytest.approx(slope, rel=1e-4)
+
+
+def test_log_likelihoods_of_sequences_and_of_rows_of_any_model_are_given_one_by_one():
+    each = credo.log_likelihood(HMM, X, lengths=LENGTHS, each=True)
+    assert each.shape == (3,) and each.sum() == pytest.approx(
+        credo.log_likelihood(HMM, X, lengths=LENGTHS).value
+    )
+    net = credo.datasets.sprinkler()
+    data = {"rain": ["yes", "no", None], "wet": ["yes", None, "no"]}
+    rows = credo.log_likelihood(net, data, each=True)
+    assert rows.sum() == pytest.approx(credo.log_likelihood(net, data).value)
+    assert rows[1] == pytest.approx(np.log(credo.query(net, "rain")["no"]))
 
 
 def test_the_best_path_agrees_with_the_junction_tree():
@@ -150,9 +177,10 @@ def test_factorial_chains_answer_by_chain():
     half, sticky = [0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]]
     model = FactorialHMM.additive([half, half], [sticky, sticky], [[[0.0], [1.0]], [[0.0], [3.0]]], [[0.1]])
     x = [[0.0], [1.0], [4.0], [3.0]]
-    found, known = credo.infer(model, data=x), model.posterior(x)
+    found, joint = credo.infer(model, data=x), credo.infer(model.to_hmm(), data=x).marginals["state"]
     for m in range(2):
-        np.testing.assert_allclose(found.marginals[f"state{m}"], known.marginals[m], atol=1e-12)
+        known = joint.reshape(4, 2, 2).sum(axis=2 - m)
+        np.testing.assert_allclose(found.marginals[f"state{m}"], known, atol=1e-12)
     best = credo.infer(model, data=x, maximise="all").assignment
     assert best["state0"].tolist() == [0, 1, 1, 0] and best["state1"].tolist() == [0, 0, 1, 1]
     assert credo.sample(model, 3, data=x, seed=0)["state1"].shape == (3, 4)
@@ -177,6 +205,31 @@ def test_independent_rows_are_a_mixture():
     np.testing.assert_allclose(forecast_states(instance, 1)[0, 0], weights, atol=1e-12)
 
 
+@pytest.mark.parametrize("structure", ["independent", "chains", "segments", "factorial"])
+def test_new_rows_have_the_frequencies_of_the_tables(structure):
+    zeros = np.zeros((12_000, 2))
+    begin = np.arange(0, 12_001, 3)
+    if structure == "independent":
+        instance = Instance(structure, zeros, begin, {"weights": np.array([0.3, 0.7])})
+    elif structure == "factorial":
+        chain = {"start0": HMM.start, "transition0": HMM.transition}
+        still = {"start1": np.ones(1), "transition1": np.ones((1, 1))}
+        instance = Instance(structure, zeros, begin, {**chain, **still}, shape=(2, 1))
+    else:
+        instance = (SEGMENTS if structure == "segments" else HMM).hidden(zeros, begin)
+    paths = walk(instance, np.random.default_rng(0)).reshape(-1, 3)
+    expected = smooth_rows(instance).marginals[:3, 1]  # scores of zero say nothing
+    np.testing.assert_allclose(paths.mean(axis=0), expected, atol=0.03)
+
+
+def test_what_counts_for_nothing_may_be_impossible():
+    hard = credo.HMM([1.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], Categorical([[1.0, 0.0], [0.0, 1.0]]))
+    found = credo.log_likelihood(hard, [[0, 0], [0, 1, 1]], weights=[1.0, 0.0])
+    assert found.value == 0.0
+    data = credo.data.read_sequences([[0, 0], [0, 1, 1]], hard.emission, weights=[1.0, 0.0])
+    assert hard.instantiate(data).total(np.array([0.0, -np.inf])) == 0.0
+
+
 def test_expected_counts_add_up_over_sequences():
     whole = expect_rows(HMM, HMM.sequences(X, LENGTHS))
     parts = [expect_rows(HMM, HMM.sequences(part)) for part in (X[:4], X[4:5], X[5:])]
@@ -198,7 +251,7 @@ def test_what_is_impossible_is_named_by_sequence_and_step():
             ask()
     assert credo.log_likelihood(hard, [0, 1]).value == -np.inf
     rows = Instance("independent", np.array([[0.0], [-np.inf]]), np.array([0, 2]), {"weights": np.ones(1)})
-    with pytest.raises(ZeroProbabilityError, match="sequence 0, step 1: no state"):
+    with pytest.raises(ZeroProbabilityError, match="row 1: no state"):
         smooth_rows(rows)
     with pytest.raises(ZeroProbabilityError, match="sequence 0: no segments"):
         credo.infer(SemiMarkov([1, 0], [[0, 1], [1, 0]], [[0, 1], [0, 1]], hard.emission), data=[1, 1])
@@ -223,12 +276,12 @@ def test_what_is_impossible_is_named_by_sequence_and_step():
         (
             lambda: credo.infer(credo.datasets.sprinkler(), causal=True),
             QueryError,
-            "causal, lengths",
+            "causal: expected data= with them",
         ),
         (lambda: credo.infer(SEGMENTS, "bp", data=X), UnsupportedError, "segments: a general method needs"),
         (lambda: credo.sample(credo.datasets.sprinkler()), QueryError, "count: expected how many"),
-        (lambda: credo.compare(HMM, "bp", lengths=[1]), OptionError, "lengths: expected data="),
-        (lambda: credo.log_likelihood(HMM, X, "bp"), OptionError, "inference, weights: expected none"),
+        (lambda: credo.compare(HMM, "bp", lengths=[1]), QueryError, "lengths: expected data="),
+        (lambda: credo.log_likelihood(HMM, X, "bp"), OptionError, "inference: expected none"),
         (
             lambda: credo.log_likelihood(credo.datasets.sprinkler(), [], lengths=[1]),
             OptionError,

@@ -116,7 +116,7 @@ class Result(Shown):
     status: Status  # why it stopped
     log_z: Estimate | None = None  # log partition function, or the value of the maximisation
     marginals: Marginals | None = None  # per variable
-    factor_marginals: FactorMarginals | None = None  # derivative of the value by each factor's log table
+    factor_marginals: FactorMarginals | None = None  # derivative of the value by each (shared) log table
     assignment: Assignment | None = None  # states of the maximised variables
     score: Estimate | None = None  # value of that assignment: exact, or bounded from below
     joint: Joint | None = None  # of the queried variables
@@ -127,6 +127,7 @@ class Result(Shown):
     state: Any = None  # what a warm start needs
     notes: tuple[str, ...] = ()  # sentences about choices made on the way
     diagnostics: dict[str, np.ndarray] = field(default_factory=dict)  # of draws, per unobserved variable
+    each: np.ndarray | None = None  # log Z, or the value, of every sequence of a template
     hint: str = ""  # what to do about the way this very run ended, where more is known than its status says
 
     @property

@@ -9,11 +9,23 @@ from ..core.lazy import furnish
 if TYPE_CHECKING:
     from .column import Column
     from .dataset import Dataset
+    from .describe import Description, describe
+    from .forms import Form
     from .read import read
+    from .sequences import read_sequences
     from .table import StateTable
 
-__all__ = ["Column", "Dataset", "StateTable", "read"]
+__all__ = ["Column", "Dataset", "Description", "Form", "StateTable", "describe", "read", "read_sequences"]
 
 furnish(
-    __name__, {"column": ("Column",), "dataset": ("Dataset",), "read": ("read",), "table": ("StateTable",)}
+    __name__,
+    {
+        "column": ("Column",),
+        "dataset": ("Dataset",),
+        "describe": ("Description", "describe"),
+        "forms": ("Form",),
+        "read": ("read",),
+        "sequences": ("read_sequences",),
+        "table": ("StateTable",),
+    },
 )

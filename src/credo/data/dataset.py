@@ -19,17 +19,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.display import Listing, Shown, beyond, data_frame, told
-from ..core.domain import Discrete, Domain, Real, unlabelled
+from ..core.domain import Discrete, Domain
 from ..core.errors import DataError, QueryError
 from ..core.fingerprint import fingerprint
 from ..core.numbers import float_array
 from ..core.variable import Variables
-from .column import MISSING, Column
+from .blocks import columns_of, rows_of
+from .column import Column
 
 if TYPE_CHECKING:
     from .table import StateTable
 
-__all__ = ["Dataset", "begin_of", "rows_of", "unit_weights"]
+__all__ = ["Dataset", "begin_of", "unit_weights"]
 
 _ROWS = 6  # rows shown
 _COLUMNS = 12  # columns shown
@@ -53,6 +54,8 @@ class Dataset(Shown):
     weights: np.ndarray  # (units,) how often each counts
     targets: tuple[str, ...] = ()  # names of the columns that are to be predicted
     notes: tuple[str, ...] = ()  # sentences about what was left out
+    is_sequences: bool = False  # whether units are sequences, whose rows follow each other
+    block: np.ndarray | None = None  # the rows, where they came as one array
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]
@@ -68,6 +71,8 @@ class Dataset(Shown):
             raise DataError(
                 f"weights: expected {self.n_units} numbers, one per unit, got shape {self.weights.shape}"
             )
+        if self.block is not None and len(self.block) != self.n_rows:
+            raise DataError(f"data: expected a block of {self.n_rows} rows, got {len(self.block)}")
         for name in self.targets:
             self.column(name)
 
@@ -85,8 +90,9 @@ class Dataset(Shown):
         """Make a dataset of columns; every row is a unit unless `begin` or `lengths` cut them otherwise."""
         kept = tuple(columns)
         starts = begin_of(len(kept[0]) if kept else 0, begin=begin, lengths=lengths)
-        counted = unit_weights(weights, len(starts) - 1)
-        return cls(kept, starts, counted, tuple(targets), tuple(notes))
+        cut = begin is not None or lengths is not None
+        counted = unit_weights(weights, len(starts) - 1, "sequence" if cut else "row")
+        return cls(kept, starts, counted, tuple(targets), tuple(notes), cut)
 
     @classmethod
     def from_rows(
@@ -94,7 +100,7 @@ class Dataset(Shown):
         rows: np.ndarray,
         *,
         names: Iterable[str] | None = None,
-        domains: Iterable[Domain] | None = None,
+        domains: Iterable[Domain | None] | None = None,
         begin: Any = None,
         lengths: Any = None,
         weights: Any = None,
@@ -112,10 +118,9 @@ class Dataset(Shown):
         weights
             One per unit.
         """
-        parts = _parts(np.asarray(rows), names)
-        kinds = [None] * len(parts) if domains is None else list(domains)
-        columns = [_column(name, values, kind) for (name, values), kind in zip(parts, kinds, strict=True)]
-        return cls.of(columns, begin=begin, lengths=lengths, weights=weights)
+        block = np.asarray(rows)
+        columns = columns_of(block, names, domains)
+        return replace(cls.of(columns, begin=begin, lengths=lengths, weights=weights), block=block)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -165,6 +170,11 @@ class Dataset(Shown):
         """The weight of its unit for every row, (rows,)."""
         return self.weights if self.has_rows_as_units else np.repeat(self.weights, self.lengths)
 
+    @property
+    def total_rows(self) -> float:
+        """Sum of the weights of all rows."""
+        return float(self.weights @ self.lengths)
+
     def __len__(self) -> int:
         return self.n_units
 
@@ -186,14 +196,18 @@ class Dataset(Shown):
         """The dataset with these columns only, in this order."""
         kept = tuple(self.column(name) for name in names)
         there = {column.name for column in kept}
-        return replace(self, columns=kept, targets=tuple(t for t in self.targets if t in there))
+        left = tuple(t for t in self.targets if t in there)
+        return replace(self, columns=kept, targets=left, block=self.block if kept == self.columns else None)
 
     def rows(self, names: Iterable[str] | None = None) -> np.ndarray:
         """Columns as one array: what families work on.
 
-        float64 (rows, d) if all are numbers, int64 (rows,) for one column of states, otherwise a structured
-        array with a field per column, which is sliced, masked and joined as any other.
+        Rows that came as one array are given back as they are. Otherwise float64 (rows, d) if all are
+        numbers, int64 (rows,) for one column of states, or a structured array with a field per column, which
+        is sliced, masked and joined as any other.
         """
+        if names is None and self.block is not None:
+            return self.block
         columns = self.columns if names is None else [self.column(name) for name in names]
         return rows_of(columns, self.n_rows)
 
@@ -207,17 +221,18 @@ class Dataset(Shown):
             begin = np.concatenate([[0], np.cumsum(size)]).astype(np.int64)
             rows = np.repeat(self.begin[which] - begin[:-1], size) + np.arange(begin[-1])
         kept = tuple(column.take(rows) for column in self.columns)
-        return replace(self, columns=kept, begin=begin, weights=self.weights[which])
+        block = None if self.block is None else self.block[rows]
+        return replace(self, columns=kept, begin=begin, weights=self.weights[which], block=block)
 
     def split(self, fraction: float, rng: np.random.Generator) -> tuple[Dataset, Dataset]:
-        """Two parts at random, the second with about this fraction of the units; both have one at least."""
-        if not 0 < fraction < 1 or len(self) < 2:
+        """Two parts at random, the second with about this fraction of the units that count; both have one."""
+        order = rng.permutation(np.flatnonzero(self.weights))
+        if not 0 < fraction < 1 or len(order) < 2:
             raise DataError(
-                f"split: expected a fraction between 0 and 1 of at least two units, "
-                f"got {fraction} of {len(self)}"
+                f"split: expected a fraction between 0 and 1 of at least two units with a weight, "
+                f"got {fraction} of {len(order)}"
             )
-        order = rng.permutation(len(self))
-        size = min(max(round(fraction * len(self)), 1), len(self) - 1)
+        size = min(max(round(fraction * len(order)), 1), len(order) - 1)
         return self.take(np.sort(order[size:])), self.take(np.sort(order[:size]))
 
     def folds(self, k: int, rng: np.random.Generator) -> Iterator[tuple[Dataset, Dataset]]:
@@ -245,19 +260,26 @@ class Dataset(Shown):
             last = max(last, first + 1)
             begin, end = int(self.begin[first]), int(self.begin[last])
             kept = tuple(column.take(slice(begin, end)) for column in self.columns)
-            inside = self.begin[first : last + 1] - begin
-            yield (
-                slice(first, last),
-                replace(self, columns=kept, begin=inside, weights=self.weights[first:last]),
-            )
+            block = None if self.block is None else self.block[begin:end]
+            starts, weights = self.begin[first : last + 1] - begin, self.weights[first:last]
+            part = replace(self, columns=kept, begin=starts, weights=weights, block=block)
+            yield slice(first, last), part
             first = last
 
     def place(self, row: int) -> str:
         """Words for a row: its number, or which sequence and step it is."""
-        if self.has_rows_as_units:
+        if not self.is_sequences:
             return f"row {row}"
         u = int(np.searchsorted(self.begin, row, side="right")) - 1
         return f"sequence {u}, step {row - self.begin[u]}"
+
+    def evidence(self) -> list[dict[str, Any]]:
+        """What each row observes, as name -> state position, number, vector, or likelihoods of states."""
+        found: list[dict[str, Any]] = [{} for _ in range(self.n_rows)]
+        for column in self.columns:
+            for row in np.flatnonzero(~column.missing).tolist():
+                found[row][column.name] = column.evidence(row)
+        return found
 
     def table(self, variables: Any = None) -> StateTable:
         """Distinct rows with counts over the variables of a model, whose other variables are hidden."""
@@ -283,7 +305,7 @@ class Dataset(Shown):
         return data_frame(columns)
 
     def _shown(self) -> Iterable[str | Listing]:
-        units = "" if self.has_rows_as_units else f"{self.n_units} sequences, "
+        units = f"{self.n_units} sequences, " if self.is_sequences else ""
         title = f"Dataset({units}{self.n_rows} rows, {len(self.columns)} columns)"
         shown = self.columns[:_COLUMNS]
         first = [c.take(slice(0, _ROWS)).labels() for c in shown]
@@ -340,70 +362,3 @@ def unit_weights(weights: Any, units: int, what: str = "row") -> np.ndarray:
     if not found.any():
         raise DataError(f"weights: at least one {what} must have a positive weight")
     return found
-
-
-def rows_of(columns: Any, count: int) -> np.ndarray:
-    """Columns as one array; a block that columns were cut from is given back without copying."""
-    columns = list(columns)
-    if len(columns) == 1 and columns[0].is_discrete:
-        return np.asarray(columns[0].values)
-    if any(c.is_discrete for c in columns):
-        fields = [(c.name, c.values.dtype, c.values.shape[1:]) for c in columns]
-        found = np.empty(count, dtype=fields)
-        for c in columns:
-            found[c.name] = c.values
-        return found
-    block = block_of([c.values for c in columns])
-    if block is not None:
-        return block
-    if not columns:
-        return np.empty((count, 0))
-    parts = [c.values if c.values.ndim == 2 else c.values[:, None] for c in columns]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
-
-
-def block_of(values: list[np.ndarray]) -> np.ndarray | None:
-    """The array (rows, d) whose columns these are, in order and all of them; None if there is none."""
-    base = values[0].base if values else None
-    if base is None or base.ndim != 2 or base.shape != (len(values[0]), len(values)):
-        return None
-    first, step = base.__array_interface__["data"][0], base.strides[1]
-    for k, v in enumerate(values):
-        place = v.__array_interface__["data"][0]
-        if v.base is not base or v.ndim != 1 or place != first + k * step or v.strides[0] != base.strides[0]:
-            return None
-    return base
-
-
-def _parts(rows: np.ndarray, names: Iterable[str] | None) -> list[tuple[str, np.ndarray]]:
-    """Named arrays of one array."""
-    if rows.dtype.names is not None:
-        return [(name, rows[name]) for name in rows.dtype.names]
-    block = rows if rows.ndim == 2 else rows[:, None] if rows.ndim == 1 else None
-    if block is None:
-        raise DataError(f"data: expected an array (rows,) or (rows, d), got shape {rows.shape}")
-    if block.dtype.kind == "f":
-        block = block.astype(np.float64, copy=False)
-    called = [f"x{k}" for k in range(block.shape[1])] if names is None else list(map(str, names))
-    if len(called) != block.shape[1]:
-        raise DataError(f"names: expected {block.shape[1]}, one per column, got {len(called)}")
-    return [(name, block[:, k]) for k, name in enumerate(called)]
-
-
-def _column(name: str, values: np.ndarray, domain: Domain | None) -> Column:
-    """A column of an array of states or numbers; without a domain the values say what they are."""
-    if values.dtype.kind in "iu" and not (domain is not None and not isinstance(domain, Discrete)):
-        states = values.astype(np.int64, copy=False)
-        lowest = int(states.min(initial=MISSING))
-        if domain is None:
-            domain = unlabelled(max(int(states.max(initial=0)) + 1, 1))
-        if lowest < MISSING or int(states.max(initial=0)) >= domain.size:
-            raise DataError(
-                f"data: column '{name}': expected positions from -1 (missing) to {domain.size - 1}, "
-                f"got {lowest} to {int(states.max(initial=0))}"
-            )
-        return Column(name, domain, states)
-    numbers = float_array(f"column '{name}'", values, error=DataError)
-    if np.isinf(numbers).any():
-        raise DataError(f"data: column '{name}': expected finite numbers or NaN, got infinity")
-    return Column(name, domain or Real(numbers.shape[1] if numbers.ndim == 2 else 1), numbers)

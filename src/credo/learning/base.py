@@ -29,7 +29,11 @@ from ..core.registry import Entry, Registry, describe
 from ..core.result import Estimate, Status
 from ..core.stopwatch import Stopwatch, told_seconds
 from ..core.variable import Variables
+from ..data.read import read
+from ..data.sources import named_columns
 from ..data.table import StateTable
+from ..families.blank import BlankRows
+from ..families.independent import rows_model
 from ..inference.portfolio.question import graph_of
 from ..inference.problem.base import Algorithm, Budget
 from ..models.bayes_net import BayesNet
@@ -46,12 +50,17 @@ class Task:
     """A model to be changed and what it is to be fitted to."""
 
     model: Any  # where learning starts
-    data: Any  # to learn from: a `StateTable`, `NetworkRows`, or the `Sequences` of a template
+    data: Any  # to learn from: a `StateTable`, `NetworkRows`, or the sequences of a template as a `Dataset`
     validation: Any = None  # to watch only, in the same form
     inference: str | Algorithm | None = None  # what answers questions about the model; None: by the rule
     inference_budget: Budget = field(default_factory=Budget)  # of each of its runs
     budget: Budget = field(default_factory=Budget)  # of the learner
     seed: int | None = None  # of the runs of inference
+
+    @property
+    def name(self) -> str:
+        """What sentences call the model."""
+        return f"a {type(getattr(self.model, 'family', self.model)).__name__}"
 
 
 @register("Fit")
@@ -138,7 +147,9 @@ class Learner(abc.ABC):
     """
 
     name: ClassVar[str]
+    monotone: ClassVar[bool] = False  # whether its objective never falls: inference exact, all rows each step
     checkpoints: ClassVar[bool] = False  # whether its runs can be kept: they are driven, their state is data
+    reads_soft: ClassVar[bool] = False  # whether cells may be soft evidence
     tol: ClassVar[float] = 1e-6  # residual that counts as none, where the call does not say
 
     @abc.abstractmethod
@@ -156,7 +167,7 @@ def _contents() -> Mapping[str, Entry]:
     return LEARNERS
 
 
-learners: Registry[Learner] = Registry("learner", _contents)
+learners: Registry[Learner] = Registry("learner", _contents, aliases={"baum-welch": "em"})
 register_learner = learners.register
 
 
@@ -189,8 +200,10 @@ def fit(  # noqa: PLR0913, the options of one call
     Parameters
     ----------
     model
-        Where learning starts: its structure is kept, its parameters are changed in a copy. A `Fit` goes on
-        from what it found, by its learner if no other is named.
+        Where learning starts: its structure is kept, its parameters are changed in a copy. A family with one
+        member, such as a `Mixture`, is a model of independent rows; a blank (`BayesNet.from_edges`,
+        `HMM.blank`, `Mixture.blank`) gets its columns from the data. A `Fit` goes on from what it found, by
+        its learner if no other is named.
     data
         A data frame, columns, rows, an array, samples or a file; see `credo.data`. Missing values
         and hidden variables are allowed where the learner allows them.
@@ -198,9 +211,11 @@ def fit(  # noqa: PLR0913, the options of one call
         A name with options, such as `"likelihood(optimiser=adam(rate=0.1))"`, or a learner object. Without
         it the first that can: `counts` (complete data, closed form), `likelihood` (weights), `em` (something
         is hidden or missing); the notes of the fit say which and why.
-    groups, columns, lengths
-        Of sequences, for models of them: the column that tells sequences apart and the columns that are
-        emitted, or the lengths of sequences in one table. A list with one table each will do as well.
+    columns
+        The columns of the data that are read; all by default.
+    groups, lengths
+        Of sequences, for models of them: the column that tells sequences apart, or the lengths of sequences
+        in one table. A list with one table each will do as well.
     prior, fixed, restarts
         Options that many learners have, such as `prior="bdeu(size=10)"`; the same as inside `learner`.
     inference
@@ -208,7 +223,7 @@ def fit(  # noqa: PLR0913, the options of one call
     validation
         More data of the same form, or the fraction of the rows to hold back; its objective is recorded.
     weights
-        How often each row counts.
+        How often each row, or sequence, counts; or the name of the column that says so.
     max_iter, tol, seconds
         When to stop: iterations (epochs of a stochastic optimiser), the residual that counts as none, wall
         time. The residual is the slope of a gradient learner, the largest change of a parameter of EM and its
@@ -252,18 +267,15 @@ def fit(  # noqa: PLR0913, the options of one call
             _check_keeps(chosen)
             rng = _opened(run, checkpoint, every, seed)
         named = {"groups": groups, "columns": columns, "lengths": lengths}
-        if isinstance(model, BlankNet):
-            from .network_data import fill_blank
-
-            model, data = fill_blank(model, data, rng)
+        model, data, weights = _filled(rows_model(model), data, weights, rng, named)
         observed, held = _read(model, data, weights, validation, rng, named)
         task = Task(model, observed, held, inference, inference_budget or Budget(), seed=seed)
         why = ""
         if chosen is None:
-            chosen, why = choose(task, options)
+            chosen, why = choose(task, options, keeps=checkpoint is not None)
         limits = Budget(max_iter, chosen.tol if tol is None else tol, seconds)
         task = replace(task, budget=limits)
-        reason = chosen.why_not(task)
+        reason = _why_not_soft(chosen, task) or chosen.why_not(task)
         if reason is not None:
             raise UnsupportedError(f"{chosen.name} cannot treat this task: {reason}")
         if checkpoint is not None:
@@ -278,7 +290,7 @@ def fit(  # noqa: PLR0913, the options of one call
         warnings.warn(sentence, ConvergenceWarning, stacklevel=2)
     return replace(
         found, learner=describe(chosen), seconds=watch.seconds, compile_seconds=watch.compile_seconds,
-        notes=(*([why] if why else []), *found.notes),
+        notes=(*([why] if why else []), *getattr(observed, "notes", ()), *found.notes),
     )  # fmt: skip
 
 
@@ -287,6 +299,13 @@ def _resolve(learner: str | Learner) -> Learner:
     if not isinstance(found, Learner):
         raise OptionError(f"learner: expected a name or a Learner, got {found!r:.80}")
     return found
+
+
+def _why_not_soft(learner: Learner, task: Task) -> str | None:
+    parts = (task.data, task.validation)
+    if learner.reads_soft or all(getattr(part, "soft", None) is None for part in parts):
+        return None
+    return "some cells are soft evidence; use em"
 
 
 def _check_keeps(learner: Learner | None) -> None:
@@ -327,51 +346,65 @@ def _model_identity(model: Any) -> str:
     return fingerprint(type(model).__name__, model.to_factor_graph())
 
 
+def _filled(
+    model: Any, data: Any, weights: Any, rng: np.random.Generator, named: dict[str, Any]
+) -> tuple[Any, Any, Any]:
+    """A blank with what the data say; data and weights as far as they had to be read for it."""
+    if isinstance(model, BlankNet):
+        from .network_data import fill_blank
+
+        return *fill_blank(model, data, rng, weights), None
+    if isinstance(model, BlankRows):
+        data = named_columns(data) if isinstance(data, (str, os.PathLike)) else data
+        return model.fill(data, rng, **named, weights=weights), data, weights
+    return model, data, weights
+
+
 def _read(
     model: Any, data: Any, weights: Any, validation: Any, rng: np.random.Generator, named: dict[str, Any]
 ) -> tuple[Any, Any]:
     """What to learn from and what to watch, as the model reads it."""
     if not isinstance(model, Template):
-        given = [name for name, value in named.items() if value is not None]
+        given = [name for name, value in named.items() if value is not None and name != "columns"]
         if given:
             raise OptionError(
                 f"{', '.join(given)}: a {type(model).__name__} has rows, no sequences; leave out"
             )
+        if named["columns"] is not None:
+            schema = graph_of(model).variables
+            data, weights = read(data, schema=schema, columns=named["columns"], weights=weights), None
         if isinstance(model, BayesNet) and model.regressions:
-            return _network_rows(model, data, weights, validation)
+            return _network_rows(model, data, weights, validation, rng)
         return _split(graph_of(model).variables, data, weights, validation, rng)
-    from .template_data import read_sequences, split_sequences
-
-    if weights is not None:
-        raise OptionError(f"weights: sequences of a {type(model).__name__} count once; repeat them instead")
-    observed = read_sequences(model, data, **named)
+    observed = model.sequences(data, weights=weights, **named)  # type: ignore[attr-defined]
     if isinstance(validation, (int, float)) and not isinstance(validation, bool):
-        return split_sequences(observed, float(validation), rng) if validation else (observed, None)
-    return observed, None if validation is None else read_sequences(model, validation, **named)
+        check.in_range("validation", validation, 0, 1)
+        return observed.split(float(validation), rng) if validation else (observed, None)
+    return observed, None if validation is None else model.sequences(validation, **named)  # type: ignore[attr-defined]
 
 
-def _network_rows(model: BayesNet, data: Any, weights: Any, validation: Any) -> tuple[Any, None]:
+def _network_rows(
+    model: BayesNet, data: Any, weights: Any, validation: Any, rng: np.random.Generator
+) -> tuple[Any, Any]:
     from .network_data import read_network
 
-    if validation is not None:
-        raise OptionError(
-            "validation: networks with real nodes are not watched while they learn; leave it out, and ask "
-            "log_likelihood of rows that were held back"
-        )
-    return read_network(model, data, weights), None
+    observed = read_network(model, data, weights)
+    if isinstance(validation, (int, float)) and not isinstance(validation, bool):
+        return observed.split(float(validation), rng) if validation else (observed, None)
+    return observed, None if validation is None else read_network(model, validation)
 
 
 def _split(
     variables: Variables, data: Any, weights: Any, validation: Any, rng: np.random.Generator
 ) -> tuple[StateTable, StateTable | None]:
     """What to learn from and what to watch: a share of the data, or data of their own."""
-    observed = StateTable.of(variables, data, weights=weights)
+    observed = StateTable.of(variables, data, weights=weights, soft=True)
     if isinstance(validation, (int, float)) and not isinstance(validation, bool):
         check.in_range("validation", validation, 0, 1)
         return observed.split(float(validation), rng) if validation else (observed, None)
     if validation is None:
         return observed, None
     try:
-        return observed, StateTable.of(variables, validation)
+        return observed, StateTable.of(variables, validation, soft=True)
     except DataError as error:
         raise DataError(f"validation: {error}") from None

@@ -19,28 +19,32 @@ log Z, and a row that has seen every variable needs its score and no inference.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from ..core import check
-from ..core.errors import DataError, OptionError, UnsupportedError, ZeroProbabilityError
+from ..core.errors import OptionError, UnsupportedError, ZeroProbabilityError
 from ..core.evidence import Evidence
 from ..core.factor_graph import FactorGraph, Model
 from ..core.instance import Template
-from ..core.result import Estimate, Samples
+from ..core.result import Estimate
+from ..data.dataset import Dataset
+from ..data.read import read
 from ..data.table import StateTable
-from ..inference.exact.hidden_rows import unit_log_z
+from ..families.independent import rows_model
 from ..inference.messages.bp import BP
 from ..inference.portfolio.question import graph_of, infer
+from ..inference.portfolio.templates import sequence_log_z, total_log_z
 from ..inference.problem.base import Algorithm, Budget, algorithms
 from ..inference.problem.gradients import needs
 from ..optimise.optimisers import Optimiser, optimiser_of
 from ..optimise.run import noted
 from .ascent import Ascent, break_symmetry
 from .base import Fit, Learner, Task, register_learner
+from .e_step import EStep
 from .expectations import Oracle
 from .objectives import Likelihood
 from .parameters import Parameters, why_not_linear
@@ -70,6 +74,7 @@ class MaximumLikelihood(Learner):
     """
 
     name: ClassVar[str] = "likelihood"
+    monotone: ClassVar[bool] = True
     checkpoints: ClassVar[bool] = True
     optimiser: str | Optimiser = "lbfgs"  # lbfgs, adam(...), sgd(...)
     prior: str | Prior | None = None  # gaussian(...), laplace(...), elastic(...)
@@ -152,10 +157,14 @@ def log_likelihood(
     inference: str | Algorithm | None = None,
     *,
     lengths: Any = None,
+    mask: Any = None,
+    groups: str | None = None,
+    columns: Any = None,
     weights: Any = None,
     budget: Budget | None = None,
     seed: int | None = None,
-) -> Estimate:
+    each: bool = False,
+) -> Any:
     """Total log-likelihood of data under a model, in natural logarithms.
 
     Parameters
@@ -163,16 +172,21 @@ def log_likelihood(
     model
         Anything with `to_factor_graph()`, or a template such as `HMM`.
     data
-        As in `fit`; missing values are summed out. Of models with continuous variables: columns by name, a
-        frame, a list of mappings or samples; a cell that is missing is integrated or summed out.
+        As in `fit`; a cell that is missing is summed or integrated out.
     inference
         What computes log Z; by default the rule of `infer`.
-    lengths
-        Of the sequences in `data`, if the model is a template such as `HMM`.
+    lengths, mask, groups, columns
+        Of sequences, if the model is a template such as `HMM`; as in `infer`.
     weights
-        How often each row counts.
+        How often each row, or sequence, counts.
     budget, seed
         Of each run of inference.
+    each
+        Give an array with one number per row, or per sequence, instead of their weighted sum.
+
+    Returns
+    -------
+    Estimate or array
 
     Examples
     --------
@@ -182,19 +196,29 @@ def log_likelihood(
     >>> print(log_likelihood(model, {"a": [0, 1, 1]}))
     -1.961658506 (exact)
     """
+    reading = {"lengths": lengths, "mask": mask, "groups": groups, "columns": columns}
+    model = rows_model(model)
     if isinstance(model, Template):
-        if inference is not None or weights is not None:
+        if inference is not None:
             raise OptionError(
-                "inference, weights: expected none for a template, got one; its rows are answered exactly"
+                "inference: expected none for a template, got one; its rows are answered exactly"
             )
-        return Estimate(float(unit_log_z(model.instantiate(data, lengths)).sum()), "exact")
-    if lengths is not None:
-        raise OptionError("lengths: expected none, got some; only templates have sequences")
+        rows = model.sequences(data, **reading, weights=weights)  # type: ignore[attr-defined]
+        return sequence_log_z(model, rows) if each else Estimate(total_log_z(model, rows), "exact")
+    given = [name for name, value in reading.items() if value is not None]
+    if given:
+        raise OptionError(f"{', '.join(given)}: expected none, got some; only templates have sequences")
     graph = graph_of(model)
-    if not graph.is_tables:
-        return _row_likelihoods(graph, data, inference, weights, budget or Budget(), seed)
-    observed = StateTable.of(graph.variables, data, weights=weights)
+    if each or not graph.is_tables:
+        table = read(data, schema=graph.variables, weights=weights)
+        return _row_likelihoods(graph, table, inference, budget or Budget(), seed, each)
+    observed = StateTable.of(graph.variables, data, weights=weights, soft=True)
     oracle = Oracle(inference, budget or Budget(), seed)
+    if observed.soft is not None:
+        tables = np.concatenate([graph.log_table(a).ravel() for a in range(graph.n_factors)])
+        found = EStep(graph, observed, oracle, values_only=True)(tables)
+        value = found.log_weight - observed.total * oracle.log_z(oracle.free(graph))
+        return Estimate(value, oracle.kind(complete=False))
     objective = Likelihood(Parameters.of(graph), oracle)
     value = objective.value(objective.parameters.start, observed) * observed.total
     return Estimate(value, oracle.kind(observed.is_complete))
@@ -202,24 +226,22 @@ def log_likelihood(
 
 def _row_likelihoods(
     graph: FactorGraph,
-    data: Any,
+    data: Dataset,
     method: str | Algorithm | None,
-    weights: Any,
     budget: Budget,
     seed: int | None,
-) -> Estimate:
-    """The sum over all rows, each counted with its weight."""
-    rows = _rows(data, graph)
-    counts = np.ones(len(rows)) if weights is None else np.asarray(weights, dtype=np.float64)
-    if counts.shape != (len(rows),) or not (counts >= 0).all():
-        raise DataError(f"weights: expected {len(rows)} numbers that are not negative, got {weights!r:.80}")
+    each: bool,
+) -> Any:
+    """The sum over all rows, each counted with its weight, or the number of each row."""
     limits = {"max_iter": budget.max_iter, "tol": budget.tol, "seconds": budget.seconds, "seed": seed}
     whole = _log_z(graph, method, None, limits)
-    total, kinds = 0.0, {whole.kind}
-    for row, count in zip(rows, counts, strict=True):
-        found = _seen(graph, method, row, limits)
-        kinds.add(found.kind)
-        total += count * (found.value - whole.value)
+    found = [_seen(graph, method, row, limits) for row in data.evidence()]
+    values = np.array([one.value for one in found]) - whole.value
+    if each:
+        return values
+    kinds = {whole.kind, *(one.kind for one in found)}
+    counted = data.row_weights > 0
+    total = float(data.row_weights[counted] @ values[counted])
     return Estimate(total, "exact" if kinds == {"exact"} else "estimate")
 
 
@@ -241,24 +263,3 @@ def _log_z(
     if found.log_z is None:
         raise UnsupportedError(f"log_likelihood: {found.algorithm} computes no log Z; use another inference")
     return found.log_z
-
-
-def _rows(data: Any, graph: FactorGraph) -> list[Mapping[str, Any]]:
-    """Rows as mappings name -> value."""
-    if isinstance(data, Samples):
-        data = {name: data[name] for name in graph.variables.names}
-    if hasattr(data, "to_dict") and hasattr(data, "columns"):
-        data = {str(name): list(data[name]) for name in data.columns}
-    if isinstance(data, Mapping):
-        columns = {name: list(column) for name, column in data.items()}
-        lengths = {name: len(column) for name, column in columns.items()}
-        if len(set(lengths.values())) > 1:
-            raise DataError(f"data: columns must be equally long, got {lengths}")
-        count = next(iter(lengths.values()), 0)
-        return [{name: column[row] for name, column in columns.items()} for row in range(count)]
-    if isinstance(data, Sequence) and all(isinstance(row, Mapping) for row in data):
-        return list(data)
-    raise DataError(
-        "data: expected columns by name, a frame, a list of mappings or samples, because some variables are "
-        f"continuous; got {type(data).__name__}"
-    )

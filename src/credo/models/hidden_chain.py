@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..core import check
 from ..core.display import Axis, Listing, Shown, grid, shares
 from ..core.errors import ModelError
-from ..core.instance import Instance
+from ..data.dataset import Dataset
 from ..families.base import Family
+from ..families.learnable import Learnable
 from .hmm_parameters import HMMPrior, probability_rows, random_rows, renewed
-from .sequences import Sequences, as_sequences
 
-__all__ = ["Domain", "HiddenChain", "moves"]
-
-Domain = Literal["scaled", "log"]
+__all__ = ["HiddenChain", "moves"]
 
 
-class HiddenChain(Shown):
+class HiddenChain(Shown, Learnable):
     """First states, moves between states, and a family with one member per state; immutable."""
+
+    prior_kinds: ClassVar = (HMMPrior,)
+    parts: ClassVar[tuple[str, ...]] = ("start", "transition", "emission")
 
     def __init__(self, start: Any, transition: Any, emission: Family) -> None:
         self._start = probability_rows("start", start, 1)
@@ -47,7 +47,7 @@ class HiddenChain(Shown):
         return self._transition
 
     @property
-    def emission(self) -> Any:
+    def emission(self) -> Any:  # type: ignore[override]
         """The family of emissions."""
         return self._emission
 
@@ -56,45 +56,11 @@ class HiddenChain(Shown):
         """How many hidden states there are."""
         return len(self._start)
 
-    def movement(self, new: Any) -> float:
-        """The largest change of a probability or, in the units of `Family.movement`, of an emission."""
-        moves = [np.abs(a - b).max() for a, b in zip(self._rows(), new._rows(), strict=True)]
-        return float(max(*moves, self._emission.movement(new.emission)))
-
-    def _rows(self) -> tuple[np.ndarray, ...]:
-        """All tables of probabilities."""
-        return self._start, self._transition
-
-    def sequences(self, x: Any, lengths: Any = None, mask: Any = None) -> Sequences:
-        """Data as flat rows; see `models.sequences`. What is read once may be passed again as it is."""
-        return as_sequences(x, lengths, self._emission.rows, mask=mask, hide=self._emission.hide)
-
-    def instantiate(self, x: Any, lengths: Any = None, mask: Any = None) -> Instance:
-        """The hidden states of these sequences as arrays, for `inference/` to answer."""
-        data = self.sequences(x, lengths, mask)
-        return self.hidden(self._emission.log_density(data.rows), data.start)
-
-    @abc.abstractmethod
-    def hidden(self, scores: np.ndarray, begin: np.ndarray, first: int = 0) -> Instance:
-        """Hidden states of sequences whose rows have these log scores; the first has number `first`."""
-
-    @abc.abstractmethod
-    def log_likelihoods(
-        self, x: Any, lengths: Any = None, *, mask: Any = None, domain: Domain = "scaled"
-    ) -> np.ndarray:
-        """Log-likelihood of every sequence, -inf where it is impossible."""
-
-    def log_likelihood(
-        self, x: Any, lengths: Any = None, *, mask: Any = None, domain: Domain = "scaled"
-    ) -> float:
-        """Total log-likelihood of all sequences."""
-        return float(self.log_likelihoods(x, lengths, mask=mask, domain=domain).sum())
-
     def _shown(self) -> Iterable[str | Listing]:
         return [repr(self), moves(self._start, self._transition)]
 
     def _initialised(
-        self, data: Sequences, rng: np.random.Generator, fixed: tuple[str, ...]
+        self, data: Dataset, rng: np.random.Generator, fixed: tuple[str, ...]
     ) -> tuple[np.ndarray, np.ndarray, Any]:
         """Random start, transition and emission, drawn in this order."""
         start, transition, emission = self._start, self._transition, self._emission
@@ -103,27 +69,27 @@ class HiddenChain(Shown):
         if "transition" not in fixed:
             transition = random_rows(transition, rng)
         if "emission" not in fixed:
-            emission = emission.initialise(data.rows, rng)
+            emission = emission.initialise(data.rows(), rng)
         return start, transition, emission
 
     def _maximised(
-        self, statistics: Any, prior: HMMPrior | None, fixed: tuple[str, ...], floor: float
+        self, expected: Any, prior: HMMPrior | None, fixed: tuple[str, ...], floor: float
     ) -> tuple[np.ndarray, np.ndarray, Any]:
         """New start, transition and emission; zeros stay zeros, unseen rows stay as they are."""
         for part in fixed:
-            check.one_of("fixed", part, ["start", "transition", "durations", "emission"])
+            check.one_of("fixed", part, self.parts)
         start, transition, emission = self._start, self._transition, self._emission
         if "start" not in fixed:
             added = 0.0 if prior is None or prior.start is None else prior.start.natural[0]
-            start = renewed(start[None], statistics.counts["start"] + added)[0]
+            start = renewed(start[None], expected.counts["start"] + added)[0]
         if "transition" not in fixed:
             added = 0.0
             if prior is not None and prior.transition is not None:
                 added = prior.transition.repeat(len(transition)).natural
-            transition = renewed(transition, statistics.counts["transition"] + added)
+            transition = renewed(transition, expected.counts["transition"] + added)
         if "emission" not in fixed:
             own = None if prior is None else prior.emission
-            emission = emission.update(statistics.emission.counts, statistics.emission.sums, own, floor=floor)
+            emission = expected.emission.update(emission, own, floor=floor)
         return start, transition, emission
 
 

@@ -26,7 +26,7 @@ class Answer(NamedTuple):
 
     log_z: np.ndarray  # (units,)
     marginals: np.ndarray  # (rows, states)
-    counts: dict[str, np.ndarray]  # expected, under the names of the tables, over all units
+    counts: dict[str, np.ndarray]  # expected, under the names of the tables, over all units with weights
 
 
 def smooth(instance: Instance, again: Callable[[slice], np.ndarray] | None = None) -> Answer:
@@ -42,12 +42,17 @@ def smooth(instance: Instance, again: Callable[[slice], np.ndarray] | None = Non
     if instance.structure == "independent":
         return _independent(instance)
     tables = instance.tables
-    found = smooth_chains(tables["start"], tables["transition"], instance.scores, instance.begin, again=again)
+    found = smooth_chains(
+        tables["start"], tables["transition"], instance.scores, instance.begin, again=again,
+        weight=instance.weights,
+    )  # fmt: skip
     if not np.isfinite(found.log_z).all():
         scores = instance.scores if again is None else again(slice(0, len(instance.scores)))
         refuse(instance, scores)
-    first = found.marginals[instance.first_rows].sum(axis=0)
-    return Answer(found.log_z, found.marginals, {"start": first, "transition": found.pairs})
+    firsts = found.marginals[instance.first_rows]
+    if instance.weights is not None:
+        firsts = firsts * instance.weights[instance.lengths > 0, None]
+    return Answer(found.log_z, found.marginals, {"start": firsts.sum(axis=0), "transition": found.pairs})
 
 
 def _independent(instance: Instance) -> Answer:
@@ -60,8 +65,15 @@ def _independent(instance: Instance) -> Answer:
     marginals = np.exp(joint - top)
     sums = marginals.sum(axis=1, keepdims=True)
     marginals /= sums
-    logs = np.append(0.0, np.cumsum((top + np.log(sums))[:, 0]))
-    return Answer(np.diff(logs[instance.begin]), marginals, {"weights": marginals.sum(axis=0)})
+    counts = instance.weigh_rows(marginals).sum(axis=0)
+    return Answer(_by_unit(instance, (top + np.log(sums))[:, 0]), marginals, {"weights": counts})
+
+
+def _by_unit(instance: Instance, rows: np.ndarray) -> np.ndarray:
+    """Numbers of the rows summed over every unit."""
+    if instance.units == len(rows) and (instance.lengths == 1).all():
+        return rows
+    return np.array([rows[a:b].sum() for a, b in zip(instance.begin, instance.begin[1:], strict=False)])
 
 
 def log_z(instance: Instance) -> np.ndarray:
@@ -70,7 +82,7 @@ def log_z(instance: Instance) -> np.ndarray:
     if instance.structure == "independent":
         with np.errstate(divide="ignore"):
             rows = np.logaddexp.reduce(instance.scores + np.log(tables["weights"]), axis=1)
-        return np.array([rows[a:b].sum() for a, b in zip(instance.begin, instance.begin[1:], strict=False)])
+        return _by_unit(instance, rows)
     return likelihoods(tables["start"], tables["transition"], instance.scores, instance.begin)
 
 
@@ -90,8 +102,7 @@ def best(instance: Instance) -> tuple[np.ndarray, np.ndarray]:
         with np.errstate(divide="ignore"):
             joint = instance.scores + np.log(instance.tables["weights"])
         _independent(instance)  # refuses impossible rows
-        sums = np.append(0.0, np.cumsum(joint.max(axis=1)))
-        return joint.argmax(axis=1), np.diff(sums[instance.begin])
+        return joint.argmax(axis=1), _by_unit(instance, joint.max(axis=1))
     path, value = best_paths(*_logs(instance), instance.scores, instance.begin)
     if not np.isfinite(value).all():
         refuse(instance, instance.scores)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -21,13 +21,13 @@ from ...core.evidence import Evidence, Restriction, condition
 from ...core.factor_graph import FactorGraph, Model
 from ...core.result import Joint, Result, Samples, unrestrict
 from ...optimise.driver import Observer, View
-from ...optimise.run import call
+from ...optimise.run import call, current_run
 from ..problem.base import Algorithm, Budget, Problem, names_to_maximise
 from ..problem.hints import hinted
 from ..problem.reading import Posed
 from ..problem.running import chosen, generator_of, opened, run_algorithm
 
-__all__ = ["Question", "graph_of", "infer", "pose", "query", "sample"]
+__all__ = ["Question", "graph_of", "infer", "pose", "query", "sample", "without_data"]
 
 
 @hinted
@@ -51,6 +51,9 @@ def infer(  # noqa: PLR0913, the options of one call
     every: float = 60,
     data: Any = None,
     lengths: Any = None,
+    mask: Any = None,
+    groups: str | None = None,
+    columns: Any = None,
     causal: bool = False,
 ) -> Result:
     """Answer a question about a model.
@@ -61,7 +64,8 @@ def infer(  # noqa: PLR0913, the options of one call
         Anything with `to_factor_graph()`.
     method
         A name such as `"junction-tree"`, with options `"junction-tree(propagation=hugin)"`, or
-        an algorithm object. Without one: the junction tree if its forecast is small; see `choose.py`.
+        an algorithm object. Without one: the junction tree if its forecast is small, otherwise `"bp"` for
+        marginals and `"portfolio"` for maxima; see `choose.py`.
     evidence
         Name -> state label or index, likelihood vector, value of a continuous variable, or None for missing.
     maximise
@@ -72,7 +76,8 @@ def infer(  # noqa: PLR0913, the options of one call
         Full elimination order (first eliminated first) where temperatures differ and the
         default, by falling temperature, is not meant.
     max_iter, tol, seconds
-        When to stop an iterative method.
+        When to stop an iterative method. The portfolio takes 10 seconds where none are given, less where its
+        states are proven optimal before.
     seed
         Seed of the one random generator of the run.
     strict
@@ -94,9 +99,14 @@ def infer(  # noqa: PLR0913, the options of one call
         beginning) or `tol` now allow more. Kernels are compiled from the beginning.
     data, lengths
         Observations of a template, a model that is a graph only together with data (`HMM`, `SemiMarkov`,
-        `FactorialHMM`): one array of rows, with the lengths of its sequences if it holds several, or a list
-        of arrays. `marginals["state"]` is then (rows, states), `assignment["state"]` the best path, of
-        several sequences a list of those; `log_z` is the total log-likelihood.
+        `FactorialHMM`): one table of rows, with the lengths of its sequences if it holds several, or a list
+        of tables. `marginals["state"]` is then (rows, states), `assignment["state"]` the best path, of
+        several sequences a list of those; `factor_marginals["transition"]` expected counts by the name of the
+        table; `log_z` the total log-likelihood, `each` that of every sequence.
+    mask
+        Of the rows of data, True where a row was observed.
+    groups, columns
+        Of data whose columns have names: the column that tells sequences apart, and those that are emitted.
     causal
         Of templates: give each state the rows up to it only (filtering).
 
@@ -112,21 +122,23 @@ def infer(  # noqa: PLR0913, the options of one call
     >>> print(credo.infer(model, evidence={"wet": "yes"}).marginals["rain"].round(4))
     rain   no: 0.2921   yes: 0.7079
     """
+    reading = {"lengths": lengths, "mask": mask, "groups": groups, "columns": columns}
     if data is not None:
-        from .templates import infer_template, names_given
+        from .templates import infer_by_name, infer_template, names_given
 
         names_given(evidence=evidence, temperatures=temperatures, order=order, warm_start=warm_start)
         rest: Any = {
             "maximise": maximise, "max_iter": max_iter, "tol": tol, "seconds": seconds, "seed": seed,
             "strict": strict, "on_step": on_step, "trace": trace, "checkpoint": checkpoint, "every": every,
         }  # fmt: skip
-        general = None if method is None else lambda instance: infer(instance, method, **rest)
-        return infer_template(model, data, lengths, causal=causal, maximise=maximise, general=general)
-    if causal or lengths is not None:
-        raise QueryError("causal, lengths: expected data= with them, got none; both are about its rows")
+        if method is None:
+            return infer_template(model, data, reading, causal=causal, maximise=maximise)
+        general = partial(infer, method=method, **rest)
+        return infer_by_name(model, data, reading, method, rest, causal=causal, general=general)
+    without_data(causal=causal or None, **reading)
     warm = _state_of(warm_start)
     budget = Budget(max_iter, tol, seconds)
-    with call() as run:
+    with call(seconds=seconds) as run:
         if checkpoint is not None:
             run.checkpoint = opened(checkpoint, every, warm)
         question, problem = pose(model, evidence, maximise, temperatures, order)
@@ -231,28 +243,42 @@ def sample(
     seed: int | None = None,
     data: Any = None,
     lengths: Any = None,
+    mask: Any = None,
+    groups: str | None = None,
+    columns: Any = None,
 ) -> Any:
     """Joint samples from p(x | evidence), or of hidden rows.
 
     Without a method: independent draws by the junction tree if all variables are discrete, otherwise what
     `infer` would choose for samples.
 
-    Of a template `sample(model, lengths=[100, 50])` makes new sequences, rows and hidden states, and
-    `sample(model, count, data=x)` draws paths of hidden states given data: `["state"]` is (count, rows).
+    Of a template `sample(model, lengths=[100, 50])` makes new sequences, rows and hidden states (one number
+    makes one sequence). `sample(model, count, data=x)` draws paths of hidden states given data: `["state"]`
+    is (count, rows); `lengths, mask, groups, columns` say how the data are read, as in `infer`. Of a mixture,
+    or another family with one member, `sample(model, count)` are rows and the components they are from.
     """
+    reading = {"mask": mask, "groups": groups, "columns": columns}
     if data is not None or lengths is not None:
-        from .templates import draw_paths, is_template, names_given
+        from .templates import draw_paths, draw_rows, names_given
 
     if data is not None:
         names_given(evidence=evidence, method=method)
-        return draw_paths(model, data, lengths, 1 if count is None else count, seed)
+        return draw_paths(model, data, {"lengths": lengths, **reading}, 1 if count is None else count, seed)
+    without_data(**reading)
     if lengths is not None:
         names_given(evidence=evidence, method=method, count=count)
-        is_template(model)
-        return model.sample(lengths, seed=seed)  # type: ignore[attr-defined]
+        return draw_rows(model, lengths, seed)
     if count is None:
         raise QueryError("count: expected how many samples, got None; templates take lengths= or data=")
     check.whole("count", count, 0)
+    if not hasattr(model, "to_factor_graph"):
+        from ...families.independent import rows_model
+        from .templates import draw_rows, names_given
+
+        rows = rows_model(model)
+        if rows is not model:
+            names_given(evidence=evidence, method=method)
+            return draw_rows(rows, count, seed)
     question = Question.of(model, evidence)
     if count == 0:
         return Samples.none(question.original.variables)
@@ -262,6 +288,13 @@ def sample(
     if samples is None:
         raise QueryError(f"{method} draws no samples; use another method, or none")
     return samples
+
+
+def without_data(**given: Any) -> None:
+    """Refuse what says how data are read where there are none."""
+    names = [name for name, value in given.items() if value is not None]
+    if names:
+        raise QueryError(f"{', '.join(names)}: expected data= with them, got none; they are about its rows")
 
 
 def graph_of(model: Any) -> Any:
@@ -334,7 +367,8 @@ class Question:
         """Run a method, say how it went, and map its answer back to all states."""
         from .choose import choose
 
-        algorithm, notes = chosen(method, problem, choose)
+        is_part = (run := current_run()) is not None and run.parent is not None
+        algorithm, notes = chosen(method, problem, lambda asked: choose(asked, budget.seconds, many=is_part))
         rng = generator_of(seed, keep, algorithm, problem, self.original)
         result = run_algorithm(algorithm, problem, budget, rng, notes, strict=strict, watch=watch)
         return self.all_states(result)

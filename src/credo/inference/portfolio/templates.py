@@ -1,14 +1,15 @@
 """Questions about templates, models that are graphs only together with data, for the public calls.
 
 Without a method the structure of the instance decides: independent rows, chains and segments have exact
-answers of their own. A named method is asked about the factor graph of the instance, and its answer is
-put into rows again.
+answers of their own. A named method reads the arrays of the instance if it can; else it is asked about its
+factor graph, and the answer is put into rows again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -16,9 +17,15 @@ from ...core import check
 from ...core.errors import ModelError, QueryError
 from ...core.instance import Instance, Template
 from ...core.result import Estimate, Result, Status
+from ...core.rows import Rows
 from ...core.stopwatch import Stopwatch
+from ...data.dataset import Dataset
+from ...data.sequences import step_counts
+from ...families.independent import rows_model
 from ...optimise.run import call
+from ..exact.chains import Answer
 from ..exact.hidden_rows import (
+    ENTRIES,
     best_states,
     draw_states,
     filter_rows,
@@ -26,34 +33,73 @@ from ..exact.hidden_rows import (
     smooth_rows,
     unit_log_z,
 )
+from ..exact.walks import walk
+from ..problem.base import Algorithm, Budget, algorithms
+from ..problem.rows import reads_rows, run_rows
+from ..problem.running import opened
 
-__all__ = ["Forecast", "draw_paths", "forecast", "infer_template", "is_template", "names_given"]
+__all__ = [
+    "Forecast",
+    "draw_paths",
+    "draw_rows",
+    "forecast",
+    "infer_by_name",
+    "infer_template",
+    "names_given",
+    "sequence_log_z",
+    "template_of",
+    "total_log_z",
+]
 
+_NAMES = {"independent": "responsibilities"}
 _CHOSEN = "{} of hidden rows are answered exactly by their own recursions"
 
 
 def infer_template(
-    model: Any,
-    data: Any,
-    lengths: Any,
-    *,
-    causal: bool,
-    maximise: Any,
-    general: Callable[[Instance], Result] | None,
+    model: Any, data: Any, reading: Mapping[str, Any], *, causal: bool, maximise: Any
 ) -> Result:
-    """The answer to `infer(model, data=...)`; `general` asks a named method about a factor graph."""
-    _check(model, causal, maximise, general)
+    """The exact answer to `infer(model, data=...)`; `reading` says how the data are read."""
+    model = template_of(model)
+    _check(causal, maximise)
     watch = Stopwatch()
     with call():
-        if general is not None:
-            instance = model.instantiate(data, lengths)
-            return _in_rows(instance, general(instance))
-        found = _answer(model, data, lengths, causal=causal, maximise=maximise)
+        found = _answer(model, data, reading, causal=causal, maximise=maximise)
     return found.but(seconds=watch.seconds, compile_seconds=watch.compile_seconds)
 
 
-def _check(model: Any, causal: bool, maximise: Any, general: Any) -> None:
-    is_template(model)
+def infer_by_name(
+    model: Any,
+    data: Any,
+    reading: Mapping[str, Any],
+    method: str | Algorithm,
+    options: Mapping[str, Any],
+    *,
+    causal: bool,
+    general: Callable[[Instance], Result],
+) -> Result:
+    """The answer of a method that was named: from the arrays of the instance where it reads these.
+
+    Other methods are asked about its factor graph, by `general`. `options` are those of `infer`.
+    """
+    model = template_of(model)
+    _check(causal, options["maximise"])
+    if causal:
+        raise QueryError("causal: expected no method, got one; filtering is a recursion of its own")
+    algorithm = algorithms.resolve(method)
+    with call():
+        instance = model.instantiate(data, **reading)
+    if not reads_rows(algorithm, instance, options["maximise"]):
+        return _in_rows(instance, general(instance))
+    with call(options["on_step"]) as run:
+        if options["checkpoint"] is not None:
+            run.checkpoint = opened(options["checkpoint"], options["every"], None)
+        budget = Budget(options["max_iter"], options["tol"], options["seconds"])
+        return run_rows(
+            algorithm, instance, budget, seed=options["seed"], strict=options["strict"], keep=run.checkpoint
+        )
+
+
+def _check(causal: bool, maximise: Any) -> None:
     if maximise != "all" and tuple(maximise):
         raise QueryError(
             f"maximise: expected () or 'all' for hidden rows, got {maximise!r:.80}; name a method and ask "
@@ -63,57 +109,114 @@ def _check(model: Any, causal: bool, maximise: Any, general: Any) -> None:
         raise QueryError(
             "causal: filtering has no best path; ask for causal=True or maximise='all', not both"
         )
-    if causal and general is not None:
-        raise QueryError("causal: expected no method, got one; filtering is a recursion of its own")
 
 
-def is_template(model: Any) -> None:
-    """Refuse data for what is a graph already."""
-    if not isinstance(model, Template):
+def template_of(model: Any) -> Any:
+    """The model that reads data, of a family that of independent rows; what is a graph already is refused."""
+    found = rows_model(model)
+    if not isinstance(found, Template):
         raise ModelError(
             f"data: expected a template (something with instantiate(data)), got {type(model).__name__}; what "
             "is known about a model of named variables is evidence={name: state}"
         )
+    return found
 
 
-def _answer(model: Any, data: Any, lengths: Any, *, causal: bool, maximise: Any) -> Result:
-    rows = model.sequences(data, lengths)
-    emit = model.emission.log_density
-    instance = model.hidden(emit(rows.rows), rows.start)
+def _answer(model: Any, data: Any, reading: Mapping[str, Any], *, causal: bool, maximise: Any) -> Result:
+    read = model.sequences(data, **reading)
+    if not causal and maximise != "all":
+        return _smoothed(model, read)
+    instance = model.instantiate(read)
     notes = (_CHOSEN.format(instance.structure),)
-    if maximise == "all":
-        path, value = best_states(instance)
-        total = Estimate(float(value.sum()), "exact")
-        paths: Any = instance.named(path)
-        return Result("viterbi", Status.EXACT, total, assignment=paths, score=total, notes=notes)
     if causal:
-        total = Estimate(float(unit_log_z(instance).sum()), "exact")
-        known: Any = instance.named(filter_rows(instance))
-        return Result("filter", Status.EXACT, total, marginals=known, notes=notes)
+        each, known = unit_log_z(instance), cast(Any, instance.named(filter_rows(instance)))
+        total = Estimate(instance.total(each), "exact")
+        return Result("filter", Status.EXACT, total, marginals=known, notes=notes, each=each)
+    path, value = best_states(instance)
+    total = Estimate(instance.total(value), "exact")
+    paths: Any = instance.named(path)
+    name = _NAMES.get(instance.structure, "viterbi")
+    return Result(name, Status.EXACT, total, assignment=paths, score=total, notes=notes, each=value)
+
+
+def _smoothed(model: Any, data: Dataset) -> Result:
+    """Forward-backward over blocks of sequences, which bounds the memory."""
+    states, total, each = len(model.emission), 0.0, np.empty(data.n_units)
+    counts: dict[str, np.ndarray] = {}
+    blocks = list(data.blocks(max(ENTRIES // states, 1)))
+    marginals = np.empty((data.n_rows, states)) if len(blocks) > 1 else None
+    for which, part in blocks:
+        instance, found = _smoothed_part(model, part, which.start)
+        total, each[which] = total + instance.total(found.log_z), found.log_z
+        counts = {name: count + counts.get(name, 0.0) for name, count in found.counts.items()}
+        if marginals is not None:
+            marginals[data.begin[which.start] : data.begin[which.stop]] = found.marginals
+    rows = found.marginals if marginals is None else marginals
+    begin = data.begin if data.is_sequences else data.begin[[0, -1]]
+    known: Any = Rows.of(rows, begin, instance.shape, instance.name)
+    note, slopes = _CHOSEN.format(instance.structure), cast(Any, counts)
+    name, value = _NAMES.get(instance.structure, "forward-backward"), Estimate(total, "exact")
+    return Result(
+        name, Status.EXACT, value, marginals=known, factor_marginals=slopes, notes=(note,), each=each
+    )
+
+
+def _smoothed_part(model: Any, part: Dataset, first: int) -> tuple[Instance, Answer]:
+    rows, emit = part.rows(), model.emission.log_density
+    instance = model.hidden(emit(rows), part.begin, first).weighed(part.weights)
     # The scores are nobody else's: overwriting them saves a copy, and few rows are ever asked for again.
-    found = smooth_rows(instance, lambda part: emit(rows.rows[part]))
-    total, known = Estimate(float(found.log_z.sum()), "exact"), instance.named(found.marginals)
-    return Result("forward-backward", Status.EXACT, total, marginals=known, notes=notes)
+    return instance, smooth_rows(instance, lambda some: emit(rows[some]))
+
+
+def sequence_log_z(model: Any, data: Dataset) -> np.ndarray:
+    """Log Z of every sequence, (units,), -inf where it is impossible; in blocks, which bounds the memory."""
+    out = np.empty(data.n_units)
+    for which, part in data.blocks(max(ENTRIES // len(model.emission), 1)):
+        out[which] = unit_log_z(model.instantiate(part))
+    return out
+
+
+def total_log_z(model: Any, data: Dataset) -> float:
+    """The sum over sequences, each counted with its weight; what counts for nothing may be impossible."""
+    counted = data.weights > 0
+    return float(data.weights[counted] @ sequence_log_z(model, data)[counted])
 
 
 def _in_rows(instance: Instance, found: Result) -> Result:
     """An answer about the variables of the instance's graph, which are its rows in order."""
     changes: dict[str, Any] = {}
+    rows, sizes = len(instance.scores), instance.shape or (instance.states,)
     if found.marginals is not None:
-        changes["marginals"] = instance.named(found.marginals.flat.reshape(-1, instance.states))
+        parts = np.split(found.marginals.flat, rows * np.cumsum(sizes)[:-1])
+        chains = [part.reshape(rows, size) for part, size in zip(parts, sizes, strict=True)]
+        changes["marginals"] = instance.named_parts(chains)
     if found.assignment is not None:
-        changes["assignment"] = instance.named(np.asarray(found.assignment.indices))
+        indices = np.asarray(found.assignment.indices).reshape(len(sizes), rows)
+        changes["assignment"] = instance.named_parts(list(indices))
     return found.but(**changes)
 
 
-def draw_paths(model: Any, data: Any, lengths: Any, count: int, seed: Any) -> Any:
+def draw_paths(model: Any, data: Any, reading: Mapping[str, Any], count: int, seed: Any) -> Any:
     """Joint draws of hidden states given data: (count, rows), a list of those for several sequences."""
-    is_template(model)
+    model = template_of(model)
     check.whole("count", count, 0)
     with call():
-        instance = model.instantiate(data, lengths)
+        instance = model.instantiate(data, **reading)
         drawn = draw_states(instance, count, check.generator(seed))
     return instance.named_draws(drawn)
+
+
+def draw_rows(model: Any, lengths: Any, seed: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and hidden states of new sequences; the states of several chains are (rows, chains)."""
+    model = template_of(model)
+    rng = check.generator(seed)
+    begin = np.concatenate([[0], np.cumsum(step_counts(lengths))]).astype(np.int64)
+    with call():
+        blank = np.broadcast_to(0.0, (int(begin[-1]), len(model.emission)))
+        instance = model.hidden(blank, begin)
+        states = walk(instance, rng)
+        rows = model.emission.sample(states, rng)
+    return rows, np.stack(np.unravel_index(states, instance.shape), axis=1) if instance.shape else states
 
 
 class Forecast(NamedTuple):
@@ -132,14 +235,23 @@ class Forecast(NamedTuple):
             return np.asarray(np.logaddexp.reduce(scores + np.log(self.states), axis=1))
 
 
-def forecast(model: Any, data: Any, steps: int = 1, *, lengths: Any = None) -> Any:
+def forecast(
+    model: Any,
+    data: Any,
+    steps: int = 1,
+    *,
+    lengths: Any = None,
+    mask: Any = None,
+    groups: str | None = None,
+    columns: Any = None,
+) -> Any:
     """What comes after the data: probabilities of hidden states, and expected rows.
 
     Parameters
     ----------
     model
         A template: a hidden Markov or semi-Markov model, factorial chains.
-    data, lengths
+    data, lengths, mask, groups, columns
         What was seen; as in `infer`.
     steps
         How many rows ahead.
@@ -161,14 +273,14 @@ def forecast(model: Any, data: Any, steps: int = 1, *, lengths: Any = None) -> A
            [0.34, 0.66]]), array([[3.2 ],
            [2.64]]))
     """
-    is_template(model)
+    model = template_of(model)
     check.whole("steps", steps, 1)
     with call():
-        instance = model.instantiate(data, lengths)
-        found = forecast_states(instance, int(steps))
+        instance = model.instantiate(data, lengths=lengths, mask=mask, groups=groups, columns=columns)
+        found = forecast_states(replace(instance, begin=instance.cuts, weights=None), int(steps))
     means = _means(model.emission)
     parts = [Forecast(p, None if means is None else p @ means, model.emission) for p in found]
-    return parts[0] if instance.units == 1 else parts
+    return parts[0] if len(parts) == 1 else parts
 
 
 def _means(emission: Any) -> np.ndarray | None:
