@@ -112,8 +112,8 @@ def test_a_weight_of_two_is_the_sequence_twice():
     x, _ = credo.sample(true, lengths=[30, 20], seed=0)
     prior = HMMPrior(emission=NormalGamma([[1.0]], [[1.0]], [[1.0]], [[1.0]]))
     weighed = credo.data.read_sequences([x[:30], x[30:]], true.emission, weights=[2.0, 1.0])
-    once = vb_hmm(true, [x[:30], x[:30], x[30:]], prior=prior)
-    again = vb_hmm(true, weighed, prior=prior)
+    once = credo.fit(true, [x[:30], x[:30], x[30:]], "vb", prior=prior)
+    again = credo.fit(true, weighed, "vb", prior=prior)
     assert again.evidence.value == pytest.approx(once.evidence.value, abs=1e-9)
     np.testing.assert_allclose(again.model.transition, once.model.transition, atol=1e-9)
 

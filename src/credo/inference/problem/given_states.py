@@ -73,7 +73,7 @@ def _refuse_part(
     if improper.any() and len(bad := np.argwhere(improper & _allowed(graph, near, sizes))):
         names = [variables.names[int(i)] for i in real[:_SHOWN]]
         state = {
-            variables.names[int(i)]: variables[int(i)].domain.label(int(s))
+            variables.names[int(i)]: variables[int(i)].states[int(s)]
             for i, s in zip(near, bad[0], strict=True)
         }
         raise no_integral(f"it does not fall off in some direction of {names} given {state}")
@@ -97,8 +97,8 @@ def _allowed(graph: FactorGraph, near: np.ndarray, sizes: tuple[int, ...]) -> np
             continue
         factor = graph.factors[a]
         mesh = np.meshgrid(*(np.arange(int(graph.variables.sizes[i])) for i in scope), indexing="ij")
-        table = np.asarray(factor.log_values(*mesh)) > -np.inf
+        table: np.ndarray = np.asarray(factor.log_values(*mesh)) > -np.inf
         inside = np.isin(scope, near)
-        table = table.any(axis=tuple(np.flatnonzero(~inside).tolist()))
+        table = np.asarray(table.any(axis=tuple(np.flatnonzero(~inside).tolist())))
         allowed &= _spread(table, np.searchsorted(near, scope[inside]), len(near), 0)
     return allowed

@@ -127,7 +127,7 @@ class Surrogate:
 
     def vectors(self, places: Mapping[str, np.ndarray]) -> dict[str, Density]:
         """Joint densities of some real variables each, by name; positions are given."""
-        found = {}
+        found: dict[str, Density] = {}
         for name, at in places.items():
             rows = [self._real[int(i)] for i in at]
             covariances = np.eye(len(rows)) * (self.sds[rows] ** 2).T[:, None, :]
