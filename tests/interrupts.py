@@ -116,12 +116,12 @@ def large():
     )
     for name, model, data in (("real", chain, rows), ("symbols", spoken, symbols)):
         yield f"em {name}", lambda m=model, x=data: credo.fit(m, x, "em", **LIMITS)
-        yield f"vb-hmm {name}", lambda m=model, x=data: credo.fit(m, x, "vb", **LIMITS)
+        yield f"vb {name}", lambda m=model, x=data: credo.fit(m, x, "vb", **LIMITS)
         yield f"log-likelihood {name}", lambda m=model, x=data: Fitted(credo.infer(m, data=x).status)
-    yield "vb-mixture", lambda: credo.fit(Mixture([[0.05] * 20], middles), rows, "vb", **LIMITS)
+    yield "vb-mixture", lambda: credo.fit(Mixture(np.full((1, 20), 1 / 20), middles), rows, "vb", **LIMITS)
     yield "mixture from nothing", lambda: BayesianMixture(20, **endless).fit(rows).fit_
     yield "hmm from nothing", lambda: GaussianHMM(10, **endless).fit(rows).fit_
-    yield "vb-factor-analysis", lambda: credo.fit(FactorAnalysis(4), rows, "vb(prune=unused)", **LIMITS)
+    yield "vb-factor-analysis", lambda: credo.fit(credo.models.FactorAnalysis(4), rows, "vb", **LIMITS)
     yield "lda", lambda: Fitted(BetheLDA(10, **LIMITS).fit(rng.poisson(0.3, size=(400, 300))).status_)
     spins = credo.datasets.ising_grid(60, coupling="normal(scale=1)", field="normal(scale=0.1)", seed=0)
     alike = credo.datasets.ising_grid(150, coupling=0.4, field="normal(scale=0.5)", seed=0)

@@ -112,8 +112,8 @@ def test_a_weight_of_two_is_the_sequence_twice():
     x, _ = credo.sample(true, lengths=[30, 20], seed=0)
     prior = HMMPrior(emission=NormalGamma([[1.0]], [[1.0]], [[1.0]], [[1.0]]))
     weighed = credo.data.read_sequences([x[:30], x[30:]], true.emission, weights=[2.0, 1.0])
-    once = vb(true, [x[:30], x[:30], x[30:]], prior=prior)
-    again = vb(true, weighed, prior=prior)
+    once = credo.fit(true, [x[:30], x[:30], x[30:]], "vb", prior=prior)
+    again = credo.fit(true, weighed, "vb", prior=prior)
     assert again.evidence.value == pytest.approx(once.evidence.value, abs=1e-9)
     np.testing.assert_allclose(again.model.transition, once.model.transition, atol=1e-9)
 
@@ -247,6 +247,16 @@ def test_a_checkpoint_goes_on_to_the_same_bits_in_the_middle_of_pruning(tmp_path
     np.testing.assert_array_equal(
         found.posterior.transition.concentration, whole.posterior.transition.concentration
     )
+
+
+def test_a_sequence_that_counts_twice_is_a_sequence_that_comes_twice():
+    model = HMM([0.6, 0.4], STEPS, CASES["gaussian"][0])
+    x = CASES["gaussian"][2]
+    prior = HMMPrior(emission=CASES["gaussian"][1])
+    once = vb(model, x, [3, 2], weights=[2.0, 1.0], prior=prior)
+    twice = vb(model, np.concatenate([x[:3], x]), [3, 3, 2], prior=prior)
+    assert once.evidence.value == pytest.approx(twice.evidence.value, abs=1e-9)
+    np.testing.assert_allclose(once.model.emission.mean, twice.model.emission.mean)
 
 
 def test_segments_are_learned_by_the_same_steps_and_one_state_has_its_evidence_in_closed_form():
