@@ -36,9 +36,11 @@ if TYPE_CHECKING:
     from .evaluate.models import compare_models
     from .families.learnable import Learnable
     from .families.mixture import Mixture
-    from .inference.portfolio.batch import infer_batch, infer_many
+    from .inference.portfolio.batch import infer_batch
     from .inference.portfolio.bracket import bracket
+    from .inference.portfolio.evidence_rows import infer_many
     from .inference.portfolio.model_batch import infer_models
+    from .inference.portfolio.predict import impute, predict
     from .inference.portfolio.question import infer, query, sample
     from .inference.portfolio.templates import forecast
     from .io.formats import load, save
@@ -87,6 +89,7 @@ __all__ = [
     "families",
     "fit",
     "forecast",
+    "impute",
     "infer",
     "infer_batch",
     "infer_many",
@@ -100,6 +103,7 @@ __all__ = [
     "nn",
     "plotting",
     "potentials",
+    "predict",
     "query",
     "register",
     "sample",
@@ -131,9 +135,11 @@ furnish(
         "evaluate.models": ("compare_models",),
         "families.learnable": ("Learnable",),
         "families.mixture": ("Mixture",),
-        "inference.portfolio.batch": ("infer_batch", "infer_many"),
+        "inference.portfolio.batch": ("infer_batch",),
         "inference.portfolio.bracket": ("bracket",),
+        "inference.portfolio.evidence_rows": ("infer_many",),
         "inference.portfolio.model_batch": ("infer_models",),
+        "inference.portfolio.predict": ("impute", "predict"),
         "inference.portfolio.question": ("infer", "query", "sample"),
         "inference.portfolio.templates": ("forecast",),
         "io.formats": ("load", "save"),

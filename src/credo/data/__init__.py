@@ -10,11 +10,12 @@ if TYPE_CHECKING:
     from .column import Column
     from .dataset import Dataset
     from .describe import Description, describe
+    from .forms import Form
     from .read import read
     from .sequences import read_sequences
     from .table import StateTable
 
-__all__ = ["Column", "Dataset", "Description", "StateTable", "describe", "read", "read_sequences"]
+__all__ = ["Column", "Dataset", "Description", "Form", "StateTable", "describe", "read", "read_sequences"]
 
 furnish(
     __name__,
@@ -22,6 +23,7 @@ furnish(
         "column": ("Column",),
         "dataset": ("Dataset",),
         "describe": ("Description", "describe"),
+        "forms": ("Form",),
         "read": ("read",),
         "sequences": ("read_sequences",),
         "table": ("StateTable",),

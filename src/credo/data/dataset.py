@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.display import Listing, Shown, beyond, data_frame, told
-from ..core.domain import Discrete, Domain, Real, unlabelled
+from ..core.domain import Discrete, Domain
 from ..core.errors import DataError, QueryError
 from ..core.fingerprint import fingerprint
 from ..core.numbers import float_array
 from ..core.variable import Variables
-from .column import MISSING, Column
+from .column import Column, columns_of
 
 if TYPE_CHECKING:
     from .table import StateTable
@@ -118,9 +118,7 @@ class Dataset(Shown):
             One per unit.
         """
         block = np.asarray(rows)
-        parts = _parts(block, names)
-        kinds: list[Domain | None] = [None] * len(parts) if domains is None else list(domains)
-        columns = [_column(name, values, kind) for (name, values), kind in zip(parts, kinds, strict=True)]
+        columns = columns_of(block, names, domains)
         return replace(cls.of(columns, begin=begin, lengths=lengths, weights=weights), block=block)
 
     @property
@@ -384,47 +382,19 @@ def rows_of(columns: Any, count: int) -> np.ndarray:
 
 
 def block_of(values: list[np.ndarray]) -> np.ndarray | None:
-    """The array (rows, d) whose columns these are, in order and all of them; None if there is none."""
+    """The rows of an array (rows, d) whose columns these are, in order and all of them; None if none is."""
     base = values[0].base if values else None
-    if base is None or base.ndim != 2 or base.shape != (len(values[0]), len(values)):
+    if base is None or base.ndim != 2 or base.shape[1] != len(values) or base.strides[0] <= 0:
         return None
-    first, step = base.__array_interface__["data"][0], base.strides[1]
+    first, step = _place(values[0]), base.strides[1]
+    row, rest = divmod(first - _place(base), base.strides[0])
     for k, v in enumerate(values):
-        place = v.__array_interface__["data"][0]
-        if v.base is not base or v.ndim != 1 or place != first + k * step or v.strides[0] != base.strides[0]:
+        is_next = v.ndim == 1 and _place(v) == first + k * step and v.strides[0] == base.strides[0]
+        if v.base is not base or rest or not is_next:
             return None
-    return base
+    return base[row : row + len(values[0])]
 
 
-def _parts(rows: np.ndarray, names: Iterable[str] | None) -> list[tuple[str, np.ndarray]]:
-    """Named arrays of one array."""
-    if rows.dtype.names is not None:
-        return [(name, rows[name]) for name in rows.dtype.names]
-    block = rows if rows.ndim == 2 else rows[:, None] if rows.ndim == 1 else None
-    if block is None:
-        raise DataError(f"data: expected an array (rows,) or (rows, d), got shape {rows.shape}")
-    if block.dtype.kind == "f":
-        block = block.astype(np.float64, copy=False)
-    called = [f"x{k}" for k in range(block.shape[1])] if names is None else list(map(str, names))
-    if len(called) != block.shape[1]:
-        raise DataError(f"names: expected {block.shape[1]}, one per column, got {len(called)}")
-    return [(name, block[:, k]) for k, name in enumerate(called)]
-
-
-def _column(name: str, values: np.ndarray, domain: Domain | None) -> Column:
-    """A column of an array of states or numbers; without a domain the values say what they are."""
-    if values.dtype.kind in "iu" and not (domain is not None and not isinstance(domain, Discrete)):
-        states = values.astype(np.int64, copy=False)
-        lowest = int(states.min(initial=MISSING))
-        if domain is None:
-            domain = unlabelled(max(int(states.max(initial=0)) + 1, 1))
-        if lowest < MISSING or int(states.max(initial=0)) >= domain.size:
-            raise DataError(
-                f"data: column '{name}': expected positions from -1 (missing) to {domain.size - 1}, "
-                f"got {lowest} to {int(states.max(initial=0))}"
-            )
-        return Column(name, domain, states)
-    numbers = float_array(f"column '{name}'", values, error=DataError)
-    if np.isinf(numbers).any():
-        raise DataError(f"data: column '{name}': expected finite numbers or NaN, got infinity")
-    return Column(name, domain or Real(numbers.shape[1] if numbers.ndim == 2 else 1), numbers)
+def _place(array: np.ndarray) -> int:
+    """Where its first number lies."""
+    return int(array.__array_interface__["data"][0])

@@ -33,7 +33,7 @@ from .dataset import Dataset, unit_weights
 from .domains import shown
 from .sources import Raw, joined, named_columns, split_list
 
-__all__ = ["gather", "read"]
+__all__ = ["gather", "group_order", "read"]
 
 
 def read(
@@ -160,7 +160,7 @@ class _Units:
         if groups is not None:
             if lengths is not None:
                 raise DataError("groups, lengths: expected one of them, got both")
-            order, lengths = _grouped(groups, _column_of(named, groups))
+            order, lengths = group_order(groups, _column_of(named, groups))
         in_column = isinstance(weights, str) and weights in named
         if isinstance(weights, str) and not in_column:
             raise DataError(f"weights: expected one number per row or the name of a column, got {weights!r}")
@@ -206,7 +206,7 @@ def _spans(begin: np.ndarray) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in pairwise(begin) if a < b]
 
 
-def _grouped(name: str, values: Any) -> tuple[np.ndarray, np.ndarray]:
+def group_order(name: str, values: Any) -> tuple[np.ndarray, np.ndarray]:
     """The order that joins the rows of each sequence, in the order of their first rows, and the lengths."""
     cells = Cells.of(values)
     if (cells.codes == MISSING).any():

@@ -147,6 +147,7 @@ class Learner(abc.ABC):
     """
 
     name: ClassVar[str]
+    monotone: ClassVar[bool] = False  # whether its objective never falls: inference exact, all rows each step
     checkpoints: ClassVar[bool] = False  # whether its runs can be kept: they are driven, their state is data
     reads_soft: ClassVar[bool] = False  # whether cells may be soft evidence
     tol: ClassVar[float] = 1e-6  # residual that counts as none, where the call does not say
@@ -271,7 +272,7 @@ def fit(  # noqa: PLR0913, the options of one call
         task = Task(model, observed, held, inference, inference_budget or Budget(), seed=seed)
         why = ""
         if chosen is None:
-            chosen, why = choose(task, options)
+            chosen, why = choose(task, options, keeps=checkpoint is not None)
         limits = Budget(max_iter, chosen.tol if tol is None else tol, seconds)
         task = replace(task, budget=limits)
         reason = _why_not_soft(chosen, task) or chosen.why_not(task)

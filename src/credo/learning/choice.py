@@ -30,7 +30,7 @@ _RULE = {
 }
 
 
-def choose(task: Task, options: Mapping[str, Any]) -> tuple[Learner, str]:
+def choose(task: Task, options: Mapping[str, Any], *, keeps: bool = False) -> tuple[Learner, str]:
     """The learner of the rule with these options, and a sentence about the choice.
 
     Parameters
@@ -39,15 +39,21 @@ def choose(task: Task, options: Mapping[str, Any]) -> tuple[Learner, str]:
         Model and data.
     options
         What the call says about learning: `prior`, `fixed`, `restarts`.
+    keeps
+        Whether the run is to be kept in a checkpoint.
     """
     from .base import learners
 
-    reasons = []
+    reasons, left_out = [], []
     for name, why in _RULE.items():
         learner = learners.resolve(name)
         reason = learner.why_not(task)
+        if reason is None and keeps and not learner.checkpoints:
+            left_out.append(name)
+            reason = "it keeps no checkpoints"
         if reason is None:
-            return with_options(learner, options), f"{name} was chosen: {why}"
+            said = f"its runs can be kept, those of {left_out[0]} cannot" if left_out else why
+            return with_options(learner, options), f"{name} was chosen: {said}"
         reasons.append(f"{name}: {reason}")
     told = "; ".join(reasons)
     raise UnsupportedError(f"no learner can treat this {type(task.model).__name__}: {told}")

@@ -84,6 +84,7 @@ class EM(Learner):
     """
 
     name: ClassVar[str] = "em"
+    monotone: ClassVar[bool] = True
     checkpoints: ClassVar[bool] = True
     reads_soft: ClassVar[bool] = True
     tol: ClassVar[float] = 1e-3  # change of a parameter

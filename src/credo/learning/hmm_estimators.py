@@ -28,6 +28,7 @@ from ..families.mixture import Mixture
 from ..inference.exact.hidden_rows import best_states, smooth_rows
 from ..inference.portfolio.templates import draw_rows, total_log_z
 from ..models.hmm import HMM, HMMPrior
+from ..optimise.run import noted
 from .base import Fit, fit
 from .em import EM
 from .estimator import Estimator
@@ -57,6 +58,7 @@ class _HiddenMarkov(Estimator, abc.ABC):
     def _floor(self) -> float:
         return 0.0
 
+    @noted
     def fit(self, X: Any, lengths: Any = None) -> Self:
         """Learn by EM from random starts, or from `start`."""
         check.whole("states", self.states, 1)

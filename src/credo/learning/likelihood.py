@@ -72,6 +72,7 @@ class MaximumLikelihood(Learner):
     """
 
     name: ClassVar[str] = "likelihood"
+    monotone: ClassVar[bool] = True
     checkpoints: ClassVar[bool] = True
     optimiser: str | Optimiser = "lbfgs"  # lbfgs, adam(...), sgd(...)
     prior: str | Prior | None = None  # gaussian(...), laplace(...), elastic(...)

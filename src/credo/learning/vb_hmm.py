@@ -29,6 +29,7 @@ from ..inference.exact.hidden_rows import smooth_rows
 from ..inference.problem.base import Budget
 from ..kernels.scaled_chains import smooth_chains
 from ..models.hmm import HMM, HMMPrior
+from ..optimise.run import noted
 from .base import Fit
 from .em_steps import EMStart, Expected
 from .vb import Prune, VariationalModel, pruner, report, run_vb
@@ -188,6 +189,7 @@ def _possible(prior: DirichletRows, counts: np.ndarray) -> np.ndarray:
     return np.where(prior.concentration > 0, counts, 0.0)
 
 
+@noted
 def vb_hmm(
     model: HMM,
     x: Any,

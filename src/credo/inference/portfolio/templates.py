@@ -86,10 +86,11 @@ def infer_by_name(
     if causal:
         raise QueryError("causal: expected no method, got one; filtering is a recursion of its own")
     algorithm = algorithms.resolve(method)
-    with call(options["on_step"]) as run:
+    with call():
         instance = model.instantiate(data, **reading)
-        if not reads_rows(algorithm, instance, options["maximise"]):
-            return _in_rows(instance, general(instance))
+    if not reads_rows(algorithm, instance, options["maximise"]):
+        return _in_rows(instance, general(instance))
+    with call(options["on_step"]) as run:
         if options["checkpoint"] is not None:
             run.checkpoint = opened(options["checkpoint"], options["every"], None)
         budget = Budget(options["max_iter"], options["tol"], options["seconds"])
@@ -128,25 +129,25 @@ def _answer(model: Any, data: Any, reading: Mapping[str, Any], *, causal: bool, 
     instance = model.instantiate(read)
     notes = (_CHOSEN.format(instance.structure),)
     if causal:
-        total = Estimate(instance.total(unit_log_z(instance)), "exact")
-        known: Any = instance.named(filter_rows(instance))
-        return Result("filter", Status.EXACT, total, marginals=known, notes=notes)
+        each, known = unit_log_z(instance), cast(Any, instance.named(filter_rows(instance)))
+        total = Estimate(instance.total(each), "exact")
+        return Result("filter", Status.EXACT, total, marginals=known, notes=notes, each=each)
     path, value = best_states(instance)
     total = Estimate(instance.total(value), "exact")
     paths: Any = instance.named(path)
     name = _NAMES.get(instance.structure, "viterbi")
-    return Result(name, Status.EXACT, total, assignment=paths, score=total, notes=notes)
+    return Result(name, Status.EXACT, total, assignment=paths, score=total, notes=notes, each=value)
 
 
 def _smoothed(model: Any, data: Dataset) -> Result:
     """Forward-backward over blocks of sequences, which bounds the memory."""
-    states, total = len(model.emission), 0.0
+    states, total, each = len(model.emission), 0.0, np.empty(data.n_units)
     counts: dict[str, np.ndarray] = {}
     blocks = list(data.blocks(max(ENTRIES // states, 1)))
     marginals = np.empty((data.n_rows, states)) if len(blocks) > 1 else None
     for which, part in blocks:
         instance, found = _smoothed_part(model, part, which.start)
-        total += instance.total(found.log_z)
+        total, each[which] = total + instance.total(found.log_z), found.log_z
         counts = {name: count + counts.get(name, 0.0) for name, count in found.counts.items()}
         if marginals is not None:
             marginals[data.begin[which.start] : data.begin[which.stop]] = found.marginals
@@ -155,7 +156,9 @@ def _smoothed(model: Any, data: Dataset) -> Result:
     known: Any = Rows.of(rows, begin, instance.shape, instance.name)
     note, slopes = _CHOSEN.format(instance.structure), cast(Any, counts)
     name, value = _NAMES.get(instance.structure, "forward-backward"), Estimate(total, "exact")
-    return Result(name, Status.EXACT, value, marginals=known, factor_marginals=slopes, notes=(note,))
+    return Result(
+        name, Status.EXACT, value, marginals=known, factor_marginals=slopes, notes=(note,), each=each
+    )
 
 
 def _smoothed_part(model: Any, part: Dataset, first: int) -> tuple[Instance, Answer]:
