@@ -30,7 +30,8 @@ def predict_hidden(
     parts = [Form.of(part) for part in data] if _is_list(data) else [Form.of(data)]
     names = [targets] if isinstance(targets, str) else list(targets)
     reading = dict(reading)
-    if reading["columns"] is None and parts[0].names and parts[0].kind != "dataset":
+    named = bool(getattr(model.emission, "names", ()))  # then the model knows its columns
+    if not named and reading["columns"] is None and parts[0].names and parts[0].kind != "dataset":
         gone = {reading["groups"], *names}
         reading["columns"] = [name for name in parts[0].names if name not in gone]
     best = maximise == "all"

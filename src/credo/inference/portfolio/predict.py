@@ -14,6 +14,7 @@ from ...core.variable import Variable, Variables
 from ...data.column import MISSING
 from ...data.dataset import Dataset
 from ...data.forms import Form
+from ...families.independent import rows_model
 from ...optimise.run import call
 from ..problem.base import Algorithm
 from .completions import draw_rows, most_probable_rows
@@ -97,6 +98,7 @@ def predict(  # noqa: PLR0913, the options of one call
     """
     options = {"max_iter": max_iter, "tol": tol, "seed": seed}
     reading = {"lengths": lengths, "groups": groups, "columns": columns, "mask": mask}
+    model = rows_model(model)
     if isinstance(model, Template):
         if std or impossible != "refuse":
             raise QueryError("std, impossible: hidden states of sequences have neither; leave both out")
@@ -163,7 +165,7 @@ def impute(
     0    yes  yes  yes
     1     no   no   no
     """
-    if isinstance(model, Template):
+    if isinstance(rows_model(model), Template):
         raise ModelError(
             f"impute: expected a model of named variables, got {type(model).__name__}; `predict` tells its "
             "hidden states"
