@@ -162,6 +162,19 @@ def _segments() -> Any:
     return _sequences(model([1.0, 8.0], sharp), model([2.0, 5.0], flat))
 
 
+def _mixture() -> Any:
+    def model(weights: Any, means: Any) -> Any:
+        return credo.Mixture([weights], DiagonalGaussian(means, np.ones((2, 2))))
+
+    truth, start = model([0.3, 0.7], [[-2.0, 0.0], [2.0, 1.0]]), model([0.5, 0.5], [[-0.5, 0.0], [0.5, 0.0]])
+
+    def draw(rows: int, seed: int) -> Any:
+        x = truth.sample(np.zeros(rows, dtype=np.int64), np.random.default_rng(seed))
+        return {"x": x[:, 0], "y": x[:, 1]}
+
+    return truth, start, draw
+
+
 def _rows(truth: Any, start: Any) -> Any:
     def draw(rows: int, seed: int) -> Any:
         x = credo.sample(truth, rows, seed=seed)[0]
@@ -195,6 +208,7 @@ SUBJECTS = [
     Subject("field", _field),
     Subject("field with a hidden variable", lambda: _field(("a",))),
     Subject("embedding", _embedding),
+    Subject("mixture of Gaussians", _mixture),
     Subject("chain of Gaussians", _gaussian_chain),
     Subject("chain of symbols", _categorical_chain),
     Subject("segments of counts", _segments),

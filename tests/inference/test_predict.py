@@ -368,6 +368,17 @@ def test_hidden_states_of_a_list_of_sequences_are_a_list(hmm):
     assert credo.predict(hmm, {"x": [0.1, 2.8]}, ["state"])["state"].tolist() == [0, 1]
 
 
+def test_components_of_mixtures_are_told_too():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=40) + np.repeat([0, 6], 20), "word": ["a"] * 20 + ["b"] * 20})
+    frame = frame.set_index(np.arange(40) * 2)
+    model = credo.fit(credo.Mixture.blank(2), frame, seed=0).model
+    found = credo.predict(model, frame.assign(component="?", extra=1), "component")
+    shares = credo.predict(model, frame, "component", proba=True)
+    assert found.index.equals(frame.index) and len(set(found[:20])) == 1 and found.iloc[0] != found.iloc[-1]
+    np.testing.assert_allclose(shares, credo.infer(model, data=frame).marginals["component"])
+
+
 def test_what_hidden_states_have_not_is_refused(hmm, net):
     x = [[0.0], [3.0]]
     with pytest.raises(QueryError, match=r"no hidden variable named 'z'; there are \['state'\]"):

@@ -6,17 +6,15 @@ nothing was observed), vectors as (rows, d). Counts are whole numbers in a colum
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..core.domain import Discrete, Domain, Real, unlabelled
+from ..core.domain import Discrete, Domain
 from ..core.errors import DataError
-from ..core.numbers import float_array
 
-__all__ = ["MISSING", "Column", "columns_of"]
+__all__ = ["MISSING", "Column"]
 
 MISSING = -1  # the position of a state that was not observed
 
@@ -60,6 +58,16 @@ class Column:
         found = np.isnan(self.values)
         return found if found.ndim == 1 else found.all(axis=1)
 
+    def evidence(self, row: int) -> Any:
+        """What a cell that is not missing says: a position, a number, a vector, or likelihoods."""
+        value = self.values[row]
+        if self.soft is not None and (self.soft[row] != 1).any():
+            known = self.soft[row].copy()
+            if value != MISSING:
+                known[np.arange(len(known)) != value] = 0.0
+            return known
+        return value.item() if np.ndim(value) == 0 else value
+
     def __len__(self) -> int:
         return len(self.values)
 
@@ -74,49 +82,3 @@ class Column:
             return self.values
         words = np.array([*self.domain.labels, None], dtype=object)
         return words[self.values]
-
-
-def columns_of(
-    rows: np.ndarray, names: Iterable[str] | None, domains: Iterable[Domain | None] | None
-) -> list[Column]:
-    """The columns of one array: numbers (rows, d) or (rows,), positions of states, or named fields.
-
-    Without a name a column is x0, x1, ...; without a domain its values say what they are.
-    """
-    parts = _named(rows, names)
-    kinds: list[Domain | None] = [None] * len(parts) if domains is None else list(domains)
-    return [_made(name, values, kind) for (name, values), kind in zip(parts, kinds, strict=True)]
-
-
-def _named(rows: np.ndarray, names: Iterable[str] | None) -> list[tuple[str, np.ndarray]]:
-    """Named arrays of one array."""
-    if rows.dtype.names is not None:
-        return [(name, rows[name]) for name in rows.dtype.names]
-    block = rows if rows.ndim == 2 else rows[:, None] if rows.ndim == 1 else None
-    if block is None:
-        raise DataError(f"data: expected an array (rows,) or (rows, d), got shape {rows.shape}")
-    if block.dtype.kind == "f":
-        block = block.astype(np.float64, copy=False)
-    called = [f"x{k}" for k in range(block.shape[1])] if names is None else list(map(str, names))
-    if len(called) != block.shape[1]:
-        raise DataError(f"names: expected {block.shape[1]}, one per column, got {len(called)}")
-    return [(name, block[:, k]) for k, name in enumerate(called)]
-
-
-def _made(name: str, values: np.ndarray, domain: Domain | None) -> Column:
-    """A column of an array of states or numbers; without a domain the values say what they are."""
-    if values.dtype.kind in "iu" and not (domain is not None and not isinstance(domain, Discrete)):
-        states = values.astype(np.int64, copy=False)
-        lowest = int(states.min(initial=MISSING))
-        if domain is None:
-            domain = unlabelled(max(int(states.max(initial=0)) + 1, 1))
-        if lowest < MISSING or int(states.max(initial=0)) >= domain.size:
-            raise DataError(
-                f"data: column '{name}': expected positions from -1 (missing) to {domain.size - 1}, "
-                f"got {lowest} to {int(states.max(initial=0))}"
-            )
-        return Column(name, domain, states)
-    numbers = float_array(f"column '{name}'", values, error=DataError)
-    if np.isinf(numbers).any():
-        raise DataError(f"data: column '{name}': expected finite numbers or NaN, got infinity")
-    return Column(name, domain or Real(numbers.shape[1] if numbers.ndim == 2 else 1), numbers)

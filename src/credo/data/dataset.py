@@ -24,12 +24,13 @@ from ..core.errors import DataError, QueryError
 from ..core.fingerprint import fingerprint
 from ..core.numbers import float_array
 from ..core.variable import Variables
-from .column import Column, columns_of
+from .blocks import columns_of, rows_of
+from .column import Column
 
 if TYPE_CHECKING:
     from .table import StateTable
 
-__all__ = ["Dataset", "begin_of", "rows_of", "unit_weights"]
+__all__ = ["Dataset", "begin_of", "unit_weights"]
 
 _ROWS = 6  # rows shown
 _COLUMNS = 12  # columns shown
@@ -272,6 +273,14 @@ class Dataset(Shown):
         u = int(np.searchsorted(self.begin, row, side="right")) - 1
         return f"sequence {u}, step {row - self.begin[u]}"
 
+    def evidence(self) -> list[dict[str, Any]]:
+        """What each row observes, as name -> state position, number, vector, or likelihoods of states."""
+        found: list[dict[str, Any]] = [{} for _ in range(self.n_rows)]
+        for column in self.columns:
+            for row in np.flatnonzero(~column.missing).tolist():
+                found[row][column.name] = column.evidence(row)
+        return found
+
     def table(self, variables: Any = None) -> StateTable:
         """Distinct rows with counts over the variables of a model, whose other variables are hidden."""
         from .table import StateTable
@@ -353,48 +362,3 @@ def unit_weights(weights: Any, units: int, what: str = "row") -> np.ndarray:
     if not found.any():
         raise DataError(f"weights: at least one {what} must have a positive weight")
     return found
-
-
-def rows_of(columns: Any, count: int) -> np.ndarray:
-    """Columns as one array; a block that columns were cut from is given back without copying."""
-    columns = list(columns)
-    soft = next((c.name for c in columns if c.soft is not None), None)
-    if soft is not None:
-        raise DataError(
-            f"data: column '{soft}' has soft evidence, which only em and log_likelihood of models with "
-            "tables read; give states, or None where they are not known"
-        )
-    if len(columns) == 1 and columns[0].is_discrete:
-        return np.asarray(columns[0].values)
-    if any(c.is_discrete for c in columns):
-        fields = [(c.name, c.values.dtype, c.values.shape[1:]) for c in columns]
-        found = np.empty(count, dtype=fields)
-        for c in columns:
-            found[c.name] = c.values
-        return found
-    block = block_of([c.values for c in columns])
-    if block is not None:
-        return block
-    if not columns:
-        return np.empty((count, 0))
-    parts = [c.values if c.values.ndim == 2 else c.values[:, None] for c in columns]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
-
-
-def block_of(values: list[np.ndarray]) -> np.ndarray | None:
-    """The rows of an array (rows, d) whose columns these are, in order and all of them; None if none is."""
-    base = values[0].base if values else None
-    if base is None or base.ndim != 2 or base.shape[1] != len(values) or base.strides[0] <= 0:
-        return None
-    first, step = _place(values[0]), base.strides[1]
-    row, rest = divmod(first - _place(base), base.strides[0])
-    for k, v in enumerate(values):
-        is_next = v.ndim == 1 and _place(v) == first + k * step and v.strides[0] == base.strides[0]
-        if v.base is not base or rest or not is_next:
-            return None
-    return base[row : row + len(values[0])]
-
-
-def _place(array: np.ndarray) -> int:
-    """Where its first number lies."""
-    return int(array.__array_interface__["data"][0])

@@ -29,9 +29,9 @@ class ColumnSummary:
     missing: int  # cells that observe nothing
     soft: int  # cells of soft evidence
     distinct: int  # different values that occur
-    min: Any = None  # of numbers; of vectors by coordinate
-    mean: Any = None
-    max: Any = None
+    min: Any = None  # the least of numbers; of vectors by coordinate
+    mean: Any = None  # of numbers
+    max: Any = None  # the largest of numbers
 
     @classmethod
     def of(cls, column: Column) -> ColumnSummary:

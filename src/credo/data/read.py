@@ -35,6 +35,8 @@ from .sources import Raw, joined, named_columns, split_list
 
 __all__ = ["gather", "group_order", "read"]
 
+_NAMED = 8  # columns named in a note
+
 
 def read(
     source: Any,
@@ -268,14 +270,22 @@ def _unknown(
     """Without columns that are no variables; unless every variable has a column they are refused."""
     if variables is None:
         return named, []
-    other = [name for name in named if name not in variables]
-    if other and any(name not in named and name not in soft for name in variables.names):
+    names = set(variables.names)  # asking `variables` would look for near misses of each that is not there
+    other = [name for name in named if name not in names]
+    if other and any(name not in named and name not in soft for name in names):
         try:
             variables.position(other[0])
         except QueryError as error:
-            raise DataError(f"data: the column {other[0]!r} is no variable of the model: {error}") from None
-    note = [f"columns that are no variables were left out: {', '.join(other)}"] if other else []
-    return {name: values for name, values in named.items() if name in variables}, note
+            end = " " if str(error).endswith("?") else "; "
+            raise DataError(
+                f"data: the column {other[0]!r} is no variable of the model: {error}{end}leave it out if it "
+                "is none: other variables have no column"
+            ) from None
+    more = f" and {len(other) - _NAMED} more" if len(other) > _NAMED else ""
+    note = (
+        [f"columns that are no variables were left out: {', '.join(other[:_NAMED])}{more}"] if other else []
+    )
+    return {name: values for name, values in named.items() if name in names}, note
 
 
 def _absent(missing: Any, named: Mapping[str, Any]) -> dict[str, list[Any]]:

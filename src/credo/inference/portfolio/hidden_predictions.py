@@ -10,6 +10,7 @@ import numpy as np
 from ...core.errors import QueryError
 from ...data.forms import Form
 from ...data.read import group_order
+from ...families.independent import rows_model
 from .question import infer
 
 __all__ = ["predict_hidden"]
@@ -30,8 +31,8 @@ def predict_hidden(
     parts = [Form.of(part) for part in data] if _is_list(data) else [Form.of(data)]
     names = [targets] if isinstance(targets, str) else list(targets)
     reading = dict(reading)
-    named = bool(getattr(model.emission, "names", ()))  # then the model knows its columns
-    if not named and reading["columns"] is None and parts[0].names and parts[0].kind != "dataset":
+    own = getattr(rows_model(model).emission, "names", ())  # of a family that names its columns
+    if reading["columns"] is None and not own and set(names) & set(parts[0].names):
         gone = {reading["groups"], *names}
         reading["columns"] = [name for name in parts[0].names if name not in gone]
     best = maximise == "all"

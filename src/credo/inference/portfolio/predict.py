@@ -98,8 +98,7 @@ def predict(  # noqa: PLR0913, the options of one call
     """
     options = {"max_iter": max_iter, "tol": tol, "seed": seed}
     reading = {"lengths": lengths, "groups": groups, "columns": columns, "mask": mask}
-    model = rows_model(model)
-    if isinstance(model, Template):
+    if isinstance(rows_model(model), Template):
         if std or impossible != "refuse":
             raise QueryError("std, impossible: hidden states of sequences have neither; leave both out")
         asked: Any = {"proba": proba, "maximise": maximise, "inference": inference, "options": options}
