@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from ..core.lazy import furnish
 
 if TYPE_CHECKING:
-    from .base import ClosedLeaf, Conjugate, Expected, Family, Statistics
+    from .base import ClosedLeaf, Expected, Family, Statistics
     from .blank import BlankMixture, family_of
     from .categorical import Categorical
+    from .conjugate import Conjugate
+    from .conjugate_product import ConjugateProduct
     from .dirichlet import Dirichlet
     from .gamma import Gamma, Poisson
     from .gaussian import Gaussian, TiedGaussian
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
     from .learnable import Learnable
     from .mixture import Mixture, MixturePrior
     from .normal_gamma import NormalGamma
+    from .posteriors import MixturePosterior
     from .product import Product
+    from .stick_breaking import StickBreaking
     from .student import StudentT
 
 __all__ = [
@@ -27,6 +31,7 @@ __all__ = [
     "Categorical",
     "ClosedLeaf",
     "Conjugate",
+    "ConjugateProduct",
     "DiagonalGaussian",
     "Dirichlet",
     "Expected",
@@ -37,12 +42,14 @@ __all__ = [
     "IndependentRows",
     "Learnable",
     "Mixture",
+    "MixturePosterior",
     "MixturePrior",
     "NormalGamma",
     "Poisson",
     "Product",
     "SphericalGaussian",
     "Statistics",
+    "StickBreaking",
     "StudentT",
     "TiedGaussian",
     "family_of",
@@ -52,7 +59,8 @@ __all__ = [
 furnish(
     __name__,
     {
-        "base": ("ClosedLeaf", "Conjugate", "Expected", "Family", "Statistics"),
+        "base": ("ClosedLeaf", "Expected", "Family", "Statistics"),
+        "conjugate": ("Conjugate",),
         "blank": ("BlankMixture", "family_of"),
         "categorical": ("Categorical",),
         "dirichlet": ("Dirichlet",),
@@ -62,7 +70,10 @@ furnish(
         "gaussian_wishart": ("GaussianWishart",),
         "independent": ("IndependentRows",),
         "learnable": ("Learnable",),
+        "conjugate_product": ("ConjugateProduct",),
         "mixture": ("Mixture", "MixturePrior"),
+        "posteriors": ("MixturePosterior",),
+        "stick_breaking": ("StickBreaking",),
         "normal_gamma": ("NormalGamma",),
         "product": ("Product",),
         "student": ("StudentT",),

@@ -15,7 +15,8 @@ import numpy as np
 from ..core.errors import DataError, ModelError
 from ..core.numbers import float_array
 from ..core.records import register
-from .base import ClosedLeaf, Conjugate, Statistics, member_weights, numbers
+from .base import ClosedLeaf, Statistics, member_weights, numbers
+from .conjugate import Conjugate
 from .natural import gamma_expected_log, gamma_log_norm
 
 __all__ = ["Gamma", "Poisson"]
@@ -239,6 +240,11 @@ class Gamma(Conjugate):
         out = gammaln(a + found) - gammaln(a) - gammaln(found + 1.0)
         out = out + a * np.log(b / (b + 1.0)) - found * np.log1p(b)
         return np.where(np.isnan(found), 0.0, out)
+
+    def match(self, members: Gamma) -> Gamma:
+        """Another rate; the shape of the first member stays."""
+        shape = self._shape[:1]
+        return Gamma(shape, len(members) * shape / (members.shape / members.rate).sum())
 
     def mean(self) -> Poisson:
         """Expected rates."""
