@@ -77,15 +77,9 @@ class Group(abc.ABC):
     scopes: np.ndarray  # (count, arity) variable positions
 
     @classmethod
-    def stacked(
-        cls,
-        numbers: np.ndarray,
-        scopes: np.ndarray,
-        function: Callable[..., Any],
-        parameters: tuple[np.ndarray, ...],
-    ) -> Group:
+    def of(cls, batch: FactorBatch) -> Group:
         """The group of factors of one function, their parameters stacked."""
-        return cls(numbers, scopes, *parameters)
+        return cls(batch.factors, batch.scopes, *batch.parameters)
 
     @abc.abstractmethod
     def batches(self, variables: Variables) -> Iterator[FactorBatch]:
@@ -278,15 +272,9 @@ class Densities(Group):
     parameters: tuple[np.ndarray, ...]  # each (count, ...)
 
     @classmethod
-    def stacked(
-        cls,
-        numbers: np.ndarray,
-        scopes: np.ndarray,
-        function: Callable[..., Any],
-        parameters: tuple[np.ndarray, ...],
-    ) -> Group:
+    def of(cls, batch: FactorBatch) -> Group:
         """Function and parameters as they are."""
-        return cls(numbers, scopes, function, parameters)
+        return cls(batch.factors, batch.scopes, batch.function, batch.parameters)
 
     def batches(self, variables: Variables) -> Iterator[FactorBatch]:
         """One call of the function."""
@@ -336,15 +324,9 @@ class Bilinear(Group):
     weights: np.ndarray  # W, (left, right)
 
     @classmethod
-    def stacked(
-        cls,
-        numbers: np.ndarray,
-        scopes: np.ndarray,
-        function: Callable[..., Any],
-        parameters: tuple[np.ndarray, ...],
-    ) -> Group:
+    def of(cls, batch: FactorBatch) -> Group:
         """One factor."""
-        return cls(numbers, scopes, parameters[0][0])
+        return cls(batch.factors, batch.scopes, batch.parameters[0][0])
 
     def batches(self, variables: Variables) -> Iterator[FactorBatch]:
         """A factor per pair, grouped by the domains."""
@@ -429,10 +411,10 @@ def groups_of(numbered: Sequence[tuple[int, Factor]], variables: Variables) -> t
         scopes = [variables.positions(f.names) for _, f in members]
         stacked = tuple(np.stack(p) for p in zip(*(f.parameters for _, f in members), strict=True))
         first = members[0][1]
-        group = _GROUPS.get(type(first), Densities)
-        made.append(
-            group.stacked(numbers, np.array(scopes, np.int64).reshape(-1, arity), first.function, stacked)
-        )
+        positions = np.array(scopes, np.int64).reshape(-1, arity)
+        domains = domains_of(variables, positions[0])
+        batch = FactorBatch(first.function, domains, numbers, positions, stacked)
+        made.append(_GROUPS.get(type(first), Densities).of(batch))
     return tuple(made)
 
 

@@ -134,22 +134,11 @@ class Decomposition:
 
     def possible(self, shifts: np.ndarray) -> tuple[np.ndarray, float] | None:
         """States of positive weight near those the shifts favour; None if the search gives up."""
-        graph, t = self.graph, self.terms
-        belief = self.node.copy()
+        t, belief = self.terms, self.node.copy()
         edge_size = t.sizes[t.scope]
         flat = np.arange(len(shifts)) - np.repeat(t.edge_state_start[:-1], edge_size)
         np.add.at(belief, np.repeat(t.state_start[t.scope], edge_size) + flat, shifts)
-        code, keep = feasible.feasible_box(
-            graph.log_tables,
-            t.table_start,
-            t.scope_start,
-            t.scope,
-            t.edge_stride,
-            t.state_start,
-            self.plan.order,
-            belief,
-            _FAILURES,
-        )
+        code, keep = feasible.feasible_box(self.graph, self.plan.order, belief, _FAILURES)
         if code == feasible.IMPOSSIBLE:
             raise self.problem.contradiction()
         if code == feasible.GAVE_UP:

@@ -21,26 +21,17 @@ def possible_state(problem: Problem, states: np.ndarray, order: np.ndarray) -> n
 
     Variables are decided along `order`, each in favour of its entry of `states`, then of large entries.
     """
-    graph = problem.graph
-    wiring = graph.wiring
-    arrays = (
-        graph.log_tables,
-        graph.table_start,
-        graph.scope_start,
-        graph.scope,
-        wiring.edge_stride,
-        wiring.state_start,
-    )
-    wish = np.maximum(feasible.best_entries(*arrays), -_WISH / 2)
-    wish[wiring.state_start[:-1] + states] += _WISH
-    code, keep = feasible.feasible_box(*arrays, np.ascontiguousarray(order), wish, _DEAD_ENDS)
+    graph, start = problem.graph, problem.graph.variables.state_start
+    wish = np.maximum(feasible.entry_scores(graph), -_WISH / 2)
+    wish[start[:-1] + states] += _WISH
+    code, keep = feasible.feasible_box(graph, order, wish, _DEAD_ENDS)
     if code == feasible.IMPOSSIBLE:
         raise problem.contradiction()
     if code == feasible.GAVE_UP:
         return None
     # Every combination of the kept states is possible: take the wished one of each.
     wish[~keep] = -np.inf
-    return best_states(wiring.state_start, wish)
+    return best_states(start, wish)
 
 
 def evaluate_states(problem: Problem, states: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, Estimate]:

@@ -192,20 +192,11 @@ class _AllowedStates:
 
     def rescue(self, allowed: np.ndarray, belief: np.ndarray) -> np.ndarray:
         """States near the beliefs all of whose combinations are possible; the likeliest if none is found."""
-        g, w = self.graph, self.graph.wiring
         best, margin = self._rank(allowed, belief)
         order = np.argsort(-margin, kind="stable").astype(np.int64)
         for among in (allowed, self.first):
             code, keep = feasible.feasible_box(
-                self._tables(among),
-                g.table_start,
-                g.scope_start,
-                g.scope,
-                w.edge_stride,
-                self.start,
-                order,
-                np.maximum(belief, -1e300),
-                _FAILURES,
+                self.graph, order, np.maximum(belief, -1e300), _FAILURES, self._tables(among)
             )
             if code == feasible.FOUND:
                 return np.asarray(keep & among)

@@ -387,25 +387,14 @@ def descend(
 def first_states(problem: Problem, rng: np.random.Generator) -> np.ndarray:
     """States that no zero entry forbids, by large entries; any states if none are found in time."""
     graph = problem.graph
-    w, tables = graph.wiring, graph.log_tables
-    score = feasible.best_entries(tables, w.table_start, w.scope_start, w.scope, w.edge_stride, w.state_start)
-    score = np.maximum(score, -1e300)
+    score = np.maximum(feasible.entry_scores(graph), -1e300)
     keep = np.ones(len(score), dtype=bool)
-    if np.isneginf(tables).any():
-        code, keep = feasible.feasible_box(
-            tables,
-            w.table_start,
-            w.scope_start,
-            w.scope,
-            w.edge_stride,
-            w.state_start,
-            rng.permutation(len(w.sizes)),
-            score + 1e-3 * rng.gumbel(size=len(score)),
-            _DEAD_ENDS,
-        )
+    if np.isneginf(graph.log_tables).any():
+        order, noise = rng.permutation(len(graph.variables)), rng.gumbel(size=len(score))
+        code, keep = feasible.feasible_box(graph, order, score + 1e-3 * noise, _DEAD_ENDS)
         if code == feasible.IMPOSSIBLE:
             raise problem.contradiction()
-    return best_states(w.state_start, np.where(keep, score, -np.inf))
+    return best_states(graph.variables.state_start, np.where(keep, score, -np.inf))
 
 
 def by_messages(
