@@ -52,12 +52,15 @@ class FlatTables(NamedModel):
             array.flags.writeable = False
 
     def _check_repeats(self) -> None:
-        factor = np.repeat(np.arange(self.n_tables), np.diff(self.scope_start))
-        pair = np.sort(factor * max(len(self.variables), 1) + self.scope)
-        twice = np.flatnonzero(pair[1:] == pair[:-1])
-        if len(twice):
-            a, i = divmod(int(pair[twice[0]]), len(self.variables))
-            raise ModelError(f"factor {a}: variable '{self.variables.names[i]}' appears twice in the scope")
+        arity = np.diff(self.scope_start)
+        for k in np.unique(arity[arity > 1]).tolist():
+            rows = np.flatnonzero(arity == k)
+            scopes = np.sort(self.scope[self.scope_start[rows][:, None] + np.arange(k)], axis=1)
+            twice = np.argwhere(scopes[:, 1:] == scopes[:, :-1])
+            if len(twice):
+                a, at = twice[0]
+                name = self.variables.names[int(scopes[a, at])]
+                raise ModelError(f"factor {rows[a]}: variable '{name}' appears twice in the scope")
 
     @property
     def n_tables(self) -> int:

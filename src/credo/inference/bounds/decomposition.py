@@ -59,6 +59,10 @@ class Decomposition:
     @classmethod
     def of(cls, problem: Problem) -> Decomposition:
         """Drop impossible states and fold the small factors; raises if no state is possible."""
+        if not np.isneginf(problem.graph.log_tables).any():
+            node, constant, kept = fold(problem.graph)
+            everything = Restriction(problem.graph.variables, np.ones(len(node), dtype=np.bool_))
+            return cls(problem, everything, kept, node, constant)
         graph = _gathered(*fold(problem.graph))
         start = graph.variables.state_start
         keep = supported_states(graph.log_tables, graph.table_start, graph.scope_start, graph.scope, start)
@@ -225,8 +229,9 @@ def _merge(graph: FactorGraph) -> FactorGraph:
     for k in np.unique(arity).tolist():
         rows = np.flatnonzero(arity == k)
         scopes = np.sort(graph.scope[graph.scope_start[rows][:, None] + np.arange(k)], axis=1)
-        _, first, which = np.unique(scopes, axis=0, return_index=True, return_inverse=True)
-        home[rows] = rows[first[which.ravel()]]
+        order = np.lexsort(scopes.T)  # stable, so the first of equal ones is the first of the factors
+        is_new = np.append(True, (scopes[order[1:]] != scopes[order[:-1]]).any(axis=1))
+        home[rows[order]] = rows[order[np.flatnonzero(is_new)[np.cumsum(is_new) - 1]]]
     extra = np.flatnonzero(home != np.arange(len(home)))
     if not len(extra):
         return graph

@@ -19,6 +19,7 @@ import numpy as np
 
 from ...core import check
 from ...core.errors import ZeroProbabilityError
+from ...core.factor_graph import FactorGraph
 from ...core.result import Result, Status
 from ...optimise.run import Run
 from ..problem.base import Algorithm, Budget, Problem, register
@@ -52,6 +53,8 @@ class LP(Algorithm):
 
     def why_not(self, problem: Problem) -> str | None:
         """All variables maximised, and not too many entries."""
+        if _most_unknowns(problem.graph) <= self.max_entries:
+            return None
         try:
             work = Decomposition.of(problem)
         except ZeroProbabilityError:
@@ -146,6 +149,11 @@ def _status(work: Decomposition, found: Any, upper: float) -> Status:
         return Status.OUT_OF_TIME if found.status == 1 else Status.OUT_OF_ITERATIONS
     apart = upper - (work.constant - float(found.fun))
     return Status.CONVERGED if apart <= _APART * max(1.0, abs(upper)) else Status.STALLED
+
+
+def _most_unknowns(graph: FactorGraph) -> int:
+    """States and entries, impossible ones and those of factors over the same variables included."""
+    return int(graph.variables.state_start[-1]) + int(graph.table_size.sum())
 
 
 def _prices(work: Decomposition, prices: np.ndarray) -> np.ndarray:

@@ -77,12 +77,10 @@ class TreeBeliefs(Algorithm):
     def why_not(self, problem: Problem) -> str | None:
         """Factors of at most two variables with several states."""
         graph = problem.graph
-        several = np.append(graph.variables.sizes[graph.scope] > 1, False)
-        wide = [
-            a for a, k in enumerate(np.diff(np.cumsum(np.append(0, several))[graph.scope_start])) if k > 2
-        ]
-        if wide:
-            names = [graph.variables.names[int(i)] for i in graph.scope_of(wide[0])]
+        several = np.cumsum(np.append(0, graph.variables.sizes[graph.scope] > 1))
+        wide = np.flatnonzero(np.diff(several[graph.scope_start]) > 2)
+        if len(wide):
+            names = [graph.variables.names[int(i)] for i in graph.scope_of(int(wide[0]))]
             return f"the factor over {names} has more than two variables, and trees have pairs"
         if np.isneginf(graph.log_tables).any() and hard_edges_close_a_cycle(PairModel(graph)):
             return "factors with zeros close a cycle, and no tree can contain them all; use bp"
