@@ -160,7 +160,8 @@ def _ask_twice(spec: str, case: Case) -> None:
 
 @pytest.mark.parametrize("spec", ON_TABLES)
 def test_the_result_tells_its_story(spec: str):
-    result = ask(spec, ZOO[5].graph, **_first(spec))
+    pair = credo.FactorGraph({"a": 2, "b": 2}, {("a", "b"): [[2, 1], [1, 2]]})  # what `takes` asks about
+    result = ask(spec, pair, **_first(spec))
     assert result.algorithm == spec
     assert is_sentence(result.status.advice)
     assert result.seconds >= 0
