@@ -44,7 +44,7 @@ from .base import Fit, Learner, Task, register_learner
 from .conditional_gaussian import NetworkProblem, NetworkRows
 from .counts import TableStep, Unseen
 from .e_step import EStep
-from .em_steps import EMProblem, EMRun, EMStart, Expected, fit_of, run_em
+from .em_steps import EMProblem, EMRun, EMStart, Expected, Place, fit_of, run_em
 from .expectations import Oracle
 from .hmm import HiddenRows
 from .m_step import DirectedStep, MStep, UndirectedStep
@@ -258,9 +258,9 @@ class _Tables(EMProblem):
     def maximise(self, statistics: np.ndarray, parameters: np.ndarray) -> np.ndarray:
         return self.m_step.maximise(statistics, self.rows, parameters)
 
-    def batches(self, size: int, rng: np.random.Generator) -> Iterator[Callable[[Any], Any]]:
-        for batch in self.e_step.batches(size, rng):
-            yield partial(self._batch, batch)
+    def batches(self, size: int, seed: int, place: Place) -> Iterator[tuple[Callable[[Any], Any], Place]]:
+        for batch, end in self.e_step.batches(size, np.random.default_rng(seed), *place):
+            yield partial(self._batch, batch), (end,) if end < len(self.task.data) else ()
 
     def _batch(self, batch: Callable[[np.ndarray], Any], parameters: np.ndarray) -> np.ndarray:
         found: np.ndarray = batch(self.m_step.log_tables(parameters)).counts

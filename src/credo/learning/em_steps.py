@@ -15,6 +15,9 @@ the parameters still travel. The first step is an E-step alone, so that a start 
 Stepwise EM takes an M-step after each batch of rows:
 
     statistics <- (1 - r) statistics + r statistics of the batch, scaled to all rows,    r = (k + 1)^-rate
+
+Data that come in pieces (`EMProblem.pieces`, `EMProblem.batches`) are taken piece by piece: the state says how
+far a step has come, so that a run can be cut, kept and continued in the middle of a pass over the data.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,12 +34,14 @@ from ..core.records import record
 from ..core.result import Estimate, Kind, Status
 from ..optimise.budgets import with_start
 from ..optimise.driver import UNKNOWN, Outcome, Step, drive
+from ..optimise.pace import is_long
 from ..optimise.run import Budget, Run
 from ..optimise.run import check as run_check
 from .base import Fit
 
-__all__ = ["EMProblem", "EMRun", "EMStart", "EMSteps", "Expected", "fit_of", "run_em"]
+__all__ = ["EMProblem", "EMRun", "EMStart", "EMSteps", "Expected", "Place", "fit_of", "run_em"]
 
+Place = tuple[int, ...]  # where a pass over the data stands; () at its beginning and at its end
 _FALL = 1e-9  # relative fall of the objective that rounding explains
 
 
@@ -45,6 +51,12 @@ class Expected(NamedTuple):
 
     log_weight: float  # log-likelihood of all rows, or what variational Bayes has in its place
     statistics: Any  # what the M-step needs
+
+    def plus(self, other: Expected | None) -> Expected:
+        """What two parts of the data say together; None is nothing."""
+        if other is None:
+            return self
+        return Expected(other.log_weight + self.log_weight, other.statistics + self.statistics)
 
 
 class EMStart(NamedTuple):
@@ -112,13 +124,21 @@ class EMProblem(abc.ABC):
         """What else the trace shall show after each step."""
         return {}
 
-    def batches(self, size: int, rng: np.random.Generator) -> Iterator[Callable[[Any], Any]]:
-        """E-steps of `size` units at a time, in random order, their statistics scaled to all rows."""
+    def pieces(self, place: Place) -> Iterator[tuple[Callable[[Any], Expected], Place]]:
+        """E-steps of parts of the data from a place on, which add up, each with the place after it."""
+        yield self.expect, ()
+
+    def batches(self, size: int, seed: int, place: Place) -> Iterator[tuple[Callable[[Any], Any], Place]]:
+        """The same for statistics of `size` units, scaled to all rows; `seed` gives the order of the units."""
         raise NotImplementedError
+
+    def scaled(self, statistics: Any, by: float) -> Any:
+        """Statistics as if every row counted so often."""
+        return by * statistics
 
     def blend(self, old: Any, new: Any, share: float) -> Any:
         """Statistics between old and new ones."""
-        return (1 - share) * old + share * new
+        return self.scaled(old, 1 - share) + self.scaled(new, share)
 
     def kind(self) -> Kind:
         """What the log weights guarantee."""
@@ -145,6 +165,19 @@ class _Memory(NamedTuple):
     batches: int = 1
 
 
+@record("em step under way")
+class _Turn(NamedTuple):
+    """A step under way: batches are learned from one by one, then the E-step adds up the pieces."""
+
+    parameters: Any  # so far
+    memory: _Memory | None
+    learns: bool  # whether there are batches to learn from
+    seed: int = 0  # of their order
+    place: Place = ()  # where the next batch or piece begins
+    found: Expected | None = None  # the E-step so far
+    is_over: bool = False  # whether `found` is all of it
+
+
 @record("em")
 class _State(NamedTuple):
     """Parameters, and what the E-step said about them."""
@@ -156,6 +189,7 @@ class _State(NamedTuple):
     objective: float = -np.inf
     memory: _Memory | None = None
     number: int = 0  # E-steps so far
+    turn: _Turn | None = None  # the step under way
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,14 +250,56 @@ class EMSteps:
         return Step(_State(*start))
 
     def advance(self, problem: EMProblem, state: _State, run: Run) -> Step:
-        """M-step, then E-step."""
-        parameters, memory = self._improve(problem, state, run.rng)
-        found = problem.expect(parameters)
+        """M-step, then E-step; as much of them as a call may take, but one piece at least."""
+        turn = state.turn or self._begin(problem, state, run.rng)
+        turn = self._learn(problem, turn) if turn.learns else self._expect(problem, turn)
+        if not turn.is_over:
+            return Step(state._replace(turn=turn))
+        assert turn.found is not None
+        return self._finish(problem, state, turn, turn.found, run)
+
+    def _begin(self, problem: EMProblem, state: _State, rng: np.random.Generator) -> _Turn:
+        """The M-step, unless there is one per batch."""
+        parameters, memory = state.parameters, state.memory
+        if state.number == 0:
+            if state.first is not None:
+                parameters = problem.prepare(state.first, parameters)
+            return _Turn(parameters, memory, False)
+        if self.batch is None or memory is None:
+            return _Turn(problem.adapt(problem.maximise(state.statistics, parameters)), memory, False)
+        return _Turn(parameters, memory, True, int(rng.integers(1 << 62)))
+
+    def _learn(self, problem: EMProblem, turn: _Turn) -> _Turn:
+        """An M-step per batch."""
+        assert self.batch is not None and turn.memory is not None
+        began, parameters, memory, place = perf_counter(), turn.parameters, turn.memory, turn.place
+        for batch, place in problem.batches(self.batch, turn.seed, turn.place):
+            run_check()
+            share = (memory.batches + 1) ** -self.rate
+            mixed = problem.blend(memory.statistics, batch(parameters), share)
+            memory = _Memory(mixed, memory.batches + 1)
+            parameters = problem.adapt(problem.maximise(mixed, parameters))
+            if is_long(began):
+                break
+        return turn._replace(parameters=parameters, memory=memory, place=place, learns=bool(place))
+
+    def _expect(self, problem: EMProblem, turn: _Turn) -> _Turn:
+        """The E-step, piece by piece."""
+        began, found, place = perf_counter(), turn.found, turn.place
+        for piece, place in problem.pieces(turn.place):
+            run_check()
+            found = piece(turn.parameters).plus(found)
+            if is_long(began):
+                break
+        return turn._replace(found=found, place=place, is_over=not place)
+
+    def _finish(self, problem: EMProblem, state: _State, turn: _Turn, found: Expected, run: Run) -> Step:
+        """The new state, and what the driver wants to know of it."""
+        parameters, number = turn.parameters, state.number + 1
         objective = found.log_weight + problem.log_prior(parameters)
-        number = state.number + 1
         if number > 1 and not np.isfinite(objective):
-            return Step(state, [UNKNOWN], status=Status.DIVERGED)
-        memory = memory or (None if self.batch is None else _Memory(found.statistics))
+            return Step(state._replace(turn=None), [UNKNOWN], status=Status.DIVERGED)
+        memory = turn.memory or (None if self.batch is None else _Memory(found.statistics))
         new = _State(parameters, state.note, None, found.statistics, objective, memory, number)
         trace = self._trace(problem, parameters, found, objective) | {"seconds": [run.elapsed]}
         residual = min(problem.movement(state.parameters, parameters), UNKNOWN) if number > 1 else UNKNOWN
@@ -237,23 +313,6 @@ class EMSteps:
         most = problem.fall(new.number) * max(problem.rows, abs(new.objective))
         is_fall = np.isfinite(old.objective) and fall > most
         return Status.DIVERGED if is_fall and self.batch is None and problem.is_monotone() else None
-
-    def _improve(
-        self, problem: EMProblem, state: _State, rng: np.random.Generator
-    ) -> tuple[Any, _Memory | None]:
-        """The M-step: one, or one per batch."""
-        parameters, memory = state.parameters, state.memory
-        if state.number == 0:
-            return parameters if state.first is None else problem.prepare(state.first, parameters), memory
-        if self.batch is None or memory is None:
-            return problem.adapt(problem.maximise(state.statistics, parameters)), memory
-        for batch in problem.batches(self.batch, rng):
-            run_check()
-            share = (memory.batches + 1) ** -self.rate
-            mixed = problem.blend(memory.statistics, batch(parameters), share)
-            memory = _Memory(mixed, memory.batches + 1)
-            parameters = problem.adapt(problem.maximise(mixed, parameters))
-        return parameters, memory
 
     def _trace(
         self, problem: EMProblem, parameters: Any, found: Expected, objective: float

@@ -28,7 +28,7 @@ from ..models.hmm import HMMPrior
 from ..models.sequences import Sequences
 from ..optimise.run import Budget
 from .base import Fit
-from .em_steps import EMProblem, EMRun, EMStart, Expected, fit_of, run_em
+from .em_steps import EMProblem, EMRun, EMStart, Expected, Place, fit_of, run_em
 from .hidden_rows import expect_rows
 from .vb import warn_unless_converged
 
@@ -181,18 +181,19 @@ class HiddenRows(EMProblem):
         scores = parameters.emission.log_density(self.held.rows)
         return float(unit_log_z(parameters.hidden(scores, self.held.start)).sum()) / len(self.held.rows)
 
-    def batches(self, size: int, rng: np.random.Generator) -> Iterator[Callable[[Any], Any]]:
+    def batches(self, size: int, seed: int, place: Place) -> Iterator[tuple[Callable[[Any], Any], Place]]:
         """So many sequences at a time."""
-        order = rng.permutation(len(self.data.start) - 1)
-        for begin in range(0, len(order), size):
-            yield partial(self._batch, self.data.take(order[begin : begin + size]))
+        order = np.random.default_rng(seed).permutation(len(self.data.start) - 1)
+        for end in range((*place, 0)[0] + size, len(order) + size, size):
+            part = self.data.take(order[end - size : end])
+            yield partial(self._batch, part), (end,) if end < len(order) else ()
 
     def _batch(self, part: Sequences, parameters: Any) -> Any:
         return expect_rows(parameters, part).scaled(self.rows / len(part.rows))
 
-    def blend(self, old: Any, new: Any, share: float) -> Any:
-        """Weighted sums of all statistics."""
-        return old.scaled(1 - share) + new.scaled(share)
+    def scaled(self, statistics: Any, by: float) -> Any:
+        """All of them."""
+        return statistics.scaled(by)
 
     def fit_of(self, found: EMRun) -> Fit:
         """The fit, as far as it is known without more work."""

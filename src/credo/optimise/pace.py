@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["Pace"]
+from time import perf_counter
+
+__all__ = ["Pace", "is_long"]
 
 _LONG = 0.1  # seconds of a call after which a signal would wait too long
 
@@ -34,3 +36,8 @@ class Pace:
             self.count = max(1, self.count // 2)
         elif seconds < _LONG / 2:
             self.count = min(2 * self.count, self.most)
+
+
+def is_long(began: float) -> bool:
+    """Whether a call that began at this `perf_counter` has gone on for as long as a signal may wait."""
+    return perf_counter() - began >= _LONG
