@@ -16,8 +16,8 @@ Stepwise EM takes an M-step after each batch of rows:
 
     statistics <- (1 - r) statistics + r statistics of the batch, scaled to all rows,    r = (k + 1)^-rate
 
-Data that come in pieces (`EMProblem.pieces`, `EMProblem.batches`) are taken piece by piece: the state says how
-far a step has come, so that a run can be cut, kept and continued in the middle of a pass over the data.
+Data that come in pieces (`EMProblem.pieces`, `batches`) are taken piece by piece: the state says how far a
+step has come, so that a run can be cut, kept and continued in the middle of a pass over the data.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class EMProblem(abc.ABC):
         yield self.expect, ()
 
     def batches(self, size: int, seed: int, place: Place) -> Iterator[tuple[Callable[[Any], Any], Place]]:
-        """The same for statistics of `size` units, scaled to all rows; `seed` gives the order of the units."""
+        """The same for statistics of `size` units, scaled to all rows, in an order that `seed` gives."""
         raise NotImplementedError
 
     def scaled(self, statistics: Any, by: float) -> Any:
@@ -272,26 +272,27 @@ class EMSteps:
     def _learn(self, problem: EMProblem, turn: _Turn) -> _Turn:
         """An M-step per batch."""
         assert self.batch is not None and turn.memory is not None
-        began, parameters, memory, place = perf_counter(), turn.parameters, turn.memory, turn.place
+        began = perf_counter()
         for batch, place in problem.batches(self.batch, turn.seed, turn.place):
             run_check()
-            share = (memory.batches + 1) ** -self.rate
-            mixed = problem.blend(memory.statistics, batch(parameters), share)
-            memory = _Memory(mixed, memory.batches + 1)
-            parameters = problem.adapt(problem.maximise(mixed, parameters))
+            share = (turn.memory.batches + 1) ** -self.rate
+            mixed = problem.blend(turn.memory.statistics, batch(turn.parameters), share)
+            memory = _Memory(mixed, turn.memory.batches + 1)
+            parameters = problem.adapt(problem.maximise(mixed, turn.parameters))
+            turn = turn._replace(parameters=parameters, memory=memory, place=place)
             if is_long(began):
                 break
-        return turn._replace(parameters=parameters, memory=memory, place=place, learns=bool(place))
+        return turn._replace(learns=bool(turn.place))
 
     def _expect(self, problem: EMProblem, turn: _Turn) -> _Turn:
         """The E-step, piece by piece."""
-        began, found, place = perf_counter(), turn.found, turn.place
+        began = perf_counter()
         for piece, place in problem.pieces(turn.place):
             run_check()
-            found = piece(turn.parameters).plus(found)
+            turn = turn._replace(found=piece(turn.parameters).plus(turn.found), place=place)
             if is_long(began):
                 break
-        return turn._replace(found=found, place=place, is_over=not place)
+        return turn._replace(is_over=not turn.place)
 
     def _finish(self, problem: EMProblem, state: _State, turn: _Turn, found: Expected, run: Run) -> Step:
         """The new state, and what the driver wants to know of it."""
