@@ -10,10 +10,18 @@ if TYPE_CHECKING:
     from .column import Column
     from .dataset import Dataset
     from .read import read
+    from .stream import Stream, stream
     from .table import StateTable
 
-__all__ = ["Column", "Dataset", "StateTable", "read"]
+__all__ = ["Column", "Dataset", "StateTable", "Stream", "read", "stream"]
 
 furnish(
-    __name__, {"column": ("Column",), "dataset": ("Dataset",), "read": ("read",), "table": ("StateTable",)}
+    __name__,
+    {
+        "column": ("Column",),
+        "dataset": ("Dataset",),
+        "read": ("read",),
+        "stream": ("Stream", "stream"),
+        "table": ("StateTable",),
+    },
 )

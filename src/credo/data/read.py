@@ -26,9 +26,9 @@ from ..core.samples import Samples
 from ..core.variable import Variable, Variables
 from .column import MISSING, Column
 from .dataset import Dataset, unit_weights
-from .states import codes_of, is_missing_word, read_file, states_of
+from .states import TextColumns, codes_of, is_missing_word, read_file, states_of
 
-__all__ = ["read", "split_list"]
+__all__ = ["named_columns", "read", "split_list"]
 
 _MOST_NUMBERS = 32  # whole numbers that are states; more are amounts
 
@@ -77,10 +77,10 @@ def read(
         return _again(source, variables, columns, lengths, weights)
     parts = split_list(source) if lengths is None else None
     if parts is not None:
-        named, lengths = _joined([_named(part, variables) for part in parts])
+        named, lengths = _joined([named_columns(part, variables) for part in parts])
     else:
-        named = _named(source, variables)
-    in_file = isinstance(source, (str, os.PathLike))
+        named = named_columns(source, variables)
+    in_file = isinstance(source, (str, os.PathLike, TextColumns))
     order, lengths = _grouped(named, groups, lengths)
     if columns is not None:
         named = {name: _column_of(named, name) for name in columns}
@@ -129,7 +129,7 @@ def _again(data: Dataset, variables: Variables | None, columns: Any, lengths: An
     return found
 
 
-def _named(source: Any, variables: Variables | None) -> dict[str, Any]:
+def named_columns(source: Any, variables: Variables | None = None) -> dict[str, Any]:
     """Columns by name."""
     if isinstance(source, Samples):
         return {v.name: _sampled(source, v) for v in source.variables}

@@ -22,6 +22,7 @@ from ..core.variable import Variable, Variables
 
 __all__ = [
     "MISSING",
+    "TextColumns",
     "codes_of",
     "is_missing_word",
     "of_array",
@@ -35,6 +36,10 @@ __all__ = [
 MISSING = -1
 _MOST_NUMBERS = 32  # that are states of a variable; more are amounts
 _MISSING_WORDS = frozenset({"", "na", "nan", "?", "null", "none"})
+
+
+class TextColumns(dict[str, Any]):
+    """Columns of a text file, whose cells are text: words may say that nothing was observed."""
 
 
 def of_columns(variables: Variables, columns: Mapping[str, Any], *, in_file: bool = False) -> np.ndarray:
