@@ -18,10 +18,11 @@ follow each other, and those that go on in the next row group are read from ther
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -37,18 +38,12 @@ from .stream_schema import common_schema
 from .stream_sources import ParquetTables, Source, source_of
 from .stream_tables import Rows, UnitTable, continued_rows, run_lengths
 
-__all__ = ["Place", "Stream", "stream"]
+__all__ = ["Stream", "stream"]
+
+T = TypeVar("T")
 
 _HEAD = 100  # rows that show what columns a table has
 _AT_ONCE = 1 << 16  # rows that are looked at together where a pass finds the schema
-
-
-class Place(NamedTuple):
-    """Where a pass over a stream stands."""
-
-    epoch: int = 0  # which pass
-    table: int = 0  # in the order of the epoch
-    unit: int = 0  # in the order of the table
 
 
 def stream(
@@ -155,44 +150,61 @@ class Stream(Shown):
         found = read(head, schema=wanted, columns=self.columns)  # refuses what does not fit
         return replace(self, schema=wanted, columns=found.names)
 
-    def with_batches(self, rows: int) -> Stream:
-        """The same in batches of so many rows."""
-        return replace(self, batch_rows=rows)
-
-    def in_order(self) -> Stream:
-        """The same in the order of its tables."""
-        return replace(self, shuffle=False) if self.shuffle else self
-
     def __iter__(self) -> Iterator[Dataset]:
         return self.epoch(0)
 
     def epoch(self, number: int) -> Iterator[Dataset]:
         """The batches of a pass; passes differ in order where the stream is shuffled."""
-        for batch, _ in self.batches(Place(number)):
+        for batch, _ in self.batches((number,)):
             yield batch
 
-    def batches(self, place: tuple[int, ...] = ()) -> Iterator[tuple[Dataset, tuple[int, ...]]]:
-        """The batches of a pass from a place on, each with the place after it; () stands for both ends."""
-        epoch, t, unit = Place(*place)
+    def batches(
+        self, place: tuple[int, ...] = (), rows: int | None = None
+    ) -> Iterator[tuple[Dataset, tuple[int, ...]]]:
+        """The batches of a pass from a place on, each with the place after it; () stands for both ends.
+
+        Parameters
+        ----------
+        place
+            (epoch, table, unit), where the last of these may be left out.
+        rows
+            Of a batch, if not `batch_rows`.
+        """
+        epoch, t, unit = (*place, 0, 0, 0)[:3]
         order = self._order(epoch)
         parts: list[Dataset] = []
-        room = self.batch_rows
+        most = room = rows or self.batch_rows
         while t < len(order):
             table = self._table(epoch, int(order[t]))
             last = table.upto(unit, room, at_least=not parts)
             if last > unit:
-                parts.append(table.read(unit, last))
+                with self.placed((epoch, t, unit)):
+                    parts.append(table.read(unit, last))
                 room -= parts[-1].n_rows
             is_full = last < len(table) or room <= 0
             t, unit = (t, last) if last < len(table) else (t + 1, 0)
             if is_full or t == len(order):
-                yield _joined(parts), Place(epoch, t, unit) if t < len(order) else ()
-                parts, room = [], self.batch_rows
+                yield _joined(parts), (epoch, t, unit) if t < len(order) else ()
+                parts, room = [], most
 
-    def told(self, place: tuple[int, ...]) -> str:
-        """Words for a place, for messages."""
-        epoch, t, unit = Place(*place)
-        return f"{self.source.place(int(self._order(epoch)[t]))}, batch from row {unit} on"
+    def map(self, function: Callable[[Dataset], T]) -> Iterator[T]:
+        """What a function gives for every batch of a pass."""
+        place: tuple[int, ...] = ()
+        for batch, end in self.batches():
+            with self.placed(place):
+                found = function(batch)
+            yield found
+            place = end
+
+    @contextmanager
+    def placed(self, place: tuple[int, ...]) -> Iterator[None]:
+        """Let what is said about data say where in the stream the batch begins."""
+        epoch, t, unit = (*place, 0, 0, 0)[:3]
+        try:
+            yield
+        except DataError as error:
+            where = self.source.place(int(self._order(epoch)[t]))
+            raise DataError(f"{where}, the batch from unit {unit} on: {error}") from None
 
     def fingerprint(self) -> str:
         """Another text for another source, as far as files say without being read, or other options."""
@@ -235,7 +247,10 @@ class Stream(Shown):
     def _given(self, number: int, rng: np.random.Generator | None) -> UnitTable:
         """A table that somebody gives."""
         raw = self.source.table(number, self.names)
-        data = read(raw, schema=self.variables, columns=self.names, groups=self.groups)
+        try:
+            data = read(raw, schema=self.variables, columns=self.names, groups=self.groups)
+        except DataError as error:
+            raise DataError(f"{self.source.place(number)}: {error}") from None
         lengths = None if self.groups is None else data.lengths
         return UnitTable(data.n_rows, lengths, rng, lambda units, rows, lengths: data.take(units))
 

@@ -37,6 +37,8 @@ from ..core import check
 from ..core.errors import DataError, ImpossibleRowError, OptionError
 from ..core.instance import Template
 from ..core.result import Estimate, Kind
+from ..data.dataset import Dataset
+from ..data.stream import Stream
 from ..data.table import StateTable
 from ..models.bayes_net import BayesNet
 from ..models.hmm_parameters import HMMPrior
@@ -51,6 +53,7 @@ from .m_step import DirectedStep, MStep, UndirectedStep
 from .parameters import Parameters, why_not_linear
 from .priors import Prior, prior_of, priors
 from .runs import completed
+from .streams import first_batch
 from .table_priors import table_prior_of
 
 __all__ = ["EM"]
@@ -83,6 +86,7 @@ class EM(Learner):
 
     name: ClassVar[str] = "em"
     checkpoints: ClassVar[bool] = True
+    streams: ClassVar[bool] = True
     tol: ClassVar[float] = 1e-3  # change of a parameter
     prior: Any = None  # networks: uniform, bdeu, towards or name -> pseudo-counts; others: gaussian, ...
     start: Literal["auto", "given", "random"] = "auto"  # of the first run; auto breaks symmetries only
@@ -119,6 +123,8 @@ class EM(Learner):
 
     def why_not(self, task: Task) -> str | None:
         """Models with tables or weights to learn, and those of hidden rows."""
+        if self.hard and isinstance(task.data, Stream):
+            return "hard cannot be had for a stream"
         return self._why_not_rows(task) if isinstance(task.model, Template) else self._why_not_tables(task)
 
     def _why_not_tables(self, task: Task) -> str | None:
@@ -165,8 +171,11 @@ class EM(Learner):
 
     def run(self, task: Task, rng: np.random.Generator) -> Fit:
         """All restarts; the best of them."""
+        stream = None
+        if isinstance(task.data, Stream):
+            stream, task = task.data, replace(task, data=first_batch(task.model, task.data))
         if isinstance(task.model, Template):
-            rows = self._rows(task)
+            rows = replace(self._rows(task), stream=stream)
             found = run_em(
                 rows, task.budget, rng, name=self.name, restarts=self.restarts, batch=self.batch,
                 rate=self.rate, shown=rows.fit_of,
@@ -174,8 +183,9 @@ class EM(Learner):
             return rows.fit_of(found)
         if isinstance(task.data, NetworkRows):
             return self._with_real_nodes(task, rng)
-        problem = _Tables(self, task, self._m_step(task))
-        batch = None if self.batch is None or self.batch >= len(task.data) else self.batch
+        problem = _Tables(self, task, self._m_step(task), stream=stream)
+        count = len(task.data) if stream is None else stream.n_rows
+        batch = None if self.batch is None or self.batch >= count else self.batch
         found = run_em(
             problem, task.budget, rng, name=self.name, restarts=self.restarts, batch=batch, rate=self.rate,
             shown=problem.fit_of,
@@ -235,10 +245,14 @@ class _Tables(EMProblem):
     The parameters are a vector: the probabilities of a network, the log weights of other models.
     """
 
-    def __init__(self, em: EM, task: Task, m_step: MStep) -> None:
-        self.em, self.task, self.m_step = em, task, m_step
-        self.rows = task.data.total
+    def __init__(
+        self, em: EM, task: Task, m_step: MStep, oracle: Oracle | None = None, stream: Stream | None = None
+    ) -> None:
+        self.em, self.task, self.m_step, self.stream = em, task, m_step, stream
+        self.rows = task.data.total if stream is None else float(stream.n_rows)
         self.e_step = em._e_step(task, m_step, task.data)
+        if oracle is not None:
+            self.e_step.oracle = oracle  # of all batches
         self.held: EStep | None = None
         if task.validation is not None:
             self.held = em._e_step(task, m_step, task.validation, values_only=True)
@@ -258,7 +272,13 @@ class _Tables(EMProblem):
     def maximise(self, statistics: np.ndarray, parameters: np.ndarray) -> np.ndarray:
         return self.m_step.maximise(statistics, self.rows, parameters)
 
-    def batches(self, size: int, seed: int, place: Place) -> Iterator[tuple[Callable[[Any], Any], Place]]:
+    def part(self, batch: Dataset) -> _Tables:
+        data = StateTable.of_dataset(batch, self.task.data.variables)
+        return _Tables(
+            self.em, replace(self.task, data=data, validation=None), self.m_step, self.e_step.oracle
+        )
+
+    def own_batches(self, size: int, seed: int, place: Place) -> Iterator[tuple[Callable[[Any], Any], Place]]:
         for batch, end in self.e_step.batches(size, np.random.default_rng(seed), *place):
             yield partial(self._batch, batch), (end,) if end < len(self.task.data) else ()
 
@@ -279,7 +299,7 @@ class _Tables(EMProblem):
         return False  # a fall is told in the notes, with its reason
 
     def is_closed_form(self) -> bool:
-        return self.e_step.is_closed_form and isinstance(self.m_step, DirectedStep)
+        return self.stream is None and self.e_step.is_closed_form and isinstance(self.m_step, DirectedStep)
 
     def kind(self) -> Kind:
         return "exact" if self.e_step.kind() == self.m_step.kind() == "exact" else "estimate"

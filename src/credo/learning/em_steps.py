@@ -16,8 +16,8 @@ Stepwise EM takes an M-step after each batch of rows:
 
     statistics <- (1 - r) statistics + r statistics of the batch, scaled to all rows,    r = (k + 1)^-rate
 
-Data that come in pieces (`EMProblem.pieces`, `batches`) are taken piece by piece: the state says how far a
-step has come, so that a run can be cut, kept and continued in the middle of a pass over the data.
+Data may be a stream: what its batches expect is added up, and each may be a batch of stepwise EM. The state
+says how far a pass has come, so that a run can be cut, kept and continued in the middle of one.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -32,6 +33,8 @@ import numpy as np
 
 from ..core.records import record
 from ..core.result import Estimate, Kind, Status
+from ..data.dataset import Dataset
+from ..data.stream import Stream
 from ..optimise.budgets import with_start
 from ..optimise.driver import UNKNOWN, Outcome, Step, drive
 from ..optimise.pace import is_long
@@ -71,6 +74,7 @@ class EMProblem(abc.ABC):
     """A model with its data: what has to be known to learn it by EM."""
 
     rows: float  # weight of all rows
+    stream: Stream | None = None  # where the data come from in batches, if they are not in memory
 
     @abc.abstractmethod
     def start(self, rng: np.random.Generator, number: int) -> EMStart:
@@ -124,12 +128,42 @@ class EMProblem(abc.ABC):
         """What else the trace shall show after each step."""
         return {}
 
+    def part(self, batch: Any) -> EMProblem:
+        """The same model with a batch of the stream."""
+        raise NotImplementedError
+
     def pieces(self, place: Place) -> Iterator[tuple[Callable[[Any], Expected], Place]]:
         """E-steps of parts of the data from a place on, which add up, each with the place after it."""
-        yield self.expect, ()
+        if self.stream is None:
+            yield self.expect, ()
+            return
+        for batch, end in self.stream.batches(place):
+            yield partial(self._expect_batch, batch, place), end
+            place = end
+
+    def _expect_batch(self, batch: Dataset, place: Place, parameters: Any) -> Expected:
+        assert self.stream is not None
+        with self.stream.placed(place):
+            return self.part(batch).expect(parameters)
 
     def batches(self, size: int, seed: int, place: Place) -> Iterator[tuple[Callable[[Any], Any], Place]]:
         """The same for statistics of `size` units, scaled to all rows, in an order that `seed` gives."""
+        if self.stream is None:
+            yield from self.own_batches(size, seed, place)
+            return
+        place = place or (seed,)
+        for batch, end in self.stream.batches(place, size):
+            yield partial(self._learn_batch, batch, place), end
+            place = end
+
+    def _learn_batch(self, batch: Dataset, place: Place, parameters: Any) -> Any:
+        assert self.stream is not None
+        with self.stream.placed(place):
+            part = self.part(batch)
+            return self.scaled(part.expect(parameters).statistics, self.rows / part.rows)
+
+    def own_batches(self, size: int, seed: int, place: Place) -> Iterator[tuple[Callable[[Any], Any], Place]]:
+        """Batches of data that are in memory."""
         raise NotImplementedError
 
     def scaled(self, statistics: Any, by: float) -> Any:

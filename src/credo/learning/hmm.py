@@ -23,6 +23,8 @@ import numpy as np
 from ..core import check
 from ..core.errors import DataError
 from ..core.stopwatch import Stopwatch
+from ..data.dataset import Dataset
+from ..data.stream import Stream
 from ..inference.exact.hidden_rows import unit_log_z
 from ..models.hmm import HMMPrior
 from ..models.sequences import Sequences
@@ -30,6 +32,7 @@ from ..optimise.run import Budget
 from .base import Fit
 from .em_steps import EMProblem, EMRun, EMStart, Expected, Place, fit_of, run_em
 from .hidden_rows import expect_rows
+from .template_data import read_sequences
 from .vb import warn_unless_converged
 
 __all__ = ["HiddenRows", "baum_welch"]
@@ -130,11 +133,12 @@ class HiddenRows(EMProblem):
     unseen: Literal["keep", "refuse"] = "keep"  # states that the data never visit
     held: Sequences | None = None  # to watch only
     random: bool = False  # whether the first start is random too
+    stream: Stream | None = None  # where all data come from, if `data` are the first batch only
 
     @property
     def rows(self) -> float:  # type: ignore[override]
         """Steps of data."""
-        return float(len(self.data.rows))
+        return float(len(self.data.rows) if self.stream is None else self.stream.n_rows)
 
     def start(self, rng: np.random.Generator, number: int) -> EMStart:
         """The model that was given, then random ones."""
@@ -181,7 +185,11 @@ class HiddenRows(EMProblem):
         scores = parameters.emission.log_density(self.held.rows)
         return float(unit_log_z(parameters.hidden(scores, self.held.start)).sum()) / len(self.held.rows)
 
-    def batches(self, size: int, seed: int, place: Place) -> Iterator[tuple[Callable[[Any], Any], Place]]:
+    def part(self, batch: Dataset) -> HiddenRows:
+        """With the sequences of a batch."""
+        return replace(self, data=read_sequences(self.first, batch), stream=None)
+
+    def own_batches(self, size: int, seed: int, place: Place) -> Iterator[tuple[Callable[[Any], Any], Place]]:
         """So many sequences at a time."""
         order = np.random.default_rng(seed).permutation(len(self.data.start) - 1)
         for end in range((*place, 0)[0] + size, len(order) + size, size):

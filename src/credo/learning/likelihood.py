@@ -31,6 +31,8 @@ from ..core.evidence import Evidence
 from ..core.factor_graph import FactorGraph, Model
 from ..core.instance import Template
 from ..core.result import Estimate, Samples
+from ..data.dataset import Dataset
+from ..data.stream import Stream
 from ..data.table import StateTable
 from ..inference.exact.hidden_rows import unit_log_z
 from ..inference.messages.bp import BP
@@ -38,7 +40,7 @@ from ..inference.portfolio.question import graph_of, infer
 from ..inference.problem.base import Algorithm, Budget, algorithms
 from ..inference.problem.gradients import needs
 from ..optimise.optimisers import Optimiser, optimiser_of
-from ..optimise.run import noted
+from ..optimise.run import noted, watched
 from .ascent import Ascent, break_symmetry
 from .base import Fit, Learner, Task, register_learner
 from .expectations import Oracle
@@ -46,6 +48,8 @@ from .objectives import Likelihood
 from .parameters import Parameters, why_not_linear
 from .priors import Prior, prior_of
 from .runs import completed
+from .streams import read_stream
+from .template_data import read_sequences
 
 __all__ = ["MaximumLikelihood", "log_likelihood"]
 
@@ -163,8 +167,9 @@ def log_likelihood(
     model
         Anything with `to_factor_graph()`, or a template such as `HMM`.
     data
-        As in `fit`; missing values are summed out. Of models with continuous variables: columns by name, a
-        frame, a list of mappings or samples; a cell that is missing is integrated or summed out.
+        As in `fit`, streams included; missing values are summed out. Of models with continuous variables:
+        columns by name, a frame, a list of mappings or samples; a cell that is missing is integrated or
+        summed out.
     inference
         What computes log Z; by default the rule of `infer`.
     lengths
@@ -182,6 +187,16 @@ def log_likelihood(
     >>> print(log_likelihood(model, {"a": [0, 1, 1]}))
     -1.961658506 (exact)
     """
+    if isinstance(data, Stream):
+        rows = read_stream(model, data, weights, {"lengths": lengths})
+
+        def of_batch(batch: Dataset) -> Estimate:
+            part = read_sequences(model, batch) if isinstance(model, Template) else batch
+            return log_likelihood(model, part, inference, budget=budget, seed=seed)
+
+        found = [*watched(rows.map(of_batch))]
+        kinds = {part.kind for part in found}
+        return Estimate(sum(part.value for part in found), kinds.pop() if len(kinds) == 1 else "estimate")
     if isinstance(model, Template):
         if inference is not None or weights is not None:
             raise OptionError(
