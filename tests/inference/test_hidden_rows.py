@@ -223,12 +223,12 @@ def test_what_is_impossible_is_named_by_sequence_and_step():
         (
             lambda: credo.infer(credo.datasets.sprinkler(), causal=True),
             QueryError,
-            "causal, lengths",
+            "causal: expected data= with them",
         ),
         (lambda: credo.infer(SEGMENTS, "bp", data=X), UnsupportedError, "segments: a general method needs"),
         (lambda: credo.sample(credo.datasets.sprinkler()), QueryError, "count: expected how many"),
-        (lambda: credo.compare(HMM, "bp", lengths=[1]), OptionError, "lengths: expected data="),
-        (lambda: credo.log_likelihood(HMM, X, "bp"), OptionError, "inference, weights: expected none"),
+        (lambda: credo.compare(HMM, "bp", lengths=[1]), QueryError, "lengths: expected data="),
+        (lambda: credo.log_likelihood(HMM, X, "bp"), OptionError, "inference: expected none"),
         (
             lambda: credo.log_likelihood(credo.datasets.sprinkler(), [], lengths=[1]),
             OptionError,

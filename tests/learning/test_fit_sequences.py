@@ -172,10 +172,40 @@ def test_a_fit_of_a_chain_is_saved_and_goes_on(tmp_path):
     np.testing.assert_allclose(second.objective[-1], whole.objective[-1], atol=1e-12)
 
 
+@pytest.mark.parametrize("name", ["chain", "segments", "batches", "validated"])
+def test_a_weight_of_two_is_the_sequence_twice(name):
+    x, options = rows(2, [9, 7, 8]), {"max_iter": 5, "tol": 0, "seed": 0}
+    parts = [x[:9], x[9:16], x[16:]]
+    model, method = gaussian(), "em"
+    if name == "segments":
+        model = SemiMarkov(START, [[0.0, 1.0], [1.0, 0.0]], np.full((2, 4), 0.25), gaussian().emission)
+    if name == "batches":
+        method = "em(batch=8)"  # all of them
+    if name == "validated":
+        options["validation"] = credo.data.read_sequences(parts[:2], gaussian().emission, weights=[3.0, 1.0])
+    once = quietly(model, [parts[0], parts[0], parts[2]], method, **options)
+    weighed = quietly(model, parts, method, weights=[2.0, 0.0, 1.0], **options)
+    np.testing.assert_allclose(weighed.objective, once.objective, rtol=1e-12)
+    np.testing.assert_allclose(weighed.model.emission.mean, once.model.emission.mean, rtol=1e-11)
+    np.testing.assert_allclose(weighed.model.transition, once.model.transition, rtol=1e-11, atol=1e-13)
+    total = credo.log_likelihood(model, parts, weights=[2.0, 0.0, 1.0]).value
+    assert total == pytest.approx(credo.log_likelihood(model, [parts[0], parts[0], parts[2]]).value)
+    data = credo.data.read_sequences(parts, model.emission, weights=[2.0, 0.0, 1.0])
+    assert credo.infer(model, data=data).log_z.value == pytest.approx(total)
+    if name == "validated":
+        options["validation"] = [parts[0]] * 3 + [parts[1]]
+        again = quietly(model, [parts[0], parts[0], parts[2]], **options)
+        np.testing.assert_allclose(once.trace["validation"], again.trace["validation"])
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: credo.fit(gaussian(), rows(), weights=[1.0]), OptionError, "sequences of a HMM count once"),
+        (
+            lambda: credo.fit(gaussian(), rows(), weights=[1.0, 2.0]),
+            DataError,
+            "weights: expected 1 numbers, one per sequence",
+        ),
         (
             lambda: credo.fit(gaussian(), rows(), groups="a"),
             DataError,
@@ -189,7 +219,7 @@ def test_a_fit_of_a_chain_is_saved_and_goes_on(tmp_path):
         (lambda: credo.fit(gaussian(), rows(), "em(hard=true)"), UnsupportedError, "hard cannot be had"),
         (lambda: credo.fit(gaussian(), rows(), "em(unseen=uniform)"), UnsupportedError, "keep or refuse"),
         (lambda: credo.fit(gaussian(), np.full((3, 2), np.nan)), DataError, "missing ones only"),
-        (lambda: credo.fit(gaussian(), rows(), validation=0.5), DataError, "two sequences at least"),
+        (lambda: credo.fit(gaussian(), rows(), validation=0.5), DataError, "at least two units"),
         (lambda: credo.fit(gaussian(), rows(), "counts"), UnsupportedError, "tables of a BayesNet"),
         (
             lambda: credo.fit(credo.datasets.sprinkler(), {"rain": ["yes"]}, lengths=[1]),

@@ -222,10 +222,9 @@ def test_what_needs_all_rows_refuses_a_stream_with_a_list_of_those_that_do_not(f
         credo.fit(network(), rows, "vb")
     with pytest.raises(UnsupportedError, match="em cannot treat this task: hard cannot be had for a stream"):
         credo.fit(network(), rows, "em(hard=true)")
-    net = credo.BayesNet({"b": 3, "x": credo.core.domain.Real()}, {"x": ["b"]})
-    with pytest.raises(
-        UnsupportedError, match="a network with real nodes takes all rows at once; give data in"
-    ):
+    blank = credo.BayesNet.from_edges([("a", "u")])
+    net = credo.fit(blank, {"a": ["no", "yes"] * 9, "u": np.arange(18) / 4}).model
+    with pytest.raises(UnsupportedError, match="a network with real nodes takes all rows at once; give data"):
         credo.fit(net, rows)
 
 

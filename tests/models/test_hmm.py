@@ -136,7 +136,7 @@ def test_sequences_may_come_as_a_list_and_be_empty():
     np.testing.assert_allclose(one[[0, 2]], hmm.log_likelihoods([x[:4], x[4:]]))
     assert one[1] == 0
     data = hmm.sequences([x[:4], x[4:]])
-    assert data.place(5) == "sequence 1, step 1" and "2 sequences, 7 steps" in repr(data)
+    assert data.place(5) == "sequence 1, step 1" and "2 sequences, 7 rows" in repr(data)
     np.testing.assert_allclose(hmm.log_likelihoods(data), one[[0, 2]])
     assert hmm.decode(x, [4, 0, 3], method="posterior")[1][1] == 0
 

@@ -19,7 +19,7 @@ factor graph is made only where a general method is asked for: a chain of a mill
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -43,8 +43,8 @@ _NAMES = {
 class Template(Protocol):
     """A model that is a graph only together with data."""
 
-    def instantiate(self, x: Any, lengths: Any = None, mask: Any = None) -> Instance:
-        """The hidden rows of these sequences."""
+    def instantiate(self, x: Any, **reading: Any) -> Instance:
+        """The hidden rows of these sequences, read as by `data.read_sequences`."""
         ...
 
 
@@ -69,6 +69,7 @@ class Instance:
     cut: bool = True  # whether the last segment may go on beyond the end of the data
     first: int = 0  # number of the first sequence, if these are a part of more
     name: str = "state"  # of the hidden variable
+    weights: np.ndarray | None = None  # (units,) how often each counts in sums over them; None is once
 
     def __post_init__(self) -> None:
         wanted = _NAMES.get(self.structure)
@@ -105,6 +106,21 @@ class Instance:
     def first_rows(self) -> np.ndarray:
         """The first row of every sequence that has one."""
         return self.begin[:-1][self.lengths > 0]
+
+    def weighed(self, weights: np.ndarray) -> Instance:
+        """The same sequences, each counted so often."""
+        return replace(self, weights=None if (weights == 1).all() else weights)
+
+    def total(self, values: np.ndarray) -> float:
+        """The sum of one number per sequence, each counted with its weight."""
+        return float(values.sum() if self.weights is None else self.weights @ values)
+
+    def weigh_rows(self, rows: np.ndarray) -> np.ndarray:
+        """What belongs to the rows, times the weights of their sequences."""
+        if self.weights is None:
+            return rows
+        found: np.ndarray = rows * np.repeat(self.weights, self.lengths)[:, None]
+        return found
 
     def place(self, row: int) -> str:
         """Words for a row: which sequence, which step."""

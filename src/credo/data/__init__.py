@@ -10,10 +10,11 @@ if TYPE_CHECKING:
     from .column import Column
     from .dataset import Dataset
     from .read import read
+    from .sequences import read_sequences
     from .stream import Stream, stream
     from .table import StateTable
 
-__all__ = ["Column", "Dataset", "StateTable", "Stream", "read", "stream"]
+__all__ = ["Column", "Dataset", "StateTable", "Stream", "read", "read_sequences", "stream"]
 
 furnish(
     __name__,
@@ -21,6 +22,7 @@ furnish(
         "column": ("Column",),
         "dataset": ("Dataset",),
         "read": ("read",),
+        "sequences": ("read_sequences",),
         "stream": ("Stream", "stream"),
         "table": ("StateTable",),
     },

@@ -53,6 +53,8 @@ class Dataset(Shown):
     weights: np.ndarray  # (units,) how often each counts
     targets: tuple[str, ...] = ()  # names of the columns that are to be predicted
     notes: tuple[str, ...] = ()  # sentences about what was left out
+    is_sequences: bool = False  # whether units are sequences, whose rows follow each other
+    block: np.ndarray | None = None  # the rows, where they came as one array
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]
@@ -68,6 +70,8 @@ class Dataset(Shown):
             raise DataError(
                 f"weights: expected {self.n_units} numbers, one per unit, got shape {self.weights.shape}"
             )
+        if self.block is not None and len(self.block) != self.n_rows:
+            raise DataError(f"data: expected a block of {self.n_rows} rows, got {len(self.block)}")
         for name in self.targets:
             self.column(name)
 
@@ -85,8 +89,9 @@ class Dataset(Shown):
         """Make a dataset of columns; every row is a unit unless `begin` or `lengths` cut them otherwise."""
         kept = tuple(columns)
         starts = begin_of(len(kept[0]) if kept else 0, begin=begin, lengths=lengths)
-        counted = unit_weights(weights, len(starts) - 1)
-        return cls(kept, starts, counted, tuple(targets), tuple(notes))
+        cut = begin is not None or lengths is not None
+        counted = unit_weights(weights, len(starts) - 1, "sequence" if cut else "row")
+        return cls(kept, starts, counted, tuple(targets), tuple(notes), cut)
 
     @classmethod
     def from_rows(
@@ -94,7 +99,7 @@ class Dataset(Shown):
         rows: np.ndarray,
         *,
         names: Iterable[str] | None = None,
-        domains: Iterable[Domain] | None = None,
+        domains: Iterable[Domain | None] | None = None,
         begin: Any = None,
         lengths: Any = None,
         weights: Any = None,
@@ -112,10 +117,11 @@ class Dataset(Shown):
         weights
             One per unit.
         """
-        parts = _parts(np.asarray(rows), names)
-        kinds = [None] * len(parts) if domains is None else list(domains)
+        block = np.asarray(rows)
+        parts = _parts(block, names)
+        kinds: list[Domain | None] = [None] * len(parts) if domains is None else list(domains)
         columns = [_column(name, values, kind) for (name, values), kind in zip(parts, kinds, strict=True)]
-        return cls.of(columns, begin=begin, lengths=lengths, weights=weights)
+        return replace(cls.of(columns, begin=begin, lengths=lengths, weights=weights), block=block)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -165,6 +171,11 @@ class Dataset(Shown):
         """The weight of its unit for every row, (rows,)."""
         return self.weights if self.has_rows_as_units else np.repeat(self.weights, self.lengths)
 
+    @property
+    def total_rows(self) -> float:
+        """Sum of the weights of all rows."""
+        return float(self.weights @ self.lengths)
+
     def __len__(self) -> int:
         return self.n_units
 
@@ -186,14 +197,18 @@ class Dataset(Shown):
         """The dataset with these columns only, in this order."""
         kept = tuple(self.column(name) for name in names)
         there = {column.name for column in kept}
-        return replace(self, columns=kept, targets=tuple(t for t in self.targets if t in there))
+        left = tuple(t for t in self.targets if t in there)
+        return replace(self, columns=kept, targets=left, block=self.block if kept == self.columns else None)
 
     def rows(self, names: Iterable[str] | None = None) -> np.ndarray:
         """Columns as one array: what families work on.
 
-        float64 (rows, d) if all are numbers, int64 (rows,) for one column of states, otherwise a structured
-        array with a field per column, which is sliced, masked and joined as any other.
+        Rows that came as one array are given back as they are. Otherwise float64 (rows, d) if all are
+        numbers, int64 (rows,) for one column of states, or a structured array with a field per column, which
+        is sliced, masked and joined as any other.
         """
+        if names is None and self.block is not None:
+            return self.block
         columns = self.columns if names is None else [self.column(name) for name in names]
         return rows_of(columns, self.n_rows)
 
@@ -207,17 +222,18 @@ class Dataset(Shown):
             begin = np.concatenate([[0], np.cumsum(size)]).astype(np.int64)
             rows = np.repeat(self.begin[which] - begin[:-1], size) + np.arange(begin[-1])
         kept = tuple(column.take(rows) for column in self.columns)
-        return replace(self, columns=kept, begin=begin, weights=self.weights[which])
+        block = None if self.block is None else self.block[rows]
+        return replace(self, columns=kept, begin=begin, weights=self.weights[which], block=block)
 
     def split(self, fraction: float, rng: np.random.Generator) -> tuple[Dataset, Dataset]:
-        """Two parts at random, the second with about this fraction of the units; both have one at least."""
-        if not 0 < fraction < 1 or len(self) < 2:
+        """Two parts at random, the second with about this fraction of the units that count; both have one."""
+        order = rng.permutation(np.flatnonzero(self.weights))
+        if not 0 < fraction < 1 or len(order) < 2:
             raise DataError(
-                f"split: expected a fraction between 0 and 1 of at least two units, "
-                f"got {fraction} of {len(self)}"
+                f"split: expected a fraction between 0 and 1 of at least two units with a weight, "
+                f"got {fraction} of {len(order)}"
             )
-        order = rng.permutation(len(self))
-        size = min(max(round(fraction * len(self)), 1), len(self) - 1)
+        size = min(max(round(fraction * len(order)), 1), len(order) - 1)
         return self.take(np.sort(order[size:])), self.take(np.sort(order[:size]))
 
     def folds(self, k: int, rng: np.random.Generator) -> Iterator[tuple[Dataset, Dataset]]:
@@ -245,16 +261,15 @@ class Dataset(Shown):
             last = max(last, first + 1)
             begin, end = int(self.begin[first]), int(self.begin[last])
             kept = tuple(column.take(slice(begin, end)) for column in self.columns)
-            inside = self.begin[first : last + 1] - begin
-            yield (
-                slice(first, last),
-                replace(self, columns=kept, begin=inside, weights=self.weights[first:last]),
-            )
+            block = None if self.block is None else self.block[begin:end]
+            starts, weights = self.begin[first : last + 1] - begin, self.weights[first:last]
+            part = replace(self, columns=kept, begin=starts, weights=weights, block=block)
+            yield slice(first, last), part
             first = last
 
     def place(self, row: int) -> str:
         """Words for a row: its number, or which sequence and step it is."""
-        if self.has_rows_as_units:
+        if not self.is_sequences:
             return f"row {row}"
         u = int(np.searchsorted(self.begin, row, side="right")) - 1
         return f"sequence {u}, step {row - self.begin[u]}"
@@ -283,7 +298,7 @@ class Dataset(Shown):
         return data_frame(columns)
 
     def _shown(self) -> Iterable[str | Listing]:
-        units = "" if self.has_rows_as_units else f"{self.n_units} sequences, "
+        units = f"{self.n_units} sequences, " if self.is_sequences else ""
         title = f"Dataset({units}{self.n_rows} rows, {len(self.columns)} columns)"
         shown = self.columns[:_COLUMNS]
         first = [c.take(slice(0, _ROWS)).labels() for c in shown]

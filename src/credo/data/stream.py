@@ -290,5 +290,5 @@ def _joined(parts: list[Dataset]) -> Dataset:
     for same in zip(*(part.columns for part in parts), strict=True):
         values = np.concatenate([column.values for column in same])
         columns.append(Column(same[0].name, same[0].domain, values))
-    lengths = None if all(p.has_rows_as_units for p in parts) else np.concatenate([p.lengths for p in parts])
+    lengths = np.concatenate([part.lengths for part in parts]) if parts[0].is_sequences else None
     return Dataset.of(columns, lengths=lengths, notes=parts[0].notes)

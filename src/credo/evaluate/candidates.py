@@ -15,6 +15,7 @@ import numpy as np
 from ..core import check
 from ..core.errors import ConvergenceWarning, ModelError, UnsupportedError
 from ..core.result import Estimate
+from ..data.dataset import Dataset
 from ..data.table import StateTable
 from ..families.base import ClosedLeaf, Family
 from ..families.mixture import Mixture
@@ -29,7 +30,6 @@ from ..learning.vb_priors import check_prior, default_prior
 from ..learning.vb_tables import VariationalBayes, table_rows
 from ..models.bayes_net import BayesNet
 from ..models.hmm import HMM
-from ..models.sequences import Sequences
 from ..optimise.driver import Outcome, Step, drive
 from ..optimise.run import Budget, Run
 
@@ -186,16 +186,16 @@ class _Rows(Candidate):
 class _Chain(Candidate):
     def __init__(self, model: HMM, data: Any, prior: Any, *, restarts: int, seed: int | None) -> None:
         self._model, self._prior, self._restarts, self._seed = model, prior, restarts, seed
-        pair = isinstance(data, tuple) and not isinstance(data, Sequences) and len(data) == 2
+        pair = isinstance(data, tuple) and len(data) == 2
         self._data = model.sequences(*data) if pair else model.sequences(data)
-        self.rows, self.parts = len(self._data.rows), len(self._data.start) - 1
+        self.rows, self.parts = round(self._data.total_rows), self._data.n_units
 
     @property
     def n_parameters(self) -> int:
         return self._model.n_parameters
 
     def likelihood(self) -> float:
-        rows = self._data.rows
+        rows = self._data.rows()
         floor = _FLOOR * float(np.nanvar(rows, axis=0).mean()) if rows.dtype.kind == "f" else 0.0
         start = self._learned(self._data).model
         found = _quietly(
@@ -213,15 +213,14 @@ class _Chain(Candidate):
     def vb(self) -> Estimate:
         return self._learned(self._data).evidence
 
-    def _learned(self, data: Sequences) -> Any:
+    def _learned(self, data: Dataset) -> Any:
         return _quietly(
             vb_hmm, self._model, data, prior=self._prior, restarts=self._restarts, seed=self._seed, tol=1e-6
         )
 
     def held_out(self, train: np.ndarray, test: np.ndarray) -> tuple[float, int]:
-        model = self._learned(_taken(self._data, train)).model
-        part = _taken(self._data, test)
-        return model.log_likelihood(part), len(part.rows)
+        part = self._data.take(test)
+        return log_likelihood(self._learned(self._data.take(train)).model, part).value, round(part.total_rows)
 
 
 class _Climb:
@@ -249,12 +248,6 @@ class _Climb:
 
     def read(self, problem: Mixture, outcome: Outcome) -> float:
         return self.value(outcome.state)
-
-
-def _taken(data: Sequences, which: np.ndarray) -> Sequences:
-    rows = [data.rows[data.start[s] : data.start[s + 1]] for s in which]
-    start = np.concatenate([[0], np.cumsum([len(part) for part in rows])]).astype(np.int64)
-    return Sequences(np.concatenate(rows), start)
 
 
 def _quietly(call: Any, *arguments: Any, **options: Any) -> Any:

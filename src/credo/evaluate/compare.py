@@ -19,7 +19,7 @@ from ..core.errors import ConvergenceWarning, OptionError, UnsupportedError, Zer
 from ..core.factor_graph import FactorGraph, Model
 from ..core.registry import describe
 from ..core.result import Result, Status
-from ..inference.portfolio.question import graph_of, infer
+from ..inference.portfolio.question import graph_of, infer, without_data
 from ..inference.portfolio.templates import is_template
 from ..inference.problem.base import Algorithm, algorithms
 from .errors import hamming, log_z_error, marginal_errors
@@ -143,7 +143,7 @@ class Comparison(Shown):
             yield f"compiling, once, took {compiling:.2g} s more"
 
 
-def compare(
+def compare(  # noqa: PLR0913, the options of one call
     model: Model,
     methods: str | Algorithm | Iterable[str | Algorithm] | None = None,
     *,
@@ -156,6 +156,9 @@ def compare(
     progress: bool | None = None,
     data: Any = None,
     lengths: Any = None,
+    mask: Any = None,
+    groups: str | None = None,
+    columns: Any = None,
 ) -> Comparison:
     """Ask several methods the same question.
 
@@ -171,9 +174,9 @@ def compare(
         As in `credo.infer`; every method gets the same budget and the same seed.
     progress
         Show which method is running; None does so on a terminal only.
-    data, lengths
-        Of a template such as `HMM`: its sequences. The methods are asked about the factor graph of the hidden
-        rows, `model.instantiate(data).to_factor_graph()`.
+    data, lengths, mask, groups, columns
+        Of a template such as `HMM`: its sequences, as in `infer`. The methods are asked about the factor
+        graph of the hidden rows, `model.instantiate(data).to_factor_graph()`.
 
     Returns
     -------
@@ -187,11 +190,12 @@ def compare(
     >>> table.rows[0].max_tv, table.rows[0].status
     (0.0, 'exact')
     """
+    reading = {"lengths": lengths, "mask": mask, "groups": groups, "columns": columns}
     if data is not None:
         is_template(model)
-        model = model.instantiate(data, lengths)  # type: ignore[attr-defined]
-    elif lengths is not None:
-        raise OptionError("lengths: expected data= with them, got none; both are about a template")
+        model = model.instantiate(data, **reading)  # type: ignore[attr-defined]
+    else:
+        without_data(**reading)
     chosen = _chosen(methods, graph_of(model).condition(evidence or {}))
     if isinstance(maximise, Iterable) and not isinstance(maximise, str):
         maximise = tuple(maximise)

@@ -233,10 +233,12 @@ def smooth_segments(
     *,
     cut: bool = True,
     logs: bool = False,
+    weight: np.ndarray | None = None,
 ) -> SegmentSums:
     """Forward-backward over many sequences; linear probabilities, log `scores`.
 
-    Impossible sequences have log-likelihood -inf and marginals 0.
+    Impossible sequences have log-likelihood -inf and marginals 0. `weight` says how often each sequence
+    counts in the sums; 1 by default.
     """
     states, longest = durations.shape
     log_z, marginals = np.zeros(len(start) - 1), np.zeros(scores.shape)
@@ -250,7 +252,7 @@ def smooth_segments(
             found = _in_logs(initial, step, durations, scores[own], cut)
         log_z[s], marginals[own] = found[0], found[1]
         for total, part in zip(sums, found[2], strict=True):
-            np.add(total, part, out=total)
+            np.add(total, part if weight is None else weight[s] * part, out=total)
     return SegmentSums(log_z, marginals, *sums)
 
 

@@ -48,7 +48,7 @@ class Task:
     """A model to be changed and what it is to be fitted to."""
 
     model: Any  # where learning starts
-    data: Any  # to learn from: a `StateTable`, `NetworkRows`, the `Sequences` of a template, or a `Stream`
+    data: Any  # to learn from: a `StateTable`, `NetworkRows`, the sequences of a template, or a `Stream`
     validation: Any = None  # to watch only, in the same form
     inference: str | Algorithm | None = None  # what answers questions about the model; None: by the rule
     inference_budget: Budget = field(default_factory=Budget)  # of each of its runs
@@ -212,7 +212,7 @@ def fit(  # noqa: PLR0913, the options of one call
     validation
         More data of the same form, or the fraction of the rows to hold back; its objective is recorded.
     weights
-        How often each row counts.
+        How often each row, or sequence, counts.
     max_iter, tol, seconds
         When to stop: iterations (epochs of a stochastic optimiser), the residual that counts as none, wall
         time. The residual is the slope of a gradient learner, the largest change of a parameter of EM and its
@@ -363,14 +363,11 @@ def _read(
         if isinstance(model, BayesNet) and model.regressions:
             return _network_rows(model, data, weights, validation)
         return _split(graph_of(model).variables, data, weights, validation, rng)
-    from .template_data import read_sequences, split_sequences
-
-    if weights is not None:
-        raise OptionError(f"weights: sequences of a {type(model).__name__} count once; repeat them instead")
-    observed = read_sequences(model, data, **named)
+    observed = model.sequences(data, weights=weights, **named)  # type: ignore[attr-defined]
     if isinstance(validation, (int, float)) and not isinstance(validation, bool):
-        return split_sequences(observed, float(validation), rng) if validation else (observed, None)
-    return observed, None if validation is None else read_sequences(model, validation, **named)
+        check.in_range("validation", validation, 0, 1)
+        return observed.split(float(validation), rng) if validation else (observed, None)
+    return observed, None if validation is None else model.sequences(validation, **named)  # type: ignore[attr-defined]
 
 
 def _network_rows(model: BayesNet, data: Any, weights: Any, validation: Any) -> tuple[Any, None]:

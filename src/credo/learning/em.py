@@ -161,7 +161,7 @@ class EM(Learner):
         return f"{', '.join(given)} cannot be had for a {type(model).__name__}" if given else None
 
     def _rows(self, task: Task) -> HiddenRows:
-        if task.model.emission.missing(task.data.rows).all():
+        if task.model.emission.missing(task.data.rows()).all():
             raise DataError("data: expected at least one observed step, got missing ones only")
         unseen: Any = self.unseen
         return HiddenRows(

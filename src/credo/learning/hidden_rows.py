@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..core.records import record
+from ..data.dataset import Dataset
 from ..inference.exact.hidden_rows import smooth_rows
 from ..optimise.run import noted
 
@@ -44,17 +45,17 @@ class Expected:
 
 
 @noted
-def expect_rows(model: Any, data: Any) -> Expected:
-    """Expected counts and statistics given sequences, as `model.sequences` reads them."""
+def expect_rows(model: Any, data: Dataset) -> Expected:
+    """Expected counts and statistics given sequences as `model.sequences` reads them, with their weights."""
     states = len(model.emission)
     return reduce(add, [_part(model, part, which.start) for which, part in data.blocks(_ENTRIES // states)])
 
 
-def _part(model: Any, part: Any, first: int) -> Expected:
-    family, rows = model.emission, part.rows
+def _part(model: Any, part: Dataset, first: int) -> Expected:
+    family, rows = model.emission, part.rows()
     leaves = family.leaves(rows)
     # The answer may overwrite the scores; they are the leaves themselves only where nothing is divided.
-    instance = model.hidden(family.combine(leaves), part.start, first)
+    instance = model.hidden(family.combine(leaves), part.begin, first).weighed(part.weights)
     found = smooth_rows(instance, lambda some: family.log_density(rows[some]))
-    emission = family.expect(rows, found.marginals, leaves)
-    return Expected(found.counts, emission, float(found.log_z.sum()))
+    emission = family.expect(rows, instance.weigh_rows(found.marginals), leaves)
+    return Expected(found.counts, emission, instance.total(found.log_z))

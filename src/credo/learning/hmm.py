@@ -27,12 +27,10 @@ from ..data.dataset import Dataset
 from ..data.stream import Stream
 from ..inference.exact.hidden_rows import unit_log_z
 from ..models.hmm import HMMPrior
-from ..models.sequences import Sequences
 from ..optimise.run import Budget
 from .base import Fit
 from .em_steps import EMProblem, EMRun, EMStart, Expected, Place, fit_of, run_em
 from .hidden_rows import expect_rows
-from .template_data import read_sequences
 from .vb import warn_unless_converged
 
 __all__ = ["HiddenRows", "baum_welch"]
@@ -105,7 +103,7 @@ def baum_welch(  # noqa: PLR0913, the options of one learner
     check.at_least("floor", floor, 0)
     check.one_of("unseen", unseen, ["keep", "refuse"])
     data = model.sequences(x, lengths, mask)
-    if model.emission.missing(data.rows).all():
+    if model.emission.missing(data.rows()).all():
         raise DataError("data: expected at least one observed step, got missing ones only")
     watch = Stopwatch()
     problem = HiddenRows(model, data, prior, tuple(fixed), floor, unseen)
@@ -126,19 +124,19 @@ class HiddenRows(EMProblem):
     """A model of hidden rows with its sequences; the parameters are models."""
 
     first: Any  # the model of the first start
-    data: Sequences  # to learn from
+    data: Dataset  # to learn from
     prior: HMMPrior | None = None  # for a MAP estimate
     fixed: tuple[str, ...] = ()  # parts that are not learned
     floor: float = 0.0  # of variances
     unseen: Literal["keep", "refuse"] = "keep"  # states that the data never visit
-    held: Sequences | None = None  # to watch only
+    held: Dataset | None = None  # to watch only
     random: bool = False  # whether the first start is random too
     stream: Stream | None = None  # where all data come from, if `data` are the first batch only
 
     @property
     def rows(self) -> float:  # type: ignore[override]
-        """Steps of data."""
-        return float(len(self.data.rows) if self.stream is None else self.stream.n_rows)
+        """Steps of data, each counted with the weight of its sequence."""
+        return self.data.total_rows if self.stream is None else float(self.stream.n_rows)
 
     def start(self, rng: np.random.Generator, number: int) -> EMStart:
         """The model that was given, then random ones."""
@@ -182,22 +180,22 @@ class HiddenRows(EMProblem):
         """Per step of the sequences that are watched."""
         if self.held is None:
             return None
-        scores = parameters.emission.log_density(self.held.rows)
-        return float(unit_log_z(parameters.hidden(scores, self.held.start)).sum()) / len(self.held.rows)
+        found = parameters.instantiate(self.held)
+        return found.total(unit_log_z(found)) / self.held.total_rows
 
     def part(self, batch: Dataset) -> HiddenRows:
         """With the sequences of a batch."""
-        return replace(self, data=read_sequences(self.first, batch), stream=None)
+        return replace(self, data=self.first.sequences(batch), stream=None)
 
     def own_batches(self, size: int, seed: int, place: Place) -> Iterator[tuple[Callable[[Any], Any], Place]]:
         """So many sequences at a time."""
-        order = np.random.default_rng(seed).permutation(len(self.data.start) - 1)
+        order = np.random.default_rng(seed).permutation(np.flatnonzero(self.data.weights))
         for end in range((*place, 0)[0] + size, len(order) + size, size):
             part = self.data.take(order[end - size : end])
             yield partial(self._batch, part), (end,) if end < len(order) else ()
 
-    def _batch(self, part: Sequences, parameters: Any) -> Any:
-        return expect_rows(parameters, part).scaled(self.rows / len(part.rows))
+    def _batch(self, part: Dataset, parameters: Any) -> Any:
+        return expect_rows(parameters, part).scaled(self.rows / part.total_rows)
 
     def scaled(self, statistics: Any, by: float) -> Any:
         """All of them."""

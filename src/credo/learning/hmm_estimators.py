@@ -18,6 +18,7 @@ from ..core import check
 from ..core.errors import DataError, OptionError, QueryError
 from ..core.numbers import float_array
 from ..core.records import register
+from ..data.read import split_list
 from ..families.base import Family
 from ..families.categorical import Categorical
 from ..families.gamma import Poisson
@@ -25,7 +26,6 @@ from ..families.gaussian import Gaussian, TiedGaussian
 from ..families.gaussian_diagonal import DiagonalGaussian, SphericalGaussian
 from ..families.mixture import Mixture
 from ..models.hmm import HMM, HMMPrior
-from ..models.sequences import split_list
 from .base import Fit
 from .estimator import Estimator
 from .hmm import baum_welch
@@ -119,7 +119,7 @@ class _HiddenMarkov(Estimator, abc.ABC):
         """Bayesian information criterion, -2 log-likelihood + parameters log(steps); lower is better."""
         model = self._fitted()
         data = model.sequences(X, lengths)
-        return -2 * model.log_likelihood(data) + model.n_parameters * float(np.log(len(data.rows)))
+        return -2 * model.log_likelihood(data) + model.n_parameters * float(np.log(data.n_rows))
 
     def aic(self, X: Any, lengths: Any = None) -> float:
         """Akaike information criterion, -2 log-likelihood + 2 parameters; lower is better."""

@@ -31,7 +31,6 @@ from ..core.evidence import Evidence
 from ..core.factor_graph import FactorGraph, Model
 from ..core.instance import Template
 from ..core.result import Estimate, Samples
-from ..data.dataset import Dataset
 from ..data.stream import Stream
 from ..data.table import StateTable
 from ..inference.exact.hidden_rows import unit_log_z
@@ -49,7 +48,6 @@ from .parameters import Parameters, why_not_linear
 from .priors import Prior, prior_of
 from .runs import completed
 from .streams import read_stream
-from .template_data import read_sequences
 
 __all__ = ["MaximumLikelihood", "log_likelihood"]
 
@@ -156,6 +154,9 @@ def log_likelihood(
     inference: str | Algorithm | None = None,
     *,
     lengths: Any = None,
+    mask: Any = None,
+    groups: str | None = None,
+    columns: Any = None,
     weights: Any = None,
     budget: Budget | None = None,
     seed: int | None = None,
@@ -172,10 +173,10 @@ def log_likelihood(
         summed out.
     inference
         What computes log Z; by default the rule of `infer`.
-    lengths
-        Of the sequences in `data`, if the model is a template such as `HMM`.
+    lengths, mask, groups, columns
+        Of sequences, if the model is a template such as `HMM`; as in `infer`.
     weights
-        How often each row counts.
+        How often each row, or sequence, counts.
     budget, seed
         Of each run of inference.
 
@@ -187,24 +188,21 @@ def log_likelihood(
     >>> print(log_likelihood(model, {"a": [0, 1, 1]}))
     -1.961658506 (exact)
     """
+    reading = {"lengths": lengths, "mask": mask, "groups": groups, "columns": columns}
     if isinstance(data, Stream):
-        rows = read_stream(model, data, weights, {"lengths": lengths})
-
-        def of_batch(batch: Dataset) -> Estimate:
-            part = read_sequences(model, batch) if isinstance(model, Template) else batch
-            return log_likelihood(model, part, inference, budget=budget, seed=seed)
-
-        found = [*watched(rows.map(of_batch))]
-        kinds = {part.kind for part in found}
-        return Estimate(sum(part.value for part in found), kinds.pop() if len(kinds) == 1 else "estimate")
+        return _stream_likelihood(
+            model, read_stream(model, data, weights, reading), inference=inference, budget=budget, seed=seed
+        )
     if isinstance(model, Template):
-        if inference is not None or weights is not None:
+        if inference is not None:
             raise OptionError(
-                "inference, weights: expected none for a template, got one; its rows are answered exactly"
+                "inference: expected none for a template, got one; its rows are answered exactly"
             )
-        return Estimate(float(unit_log_z(model.instantiate(data, lengths)).sum()), "exact")
-    if lengths is not None:
-        raise OptionError("lengths: expected none, got some; only templates have sequences")
+        instance = model.instantiate(data, **reading, weights=weights)
+        return Estimate(instance.total(unit_log_z(instance)), "exact")
+    given = [name for name, value in reading.items() if value is not None]
+    if given:
+        raise OptionError(f"{', '.join(given)}: expected none, got some; only templates have sequences")
     graph = graph_of(model)
     if not graph.is_tables:
         return _row_likelihoods(graph, data, inference, weights, budget or Budget(), seed)
@@ -213,6 +211,13 @@ def log_likelihood(
     objective = Likelihood(Parameters.of(graph), oracle)
     value = objective.value(objective.parameters.start, observed) * observed.total
     return Estimate(value, oracle.kind(observed.is_complete))
+
+
+def _stream_likelihood(model: Any, data: Stream, **asked: Any) -> Estimate:
+    """The sum over batches."""
+    found = [*watched(data.map(lambda batch: log_likelihood(model, batch, **asked)))]
+    kinds = {part.kind for part in found}
+    return Estimate(sum(part.value for part in found), kinds.pop() if len(kinds) == 1 else "estimate")
 
 
 def _row_likelihoods(

@@ -11,7 +11,6 @@ from ..data.stream import Stream
 from ..data.table import StateTable
 from ..inference.portfolio.question import graph_of
 from ..models.bayes_net import BayesNet
-from .template_data import read_sequences
 
 __all__ = ["first_batch", "read_stream"]
 
@@ -46,6 +45,6 @@ def read_stream(model: Any, data: Stream, weights: Any, named: Mapping[str, Any]
 def first_batch(model: Any, data: Stream) -> Any:
     """The first batch as the model reads data in memory: random starts are drawn from it."""
     if isinstance(model, Template):
-        return read_sequences(model, next(iter(data)))
+        return model.sequences(next(iter(data)))  # type: ignore[attr-defined]
     variables = graph_of(model).variables
     return next(data.map(lambda batch: StateTable.of_dataset(batch, variables)))

@@ -23,11 +23,12 @@ from ..core import check
 from ..core.errors import DataError, ModelError
 from ..core.records import register
 from ..core.stopwatch import Stopwatch
+from ..data.dataset import Dataset
 from ..families.dirichlet_rows import DirichletRows
+from ..inference.exact.hidden_rows import smooth_rows
 from ..inference.problem.base import Budget
 from ..kernels.scaled_chains import smooth_chains
 from ..models.hmm import HMM, HMMPrior
-from ..models.sequences import Sequences
 from .base import Fit
 from .em_steps import EMStart, Expected
 from .vb import Prune, VariationalModel, pruner, report, run_vb
@@ -106,37 +107,40 @@ class _Chains(VariationalModel):
     """A hidden Markov model with its data."""
 
     model: HMM  # where the first run begins
-    data: Sequences  # to learn from
+    data: Dataset  # to learn from
     blank: HMMPosterior  # the prior
     adapts: tuple[str, ...] = ()
 
     @property
     def rows(self) -> float:  # type: ignore[override]
-        return float(len(self.data.rows))
+        return self.data.total_rows
 
     @cached_property
     def missing(self) -> np.ndarray:
         """Steps that observe nothing, (positions,)."""
-        return self.model.emission.missing(self.data.rows)  # type: ignore[no-any-return]
+        return self.model.emission.missing(self.data.rows())  # type: ignore[no-any-return]
 
     def start(self, rng: np.random.Generator, number: int) -> EMStart:
         model, data = self.model, self.data
-        found = (model if number == 0 else model.initialise(data, rng)).posterior(data)
+        found = smooth_rows((model if number == 0 else model.initialise(data, rng)).instantiate(data))
         if model.states > 1 and np.ptp(found.marginals, axis=1).max() < _ALIKE:
-            found = model.initialise(data, rng).posterior(data)  # equal states would never part
-        return EMStart(self.maximise(self.counts(found.marginals, found.transitions), self.blank))
+            # Equal states would never part.
+            found = smooth_rows(model.initialise(data, rng).instantiate(data))
+        return EMStart(self.maximise(self.counts(found.marginals, found.counts["transition"]), self.blank))
 
     def expect(self, q: HMMPosterior) -> Expected:
         k = q.states
         first, steps = np.exp(q.start.expected_log), np.exp(q.transition.expected_log).reshape(k, k)
-        scores = expected_log_density(q.emission, self.data.rows)
+        scores = expected_log_density(q.emission, self.data.rows())
         scores[self.missing] = 0.0
-        found = smooth_chains(first, steps, np.ascontiguousarray(scores), self.data.start)
-        return Expected(float(found.log_z.sum()), self.counts(found.marginals, found.pairs))
+        weights = self.data.weights
+        found = smooth_chains(first, steps, np.ascontiguousarray(scores), self.data.begin, weight=weights)
+        return Expected(float(weights @ found.log_z), self.counts(found.marginals, found.pairs))
 
     def counts(self, marginals: np.ndarray, pairs: np.ndarray) -> _Counts:
-        filled = self.data.start[:-1][self.data.lengths > 0]
-        return _Counts(marginals[filled].sum(axis=0), pairs, marginals)
+        filled = self.data.begin[:-1][self.data.lengths > 0]
+        weighed = marginals * self.data.row_weights[:, None]
+        return _Counts(weighed[filled].sum(axis=0), pairs, weighed)
 
     def divergence(self, q: HMMPosterior) -> float:
         return q.divergence()
@@ -150,7 +154,7 @@ class _Chains(VariationalModel):
             transition=q.transition_prior.posterior(
                 _possible(q.transition_prior, statistics.transition.ravel())
             ),
-            emission=updated(q.emission_prior, q.emission, self.data.rows, weights),
+            emission=updated(q.emission_prior, q.emission, self.data.rows(), weights),
         )
 
     def adapt(self, q: HMMPosterior) -> HMMPosterior:
@@ -253,7 +257,7 @@ def vb_hmm(
     return report(problem, best, label="vb-hmm", watch=watch, strict=strict, notes=notes)
 
 
-def _blank(model: HMM, data: Sequences, prior: HMMPrior | None) -> HMMPosterior:
+def _blank(model: HMM, data: Dataset, prior: HMMPrior | None) -> HMMPosterior:
     """The prior as a posterior of no data."""
     k, given = model.states, prior or HMMPrior()
     first = np.ones(k) if given.start is None else given.start.repeat(1).concentration[0]
@@ -264,7 +268,7 @@ def _blank(model: HMM, data: Sequences, prior: HMMPrior | None) -> HMMPosterior:
     start = DirichletRows(np.where(model.start > 0, first, 0.0), [k])
     transition = DirichletRows(np.where(model.transition > 0, steps, 0.0).ravel(), np.full(k, k))
     if given.emission is None:
-        emission = default_prior(model.emission, data.rows)
+        emission = default_prior(model.emission, data.rows())
     else:
         emission = check_prior(given.emission, model.emission)
     return HMMPosterior(start, transition, emission.repeat(k), start, transition, emission)

@@ -28,6 +28,8 @@ from ..core.errors import ModelError, UnsupportedError
 from ..core.instance import Instance
 from ..core.records import register
 from ..core.result import Estimate, Status
+from ..data.dataset import Dataset
+from ..data.sequences import read_sequences
 from ..families.base import Family
 from ..families.gaussian import TiedGaussian
 from ..kernels.scaled_chains import smooth_chains
@@ -36,7 +38,6 @@ from ..optimise.run import Budget, Run, noted
 from .hidden_chain import moves
 from .hmm import HMM
 from .hmm_parameters import probability_rows
-from .sequences import Sequences, as_sequences
 
 __all__ = ["FactorialHMM", "FactorialPosterior"]
 
@@ -138,14 +139,14 @@ class FactorialHMM(Shown):
             start, step = np.kron(start, first), np.kron(step, move)
         return HMM(start, step, self._emission)
 
-    def sequences(self, x: Any, lengths: Any = None, mask: Any = None) -> Sequences:
-        """Data as flat rows; see `models.sequences`."""
-        return as_sequences(x, lengths, self._emission.rows, mask=mask, hide=self._emission.hide)
+    def sequences(self, x: Any, lengths: Any = None, mask: Any = None, **reading: Any) -> Dataset:
+        """Data as the emission works on them; see `data.read_sequences`."""
+        return read_sequences(x, self._emission, lengths=lengths, mask=mask, **reading)
 
-    def instantiate(self, x: Any, lengths: Any = None, mask: Any = None) -> Instance:
+    def instantiate(self, x: Any, lengths: Any = None, mask: Any = None, **reading: Any) -> Instance:
         """The hidden states of these sequences: chains over the product of all states, with its shape."""
-        data = self.sequences(x, lengths, mask)
-        return self.hidden(self._emission.log_density(data.rows), data.start)
+        data = self.sequences(x, lengths, mask, **reading)
+        return self.hidden(self._emission.log_density(data.rows()), data.begin).weighed(data.weights)
 
     def hidden(self, scores: np.ndarray, begin: np.ndarray, first: int = 0) -> Instance:
         """Chains with these log scores (rows, joint states)."""
@@ -197,10 +198,10 @@ class FactorialHMM(Shown):
                 joint.sum(axis=tuple(a for a in axes if a != m + 1)) for m in range(len(self.shape))
             )
             return FactorialPosterior(Estimate(float(found.log_likelihoods.sum()), "exact"), parts)
-        scores = self._emission.log_density(data.rows).reshape(-1, *self.shape)
+        scores = self._emission.log_density(data.rows()).reshape(-1, *self.shape)
         self._check_positive(scores, method)
         field_of = _Structured if method == "structured" else _Factored
-        mean_field = field_of(self, scores, data.start, seed)
+        mean_field = field_of(self, scores, data.begin, seed)
         found = drive(_Sweeps(), mean_field, Budget(max_iter, tol), whole=False)
         return found  # type: ignore[no-any-return]
 

@@ -12,9 +12,10 @@ from ..core import check
 from ..core.display import Axis, Listing, Shown, grid, shares
 from ..core.errors import ModelError
 from ..core.instance import Instance
+from ..data.dataset import Dataset
+from ..data.sequences import read_sequences
 from ..families.base import Family
 from .hmm_parameters import HMMPrior, probability_rows, random_rows, renewed
-from .sequences import Sequences, as_sequences
 
 __all__ = ["Domain", "HiddenChain", "moves"]
 
@@ -65,14 +66,14 @@ class HiddenChain(Shown):
         """All tables of probabilities."""
         return self._start, self._transition
 
-    def sequences(self, x: Any, lengths: Any = None, mask: Any = None) -> Sequences:
-        """Data as flat rows; see `models.sequences`. What is read once may be passed again as it is."""
-        return as_sequences(x, lengths, self._emission.rows, mask=mask, hide=self._emission.hide)
+    def sequences(self, x: Any, lengths: Any = None, mask: Any = None, **reading: Any) -> Dataset:
+        """Data as the emission works on them; see `data.read_sequences`, which may read its own answer."""
+        return read_sequences(x, self._emission, lengths=lengths, mask=mask, **reading)
 
-    def instantiate(self, x: Any, lengths: Any = None, mask: Any = None) -> Instance:
+    def instantiate(self, x: Any, lengths: Any = None, mask: Any = None, **reading: Any) -> Instance:
         """The hidden states of these sequences as arrays, for `inference/` to answer."""
-        data = self.sequences(x, lengths, mask)
-        return self.hidden(self._emission.log_density(data.rows), data.start)
+        data = self.sequences(x, lengths, mask, **reading)
+        return self.hidden(self._emission.log_density(data.rows()), data.begin).weighed(data.weights)
 
     @abc.abstractmethod
     def hidden(self, scores: np.ndarray, begin: np.ndarray, first: int = 0) -> Instance:
@@ -94,7 +95,7 @@ class HiddenChain(Shown):
         return [repr(self), moves(self._start, self._transition)]
 
     def _initialised(
-        self, data: Sequences, rng: np.random.Generator, fixed: tuple[str, ...]
+        self, data: Dataset, rng: np.random.Generator, fixed: tuple[str, ...]
     ) -> tuple[np.ndarray, np.ndarray, Any]:
         """Random start, transition and emission, drawn in this order."""
         start, transition, emission = self._start, self._transition, self._emission
@@ -103,7 +104,7 @@ class HiddenChain(Shown):
         if "transition" not in fixed:
             transition = random_rows(transition, rng)
         if "emission" not in fixed:
-            emission = emission.initialise(data.rows, rng)
+            emission = emission.initialise(data.rows(), rng)
         return start, transition, emission
 
     def _maximised(

@@ -21,13 +21,14 @@ from ..core.factor_graph import FactorGraph
 from ..core.instance import Instance
 from ..core.records import register
 from ..core.variable import Variables
+from ..data.dataset import Dataset
+from ..data.sequences import step_counts
 from ..families.categorical import Categorical
 from ..kernels.chains import best_paths, filter_chains, sample_chains
 from ..kernels.scaled_chains import likelihoods, smooth_chains
 from ..optimise.run import noted
 from .hidden_chain import Domain, HiddenChain
 from .hmm_parameters import HMMPrior
-from .sequences import Sequences, step_counts
 
 __all__ = ["HMM", "HMMPrior", "Posterior"]
 
@@ -87,10 +88,10 @@ class HMM(HiddenChain):
         """Log-likelihood of every sequence, -inf where it is impossible."""
         check.one_of("domain", domain, ["scaled", "log"])
         data = self.sequences(x, lengths, mask)
-        out = np.empty(len(data.start) - 1)
+        out = np.empty(data.n_units)
         for which, part in data.blocks(_ENTRIES // self.states):
-            scores = self._emission.log_density(part.rows)
-            out[which] = likelihoods(self._start, self._transition, scores, part.start, logs=domain == "log")
+            scores = self._emission.log_density(part.rows())
+            out[which] = likelihoods(self._start, self._transition, scores, part.begin, logs=domain == "log")
         return out
 
     @noted
@@ -109,41 +110,41 @@ class HMM(HiddenChain):
             `"scaled"` with a way out to logarithms, or `"log"` from the beginning.
         """
         data = self.sequences(x, lengths, mask)
-        logs, marginals = np.empty(len(data.start) - 1), np.empty((len(data.rows), self.states))
+        logs, marginals = np.empty(data.n_units), np.empty((len(data.rows()), self.states))
         transitions = np.zeros((self.states, self.states))
         for which, part in data.blocks(_ENTRIES // self.states):
             found = self._smooth(part, which.start, domain)
             logs[which], transitions = found.log_z, transitions + found.pairs
-            marginals[data.start[which.start] : data.start[which.stop]] = found.marginals
+            marginals[data.begin[which.start] : data.begin[which.stop]] = found.marginals
         return Posterior(logs, marginals, transitions)
 
-    def _smooth(self, part: Sequences, first: int, domain: Domain) -> Any:
+    def _smooth(self, part: Dataset, first: int, domain: Domain) -> Any:
         """Forward-backward of some sequences; the first one is number `first` of the user's."""
         check.one_of("domain", domain, ["scaled", "log"])
         emit = self._emission.log_density
         found = smooth_chains(
             self._start,
             self._transition,
-            emit(part.rows),
-            part.start,
+            emit(part.rows()),
+            part.begin,
             logs=domain == "log",
-            again=None if domain == "log" else lambda rows: emit(part.rows[rows]),
+            again=None if domain == "log" else lambda rows: emit(part.rows()[rows]),
         )
         if not np.isfinite(found.log_z).all():
-            self._refuse(emit(part.rows), part, first)
+            self._refuse(emit(part.rows()), part, first)
         return found
 
-    def _refuse(self, scores: np.ndarray, part: Sequences, first: int = 0) -> None:
+    def _refuse(self, scores: np.ndarray, part: Dataset, first: int = 0) -> None:
         """Name the first step that no state can reach and emit."""
-        for s in range(len(part.start) - 1):
+        for s in range(part.n_units):
             open_states = self._start > 0
-            for t in range(part.start[s], part.start[s + 1]):
+            for t in range(part.begin[s], part.begin[s + 1]):
                 open_states = open_states & (scores[t] > -np.inf)
                 if not open_states.any():
-                    step = t - part.start[s]
+                    step = t - part.begin[s]
                     raise ZeroProbabilityError(
                         f"sequence {first + s}, step {step}: no state that can be reached here can emit "
-                        f"{part.rows[t]}; give the emissions or transitions positive probabilities there, "
+                        f"{part.rows()[t]}; give the emissions or transitions positive probabilities there, "
                         "or mask the step"
                     )
                 open_states = (open_states @ (self._transition > 0)) > 0
@@ -152,8 +153,8 @@ class HMM(HiddenChain):
     def filter(self, x: Any, lengths: Any = None, *, mask: Any = None) -> np.ndarray:
         """Filtered probabilities p(s_t | data up to t), (positions, states)."""
         data = self.sequences(x, lengths, mask)
-        scores = self._emission.log_density(data.rows)
-        logs, scale = filter_chains(*self._logs(), scores, data.start)
+        scores = self._emission.log_density(data.rows())
+        logs, scale = filter_chains(*self._logs(), scores, data.begin)
         if not np.isfinite(scale).all():
             self._refuse(scores, data)
         return np.exp(logs)
@@ -178,12 +179,12 @@ class HMM(HiddenChain):
         if method == "posterior":
             marginals = self.posterior(data).marginals
             best = marginals.max(axis=1)
-            sums = np.add.reduceat(np.append(best, 0.0), data.start[:-1])
+            sums = np.add.reduceat(np.append(best, 0.0), data.begin[:-1])
             return marginals.argmax(axis=1), np.where(data.lengths > 0, sums, 0.0) / np.maximum(
                 data.lengths, 1
             )
-        scores = self._emission.log_density(data.rows)
-        path, value = best_paths(*self._logs(), scores, data.start)
+        scores = self._emission.log_density(data.rows())
+        path, value = best_paths(*self._logs(), scores, data.begin)
         if not np.isfinite(value).all():
             self._refuse(scores, data)
         return path, value
@@ -213,11 +214,11 @@ class HMM(HiddenChain):
         """Joint samples of the hidden states given data, (count, positions)."""
         check.whole("count", count, 0)
         data = self.sequences(x, lengths, mask)
-        scores = self._emission.log_density(data.rows)
-        if not np.isfinite(likelihoods(self._start, self._transition, scores, data.start)).all():
+        scores = self._emission.log_density(data.rows())
+        if not np.isfinite(likelihoods(self._start, self._transition, scores, data.begin)).all():
             self._refuse(scores, data)
-        uniforms = check.generator(seed).random((count, len(data.rows)))
-        return sample_chains(*self._logs(), scores, data.start, uniforms)
+        uniforms = check.generator(seed).random((count, len(data.rows())))
+        return sample_chains(*self._logs(), scores, data.begin, uniforms)
 
     def update(
         self,
@@ -274,7 +275,7 @@ class HMM(HiddenChain):
     def given(self, x: Any) -> FactorGraph:
         """The factor graph over the hidden states s0, s1, ... of one sequence of data."""
         data = self.sequences(x)
-        scores = self._emission.log_density(data.rows)
+        scores = self._emission.log_density(data.rows())
         length, states = scores.shape
         variables = Variables.of({f"s{t}": states for t in range(length)})
         single = np.arange(length)

@@ -21,13 +21,14 @@ from ..core import check
 from ..core.errors import DataError, ModelError, ZeroProbabilityError
 from ..core.instance import Instance
 from ..core.records import register
+from ..data.dataset import Dataset
+from ..data.sequences import step_counts
 from ..families.base import Family
 from ..kernels.semi_markov import SegmentSums, best_segments, smooth_segments
 from ..optimise.run import noted
 from .hidden_chain import Domain, HiddenChain
 from .hmm import HMM
 from .hmm_parameters import HMMPrior, probability_rows, random_rows, renewed
-from .sequences import Sequences, step_counts
 
 __all__ = ["SegmentPosterior", "SemiMarkov"]
 
@@ -111,11 +112,11 @@ class SemiMarkov(HiddenChain):
         emission = self._emission.take(np.repeat(np.arange(states), longest))
         return HMM(start, step.reshape(size, size), emission)
 
-    def _smooth(self, data: Sequences, domain: Domain = "scaled") -> SegmentSums:
+    def _smooth(self, data: Dataset, domain: Domain = "scaled") -> SegmentSums:
         check.one_of("domain", domain, ["scaled", "log"])
-        scores = self._emission.log_density(data.rows)
+        scores = self._emission.log_density(data.rows())
         parts = (self._start, self._transition, self._durations)
-        return smooth_segments(*parts, scores, data.start, cut=self.cut, logs=domain == "log")
+        return smooth_segments(*parts, scores, data.begin, cut=self.cut, logs=domain == "log")
 
     def hidden(self, scores: np.ndarray, begin: np.ndarray, first: int = 0) -> Instance:
         """Segments with these log scores (rows, states)."""
@@ -151,9 +152,9 @@ class SemiMarkov(HiddenChain):
     def decode(self, x: Any, lengths: Any = None, *, mask: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """The states of the most probable segments (positions,), and their log weight per sequence."""
         data = self.sequences(x, lengths, mask)
-        scores = self._emission.log_density(data.rows)
+        scores = self._emission.log_density(data.rows())
         parts = (self._start, self._transition, self._durations)
-        path, value = best_segments(*parts, scores, data.start, cut=self.cut)
+        path, value = best_segments(*parts, scores, data.begin, cut=self.cut)
         self._refuse(value)
         return path, value
 

@@ -26,7 +26,7 @@ class Answer(NamedTuple):
 
     log_z: np.ndarray  # (units,)
     marginals: np.ndarray  # (rows, states)
-    counts: dict[str, np.ndarray]  # expected, under the names of the tables, over all units
+    counts: dict[str, np.ndarray]  # expected, under the names of the tables, over all units with weights
 
 
 def smooth(instance: Instance, again: Callable[[slice], np.ndarray] | None = None) -> Answer:
@@ -42,12 +42,17 @@ def smooth(instance: Instance, again: Callable[[slice], np.ndarray] | None = Non
     if instance.structure == "independent":
         return _independent(instance)
     tables = instance.tables
-    found = smooth_chains(tables["start"], tables["transition"], instance.scores, instance.begin, again=again)
+    found = smooth_chains(
+        tables["start"], tables["transition"], instance.scores, instance.begin, again=again,
+        weight=instance.weights,
+    )  # fmt: skip
     if not np.isfinite(found.log_z).all():
         scores = instance.scores if again is None else again(slice(0, len(instance.scores)))
         refuse(instance, scores)
-    first = found.marginals[instance.first_rows].sum(axis=0)
-    return Answer(found.log_z, found.marginals, {"start": first, "transition": found.pairs})
+    firsts = found.marginals[instance.first_rows]
+    if instance.weights is not None:
+        firsts = firsts * instance.weights[instance.lengths > 0, None]
+    return Answer(found.log_z, found.marginals, {"start": firsts.sum(axis=0), "transition": found.pairs})
 
 
 def _independent(instance: Instance) -> Answer:
@@ -61,7 +66,8 @@ def _independent(instance: Instance) -> Answer:
     sums = marginals.sum(axis=1, keepdims=True)
     marginals /= sums
     logs = np.append(0.0, np.cumsum((top + np.log(sums))[:, 0]))
-    return Answer(np.diff(logs[instance.begin]), marginals, {"weights": marginals.sum(axis=0)})
+    counts = instance.weigh_rows(marginals).sum(axis=0)
+    return Answer(np.diff(logs[instance.begin]), marginals, {"weights": counts})
 
 
 def log_z(instance: Instance) -> np.ndarray:

@@ -23,7 +23,9 @@ __all__ = ["best_of_segments", "remaining_steps", "smooth_segmented"]
 
 def smooth_segmented(instance: Instance) -> Answer:
     """Log Z, marginals of the state of every row, expected first states, moves and durations."""
-    found = smooth_segments(*_tables(instance), instance.scores, instance.begin, cut=instance.cut)
+    found = smooth_segments(
+        *_tables(instance), instance.scores, instance.begin, cut=instance.cut, weight=instance.weights
+    )
     _refuse(instance, found.log_z)
     counts = {"start": found.firsts, "transition": found.pairs, "durations": found.lasting}
     return Answer(found.log_z, found.marginals, counts)

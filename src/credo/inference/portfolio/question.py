@@ -27,7 +27,7 @@ from ..problem.hints import hinted
 from ..problem.reading import Posed
 from ..problem.running import chosen, generator_of, opened, run_algorithm
 
-__all__ = ["Question", "graph_of", "infer", "pose", "query", "sample"]
+__all__ = ["Question", "graph_of", "infer", "pose", "query", "sample", "without_data"]
 
 
 @hinted
@@ -51,6 +51,9 @@ def infer(  # noqa: PLR0913, the options of one call
     every: float = 60,
     data: Any = None,
     lengths: Any = None,
+    mask: Any = None,
+    groups: str | None = None,
+    columns: Any = None,
     causal: bool = False,
 ) -> Result:
     """Answer a question about a model.
@@ -94,9 +97,13 @@ def infer(  # noqa: PLR0913, the options of one call
         beginning) or `tol` now allow more. Kernels are compiled from the beginning.
     data, lengths
         Observations of a template, a model that is a graph only together with data (`HMM`, `SemiMarkov`,
-        `FactorialHMM`): one array of rows, with the lengths of its sequences if it holds several, or a list
-        of arrays. `marginals["state"]` is then (rows, states), `assignment["state"]` the best path, of
+        `FactorialHMM`): one table of rows, with the lengths of its sequences if it holds several, or a list
+        of tables. `marginals["state"]` is then (rows, states), `assignment["state"]` the best path, of
         several sequences a list of those; `log_z` is the total log-likelihood.
+    mask
+        Of the rows of data, True where a row was observed.
+    groups, columns
+        Of data whose columns have names: the column that tells sequences apart, and those that are emitted.
     causal
         Of templates: give each state the rows up to it only (filtering).
 
@@ -112,6 +119,7 @@ def infer(  # noqa: PLR0913, the options of one call
     >>> print(credo.infer(model, evidence={"wet": "yes"}).marginals["rain"].round(4))
     rain   no: 0.2921   yes: 0.7079
     """
+    reading = {"lengths": lengths, "mask": mask, "groups": groups, "columns": columns}
     if data is not None:
         from .templates import infer_template, names_given
 
@@ -121,9 +129,8 @@ def infer(  # noqa: PLR0913, the options of one call
             "strict": strict, "on_step": on_step, "trace": trace, "checkpoint": checkpoint, "every": every,
         }  # fmt: skip
         general = None if method is None else lambda instance: infer(instance, method, **rest)
-        return infer_template(model, data, lengths, causal=causal, maximise=maximise, general=general)
-    if causal or lengths is not None:
-        raise QueryError("causal, lengths: expected data= with them, got none; both are about its rows")
+        return infer_template(model, data, reading, causal=causal, maximise=maximise, general=general)
+    without_data(causal=causal or None, **reading)
     warm = _state_of(warm_start)
     budget = Budget(max_iter, tol, seconds)
     with call() as run:
@@ -231,6 +238,9 @@ def sample(
     seed: int | None = None,
     data: Any = None,
     lengths: Any = None,
+    mask: Any = None,
+    groups: str | None = None,
+    columns: Any = None,
 ) -> Any:
     """Joint samples from p(x | evidence), or of hidden rows.
 
@@ -238,14 +248,17 @@ def sample(
     `infer` would choose for samples.
 
     Of a template `sample(model, lengths=[100, 50])` makes new sequences, rows and hidden states, and
-    `sample(model, count, data=x)` draws paths of hidden states given data: `["state"]` is (count, rows).
+    `sample(model, count, data=x)` draws paths of hidden states given data: `["state"]` is (count, rows);
+    `lengths, mask, groups, columns` say how the data are read, as in `infer`.
     """
+    reading = {"mask": mask, "groups": groups, "columns": columns}
     if data is not None or lengths is not None:
         from .templates import draw_paths, is_template, names_given
 
     if data is not None:
         names_given(evidence=evidence, method=method)
-        return draw_paths(model, data, lengths, 1 if count is None else count, seed)
+        return draw_paths(model, data, {"lengths": lengths, **reading}, 1 if count is None else count, seed)
+    without_data(**reading)
     if lengths is not None:
         names_given(evidence=evidence, method=method, count=count)
         is_template(model)
@@ -262,6 +275,13 @@ def sample(
     if samples is None:
         raise QueryError(f"{method} draws no samples; use another method, or none")
     return samples
+
+
+def without_data(**given: Any) -> None:
+    """Refuse what says how data are read where there are none."""
+    names = [name for name, value in given.items() if value is not None]
+    if names:
+        raise QueryError(f"{', '.join(names)}: expected data= with them, got none; they are about its rows")
 
 
 def graph_of(model: Any) -> Any:

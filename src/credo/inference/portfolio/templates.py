@@ -7,7 +7,7 @@ put into rows again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,20 +35,23 @@ _CHOSEN = "{} of hidden rows are answered exactly by their own recursions"
 def infer_template(
     model: Any,
     data: Any,
-    lengths: Any,
+    reading: Mapping[str, Any],
     *,
     causal: bool,
     maximise: Any,
     general: Callable[[Instance], Result] | None,
 ) -> Result:
-    """The answer to `infer(model, data=...)`; `general` asks a named method about a factor graph."""
+    """The answer to `infer(model, data=...)`; `general` asks a named method about a factor graph.
+
+    `reading` says how the data are read, see `data.read_sequences`.
+    """
     _check(model, causal, maximise, general)
     watch = Stopwatch()
     with call():
         if general is not None:
-            instance = model.instantiate(data, lengths)
+            instance = model.instantiate(data, **reading)
             return _in_rows(instance, general(instance))
-        found = _answer(model, data, lengths, causal=causal, maximise=maximise)
+        found = _answer(model, data, reading, causal=causal, maximise=maximise)
     return found.but(seconds=watch.seconds, compile_seconds=watch.compile_seconds)
 
 
@@ -76,23 +79,23 @@ def is_template(model: Any) -> None:
         )
 
 
-def _answer(model: Any, data: Any, lengths: Any, *, causal: bool, maximise: Any) -> Result:
-    rows = model.sequences(data, lengths)
-    emit = model.emission.log_density
-    instance = model.hidden(emit(rows.rows), rows.start)
+def _answer(model: Any, data: Any, reading: Mapping[str, Any], *, causal: bool, maximise: Any) -> Result:
+    read = model.sequences(data, **reading)
+    rows, emit = read.rows(), model.emission.log_density
+    instance = model.hidden(emit(rows), read.begin).weighed(read.weights)
     notes = (_CHOSEN.format(instance.structure),)
     if maximise == "all":
         path, value = best_states(instance)
-        total = Estimate(float(value.sum()), "exact")
+        total = Estimate(instance.total(value), "exact")
         paths: Any = instance.named(path)
         return Result("viterbi", Status.EXACT, total, assignment=paths, score=total, notes=notes)
     if causal:
-        total = Estimate(float(unit_log_z(instance).sum()), "exact")
+        total = Estimate(instance.total(unit_log_z(instance)), "exact")
         known: Any = instance.named(filter_rows(instance))
         return Result("filter", Status.EXACT, total, marginals=known, notes=notes)
     # The scores are nobody else's: overwriting them saves a copy, and few rows are ever asked for again.
-    found = smooth_rows(instance, lambda part: emit(rows.rows[part]))
-    total, known = Estimate(float(found.log_z.sum()), "exact"), instance.named(found.marginals)
+    found = smooth_rows(instance, lambda part: emit(rows[part]))
+    total, known = Estimate(instance.total(found.log_z), "exact"), instance.named(found.marginals)
     return Result("forward-backward", Status.EXACT, total, marginals=known, notes=notes)
 
 
@@ -106,12 +109,12 @@ def _in_rows(instance: Instance, found: Result) -> Result:
     return found.but(**changes)
 
 
-def draw_paths(model: Any, data: Any, lengths: Any, count: int, seed: Any) -> Any:
+def draw_paths(model: Any, data: Any, reading: Mapping[str, Any], count: int, seed: Any) -> Any:
     """Joint draws of hidden states given data: (count, rows), a list of those for several sequences."""
     is_template(model)
     check.whole("count", count, 0)
     with call():
-        instance = model.instantiate(data, lengths)
+        instance = model.instantiate(data, **reading)
         drawn = draw_states(instance, count, check.generator(seed))
     return instance.named_draws(drawn)
 
@@ -132,14 +135,23 @@ class Forecast(NamedTuple):
             return np.asarray(np.logaddexp.reduce(scores + np.log(self.states), axis=1))
 
 
-def forecast(model: Any, data: Any, steps: int = 1, *, lengths: Any = None) -> Any:
+def forecast(
+    model: Any,
+    data: Any,
+    steps: int = 1,
+    *,
+    lengths: Any = None,
+    mask: Any = None,
+    groups: str | None = None,
+    columns: Any = None,
+) -> Any:
     """What comes after the data: probabilities of hidden states, and expected rows.
 
     Parameters
     ----------
     model
         A template: a hidden Markov or semi-Markov model, factorial chains.
-    data, lengths
+    data, lengths, mask, groups, columns
         What was seen; as in `infer`.
     steps
         How many rows ahead.
@@ -164,7 +176,7 @@ def forecast(model: Any, data: Any, steps: int = 1, *, lengths: Any = None) -> A
     is_template(model)
     check.whole("steps", steps, 1)
     with call():
-        instance = model.instantiate(data, lengths)
+        instance = model.instantiate(data, lengths=lengths, mask=mask, groups=groups, columns=columns)
         found = forecast_states(instance, int(steps))
     means = _means(model.emission)
     parts = [Forecast(p, None if means is None else p @ means, model.emission) for p in found]
