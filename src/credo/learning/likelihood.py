@@ -42,6 +42,7 @@ from ..optimise.optimisers import Optimiser, optimiser_of
 from ..optimise.run import noted, watched
 from .ascent import Ascent, break_symmetry
 from .base import Fit, Learner, Task, register_learner
+from .e_step import EStep
 from .expectations import Oracle
 from .objectives import Likelihood
 from .parameters import Parameters, why_not_linear
@@ -207,9 +208,15 @@ def log_likelihood(
     if not graph.is_tables:
         return _row_likelihoods(graph, data, inference, weights, budget or Budget(), seed)
     observed = StateTable.of(graph.variables, data, weights=weights)
-    oracle = Oracle(inference, budget or Budget(), seed)
-    objective = Likelihood(Parameters.of(graph), oracle)
-    value = objective.value(objective.parameters.start, observed) * observed.total
+    oracle, parameters = Oracle(inference, budget or Budget(), seed), Parameters.of(graph)
+    if inference is None and not observed.is_complete:
+        # Rows that agree around what they lack are summed once, in compiled kernels.
+        found = EStep(parameters.graph, observed, oracle, values_only=True)(
+            parameters.tables(parameters.start)
+        )
+        whole = oracle.log_z(oracle.free(parameters.graph_at(parameters.start)))
+        return Estimate(found.log_weight - observed.total * whole, oracle.kind(False))
+    value = Likelihood(parameters, oracle).value(parameters.start, observed) * observed.total
     return Estimate(value, oracle.kind(observed.is_complete))
 
 

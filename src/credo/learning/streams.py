@@ -29,7 +29,7 @@ def read_stream(model: Any, data: Stream, weights: Any, named: Mapping[str, Any]
                 f"data: a {type(model).__name__} learns from sequences, and this stream has rows; name the "
                 "column that tells sequences apart: credo.data.stream(..., groups=...)"
             )
-        return data.with_schema(model.emission.schema(list(data.names)))
+        return data.with_schema(model.emission.schema(list(data.names)))  # type: ignore[attr-defined]
     if data.groups is not None:
         raise DataError(
             f"data: a {type(model).__name__} has rows, no sequences; leave groups out of the stream"
