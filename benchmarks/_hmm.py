@@ -86,17 +86,25 @@ def work(task: dict[str, Any]) -> dict[str, Any]:
     return {**best, "numbers": numbers(value)}
 
 
+def _flat(part: Any) -> np.ndarray:
+    return np.concatenate(part) if isinstance(part, list) else part
+
+
 def with_credo(task: dict[str, Any], p: dict[str, np.ndarray], x: np.ndarray, lengths: list[int]) -> Any:
+    import credo
     from credo.learning.hmm import baum_welch
 
     model = credo_model(task["kind"], p)
     if task["task"] == "forward-backward":
-        return lambda: model.posterior(x, lengths), lambda v: [
-            float(v.log_likelihoods.sum()),
-            *_some(v.marginals),
+        return lambda: credo.infer(model, data=x, lengths=lengths), lambda v: [
+            v.log_z.value,
+            *_some(_flat(v.marginals["state"])),
         ]
     if task["task"] == "viterbi":
-        return lambda: model.decode(x, lengths), lambda v: [float(v[1].sum()), *v[0][:50].tolist()]
+        return lambda: credo.infer(model, data=x, lengths=lengths, maximise="all"), lambda v: [
+            v.score.value,
+            *_flat(v.assignment["state"])[:50].tolist(),
+        ]
     return (
         lambda: baum_welch(model, x, lengths, max_iter=ITERATIONS, tol=0),
         lambda v: [v.trace["log_likelihood"][-2] * len(x), *_some(v.model.transition)],

@@ -145,19 +145,20 @@ def hidden_chains() -> None:
     for emission in (DiagonalGaussian(corners, spreads), Gaussian(corners, [np.eye(2), 2 * np.eye(2)])):
         model = HMM([0.6, 0.4], [[0.7, 0.3], [0.4, 0.6]], emission)
         _quietly(baum_welch, model, rows, max_iter=2)
-        model.decode(rows[0])
-        model.filter(rows[0])
-        model.sample_states(rows[0], count=2, seed=0)
+        credo.infer(model, data=rows[0], maximise="all")
+        credo.infer(model, data=rows[0], causal=True)
+        credo.sample(model, 2, data=rows[0], seed=0)
     scores = np.array([[0.0, -2000], [-900, 0], [-1, -2], [-np.inf, 0], [0, -3]])
     parts = np.log([0.5, 0.5]), np.log([[[0.3, 0.7], [0.5, 0.5]]]), scores, np.array([0, 2, 2, 5])
     chains.chain_sums(*parts, pairs="each")
     chains.score_chains(*parts, np.ones(5, np.int64))
     coins = Categorical([[0.5, 0.5], [0.2, 0.8]])
     segments = SemiMarkov([0.5, 0.5], [[0, 1], [1, 0]], [[0.5, 0.5, 0], [0.2, 0.3, 0.5]], coins)
-    segments.decode([0, 1, 1, 1, 0, 0])
+    credo.infer(segments, data=[0, 1, 1, 1, 0, 0], maximise="all")
     _quietly(baum_welch, segments, [0, 1, 1, 1, 0, 0], max_iter=2)
     sharp = DiagonalGaussian([[0.0], [1.0]], [[1e-4], [1e-4]])
-    SemiMarkov([1, 0], [[0, 1], [1, 0]], [[0, 0, 1], [0, 0.5, 0.5]], sharp).posterior([[0.0], [1.0], [0.0]])
+    sudden = SemiMarkov([1, 0], [[0, 1], [1, 0]], [[0, 0, 1], [0, 0.5, 0.5]], sharp)
+    credo.infer(sudden, data=[[0.0], [1.0], [0.0]])
 
 
 def learners() -> None:

@@ -52,7 +52,7 @@ SEEDS = {
     "network": lambda seed: NET.sample(2, seed=seed),
     "random network": lambda seed: credo.BayesNet.random({"a": 2}, {}, seed=seed),
     "generator": lambda seed: credo.datasets.ising_grid(2, seed=seed),
-    "chain": lambda seed: CHAIN.sample(2, seed=seed),
+    "chain": lambda seed: credo.sample(CHAIN, lengths=2, seed=seed),
     "segments": lambda seed: SemiMarkov([1], [[1]], [[1]], Categorical([[1.0]])).sample(2, seed=seed),
     "baum-welch": lambda seed: baum_welch(CHAIN, [0, 1], seed=seed),
     "GaussianHMM": lambda seed: GaussianHMM(seed=seed).fit(np.eye(2)),

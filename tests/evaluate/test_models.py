@@ -102,7 +102,7 @@ def test_estimators_and_single_members_are_candidates_too():
 
 def test_hidden_markov_models_are_compared_over_sequences():
     true = HMM([0.5, 0.5], [[0.95, 0.05], [0.05, 0.95]], Categorical([[0.9, 0.1], [0.1, 0.9]]))
-    sequences = [true.sample(25, seed=s)[0] for s in range(6)]
+    sequences = [credo.sample(true, lengths=25, seed=s)[0] for s in range(6)]
     models = {
         str(k): HMM(np.full(k, 1 / k), np.full((k, k), 1 / k), Categorical(np.full((k, 2), 0.5)))
         for k in (1, 2)

@@ -1,6 +1,7 @@
 """Templates and their instances: chains, segments and independent rows against general methods."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -44,6 +45,31 @@ def test_pair_counts_are_the_factor_marginals_of_the_chain():
     np.testing.assert_allclose(smooth_rows(instance).counts["transition"], pairs, atol=1e-12)
     start = smooth_rows(instance).marginals[[0, 4, 5]].sum(axis=0)
     np.testing.assert_allclose(smooth_rows(instance).counts["start"], start, atol=1e-12)
+
+
+def test_the_counts_of_a_result_are_named_by_tables_and_are_slopes_of_log_z():
+    found = credo.infer(SEGMENTS, data=X, lengths=LENGTHS)
+    assert sorted(found.factor_marginals) == ["durations", "start", "transition"]
+    step = 1e-6
+    moved = SEGMENTS.transition.copy()
+    moved[0, 1] *= np.exp(step)
+    tables = {"start": SEGMENTS.start, "transition": moved, "durations": SEGMENTS.durations}
+    before = SEGMENTS.instantiate(X, LENGTHS)
+    after = replace(before, tables=tables)
+    slope = (unit_log_z(after).sum() - unit_log_z(before).sum()) / step
+    assert found.factor_marginals["transition"][0, 1] == pytest.approx(slope, rel=1e-4)
+
+
+def test_log_likelihoods_of_sequences_and_of_rows_of_any_model_are_given_one_by_one():
+    each = credo.log_likelihood(HMM, X, lengths=LENGTHS, each=True)
+    assert each.shape == (3,) and each.sum() == pytest.approx(
+        credo.log_likelihood(HMM, X, lengths=LENGTHS).value
+    )
+    net = credo.datasets.sprinkler()
+    data = {"rain": ["yes", "no", None], "wet": ["yes", None, "no"]}
+    rows = credo.log_likelihood(net, data, each=True)
+    assert rows.sum() == pytest.approx(credo.log_likelihood(net, data).value)
+    assert rows[1] == pytest.approx(np.log(credo.query(net, "rain")["no"]))
 
 
 def test_the_best_path_agrees_with_the_junction_tree():
@@ -150,9 +176,10 @@ def test_factorial_chains_answer_by_chain():
     half, sticky = [0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]]
     model = FactorialHMM.additive([half, half], [sticky, sticky], [[[0.0], [1.0]], [[0.0], [3.0]]], [[0.1]])
     x = [[0.0], [1.0], [4.0], [3.0]]
-    found, known = credo.infer(model, data=x), model.posterior(x)
+    found, joint = credo.infer(model, data=x), credo.infer(model.to_hmm(), data=x).marginals["state"]
     for m in range(2):
-        np.testing.assert_allclose(found.marginals[f"state{m}"], known.marginals[m], atol=1e-12)
+        known = joint.reshape(4, 2, 2).sum(axis=2 - m)
+        np.testing.assert_allclose(found.marginals[f"state{m}"], known, atol=1e-12)
     best = credo.infer(model, data=x, maximise="all").assignment
     assert best["state0"].tolist() == [0, 1, 1, 0] and best["state1"].tolist() == [0, 0, 1, 1]
     assert credo.sample(model, 3, data=x, seed=0)["state1"].shape == (3, 4)

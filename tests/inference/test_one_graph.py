@@ -16,6 +16,7 @@ from credo.core.result import Status
 from credo.families import Gaussian
 from hybrid_fuzz import Case, forms, random_case
 from hybrid_zoo import close, real, switching, truth
+from sequence_answers import decoded, smoothed
 
 
 def two_states() -> credo.HybridNet:
@@ -65,15 +66,15 @@ def test_a_long_switching_chain_with_observed_emissions_is_the_hmm():
     net = credo.HybridNet([*states, *reals], factors)
     values = rng.normal(size=n) * 1.5
     hmm = credo.HMM(start, transition, Gaussian(means[:, None], variances[:, None, None]))
-    posterior = hmm.posterior(values[:, None])
+    posterior = smoothed(hmm, values[:, None])
     evidence = (np.arange(n, 2 * n), values)
     for given in (evidence, {x.name: value for x, value in zip(reals, values.tolist(), strict=True)}):
         found = credo.infer(net, evidence=given)
         assert found.status is Status.EXACT and found.algorithm == "junction-tree"
-        assert found.log_z.value == pytest.approx(posterior.log_likelihoods[0], abs=1e-10)
+        assert found.log_z.value == pytest.approx(posterior.log_z[0], abs=1e-10)
         marginals = np.array([found.marginals[s.name] for s in states])
         np.testing.assert_allclose(marginals, posterior.marginals, atol=1e-10)
-    path, score = hmm.decode(values[:, None])
+    path, score = decoded(hmm, values[:, None])
     best = credo.infer(net, evidence=evidence, maximise="all")
     assert best.score.value == pytest.approx(score, abs=1e-9)
     assert [int(best.assignment[s.name]) for s in states] == path.tolist()

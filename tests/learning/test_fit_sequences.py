@@ -30,7 +30,7 @@ def gaussian():
 
 
 def rows(seed=0, lengths=(30, 20)):
-    x, _ = gaussian().sample(list(lengths), seed=seed)
+    x, _ = credo.sample(gaussian(), lengths=list(lengths), seed=seed)
     return x
 
 

@@ -81,9 +81,8 @@ def test_weights_of_markov_networks_rest_where_em_has_converged():
 
 def test_baum_welch_rests_where_it_has_converged():
     start = HMM([0.5, 0.5], [[0.6, 0.4], [0.3, 0.7]], Categorical([[0.6, 0.4], [0.4, 0.6]]))
-    x = HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], Categorical([[0.7, 0.3], [0.3, 0.7]])).sample(200, seed=0)[
-        0
-    ]
+    truth = HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], Categorical([[0.7, 0.3], [0.3, 0.7]]))
+    x, _ = credo.sample(truth, lengths=200, seed=0)
     curve = quietly(baum_welch, start, x, max_iter=100, tol=0.0).objective
     flat = int(np.argmax(np.diff(curve) < 1e-6)) + 1
     assert quietly(baum_welch, start, x, max_iter=flat + 1, tol=1e-5).status is Status.OUT_OF_ITERATIONS
@@ -94,7 +93,7 @@ def test_baum_welch_rests_where_it_has_converged():
 
 def test_the_unit_of_the_data_changes_no_number_of_iterations():
     truth = HMM([0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]], Gaussian([[0.0], [2.0]], np.ones((2, 1, 1))))
-    x = truth.sample(300, seed=0)[0]
+    x, _ = credo.sample(truth, lengths=300, seed=0)
 
     def steps(scale, shift):
         first = Gaussian([[-1.0 * scale + shift], [1.0 * scale + shift]], np.full((2, 1, 1), scale**2))
@@ -174,7 +173,7 @@ def test_mean_field_in_factorial_models_rests_where_it_has_converged():
         Gaussian(np.array([[0.0], [1.0], [1.5], [2.5]]), np.ones((4, 1, 1))),
     )
     x = np.random.default_rng(0).normal(1, 1, (50, 1))
-    one, two = (model.posterior(x, method="factored", seed=0, max_iter=5000, tol=t) for t in (1e-6, 1e-12))
+    one, two = (credo.infer(model, "mean-field", data=x, seed=0, max_iter=5000, tol=t) for t in (1e-6, 1e-12))
     assert one.status is two.status is Status.CONVERGED
-    gap = max(np.abs(a - b).max() for a, b in zip(one.marginals, two.marginals, strict=True))
+    gap = max(np.abs(one.marginals[name] - two.marginals[name]).max() for name in one.marginals)
     assert gap < 1e-4

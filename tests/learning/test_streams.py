@@ -44,7 +44,7 @@ def frames():
     gone = np.random.default_rng(1).random(frame.shape) < 0.2
     gone[gone.all(axis=1)] = False
     lengths = [30, 12, 50, 8] * 10
-    x, _ = chain().sample(lengths, seed=0)
+    x, _ = credo.sample(chain(), lengths=lengths, seed=0)
     steps = pd.DataFrame(np.asarray(x), columns=["u", "v"])
     steps.insert(0, "who", np.repeat(np.arange(len(lengths)), lengths))
     return {"rows": frame, "gaps": frame.mask(gone), "hidden": frame.drop(columns=["c"]), "steps": steps}
@@ -243,6 +243,11 @@ def test_streams_say_what_they_lack_and_where(files, frames):
             lambda: fit(chain(), steps, groups="who"),
             OptionError,
             "groups: a stream has its rows and sequences",
+        ),
+        (
+            lambda: credo.log_likelihood(net, rows, each=True),
+            OptionError,
+            "each: a stream is summed over its",
         ),
         (lambda: fit(net, rows, validation=0.1), OptionError, "validation: a stream is not split; give rows"),
         (

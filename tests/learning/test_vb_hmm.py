@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
+import credo
 from credo.core.errors import DataError, ModelError, OptionError
 from credo.core.result import Status
 from credo.families import (
@@ -89,7 +90,7 @@ def test_one_state_has_its_evidence_in_closed_form():
 
 def test_the_expected_model_recovers_the_one_that_made_the_data():
     true = HMM([0.5, 0.5], [[0.95, 0.05], [0.1, 0.9]], DiagonalGaussian([[0.0], [4.0]], [[1.0], [1.0]]))
-    x, _ = true.sample([300, 200], seed=0)
+    x, _ = credo.sample(true, lengths=[300, 200], seed=0)
     found = vb_hmm(true.initialise(x, np.random.default_rng(1)), x, [300, 200], restarts=2, seed=0)
     order = np.argsort(found.model.emission.mean[:, 0])
     np.testing.assert_allclose(found.model.emission.mean[order, 0], [0, 4], atol=0.25)
@@ -100,7 +101,7 @@ def test_the_expected_model_recovers_the_one_that_made_the_data():
 
 def test_states_that_the_data_do_not_need_are_removed():
     true = HMM([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], DiagonalGaussian([[0.0], [8.0]], [[1.0], [1.0]]))
-    x, _ = true.sample(200, seed=0)
+    x, _ = credo.sample(true, lengths=200, seed=0)
     wide = HMM(np.full(5, 0.2), np.full((5, 5), 0.2), DiagonalGaussian(np.zeros((5, 1)), np.ones((5, 1))))
     prior = HMMPrior(Dirichlet(np.full((1, 5), 0.02)), Dirichlet(np.full((1, 5), 0.02)))
     found = vb_hmm(wide, x, prior=prior, prune="search", restarts=2, seed=0)
@@ -112,7 +113,7 @@ def test_states_that_the_data_do_not_need_are_removed():
 def test_hyper_parameters_raise_the_free_energy():
     emission, own, _ = CASES["categorical"]
     true = HMM([0.5, 0.5], [[0.95, 0.05], [0.05, 0.95]], emission)
-    x, _ = true.sample(120, seed=0)
+    x, _ = credo.sample(true, lengths=120, seed=0)
     prior = HMMPrior(emission=own)
     plain = vb_hmm(true, x, prior=prior)
     better = vb_hmm(true, x, prior=prior, adapt=("transition", "emission"), max_iter=3000)
@@ -180,7 +181,8 @@ def test_refusals(call, kind, message):
 @pytest.mark.parametrize("kind", ["gaussian", "diagonal"])
 def test_an_offset_of_the_data_changes_only_the_means(kind, offset):
     true = HMM([0.5, 0.5], [[0.95, 0.05], [0.1, 0.9]], DiagonalGaussian([[0.0], [4.0]], [[1.0], [1.0]]))
-    x = np.round(true.sample([80, 60], seed=0)[0] * 2**20) / 2**20  # the offsets are added without rounding
+    x, _ = credo.sample(true, lengths=[80, 60], seed=0)
+    x = np.round(x * 2**20) / 2**20  # the offsets are added without rounding
     x[5] = np.nan
     start = true.initialise(x, np.random.default_rng(1)).emission.mean
 

@@ -11,10 +11,11 @@ import pytest
 import credo
 from credo.core.errors import DataError, ModelError, OptionError, UnsupportedError, ZeroProbabilityError
 from credo.families import Categorical, DiagonalGaussian, Gaussian, Mixture, Poisson
-from credo.kernels.scaled_chains import smooth_chains
+from credo.kernels.scaled_chains import likelihoods, smooth_chains
 from credo.learning.hidden_rows import expect_rows
 from credo.models.hmm import HMM, HMMPrior
 from markup import cells
+from sequence_answers import decoded, smoothed
 
 CASES = ["categorical", "gaussian", "diagonal", "mixture", "poisson", "zeros", "one state"]
 
@@ -57,109 +58,99 @@ def by_enumeration(hmm, x):
     return np.log(total), marginals / total, pairs / total, best_path, np.log(best)
 
 
-@pytest.mark.parametrize("domain", ["scaled", "log"])
 @pytest.mark.parametrize("name", CASES)
-def test_forward_backward_and_viterbi_equal_the_sum_over_all_paths(name, domain):
+def test_forward_backward_and_viterbi_equal_the_sum_over_all_paths(name):
     hmm = make(name)
-    x, _ = hmm.sample([6, 1, 4], seed=1)
-    found = hmm.posterior(x, [6, 1, 4], domain=domain)
-    path, value = hmm.decode(x, [6, 1, 4])
-    pairs = 0
+    x, _ = credo.sample(hmm, lengths=[6, 1, 4], seed=1)
+    found = smoothed(hmm, x, [6, 1, 4])
+    path, value = decoded(hmm, x, [6, 1, 4])
+    pairs, scores = 0, 0.0
     for s, (first, last) in enumerate([(0, 6), (6, 7), (7, 11)]):
         log_z, marginals, own, best, score = by_enumeration(hmm, x[first:last])
-        assert found.log_likelihoods[s] == pytest.approx(log_z, abs=1e-10)
+        assert found.log_z[s] == pytest.approx(log_z, abs=1e-10)
         np.testing.assert_allclose(found.marginals[first:last], marginals, atol=1e-12)
-        assert value[s] == pytest.approx(score, abs=1e-10)
+        scores += score
         assert tuple(path[first:last]) == best
         pairs = pairs + own
-    np.testing.assert_allclose(found.transitions, pairs, atol=1e-12)
-    np.testing.assert_allclose(
-        hmm.log_likelihoods(x, [6, 1, 4], domain=domain), found.log_likelihoods, atol=1e-10
-    )
+    assert value == pytest.approx(scores, abs=1e-10)
+    np.testing.assert_allclose(found.counts["transition"], pairs, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["categorical", "zeros", "one state"])
 def test_the_junction_tree_of_the_factor_graph_agrees(name):
     hmm = make(name)
-    x, _ = hmm.sample(6, seed=2)
+    x, _ = credo.sample(hmm, lengths=6, seed=2)
     graph = hmm.to_factor_graph(6)
     seen = {f"x{t}": int(v) for t, v in enumerate(x) if t != 3}  # one step is not observed
     answer = credo.infer(graph, "junction-tree", evidence=seen)
     hidden = x.copy()
     hidden[3] = -1
-    found = hmm.posterior(hidden)
-    assert answer.log_z.value == pytest.approx(found.log_likelihoods[0], abs=1e-10)
+    found = smoothed(hmm, hidden)
+    assert answer.log_z.value == pytest.approx(found.log_z[0], abs=1e-10)
     for t in range(6):
         np.testing.assert_allclose(answer.marginals[f"s{t}"], found.marginals[t], atol=1e-10)
-    best = credo.infer(hmm.given(x), "junction-tree", maximise="all")
-    assert best.assignment.indices.tolist() == hmm.decode(x)[0].tolist()
+    best = credo.infer(hmm.instantiate(x), "junction-tree", maximise="all")
+    assert best.assignment.indices.tolist() == decoded(hmm, x)[0].tolist()
 
 
 def test_the_factor_graph_given_gaussian_data_agrees():
     hmm = make("gaussian")
-    x, _ = hmm.sample(5, seed=2)
-    answer = credo.infer(hmm.given(x), "junction-tree")
-    found = hmm.posterior(x)
-    assert answer.log_z.value == pytest.approx(found.log_likelihoods[0], abs=1e-10)
+    x, _ = credo.sample(hmm, lengths=5, seed=2)
+    answer = credo.infer(hmm.instantiate(x).to_factor_graph(), "junction-tree")
+    found = smoothed(hmm, x)
+    assert answer.log_z.value == pytest.approx(found.log_z[0], abs=1e-10)
     np.testing.assert_allclose(np.reshape(answer.marginals.flat, (5, 3)), found.marginals, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", ["gaussian", "diagonal"])
 def test_missing_steps_and_coordinates_are_summed_out(name):
     hmm = make(name)
-    x, _ = hmm.sample(7, seed=3)
+    x, _ = credo.sample(hmm, lengths=7, seed=3)
     x[2] = np.nan
     x[4, 0] = np.nan
     log_z, marginals, *_ = by_enumeration(hmm, x)
-    found = hmm.posterior(x)
-    assert found.log_likelihoods[0] == pytest.approx(log_z, abs=1e-10)
+    found = smoothed(hmm, x)
+    assert found.log_z[0] == pytest.approx(log_z, abs=1e-10)
     np.testing.assert_allclose(found.marginals, marginals, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["categorical", "gaussian", "poisson", "mixture"])
 def test_a_mask_hides_whole_steps(name):
     hmm = make(name)
-    x, _ = hmm.sample([4, 3], seed=4)
+    x, _ = credo.sample(hmm, lengths=[4, 3], seed=4)
     mask = np.array([True, False, True, True, True, True, False])
     hidden = hmm.emission.hide(hmm.emission.rows(x), ~mask)
     np.testing.assert_allclose(
-        hmm.posterior(x, [4, 3], mask=mask).marginals, hmm.posterior(hidden, [4, 3]).marginals
+        smoothed(hmm, x, [4, 3], mask=mask).marginals, smoothed(hmm, hidden, [4, 3]).marginals
     )
     # A last step that is not observed changes no likelihood.
-    assert hmm.log_likelihoods(x, [4, 3], mask=mask)[1] == pytest.approx(hmm.log_likelihood(x[4:6]))
+    each = credo.log_likelihood(hmm, x, lengths=[4, 3], mask=mask, each=True)
+    assert each[1] == pytest.approx(credo.log_likelihood(hmm, x[4:6]).value)
 
 
 def test_sequences_may_come_as_a_list_and_be_empty():
     hmm = make("gaussian")
-    x, _ = hmm.sample([4, 3], seed=4)
-    one = hmm.log_likelihoods(x, [4, 0, 3])
-    np.testing.assert_allclose(one[[0, 2]], hmm.log_likelihoods([x[:4], x[4:]]))
+    x, _ = credo.sample(hmm, lengths=[4, 3], seed=4)
+    one = credo.log_likelihood(hmm, x, lengths=[4, 0, 3], each=True)
+    np.testing.assert_allclose(one[[0, 2]], credo.log_likelihood(hmm, [x[:4], x[4:]], each=True))
     assert one[1] == 0
     data = hmm.sequences([x[:4], x[4:]])
     assert data.place(5) == "sequence 1, step 1" and "2 sequences, 7 rows" in repr(data)
-    np.testing.assert_allclose(hmm.log_likelihoods(data), one[[0, 2]])
-    assert hmm.decode(x, [4, 0, 3], method="posterior")[1][1] == 0
+    np.testing.assert_allclose(credo.log_likelihood(hmm, data, each=True), one[[0, 2]])
+    assert [len(part) for part in credo.infer(hmm, data=x, lengths=[4, 0, 3]).marginals["state"]] == [4, 0, 3]
 
 
 def test_filtering_uses_the_past_only():
     hmm = make("categorical")
-    x, _ = hmm.sample(6, seed=5)
+    x, _ = credo.sample(hmm, lengths=6, seed=5)
+    known = credo.infer(hmm, data=x, causal=True).marginals["state"]
     for t in range(6):
-        np.testing.assert_allclose(hmm.filter(x)[t], hmm.posterior(x[: t + 1]).marginals[-1], atol=1e-12)
-
-
-def test_posterior_decoding_takes_the_most_probable_state_of_every_step():
-    hmm = make("gaussian")
-    x, _ = hmm.sample([5, 4], seed=6)
-    path, share = hmm.decode(x, [5, 4], method="posterior")
-    marginals = hmm.posterior(x, [5, 4]).marginals
-    np.testing.assert_array_equal(path, marginals.argmax(axis=1))
-    np.testing.assert_allclose(share, [marginals[:5].max(axis=1).mean(), marginals[5:].max(axis=1).mean()])
+        np.testing.assert_allclose(known[t], smoothed(hmm, x[: t + 1]).marginals[-1], atol=1e-12)
 
 
 def test_samples_have_the_frequencies_of_the_model():
     hmm = make("zeros")
-    x, states = hmm.sample([20] * 500, seed=7)
+    x, states = credo.sample(hmm, lengths=[20] * 500, seed=7)
     assert (states.reshape(500, 20)[:, 0] == 0).all()
     moves = np.zeros((3, 3))
     for row in states.reshape(500, 20):
@@ -167,24 +158,25 @@ def test_samples_have_the_frequencies_of_the_model():
     assert (moves[hmm.transition == 0] == 0).all()
     assert moves[0, 1] / moves[0].sum() == pytest.approx(0.5, abs=0.06)
     assert (x[states == 0] < 2).all()
-    again, _ = hmm.sample([20] * 500, seed=7)
+    again, _ = credo.sample(hmm, lengths=[20] * 500, seed=7)
     np.testing.assert_array_equal(x, again)
 
 
 def test_samples_of_hidden_states_have_the_posterior_frequencies():
     hmm = make("categorical")
-    x, _ = hmm.sample(5, seed=8)
-    draws = hmm.sample_states(x, count=20_000, seed=0)
-    marginals = hmm.posterior(x).marginals
+    x, _ = credo.sample(hmm, lengths=5, seed=8)
+    draws = credo.sample(hmm, 20_000, data=x, seed=0)["state"]
+    marginals = smoothed(hmm, x).marginals
     for k in range(3):
         assert np.abs((draws == k).mean(axis=0) - marginals[:, k]).max() < 5 * 0.5 / np.sqrt(20_000)
 
 
 def test_long_sequences_do_not_underflow():
     hmm = make("gaussian")
-    x, _ = hmm.sample(30_000, seed=9)
-    scaled, logs = hmm.posterior(x), hmm.posterior(x, domain="log")
-    assert scaled.log_likelihoods[0] == pytest.approx(logs.log_likelihoods[0], rel=1e-12)
+    x, _ = credo.sample(hmm, lengths=30_000, seed=9)
+    scores, begin = hmm.emission.log_density(x), np.array([0, len(x)])
+    scaled, logs = smoothed(hmm, x), smooth_chains(hmm.start, hmm.transition, scores, begin, logs=True)
+    assert scaled.log_z[0] == pytest.approx(logs.log_z[0], rel=1e-12)
     np.testing.assert_allclose(scaled.marginals, logs.marginals, atol=1e-9)
 
 
@@ -193,14 +185,14 @@ def test_weights_that_underflow_are_found_again_in_logarithms():
     step = [[0.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     hmm = HMM([0.5, 0.0, 0.5], step, DiagonalGaussian([[0.0], [100.0], [50.0]], np.full((3, 1), 0.1)))
     x = np.array([[50.0], [100.0], [100.0]])
-    for domain in ("scaled", "log"):
-        found = hmm.posterior(x, domain=domain)
+    parts = hmm.start, hmm.transition, hmm.emission.log_density(x), np.array([0, 3])
+    for found in (smoothed(hmm, x), smooth_chains(*parts, logs=True)):
         log_z = np.logaddexp(
             np.log(0.5) + hmm.emission.log_density(x)[[0, 1, 2], [0, 1, 1]].sum(),
             np.log(0.5) + hmm.emission.log_density(x)[:, 2].sum(),
         )
-        assert found.log_likelihoods[0] == pytest.approx(log_z, rel=1e-12)
-        assert hmm.log_likelihood(x, domain=domain) == pytest.approx(log_z, rel=1e-12)
+        assert found.log_z[0] == pytest.approx(log_z, rel=1e-12)
+        assert likelihoods(*parts, logs=True)[0] == pytest.approx(log_z, rel=1e-12)
         # e^-12500 at the first step against e^-25000 at the two others: the lost path is the true one.
         np.testing.assert_allclose(found.marginals, [[1, 0, 0], [0, 1, 0], [0, 1, 0]], atol=1e-12)
 
@@ -222,44 +214,48 @@ def test_unnormalised_parameters_are_summed_as_they_are():
 
 def test_blocks_of_sequences_give_what_one_block_gives(monkeypatch):
     hmm = make("gaussian")
-    x, _ = hmm.sample([5, 9, 2, 7], seed=10)
-    whole = hmm.posterior(x, [5, 9, 2, 7])
+    x, _ = credo.sample(hmm, lengths=[5, 9, 2, 7], seed=10)
+    whole = smoothed(hmm, x, [5, 9, 2, 7])
     data = hmm.sequences(x, [5, 9, 2, 7])
     total = expect_rows(hmm, data)
-    monkeypatch.setattr("credo.models.hmm._ENTRIES", 30)
-    monkeypatch.setattr("credo.learning.hidden_rows._ENTRIES", 30)
-    parts = hmm.posterior(x, [5, 9, 2, 7])
+    monkeypatch.setattr("credo.inference.portfolio.templates.ENTRIES", 30)
+    monkeypatch.setattr("credo.learning.hidden_rows.ENTRIES", 30)
+    parts = smoothed(hmm, x, [5, 9, 2, 7])
     np.testing.assert_allclose(parts.marginals, whole.marginals)
-    np.testing.assert_allclose(parts.transitions, whole.transitions)
+    np.testing.assert_allclose(parts.log_z, whole.log_z)
+    for name in ("start", "transition"):
+        np.testing.assert_allclose(parts.counts[name], whole.counts[name])
     np.testing.assert_allclose(expect_rows(hmm, data).emission.sums.total, total.emission.sums.total)
 
 
 def test_hmmlearn_agrees_on_likelihood_and_path():
     theirs = pytest.importorskip("hmmlearn.hmm")
     hmm = make("gaussian")
-    x, _ = hmm.sample([80, 40], seed=11)
+    x, _ = credo.sample(hmm, lengths=[80, 40], seed=11)
     peer = theirs.GaussianHMM(3, covariance_type="full")
     peer.startprob_, peer.transmat_ = hmm.start, hmm.transition
     peer.means_, peer.covars_ = hmm.emission.mean, hmm.emission.covariances
-    assert hmm.log_likelihood(x, [80, 40]) == pytest.approx(peer.score(x, [80, 40]), abs=1e-8)
+    total = credo.log_likelihood(hmm, x, lengths=[80, 40])
+    assert total.value == pytest.approx(peer.score(x, [80, 40]), abs=1e-8)
     value, path = peer.decode(x, [80, 40])
-    ours, score = hmm.decode(x, [80, 40])
-    assert score.sum() == pytest.approx(value, abs=1e-8)
+    ours, score = decoded(hmm, x, [80, 40])
+    assert score == pytest.approx(value, abs=1e-8)
     np.testing.assert_array_equal(ours, path)
     np.testing.assert_allclose(
-        hmm.posterior(x, [80, 40]).marginals, peer.predict_proba(x, [80, 40]), atol=1e-8
+        smoothed(hmm, x, [80, 40]).marginals, peer.predict_proba(x, [80, 40]), atol=1e-8
     )
 
 
 def test_an_impossible_observation_is_named():
     hmm = make("zeros")
-    assert hmm.log_likelihood([0, 3, 3]) == -np.inf
-    message = "sequence 1, step 1: no state that can be reached here can emit 3"
+    assert credo.log_likelihood(hmm, [0, 3, 3]).value == -np.inf
+    message = "sequence 1, step 1: no state that can be reached here can emit this row"
+    seen = {"data": [0, 1, 0, 3], "lengths": [2, 2]}
     for call in (
-        lambda: hmm.posterior([0, 1, 0, 3], [2, 2]),
-        lambda: hmm.decode([0, 1, 0, 3], [2, 2]),
-        lambda: hmm.filter([0, 1, 0, 3], [2, 2]),
-        lambda: hmm.sample_states([0, 1, 0, 3], [2, 2]),
+        lambda: credo.infer(hmm, **seen),
+        lambda: credo.infer(hmm, **seen, maximise="all"),
+        lambda: credo.infer(hmm, **seen, causal=True),
+        lambda: credo.sample(hmm, 1, **seen),
     ):
         with pytest.raises(ZeroProbabilityError, match=message):
             call()
@@ -278,32 +274,25 @@ COIN = Categorical(HALF)
         (lambda: HMM([1.0], HALF, COIN), ModelError, r"transition: expected shape \(1, 1\), got \(2, 2\)"),
         (lambda: HMM([1.0], [[1.0]], COIN), ModelError, "emission: expected 1 members, one per state, got 2"),
         (lambda: HMM([1.0], [[1.0]], "coin"), ModelError, "emission: expected members of a family, got str"),
-        (lambda: make("categorical").posterior([]), DataError, "data: expected"),
-        (lambda: make("gaussian").posterior(np.zeros((0, 2))), DataError, "expected at least one step"),
-        (lambda: make("categorical").posterior([0, 9]), DataError, "row 1 has state 9"),
-        (lambda: make("categorical").posterior([0, 1], [1]), DataError, "lengths: expected a sum of 2"),
-        (lambda: make("categorical").posterior([0, 1], [0.5]), DataError, "lengths: expected counts"),
-        (lambda: make("categorical").posterior([0, 1], mask=[1, 0]), DataError, "mask: expected 2 booleans"),
+        (lambda: smoothed(make("categorical"), []), DataError, "data: expected"),
+        (lambda: smoothed(make("gaussian"), np.zeros((0, 2))), DataError, "expected at least one step"),
+        (lambda: smoothed(make("categorical"), [0, 9]), DataError, "row 1 has state 9"),
+        (lambda: smoothed(make("categorical"), [0, 1], [1]), DataError, "lengths: expected a sum of 2"),
+        (lambda: smoothed(make("categorical"), [0, 1], [0.5]), DataError, "lengths: expected counts"),
+        (lambda: smoothed(make("categorical"), [0, 1], mask=[1, 0]), DataError, "mask: expected 2 booleans"),
         (
-            lambda: make("gaussian").posterior([np.zeros((2, 2)), np.zeros((2, 3))]),
+            lambda: smoothed(make("gaussian"), [np.zeros((2, 2)), np.zeros((2, 3))]),
             DataError,
             "sequence 1: data",
         ),
         (
-            lambda: make("categorical").posterior(make("categorical").sequences([0, 1]), [2]),
+            lambda: smoothed(make("categorical"), make("categorical").sequences([0, 1]), [2]),
             DataError,
             "these sequences are complete",
         ),
-        (lambda: make("categorical").posterior([0], domain="linear"), OptionError, "domain must be one of"),
-        (
-            lambda: make("categorical").log_likelihood([0], domain="linear"),
-            OptionError,
-            "domain must be one of",
-        ),
-        (lambda: make("categorical").decode([0], method="best"), OptionError, "method must be one of"),
-        (lambda: make("categorical").sample(-1), DataError, "lengths: expected counts of steps, got -1"),
-        (lambda: make("categorical").sample([]), DataError, r"lengths: expected counts of steps, got \[\]"),
-        (lambda: make("categorical").sample_states([0], count=-1), OptionError, "count must be at least 0"),
+        (lambda: credo.sample(make("poisson"), lengths=-1), DataError, "expected counts of steps, got -1"),
+        (lambda: credo.sample(make("poisson"), lengths=[]), DataError, r"expected counts of steps, got \[\]"),
+        (lambda: credo.sample(make("poisson"), -1, data=[0]), OptionError, "count must be at least 0"),
         (
             lambda: HMM([0.5, 0.5], [[0.5, 0.5], [0.5]], Categorical([[1.0], [1.0]])),
             ModelError,
@@ -353,19 +342,19 @@ def test_notebooks_show_the_moves_between_states():
 def test_lists_and_frames_are_sequences_as_arrays_are():
     hmm = HMM([0.6, 0.4], [[0.7, 0.3], [0.4, 0.6]], Categorical([[0.1, 0.9], [0.6, 0.4]]))
     for sequences in ([[0, 1], [1, 1, 0]], [[0, 1], [1, 1]]):
-        expected = hmm.log_likelihood([np.array(part) for part in sequences])
-        assert hmm.log_likelihood(sequences) == expected
-        assert hmm.log_likelihood([pd.DataFrame(part) for part in sequences]) == expected
-        assert hmm.log_likelihood(tuple(map(tuple, sequences))) == expected
+        expected = credo.log_likelihood(hmm, [np.array(part) for part in sequences])
+        assert credo.log_likelihood(hmm, sequences) == expected
+        assert credo.log_likelihood(hmm, [pd.DataFrame(part) for part in sequences]) == expected
+        assert credo.log_likelihood(hmm, tuple(map(tuple, sequences))) == expected
     with pytest.raises(DataError, match="sequence 1: data: row 1 has state 7, expected 0 to 1"):
-        hmm.log_likelihood([[0, 1], [1, 7, 0]])
+        credo.log_likelihood(hmm, [[0, 1], [1, 7, 0]])
     with pytest.raises(DataError, match="expected state indices"):
-        hmm.log_likelihood([0, 10**400])
+        credo.log_likelihood(hmm, [0, 10**400])
     with pytest.raises(DataError, match="expected state indices"):
-        hmm.log_likelihood([[0, [1, 2]], [1, 0]])
+        credo.log_likelihood(hmm, [[0, [1, 2]], [1, 0]])
     counts = HMM([0.6, 0.4], [[0.7, 0.3], [0.4, 0.6]], Poisson([1.0, 3.0]))
     with pytest.raises(DataError, match="expected counts, got"):
-        counts.log_likelihood([1, 10**400])
+        credo.log_likelihood(counts, [1, 10**400])
 
 
 @pytest.mark.parametrize("part", ["start", "transition", "durations"])

@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from credo.core.errors import DataError, ModelError, OptionError, ZeroProbabilityError
+import credo
+from credo.core.errors import DataError, ModelError, UnsupportedError, ZeroProbabilityError
 from credo.families import Categorical, DiagonalGaussian, Dirichlet
+from credo.kernels.semi_markov import smooth_segments
 from credo.learning.hidden_rows import expect_rows
 from credo.learning.hmm import baum_welch
 from credo.models.hmm import HMM, HMMPrior
 from credo.models.semi_markov import SemiMarkov
+from sequence_answers import Smoothed, decoded, smoothed
 
 
 def make(seed=0, states=3, longest=4, cut=True, emission=None):
@@ -59,34 +62,42 @@ def by_enumeration(model, x):
     return np.log(total), marginals / total, pairs / total, lasting / total, best[0], np.log(paths[best])
 
 
-@pytest.mark.parametrize("domain", ["scaled", "log"])
+def in_logs(model, x):
+    """Forward-backward in logarithms."""
+    parts = model.start, model.transition, model.durations, model.emission.log_density(x)
+    found = smooth_segments(*parts, np.array([0, len(x)]), cut=model.cut, logs=True)
+    counts = {"start": found.firsts, "transition": found.pairs, "durations": found.lasting}
+    return Smoothed(found.log_z, found.marginals, counts)
+
+
+@pytest.mark.parametrize("ask", [smoothed, in_logs])
 @pytest.mark.parametrize("cut", [True, False])
 @pytest.mark.parametrize(("states", "longest"), [(3, 3), (2, 1), (1, 3)])
-def test_sums_and_best_paths_equal_those_over_all_segmentations(states, longest, cut, domain):
+def test_sums_and_best_paths_equal_those_over_all_segmentations(states, longest, cut, ask):
     model = make(1, states, longest, cut)
     x = np.random.default_rng(2).integers(4, size=5)
     log_z, marginals, pairs, lasting, best, value = by_enumeration(model, x)
-    found = model.posterior(x, domain=domain)
-    assert found.log_likelihoods[0] == pytest.approx(log_z, abs=1e-12)
+    found = ask(model, x)
+    assert found.log_z[0] == pytest.approx(log_z, abs=1e-12)
     np.testing.assert_allclose(found.marginals, marginals, atol=1e-12)
-    np.testing.assert_allclose(found.transitions, pairs, atol=1e-12)
-    np.testing.assert_allclose(found.durations, lasting, atol=1e-12)
-    path, score = model.decode(x)
+    np.testing.assert_allclose(found.counts["transition"], pairs, atol=1e-12)
+    np.testing.assert_allclose(found.counts["durations"], lasting, atol=1e-12)
+    path, score = decoded(model, x)
     if states > 1:  # with one state, segmentations that look alike are summed in the oracle
         assert tuple(path) == best
-        assert score[0] == pytest.approx(value, abs=1e-12)
+        assert score == pytest.approx(value, abs=1e-12)
 
 
 def test_the_expanded_hidden_markov_model_is_the_same_distribution():
     model = make(3)
-    x, _ = model.sample([60, 1, 40], seed=1)
+    x, _ = credo.sample(model, lengths=[60, 1, 40], seed=1)
     big = model.to_hmm()
     np.testing.assert_allclose(
-        big.log_likelihoods(x, [60, 1, 40]), model.log_likelihoods(x, [60, 1, 40]), rtol=1e-12
+        smoothed(big, x, [60, 1, 40]).log_z, smoothed(model, x, [60, 1, 40]).log_z, rtol=1e-12
     )
     np.testing.assert_allclose(
-        big.posterior(x, [60, 1, 40]).marginals.reshape(101, 3, 4).sum(axis=2),
-        model.posterior(x, [60, 1, 40]).marginals,
+        smoothed(big, x, [60, 1, 40]).marginals.reshape(101, 3, 4).sum(axis=2),
+        smoothed(model, x, [60, 1, 40]).marginals,
         atol=1e-10,
     )
 
@@ -98,23 +109,23 @@ def test_geometric_durations_are_a_hidden_markov_model():
     lasting = stay[:, None] ** np.arange(longest) * (1 - stay)[:, None]
     model = SemiMarkov([0.4, 0.6], [[0, 1], [1, 0]], lasting / lasting.sum(axis=1, keepdims=True), emission)
     hmm = HMM([0.4, 0.6], [[0.5, 0.5], [0.7, 0.3]], emission)
-    x, _ = hmm.sample([50, 30], seed=0)
+    x, _ = credo.sample(hmm, lengths=[50, 30], seed=0)
     np.testing.assert_allclose(
-        model.log_likelihoods(x, [50, 30]), hmm.log_likelihoods(x, [50, 30]), atol=1e-10
+        smoothed(model, x, [50, 30]).log_z, smoothed(hmm, x, [50, 30]).log_z, atol=1e-10
     )
     np.testing.assert_allclose(
-        model.posterior(x, [50, 30]).marginals, hmm.posterior(x, [50, 30]).marginals, atol=1e-10
+        smoothed(model, x, [50, 30]).marginals, smoothed(hmm, x, [50, 30]).marginals, atol=1e-10
     )
 
 
 def test_long_sequences_and_missing_steps():
     model = make(4, emission=DiagonalGaussian([[0.0], [2.0], [4.0]], np.full((3, 1), 0.5)))
-    x, _ = model.sample(2000, seed=2)
+    x, _ = credo.sample(model, lengths=2000, seed=2)
     x[100:120] = np.nan
-    scaled, logs = model.posterior(x), model.posterior(x, domain="log")
-    assert scaled.log_likelihoods[0] == pytest.approx(logs.log_likelihoods[0], rel=1e-12)
+    scaled, logs = smoothed(model, x), in_logs(model, x)
+    assert scaled.log_z[0] == pytest.approx(logs.log_z[0], rel=1e-12)
     np.testing.assert_allclose(scaled.marginals, logs.marginals, atol=1e-9)
-    np.testing.assert_allclose(scaled.durations, logs.durations, atol=1e-8)
+    np.testing.assert_allclose(scaled.counts["durations"], logs.counts["durations"], atol=1e-8)
     np.testing.assert_allclose(scaled.marginals.sum(axis=1), 1, atol=1e-10)
 
 
@@ -126,9 +137,9 @@ def test_numbers_that_underflow_are_done_in_logarithms():
     # The only ways: two steps in state 0, then state 1, or one step each in 0, 1 and 0 or 2.
     logs = model.emission.log_density(x)
     first = np.log(0.5) + logs[0, 0] + logs[1, 0] + logs[2, 1]
-    assert model.log_likelihood(x) == pytest.approx(first, rel=1e-10)
-    assert model.log_likelihood(x, domain="log") == pytest.approx(first, rel=1e-10)
-    np.testing.assert_allclose(model.posterior(x).marginals[:, :2], [[1, 0], [1, 0], [0, 1]], atol=1e-12)
+    assert credo.log_likelihood(model, x).value == pytest.approx(first, rel=1e-10)
+    assert in_logs(model, x).log_z[0] == pytest.approx(first, rel=1e-10)
+    np.testing.assert_allclose(smoothed(model, x).marginals[:, :2], [[1, 0], [1, 0], [0, 1]], atol=1e-12)
 
 
 @pytest.mark.parametrize("cut", [True, False])
@@ -137,7 +148,7 @@ def test_learning_never_lowers_the_likelihood_and_finds_the_durations(cut):
         [1, 0], [[0, 1], [1, 0]], [[0, 0, 0.2, 0.8], [0.9, 0.1, 0, 0]],
         DiagonalGaussian([[0.0], [3.0]], np.full((2, 1), 0.3)),
     )  # fmt: skip
-    x, states = true.sample([40] * 30, seed=3)
+    x, states = credo.sample(true, lengths=[40] * 30, seed=3)
     start = SemiMarkov(
         [0.5, 0.5],
         [[0, 1], [1, 0]],
@@ -149,7 +160,7 @@ def test_learning_never_lowers_the_likelihood_and_finds_the_durations(cut):
     assert (np.diff(found.objective) > -1e-12).all()
     if cut:
         np.testing.assert_allclose(found.model.durations[0, :4], true.durations[0], atol=0.06)
-        assert (found.model.decode(x, [40] * 30)[0] == states).mean() > 0.99
+        assert (decoded(found.model, x, [40] * 30)[0] == states).mean() > 0.99
     prior = HMMPrior(durations=Dirichlet([[2.0] * 5]), transition=Dirichlet([[1.0, 1.0]]))
     smooth = baum_welch(start, x, [40] * 30, max_iter=60, prior=prior)
     assert (np.diff(smooth.objective) > -1e-12).all()
@@ -158,7 +169,7 @@ def test_learning_never_lowers_the_likelihood_and_finds_the_durations(cut):
 
 def test_parts_can_be_kept_and_starts_are_random_but_reproducible():
     model = make(5)
-    x, _ = model.sample(50, seed=4)
+    x, _ = credo.sample(model, lengths=50, seed=4)
     counts = expect_rows(model, model.sequences(x))
     kept = model.update(counts, fixed=("durations", "emission", "start", "transition"))
     np.testing.assert_array_equal(kept.durations, model.durations)
@@ -178,18 +189,16 @@ def test_bad_input_gets_a_sentence():
     with pytest.raises(ModelError, match="durations: every row must sum to 1"):
         SemiMarkov([0.5, 0.5], [[0, 1], [1, 0]], [[0.5], [1.0]], coin)
     model = SemiMarkov([1, 0], [[0, 1], [1, 0]], [[0, 1.0], [0, 1.0]], coin, cut=False)
-    for call in (model.posterior, model.decode):
+    for call in (smoothed, decoded):
         with pytest.raises(ZeroProbabilityError, match="sequence 1: no segments with positive probability"):
-            call([0, 1, 0, 1, 1], [2, 3])
-    assert model.log_likelihoods([0, 1, 0, 1, 1], [2, 3])[1] == -np.inf
+            call(model, [0, 1, 0, 1, 1], [2, 3])
+    assert credo.log_likelihood(model, [0, 1, 0, 1, 1], lengths=[2, 3], each=True)[1] == -np.inf
     with pytest.raises(ModelError, match="to_hmm: expected cut=True"):
         model.to_hmm()
-    with pytest.raises(OptionError, match="domain must be one of"):
-        model.posterior([0, 1], domain="linear")
-    with pytest.raises(DataError, match="sample: expected cut=True"):
-        model.sample(3)
+    with pytest.raises(UnsupportedError, match="rows can be drawn where the last segment may be cut"):
+        credo.sample(model, lengths=3)
     model = SemiMarkov([1, 0], [[0, 1], [1, 0]], [[0, 1.0], [0, 1.0]], coin)
     for lengths in (-1, [], 2.5):
         with pytest.raises(DataError, match="lengths: expected counts of steps, got"):
-            model.sample(lengths)
-    assert [len(part) for part in model.sample([2, 0, 3], seed=0)] == [5, 5]
+            credo.sample(model, lengths=lengths)
+    assert [len(part) for part in credo.sample(model, lengths=[2, 0, 3], seed=0)] == [5, 5]

@@ -7,11 +7,26 @@ import itertools
 import numpy as np
 import pytest
 
-from credo.core.errors import ModelError, OptionError, UnsupportedError
+import credo
+from credo.core.errors import (
+    ConvergenceError,
+    ConvergenceWarning,
+    CredoError,
+    ModelError,
+    OptionError,
+    QueryError,
+    UnsupportedError,
+)
+from credo.core.instance import Instance
 from credo.core.result import Status
 from credo.families import Categorical
+from credo.inference.variational.structured_mean_field import StructuredMeanField
 from credo.models.factorial_hmm import FactorialHMM
 from markup import read
+from sequence_answers import flat
+
+METHODS = ["mean-field", "structured-mean-field", "structured-mean-field(start=random)"]
+CHAINS = {"start0": np.ones(2), "transition0": np.ones((2, 2))}
 
 
 def make(seed=0, shape=(2, 3), symbols=4):
@@ -36,62 +51,71 @@ def test_the_product_space_equals_the_sum_over_all_joint_paths():
                 p *= model.transitions[0][a[t - 1], a[t]] * model.transitions[1][b[t - 1], b[t]]
             total += p
             marginal[np.arange(3), b] += p
-    found = model.posterior(x)
-    assert found.log_likelihood.kind == "exact"
-    assert found.log_likelihood.value == pytest.approx(np.log(total))
-    assert model.log_likelihood(x) == pytest.approx(np.log(total))
-    np.testing.assert_allclose(found.marginals[1], marginal / total)
+    found = credo.infer(model, data=x)
+    assert found.log_z.kind == "exact"
+    assert found.log_z.value == pytest.approx(np.log(total))
+    assert credo.log_likelihood(model, x).value == pytest.approx(np.log(total))
+    np.testing.assert_allclose(found.marginals["state1"], marginal / total)
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("method", ["structured", "factored"])
+@pytest.mark.parametrize("method", METHODS)
 def test_mean_fields_rise_and_stay_below_the_likelihood(method, seed):
     model = make(seed, (2, 3, 2))
-    x, _ = model.sample([9, 1, 6], seed=seed)
-    exact = model.log_likelihood(x, [9, 1, 6])
-    found = model.posterior(x, [9, 1, 6], method, seed=seed)
+    x, _ = credo.sample(model, lengths=[9, 1, 6], seed=seed)
+    exact = credo.log_likelihood(model, x, lengths=[9, 1, 6]).value
+    found = credo.infer(model, method, data=x, lengths=[9, 1, 6], seed=seed)
     assert found.status is Status.CONVERGED
-    assert found.log_likelihood.kind == "lower"
-    assert (np.diff(found.trace) > -1e-9).all()
-    assert found.log_likelihood.value <= exact + 1e-9
-    for q in found.marginals:
-        np.testing.assert_allclose(q.sum(axis=1), 1)
+    assert found.log_z.kind == "lower"
+    assert (np.diff(found.trace["log_z"]) > -1e-9).all()
+    assert found.log_z.value <= exact + 1e-9
+    for q in found.marginals.values():
+        np.testing.assert_allclose(flat(q).sum(axis=1), 1)
 
 
 def test_the_structured_bound_is_the_tighter_one():
     model = make(7)
-    x, _ = model.sample(20, seed=1)
+    x, _ = credo.sample(model, lengths=20, seed=1)
     best = {
-        method: max(model.posterior(x, None, method, seed=s).log_likelihood.value for s in range(5))
-        for method in ("structured", "factored")
+        method: max(credo.infer(model, method, data=x, seed=s).log_z.value for s in range(5))
+        for method in METHODS
     }
-    assert best["factored"] < best["structured"] < model.log_likelihood(x)
+    exact = credo.log_likelihood(model, x).value
+    assert best["mean-field"] < best["structured-mean-field(start=random)"] < exact
+    assert best["mean-field"] < best["structured-mean-field"] < exact
+    for seed in range(5):
+        naive, chains = (credo.infer(model, m, data=x, seed=seed) for m in METHODS[:2])
+        assert chains.log_z.value >= naive.log_z.value
 
 
 def test_structured_mean_field_is_exact_for_one_chain_and_for_chains_that_do_not_meet():
     one = make(1, (3,))
-    x, _ = one.sample(12, seed=2)
-    assert one.posterior(x, None, "structured").log_likelihood.value == pytest.approx(one.log_likelihood(x))
+    x, _ = credo.sample(one, lengths=12, seed=2)
+    exact = credo.log_likelihood(one, x).value
+    assert credo.infer(one, "structured-mean-field", data=x).log_z.value == pytest.approx(exact)
     rng = np.random.default_rng(0)
     left, right = rng.dirichlet(np.ones(2), size=2), rng.dirichlet(np.ones(3), size=3)
     apart = FactorialHMM([[0.5, 0.5], [0.2, 0.3, 0.5]], [left, right], Categorical(np.kron(left, right)))
-    x, _ = apart.sample(10, seed=3)
-    exact = apart.posterior(x)
-    found = apart.posterior(x, None, "structured", seed=0)
-    assert found.log_likelihood.value == pytest.approx(exact.log_likelihood.value, abs=1e-8)
-    np.testing.assert_allclose(found.marginals[0], exact.marginals[0], atol=1e-6)
+    x, _ = credo.sample(apart, lengths=10, seed=3)
+    exact = credo.infer(apart, data=x)
+    found = credo.infer(apart, "structured-mean-field", data=x, seed=0)
+    assert found.log_z.value == pytest.approx(exact.log_z.value, abs=1e-8)
+    np.testing.assert_allclose(found.marginals["state0"], exact.marginals["state0"], atol=1e-6)
 
 
 def test_factored_mean_field_is_exact_for_single_steps_of_one_chain():
     one = make(2, (3,))
-    found = one.posterior([0, 1, 2], [1, 1, 1], "factored")
-    assert found.log_likelihood.value == pytest.approx(one.log_likelihood([0, 1, 2], [1, 1, 1]))
+    given = {"data": [0, 1, 2], "lengths": [1, 1, 1]}
+    found = credo.infer(one, "mean-field", **given)
+    assert found.log_z.value == pytest.approx(credo.infer(one, **given).log_z.value)
 
 
 def test_a_stationary_point_satisfies_the_update_equations():
     model = make(3)
-    x, _ = model.sample(6, seed=4)
-    q = model.posterior(x, None, "factored", seed=1, tol=0, max_iter=500).marginals
+    x, _ = credo.sample(model, lengths=6, seed=4)
+    with pytest.warns(ConvergenceWarning):
+        found = credo.infer(model, "mean-field", data=x, seed=1, tol=0, max_iter=500)
+    q = list(found.marginals.values())
     logs = np.log(model.emission.probabilities).reshape(2, 3, 4)[:, :, x]
     for t in range(6):
         field = np.einsum("ij,j->i", logs[:, :, t], q[1][t])
@@ -106,20 +130,89 @@ def test_additive_effects_are_recovered():
     half, sticky = [0.5, 0.5], [[0.95, 0.05], [0.05, 0.95]]
     effects = [[[0.0, 0.0], [2.0, 0.0]], [[0.0, 0.0], [0.0, 3.0]]]
     model = FactorialHMM.additive([half, half], [sticky, sticky], effects, 0.2 * np.eye(2))
-    x, states = model.sample([100, 50], seed=5)
+    x, states = credo.sample(model, lengths=[100, 50], seed=5)
     assert states.shape == (150, 2)
-    for method in ("exact", "structured", "factored"):
-        found = model.posterior(x, [100, 50], method, seed=0)
+    for method in (None, *METHODS):
+        found = credo.infer(model, method, data=x, lengths=[100, 50], seed=0)
         for m in range(2):
-            assert (found.marginals[m].argmax(axis=1) == states[:, m]).mean() > 0.95
+            assert (flat(found.marginals[f"state{m}"]).argmax(axis=1) == states[:, m]).mean() > 0.95
     x[10] = np.nan
-    assert np.isfinite(model.posterior(x, None, "structured", mask=np.arange(150) > 2).log_likelihood.value)
+    gone = credo.infer(model, METHODS[1], data=x, mask=np.arange(150) > 2)
+    assert np.isfinite(gone.log_z.value)
+
+
+def test_the_graph_of_several_chains_answers_as_they_do():
+    model = make(5, (2, 3))
+    x, lengths = [0, 3, -1, 1, 2, 2], [4, 2]
+    exact = credo.infer(model, data=x, lengths=lengths)
+    tree = credo.infer(model, "junction-tree", data=x, lengths=lengths)
+    assert tree.log_z.value == pytest.approx(exact.log_z.value, abs=1e-10)
+    for name in ("state0", "state1"):
+        np.testing.assert_allclose(flat(tree.marginals[name]), flat(exact.marginals[name]), atol=1e-10)
+    best, other = (credo.infer(model, m, data=x[:4], maximise="all") for m in (None, "junction-tree"))
+    assert best.score.value == pytest.approx(other.score.value, abs=1e-10)
+    for name in ("state0", "state1"):
+        np.testing.assert_array_equal(best.assignment[name], other.assignment[name])
+
+
+def test_counts_of_a_chain_are_those_of_the_product_summed_over_the_others():
+    model = make(6, (2, 3))
+    x = [0, 3, 1, 1, 2]
+    found = credo.infer(model, data=x).factor_marginals
+    big = credo.infer(model.to_hmm(), data=x).factor_marginals
+    np.testing.assert_allclose(found["start1"], big["start"].reshape(2, 3).sum(axis=0))
+    pairs = big["transition"].reshape(2, 3, 2, 3)
+    np.testing.assert_allclose(found["transition0"], pairs.sum(axis=(1, 3)))
+    np.testing.assert_allclose(found["transition1"], pairs.sum(axis=(0, 2)))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_weight_counts_a_sequence_so_often(method):
+    model = make(2, (2, 2))
+    parts = [[0, 1, 3], [2, 2]]
+    data = credo.data.read_sequences(parts, model.emission, weights=[2.0, 1.0])
+    weighed = credo.infer(model, method, data=data, seed=0)
+    each = credo.infer(model, method, data=parts, seed=0)
+    first = credo.infer(model, method, data=parts[:1], seed=0)
+    exact = credo.log_likelihood(model, data).value
+    assert each.log_z.value < weighed.log_z.value + 1e9 and weighed.log_z.value <= exact + 1e-9
+    assert weighed.log_z.value == pytest.approx(each.log_z.value + first.log_z.value, abs=0.2)
+    np.testing.assert_allclose(flat(weighed.marginals["state0"]), flat(each.marginals["state0"]), atol=1e-6)
+
+
+def test_a_zero_leaves_chains_but_no_independent_steps():
+    half = [[0.5, 0.5], [0.5, 0.5]]
+    model = FactorialHMM([[1.0, 0.0], [0.5, 0.5]], [[[0.5, 0.5], [0.0, 1.0]], half], make(0, (2, 2)).emission)
+    found = credo.infer(model, "structured-mean-field", data=[0, 1, 3, 2], seed=0)
+    assert found.log_z.value <= credo.log_likelihood(model, [0, 1, 3, 2]).value
+    assert "began at random" in found.notes[-1]
+
+
+def test_restarts_keep_the_best_and_a_checkpoint_goes_on_to_the_same_bits(tmp_path):
+    model, path = make(3, (2, 3)), tmp_path / "run.credo"
+    x = [0, 1, 2, 3, 3, 0, 1]
+    several = credo.infer(model, "mean-field(restarts=4)", data=x, seed=0)
+    assert "4 of 4 starts gave bounds" in several.notes[0]
+    method, limits = "structured-mean-field(start=random)", {"tol": 0.0, "seed": 0}
+    with pytest.warns(ConvergenceWarning):
+        whole = credo.infer(model, method, data=x, max_iter=6, **limits)
+    with pytest.warns(ConvergenceWarning):
+        credo.infer(model, method, data=x, max_iter=3, checkpoint=path, every=0, **limits)
+    with pytest.warns(ConvergenceWarning):
+        again = credo.infer(model, method, data=x, max_iter=6, checkpoint=path, every=0, **limits)
+    np.testing.assert_array_equal(again.trace["log_z"], whole.trace["log_z"])
+    np.testing.assert_array_equal(again.marginals["state1"], whole.marginals["state1"])
+    with pytest.raises(CredoError, match="rows"):
+        credo.infer(model, method, data=x[:3], max_iter=6, checkpoint=path, every=0, **limits)
 
 
 def test_iterations_can_run_out():
     model = make(3)
-    found = model.posterior([0, 1, 2, 3], None, "factored", max_iter=1, seed=0)
+    with pytest.warns(ConvergenceWarning):
+        found = credo.infer(model, "mean-field", data=[0, 1, 2, 3], max_iter=1, seed=0)
     assert found.status is Status.OUT_OF_ITERATIONS
+    with pytest.raises(ConvergenceError, match="mean-field: max_iter was reached"):
+        credo.infer(model, "mean-field", data=[0, 1, 2, 3], max_iter=1, seed=0, strict=True)
 
 
 @pytest.mark.parametrize(
@@ -137,11 +230,18 @@ def test_iterations_can_run_out():
             "emission: expected 1 members, one per joint state, got 2",
         ),
         (lambda: FactorialHMM([[1.0]], [[[1.0]]], "x"), ModelError, "one per joint state, got str"),
-        (lambda: make().posterior([0], None, "loopy"), OptionError, "method must be one of"),
+        (lambda: credo.infer(make(), "loopy", data=[0]), OptionError, "loopy"),
+        (lambda: credo.infer(make(), "mean-field", data=[0], max_iter=2.5), OptionError, "max_iter must be"),
         (
-            lambda: make().posterior([0], None, "factored", max_iter=2.5),
-            OptionError,
-            "max_iter must be a whole",
+            lambda: credo.infer(make(), StructuredMeanField(clusters=[["s0_0"]]), data=[0]),
+            UnsupportedError,
+            "one cluster per chain",
+        ),
+        (lambda: credo.infer(make(), "mean-field", data=[0], causal=True), QueryError, "expected no method"),
+        (
+            lambda: Instance("factorial", np.zeros((1, 5)), np.array([0, 1]), CHAINS, shape=(2,)),
+            ModelError,
+            "expected 2 joint states, got 5",
         ),
         (
             lambda: FactorialHMM.additive([[0.5, 0.5]], [[[0.5, 0.5], [0.5, 0.5]]], [[0.0, 1.0]], [[1.0]]),
@@ -150,16 +250,18 @@ def test_iterations_can_run_out():
         ),
         (lambda: FactorialHMM.additive([], [], [], [[1.0]]), ModelError, "with one d, got none"),
         (
-            lambda: FactorialHMM([[1.0]], [[[1.0]]], Categorical([[1.0, 0.0]])).posterior(
-                [1], None, "structured"
+            lambda: credo.infer(
+                FactorialHMM([[1.0]], [[[1.0]]], Categorical([[1.0, 0.0]])), "structured-mean-field", data=[1]
             ),
             UnsupportedError,
-            "structured mean field cannot treat this model: an emission has probability zero",
+            "structured-mean-field cannot treat these rows: an emission has probability zero",
         ),
         (
-            lambda: FactorialHMM(
-                [[1.0, 0.0]], [[[0.5, 0.5], [0.5, 0.5]]], Categorical([[1.0], [1.0]])
-            ).posterior([0], None, "factored"),
+            lambda: credo.infer(
+                FactorialHMM([[1.0, 0.0]], [[[0.5, 0.5], [0.5, 0.5]]], Categorical([[1.0], [1.0]])),
+                "mean-field",
+                data=[0],
+            ),
             UnsupportedError,
             "a start or transition has probability zero",
         ),

@@ -116,7 +116,7 @@ class Result(Shown):
     status: Status  # why it stopped
     log_z: Estimate | None = None  # log partition function, or the value of the maximisation
     marginals: Marginals | None = None  # per variable
-    factor_marginals: FactorMarginals | None = None  # derivative of the value by each factor's log table
+    factor_marginals: FactorMarginals | None = None  # derivative of the value by each (shared) log table
     assignment: Assignment | None = None  # states of the maximised variables
     score: Estimate | None = None  # value of that assignment: exact, or bounded from below
     joint: Joint | None = None  # of the queried variables

@@ -50,8 +50,8 @@ def umbrella_hmm() -> HMM:
     Examples
     --------
     >>> import credo
-    >>> path, _ = credo.datasets.umbrella_hmm().decode([1, 1, 0, 1, 1])
-    >>> path
+    >>> found = credo.infer(credo.datasets.umbrella_hmm(), data=[1, 1, 0, 1, 1], maximise="all")
+    >>> found.assignment["state"]
     array([1, 1, 0, 1, 1])
     """
     from ..families.categorical import Categorical

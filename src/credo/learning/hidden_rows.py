@@ -17,12 +17,10 @@ import numpy as np
 
 from ..core.records import record
 from ..data.dataset import Dataset
-from ..inference.exact.hidden_rows import smooth_rows
+from ..inference.exact.hidden_rows import ENTRIES, smooth_rows
 from ..optimise.run import noted
 
 __all__ = ["Expected", "expect_rows"]
-
-_ENTRIES = 1 << 23  # numbers per table of one block of sequences; bounds the memory
 
 
 @record("hidden rows expected")
@@ -48,7 +46,7 @@ class Expected:
 def expect_rows(model: Any, data: Dataset) -> Expected:
     """Expected counts and statistics given sequences as `model.sequences` reads them, with their weights."""
     states = len(model.emission)
-    return reduce(add, [_part(model, part, which.start) for which, part in data.blocks(_ENTRIES // states)])
+    return reduce(add, [_part(model, part, which.start) for which, part in data.blocks(ENTRIES // states)])
 
 
 def _part(model: Any, part: Dataset, first: int) -> Expected:

@@ -25,7 +25,7 @@ from ..core.errors import DataError
 from ..core.stopwatch import Stopwatch
 from ..data.dataset import Dataset
 from ..data.stream import Stream
-from ..inference.exact.hidden_rows import unit_log_z
+from ..inference.portfolio.templates import total_log_z
 from ..models.hmm import HMMPrior
 from ..optimise.run import Budget
 from .base import Fit
@@ -63,7 +63,7 @@ def baum_welch(  # noqa: PLR0913, the options of one learner
     model
         Where learning starts; zeros of its start and transition probabilities stay zeros.
     x, lengths, mask
-        The sequences; see `HMM.posterior`.
+        The sequences; see `data.read_sequences`.
     prior
         Conjugate priors for a MAP estimate; None is maximum likelihood.
     fixed
@@ -180,8 +180,7 @@ class HiddenRows(EMProblem):
         """Per step of the sequences that are watched."""
         if self.held is None:
             return None
-        found = parameters.instantiate(self.held)
-        return found.total(unit_log_z(found)) / self.held.total_rows
+        return total_log_z(parameters, self.held) / self.held.total_rows
 
     def part(self, batch: Dataset) -> HiddenRows:
         """With the sequences of a batch."""

@@ -25,6 +25,8 @@ from ..families.gamma import Poisson
 from ..families.gaussian import Gaussian, TiedGaussian
 from ..families.gaussian_diagonal import DiagonalGaussian, SphericalGaussian
 from ..families.mixture import Mixture
+from ..inference.exact.hidden_rows import best_states, smooth_rows
+from ..inference.portfolio.templates import draw_rows, total_log_z
 from ..models.hmm import HMM, HMMPrior
 from .base import Fit
 from .estimator import Estimator
@@ -81,11 +83,11 @@ class _HiddenMarkov(Estimator, abc.ABC):
 
     def predict(self, X: Any, lengths: Any = None) -> np.ndarray:
         """The most probable path of hidden states, (positions,)."""
-        return self._fitted().decode(X, lengths)[0]
+        return best_states(self._fitted().instantiate(X, lengths))[0]
 
     def predict_proba(self, X: Any, lengths: Any = None) -> np.ndarray:
         """Probabilities of the hidden states given all data of the sequence, (positions, states)."""
-        return self._fitted().posterior(X, lengths).marginals
+        return smooth_rows(self._fitted().instantiate(X, lengths)).marginals
 
     def decode(
         self, X: Any, lengths: Any = None, algorithm: Literal["viterbi", "map"] = "viterbi"
@@ -95,36 +97,36 @@ class _HiddenMarkov(Estimator, abc.ABC):
         The score is the log joint probability of data and path, or the expected number of right states.
         """
         check.one_of("algorithm", algorithm, ["viterbi", "map"])
-        model = self._fitted()
+        instance = self._fitted().instantiate(X, lengths)
         if algorithm == "viterbi":
-            path, value = model.decode(X, lengths)
+            path, value = best_states(instance)
             return float(value.sum()), path
-        marginals = model.posterior(X, lengths).marginals
+        marginals = smooth_rows(instance).marginals
         return float(marginals.max(axis=1).sum()), marginals.argmax(axis=1)
 
     def score(self, X: Any, lengths: Any = None) -> float:
         """Total log-likelihood."""
-        return self._fitted().log_likelihood(X, lengths)
+        model = self._fitted()
+        return total_log_z(model, model.sequences(X, lengths))
 
     def score_samples(self, X: Any, lengths: Any = None) -> tuple[float, np.ndarray]:
         """Total log-likelihood, and the probabilities of the hidden states."""
-        found = self._fitted().posterior(X, lengths)
-        return float(found.log_likelihoods.sum()), found.marginals
+        found = smooth_rows(self._fitted().instantiate(X, lengths))
+        return float(found.log_z.sum()), found.marginals
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """Rows and hidden states of one new sequence."""
-        return self._fitted().sample(n_samples, seed=random_state)
+        return draw_rows(self._fitted(), n_samples, random_state)
 
     def bic(self, X: Any, lengths: Any = None) -> float:
         """Bayesian information criterion, -2 log-likelihood + parameters log(steps); lower is better."""
         model = self._fitted()
         data = model.sequences(X, lengths)
-        return -2 * model.log_likelihood(data) + model.n_parameters * float(np.log(data.n_rows))
+        return -2 * total_log_z(model, data) + model.n_parameters * float(np.log(data.n_rows))
 
     def aic(self, X: Any, lengths: Any = None) -> float:
         """Akaike information criterion, -2 log-likelihood + 2 parameters; lower is better."""
-        model = self._fitted()
-        return -2 * model.log_likelihood(X, lengths) + 2 * model.n_parameters
+        return -2 * self.score(X, lengths) + 2 * self._fitted().n_parameters
 
 
 @register("GaussianHMM")

@@ -33,9 +33,9 @@ from ..core.instance import Template
 from ..core.result import Estimate, Samples
 from ..data.stream import Stream
 from ..data.table import StateTable
-from ..inference.exact.hidden_rows import unit_log_z
 from ..inference.messages.bp import BP
 from ..inference.portfolio.question import graph_of, infer
+from ..inference.portfolio.templates import sequence_log_z, total_log_z
 from ..inference.problem.base import Algorithm, Budget, algorithms
 from ..inference.problem.gradients import needs
 from ..optimise.optimisers import Optimiser, optimiser_of
@@ -161,7 +161,8 @@ def log_likelihood(
     weights: Any = None,
     budget: Budget | None = None,
     seed: int | None = None,
-) -> Estimate:
+    each: bool = False,
+) -> Any:
     """Total log-likelihood of data under a model, in natural logarithms.
 
     Parameters
@@ -180,6 +181,12 @@ def log_likelihood(
         How often each row, or sequence, counts.
     budget, seed
         Of each run of inference.
+    each
+        Give an array with one number per row, or per sequence, instead of their weighted sum.
+
+    Returns
+    -------
+    Estimate or array
 
     Examples
     --------
@@ -191,6 +198,11 @@ def log_likelihood(
     """
     reading = {"lengths": lengths, "mask": mask, "groups": groups, "columns": columns}
     if isinstance(data, Stream):
+        if each:
+            raise OptionError(
+                "each: a stream is summed over its batches; leave it out, or ask for a batch at a time: "
+                "for batch in stream: log_likelihood(model, batch.to_frame(), each=True)"
+            )
         return _stream_likelihood(
             model, read_stream(model, data, weights, reading), inference=inference, budget=budget, seed=seed
         )
@@ -199,14 +211,14 @@ def log_likelihood(
             raise OptionError(
                 "inference: expected none for a template, got one; its rows are answered exactly"
             )
-        instance = model.instantiate(data, **reading, weights=weights)
-        return Estimate(instance.total(unit_log_z(instance)), "exact")
+        read = model.sequences(data, **reading, weights=weights)  # type: ignore[attr-defined]
+        return sequence_log_z(model, read) if each else Estimate(total_log_z(model, read), "exact")
     given = [name for name, value in reading.items() if value is not None]
     if given:
         raise OptionError(f"{', '.join(given)}: expected none, got some; only templates have sequences")
     graph = graph_of(model)
-    if not graph.is_tables:
-        return _row_likelihoods(graph, data, inference, weights, budget or Budget(), seed)
+    if each or not graph.is_tables:
+        return _row_likelihoods(graph, data, inference, weights, budget or Budget(), seed, each)
     observed = StateTable.of(graph.variables, data, weights=weights)
     oracle, parameters = Oracle(inference, budget or Budget(), seed), Parameters.of(graph)
     if inference is None and not observed.is_complete:
@@ -234,19 +246,21 @@ def _row_likelihoods(
     weights: Any,
     budget: Budget,
     seed: int | None,
-) -> Estimate:
-    """The sum over all rows, each counted with its weight."""
+    each: bool,
+) -> Any:
+    """The sum over all rows, each counted with its weight, or the number of each row."""
     rows = _rows(data, graph)
     counts = np.ones(len(rows)) if weights is None else np.asarray(weights, dtype=np.float64)
     if counts.shape != (len(rows),) or not (counts >= 0).all():
         raise DataError(f"weights: expected {len(rows)} numbers that are not negative, got {weights!r:.80}")
     limits = {"max_iter": budget.max_iter, "tol": budget.tol, "seconds": budget.seconds, "seed": seed}
     whole = _log_z(graph, method, None, limits)
-    total, kinds = 0.0, {whole.kind}
-    for row, count in zip(rows, counts, strict=True):
-        found = _seen(graph, method, row, limits)
-        kinds.add(found.kind)
-        total += count * (found.value - whole.value)
+    found = [_seen(graph, method, row, limits) for row in rows]
+    values = np.array([one.value for one in found]) - whole.value
+    if each:
+        return values
+    kinds = {whole.kind, *(one.kind for one in found)}
+    total = float(counts[counts > 0] @ values[counts > 0])
     return Estimate(total, "exact" if kinds == {"exact"} else "estimate")
 
 

@@ -211,7 +211,7 @@ def vb_hmm(
     model
         Where learning starts; zeros of its start and transition probabilities stay zeros.
     x, lengths, mask
-        The sequences; see `HMM.posterior`.
+        The sequences; see `data.read_sequences`.
     prior
         Dirichlet priors of start and transition rows, conjugate prior of the emission; what is None
         gets a default: one count per state, and a weak prior at the scale of the data.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +17,7 @@ from ..data.sequences import read_sequences
 from ..families.base import Family
 from .hmm_parameters import HMMPrior, probability_rows, random_rows, renewed
 
-__all__ = ["Domain", "HiddenChain", "moves"]
-
-Domain = Literal["scaled", "log"]
+__all__ = ["HiddenChain", "moves"]
 
 
 class HiddenChain(Shown):
@@ -78,18 +76,6 @@ class HiddenChain(Shown):
     @abc.abstractmethod
     def hidden(self, scores: np.ndarray, begin: np.ndarray, first: int = 0) -> Instance:
         """Hidden states of sequences whose rows have these log scores; the first has number `first`."""
-
-    @abc.abstractmethod
-    def log_likelihoods(
-        self, x: Any, lengths: Any = None, *, mask: Any = None, domain: Domain = "scaled"
-    ) -> np.ndarray:
-        """Log-likelihood of every sequence, -inf where it is impossible."""
-
-    def log_likelihood(
-        self, x: Any, lengths: Any = None, *, mask: Any = None, domain: Domain = "scaled"
-    ) -> float:
-        """Total log-likelihood of all sequences."""
-        return float(self.log_likelihoods(x, lengths, mask=mask, domain=domain).sum())
 
     def _shown(self) -> Iterable[str | Listing]:
         return [repr(self), moves(self._start, self._transition)]

@@ -8,38 +8,23 @@ next segment has state j with probability transition[k, j]:
 
 In a hidden Markov model durations are geometric; here they are free, up to a longest one, D. The first
 segment begins with the data. The last one may go on beyond their end (`cut=True`), or must end with them.
-Forward-backward is exact: O(T K D + T K^2).
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ..core import check
-from ..core.errors import DataError, ModelError, ZeroProbabilityError
+from ..core.errors import ModelError
 from ..core.instance import Instance
 from ..core.records import register
-from ..data.dataset import Dataset
-from ..data.sequences import step_counts
 from ..families.base import Family
-from ..kernels.semi_markov import SegmentSums, best_segments, smooth_segments
-from ..optimise.run import noted
-from .hidden_chain import Domain, HiddenChain
+from .hidden_chain import HiddenChain
 from .hmm import HMM
 from .hmm_parameters import HMMPrior, probability_rows, random_rows, renewed
 
-__all__ = ["SegmentPosterior", "SemiMarkov"]
-
-
-class SegmentPosterior(NamedTuple):
-    """What forward-backward over segments finds: likelihoods, states, moves, durations."""
-
-    log_likelihoods: np.ndarray  # (sequences,)
-    marginals: np.ndarray  # (positions, states): p(state at t | all data of the sequence)
-    transitions: np.ndarray  # (states, states): expected moves from one segment to the next
-    durations: np.ndarray  # (states, D): expected numbers of segments by duration
+__all__ = ["SemiMarkov"]
 
 
 @register("SemiMarkov", fields=["start", "transition", "durations", "emission", "cut"])
@@ -62,11 +47,12 @@ class SemiMarkov(HiddenChain):
 
     Examples
     --------
+    >>> import credo
     >>> from credo.families import DiagonalGaussian
     >>> from credo.models.semi_markov import SemiMarkov
     >>> steps = [[0, 0, 1.0], [0, 1.0, 0]]  # three steps of the first state, then two of the second
     >>> model = SemiMarkov([1, 0], [[0, 1], [1, 0]], steps, DiagonalGaussian([[0.0], [1.0]], [[1.0], [1.0]]))
-    >>> model.decode([[0.9], [0.8], [0.1], [0.2], [0.3], [0.0]])[0]
+    >>> credo.infer(model, data=[0.9, 0.8, 0.1, 0.2, 0.3, 0.0], maximise="all").assignment["state"]
     array([0, 0, 0, 1, 1, 0])
     """
 
@@ -112,71 +98,10 @@ class SemiMarkov(HiddenChain):
         emission = self._emission.take(np.repeat(np.arange(states), longest))
         return HMM(start, step.reshape(size, size), emission)
 
-    def _smooth(self, data: Dataset, domain: Domain = "scaled") -> SegmentSums:
-        check.one_of("domain", domain, ["scaled", "log"])
-        scores = self._emission.log_density(data.rows())
-        parts = (self._start, self._transition, self._durations)
-        return smooth_segments(*parts, scores, data.begin, cut=self.cut, logs=domain == "log")
-
     def hidden(self, scores: np.ndarray, begin: np.ndarray, first: int = 0) -> Instance:
         """Segments with these log scores (rows, states)."""
         tables = {"start": self._start, "transition": self._transition, "durations": self._durations}
         return Instance("segments", scores, begin, tables, cut=self.cut, first=first)
-
-    @noted
-    def log_likelihoods(
-        self, x: Any, lengths: Any = None, *, mask: Any = None, domain: Domain = "scaled"
-    ) -> np.ndarray:
-        """Log-likelihood of every sequence, -inf where it is impossible."""
-        return self._smooth(self.sequences(x, lengths, mask), domain).log_z
-
-    @noted
-    def posterior(
-        self, x: Any, lengths: Any = None, *, mask: Any = None, domain: Domain = "scaled"
-    ) -> SegmentPosterior:
-        """Forward-backward: marginals of every hidden state, expected moves and durations."""
-        data = self.sequences(x, lengths, mask)
-        found = self._smooth(data, domain)
-        self._refuse(found.log_z)
-        return SegmentPosterior(found.log_z, found.marginals, found.pairs, found.lasting)
-
-    def _refuse(self, values: np.ndarray) -> None:
-        bad = np.flatnonzero(~np.isfinite(values))
-        if len(bad):
-            raise ZeroProbabilityError(
-                f"sequence {bad[0]}: no segments with positive probability explain it; allow other durations "
-                "or transitions, give the emissions positive probabilities, or mask steps"
-            )
-
-    @noted
-    def decode(self, x: Any, lengths: Any = None, *, mask: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """The states of the most probable segments (positions,), and their log weight per sequence."""
-        data = self.sequences(x, lengths, mask)
-        scores = self._emission.log_density(data.rows())
-        parts = (self._start, self._transition, self._durations)
-        path, value = best_segments(*parts, scores, data.begin, cut=self.cut)
-        self._refuse(value)
-        return path, value
-
-    @noted
-    def sample(self, lengths: int | Any, *, seed: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Rows and hidden states of new sequences; their last segments are cut at these lengths."""
-        if not self.cut:
-            raise DataError("sample: expected cut=True, got a model whose last segment ends with the data")
-        rng = check.generator(seed)
-        states = [self._walk(int(size), rng) for size in step_counts(lengths)]
-        flat = np.concatenate(states)
-        return self._emission.sample(flat, rng), flat
-
-    def _walk(self, size: int, rng: np.random.Generator) -> np.ndarray:
-        path = np.empty(size, np.int64)
-        t, row = 0, self._start
-        while t < size:
-            k = int(rng.choice(self.states, p=row))
-            lasting = 1 + int(rng.choice(self._durations.shape[1], p=self._durations[k]))
-            path[t : t + lasting] = k
-            t, row = t + lasting, self._transition[k]
-        return path
 
     def update(
         self,

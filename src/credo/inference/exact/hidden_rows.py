@@ -1,4 +1,8 @@
-"""Questions to an `Instance`, whatever its structure: each goes to the file that knows it."""
+"""Questions to an `Instance`, whatever its structure: each goes to the file that knows it.
+
+Several chains are one chain over their joint states; filtering, draws and forecasts of segments go over the
+chain of remaining steps.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +13,28 @@ import numpy as np
 from ...core.instance import Instance
 from . import chains
 from .chains import Answer
+from .product_chains import product_chain, smooth_product
 from .segments import best_of_segments, remaining_steps, smooth_segmented
 
-__all__ = ["best_states", "draw_states", "filter_rows", "forecast_states", "smooth_rows", "unit_log_z"]
+__all__ = [
+    "ENTRIES",
+    "best_states",
+    "draw_states",
+    "filter_rows",
+    "forecast_states",
+    "smooth_rows",
+    "unit_log_z",
+]
+
+ENTRIES = 1 << 23  # numbers per table of one block of sequences; bounds the memory
 
 
 def smooth_rows(instance: Instance, again: Callable[[slice], np.ndarray] | None = None) -> Answer:
     """Log Z per unit, marginals of every row, counts by table; see `chains.smooth` for `again`."""
     if instance.structure == "segments":
         return smooth_segmented(instance)
+    if instance.structure == "factorial":
+        return smooth_product(instance, again)
     return chains.smooth(instance, again)
 
 
@@ -29,28 +46,26 @@ def unit_log_z(instance: Instance) -> np.ndarray:
         tables = instance.tables
         parts = (tables["start"], tables["transition"], tables["durations"])
         return smooth_segments(*parts, instance.scores, instance.begin, cut=instance.cut).log_z
-    return chains.log_z(instance)
+    return chains.log_z(_walked(instance))
 
 
 def filter_rows(instance: Instance) -> np.ndarray:
     """Probabilities of every state given the rows up to it."""
-    if instance.structure == "segments":
-        return _without_remaining(instance, chains.filtered(remaining_steps(instance)))
-    return chains.filtered(instance)
+    found = chains.filtered(_walked(instance))
+    return _without_remaining(instance, found) if instance.structure == "segments" else found
 
 
 def best_states(instance: Instance) -> tuple[np.ndarray, np.ndarray]:
     """The most probable states (rows,) and their log weight per sequence."""
-    return best_of_segments(instance) if instance.structure == "segments" else chains.best(instance)
+    if instance.structure == "segments":
+        return best_of_segments(instance)
+    return chains.best(_walked(instance))
 
 
 def draw_states(instance: Instance, count: int, rng: np.random.Generator) -> np.ndarray:
     """Joint draws of the hidden states given the data, (count, rows)."""
-    uniforms = rng.random((count, len(instance.scores)))
-    if instance.structure == "segments":
-        longest = instance.tables["durations"].shape[1]
-        return chains.draw(remaining_steps(instance), uniforms) // longest
-    return chains.draw(instance, uniforms)
+    drawn = chains.draw(_walked(instance), rng.random((count, len(instance.scores))))
+    return drawn // instance.tables["durations"].shape[1] if instance.structure == "segments" else drawn
 
 
 def forecast_states(instance: Instance, steps: int) -> np.ndarray:
@@ -58,7 +73,7 @@ def forecast_states(instance: Instance, steps: int) -> np.ndarray:
 
     A unit without rows begins with the forecast.
     """
-    walked = remaining_steps(instance) if instance.structure == "segments" else instance
+    walked = _walked(instance)
     now = chains.filtered(walked)
     out = np.empty((instance.units, steps, walked.states))
     for unit, (first, last) in enumerate(zip(instance.begin, instance.begin[1:], strict=False)):
@@ -70,6 +85,13 @@ def forecast_states(instance: Instance, steps: int) -> np.ndarray:
         return out
     flat = _without_remaining(instance, out.reshape(-1, walked.states))
     return flat.reshape(instance.units, steps, instance.states)
+
+
+def _walked(instance: Instance) -> Instance:
+    """The instance as one chain, or as independent rows."""
+    if instance.structure == "segments":
+        return remaining_steps(instance)
+    return product_chain(instance) if instance.structure == "factorial" else instance
 
 
 def _moved(instance: Instance, belief: np.ndarray | None) -> np.ndarray:

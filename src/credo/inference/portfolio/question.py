@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -99,7 +99,8 @@ def infer(  # noqa: PLR0913, the options of one call
         Observations of a template, a model that is a graph only together with data (`HMM`, `SemiMarkov`,
         `FactorialHMM`): one table of rows, with the lengths of its sequences if it holds several, or a list
         of tables. `marginals["state"]` is then (rows, states), `assignment["state"]` the best path, of
-        several sequences a list of those; `log_z` is the total log-likelihood.
+        several sequences a list of those; `factor_marginals["transition"]` expected counts by the name of the
+        table; `log_z` the total log-likelihood.
     mask
         Of the rows of data, True where a row was observed.
     groups, columns
@@ -121,15 +122,17 @@ def infer(  # noqa: PLR0913, the options of one call
     """
     reading = {"lengths": lengths, "mask": mask, "groups": groups, "columns": columns}
     if data is not None:
-        from .templates import infer_template, names_given
+        from .templates import infer_by_name, infer_template, names_given
 
         names_given(evidence=evidence, temperatures=temperatures, order=order, warm_start=warm_start)
         rest: Any = {
             "maximise": maximise, "max_iter": max_iter, "tol": tol, "seconds": seconds, "seed": seed,
             "strict": strict, "on_step": on_step, "trace": trace, "checkpoint": checkpoint, "every": every,
         }  # fmt: skip
-        general = None if method is None else lambda instance: infer(instance, method, **rest)
-        return infer_template(model, data, reading, causal=causal, maximise=maximise, general=general)
+        if method is None:
+            return infer_template(model, data, reading, causal=causal, maximise=maximise)
+        general = partial(infer, method=method, **rest)
+        return infer_by_name(model, data, reading, method, rest, causal=causal, general=general)
     without_data(causal=causal or None, **reading)
     warm = _state_of(warm_start)
     budget = Budget(max_iter, tol, seconds)
@@ -247,13 +250,13 @@ def sample(
     Without a method: independent draws by the junction tree if all variables are discrete, otherwise what
     `infer` would choose for samples.
 
-    Of a template `sample(model, lengths=[100, 50])` makes new sequences, rows and hidden states, and
-    `sample(model, count, data=x)` draws paths of hidden states given data: `["state"]` is (count, rows);
-    `lengths, mask, groups, columns` say how the data are read, as in `infer`.
+    Of a template `sample(model, lengths=[100, 50])` makes new sequences, rows and hidden states (one number
+    makes one sequence). `sample(model, count, data=x)` draws paths of hidden states given data: `["state"]`
+    is (count, rows); `lengths, mask, groups, columns` say how the data are read, as in `infer`.
     """
     reading = {"mask": mask, "groups": groups, "columns": columns}
     if data is not None or lengths is not None:
-        from .templates import draw_paths, is_template, names_given
+        from .templates import draw_paths, draw_rows, names_given
 
     if data is not None:
         names_given(evidence=evidence, method=method)
@@ -261,8 +264,7 @@ def sample(
     without_data(**reading)
     if lengths is not None:
         names_given(evidence=evidence, method=method, count=count)
-        is_template(model)
-        return model.sample(lengths, seed=seed)  # type: ignore[attr-defined]
+        return draw_rows(model, lengths, seed)
     if count is None:
         raise QueryError("count: expected how many samples, got None; templates take lengths= or data=")
     check.whole("count", count, 0)

@@ -1,14 +1,14 @@
 """Questions about templates, models that are graphs only together with data, for the public calls.
 
 Without a method the structure of the instance decides: independent rows, chains and segments have exact
-answers of their own. A named method is asked about the factor graph of the instance, and its answer is
-put into rows again.
+answers of their own. A named method reads the arrays of the instance if it can; else it is asked about its
+factor graph, and the answer is put into rows again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -16,9 +16,14 @@ from ...core import check
 from ...core.errors import ModelError, QueryError
 from ...core.instance import Instance, Template
 from ...core.result import Estimate, Result, Status
+from ...core.rows import Rows
 from ...core.stopwatch import Stopwatch
+from ...data.dataset import Dataset
+from ...data.sequences import step_counts
 from ...optimise.run import call
+from ..exact.chains import Answer
 from ..exact.hidden_rows import (
+    ENTRIES,
     best_states,
     draw_states,
     filter_rows,
@@ -26,36 +31,69 @@ from ..exact.hidden_rows import (
     smooth_rows,
     unit_log_z,
 )
+from ..exact.walks import walk
+from ..problem.base import Algorithm, Budget, algorithms
+from ..problem.rows import reads_rows, run_rows
+from ..problem.running import opened
 
-__all__ = ["Forecast", "draw_paths", "forecast", "infer_template", "is_template", "names_given"]
+__all__ = [
+    "Forecast",
+    "draw_paths",
+    "draw_rows",
+    "forecast",
+    "infer_by_name",
+    "infer_template",
+    "is_template",
+    "names_given",
+    "sequence_log_z",
+    "total_log_z",
+]
 
 _CHOSEN = "{} of hidden rows are answered exactly by their own recursions"
 
 
 def infer_template(
-    model: Any,
-    data: Any,
-    reading: Mapping[str, Any],
-    *,
-    causal: bool,
-    maximise: Any,
-    general: Callable[[Instance], Result] | None,
+    model: Any, data: Any, reading: Mapping[str, Any], *, causal: bool, maximise: Any
 ) -> Result:
-    """The answer to `infer(model, data=...)`; `general` asks a named method about a factor graph.
-
-    `reading` says how the data are read, see `data.read_sequences`.
-    """
-    _check(model, causal, maximise, general)
+    """The exact answer to `infer(model, data=...)`; `reading` says how the data are read."""
+    _check(model, causal, maximise)
     watch = Stopwatch()
     with call():
-        if general is not None:
-            instance = model.instantiate(data, **reading)
-            return _in_rows(instance, general(instance))
         found = _answer(model, data, reading, causal=causal, maximise=maximise)
     return found.but(seconds=watch.seconds, compile_seconds=watch.compile_seconds)
 
 
-def _check(model: Any, causal: bool, maximise: Any, general: Any) -> None:
+def infer_by_name(
+    model: Any,
+    data: Any,
+    reading: Mapping[str, Any],
+    method: str | Algorithm,
+    options: Mapping[str, Any],
+    *,
+    causal: bool,
+    general: Callable[[Instance], Result],
+) -> Result:
+    """The answer of a method that was named: from the arrays of the instance where it reads these.
+
+    Other methods are asked about its factor graph, by `general`. `options` are those of `infer`.
+    """
+    _check(model, causal, options["maximise"])
+    if causal:
+        raise QueryError("causal: expected no method, got one; filtering is a recursion of its own")
+    algorithm = algorithms.resolve(method)
+    with call(options["on_step"]) as run:
+        instance = model.instantiate(data, **reading)
+        if not reads_rows(algorithm, instance, options["maximise"]):
+            return _in_rows(instance, general(instance))
+        if options["checkpoint"] is not None:
+            run.checkpoint = opened(options["checkpoint"], options["every"], None)
+        budget = Budget(options["max_iter"], options["tol"], options["seconds"])
+        return run_rows(
+            algorithm, instance, budget, seed=options["seed"], strict=options["strict"], keep=run.checkpoint
+        )
+
+
+def _check(model: Any, causal: bool, maximise: Any) -> None:
     is_template(model)
     if maximise != "all" and tuple(maximise):
         raise QueryError(
@@ -66,8 +104,6 @@ def _check(model: Any, causal: bool, maximise: Any, general: Any) -> None:
         raise QueryError(
             "causal: filtering has no best path; ask for causal=True or maximise='all', not both"
         )
-    if causal and general is not None:
-        raise QueryError("causal: expected no method, got one; filtering is a recursion of its own")
 
 
 def is_template(model: Any) -> None:
@@ -81,31 +117,73 @@ def is_template(model: Any) -> None:
 
 def _answer(model: Any, data: Any, reading: Mapping[str, Any], *, causal: bool, maximise: Any) -> Result:
     read = model.sequences(data, **reading)
-    rows, emit = read.rows(), model.emission.log_density
-    instance = model.hidden(emit(rows), read.begin).weighed(read.weights)
+    if not causal and maximise != "all":
+        return _smoothed(model, read)
+    instance = model.instantiate(read)
     notes = (_CHOSEN.format(instance.structure),)
-    if maximise == "all":
-        path, value = best_states(instance)
-        total = Estimate(instance.total(value), "exact")
-        paths: Any = instance.named(path)
-        return Result("viterbi", Status.EXACT, total, assignment=paths, score=total, notes=notes)
     if causal:
         total = Estimate(instance.total(unit_log_z(instance)), "exact")
         known: Any = instance.named(filter_rows(instance))
         return Result("filter", Status.EXACT, total, marginals=known, notes=notes)
+    path, value = best_states(instance)
+    total = Estimate(instance.total(value), "exact")
+    paths: Any = instance.named(path)
+    return Result("viterbi", Status.EXACT, total, assignment=paths, score=total, notes=notes)
+
+
+def _smoothed(model: Any, data: Dataset) -> Result:
+    """Forward-backward over blocks of sequences, which bounds the memory."""
+    states, total = len(model.emission), 0.0
+    counts: dict[str, np.ndarray] = {}
+    blocks = list(data.blocks(max(ENTRIES // states, 1)))
+    marginals = np.empty((data.n_rows, states)) if len(blocks) > 1 else None
+    for which, part in blocks:
+        instance, found = _smoothed_part(model, part, which.start)
+        total += instance.total(found.log_z)
+        counts = {name: count + counts.get(name, 0.0) for name, count in found.counts.items()}
+        if marginals is not None:
+            marginals[data.begin[which.start] : data.begin[which.stop]] = found.marginals
+    rows = found.marginals if marginals is None else marginals
+    known: Any = Rows.of(rows, data.begin, instance.shape, instance.name)
+    note, slopes = _CHOSEN.format(instance.structure), cast(Any, counts)
+    return Result(
+        "forward-backward", Status.EXACT, Estimate(total, "exact"), marginals=known, factor_marginals=slopes,
+        notes=(note,),
+    )  # fmt: skip
+
+
+def _smoothed_part(model: Any, part: Dataset, first: int) -> tuple[Instance, Answer]:
+    rows, emit = part.rows(), model.emission.log_density
+    instance = model.hidden(emit(rows), part.begin, first).weighed(part.weights)
     # The scores are nobody else's: overwriting them saves a copy, and few rows are ever asked for again.
-    found = smooth_rows(instance, lambda part: emit(rows[part]))
-    total, known = Estimate(instance.total(found.log_z), "exact"), instance.named(found.marginals)
-    return Result("forward-backward", Status.EXACT, total, marginals=known, notes=notes)
+    return instance, smooth_rows(instance, lambda some: emit(rows[some]))
+
+
+def sequence_log_z(model: Any, data: Dataset) -> np.ndarray:
+    """Log Z of every sequence, (units,), -inf where it is impossible; in blocks, which bounds the memory."""
+    out = np.empty(data.n_units)
+    for which, part in data.blocks(max(ENTRIES // len(model.emission), 1)):
+        out[which] = unit_log_z(model.instantiate(part))
+    return out
+
+
+def total_log_z(model: Any, data: Dataset) -> float:
+    """The sum over sequences, each counted with its weight; what counts for nothing may be impossible."""
+    counted = data.weights > 0
+    return float(data.weights[counted] @ sequence_log_z(model, data)[counted])
 
 
 def _in_rows(instance: Instance, found: Result) -> Result:
     """An answer about the variables of the instance's graph, which are its rows in order."""
     changes: dict[str, Any] = {}
+    rows, sizes = len(instance.scores), instance.shape or (instance.states,)
     if found.marginals is not None:
-        changes["marginals"] = instance.named(found.marginals.flat.reshape(-1, instance.states))
+        parts = np.split(found.marginals.flat, rows * np.cumsum(sizes)[:-1])
+        chains = [part.reshape(rows, size) for part, size in zip(parts, sizes, strict=True)]
+        changes["marginals"] = instance.named_parts(chains)
     if found.assignment is not None:
-        changes["assignment"] = instance.named(np.asarray(found.assignment.indices))
+        indices = np.asarray(found.assignment.indices).reshape(len(sizes), rows)
+        changes["assignment"] = instance.named_parts(list(indices))
     return found.but(**changes)
 
 
@@ -117,6 +195,19 @@ def draw_paths(model: Any, data: Any, reading: Mapping[str, Any], count: int, se
         instance = model.instantiate(data, **reading)
         drawn = draw_states(instance, count, check.generator(seed))
     return instance.named_draws(drawn)
+
+
+def draw_rows(model: Any, lengths: Any, seed: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and hidden states of new sequences; the states of several chains are (rows, chains)."""
+    is_template(model)
+    rng = check.generator(seed)
+    begin = np.concatenate([[0], np.cumsum(step_counts(lengths))]).astype(np.int64)
+    with call():
+        blank = np.broadcast_to(0.0, (int(begin[-1]), len(model.emission)))
+        instance = model.hidden(blank, begin)
+        states = walk(instance, rng)
+        rows = model.emission.sample(states, rng)
+    return rows, np.stack(np.unravel_index(states, instance.shape), axis=1) if instance.shape else states
 
 
 class Forecast(NamedTuple):

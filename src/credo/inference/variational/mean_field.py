@@ -31,12 +31,14 @@ import numpy as np
 
 from ...core import check
 from ...core.factor_graph import FactorGraph
+from ...core.instance import Instance
 from ...core.records import record
 from ...core.result import FactorMarginals, Marginals, Result
 from ...optimise.driver import Outcome
 from ...optimise.run import Stopped
 from ..problem import free_energy
-from ..problem.base import Algorithm, Budget, Problem, register
+from ..problem.base import Budget, Problem, register
+from ..problem.rows import RowsAlgorithm
 from .descent import Descents, starting_beliefs, uniform_beliefs
 
 __all__ = ["MeanField", "MeanFieldState", "product_tables", "state_of", "sweep"]
@@ -52,13 +54,14 @@ class MeanFieldState(NamedTuple):
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class MeanField(Algorithm):
+class MeanField(RowsAlgorithm):
     """Product of independent marginals, Gaussian ones for real variables; a bound that no sweep lowers."""
 
     name: ClassVar[str] = "mean-field"
     checkpoints: ClassVar[bool] = True
     promises: ClassVar[frozenset[str]] = frozenset({"lower", "monotone", "consistent"})
     warm_starts: ClassVar[bool] = True
+    structures: ClassVar[tuple[str, ...]] = ("factorial",)
     restarts: int = 1  # starts; the one with the lowest free energy is kept
     order: Literal["sequential", "random"] = "sequential"  # of the variables within a sweep
     nodes: int = 20  # Gauss-Hermite points per real variable, if there are any
@@ -84,6 +87,18 @@ class MeanField(Algorithm):
         from .continuous_mean_field import run
 
         return run(problem, budget, rng, self.restarts, self.order, self.nodes)
+
+    def why_not_rows(self, instance: Instance) -> str | None:
+        """Several chains without zeros."""
+        from .factorial import why_not
+
+        return why_not(instance, is_structured=False)
+
+    def run_rows(self, instance: Instance, budget: Budget, rng: np.random.Generator) -> Result:
+        """One belief per chain and step."""
+        from .factorial import FactorialDescents
+
+        return FactorialDescents(self.name, self.restarts, rng, self.order).run(instance, budget)
 
 
 class _Products(Descents[MeanFieldState]):

@@ -30,6 +30,7 @@ import numpy as np
 from ...core import check as checks
 from ...core.errors import OptionError
 from ...core.factor_graph import FactorGraph
+from ...core.instance import Instance
 from ...core.records import record
 from ...core.result import FactorMarginals, Marginals, Result
 from ...core.variable import Variables
@@ -37,8 +38,9 @@ from ...core.wiring import starts_of
 from ...optimise.driver import Outcome, Step
 from ...optimise.run import Run, Stopped, check
 from ..exact.junction_tree import solve
-from ..problem.base import Algorithm, Budget, Problem, register
+from ..problem.base import Budget, Problem, register
 from ..problem.free_energy import average_energy, entropy
+from ..problem.rows import RowsAlgorithm
 from ..problem.tree import Limits
 from .descent import Descents, starting_beliefs, uniform_beliefs
 from .mean_field import MeanFieldState, product_tables, state_of, sweep
@@ -60,17 +62,19 @@ class StructuredState(NamedTuple):
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class StructuredMeanField(Algorithm):
+class StructuredMeanField(RowsAlgorithm):
     """Independent clusters, each with its exact joint; a lower bound no sweep lowers.
 
     `clusters` is a list of lists of names, variables in none of them standing alone; or "trees",
-    blocks without loops found by a greedy search; or "singletons", naive mean field.
+    blocks without loops found by a greedy search (of hidden chains with data, every chain); or
+    "singletons", naive mean field.
     """
 
     name: ClassVar[str] = "structured-mean-field"
     checkpoints: ClassVar[bool] = True
     promises: ClassVar[frozenset[str]] = frozenset({"lower", "monotone", "consistent"})
     warm_starts: ClassVar[bool] = True
+    structures: ClassVar[tuple[str, ...]] = ("factorial",)
     clusters: str | Sequence[Sequence[str]] = "trees"  # which variables are treated jointly
     restarts: int = 1  # starts; the one with the lowest free energy is kept
     order: Literal["sequential", "random"] = "sequential"  # of the clusters within a sweep
@@ -93,6 +97,21 @@ class StructuredMeanField(Algorithm):
         """Sweep over the clusters from each start until beliefs stand still; keep the best."""
         parts = _Parts.of(problem.graph, _labels(problem.graph, self.clusters))
         return _ClusterDescents(self, parts, rng).run(problem, budget)
+
+    def why_not_rows(self, instance: Instance) -> str | None:
+        """Several chains whose scores are finite."""
+        from .factorial import why_not
+
+        if not isinstance(self.clusters, str):
+            return 'clusters of names are about a graph; give clusters="trees", one cluster per chain'
+        return why_not(instance, is_structured=self.clusters == "trees")
+
+    def run_rows(self, instance: Instance, budget: Budget, rng: np.random.Generator) -> Result:
+        """A joint belief per chain."""
+        from .factorial import FactorialDescents
+
+        clusters = self.start if self.clusters == "trees" else None
+        return FactorialDescents(self.name, self.restarts, rng, self.order, clusters).run(instance, budget)
 
 
 @record("structured-mean-field start")
