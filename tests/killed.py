@@ -34,7 +34,7 @@ METHODS = {
     "gibbs": ("gibbs(warmup=10)", {}),
     "renn": ("renn(width=4)", {}),
 }
-LEARNERS = {"em": "em(restarts=3, batch=20)"}
+LEARNERS = {"em": "em(restarts=3, batch=20)", "em-stream": "em(batch=20)"}
 NAMES = [*METHODS, *LEARNERS]
 
 
@@ -75,7 +75,11 @@ def run(name: str, folder: Path | None = None) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if name in LEARNERS:
-            return digest(credo.fit(*task(), LEARNERS[name], seed=1, max_iter=15, tol=0.0, **kept))
+            model, rows = task()
+            if "stream" in name:
+                parts = [rows[:25], rows[25:]]
+                rows = credo.data.stream(parts, batch_rows=9, shuffle=True, seed=2)
+            return digest(credo.fit(model, rows, LEARNERS[name], seed=1, max_iter=15, tol=0.0, **kept))
         spec, question = METHODS[name]
         grid = credo.datasets.ising_grid(7, coupling="normal(scale=1)", field="normal(scale=0.2)", seed=0)
         limits = {"max_iter": 30, "tol": 0.0, "seed": 1}

@@ -10,7 +10,7 @@ import pytest
 import credo
 from credo.core.errors import DataError, FormatError, OptionError
 from credo.data import stream
-from credo.data import stream_sources as sources
+from credo.data import stream_files as files
 from credo.data.dataset import Dataset
 
 pd = pytest.importorskip("pandas")
@@ -127,7 +127,7 @@ def test_a_sequence_over_several_row_groups_is_one_batch(table, tmp_path):
 
 @pytest.mark.parametrize("kind", ["csv", "tsv"])
 def test_text_files_are_read_in_pieces_as_they_are_at_once(table, tmp_path, kind, monkeypatch):
-    monkeypatch.setattr(sources, "_TEXT_ROWS", 90)
+    monkeypatch.setattr(files, "_TEXT_ROWS", 90)
     table["kind"] = table["kind"].replace("green", 'gre\nen "x", y')
     path = tmp_path / f"a.{kind}"
     table.to_csv(path, index=False, sep="\t" if kind == "tsv" else ",")

@@ -34,8 +34,9 @@ from ..core.variable import Variables
 from .column import Column
 from .dataset import Dataset
 from .read import read
+from .stream_files import ParquetTables
 from .stream_schema import common_schema
-from .stream_sources import ParquetTables, Source, source_of
+from .stream_sources import Source, source_of
 from .stream_tables import Rows, UnitTable, continued_rows, run_lengths
 
 __all__ = ["Stream", "stream"]
@@ -181,8 +182,10 @@ class Stream(Shown):
                 with self.placed((epoch, t, unit)):
                     parts.append(table.read(unit, last))
                 room -= parts[-1].n_rows
-            is_full = last < len(table) or room <= 0
-            t, unit = (t, last) if last < len(table) else (t + 1, 0)
+            is_over = last == len(table)
+            is_full = not is_over or room <= 0
+            t, unit = (t + 1, 0) if is_over else (t, last)
+            del table  # so that the next one takes its place in memory
             if is_full or t == len(order):
                 yield _joined(parts), (epoch, t, unit) if t < len(order) else ()
                 parts, room = [], most

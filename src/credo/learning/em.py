@@ -46,7 +46,8 @@ from .base import Fit, Learner, Task, register_learner
 from .conditional_gaussian import NetworkProblem, NetworkRows
 from .counts import TableStep, Unseen
 from .e_step import EStep
-from .em_steps import EMProblem, EMRun, EMStart, Expected, Place, fit_of, run_em
+from .em_data import Expected, Place
+from .em_steps import EMProblem, EMRun, EMStart, fit_of, run_em
 from .expectations import Oracle
 from .hmm import HiddenRows
 from .m_step import DirectedStep, MStep, UndirectedStep

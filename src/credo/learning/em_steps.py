@@ -16,16 +16,15 @@ Stepwise EM takes an M-step after each batch of rows:
 
     statistics <- (1 - r) statistics + r statistics of the batch, scaled to all rows,    r = (k + 1)^-rate
 
-Data may be a stream: what its batches expect is added up, and each may be a batch of stepwise EM. The state
-says how far a pass has come, so that a run can be cut, kept and continued in the middle of one.
+Data may come in pieces (`em_data.py`): what they expect is added up. The state says how far a pass over the
+data has come, so that a run can be cut, kept and continued in the middle of one.
 """
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -33,33 +32,17 @@ import numpy as np
 
 from ..core.records import record
 from ..core.result import Estimate, Kind, Status
-from ..data.dataset import Dataset
-from ..data.stream import Stream
 from ..optimise.budgets import with_start
 from ..optimise.driver import UNKNOWN, Outcome, Step, drive
 from ..optimise.pace import is_long
 from ..optimise.run import Budget, Run
 from ..optimise.run import check as run_check
 from .base import Fit
+from .em_data import EMData, Expected, Place
 
-__all__ = ["EMProblem", "EMRun", "EMStart", "EMSteps", "Expected", "Place", "fit_of", "run_em"]
+__all__ = ["EMProblem", "EMRun", "EMStart", "EMSteps", "fit_of", "run_em"]
 
-Place = tuple[int, ...]  # where a pass over the data stands; () at its beginning and at its end
 _FALL = 1e-9  # relative fall of the objective that rounding explains
-
-
-@record("em statistics")
-class Expected(NamedTuple):
-    """What an E-step finds."""
-
-    log_weight: float  # log-likelihood of all rows, or what variational Bayes has in its place
-    statistics: Any  # what the M-step needs
-
-    def plus(self, other: Expected | None) -> Expected:
-        """What two parts of the data say together; None is nothing."""
-        if other is None:
-            return self
-        return Expected(other.log_weight + self.log_weight, other.statistics + self.statistics)
 
 
 class EMStart(NamedTuple):
@@ -70,11 +53,8 @@ class EMStart(NamedTuple):
     first: Any = None  # data from which `EMProblem.prepare` makes the parameters of the first E-step
 
 
-class EMProblem(abc.ABC):
+class EMProblem(EMData):
     """A model with its data: what has to be known to learn it by EM."""
-
-    rows: float  # weight of all rows
-    stream: Stream | None = None  # where the data come from in batches, if they are not in memory
 
     @abc.abstractmethod
     def start(self, rng: np.random.Generator, number: int) -> EMStart:
@@ -83,10 +63,6 @@ class EMProblem(abc.ABC):
     def prepare(self, first: Any, parameters: Any) -> Any:
         """Parameters of the first E-step, where a start takes work."""
         return parameters
-
-    @abc.abstractmethod
-    def expect(self, parameters: Any) -> Expected:
-        """The E-step."""
 
     @abc.abstractmethod
     def maximise(self, statistics: Any, parameters: Any) -> Any:
@@ -127,52 +103,6 @@ class EMProblem(abc.ABC):
     def numbers(self, parameters: Any) -> dict[str, float]:
         """What else the trace shall show after each step."""
         return {}
-
-    def part(self, batch: Any) -> EMProblem:
-        """The same model with a batch of the stream."""
-        raise NotImplementedError
-
-    def pieces(self, place: Place) -> Iterator[tuple[Callable[[Any], Expected], Place]]:
-        """E-steps of parts of the data from a place on, which add up, each with the place after it."""
-        if self.stream is None:
-            yield self.expect, ()
-            return
-        for batch, end in self.stream.batches(place):
-            yield partial(self._expect_batch, batch, place), end
-            place = end
-
-    def _expect_batch(self, batch: Dataset, place: Place, parameters: Any) -> Expected:
-        assert self.stream is not None
-        with self.stream.placed(place):
-            return self.part(batch).expect(parameters)
-
-    def batches(self, size: int, seed: int, place: Place) -> Iterator[tuple[Callable[[Any], Any], Place]]:
-        """The same for statistics of `size` units, scaled to all rows, in an order that `seed` gives."""
-        if self.stream is None:
-            yield from self.own_batches(size, seed, place)
-            return
-        place = place or (seed,)
-        for batch, end in self.stream.batches(place, size):
-            yield partial(self._learn_batch, batch, place), end
-            place = end
-
-    def _learn_batch(self, batch: Dataset, place: Place, parameters: Any) -> Any:
-        assert self.stream is not None
-        with self.stream.placed(place):
-            part = self.part(batch)
-            return self.scaled(part.expect(parameters).statistics, self.rows / part.rows)
-
-    def own_batches(self, size: int, seed: int, place: Place) -> Iterator[tuple[Callable[[Any], Any], Place]]:
-        """Batches of data that are in memory."""
-        raise NotImplementedError
-
-    def scaled(self, statistics: Any, by: float) -> Any:
-        """Statistics as if every row counted so often."""
-        return by * statistics
-
-    def blend(self, old: Any, new: Any, share: float) -> Any:
-        """Statistics between old and new ones."""
-        return self.scaled(old, 1 - share) + self.scaled(new, share)
 
     def kind(self) -> Kind:
         """What the log weights guarantee."""

@@ -29,7 +29,8 @@ from ..inference.portfolio.templates import total_log_z
 from ..models.hmm import HMMPrior
 from ..optimise.run import Budget
 from .base import Fit
-from .em_steps import EMProblem, EMRun, EMStart, Expected, Place, fit_of, run_em
+from .em_data import Expected, Place
+from .em_steps import EMProblem, EMRun, EMStart, fit_of, run_em
 from .hidden_rows import expect_rows
 from .vb import warn_unless_converged
 

@@ -35,7 +35,8 @@ from ..optimise.budgets import with_start
 from ..optimise.driver import UNKNOWN, Outcome, Step, drive
 from ..optimise.run import Budget, Run
 from .base import Fit
-from .em_steps import EMProblem, EMRun, EMStart, EMSteps, Expected, fit_of, run_em
+from .em_data import Expected
+from .em_steps import EMProblem, EMRun, EMStart, EMSteps, fit_of, run_em
 
 __all__ = [
     "Prune",

@@ -32,7 +32,8 @@ from ..families.gaussian_rows import number_rows, patterns
 from ..families.natural import LOG_2PI
 from ..inference.problem.base import Budget
 from .base import Fit
-from .em_steps import EMStart, Expected
+from .em_data import Expected
+from .em_steps import EMStart
 from .vb import VariationalModel, report, run_vb
 
 __all__ = ["FactorPosterior", "vb_factor_analysis"]

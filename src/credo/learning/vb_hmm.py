@@ -30,7 +30,8 @@ from ..inference.problem.base import Budget
 from ..kernels.scaled_chains import smooth_chains
 from ..models.hmm import HMM, HMMPrior
 from .base import Fit
-from .em_steps import EMStart, Expected
+from .em_data import Expected
+from .em_steps import EMStart
 from .vb import Prune, VariationalModel, pruner, report, run_vb
 from .vb_priors import adapted, best_symmetric, check_prior, default_prior, expected_log_density, updated
 

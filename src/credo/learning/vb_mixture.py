@@ -33,7 +33,8 @@ from ..families.dirichlet import Dirichlet
 from ..families.mixture import Mixture
 from ..inference.problem.base import Budget
 from .base import Fit
-from .em_steps import EMStart, Expected
+from .em_data import Expected
+from .em_steps import EMStart
 from .vb import Prune, VariationalModel, pruner, report, run_vb
 from .vb_priors import adapted, best_symmetric, check_prior, default_prior, expected_log_density, updated
 

@@ -28,7 +28,8 @@ from ..optimise.run import Run
 from .base import Fit, Learner, Task, register_learner
 from .counts import TableStep
 from .e_step import EStep
-from .em_steps import EMStart, Expected
+from .em_data import Expected
+from .em_steps import EMStart
 from .expectations import Oracle
 from .likelihood import log_likelihood
 from .m_step import DirectedStep

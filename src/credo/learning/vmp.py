@@ -29,7 +29,8 @@ from ..core.stopwatch import Stopwatch
 from ..families.natural import Parts
 from ..inference.problem.base import Budget
 from .base import Fit
-from .em_steps import EMStart, Expected
+from .em_data import Expected
+from .em_steps import EMStart
 from .vb import VariationalModel, report, run_vb
 from .vmp_base import MessageNode, RandomNode
 from .vmp_nodes import CategoricalNode, DirichletNode, DotNode, GammaNode, GaussianNode, VectorNode
