@@ -122,3 +122,18 @@ def test_columns_keep_their_names_and_domains():
 def test_refusals(call, message):
     with pytest.raises(DataError, match=message):
         call()
+
+
+def test_weights_of_sequences_may_be_a_column():
+    frame = {"who": ["a", "b", "a"], "n": [2, 5, 2], "x": [0, 1, 1]}
+    family = Categorical([[0.5, 0.5]])
+    data = read_sequences(frame, family, groups="who", weights="n")
+    assert data.weights.tolist() == [2, 5] and data.names == ("x",)
+    with pytest.raises(DataError, match="weights: 'n' has one per row, expected one per sequence"):
+        read_sequences(frame, family, columns=["x"], weights="n")
+
+
+def test_text_files_are_read_as_sequences(tmp_path):
+    (tmp_path / "t.csv").write_text("who,x\na,1.5\nb,NA\na,2\n")
+    data = read_sequences(tmp_path / "t.csv", DiagonalGaussian([[0.0]], [[1.0]]), groups="who")
+    assert np.array_equal(data.rows().ravel(), [1.5, 2.0, np.nan], equal_nan=True)

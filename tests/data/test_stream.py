@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from itertools import pairwise
 
 import numpy as np
@@ -320,10 +321,43 @@ def test_columns_of_too_many_or_of_odd_values_need_a_schema(tmp_path):
     with pytest.raises(DataError, match="column 'a' has more than 65536 different values; leave it out, or"):
         list(stream(parts))
     with pytest.raises(DataError, match=r"column 'a': expected labels or numbers, got \[1\]; give schema"):
-        list(stream([{"a": np.array([[1], {2}], dtype=object)}]))
+        list(stream([{"a": np.array([[1], [2, 3]], dtype=object)}]))
+    with pytest.raises(DataError, match=r"column 'a', row 0: expected one value per cell, got \{1\}; gi"):
+        list(stream([{"a": [{1}]}]))
     with pytest.raises(
         DataError, match=r"column 'a': expected one value per row, got shape \(2, 2\); give schema"
     ):
         list(stream([{"a": np.zeros((2, 2))}]))
     with pytest.raises(DataError, match="a table has no column 'a'; it has \\['b'\\]"):
         list(stream([{"a": [1]}, {"b": [1]}]))
+
+
+def test_a_stream_is_described_as_the_whole_without_counting_different_numbers(parquet, table):
+    whole = credo.data.describe(table, groups="who")
+    found = credo.data.describe(stream(parquet, batch_rows=64, groups="who"))
+    assert found.rows == whole.rows and found.lengths.tolist() == whole.lengths.tolist()
+    for one, other in zip(found.columns, whole.columns, strict=True):
+        assert (one.name, one.domain, one.missing) == (other.name, other.domain, other.missing)
+        assert one.distinct == (other.distinct if one.min is None else None)
+        for kind in ("min", "mean", "max") if one.min is not None else ():
+            assert getattr(one, kind) == pytest.approx(getattr(other, kind))
+    assert "1000 rows in 54 sequences of 1 to 38, 4 columns" in repr(found)
+    with pytest.raises(OptionError, match="describe: a stream says itself how it is read; leave out groups"):
+        credo.data.describe(stream(parquet), groups="who")
+
+
+def test_one_table_at_a_time_is_in_memory(parquet, monkeypatch):
+    alive, most = weakref.WeakSet(), []
+    read = files.ParquetTables.table
+
+    def watched(self, *arguments):
+        most.append(len(alive))
+        found = read(self, *arguments)
+        alive.add(found)
+        return found
+
+    monkeypatch.setattr(files.ParquetTables, "table", watched)
+    for shuffle in (False, True):
+        for _ in stream(parquet, batch_rows=50, columns=["kind", "count"], shuffle=shuffle).epoch(1):
+            pass
+    assert len(most) > 2 * 9 and set(most) == {0}

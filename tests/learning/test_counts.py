@@ -194,7 +194,7 @@ def test_wrong_options_get_a_sentence(learner, message):
             "counts cannot treat this task: some values are missing",
         ),
         ({"a": [], "b": [], "c": [], "d": []}, "data: expected at least one row, got none"),
-        ({"a": [None], "b": [None]}, "data: row 0 observes no variable"),
+        ({"a": [None], "b": [None]}, "data: expected a row that observes a variable"),
         ({"q": [0]}, "data: the column 'q' is no variable of the model"),
         (np.array([[0, np.nan, 0, 0]]), "some values are missing; use em"),
     ],

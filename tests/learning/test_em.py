@@ -555,8 +555,7 @@ def test_models_without_learnable_tables_are_refused():
     [
         ({"a": [0], "b": [5]}, "data: row 0: variable 'b' has no state"),
         ({"a": []}, "data: expected at least one row, got none"),
-        ({"a": [0, None], "b": [1, None]}, "data: row 1 observes no variable (1 such rows); leave them out"),
-        (np.full((2, 5), np.nan), "data: row 0 observes no variable (2 such rows); leave them out"),
+        (np.full((2, 5), np.nan), "data: expected a row that observes a variable of the model, got none"),
         ({"a": [0.5]}, "data: row 0: variable 'a' has no state '0.5'"),
     ],
 )

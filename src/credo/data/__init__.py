@@ -9,18 +9,30 @@ from ..core.lazy import furnish
 if TYPE_CHECKING:
     from .column import Column
     from .dataset import Dataset
+    from .describe import Description, describe
     from .read import read
     from .sequences import read_sequences
     from .stream import Stream, stream
     from .table import StateTable
 
-__all__ = ["Column", "Dataset", "StateTable", "Stream", "read", "read_sequences", "stream"]
+__all__ = [
+    "Column",
+    "Dataset",
+    "Description",
+    "StateTable",
+    "Stream",
+    "describe",
+    "read",
+    "read_sequences",
+    "stream",
+]
 
 furnish(
     __name__,
     {
         "column": ("Column",),
         "dataset": ("Dataset",),
+        "describe": ("Description", "describe"),
         "read": ("read",),
         "sequences": ("read_sequences",),
         "stream": ("Stream", "stream"),

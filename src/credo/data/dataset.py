@@ -360,6 +360,12 @@ def unit_weights(weights: Any, units: int, what: str = "row") -> np.ndarray:
 def rows_of(columns: Any, count: int) -> np.ndarray:
     """Columns as one array; a block that columns were cut from is given back without copying."""
     columns = list(columns)
+    soft = next((c.name for c in columns if c.soft is not None), None)
+    if soft is not None:
+        raise DataError(
+            f"data: column '{soft}' has soft evidence, which only em and log_likelihood of models with "
+            "tables read; give states, or None where they are not known"
+        )
     if len(columns) == 1 and columns[0].is_discrete:
         return np.asarray(columns[0].values)
     if any(c.is_discrete for c in columns):

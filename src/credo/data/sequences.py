@@ -18,8 +18,8 @@ import numpy as np
 from ..core.domain import Discrete, Domain
 from ..core.errors import DataError
 from .dataset import Dataset, begin_of, unit_weights
-from .read import read, split_list
-from .states import read_file
+from .read import read
+from .sources import named_columns, split_list
 
 __all__ = ["Rows", "read_sequences", "step_counts"]
 
@@ -66,7 +66,7 @@ def read_sequences(
     groups, columns
         Of a table with names: the column that tells sequences apart, and those that are emitted.
     weights
-        How often each sequence counts.
+        How often each sequence counts, or the name of the column that says so.
 
     Examples
     --------
@@ -77,15 +77,12 @@ def read_sequences(
     (array([0, 1, 1, 1, 0]), array([0, 3, 5]))
     """
     if isinstance(source, (str, os.PathLike)):
-        source = read_file(source)
+        source = named_columns(source)
     names = _names(source)
     if isinstance(source, Dataset):
         found = _again(source, family, lengths, groups, columns, weights)
     elif names is not None:
-        wanted = [n for n in names if n != groups] if columns is None else list(columns)
-        table = read(source, schema=family.schema(wanted), columns=wanted, groups=groups, lengths=lengths)
-        begin = table.begin if table.is_sequences else _whole(table.n_rows)
-        found = replace(_made(table, family.rows(table.rows()), begin), weights=_counted(weights, begin))
+        found = _of_table(source, names, family, lengths, groups, columns, weights)
     elif groups is not None or columns is not None:
         raise DataError(
             "groups, columns: expected a table whose columns have names, such as a data frame, got "
@@ -108,6 +105,24 @@ def _names(source: Any) -> list[str] | None:
         return None
     names = list(found)
     return names if all(isinstance(name, str) for name in names) else None
+
+
+def _of_table(
+    source: Any, names: list[str], family: Rows, lengths: Any, groups: Any, columns: Any, weights: Any
+) -> Dataset:
+    """Named columns, read with what the family says about them."""
+    told = weights if isinstance(weights, str) else None
+    wanted = [n for n in names if n not in (groups, told)] if columns is None else list(columns)
+    table = read(
+        source, schema=family.schema(wanted), columns=wanted, groups=groups, lengths=lengths, weights=told
+    )
+    begin = table.begin if table.is_sequences else _whole(table.n_rows)
+    if told is not None and not table.is_sequences:
+        raise DataError(
+            f"weights: '{told}' has one per row, expected one per sequence; give groups or lengths"
+        )
+    counted = _counted(weights, begin) if told is None else table.weights
+    return replace(_made(table, family.rows(table.rows()), begin), weights=counted)
 
 
 def _again(data: Dataset, family: Rows, lengths: Any, groups: Any, columns: Any, weights: Any) -> Dataset:

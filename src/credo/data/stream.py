@@ -186,6 +186,8 @@ class Stream(Shown):
             is_full = not is_over or room <= 0
             t, unit = (t + 1, 0) if is_over else (t, last)
             del table  # so that the next one takes its place in memory
+            if t == len(order):
+                self._memo.clear()
             if is_full or t == len(order):
                 yield _joined(parts), (epoch, t, unit) if t < len(order) else ()
                 parts, room = [], most
@@ -268,9 +270,11 @@ class Stream(Shown):
                 break
         lengths = None if self.groups is None else run_lengths(table.column(self.groups)[skip:])
 
+        schema, columns = self.variables, self.names
+
         def make(units: Rows, rows: Rows, lengths: np.ndarray | None) -> Dataset:
             kept = slice(rows.start + skip, rows.stop + skip) if isinstance(rows, slice) else rows + skip
-            return read(table.take(kept), schema=self.variables, columns=self.names, lengths=lengths)
+            return read(table.take(kept), schema=schema, columns=columns, lengths=lengths)
 
         return UnitTable(len(table) - skip, lengths, rng, make)
 
@@ -283,6 +287,7 @@ class Stream(Shown):
                 continue
             for first in range(0, size, _AT_ONCE):
                 yield table.take(slice(first, min(first + _AT_ONCE, size)))
+            del table
 
 
 def _joined(parts: list[Dataset]) -> Dataset:

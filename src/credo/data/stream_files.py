@@ -14,7 +14,7 @@ import numpy as np
 from ..core.content import reason
 from ..core.errors import FormatError, MissingExtraError
 from ..core.fingerprint import fingerprint
-from .states import TextColumns
+from .sources import Raw
 
 __all__ = ["ParquetTables", "TextTables"]
 
@@ -128,11 +128,11 @@ class TextRows:
     def __len__(self) -> int:
         return len(next(iter(self._columns.values()), ()))
 
-    def take(self, rows: slice | np.ndarray) -> TextColumns:
+    def take(self, rows: slice | np.ndarray) -> Raw:
         """Some of them."""
         if isinstance(rows, slice):
-            return TextColumns({name: cells[rows] for name, cells in self._columns.items()})
-        return TextColumns({n: [cells[r] for r in rows] for n, cells in self._columns.items()})
+            return Raw({name: cells[rows] for name, cells in self._columns.items()}, in_file=True)
+        return Raw({n: [cells[r] for r in rows] for n, cells in self._columns.items()}, in_file=True)
 
     def column(self, name: str) -> np.ndarray:
         """One column."""

@@ -1,7 +1,7 @@
 """The schema of a stream: what `read` would say of all its tables at once, from their distinct values.
 
-`read` decides by the values that a column shows and by whether they repeat, so a small table with every
-distinct value of a column, twice if any comes twice, is read as the whole column would be.
+`read` decides by the values that a column shows and by how often they repeat, so a short column with every
+distinct value, and as many rows as matter, is read as the whole one would be.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import DataError
-from ..core.numbers import is_missing
 from ..core.variable import Variable, Variables
-from .read import named_columns, read
-from .states import TextColumns
+from .cells import Cells
+from .column import MISSING
+from .read import read
+from .sources import Raw, named_columns
 
 __all__ = ["common_schema"]
 
@@ -26,19 +27,17 @@ _MOST_NUMBERS = 64  # the same for numbers: more than this are amounts by any ru
 def common_schema(names: Sequence[str], tables: Iterable[Any]) -> Variables:
     """Names and domains of columns, from all tables."""
     seen = {name: _Seen(name) for name in names}
-    in_file = False
+    raw = Raw({})
     for table in tables:
-        in_file = in_file or isinstance(table, TextColumns)
-        columns = named_columns(table)
+        raw = named_columns(table)
         for name in names:
-            if name not in columns:
-                raise DataError(f"stream: a table has no column '{name}'; it has {list(columns)[:8]}")
-            seen[name].add(columns[name])
+            if name not in raw.columns:
+                raise DataError(f"stream: a table has no column '{name}'; it has {list(raw.columns)[:8]}")
+            seen[name].add(raw.columns[name])
     found = []
     for name, column in seen.items():
-        shown = {name: column.shown()}
-        domain = read(TextColumns(shown) if in_file else shown).column(name).domain
-        found.append(Variable(name, domain))
+        short = read(Raw({name: column.shown()}, raw.has_names, raw.in_file))
+        found.append(Variable(name, short.column(name).domain))
     return Variables.of(found)
 
 
@@ -48,69 +47,70 @@ class _Seen:
     def __init__(self, name: str) -> None:
         self._name = name
         self._values: dict[Any, None] = {}
-        self._kinds: set[np.dtype[Any]] = set()
+        self._kinds: set[np.dtype[Any] | None] = set()  # of numbers; None for anything else
         self._count = 0  # cells that are not missing
         self._has_gaps = False
-        self._is_category = False
+        self._are_declared = False
 
     def add(self, column: Any) -> None:
         """Take note of some rows."""
-        categories = getattr(getattr(column, "dtype", None), "categories", None)
-        if categories is not None:
-            self._is_category = True
-            self._values |= dict.fromkeys(categories.tolist())
-            return
-        array = np.asarray(column)
-        if array.ndim != 1:
+        if str(getattr(column, "dtype", "")) in ("Float32", "Float64"):  # of pandas
+            column = column.to_numpy(dtype=np.float64, na_value=np.nan)
+        if np.ndim(column) != 1:
             raise DataError(
-                f"stream: column '{self._name}': expected one value per row, got shape {array.shape}; "
+                f"stream: column '{self._name}': expected one value per row, got shape {np.shape(column)}; "
                 "give schema"
             )
-        self._kinds.add(array.dtype)
-        if array.dtype.kind in "iuf":
-            self._add_numbers(array)
-            return
-        try:
-            fresh = dict.fromkeys(array.tolist())
-        except TypeError:
-            raise DataError(
-                f"stream: column '{self._name}': expected labels or numbers, got {array[0]!r:.40}; "
-                "give schema"
-            ) from None
-        self._count += len(array)
-        for value in fresh:
-            if is_missing(value):
-                self._has_gaps = True
-            else:
-                self._values[value] = None
+        kind = getattr(column, "dtype", None)
+        if isinstance(kind, np.dtype) and kind.kind in "iuf" and not np.ma.isMaskedArray(column):
+            self._add_numbers(np.asarray(column))
+        else:
+            self._add_cells(column)
         if len(self._values) > _MOST:
             raise DataError(
                 f"stream: column '{self._name}' has more than {_MOST} different values; leave it out, or "
                 "give schema with its states"
             )
 
+    def _add_cells(self, column: Any) -> None:
+        try:
+            cells = Cells.of(column)
+        except DataError as error:
+            raise DataError(f"stream: column '{self._name}', {error}; give schema") from None
+        if cells.vectors:
+            odd = next(iter(cells.vectors.values()))
+            raise DataError(
+                f"stream: column '{self._name}': expected labels or numbers, got {odd!r:.40}; give schema"
+            )
+        self._kinds.add(None)
+        self._are_declared = self._are_declared or cells.declared
+        self._values |= dict.fromkeys(cells.distinct if cells.declared else cells.used)
+        self._note(cells.codes == MISSING)
+
     def _add_numbers(self, array: np.ndarray) -> None:
+        self._kinds.add(array.dtype)
         gone = np.isnan(array)
-        self._has_gaps |= bool(gone.any())
-        seen = array[~gone]
-        self._count += len(seen)
+        self._note(gone)
         if len(self._values) > _MOST_NUMBERS:
             return
+        seen = array[~gone]
         parts = seen[seen != np.floor(seen)][:1]  # one shows that they are amounts
-        self._values |= dict.fromkeys(
-            (parts if len(parts) else np.unique(seen)[: 2 * _MOST_NUMBERS]).tolist()
-        )
+        kept = parts if len(parts) else np.unique(seen)[: 2 * _MOST_NUMBERS]
+        self._values |= dict.fromkeys(kept.tolist())
+
+    def _note(self, gone: np.ndarray) -> None:
+        missing = int(gone.sum())
+        self._has_gaps = self._has_gaps or missing > 0
+        self._count += len(gone) - missing
 
     def shown(self) -> Any:
         """A short column that is read as the long one would be."""
         values = list(self._values)
-        if self._is_category:
-            import pandas as pd
-
-            return pd.Categorical(values, categories=values)
-        values = values * (1 + (self._count > len(values)))
-        if all(kind.kind in "iuf" for kind in self._kinds):
+        kinds = [kind for kind in self._kinds if kind is not None]
+        if None not in self._kinds and kinds:
             gaps = [np.nan] if self._has_gaps else []
-            kind = np.result_type(*self._kinds, *([np.float64] if gaps else []))
-            return np.array([*values, *gaps], dtype=kind)
-        return [*values, *([None] if self._has_gaps else [])]
+            return np.array([*values, *gaps], dtype=np.result_type(*kinds, *([float] if gaps else [])))
+        if self._are_declared:
+            return Cells(values, np.arange(len(values)), declared=True)
+        twice = (values * 2)[: self._count]
+        return [*twice, *([None] if self._has_gaps else [])]

@@ -21,6 +21,7 @@ import numpy as np
 from ..core.content import bare_name
 from ..core.errors import DataError, FormatError
 from ..core.fingerprint import fingerprint
+from .sources import named_columns
 from .stream_files import ParquetTables, TextTables
 
 __all__ = ["Source", "source_of"]
@@ -154,12 +155,8 @@ class GivenTables:
 
 
 def _names(table: Any) -> tuple[str, ...]:
-    from .read import named_columns
-
-    return tuple(named_columns(table))
+    return tuple(named_columns(table).columns)
 
 
 def _length(table: Any) -> int:
-    from .read import named_columns
-
-    return max(map(len, named_columns(table).values()), default=0)
+    return max(map(len, named_columns(table).columns.values()), default=0)

@@ -10,7 +10,7 @@ import numpy as np
 from ..core.errors import DataError
 from ..core.numbers import is_missing
 from .dataset import Dataset
-from .read import named_columns
+from .sources import named_columns
 from .stream_sources import Source
 
 __all__ = ["UnitTable", "continued_rows", "run_lengths"]
@@ -93,7 +93,7 @@ def continued_rows(source: Source, groups: str) -> np.ndarray:
                 found[number] = runs[0]
                 del begun[0]
         else:
-            begun = list(dict.fromkeys(np.asarray(named_columns(table)[groups]).tolist()))
+            begun = list(dict.fromkeys(np.asarray(named_columns(table).columns[groups]).tolist()))
         for name in begun:
             if is_missing(name):
                 raise DataError(

@@ -6,38 +6,28 @@ likelihoods, gradients and expected counts depend on the distinct rows alone; a 
     data = StateTable.of(model.variables, frame)        # pandas, NumPy, columns, rows, CSV, Parquet
     data.states, data.counts                              # distinct rows (d, n), their counts (d,)
 
-Accepted are
-
-* a data frame, or a mapping name -> column, with state labels or state indices,
-* a list of mappings name -> state, one per row,
-* an array (rows, n) with the columns in the order of the variables,
-* `Samples`, as `credo.sample` returns them,
-* the path of a .csv, .tsv or .parquet file with a header line.
-
-None, NaN and pandas' NA are missing; in files also an empty cell, `NA`, `NaN`, `?` and `null`, unless
-the variable has a state of that name. Among integers, -1 is missing unless '-1' is a state, as it is
-of a spin. Columns that are left out are hidden variables. Nothing is dropped silently: a column that is
-no variable, a state that does not exist and a row that observes nothing are refused.
+It is a view of what `data.read` gives with the model's variables as schema; columns that are left out are
+hidden variables. Rows that observe nothing say nothing about the model and are left out. Soft evidence is
+kept as one more distinct value per cell: the number of its weights.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ..core.domain import Discrete
 from ..core.errors import DataError, QueryError
 from ..core.factor_graph import FactorGraph
-from ..core.result import Samples
-from ..core.variable import Variable, Variables
-from .column import Column
+from ..core.variable import Variables
+from .coding import relabelled
+from .column import MISSING
 from .dataset import Dataset, unit_weights
-from .states import MISSING, of_array, of_columns, of_rows, of_samples, read_file
+from .read import read
+from .soft import SoftCells
 
 __all__ = ["MISSING", "StateTable"]
 
@@ -67,9 +57,11 @@ class StateTable:
     row_of: np.ndarray  # (rows,) distinct row of each row, in the order of the data
     row_weights: np.ndarray  # (rows,) weight of each row, 1 unless given
     numbers: np.ndarray | None = None  # (rows,) position in the user's table, where some rows were left out
+    soft: SoftCells | None = None  # evidence that is uncertain
+    notes: tuple[str, ...] = ()  # sentences about what was left out
 
     @classmethod
-    def of(cls, variables: Any, data: Any, *, weights: Any = None) -> StateTable:
+    def of(cls, variables: Any, data: Any, *, weights: Any = None, soft: bool = False) -> StateTable:
         """Read a table of observations in any of the forms of the module's description.
 
         Parameters
@@ -80,6 +72,8 @@ class StateTable:
             The table.
         weights
             How often each row counts; 1 by default. Rows of weight 0 are left out.
+        soft
+            Whether the caller reads soft evidence, which is refused otherwise.
         """
         variables = Variables.of(variables)
         if isinstance(data, StateTable):
@@ -87,27 +81,21 @@ class StateTable:
                 raise DataError("weights: these observations have their weights already; leave them out")
             if data.variables is not variables and data.variables != variables:
                 raise DataError("data: these observations were made for other variables; make them anew")
-            return data
-        if isinstance(data, Dataset):
-            if weights is not None:
-                raise DataError("weights: these data have their weights already; leave them out")
-            return cls.of_dataset(data, variables)
-        if isinstance(data, Samples):
-            return cls.from_states(variables, of_samples(variables, data), weights=weights)
-        if isinstance(data, (str, os.PathLike)):
-            return cls._made(variables, of_columns(variables, read_file(data), in_file=True), weights)
-        if hasattr(data, "columns") and hasattr(data, "__getitem__"):
-            names = [str(name) for name in data.columns]
-            columns = {str(name): data[name] for name in data.columns}
-            if len(columns) < len(names):
-                twice = next(n for n in names if names.count(n) > 1)
-                raise DataError(f"data: the column '{twice}' appears twice; names must differ")
-            return cls._made(variables, of_columns(variables, columns), weights)
-        if isinstance(data, Mapping):
-            return cls._made(variables, of_columns(variables, data), weights)
-        if isinstance(data, Sequence) and data and isinstance(data[0], Mapping):
-            return cls._made(variables, of_rows(variables, data), weights)
-        return cls._made(variables, of_array(variables, data), weights)
+            return data._checked(soft)
+        if isinstance(data, Dataset) and weights is not None:
+            raise DataError("weights: these data have their weights already; leave them out")
+        found = (
+            read(data, schema=variables) if weights is None else read(data, schema=variables, weights=weights)
+        )
+        return cls.of_dataset(found, variables)._checked(soft)
+
+    def _checked(self, soft: bool) -> StateTable:
+        if self.soft is None or soft:
+            return self
+        raise DataError(
+            f"data: '{self.variables.names[self.soft.of[0]]}' has soft evidence, which only em and "
+            "log_likelihood of models with tables read; give states, or None where they are not known"
+        )
 
     @classmethod
     def from_states(cls, variables: Any, states: Any, *, weights: Any = None) -> StateTable:
@@ -132,6 +120,7 @@ class StateTable:
     def of_dataset(cls, data: Dataset, variables: Variables) -> StateTable:
         """The distinct rows of columns of states; variables without a column are hidden."""
         states = np.full((data.n_rows, len(variables)), MISSING, dtype=np.int64)
+        soft: dict[int, np.ndarray] = {}
         for column in data.columns:
             try:
                 i = variables.position(column.name)
@@ -139,28 +128,53 @@ class StateTable:
                 raise DataError(
                     f"data: the column {column.name!r} is no variable of the model: {error}"
                 ) from None
+            states[:, i] = relabelled(column, variables[i].domain).values
             if column.soft is not None:
-                raise DataError(
-                    f"data: column '{column.name}' has soft evidence, which tables of states do not hold"
-                )
-            states[:, i] = _recoded(column, variables[i])
-        return cls._made(variables, states, None if (data.weights == 1).all() else data.row_weights)
+                soft[i] = column.soft
+        weights = None if (data.weights == 1).all() else data.row_weights
+        return cls._made(variables, states, weights, SoftCells.of_rows(soft, data.n_rows), data.notes)
 
     @classmethod
-    def _made(cls, variables: Variables, states: np.ndarray, weights: Any) -> StateTable:
+    def _made(
+        cls,
+        variables: Variables,
+        states: np.ndarray,
+        weights: Any,
+        soft: SoftCells | None = None,
+        notes: tuple[str, ...] = (),
+    ) -> StateTable:
         if not len(states):
             raise DataError("data: expected at least one row, got none")
-        row_weights, numbers = unit_weights(weights, len(states)), None
-        if not row_weights.all():
-            numbers = np.flatnonzero(row_weights)
+        row_weights = unit_weights(weights, len(states))
+        empty = (states == MISSING).all(axis=1)
+        if soft is not None:
+            empty &= (soft.cells == 0).all(axis=1)
+        if empty.any():
+            notes = (*notes, f"{int(empty.sum())} rows that observe no variable were left out")
+        kept, numbers = ~empty & (row_weights > 0), None
+        if not kept.any():
+            raise DataError("data: expected a row that observes a variable of the model, got none")
+        if not kept.all():
+            numbers = np.flatnonzero(kept)
             states, row_weights = states[numbers], row_weights[numbers]
-        empty = np.flatnonzero((states == MISSING).all(axis=1))
-        if len(empty):
-            row = empty[0] if numbers is None else numbers[empty[0]]
-            raise DataError(f"data: row {row} observes no variable ({len(empty)} such rows); leave them out")
-        distinct, row_of = _distinct(states, variables.sizes)
+            soft = None if soft is None else soft.take(numbers)
+        if soft is None:
+            distinct, row_of = _distinct(states, variables.sizes)
+        else:
+            largest = np.concatenate([variables.sizes, [len(w) for w in soft.weights]])
+            both, row_of = _distinct(np.hstack([states, soft.cells]), largest)
+            distinct = np.ascontiguousarray(both[:, : states.shape[1]])
+            soft = replace(soft, cells=both[:, states.shape[1] :])
         counts = np.bincount(row_of, row_weights, minlength=len(distinct))
-        return cls(variables, distinct, counts, row_of, row_weights, numbers)
+        return cls(variables, distinct, counts, row_of, row_weights, numbers, soft, notes)
+
+    def with_soft_children(self, graph: FactorGraph) -> tuple[FactorGraph, StateTable, np.ndarray]:
+        """The graph with children that make soft evidence certain, the table, and the log tables added."""
+        if self.soft is None:
+            return graph, self, np.empty(0)
+        wider, added = self.soft.beside(graph)
+        states = np.hstack([self.states, self.soft.cells])
+        return wider, replace(self, variables=wider.variables, states=states, soft=None), added
 
     def __len__(self) -> int:
         return len(self.row_of)
@@ -178,12 +192,15 @@ class StateTable:
     @cached_property
     def is_complete(self) -> bool:
         """Whether no value is missing."""
-        return bool(self.observed.all())
+        return self.soft is None and bool(self.observed.all())
 
     @cached_property
     def hidden(self) -> tuple[str, ...]:
         """Names of the variables that no row observes."""
-        return tuple(self.variables.names[int(i)] for i in np.flatnonzero(~self.observed.any(axis=0)))
+        seen = np.asarray(self.observed.any(axis=0))
+        if self.soft is not None:
+            seen[list(self.soft.of)] = True
+        return tuple(self.variables.names[int(i)] for i in np.flatnonzero(~seen))
 
     @cached_property
     def complete_rows(self) -> np.ndarray:
@@ -211,7 +228,10 @@ class StateTable:
         weights = self.row_weights[rows]
         counts = np.bincount(row_of.ravel(), weights, minlength=len(kept))
         numbers = np.asarray(rows) if self.numbers is None else self.numbers[rows]
-        return StateTable(self.variables, self.states[kept], counts, row_of.ravel(), weights, numbers)
+        soft = None if self.soft is None else self.soft.take(kept)
+        return StateTable(
+            self.variables, self.states[kept], counts, row_of.ravel(), weights, numbers, soft, self.notes
+        )
 
     def number(self, distinct: int) -> int:
         """Number, in the user's table, of the first row that is this distinct one."""
@@ -271,25 +291,6 @@ class StateTable:
             f"StateTable({len(self)} rows, {len(self.states)} distinct, {n - len(self.hidden)} of {n} "
             f"variables observed, {'complete' if self.is_complete else 'some values missing'})"
         )
-
-
-def _recoded(column: Column, variable: Variable) -> np.ndarray:
-    """Positions among the states of the model of a column whose states have the same labels."""
-    if column.domain == variable.domain:
-        return column.values
-    known, wanted = column.domain, variable.domain
-    if (
-        not isinstance(known, Discrete)
-        or not isinstance(wanted, Discrete)
-        or not set(known.labels) <= set(wanted.labels)
-    ):
-        raise DataError(
-            f"data: column '{column.name}' has the domain {known!r:.80}, the model {wanted!r:.80}; "
-            "read the source with the model's variables as schema"
-        )
-    places = {label: x for x, label in enumerate(wanted.labels)}
-    codes = np.array([*(places[label] for label in known.labels), MISSING])
-    return codes[column.values]
 
 
 def _distinct(states: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -29,6 +29,7 @@ from ..core.registry import Entry, Registry, describe
 from ..core.result import Estimate, Status
 from ..core.stopwatch import Stopwatch, told_seconds
 from ..core.variable import Variables
+from ..data.read import read
 from ..data.stream import Stream
 from ..data.table import StateTable
 from ..inference.portfolio.question import graph_of
@@ -142,6 +143,7 @@ class Learner(abc.ABC):
     name: ClassVar[str]
     checkpoints: ClassVar[bool] = False  # whether its runs can be kept: they are driven, their state is data
     streams: ClassVar[bool] = False  # whether it learns from a `data.Stream`, batch by batch
+    reads_soft: ClassVar[bool] = False  # whether cells may be soft evidence
     tol: ClassVar[float] = 1e-6  # residual that counts as none, where the call does not say
 
     @abc.abstractmethod
@@ -202,9 +204,11 @@ def fit(  # noqa: PLR0913, the options of one call
         A name with options, such as `"likelihood(optimiser=adam(rate=0.1))"`, or a learner object. Without
         it the first that can: `counts` (complete data, closed form), `likelihood` (weights), `em` (something
         is hidden or missing); the notes of the fit say which and why.
-    groups, columns, lengths
-        Of sequences, for models of them: the column that tells sequences apart and the columns that are
-        emitted, or the lengths of sequences in one table. A list with one table each will do as well.
+    columns
+        The columns of the data that are read; all by default.
+    groups, lengths
+        Of sequences, for models of them: the column that tells sequences apart, or the lengths of sequences
+        in one table. A list with one table each will do as well.
     prior, fixed, restarts
         Options that many learners have, such as `prior="bdeu(size=10)"`; the same as inside `learner`.
     inference
@@ -212,7 +216,7 @@ def fit(  # noqa: PLR0913, the options of one call
     validation
         More data of the same form, or the fraction of the rows to hold back; its objective is recorded.
     weights
-        How often each row, or sequence, counts.
+        How often each row, or sequence, counts; or the name of the column that says so.
     max_iter, tol, seconds
         When to stop: iterations (epochs of a stochastic optimiser), the residual that counts as none, wall
         time. The residual is the slope of a gradient learner, the largest change of a parameter of EM and its
@@ -259,7 +263,8 @@ def fit(  # noqa: PLR0913, the options of one call
         if isinstance(model, BlankNet):
             from .network_data import fill_blank
 
-            model, data = fill_blank(model, data, rng)
+            model, data = fill_blank(model, data, rng, weights)
+            weights = None
         observed, held = _read(model, data, weights, validation, rng, named)
         task = Task(model, observed, held, inference, inference_budget or Budget(), seed=seed)
         why = ""
@@ -269,7 +274,7 @@ def fit(  # noqa: PLR0913, the options of one call
             raise _no_stream(chosen)
         limits = Budget(max_iter, chosen.tol if tol is None else tol, seconds)
         task = replace(task, budget=limits)
-        reason = chosen.why_not(task)
+        reason = _why_not_soft(chosen, task) or chosen.why_not(task)
         if reason is not None:
             raise UnsupportedError(f"{chosen.name} cannot treat this task: {reason}")
         if checkpoint is not None:
@@ -284,7 +289,7 @@ def fit(  # noqa: PLR0913, the options of one call
         warnings.warn(sentence, ConvergenceWarning, stacklevel=2)
     return replace(
         found, learner=describe(chosen), seconds=watch.seconds, compile_seconds=watch.compile_seconds,
-        notes=(*([why] if why else []), *found.notes),
+        notes=(*([why] if why else []), *getattr(observed, "notes", ()), *found.notes),
     )  # fmt: skip
 
 
@@ -293,6 +298,13 @@ def _resolve(learner: str | Learner) -> Learner:
     if not isinstance(found, Learner):
         raise OptionError(f"learner: expected a name or a Learner, got {found!r:.80}")
     return found
+
+
+def _why_not_soft(learner: Learner, task: Task) -> str | None:
+    parts = (task.data, task.validation)
+    if learner.reads_soft or all(getattr(part, "soft", None) is None for part in parts):
+        return None
+    return "some cells are soft evidence; use em"
 
 
 def _check_keeps(learner: Learner | None) -> None:
@@ -355,11 +367,14 @@ def _read(
         held, _ = _read(model, validation, None, None, rng, dict.fromkeys(named))
         return read_stream(model, data, weights, named), held
     if not isinstance(model, Template):
-        given = [name for name, value in named.items() if value is not None]
+        given = [name for name, value in named.items() if value is not None and name != "columns"]
         if given:
             raise OptionError(
                 f"{', '.join(given)}: a {type(model).__name__} has rows, no sequences; leave out"
             )
+        if named["columns"] is not None:
+            schema = graph_of(model).variables
+            data, weights = read(data, schema=schema, columns=named["columns"], weights=weights), None
         if isinstance(model, BayesNet) and model.regressions:
             return _network_rows(model, data, weights, validation)
         return _split(graph_of(model).variables, data, weights, validation, rng)
@@ -385,13 +400,13 @@ def _split(
     variables: Variables, data: Any, weights: Any, validation: Any, rng: np.random.Generator
 ) -> tuple[StateTable, StateTable | None]:
     """What to learn from and what to watch: a share of the data, or data of their own."""
-    observed = StateTable.of(variables, data, weights=weights)
+    observed = StateTable.of(variables, data, weights=weights, soft=True)
     if isinstance(validation, (int, float)) and not isinstance(validation, bool):
         check.in_range("validation", validation, 0, 1)
         return observed.split(float(validation), rng) if validation else (observed, None)
     if validation is None:
         return observed, None
     try:
-        return observed, StateTable.of(variables, validation)
+        return observed, StateTable.of(variables, validation, soft=True)
     except DataError as error:
         raise DataError(f"validation: {error}") from None

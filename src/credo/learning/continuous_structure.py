@@ -39,7 +39,7 @@ from ..core.factor import Factor
 from ..core.numbers import float_array
 from ..core.result import Samples
 from ..core.variable import Variable
-from ..data.states import read_file
+from ..data.sources import named_columns
 from ..models.continuous import HybridNet
 from ..models.potentials import density_ratio, kernel_density
 from .structure import spanning_forest
@@ -165,10 +165,8 @@ def real_columns(data: Any, names: Sequence[str] | None) -> dict[str, np.ndarray
     """Name -> finite numbers, all equally many."""
     if isinstance(data, Samples):
         data = data.continuous
-    elif isinstance(data, (str, os.PathLike)):
-        data = read_file(data)
-    if hasattr(data, "columns") and hasattr(data, "__getitem__"):
-        data = {str(name): data[name] for name in data.columns}
+    elif isinstance(data, (str, os.PathLike)) or hasattr(data, "columns"):
+        data = named_columns(data).columns
     if isinstance(data, Mapping):
         if names is not None:
             raise OptionError("names: these columns have their names already; leave them out")

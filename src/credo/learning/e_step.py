@@ -92,9 +92,11 @@ class EStep:
     threads: int | None = None  # None: as many as the machine has
     values_only: bool = False  # whether only the log weight is wanted, not the counts
     _counts: np.ndarray = field(init=False)  # what is not hidden in the rows
+    _soft: np.ndarray = field(init=False)  # log tables of soft evidence, after those of the model
 
     def __post_init__(self) -> None:
-        """Count what is observed."""
+        """Count what is observed; what is uncertain becomes children that are."""
+        self.graph, self.data, self._soft = self.data.with_soft_children(self.graph)
         self._counts = observed_counts(self.graph, self.data.states, self.data.counts)
 
     @cached_property
@@ -133,7 +135,9 @@ class EStep:
 
     def _pass(self, log_tables: np.ndarray, counts: np.ndarray, weight: np.ndarray) -> Expected:
         """Add the expected counts of the parts, each row with its weight, to those that are observed."""
-        log_tables = np.array(log_tables)  # kernels are compiled for arrays that may be written to
+        own = len(log_tables)
+        # A copy: kernels are compiled for arrays that may be written to.
+        log_tables = np.concatenate([log_tables, self._soft])
         seen = counts > 0
         total = float(counts[seen] @ log_tables[seen])
         if total == -np.inf:
@@ -145,7 +149,7 @@ class EStep:
             graph.memo = self._memo
             for p in self._plan[2]:
                 total += self._ask(p, graph, weight, counts)
-        return Expected(total, counts)
+        return Expected(total, counts[:own])
 
     def _impossible_entry(self, log_tables: np.ndarray) -> ImpossibleRowError:
         entry = int(np.flatnonzero((self._counts > 0) & (log_tables == -np.inf))[0])

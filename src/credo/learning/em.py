@@ -88,6 +88,7 @@ class EM(Learner):
     name: ClassVar[str] = "em"
     checkpoints: ClassVar[bool] = True
     streams: ClassVar[bool] = True
+    reads_soft: ClassVar[bool] = True
     tol: ClassVar[float] = 1e-3  # change of a parameter
     prior: Any = None  # networks: uniform, bdeu, towards or name -> pseudo-counts; others: gaussian, ...
     start: Literal["auto", "given", "random"] = "auto"  # of the first run; auto breaks symmetries only

@@ -18,7 +18,7 @@ from ..core import check
 from ..core.errors import DataError, OptionError, QueryError
 from ..core.numbers import float_array
 from ..core.records import register
-from ..data.read import split_list
+from ..data.sources import split_list
 from ..families.base import Family
 from ..families.categorical import Categorical
 from ..families.gamma import Poisson

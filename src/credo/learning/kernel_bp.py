@@ -28,7 +28,7 @@ from ..core.errors import ConvergenceWarning, DataError, ModelError, OptionError
 from ..core.evidence import Evidence
 from ..core.result import Result, Samples
 from ..core.variable import Variable, Variables
-from ..data.states import of_columns
+from ..data.read import read
 from ..inference.particles.kernel_messages import Column, KernelField, Likelihood
 from ..inference.particles.kernel_sweeps import infer_field
 from ..inference.particles.pairs import ParticlePairs, why_not_pairs
@@ -142,8 +142,6 @@ def _of_model(
     if reason is not None:
         raise ModelError(f"structure: kernel-bp cannot treat this model: {reason}")
     variables = graph.variables
-    if isinstance(data, Samples):
-        data = {name: data.column(name) for name in variables.names}
     if not variables.is_discrete and all(not v.is_discrete for v in variables):
         rows = real_columns(data, names)
     else:
@@ -155,21 +153,14 @@ def _of_model(
 
 
 def _mixed(variables: Variables, data: Any) -> dict[str, np.ndarray]:
-    """Columns of numbers and of states; the latter by label or index."""
-    if hasattr(data, "columns") and hasattr(data, "__getitem__"):
-        data = {str(name): data[name] for name in data.columns}
-    if not isinstance(data, Mapping):
+    """Columns of numbers and of states; the latter as their positions."""
+    if not isinstance(data, (Mapping, Samples)) and not hasattr(data, "columns"):
         raise DataError(
             f"data: a model with discrete variables needs named columns, got {type(data).__name__}"
         )
-    states = {v.name: data[v.name] for v in variables if v.is_discrete and v.name in data}
-    values = {str(n): c for n, c in data.items() if n not in states}
-    rows = real_columns(values, None) if values else {}
-    discrete = [v for v in variables if v.name in states]
-    codes = of_columns(Variables.of(discrete), states)
-    if (codes < 0).any():
-        raise DataError("data: a discrete variable has missing values; leave out such rows")
-    rows |= {v.name: codes[:, k].astype(np.float64) for k, v in enumerate(discrete)}
-    if len({len(column) for column in rows.values()}) > 1:
-        raise DataError("data: expected columns with equally many rows")
+    rows = {}
+    for column in read(data, schema=variables).columns:
+        rows[column.name] = column.values.astype(np.float64)
+        if ((column.values < 0) if column.is_discrete else np.isnan(column.values)).any():
+            raise DataError(f"data: column '{column.name}' has missing values; leave out such rows")
     return rows

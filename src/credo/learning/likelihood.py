@@ -219,15 +219,14 @@ def log_likelihood(
     graph = graph_of(model)
     if each or not graph.is_tables:
         return _row_likelihoods(graph, data, inference, weights, budget or Budget(), seed, each)
-    observed = StateTable.of(graph.variables, data, weights=weights)
+    observed = StateTable.of(graph.variables, data, weights=weights, soft=True)
     oracle, parameters = Oracle(inference, budget or Budget(), seed), Parameters.of(graph)
-    if inference is None and not observed.is_complete:
+    if observed.soft is not None or (inference is None and not observed.is_complete):
         # Rows that agree around what they lack are summed once, in compiled kernels.
-        found = EStep(parameters.graph, observed, oracle, values_only=True)(
-            parameters.tables(parameters.start)
-        )
+        tables = parameters.tables(parameters.start)
+        found = EStep(parameters.graph, observed, oracle, values_only=True)(tables)
         whole = oracle.log_z(oracle.free(parameters.graph_at(parameters.start)))
-        return Estimate(found.log_weight - observed.total * whole, oracle.kind(False))
+        return Estimate(found.log_weight - observed.total * whole, oracle.kind(complete=False))
     value = Likelihood(parameters, oracle).value(parameters.start, observed) * observed.total
     return Estimate(value, oracle.kind(observed.is_complete))
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.errors import DataError, OptionError
 from ..data.column import MISSING
-from ..data.dataset import Dataset
+from ..data.dataset import Dataset, rows_of
 from ..data.read import read
 from ..models.bayes_net import BayesNet
 from ..models.blank_net import BlankNet
@@ -17,12 +17,14 @@ from .conditional_gaussian import NetworkRows
 __all__ = ["fill_blank", "read_network"]
 
 
-def fill_blank(blank: BlankNet, data: Any, rng: np.random.Generator) -> tuple[BayesNet, Dataset]:
+def fill_blank(
+    blank: BlankNet, data: Any, rng: np.random.Generator, weights: Any = None
+) -> tuple[BayesNet, Dataset]:
     """A network with the states of the data and first parameters, and the data as they were read.
 
     Columns that are no nodes stay out, unless the blank has no node at all: then every column is one.
     """
-    found = read(data)
+    found = read(data, weights=weights)
     if not blank.nodes:
         blank = blank.with_nodes(found.names)
     known = [name for name in found.names if name in blank.nodes]
@@ -32,7 +34,10 @@ def fill_blank(blank: BlankNet, data: Any, rng: np.random.Generator) -> tuple[Ba
             f"the data have {list(found.names)[:8]}"
         )
     given = {name: blank.domains[name] for name in known if name in blank.domains}
-    found = read(data, schema=given, columns=list(given)) if set(given) == set(known) else found.select(known)
+    if set(given) == set(known):
+        found = read(data, schema=given, columns=list(given), weights=weights)
+    else:
+        found = found.select(known)
     hidden = [name for name in blank.nodes if name not in known]
     domains = {column.name: column.domain for column in found.columns}
     return blank.initialise(domains, hidden, rng), found
@@ -41,20 +46,15 @@ def fill_blank(blank: BlankNet, data: Any, rng: np.random.Generator) -> tuple[Ba
 def read_network(model: BayesNet, data: Any, weights: Any = None) -> NetworkRows:
     """States and numbers of a network with real nodes; columns that are left out are hidden."""
     variables = model.variables
-    found = read(data, schema=variables) if not isinstance(data, Dataset) else data
-    if weights is not None and isinstance(data, Dataset):
-        found = Dataset.of(found.columns, weights=weights)
-    elif weights is not None:
-        found = read(data, schema=variables, weights=weights)
+    found = read(data, schema=variables, weights=weights)
     if not found.has_rows_as_units:
         raise OptionError("data: a network has rows, no sequences; leave out lengths and groups")
     shape = (found.n_rows, len(variables))
     states, values = np.full(shape, MISSING, dtype=np.int64), np.full(shape, np.nan)
     for column in found.columns:
-        if column.name in variables.names:
-            i = variables.position(column.name)
-            into = states if variables[i].is_discrete else values
-            into[:, i] = column.values
+        i = variables.position(column.name)
+        into = states if variables[i].is_discrete else values
+        into[:, i] = rows_of([column], found.n_rows).reshape(found.n_rows)
     empty = ((states == MISSING) & np.isnan(values)).all(axis=1)
     if empty.all():
         raise DataError("data: expected a row that observes a variable of the network, got none")

@@ -28,8 +28,10 @@ from ..core import check
 from ..core.errors import DataError, OptionError, QueryError
 from ..core.factor_graph import FactorGraph
 from ..core.result import Samples
-from ..core.variable import Variable, Variables
-from ..data.states import read_file, states_of
+from ..core.variable import Variables
+from ..data.column import Column
+from ..data.dataset import Dataset
+from ..data.read import read
 from ..data.table import StateTable
 from ..kernels.expected_counts import count_pairs
 from ..models.bayes_net import BayesNet
@@ -116,9 +118,9 @@ def mutual_information(
 def variables_of(data: Any) -> Variables:
     """The variables of a table of data: one per column, with the states that occur, sorted.
 
-    States are whole numbers, bools, strings or categories. Whole numbers are positions, as in all data: a
-    column with 0 and 2 has three states. Other numbers are refused, because a state for every one of them
-    says nothing about the next; so are more than 32 whole numbers, and strings that are all different.
+    States are whole numbers, bools, strings or categories, read as `credo.data.read` does. Other numbers are
+    refused, because a state for every one of them says nothing about the next; so are more than 32 whole
+    numbers, and strings that name the rows.
 
     Examples
     --------
@@ -128,17 +130,28 @@ def variables_of(data: Any) -> Variables:
     """
     if isinstance(data, (StateTable, Samples)):
         return data.variables
-    in_file = isinstance(data, (str, os.PathLike))
-    if isinstance(data, (str, os.PathLike)):
-        data = read_file(data)
-    if hasattr(data, "columns") and hasattr(data, "__getitem__"):
-        data = {str(name): data[name] for name in data.columns}
-    if not isinstance(data, Mapping):
+    if not isinstance(data, (Dataset, Mapping, str, os.PathLike)) and not hasattr(data, "columns"):
         raise DataError(
             "data: expected a data frame, a mapping of columns, samples or a file; otherwise give variables"
         )
-    return Variables.of(
-        [Variable(str(name), states_of(str(name), column, in_file)) for name, column in data.items()]
+    for column in (found := read(data)).columns:
+        if not column.is_discrete:
+            _refuse_numbers(column)
+    return found.variables
+
+
+def _refuse_numbers(column: Column) -> None:
+    """Numbers that measure something are no states."""
+    seen = np.ravel(column.values)[~np.isnan(np.ravel(column.values))]
+    if not len(seen):
+        raise DataError(
+            f"data: column '{column.name}': expected at least one value, got none; give variables"
+        )
+    odd = next((v for v in seen if v != np.floor(v)), seen[0])
+    raise DataError(
+        f"data: column '{column.name}': expected states, that is whole numbers, bools, strings or "
+        f"categories, got {odd:g}; use `kernel_chow_liu`, or classes of numbers, as by `pandas.cut`, or give "
+        "the variables with their states"
     )
 
 
