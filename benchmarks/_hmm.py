@@ -92,7 +92,6 @@ def _flat(part: Any) -> np.ndarray:
 
 def with_credo(task: dict[str, Any], p: dict[str, np.ndarray], x: np.ndarray, lengths: list[int]) -> Any:
     import credo
-    from credo.learning.hmm import baum_welch
 
     model = credo_model(task["kind"], p)
     if task["task"] == "forward-backward":
@@ -106,7 +105,7 @@ def with_credo(task: dict[str, Any], p: dict[str, np.ndarray], x: np.ndarray, le
             *_flat(v.assignment["state"])[:50].tolist(),
         ]
     return (
-        lambda: baum_welch(model, x, lengths, max_iter=ITERATIONS, tol=0),
+        lambda: credo.fit(model, x, lengths=lengths, max_iter=ITERATIONS, tol=0),
         lambda v: [v.trace["log_likelihood"][-2] * len(x), *_some(v.model.transition)],
     )
 

@@ -12,9 +12,9 @@ from typing import Any
 import common
 import numpy as np
 
+import credo
 from credo.core.errors import ConvergenceWarning
 from credo.families import DiagonalGaussian, Gaussian
-from credo.learning.hmm import baum_welch
 from credo.learning.vb_mixture import vb_mixture
 from credo.models.hmm import HMM
 
@@ -51,7 +51,7 @@ def hidden_markov(family: Any, x: np.ndarray) -> int:
     """Baum-Welch; how many iterations it took."""
     first = members(family, x).initialise(x, np.random.default_rng(1))
     even = np.full((STATES, STATES), 1 / STATES)
-    fit = baum_welch(HMM(even[0], even, first), x, max_iter=ITERATIONS, tol=1e-14)
+    fit = credo.fit(HMM(even[0], even, first), x, max_iter=ITERATIONS, tol=1e-14)
     return len(fit.trace["log_likelihood"])
 
 

@@ -2,8 +2,9 @@
 
     python tests/interrupts.py [MOMENTS] [SEED] [PART...]
 
-Parts are `interpreted` (methods and learners that begin at once), `compiled` (methods that JAX compiles) and
-`own` (learners that are calls or estimators of their own); all if none is given.
+Parts are `interpreted` (methods and learners that begin at once), `compiled` (methods that JAX compiles),
+`own` (learners that are calls or estimators of their own) and `large` (models and data for which every stage
+takes a while); all if none is given.
 
 Run in a process of its own, because a signal that comes too late hits whatever runs then.
 """
@@ -16,6 +17,7 @@ import sys
 import threading
 import time
 import warnings
+from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
@@ -28,8 +30,9 @@ from credo.families import Categorical, DiagonalGaussian
 from credo.inference.problem.base import algorithms
 from credo.inference.problem.contents import methods
 from credo.learning.base import learners
+from credo.learning.bayesian_mixture import BayesianMixture
 from credo.learning.crf import ChainCRF, GraphCRF
-from credo.learning.hmm import baum_welch
+from credo.learning.hmm_estimators import GaussianHMM
 from credo.learning.lda import BetheLDA
 from credo.learning.vb_factor_analysis import vb_factor_analysis
 from credo.learning.vb_hmm import vb_hmm
@@ -37,6 +40,9 @@ from credo.learning.vb_mixture import vb_mixture
 from credo.optimise.run import Run
 
 NOTHING = "stopped before there was anything to answer with"
+DEFAULTS = (signal.SIG_DFL, signal.default_int_handler)
+LATE = 0.3  # seconds
+SHARES = (50, 90, 99, 100)  # per cent of the latencies that are told
 LIMITS = {"max_iter": 10**7, "tol": 0.0, "seconds": 20.0, "seed": 0}
 
 
@@ -84,7 +90,7 @@ def own():
     chain = credo.HMM(
         np.full(3, 1 / 3), rng.dirichlet(np.ones(3), 3), Categorical(rng.dirichlet(np.ones(4), 3))
     )
-    yield "baum-welch", lambda: baum_welch(chain, states, **LIMITS)
+    yield "baum-welch", lambda: credo.fit(chain, states, **LIMITS)
     yield "vb-hmm", lambda: vb_hmm(chain, states, **LIMITS)
     members = DiagonalGaussian(rng.normal(size=(5, 4)), np.ones((5, 4)))
     yield "vb-mixture", lambda: vb_mixture(members, rows, **LIMITS)
@@ -98,24 +104,88 @@ def own():
     yield "graph-crf", lambda: GraphCRF(**LIMITS).fit(items, labels).fit_
 
 
+def large():
+    """Name -> a call about so much that every stage of it takes a while."""
+    from credo.inference.messages.certificates import certify
+
+    endless = {name: value for name, value in LIMITS.items() if name != "seconds"}
+    rng = np.random.default_rng(0)
+    rows, symbols = rng.normal(size=(20000, 6)), rng.integers(30, size=100000)
+    middles = DiagonalGaussian(rng.normal(size=(20, 6)), np.ones((20, 6)))
+    chain = credo.HMM(np.full(20, 1 / 20), rng.dirichlet(np.ones(20), 20), middles)
+    spoken = credo.HMM(
+        np.full(10, 0.1), rng.dirichlet(np.ones(10), 10), Categorical(rng.dirichlet(np.ones(30), 10))
+    )
+    for name, model, data in (("real", chain, rows), ("symbols", spoken, symbols)):
+        yield f"em {name}", lambda m=model, x=data: credo.fit(m, x, "em", **LIMITS)
+        yield f"vb-hmm {name}", lambda m=model, x=data: vb_hmm(m, x, **LIMITS)
+        yield f"log-likelihood {name}", lambda m=model, x=data: Fitted(credo.infer(m, data=x).status)
+    yield "vb-mixture", lambda: vb_mixture(middles, rows, **LIMITS)
+    yield "mixture from nothing", lambda: BayesianMixture(20, **endless).fit(rows).fit_
+    yield "hmm from nothing", lambda: GaussianHMM(10, **endless).fit(rows).fit_
+    yield "vb-factor-analysis", lambda: vb_factor_analysis(rows, 4, **LIMITS)
+    yield "lda", lambda: Fitted(BetheLDA(10, **LIMITS).fit(rng.poisson(0.3, size=(400, 300))).status_)
+    spins = credo.datasets.ising_grid(60, coupling="normal(scale=1)", field="normal(scale=0.1)", seed=0)
+    alike = credo.datasets.ising_grid(150, coupling=0.4, field="normal(scale=0.5)", seed=0)
+    colours = credo.datasets.potts_grid(60, states=5, coupling=0.8, field="normal(scale=1)", seed=0)
+    middle = credo.datasets.ising_grid(19, coupling="normal(scale=1)", field="normal(scale=0.1)", seed=0)
+    for name in ("bp", "trw", "gbp", "wmb", "gdd", "mini-bucket", "trp", "structured-mean-field", "alpha-bp"):
+        yield f"{name} sum", lambda n=name: credo.infer(spins, n, **LIMITS)
+    for name in ("junction-tree", "elimination", "junction-tree(propagation=hugin)"):
+        yield f"{name} sum", lambda n=name: credo.infer(middle, n, **LIMITS)
+        yield f"{name} max", lambda n=name: credo.infer(middle, n, maximise="all", **LIMITS)
+    for name in (
+        "dual-decomposition",
+        "soft-consistency",
+        "branch-and-bound",
+        "lp",
+        "decimation",
+        "portfolio",
+    ):
+        yield f"{name} max", lambda n=name: credo.infer(spins, n, maximise="all", **LIMITS)
+    yield "graph-cut max", lambda: credo.infer(alike, "graph-cut", maximise="all", **LIMITS)
+    for name in ("alpha-expansion", "local-search"):
+        yield f"{name} max", lambda n=name: credo.infer(colours, n, maximise="all", **LIMITS)
+    yield "certify", lambda: Fitted(certify(spins, "bp") and Status.EXACT)
+    yield "gaussian-bp", lambda: credo.infer(hybrid_zoo.gaussian_tree(800), "bp", **LIMITS)
+
+
 class Fitted(NamedTuple):
     """What is asked of an estimator that has been fitted."""
 
     status: Status
 
 
-PARTS = {"interpreted": interpreted, "compiled": compiled, "own": own}
+PARTS = {"interpreted": interpreted, "compiled": compiled, "own": own, "large": large}
 
 
-def outcome(call, seconds: float, number: int) -> tuple[str, float]:
-    """What a call that gets a signal gives, and how long after it."""
-    sent, done = [], []
+def place(frame) -> str:
+    """Where a thread is: the innermost two lines of this package that are no tier of a kernel."""
+    found = []
+    while frame is not None and len(found) < 2:
+        name = frame.f_code.co_filename
+        if "/credo/" in name and not name.endswith("kernels/jit.py"):
+            found.append(f"{'/'.join(name.split('/')[-2:])}:{frame.f_lineno}")
+        frame = frame.f_back
+    return " < ".join(found)
+
+
+def outcome(call, seconds: float, number: int) -> tuple[str, float, float]:
+    """What a call that gets a signal gives, seconds after it by the clock and of work, and where it was."""
+    sent, done, places = [], [], Counter()
+    main_thread = threading.get_ident()
 
     def send():
+        while not done and signal.getsignal(number) in DEFAULTS:
+            time.sleep(0.001)  # SIGTERM ends a process in which nobody listens
         if done:
-            return  # nobody listens any more, and SIGTERM would end this process
-        sent.append(time.perf_counter())
+            return
+        sent.extend((time.perf_counter(), time.process_time()))
         os.kill(os.getpid(), number)
+        while not done:
+            time.sleep(0.02)
+            if time.perf_counter() > sent[0] + 0.1 and not done:
+                places[place(sys._current_frames()[main_thread])] += 1
 
     timer = threading.Timer(seconds, send)
     told = "?"
@@ -131,25 +201,37 @@ def outcome(call, seconds: float, number: int) -> tuple[str, float]:
             told = f"sentence: {error}"[:80]
         except BaseException as error:
             told = f"LOST: {error!r}"[:120]
-        done.append(ended := time.perf_counter())
+        ended, worked = time.perf_counter(), time.process_time()
+        done.append(ended)
         timer.cancel()
         timer.join()
     except KeyboardInterrupt:
-        ended = 0.0  # it came when the call had ended
+        ended = worked = 0.0  # it came when the call had ended
     finally:
         Run.is_leaving = False  # or the next call would end this process, as it should after a SIGTERM
-    return told, ended - sent[0] if sent and sent[0] < ended else 0.0
+    if not sent or sent[0] > ended:
+        return told, 0.0, 0.0
+    latency = ended - sent[0]
+    where = f"  at {places.most_common(1)[0][0]}" if latency > LATE and places else ""
+    return told + where, latency, worked - sent[1]
 
 
 def main(moments: int, seed: int, parts: list[str]) -> None:
-    """Print a line per subject and moment."""
+    """Print a line per subject and moment, and how many of them there were of each kind."""
     warnings.simplefilter("ignore")
-    rng = np.random.default_rng(seed)
-    for name, call in (subject for part in parts for subject in PARTS[part]()):
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in the background
+    rng, kinds, latencies = np.random.default_rng(seed), Counter(), []
+    for kind, name, call in ((part, *subject) for part in parts for subject in PARTS[part]()):
         for _ in range(moments):
             number = (signal.SIGINT, signal.SIGTERM)[int(rng.integers(2))]
-            told, latency = outcome(call, 10 ** rng.uniform(-2.3, -0.7), number)
-            print(f"{name:32} {number.name} {latency:6.2f} s  {told}", flush=True)
+            moment = 10 ** rng.uniform(-2.3, 0.7 if kind == "large" else -0.7)
+            told, latency, work = outcome(call, moment, number)
+            print(f"{name:32} {number.name} {latency:6.2f} s ({work:.2f} of work)  {told}", flush=True)
+            kinds[told.partition(":")[0].partition("  at")[0]] += 1
+            latencies.append((latency, work))
+    shares = [np.percentile(latencies, share, axis=0) for share in SHARES]
+    said = ", ".join(f"{n} % {a:.2f} s ({b:.2f})" for n, (a, b) in zip(SHARES, shares, strict=True))
+    print(f"{len(latencies)} moments: {dict(kinds)}; latency {said}")
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from credo.families.gamma import Gamma, Poisson
 from credo.families.gaussian import Gaussian, TiedGaussian
 from credo.families.gaussian_diagonal import DiagonalGaussian, SphericalGaussian
 from credo.families.gaussian_wishart import GaussianWishart
+from credo.families.independent import IndependentRows
 from credo.families.mixture import Mixture, MixturePrior
 from credo.families.normal_gamma import NormalGamma
 from credo.families.product import Product
@@ -160,8 +161,13 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "DirichletRows": lambda: DirichletRows([1.0, 2.0, 3.0], [1, 2]),
     "Gamma": lambda: Gamma([1.0, 2.0], [3.0, 4.0]),
     "Poisson": lambda: Poisson([1.0, 2.0]),
-    "Product": lambda: Product([Categorical([[0.5, 0.5]]), Poisson([2.0])], ["alarm", "drops"]),
+    "Product": lambda: Product(
+        [Categorical([[0.5, 0.5]]), Poisson([2.0])], ["alarm", "drops"], {"alarm": S.domain}
+    ),
     "StudentT": lambda: StudentT([[0.5]], [[1.0]], [5.0], learn_freedom=False),
+    "BlankHMM": lambda: credo.HMM.blank(2, {"hr": "gaussian"}, components=3),
+    "BlankMixture": lambda: credo.Mixture.blank(2, "diagonal"),
+    "IndependentRows": lambda: IndependentRows(Poisson([2.0])),
     "BlankNet": lambda: credo.BayesNet.from_edges([("a", "b")], states={"a": 2}),
     "Regression": lambda: Regression([1.0, 2.0], [1.0, 3.0], [[0.5], [0.25]]),
     "Gaussian": lambda: Gaussian(MEANS, COVARIANCES),

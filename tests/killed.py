@@ -32,9 +32,12 @@ METHODS = {
     "gdd": ("gdd(ibound=2)", {}),
     "local-search": ("local-search(block=3, patience=25)", {"maximise": "all"}),
     "gibbs": ("gibbs(warmup=10)", {}),
+    "soft-consistency": ("soft-consistency", {"maximise": "all"}),
     "renn": ("renn(width=4)", {}),
 }
-LEARNERS = {"em": "em(restarts=3, batch=20)", "em-stream": "em(batch=20)"}
+LEARNERS = {"em": "em(restarts=3, batch=20)", "em-stream": "em(batch=20)", "vb": "vb"}
+LEARNERS |= {"likelihood": "likelihood"}
+LEARNERS |= {"contrastive": "contrastive-divergence", "pseudolikelihood": "pseudolikelihood"}
 NAMES = [*METHODS, *LEARNERS]
 
 
@@ -63,10 +66,13 @@ def digest(found: object) -> str:
 
 
 @cache
-def task() -> tuple[object, object]:
-    """A network, and rows in which a variable is hidden."""
-    asia = credo.datasets.asia()
-    return asia, credo.sample(asia, 60, seed=0).to_frame().drop(columns=["either"])
+def task(name: str) -> tuple[object, object]:
+    """A network, and rows in which a variable is hidden; a Markov network, and complete rows, for others."""
+    if name in ("em", "em-stream", "vb"):
+        asia = credo.datasets.asia()
+        return asia, credo.sample(asia, 60, seed=0).to_frame().drop(columns=["either"])
+    grid = credo.datasets.ising_grid(4, coupling=0.3, seed=0)
+    return grid, credo.sample(grid, 60, seed=0).to_frame()
 
 
 def run(name: str, folder: Path | None = None) -> str:
@@ -75,7 +81,7 @@ def run(name: str, folder: Path | None = None) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if name in LEARNERS:
-            model, rows = task()
+            model, rows = task(name)
             if "stream" in name:
                 parts = [rows[:25], rows[25:]]
                 rows = credo.data.stream(parts, batch_rows=9, shuffle=True, seed=2)

@@ -26,6 +26,7 @@ def smoothed(model: Any, x: Any, lengths: Any = None, **reading: Any) -> Smoothe
     """Forward-backward."""
     found = credo.infer(model, data=x, lengths=lengths, **reading)
     each = credo.log_likelihood(model, x, lengths=lengths, **reading, each=True)
+    np.testing.assert_allclose(found.each, each, rtol=1e-9, atol=1e-9)
     assert abs(each.sum() - found.log_z.value) <= 1e-9 * (1 + abs(each.sum()))
     return Smoothed(each, flat(found.marginals["state"]), found.factor_marginals)
 
@@ -33,4 +34,5 @@ def smoothed(model: Any, x: Any, lengths: Any = None, **reading: Any) -> Smoothe
 def decoded(model: Any, x: Any, lengths: Any = None, **reading: Any) -> tuple[np.ndarray, float]:
     """The best states, and their total score."""
     found = credo.infer(model, data=x, lengths=lengths, maximise="all", **reading)
+    assert abs(found.each.sum() - found.score.value) <= 1e-9 * (1 + abs(found.score.value))
     return flat(found.assignment["state"]), found.score.value

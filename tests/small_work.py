@@ -26,7 +26,6 @@ from credo.io.scan import read_numbers
 from credo.kernels import and_or_nodes, chains, dual_decomposition, powered, soft_consistency_nodes, text
 from credo.kernels.arrays import double
 from credo.learning import ChainCRF, chow_liu, e_step, train_blocks
-from credo.learning.hmm import baum_welch
 from credo.models.hmm import HMM
 from credo.models.normal_form import Block, Diverter, NormalForm, Source
 from credo.models.semi_markov import SemiMarkov
@@ -144,7 +143,7 @@ def hidden_chains() -> None:
     corners, spreads = [[0.0, 0.0], [1.0, 1.0]], [[1.0, 1.0], [1.0, 2.0]]
     for emission in (DiagonalGaussian(corners, spreads), Gaussian(corners, [np.eye(2), 2 * np.eye(2)])):
         model = HMM([0.6, 0.4], [[0.7, 0.3], [0.4, 0.6]], emission)
-        _quietly(baum_welch, model, rows, max_iter=2)
+        _quietly(credo.fit, model, rows, max_iter=2)
         credo.infer(model, data=rows[0], maximise="all")
         credo.infer(model, data=rows[0], causal=True)
         credo.sample(model, 2, data=rows[0], seed=0)
@@ -155,7 +154,7 @@ def hidden_chains() -> None:
     coins = Categorical([[0.5, 0.5], [0.2, 0.8]])
     segments = SemiMarkov([0.5, 0.5], [[0, 1], [1, 0]], [[0.5, 0.5, 0], [0.2, 0.3, 0.5]], coins)
     credo.infer(segments, data=[0, 1, 1, 1, 0, 0], maximise="all")
-    _quietly(baum_welch, segments, [0, 1, 1, 1, 0, 0], max_iter=2)
+    _quietly(credo.fit, segments, [0, 1, 1, 1, 0, 0], max_iter=2)
     sharp = DiagonalGaussian([[0.0], [1.0]], [[1e-4], [1e-4]])
     sudden = SemiMarkov([1, 0], [[0, 1], [1, 0]], [[0, 0, 1], [0, 0.5, 0.5]], sharp)
     credo.infer(sudden, data=[[0.0], [1.0], [0.0]])

@@ -46,7 +46,7 @@ CALLS = {
     "filter of a chain": lambda: credo.infer(CHAIN, data=SEEN, causal=True),
     "path of a chain": lambda: credo.infer(CHAIN, data=SEEN, maximise="all"),
     "states of a chain": lambda: credo.sample(CHAIN, 1, data=SEEN, seed=0),
-    "Baum-Welch": lambda: learning.baum_welch(CHAIN, SEEN, max_iter=3),
+    "Baum-Welch": lambda: credo.fit(CHAIN, SEEN, max_iter=3),
     "Gaussian chain": lambda: learning.GaussianHMM(2, max_iter=3).fit(ROWS).predict(ROWS),
     "categorical chain": lambda: learning.CategoricalHMM(2, max_iter=3).fit([[0, 1, 1], [0, 0, 1, 1]]),
     "Poisson chain": lambda: learning.PoissonHMM(2, max_iter=3).fit([[0, 1, 1], [0, 0, 30, 1]]),

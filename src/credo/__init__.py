@@ -34,9 +34,13 @@ if TYPE_CHECKING:
     from .core.variable import Variable
     from .evaluate.compare import compare
     from .evaluate.models import compare_models
-    from .inference.portfolio.batch import infer_batch, infer_many
+    from .families.learnable import Learnable
+    from .families.mixture import Mixture
+    from .inference.portfolio.batch import infer_batch
     from .inference.portfolio.bracket import bracket
+    from .inference.portfolio.evidence_rows import infer_many
     from .inference.portfolio.model_batch import infer_models
+    from .inference.portfolio.predict import impute, predict
     from .inference.portfolio.question import infer, query, sample
     from .inference.portfolio.templates import forecast
     from .io.formats import load, save
@@ -64,8 +68,10 @@ __all__ = [
     "GaussianNet",
     "HybridNet",
     "Interval",
+    "Learnable",
     "LinearGaussianFactor",
     "MarkovNet",
+    "Mixture",
     "NormalForm",
     "Positive",
     "Real",
@@ -83,6 +89,7 @@ __all__ = [
     "families",
     "fit",
     "forecast",
+    "impute",
     "infer",
     "infer_batch",
     "infer_many",
@@ -96,6 +103,7 @@ __all__ = [
     "nn",
     "plotting",
     "potentials",
+    "predict",
     "query",
     "register",
     "sample",
@@ -125,9 +133,13 @@ furnish(
         "core.variable": ("Variable",),
         "evaluate.compare": ("compare",),
         "evaluate.models": ("compare_models",),
-        "inference.portfolio.batch": ("infer_batch", "infer_many"),
+        "families.learnable": ("Learnable",),
+        "families.mixture": ("Mixture",),
+        "inference.portfolio.batch": ("infer_batch",),
         "inference.portfolio.bracket": ("bracket",),
+        "inference.portfolio.evidence_rows": ("infer_many",),
         "inference.portfolio.model_batch": ("infer_models",),
+        "inference.portfolio.predict": ("impute", "predict"),
         "inference.portfolio.question": ("infer", "query", "sample"),
         "inference.portfolio.templates": ("forecast",),
         "io.formats": ("load", "save"),

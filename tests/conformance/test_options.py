@@ -14,7 +14,6 @@ from credo.inference.portfolio.solve import solve
 from credo.inference.problem.base import algorithms
 from credo.learning import ChainCRF, GaussianHMM, GraphCRF
 from credo.learning.base import learners
-from credo.learning.hmm import baum_welch
 from credo.learning.vb_factor_analysis import vb_factor_analysis
 from credo.models.hmm import HMM
 from credo.models.semi_markov import SemiMarkov
@@ -53,8 +52,10 @@ SEEDS = {
     "random network": lambda seed: credo.BayesNet.random({"a": 2}, {}, seed=seed),
     "generator": lambda seed: credo.datasets.ising_grid(2, seed=seed),
     "chain": lambda seed: credo.sample(CHAIN, lengths=2, seed=seed),
-    "segments": lambda seed: SemiMarkov([1], [[1]], [[1]], Categorical([[1.0]])).sample(2, seed=seed),
-    "baum-welch": lambda seed: baum_welch(CHAIN, [0, 1], seed=seed),
+    "segments": lambda seed: credo.sample(
+        SemiMarkov([1], [[1]], [[1]], Categorical([[1.0]])), lengths=2, seed=seed
+    ),
+    "baum-welch": lambda seed: credo.fit(CHAIN, [0, 1], "baum-welch", seed=seed),
     "GaussianHMM": lambda seed: GaussianHMM(seed=seed).fit(np.eye(2)),
     "ChainCRF": lambda seed: ChainCRF(seed=seed).fit([np.eye(2)], [[0, 1]]),
     "GraphCRF": lambda seed: GraphCRF(seed=seed).fit([(np.eye(2), [(0, 1)])], [[0, 1]]),

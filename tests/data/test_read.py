@@ -118,3 +118,21 @@ def test_text_files_are_read(tmp_path):
     data = READ(tmp_path / "t.csv")
     assert data.column("s").values.tolist() == [0, -1, 1]
     assert data.column("x").domain == Real() and np.isnan(data["x"][1])
+
+
+def test_rows_as_evidence_are_what_their_cells_say():
+    schema = {"s": ["a", "b"], "x": Real(), "v": Real(2)}
+    rows = {"s": ["b", None, "a"], "x": [0.5, np.nan, 2.0], "v": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]}
+    data = READ(rows, schema=schema, soft={"s": [[1, 1], [0.5, 1], [0.5, 1]]})
+    first, second, third = data.evidence()
+    assert first["s"] == 1 and first["x"] == 0.5 and first["v"].tolist() == [1.0, 2.0]
+    assert set(second) == {"s", "v"} and second["s"].tolist() == [0.5, 1] and third["s"].tolist() == [0.5, 0]
+
+
+def test_log_likelihoods_of_rows_are_those_of_their_evidence():
+    net = credo.datasets.sprinkler()
+    rows = {"rain": ["yes", None, [0.2, 0.9]], "wet": ["no", "yes", "yes"]}
+    each = credo.learning.log_likelihood(net, rows, each=True)
+    assert each.sum() == pytest.approx(credo.learning.log_likelihood(net, rows).value)
+    one = credo.infer(net, evidence={"rain": "yes", "wet": "no"}).log_z.value
+    assert each[0] == pytest.approx(one)

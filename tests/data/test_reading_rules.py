@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import sys
 from decimal import Decimal
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 
 import credo
 from credo import Real
-from credo.core.errors import DataError, OptionError
+from credo.core.errors import DataError, MissingExtraError, OptionError
 from credo.data.table import StateTable
 
 READ = credo.data.read
@@ -205,6 +206,34 @@ def test_points_outside_of_a_simplex_are_refused():
         READ({"p": np.array([[0.5, 0.5], [0.5, 0.6]])}, schema=schema)
 
 
+def test_numbers_beyond_what_arrays_hold_are_told_apart_or_refused():
+    assert READ({"v": [10**400, 1]}).column("v").domain.size == 2
+    with pytest.raises(DataError, match="row 0: variable 'v' has no state"):
+        READ({"v": [10**400]}, schema={"v": 2})
+    with pytest.raises(DataError, match="column 'v': expected numbers"):
+        READ({"v": [10**400, 0.5]})
+    assert READ({"v": np.array([2**64 - 1, 2**64 - 2], dtype=np.uint64)}).column("v").values.tolist() == [
+        1,
+        0,
+    ]
+    assert READ({"v": np.array([-128, 127], dtype=np.int8)}).column("v").domain.labels == ("-128", "127")
+
+
+def test_sources_that_are_no_tables_are_refused():
+    scipy = pytest.importorskip("scipy.sparse")
+    with pytest.raises(DataError, match="got a sparse matrix; give its `toarray"):
+        READ(scipy.eye_array(3))
+    with pytest.raises(DataError, match="the column '0' appears twice"):
+        READ({0: [1, 2], "0": [1, 2]})
+
+
+def test_frames_without_narwhals_say_what_to_install(monkeypatch):
+    pa = pytest.importorskip("pyarrow")
+    monkeypatch.setitem(sys.modules, "narwhals.stable.v1", None)
+    with pytest.raises(MissingExtraError, match=r'frames need narwhals: pip install "credo\[data\]"'):
+        READ(pa.table({"a": [1, 2]}))
+
+
 # Units.
 
 
@@ -278,3 +307,31 @@ def test_lists_of_rows_are_rows_where_their_width_is_that_of_the_model():
     rows = [np.array([0, 1]), np.array([1, 1])]
     assert READ(rows, schema={"a": 2, "b": 2}).n_units == 2
     assert READ(rows, schema={"a": 2}).lengths.tolist() == [2, 2]
+
+
+def test_refusals_of_numbers_and_tables(tmp_path):
+    with pytest.raises(DataError, match=r"column 'x': expected values of shape \(2,\) per row, got \(3,\)"):
+        READ({"x": [1.0, 2.0, 3.0]}, schema={"x": Real(2)})
+    (tmp_path / "t.csv").write_text("x\n1.5\ntall\n")
+    with pytest.raises(DataError, match="column 'x', row 1: expected a number, got 'tall'"):
+        READ(tmp_path / "t.csv", schema={"x": Real()})
+    with pytest.raises(DataError, match=r"sequence 1: expected the columns \['x'\], got \['y'\]"):
+        READ([pd.DataFrame({"x": [1.5]}), pd.DataFrame({"y": [1.5]})])
+
+    class Lazy:
+        columns = ("x",)
+
+    pytest.importorskip("narwhals")
+    with pytest.raises(DataError, match="expected a data frame in memory, got Lazy"):
+        READ(Lazy())
+
+
+def test_sequences_in_frames_keep_categories_and_gaps():
+    kinds = pd.CategoricalDtype(["low", "high"])
+    parts = [
+        pd.DataFrame({"c": pd.Series(["high", None], dtype=kinds), "n": pd.array([3, None], dtype="Int64")}),
+        pd.DataFrame({"c": pd.Series(["low"], dtype=kinds), "n": pd.array([5], dtype="Int64")}),
+    ]
+    data = READ(parts)
+    assert data.column("c").domain.labels == ("low", "high") and data["c"].tolist() == ["high", None, "low"]
+    assert data["n"].tolist() == ["3", None, "5"] and data.lengths.tolist() == [2, 1]

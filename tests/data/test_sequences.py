@@ -71,6 +71,18 @@ def test_one_reader_takes_frames_arrays_lists_and_datasets():
         np.testing.assert_array_equal(found.begin, [0, 2, 4])
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_blocks_of_a_table_that_was_read_are_views_of_it(order):
+    table = np.array(np.arange(24.0).reshape(8, 3) + 0.5, order=order)
+    data = credo.data.read(table, lengths=[3, 5])
+    assert np.shares_memory(data.rows(), table)
+    for which, part in data.blocks(1):
+        np.testing.assert_array_equal(part.rows(), table[data.begin[which.start] : data.begin[which.stop]])
+        assert np.shares_memory(part.rows(), table)
+    np.testing.assert_array_equal(data.select(["x2", "x0"]).rows(), table[:, [2, 0]])
+    np.testing.assert_array_equal(data.take([1]).rows(), table[3:])
+
+
 def test_rows_that_nothing_cuts_are_one_sequence_but_sequences_of_one_step_stay():
     assert len(read_sequences(credo.data.read({"a": [0.5, 1.5]}), DiagonalGaussian([[0.0]], [[1.0]]))) == 1
     steps = read_sequences([0, 1, 2], STATES, lengths=[1, 1, 1])

@@ -125,3 +125,42 @@ def test_what_reads_no_soft_evidence_says_so():
         credo.data.read({"b": [0, [0.5, 0.5]]})
     with pytest.raises(CredoError, match="soft: 'x' has no states"):
         credo.data.read({"x": [1.5]}, schema={"x": credo.Real()}, soft={"x": [[1.0]]})
+
+
+def test_soft_evidence_of_sequences_is_refused_until_families_read_it():
+    hmm = credo.HMM(
+        [0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], credo.families.Categorical([[0.9, 0.1], [0.2, 0.8]])
+    )
+    rows = {"x": [0, 1, [0.5, 1.0]]}
+    with pytest.raises(DataError, match="'x' has soft evidence, which only em and log_likelihood of models"):
+        credo.fit(hmm, rows)
+
+
+def test_soft_evidence_of_sequences_is_cut_and_ordered_with_them():
+    frame = {"who": ["b", "a", "b"], "x": [0, None, None]}
+    weights = np.array([[1, 1], [0.5, 1], [1, 0.25]])
+    data = credo.data.read(frame, schema={"x": 2}, columns=["x"], groups="who", soft={"x": weights})
+    assert data.column("x").soft.tolist() == weights[[0, 2, 1]].tolist() and data.lengths.tolist() == [2, 1]
+    parts = credo.data.read(
+        [[[0], [None]], [[None]]], schema={"x": 2}, soft={"x": [weights[:2], weights[2:]]}
+    )
+    assert parts.column("x").soft.tolist() == weights.tolist()
+
+
+def test_rows_that_are_held_back_may_have_soft_cells():
+    data = credo.data.read(ROWS, schema=net().variables, soft={"b": SOFT})
+    found = credo.fit(net(), ROWS, "em", validation=data, seed=0)
+    value = log_likelihood(found.model, data).value / N
+    assert found.trace["validation"][-1] == pytest.approx(value)
+    shared = credo.fit(net(), data, "em", validation=0.25, seed=0)
+    assert np.isfinite(shared.trace["validation"]).all()
+    with pytest.raises(UnsupportedError, match="counts cannot treat this task: some cells are soft evidence"):
+        credo.fit(net(), {**ROWS, "b": [0] * N}, "counts", validation=data)
+
+
+def test_soft_evidence_counts_for_models_of_weights_too():
+    model = credo.MarkovNet({"a": 2, "b": 2}, {("a", "b"): [[3, 1], [1, 2]]})
+    rows = {"a": [0, 0, 1, 1, [0.3, 0.9]], "b": [0, 1, 1, [1.0, 0.5], 0]}
+    found = credo.fit(model, rows, "em", seed=0, tol=1e-4)
+    assert found.log_likelihood.value == pytest.approx(log_likelihood(found.model, rows).value, abs=1e-6)
+    assert found.log_likelihood.value >= log_likelihood(model, rows).value

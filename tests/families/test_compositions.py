@@ -253,7 +253,7 @@ assert "jax" not in sys.modules
         (lambda: Product([Poisson([1.0])], [0, 1]), ModelError, "1 groups, one per part, got 2"),
         (lambda: Product([Poisson([1.0])] * 2, [0, "a"]), ModelError, "names only, or numbers"),
         (lambda: Product([Poisson([1.0])] * 2, [0, 0]), ModelError, "every column once"),
-        (lambda: mixed().rows(np.zeros((3, 3))), DataError, "structured array"),
+        (lambda: mixed().rows(np.zeros((3, 2))), DataError, "structured array"),
         (lambda: Product([Poisson([1.0])], [1]).rows(np.zeros((3, 1))), DataError, "or wider"),
         (lambda: mixed().update(None, (None, None), "flat"), ModelError, "one or None per part"),
         (lambda: Mixture([[1.0]], Poisson([1.0])).collect([1]), DataError, "divided weights of a mixture"),

@@ -18,7 +18,7 @@ from credo.core.errors import (
 from credo.core.result import Status
 from credo.inference.exact.junction_tree import JunctionTreePropagation
 from credo.inference.messages.bp import BP
-from credo.inference.portfolio import batch, choose
+from credo.inference.portfolio import choose, evidence_rows
 
 ROWS = [
     {"wet": "yes"},
@@ -106,8 +106,10 @@ def test_equal_rows_are_answered_once(monkeypatch, algorithm):
 
 
 def test_equal_rows_of_other_methods_are_asked_once(monkeypatch):
-    asked, original = [], batch.infer
-    monkeypatch.setattr(batch, "infer", lambda *a, **k: (asked.append(k["evidence"]), original(*a, **k))[1])
+    asked, original = [], evidence_rows.infer
+    monkeypatch.setattr(
+        evidence_rows, "infer", lambda *a, **k: (asked.append(k["evidence"]), original(*a, **k))[1]
+    )
     credo.infer_many(datasets.sprinkler(), [{"wet": "yes"}, {"wet": 1}, {}], "enumerate")
     assert len(asked) == 2
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import itertools
+import signal
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import credo
 from credo.core.errors import UnsupportedError
-from credo.inference.messages import engine, influence
+from credo.inference.messages import certificates, engine, influence, walk_sums
 from credo.inference.messages.certificates import Certificate, certify, loops, simon
 from credo.inference.messages.engine import Weighted
 from credo.inference.messages.exponents import single_messages
 from credo.inference.problem.base import Problem
+from credo.optimise.run import call
 
 
 def _random_ising(seed: int, n: int = 16, p: float = 0.3, scale: float = 0.1) -> credo.FactorGraph:
@@ -293,6 +296,31 @@ def test_a_value_at_its_limit_does_not_hold():
     assert not Certificate.of("x", 1.0, 1.0, "").holds
     assert not Certificate.of("x", 1.0 - 1e-12, 1.0, "").holds
     assert Certificate.of("x", 0.999, 1.0, "").holds
+
+
+def test_a_spectral_radius_that_is_cut_short_is_an_upper_limit():
+    matrix = np.random.default_rng(0).random((30, 30)) ** 4
+    exact = np.abs(np.linalg.eigvals(matrix)).max()
+    with call(seconds=0):
+        rough = influence._perron(lambda x: matrix @ x, 30)
+        lower, upper = walk_sums._radius(csr_array(np.kron(np.eye(20), matrix + matrix.T)))
+    assert influence._perron(lambda x: matrix @ x, 30) == pytest.approx(exact) and rough > 1.001 * exact
+    assert lower <= np.linalg.eigvalsh(matrix + matrix.T)[-1] <= upper
+
+
+def test_a_signal_ends_the_certificates(monkeypatch):
+    monkeypatch.setattr(influence, "_DENSE", 0)
+    monkeypatch.setattr(certificates, "loops", lambda graph: None)
+    times = influence.Influence.times
+
+    def pressed(matrix, x):
+        signal.raise_signal(signal.SIGINT)
+        monkeypatch.setattr(influence.Influence, "times", times)
+        return times(matrix, x)
+
+    monkeypatch.setattr(influence.Influence, "times", pressed)
+    with pytest.raises(KeyboardInterrupt, match="stopped before there was anything to answer with"):
+        certify(credo.datasets.ising_grid(4, coupling=0.3, seed=0), "bp")
 
 
 def test_other_methods_are_refused():

@@ -41,7 +41,7 @@ def test_every_registered_class_of_this_package_has_an_entry():
 
 def test_every_folder_of_algorithms_is_a_family_with_a_heading():
     folders = {m.name for m in pkgutil.iter_modules(credo.inference.__path__) if m.ispkg}
-    assert folders == {*FAMILIES, "problem", "portfolio"}
+    assert folders == {*FAMILIES, "problem"}
     assert {entry.family for entry in methods().values()} == set(FAMILIES)
     assert family_title("exact") == "Exact inference"
     assert len({family_title(family) for family in FAMILIES}) == len(FAMILIES)

@@ -18,6 +18,7 @@ from credo.inference.exact.hidden_rows import (
     smooth_rows,
     unit_log_z,
 )
+from credo.inference.exact.walks import walk
 from credo.learning.hidden_rows import expect_rows
 from credo.models.factorial_hmm import FactorialHMM
 from credo.models.semi_markov import SemiMarkov
@@ -204,6 +205,31 @@ def test_independent_rows_are_a_mixture():
     np.testing.assert_allclose(forecast_states(instance, 1)[0, 0], weights, atol=1e-12)
 
 
+@pytest.mark.parametrize("structure", ["independent", "chains", "segments", "factorial"])
+def test_new_rows_have_the_frequencies_of_the_tables(structure):
+    zeros = np.zeros((12_000, 2))
+    begin = np.arange(0, 12_001, 3)
+    if structure == "independent":
+        instance = Instance(structure, zeros, begin, {"weights": np.array([0.3, 0.7])})
+    elif structure == "factorial":
+        chain = {"start0": HMM.start, "transition0": HMM.transition}
+        still = {"start1": np.ones(1), "transition1": np.ones((1, 1))}
+        instance = Instance(structure, zeros, begin, {**chain, **still}, shape=(2, 1))
+    else:
+        instance = (SEGMENTS if structure == "segments" else HMM).hidden(zeros, begin)
+    paths = walk(instance, np.random.default_rng(0)).reshape(-1, 3)
+    expected = smooth_rows(instance).marginals[:3, 1]  # scores of zero say nothing
+    np.testing.assert_allclose(paths.mean(axis=0), expected, atol=0.03)
+
+
+def test_what_counts_for_nothing_may_be_impossible():
+    hard = credo.HMM([1.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], Categorical([[1.0, 0.0], [0.0, 1.0]]))
+    found = credo.log_likelihood(hard, [[0, 0], [0, 1, 1]], weights=[1.0, 0.0])
+    assert found.value == 0.0
+    data = credo.data.read_sequences([[0, 0], [0, 1, 1]], hard.emission, weights=[1.0, 0.0])
+    assert hard.instantiate(data).total(np.array([0.0, -np.inf])) == 0.0
+
+
 def test_expected_counts_add_up_over_sequences():
     whole = expect_rows(HMM, HMM.sequences(X, LENGTHS))
     parts = [expect_rows(HMM, HMM.sequences(part)) for part in (X[:4], X[4:5], X[5:])]
@@ -225,7 +251,7 @@ def test_what_is_impossible_is_named_by_sequence_and_step():
             ask()
     assert credo.log_likelihood(hard, [0, 1]).value == -np.inf
     rows = Instance("independent", np.array([[0.0], [-np.inf]]), np.array([0, 2]), {"weights": np.ones(1)})
-    with pytest.raises(ZeroProbabilityError, match="sequence 0, step 1: no state"):
+    with pytest.raises(ZeroProbabilityError, match="row 1: no state"):
         smooth_rows(rows)
     with pytest.raises(ZeroProbabilityError, match="sequence 0: no segments"):
         credo.infer(SemiMarkov([1, 0], [[0, 1], [1, 0]], [[0, 1], [0, 1]], hard.emission), data=[1, 1])

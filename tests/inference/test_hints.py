@@ -77,7 +77,8 @@ MODEL = credo.FactorGraph({"a": 2, "b": 2}, {("a", "b"): [[1, 2], [3, 4]]})
             lambda: credo.sample(MODEL, 3, thinning=2),
             OptionError,
             "sample has no argument 'thinning'; it has ['count', 'evidence', 'method', 'seed', 'data', "
-            "'lengths'], and options of a method are written with its name, as in 'bp(damping=0.5)'",
+            "'lengths', 'mask', 'groups', 'columns'], and options of a method are written with its name, as "
+            "in 'bp(damping=0.5)'",
         ),
         (lambda: credo.infer(MODEL, 7, thinning=2), OptionError, "infer has no argument 'thinning'"),
         (
@@ -93,7 +94,7 @@ MODEL = credo.FactorGraph({"a": 2, "b": 2}, {("a", "b"): [[1, 2], [3, 4]]})
         (
             lambda: credo.infer(MODEL, "Junction_Tree"),
             OptionError,
-            "no algorithm named 'Junction_Tree'; did you mean 'junction-tree'? `credo methods` lists all 46",
+            "no algorithm named 'Junction_Tree'; did you mean 'junction-tree'? `credo methods` lists all 47",
         ),
     ],
 )

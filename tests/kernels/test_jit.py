@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -14,6 +15,7 @@ import pytest
 
 from credo.kernels import background, disk_cache, jit
 from credo.kernels.jit import Kernel, inner, parallel, prange
+from credo.optimise.run import call
 
 
 def _scaled(x, i):
@@ -206,6 +208,38 @@ def test_a_helper_that_cannot_start_is_done_without(folder, monkeypatch):
     helper = background.Helper()
     assert not helper.ask(kernel(), (np.ones(2), 0))
     assert not helper.ask(kernel(), (np.ones(2), 0))
+
+
+def test_a_signal_ends_the_wait_for_what_the_helper_compiles(monkeypatch):
+    helper, total = background.Helper(), kernel()
+    monkeypatch.setattr(background.Helper, "has_made", lambda *_: False)
+    helper._asked.append(total)
+    with pytest.raises(KeyboardInterrupt, match="stopped before there was anything to answer with"):
+        with call() as run:
+            run.note(signal.SIGINT)
+            helper.wait_for(total)
+
+
+def test_long_work_goes_in_parts_between_which_a_signal_ends_it(monkeypatch):
+    total, done = kernel(), []
+    monkeypatch.setattr(Kernel, "portion", lambda self, work, most: min(2, most))
+    assert [(part.start, part.stop) for _, part in total.parts(1.0, 5)] == [(0, 2), (2, 4), (4, 5)]
+    with pytest.raises(KeyboardInterrupt, match="stopped before there was anything to answer with"):
+        with call() as run:
+            for _, part in total.parts(1.0, 5):
+                done.append(part)
+                run.note(signal.SIGINT)
+    assert len(done) == 1
+
+
+def test_a_call_that_would_be_long_asks_the_helper_for_what_is_long_to_compile(folder, monkeypatch):
+    asked = []
+    monkeypatch.setattr(background.Helper, "ask", lambda self, kernel, args: asked.append(kernel) or True)
+    for price, expected in ((1e-3, 0), (10.0, 1)):
+        monkeypatch.setattr(Kernel, "price", property(lambda self, price=price: price))
+        total = kernel(step=expected + 3)
+        total.over(1e9)(np.ones(3), 0)
+        assert total._run is not None and len(asked) == expected
 
 
 def test_examples_have_the_types_of_what_they_stand_for():

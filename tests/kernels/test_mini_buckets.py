@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import signal
+
 import numpy as np
 import pytest
 
 from credo.inference.bounds.bucket_passes import bucket_passes, first_weights
 from credo.kernels import mini_bucket_plan
 from credo.kernels import mini_bucket_tables as tabled
+from credo.kernels.jit import Kernel
+from credo.optimise.run import call
 from inference.bucket_models import problem, random_graph
 from tiers import interpreted
 
@@ -47,6 +51,32 @@ def test_entries_of_another_table_are_found_by_steps():
     assert tabled.entries_of(where, np.array([2, 3, 4]), np.array([4, 0, 1])) == 24
     x = np.indices((2, 3, 4))
     np.testing.assert_array_equal(where, (4 * x[0] + x[2]).ravel())
+
+
+@pytest.mark.parametrize("kind", ["sum", "max", "mixed"])
+def test_passes_bucket_by_bucket_are_those_of_one_call(kind: str, monkeypatch):
+    asked = problem(random_graph(3), kind, 3)
+    passes = bucket_passes(asked, 1, 2**16)
+    weight = first_weights(passes, "upper", split=True)
+
+    def there_and_back():
+        start, _ = passes.forward(passes.theta, weight, None, None, 1.0, "upper", gradient=False)
+        context, *rest = passes.backward(start, 0.5)
+        end, apart = passes.forward(start.theta, weight, start.message, context, 0.5, "upper", gradient=False)
+        return (*end, apart, context, *rest)
+
+    whole = there_and_back()
+    monkeypatch.setattr(Kernel, "portion", lambda *_: 1)
+    for a, b in zip(whole, there_and_back(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_signal_ends_a_pass_between_two_parts():
+    passes = bucket_passes(problem(random_graph(3), "sum", 3), 1, 2**16)
+    weight = first_weights(passes, "upper", split=True)
+    with pytest.raises(KeyboardInterrupt, match="stopped before there was anything"), call() as run:
+        run.note(signal.SIGINT)
+        passes.evaluate(passes.theta, weight)
 
 
 @pytest.mark.parametrize("kind", ["sum", "max", "mixed"])

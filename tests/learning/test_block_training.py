@@ -15,7 +15,6 @@ from credo.learning import Blocks, fit, train_blocks
 from credo.learning import block_training as module
 from credo.learning.block_training import update_blocks
 from credo.learning.blocks import KL, ML, VAR, VIT
-from credo.learning.hmm import baum_welch
 from credo.models.hmm import HMM
 from credo.models.normal_form import Block, Diverter, NormalForm, Source
 from credo.models.normal_form_build import (
@@ -165,13 +164,13 @@ class TestIdentities:
         start = HMM([0.6, 0.4], [[0.7, 0.3], [0.4, 0.6]], Categorical([[0.1, 0.4, 0.5], [0.6, 0.3, 0.1]]))
         graph = hidden_chain(start.start, start.transition, start.emission.probabilities, 8)
         data = {f"X{t}": x[:, t] for t in range(8)}
-        assert graph.log_likelihoods(data).sum() == pytest.approx(start.log_likelihood(list(x)))
+        assert graph.log_likelihoods(data).sum() == pytest.approx(credo.log_likelihood(start, list(x)).value)
         model = start
         for _ in range(5):
             graph = update_blocks(graph, graph.messages(data), ML())
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                model = baum_welch(model, list(x), max_iter=1).model
+                model = credo.fit(model, list(x), max_iter=1).model
             np.testing.assert_allclose(graph.parameters["start"][0], model.start, atol=1e-10)
             np.testing.assert_allclose(graph.parameters["transition"], model.transition, atol=1e-10)
             np.testing.assert_allclose(graph.parameters["emission"], model.emission.probabilities, atol=1e-10)

@@ -36,6 +36,12 @@ def test_weights_are_learned_by_their_likelihood():
     assert found.learner == "likelihood" and found.notes[0].startswith("likelihood was chosen")
 
 
+def test_a_run_that_is_to_be_kept_goes_to_a_learner_that_keeps_it(tmp_path):
+    found = credo.fit(NET, columns(), checkpoint=tmp_path / "run.ckpt")
+    assert found.notes[0] == "em was chosen: its runs can be kept, those of counts cannot"
+    np.testing.assert_allclose(found.model.flat_tables, credo.fit(NET, columns()).model.flat_tables)
+
+
 def test_a_named_learner_is_not_commented_on():
     assert not credo.fit(NET, columns(), "counts").notes
 

@@ -7,8 +7,9 @@ import pytest
 
 import credo
 from credo.core.errors import DataError, ImpossibleRowError, TooLargeError
-from credo.learning.conditional_gaussian import NetworkProblem, NetworkRows
+from credo.learning.conditional_gaussian import NetworkProblem
 from credo.learning.em_steps import run_em
+from credo.learning.network_rows import NetworkRows
 from credo.models import Regression
 from credo.optimise.run import Budget
 
@@ -176,3 +177,31 @@ def test_fixed_regressions_stay():
     found = learned(NetworkProblem(model, rows_of(model.sample(50, seed=6)), fixed=["height", "kind"]))
     np.testing.assert_allclose(found.regressions["height"].bias, [0, 5], atol=1e-9)
     np.testing.assert_allclose(found.tables["kind"], [0.4, 0.6])
+
+
+def test_rows_that_are_watched_show_their_likelihood_per_row():
+    rng = np.random.default_rng(4)
+    a = rng.normal(size=60)
+    data = {"a": a, "b": 2 * a + rng.normal(size=60)}
+    data["b"][::7] = np.nan
+    held = {"a": rng.normal(size=9), "b": rng.normal(size=9)}
+    blank = credo.BayesNet.from_edges([("a", "b")])
+    found = credo.fit(blank, data, "em", validation=held)
+    expected = credo.log_likelihood(found.model, held).value / 9
+    assert found.trace["validation"][-1] == pytest.approx(expected, abs=1e-9)
+    share = credo.fit(blank, data, "em", validation=0.25, seed=0)
+    assert np.isfinite(share.trace["validation"]).all()
+    with pytest.raises(DataError, match="two rows at least"):
+        credo.fit(found.model, {"a": [1.0], "b": [2.0]}, validation=0.5)
+
+
+def test_a_row_of_weight_two_is_a_row_that_comes_twice():
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(20, 2))
+    x[3, 0] = x[9, 1] = np.nan
+    model = credo.fit(credo.BayesNet.from_edges([("a", "b")]), {"a": x[:, 0], "b": x[:, 1]}).model
+    weights = np.where(np.arange(20) < 10, 2, 1)
+    twice = np.repeat(x, weights, axis=0)
+    one = credo.fit(model, {"a": x[:, 0], "b": x[:, 1]}, "em", weights=weights)
+    two = credo.fit(model, {"a": twice[:, 0], "b": twice[:, 1]}, "em")
+    np.testing.assert_allclose(one.objective, two.objective, atol=1e-12)

@@ -1,4 +1,4 @@
-"""Baum-Welch against hmmlearn iterate by iterate, and the properties of EM."""
+"""EM for chains against hmmlearn iterate by iterate, and the properties of EM."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from credo.families import (
     TiedGaussian,
 )
 from credo.families.mixture import MixturePrior
+from credo.learning import EM, fit
 from credo.learning.hidden_rows import expect_rows
-from credo.learning.hmm import baum_welch
 from credo.learning.hmm_estimators import CategoricalHMM, GaussianHMM, PoissonHMM
 from credo.models.hmm import HMM, HMMPrior
 from sequence_answers import decoded
@@ -62,11 +62,18 @@ def data(kind, seed=1):
     return credo.sample(make(kind, seed), lengths=LENGTHS, seed=seed)[0]
 
 
+def learned(model, x, lengths=None, *, mask=None, max_iter=1000, tol=1e-4, **options):
+    """The fit of a chain."""
+    how = EM(**{name: options.pop(name) for name in ("floor", "unseen", "restarts") if name in options})
+    rows = model.sequences(x, lengths, mask)
+    return fit(model, rows, how, max_iter=max_iter, tol=tol, **options)
+
+
 def quietly(*arguments, **options):
     """A run that may stop before it converged."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return baum_welch(*arguments, **options)
+        return learned(*arguments, **options)
 
 
 def peer(kind, start, iterations, **options):
@@ -186,7 +193,7 @@ def test_a_model_is_recovered_from_its_own_samples():
     )  # fmt: skip
     x, states = credo.sample(true, lengths=[500] * 8, seed=0)
     start = HMM(np.full(3, 1 / 3), np.full((3, 3), 1 / 3), true.emission)
-    found = baum_welch(
+    found = learned(
         start.initialise(x, np.random.default_rng(1)), x, [500] * 8, restarts=4, seed=2, max_iter=200
     )
     order = [int(np.argmin(((found.model.emission.mean - m) ** 2).sum(axis=1))) for m in true.emission.mean]
@@ -219,28 +226,28 @@ def test_a_state_that_is_never_visited_is_kept_or_refused():
     np.testing.assert_allclose(found.transition[2], [0.2, 0.3, 0.5])
     np.testing.assert_allclose(found.emission.probabilities[2], [0.4, 0.6])
     with pytest.raises(DataError, match="state 2: the data never visit it"):
-        baum_welch(start, x, unseen="refuse")
+        learned(start, x, unseen="refuse")
 
 
 def test_one_state_one_step_and_steps_that_are_masked():
     one = HMM([1.0], [[1.0]], DiagonalGaussian([[0.0]], [[1.0]]))
     x = np.array([[1.0], [2.0], [6.0]])
-    found = baum_welch(one, x).model.emission
+    found = learned(one, x).model.emission
     assert found.mean[0, 0] == pytest.approx(3) and found.variances[0, 0] == pytest.approx(14 / 3)
-    found = baum_welch(one, x, mask=np.array([True, True, False])).model.emission
+    found = learned(one, x, mask=np.array([True, True, False])).model.emission
     assert found.mean[0, 0] == pytest.approx(1.5)
     coin = HMM([0.5, 0.5], [[0.5, 0.5], [0.5, 0.5]], Categorical([[0.6, 0.4], [0.3, 0.7]]))
-    assert baum_welch(coin, [1]).log_likelihood.value == pytest.approx(0, abs=1e-6)
+    assert learned(coin, [1]).log_likelihood.value == pytest.approx(0, abs=1e-6)
 
 
 def test_the_run_says_why_it_stopped(monkeypatch):
     start, x = make("diagonal"), data("diagonal")
     with pytest.warns(ConvergenceWarning, match="max_iter was reached"):
-        found = baum_welch(start, x, LENGTHS, max_iter=2)
+        found = learned(start, x, LENGTHS, max_iter=2)
     assert found.status is Status.OUT_OF_ITERATIONS and len(found.objective) == 3
     with pytest.raises(ConvergenceError, match="max_iter was reached"):
-        baum_welch(start, x, LENGTHS, max_iter=2, strict=True)
-    assert baum_welch(start, x, LENGTHS, max_iter=500, tol=1e-5).status is Status.CONVERGED
+        learned(start, x, LENGTHS, max_iter=2, strict=True)
+    assert learned(start, x, LENGTHS, max_iter=500, tol=1e-5).status is Status.CONVERGED
     assert quietly(start, x, LENGTHS, seconds=0.0, tol=0, restarts=3).status is Status.OUT_OF_TIME
     calls = []
 
@@ -269,12 +276,12 @@ def test_the_run_says_why_it_stopped(monkeypatch):
 )
 def test_bad_options_get_a_sentence(options, kind, message):
     with pytest.raises(kind, match=message):
-        baum_welch(make("diagonal"), data("diagonal"), LENGTHS, **options)
+        learned(make("diagonal"), data("diagonal"), LENGTHS, **options)
 
 
 def test_data_that_observe_nothing_are_refused():
-    with pytest.raises(DataError, match="expected at least one observed step"):
-        baum_welch(make("categorical"), [-1, -1])
+    with pytest.raises(DataError, match="expected at least one observed row"):
+        learned(make("categorical"), [-1, -1])
 
 
 @pytest.mark.parametrize("covariance", KINDS)
@@ -395,16 +402,21 @@ def test_one_dimensional_rows_are_learned_by_every_kind(kind):
         np.testing.assert_allclose(found.hmm_.emission.covariances, other.hmm_.emission.covariances)
 
 
-class _Falling:
+class _Falling(credo.Learnable):
     """A model whose likelihood is given, step by step."""
+
+    n_parameters = 1
 
     def __init__(self, values):
         self.values, self.emission = values, emission("diagonal")
 
-    def sequences(self, x, lengths=None, mask=None):
-        return make("diagonal").sequences(x, lengths, mask)
+    def hidden(self, scores, begin, first=0):
+        return make("diagonal").hidden(scores, begin, first)
 
-    def update(self, statistics, prior, *, fixed, floor):
+    def initialise(self, data, rng, *, fixed=()):
+        return self
+
+    def update(self, expected, prior=None, *, fixed=(), floor=0.0):
         return _Falling(self.values[1:])
 
     def movement(self, new):

@@ -258,7 +258,7 @@ def test_streams_say_what_they_lack_and_where(files, frames):
         (
             lambda: fit(chain(), stream(files["steps"])),
             DataError,
-            "a HMM learns from sequences, and this stream",
+            "HMM learns from sequences, and this stream",
         ),
         (
             lambda: fit(net, grouped),
@@ -283,3 +283,29 @@ def test_a_row_that_does_not_fit_is_told_by_its_place(frames):
     rows = stream([wrong[:600], wrong[600:]], batch_rows=200)
     with pytest.raises(DataError, match=r"table 1: data: row 500: variable 'b' has no state '5'"):
         credo.fit(network(), rows, "counts")
+
+
+def test_blanks_get_their_states_from_all_batches(files, frames):
+    blank = credo.BayesNet.from_edges([("a", "b"), ("b", "c"), ("c", "d")])
+    found = credo.fit(blank, stream(files["rows"], batch_rows=100))
+    whole = credo.fit(blank, frames["rows"])
+    assert found.model.variables == whole.model.variables
+    assert tables(found.model) == pytest.approx(tables(whole.model))
+    part = credo.BayesNet.from_edges([("a", "d")], states={"d": 2})
+    assert credo.fit(part, stream(files["rows"])).model.variables.names == ("a", "d")
+
+
+def test_mixtures_are_learned_from_rows_of_a_stream(files, frames):
+    steps = frames["steps"].drop(columns=["who"])
+    start = credo.Mixture([[0.5, 0.5]], DiagonalGaussian([[0.0, 0.0], [2.0, 1.0]], np.ones((2, 2))))
+    whole = quietly(start, steps, max_iter=6, tol=0)
+    found = quietly(start, stream(files["steps"], columns=["u", "v"], batch_rows=90), max_iter=6, tol=0)
+    np.testing.assert_allclose(found.objective, whole.objective, atol=1e-10)
+    rows = stream(files["steps"], columns=["u", "v"], batch_rows=200)
+    found = quietly(credo.Mixture.blank(2), rows, max_iter=30, seed=0)
+    assert found.objective[-1] > found.objective[0]
+    with pytest.raises(DataError, match="a Mixture has independent rows, no sequences; leave groups out of"):
+        credo.fit(start, stream(files["steps"], groups="who"))
+    student = credo.families.StudentT([[0.0, 0.0]], np.ones((1, 2)), [5.0])
+    with pytest.raises(UnsupportedError, match="a stream cannot be had where leaves have no closed form"):
+        credo.fit(student, rows)

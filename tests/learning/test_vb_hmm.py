@@ -99,6 +99,17 @@ def test_the_expected_model_recovers_the_one_that_made_the_data():
     assert len(found.restarts) == 2
 
 
+def test_a_weight_of_two_is_the_sequence_twice():
+    true = HMM([0.5, 0.5], [[0.95, 0.05], [0.1, 0.9]], DiagonalGaussian([[0.0], [4.0]], [[1.0], [1.0]]))
+    x, _ = credo.sample(true, lengths=[30, 20], seed=0)
+    prior = HMMPrior(emission=NormalGamma([[1.0]], [[1.0]], [[1.0]], [[1.0]]))
+    weighed = credo.data.read_sequences([x[:30], x[30:]], true.emission, weights=[2.0, 1.0])
+    once = vb_hmm(true, [x[:30], x[:30], x[30:]], prior=prior)
+    again = vb_hmm(true, weighed, prior=prior)
+    assert again.evidence.value == pytest.approx(once.evidence.value, abs=1e-9)
+    np.testing.assert_allclose(again.model.transition, once.model.transition, atol=1e-9)
+
+
 def test_states_that_the_data_do_not_need_are_removed():
     true = HMM([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], DiagonalGaussian([[0.0], [8.0]], [[1.0], [1.0]]))
     x, _ = credo.sample(true, lengths=200, seed=0)

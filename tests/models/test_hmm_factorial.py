@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -215,6 +216,36 @@ def test_iterations_can_run_out():
         credo.infer(model, "mean-field", data=[0, 1, 2, 3], max_iter=1, seed=0, strict=True)
 
 
+def quietly(*arguments, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return credo.fit(*arguments, **options)
+
+
+def test_learning_one_chain_is_learning_a_hidden_markov_model():
+    one = make(4, (3,))
+    x, _ = credo.sample(one, lengths=[30, 20], seed=1)
+    start = make(5, (3,))
+    many, plain = (quietly(m, x, lengths=[30, 20], max_iter=5, tol=0) for m in (start, start.to_hmm()))
+    np.testing.assert_allclose(many.objective, plain.objective, rtol=1e-12)
+    np.testing.assert_allclose(many.model.transitions[0], plain.model.transition, rtol=1e-10)
+
+
+def test_learning_several_chains_never_lowers_the_likelihood_and_keeps_them_apart():
+    true = make(6, (2, 3), symbols=8)
+    x, _ = credo.sample(true, lengths=[40] * 10, seed=2)
+    found = quietly(make(7, (2, 3), symbols=8), x, lengths=[40] * 10, max_iter=40, tol=0, restarts=2, seed=0)
+    assert (np.diff(found.objective) > -1e-12).all() and found.learner.startswith("em")
+    big = found.model.to_hmm()
+    assert credo.log_likelihood(big, x, lengths=[40] * 10).value == pytest.approx(found.log_likelihood.value)
+    # The free chain over six joint states has more to say, so the product cannot beat it from there.
+    free = quietly(big, x, lengths=[40] * 10, max_iter=5, tol=0)
+    assert free.objective[-1] >= found.objective[-1]
+    kept = quietly(true, x, max_iter=2, fixed=("emission", "start"))
+    np.testing.assert_array_equal(kept.model.emission.probabilities, true.emission.probabilities)
+    assert true.n_parameters == (1 + 2) + (2 + 6) + 6 * 7 and true.movement(true) == 0
+
+
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [
@@ -231,6 +262,7 @@ def test_iterations_can_run_out():
         ),
         (lambda: FactorialHMM([[1.0]], [[[1.0]]], "x"), ModelError, "one per joint state, got str"),
         (lambda: credo.infer(make(), "loopy", data=[0]), OptionError, "loopy"),
+        (lambda: make().update(None, fixed=("means",)), OptionError, "fixed must be one of"),
         (lambda: credo.infer(make(), "mean-field", data=[0], max_iter=2.5), OptionError, "max_iter must be"),
         (
             lambda: credo.infer(make(), StructuredMeanField(clusters=[["s0_0"]]), data=[0]),

@@ -135,21 +135,28 @@ class Instance:
 
     def place(self, row: int) -> str:
         """Words for a row: which sequence, which step."""
+        if self.structure == "independent":
+            return f"row {self.first + row}"
         unit = int(np.searchsorted(self.begin, row, side="right")) - 1
         return f"sequence {self.first + unit}, step {row - self.begin[unit]}"
 
+    @property
+    def cuts(self) -> np.ndarray:
+        """Where answers are cut, as `begin`: at the sequences; nowhere, if the rows are independent."""
+        return self.begin if self.structure != "independent" else self.begin[[0, -1]]
+
     def named(self, rows: np.ndarray) -> Rows:
         """Probabilities (rows, states) or states (rows,) by the names of the hidden chains."""
-        return Rows.of(rows, self.begin, self.shape, self.name)
+        return Rows.of(rows, self.cuts, self.shape, self.name)
 
     def named_parts(self, parts: list[np.ndarray]) -> Rows:
         """One array with a row per step for every hidden chain, by their names."""
-        return Rows.of_parts(parts, self.begin, self.name, is_chain=not self.shape)
+        return Rows.of_parts(parts, self.cuts, self.name, is_chain=not self.shape)
 
     def named_draws(self, paths: np.ndarray) -> Rows:
         """Draws of states (count, rows) by the names of the hidden chains, (count, steps) per sequence."""
         parts = list(np.unravel_index(paths, self.shape)) if self.shape else [paths]
-        return Rows.of_parts(parts, self.begin, self.name, is_chain=not self.shape, axis=1)
+        return Rows.of_parts(parts, self.cuts, self.name, is_chain=not self.shape, axis=1)
 
     def to_factor_graph(self) -> FactorGraph:
         """One variable per row, in order: s0, s1, ..., or s0_0, s0_1, ... of several sequences.
@@ -161,5 +168,7 @@ class Instance:
         return graph_of(self)
 
     def __repr__(self) -> str:
-        size = f"{self.units} sequences, {len(self.scores)} rows, {self.states} states"
+        size = f"{len(self.scores)} rows, {self.states} states"
+        if self.structure != "independent":
+            size = f"{self.units} sequences, {size}"
         return f"Instance({self.structure}, {size})"

@@ -76,6 +76,6 @@ def _neighbours(instance: Instance) -> np.ndarray:
 
 
 def _names(instance: Instance) -> list[str]:
-    if instance.units == 1:
+    if len(instance.cuts) == 2:
         return [f"s{t}" for t in range(len(instance.scores))]
     return [f"s{unit}_{t}" for unit, size in enumerate(instance.lengths) for t in range(size)]

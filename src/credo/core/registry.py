@@ -57,21 +57,32 @@ class Registry(Generic[T]):
         Returns name -> entry of the classes whose modules are imported when they are asked for.
     listing
         A command that shows all names, for registries too long for a message.
+    aliases
+        Other words for names; they are understood, and not listed.
     """
 
     def __init__(
-        self, kind: str, contents: Callable[[], Mapping[str, Entry]] = dict, listing: str = ""
+        self,
+        kind: str,
+        contents: Callable[[], Mapping[str, Entry]] = dict,
+        listing: str = "",
+        aliases: Mapping[str, str] | None = None,
     ) -> None:
         self._kind = kind
         self._contents = contents
         self._listing = listing
+        self._aliases = dict(aliases or {})
         self._classes: dict[str, type[T]] = {}  # those whose modules have been imported
 
     def register(self, cls: type[T]) -> type[T]:
         """Class decorator: make `cls` known under `cls.name`."""
         name: str = cls.name  # type: ignore[attr-defined]
         known = self._classes.get(name)
-        if self._is_listed(name, cls) or (known is not None and known.__qualname__ != cls.__qualname__):
+        if (
+            name in self._aliases
+            or self._is_listed(name, cls)
+            or (known is not None and known.__qualname__ != cls.__qualname__)
+        ):
             raise OptionError(f"{self._kind} '{name}' is registered twice; names must differ")
         self._classes[name] = cls
         return cls
@@ -95,6 +106,7 @@ class Registry(Generic[T]):
 
     def get(self, name: str) -> type[T]:
         """The class of this name; its module is imported if it was not yet."""
+        name = self._aliases.get(name, name)
         entry = self._contents().get(name)
         if name not in self._classes and entry is not None:
             importlib.import_module(entry.module)

@@ -127,6 +127,7 @@ class Result(Shown):
     state: Any = None  # what a warm start needs
     notes: tuple[str, ...] = ()  # sentences about choices made on the way
     diagnostics: dict[str, np.ndarray] = field(default_factory=dict)  # of draws, per unobserved variable
+    each: np.ndarray | None = None  # log Z, or the value, of every sequence of a template
     hint: str = ""  # what to do about the way this very run ended, where more is known than its status says
 
     @property

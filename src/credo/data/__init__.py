@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .column import Column
     from .dataset import Dataset
     from .describe import Description, describe
+    from .forms import Form
     from .read import read
     from .sequences import read_sequences
     from .stream import Stream, stream
@@ -19,6 +20,7 @@ __all__ = [
     "Column",
     "Dataset",
     "Description",
+    "Form",
     "StateTable",
     "Stream",
     "describe",
@@ -33,6 +35,7 @@ furnish(
         "column": ("Column",),
         "dataset": ("Dataset",),
         "describe": ("Description", "describe"),
+        "forms": ("Form",),
         "read": ("read",),
         "sequences": ("read_sequences",),
         "stream": ("Stream", "stream"),

@@ -133,11 +133,14 @@ def _of_integers(array: np.ndarray) -> tuple[list[Any], np.ndarray]:
         return [], array.astype(np.int64)
     low, high = int(array.min()), int(array.max())
     if high - low < _COUNTED:
-        shifted = array.astype(np.int64) - low
+        # Unsigned numbers may be beyond the signed ones, and differences of short ones beyond themselves.
+        shifted = (array - array.min() if array.dtype.kind == "u" else array.astype(np.int64) - low).astype(
+            int
+        )
         there = np.flatnonzero(np.bincount(shifted, minlength=high - low + 1))
         place = np.zeros(high - low + 1, dtype=np.int64)
         place[there] = np.arange(len(there))
-        return (there + low).tolist(), place[shifted]
+        return [low + k for k in there.tolist()], place[shifted]
     distinct, codes = np.unique(array, return_inverse=True)
     return distinct.tolist(), codes.ravel()
 

@@ -132,11 +132,9 @@ def _positions(variable: Variable, cells: Cells, has_names: bool, in_file: bool)
 
 
 def _is_whole(value: Any) -> bool:
-    return (
-        isinstance(value, (int, float, np.integer, np.floating))
-        and not isinstance(value, bool)
-        and float(value).is_integer()
-    )
+    if isinstance(value, (float, np.floating)):
+        return float(value).is_integer()
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def _whole_numbers(variable: Variable, whole: list[Any], cells: Cells, has_names: bool) -> dict[int, int]:
@@ -208,6 +206,8 @@ def _index(variable: Variable, state: Any, cells: Cells, value: Any = None) -> i
 def soft_weights(variable: Variable, given: Any) -> np.ndarray:
     """Weights of the states of a variable for every row, (rows, states); rows of NaN say nothing."""
     what = f"soft: '{variable.name}'"
+    if isinstance(given, (list, tuple)) and given and all(np.ndim(part) == 2 for part in given):
+        given = np.concatenate(given)  # of one sequence each
     weights = float_array(what, given, error=DataError, copy=True, missing=True)
     if weights.ndim != 2 or weights.shape[1] != variable.size:
         raise DataError(

@@ -58,6 +58,16 @@ class Column:
         found = np.isnan(self.values)
         return found if found.ndim == 1 else found.all(axis=1)
 
+    def evidence(self, row: int) -> Any:
+        """What a cell that is not missing says: a position, a number, a vector, or likelihoods."""
+        value = self.values[row]
+        if self.soft is not None and (self.soft[row] != 1).any():
+            known = self.soft[row].copy()
+            if value != MISSING:
+                known[np.arange(len(known)) != value] = 0.0
+            return known
+        return value.item() if np.ndim(value) == 0 else value
+
     def __len__(self) -> int:
         return len(self.values)
 

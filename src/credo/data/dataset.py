@@ -19,17 +19,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.display import Listing, Shown, beyond, data_frame, told
-from ..core.domain import Discrete, Domain, Real, unlabelled
+from ..core.domain import Discrete, Domain
 from ..core.errors import DataError, QueryError
 from ..core.fingerprint import fingerprint
 from ..core.numbers import float_array
 from ..core.variable import Variables
-from .column import MISSING, Column
+from .blocks import columns_of, rows_of
+from .column import Column
 
 if TYPE_CHECKING:
     from .table import StateTable
 
-__all__ = ["Dataset", "begin_of", "rows_of", "unit_weights"]
+__all__ = ["Dataset", "begin_of", "unit_weights"]
 
 _ROWS = 6  # rows shown
 _COLUMNS = 12  # columns shown
@@ -118,9 +119,7 @@ class Dataset(Shown):
             One per unit.
         """
         block = np.asarray(rows)
-        parts = _parts(block, names)
-        kinds: list[Domain | None] = [None] * len(parts) if domains is None else list(domains)
-        columns = [_column(name, values, kind) for (name, values), kind in zip(parts, kinds, strict=True)]
+        columns = columns_of(block, names, domains)
         return replace(cls.of(columns, begin=begin, lengths=lengths, weights=weights), block=block)
 
     @property
@@ -274,6 +273,14 @@ class Dataset(Shown):
         u = int(np.searchsorted(self.begin, row, side="right")) - 1
         return f"sequence {u}, step {row - self.begin[u]}"
 
+    def evidence(self) -> list[dict[str, Any]]:
+        """What each row observes, as name -> state position, number, vector, or likelihoods of states."""
+        found: list[dict[str, Any]] = [{} for _ in range(self.n_rows)]
+        for column in self.columns:
+            for row in np.flatnonzero(~column.missing).tolist():
+                found[row][column.name] = column.evidence(row)
+        return found
+
     def table(self, variables: Any = None) -> StateTable:
         """Distinct rows with counts over the variables of a model, whose other variables are hidden."""
         from .table import StateTable
@@ -355,76 +362,3 @@ def unit_weights(weights: Any, units: int, what: str = "row") -> np.ndarray:
     if not found.any():
         raise DataError(f"weights: at least one {what} must have a positive weight")
     return found
-
-
-def rows_of(columns: Any, count: int) -> np.ndarray:
-    """Columns as one array; a block that columns were cut from is given back without copying."""
-    columns = list(columns)
-    soft = next((c.name for c in columns if c.soft is not None), None)
-    if soft is not None:
-        raise DataError(
-            f"data: column '{soft}' has soft evidence, which only em and log_likelihood of models with "
-            "tables read; give states, or None where they are not known"
-        )
-    if len(columns) == 1 and columns[0].is_discrete:
-        return np.asarray(columns[0].values)
-    if any(c.is_discrete for c in columns):
-        fields = [(c.name, c.values.dtype, c.values.shape[1:]) for c in columns]
-        found = np.empty(count, dtype=fields)
-        for c in columns:
-            found[c.name] = c.values
-        return found
-    block = block_of([c.values for c in columns])
-    if block is not None:
-        return block
-    if not columns:
-        return np.empty((count, 0))
-    parts = [c.values if c.values.ndim == 2 else c.values[:, None] for c in columns]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
-
-
-def block_of(values: list[np.ndarray]) -> np.ndarray | None:
-    """The array (rows, d) whose columns these are, in order and all of them; None if there is none."""
-    base = values[0].base if values else None
-    if base is None or base.ndim != 2 or base.shape != (len(values[0]), len(values)):
-        return None
-    first, step = base.__array_interface__["data"][0], base.strides[1]
-    for k, v in enumerate(values):
-        place = v.__array_interface__["data"][0]
-        if v.base is not base or v.ndim != 1 or place != first + k * step or v.strides[0] != base.strides[0]:
-            return None
-    return base
-
-
-def _parts(rows: np.ndarray, names: Iterable[str] | None) -> list[tuple[str, np.ndarray]]:
-    """Named arrays of one array."""
-    if rows.dtype.names is not None:
-        return [(name, rows[name]) for name in rows.dtype.names]
-    block = rows if rows.ndim == 2 else rows[:, None] if rows.ndim == 1 else None
-    if block is None:
-        raise DataError(f"data: expected an array (rows,) or (rows, d), got shape {rows.shape}")
-    if block.dtype.kind == "f":
-        block = block.astype(np.float64, copy=False)
-    called = [f"x{k}" for k in range(block.shape[1])] if names is None else list(map(str, names))
-    if len(called) != block.shape[1]:
-        raise DataError(f"names: expected {block.shape[1]}, one per column, got {len(called)}")
-    return [(name, block[:, k]) for k, name in enumerate(called)]
-
-
-def _column(name: str, values: np.ndarray, domain: Domain | None) -> Column:
-    """A column of an array of states or numbers; without a domain the values say what they are."""
-    if values.dtype.kind in "iu" and not (domain is not None and not isinstance(domain, Discrete)):
-        states = values.astype(np.int64, copy=False)
-        lowest = int(states.min(initial=MISSING))
-        if domain is None:
-            domain = unlabelled(max(int(states.max(initial=0)) + 1, 1))
-        if lowest < MISSING or int(states.max(initial=0)) >= domain.size:
-            raise DataError(
-                f"data: column '{name}': expected positions from -1 (missing) to {domain.size - 1}, "
-                f"got {lowest} to {int(states.max(initial=0))}"
-            )
-        return Column(name, domain, states)
-    numbers = float_array(f"column '{name}'", values, error=DataError)
-    if np.isinf(numbers).any():
-        raise DataError(f"data: column '{name}': expected finite numbers or NaN, got infinity")
-    return Column(name, domain or Real(numbers.shape[1] if numbers.ndim == 2 else 1), numbers)

@@ -31,9 +31,9 @@ class ColumnSummary:
     missing: int  # cells that observe nothing
     soft: int  # cells of soft evidence
     distinct: int | None  # different values that occur; None where they were not counted
-    min: Any = None  # of numbers; of vectors by coordinate
-    mean: Any = None
-    max: Any = None
+    min: Any = None  # the least of numbers; of vectors by coordinate
+    mean: Any = None  # of numbers
+    max: Any = None  # the largest of numbers
 
     @classmethod
     def of(cls, column: Column) -> ColumnSummary:

@@ -39,7 +39,7 @@ def shown(
     kind = getattr(getattr(values, "dtype", None), "kind", "O")
     if kind in "cmMV":
         raise _no_states(name, str(values.dtype), "give numbers, or labels: astype(str)")
-    array = _float_array(values)
+    array = _float_array(name, values)
     domain: Domain | None = None if array is None else _real(name, array, missing)
     if domain is None:
         values = values if array is None else array
@@ -78,7 +78,7 @@ def _real(name: str, array: np.ndarray, missing: Sequence[Any]) -> Real | None:
     return Real() if len(np.unique(seen)) > MOST_NUMBERS else None
 
 
-def _float_array(values: Any) -> np.ndarray | None:
+def _float_array(name: str, values: Any) -> np.ndarray | None:
     """Floats as an array, whatever holds them; None where there is something else than floats and gaps."""
     dtype = getattr(values, "dtype", None)
     kind = getattr(dtype, "kind", "O")
@@ -101,7 +101,7 @@ def _float_array(values: Any) -> np.ndarray | None:
     if not floats or not all(_is_number(k) for k in kinds):
         return None
     gaps = [v for v in listed if not is_missing(v)]
-    return float_array("", listed, missing=True) if gaps else None
+    return float_array(f"data: column '{name}'", listed, error=DataError, missing=True) if gaps else None
 
 
 def _is_number(kind: type) -> bool:

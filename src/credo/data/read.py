@@ -33,7 +33,9 @@ from .dataset import Dataset, unit_weights
 from .domains import shown
 from .sources import Raw, joined, named_columns, split_list
 
-__all__ = ["gather", "read"]
+__all__ = ["gather", "group_order", "read"]
+
+_NAMED = 8  # columns named in a note
 
 
 def read(
@@ -160,7 +162,7 @@ class _Units:
         if groups is not None:
             if lengths is not None:
                 raise DataError("groups, lengths: expected one of them, got both")
-            order, lengths = _grouped(groups, _column_of(named, groups))
+            order, lengths = group_order(groups, _column_of(named, groups))
         in_column = isinstance(weights, str) and weights in named
         if isinstance(weights, str) and not in_column:
             raise DataError(f"weights: expected one number per row or the name of a column, got {weights!r}")
@@ -206,7 +208,7 @@ def _spans(begin: np.ndarray) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in pairwise(begin) if a < b]
 
 
-def _grouped(name: str, values: Any) -> tuple[np.ndarray, np.ndarray]:
+def group_order(name: str, values: Any) -> tuple[np.ndarray, np.ndarray]:
     """The order that joins the rows of each sequence, in the order of their first rows, and the lengths."""
     cells = Cells.of(values)
     if (cells.codes == MISSING).any():
@@ -268,14 +270,22 @@ def _unknown(
     """Without columns that are no variables; unless every variable has a column they are refused."""
     if variables is None:
         return named, []
-    other = [name for name in named if name not in variables]
-    if other and any(name not in named and name not in soft for name in variables.names):
+    names = set(variables.names)  # asking `variables` would look for near misses of each that is not there
+    other = [name for name in named if name not in names]
+    if other and any(name not in named and name not in soft for name in names):
         try:
             variables.position(other[0])
         except QueryError as error:
-            raise DataError(f"data: the column {other[0]!r} is no variable of the model: {error}") from None
-    note = [f"columns that are no variables were left out: {', '.join(other)}"] if other else []
-    return {name: values for name, values in named.items() if name in variables}, note
+            end = " " if str(error).endswith("?") else "; "
+            raise DataError(
+                f"data: the column {other[0]!r} is no variable of the model: {error}{end}leave it out if it "
+                "is none: other variables have no column"
+            ) from None
+    more = f" and {len(other) - _NAMED} more" if len(other) > _NAMED else ""
+    note = (
+        [f"columns that are no variables were left out: {', '.join(other[:_NAMED])}{more}"] if other else []
+    )
+    return {name: values for name, values in named.items() if name in names}, note
 
 
 def _absent(missing: Any, named: Mapping[str, Any]) -> dict[str, list[Any]]:

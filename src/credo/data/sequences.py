@@ -21,7 +21,7 @@ from .dataset import Dataset, begin_of, unit_weights
 from .read import read
 from .sources import named_columns, split_list
 
-__all__ = ["Rows", "read_sequences", "step_counts"]
+__all__ = ["Rows", "emitted_columns", "read_sequences", "step_counts"]
 
 
 class Rows(Protocol):
@@ -78,12 +78,13 @@ def read_sequences(
     """
     if isinstance(source, (str, os.PathLike)):
         source = named_columns(source)
-    names = _names(source)
+    columns = _own_columns(family, columns)
+    wanted = emitted_columns(source, groups, columns, weights)
     if isinstance(source, Dataset):
         found = _again(source, family, lengths, groups, columns, weights)
-    elif names is not None:
-        found = _of_table(source, names, family, lengths, groups, columns, weights)
-    elif groups is not None or columns is not None:
+    elif wanted is not None:
+        found = _of_table(source, wanted, family, lengths, groups, weights)
+    elif groups is not None or (columns is not None and not _own_columns(family, None)):
         raise DataError(
             "groups, columns: expected a table whose columns have names, such as a data frame, got "
             f"{type(source).__name__}; give lengths, or a list with one array per sequence"
@@ -92,6 +93,30 @@ def read_sequences(
         rows, begin = _plain(source, lengths, family)
         found = _of_rows(rows, family, begin, _counted(weights, begin))
     return found if mask is None else _masked(found, family, mask)
+
+
+def _own_columns(family: Rows, columns: Any) -> Any:
+    """The columns of a family that names them, in its order; otherwise those that were asked for."""
+    own = list(getattr(family, "names", ()))
+    if own and columns is not None and set(columns) != set(own):
+        raise DataError(
+            f"columns: expected those of the model, {own}, got {list(columns)}; leave columns out"
+        )
+    return own or columns
+
+
+def emitted_columns(
+    source: Any, groups: str | None = None, columns: Any = None, weights: Any = None
+) -> list[str] | None:
+    """Names of the columns of rows: all but those of groups and weights, if none are chosen.
+
+    None where columns have no names.
+    """
+    names = _names(source)
+    if names is None or columns:
+        return None if names is None else list(columns)
+    told = weights if isinstance(weights, str) else None
+    return [n for n in names if n not in (groups, told)]
 
 
 def _names(source: Any) -> list[str] | None:
@@ -108,11 +133,10 @@ def _names(source: Any) -> list[str] | None:
 
 
 def _of_table(
-    source: Any, names: list[str], family: Rows, lengths: Any, groups: Any, columns: Any, weights: Any
+    source: Any, wanted: list[str], family: Rows, lengths: Any, groups: Any, weights: Any
 ) -> Dataset:
     """Named columns, read with what the family says about them."""
     told = weights if isinstance(weights, str) else None
-    wanted = [n for n in names if n not in (groups, told)] if columns is None else list(columns)
     table = read(
         source, schema=family.schema(wanted), columns=wanted, groups=groups, lengths=lengths, weights=told
     )

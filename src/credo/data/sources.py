@@ -56,7 +56,7 @@ def named_columns(source: Any, variables: Variables | None = None) -> Raw:
     if isinstance(source, (str, os.PathLike)):
         return Raw(read_file(source), in_file=not bare_name(source).lower().endswith(".parquet"))
     if isinstance(source, Mapping):
-        return Raw({str(name): column for name, column in source.items()})
+        return Raw(_distinct_names(source, list(source.values())))
     if hasattr(source, "columns") and hasattr(source, "iloc"):
         return Raw(_distinct_names(source.columns, [source.iloc[:, k] for k in range(source.shape[1])]))
     if hasattr(source, "columns") and not isinstance(source, np.ndarray):
@@ -148,6 +148,12 @@ def _series(series: Any, nw: Any) -> Any:
         place: dict[Any, int] = {label: k for k, label in enumerate(labels)} | {None: MISSING}
         codes = np.array([place[v] for v in series.to_list()], dtype=np.int64)
         return Cells(labels, codes, declared=True)
+    native = series.to_native()
+    if series.dtype == nw.String and hasattr(native, "dictionary_encode"):  # Arrow tells strings apart itself
+        coded = native.dictionary_encode().unify_dictionaries().combine_chunks()
+        return Cells(
+            coded.dictionary.to_pylist(), coded.indices.fill_null(MISSING).to_numpy().astype(np.int64)
+        )
     counted = series.dtype.is_integer() and series.null_count()  # which arrays would hold as floats
     return series.to_list() if counted or series.dtype.is_nested() else series.to_numpy()
 
@@ -162,6 +168,8 @@ def _of_rows(rows: Sequence[Any]) -> dict[str, Any]:
 
 
 def _of_array(source: Any, variables: Variables | None) -> Raw:
+    if hasattr(source, "toarray"):
+        raise DataError("data: expected a dense table, got a sparse matrix; give its `toarray()`")
     try:
         array = source if isinstance(source, np.ma.MaskedArray) else np.asarray(source)
     except ValueError:

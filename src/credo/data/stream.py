@@ -261,7 +261,8 @@ class Stream(Shown):
 
     def _of_file(self, number: int, rng: np.random.Generator | None) -> UnitTable:
         """The rows of all units that begin in a table of a file."""
-        names = self.names if self.groups is None else (*self.names, self.groups)
+        schema, columns = self.variables, self.names  # before a table is in memory: it may take a pass
+        names = columns if self.groups is None else (*columns, self.groups)
         table, skip = self.source.table(number, names), int(self._continued[number])
         for after in range(number + 1, len(self.source.sizes)):
             more = int(self._continued[after])
@@ -269,8 +270,6 @@ class Stream(Shown):
             if more < self.source.sizes[after]:
                 break
         lengths = None if self.groups is None else run_lengths(table.column(self.groups)[skip:])
-
-        schema, columns = self.variables, self.names
 
         def make(units: Rows, rows: Rows, lengths: np.ndarray | None) -> Dataset:
             kept = slice(rows.start + skip, rows.stop + skip) if isinstance(rows, slice) else rows + skip

@@ -29,7 +29,7 @@ from .dataset import Dataset, unit_weights
 from .read import read
 from .soft import SoftCells
 
-__all__ = ["MISSING", "StateTable"]
+__all__ = ["MISSING", "StateTable", "distinct_rows"]
 
 _ENTRIES = 1 << 21  # table entries looked up at once when counting; bounds the memory
 
@@ -159,12 +159,13 @@ class StateTable:
             states, row_weights = states[numbers], row_weights[numbers]
             soft = None if soft is None else soft.take(numbers)
         if soft is None:
-            distinct, row_of = _distinct(states, variables.sizes)
+            first, row_of = distinct_rows(states, variables.sizes)
+            distinct = np.ascontiguousarray(states[first], dtype=np.int64)
         else:
             largest = np.concatenate([variables.sizes, [len(w) for w in soft.weights]])
-            both, row_of = _distinct(np.hstack([states, soft.cells]), largest)
-            distinct = np.ascontiguousarray(both[:, : states.shape[1]])
-            soft = replace(soft, cells=both[:, states.shape[1] :])
+            first, row_of = distinct_rows(np.hstack([states, soft.cells]), largest)
+            distinct = np.ascontiguousarray(states[first], dtype=np.int64)
+            soft = replace(soft, cells=soft.cells[first])
         counts = np.bincount(row_of, row_weights, minlength=len(distinct))
         return cls(variables, distinct, counts, row_of, row_weights, numbers, soft, notes)
 
@@ -293,11 +294,11 @@ class StateTable:
         )
 
 
-def _distinct(states: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct rows, and the position of each row among them."""
+def distinct_rows(states: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """First places of the distinct rows (rows, n) of states, and which of them each row is."""
     # Rows of small integers are sorted as one block of bytes each, which is many times faster.
     narrow = np.int8 if sizes.max(initial=0) < 127 else np.int64
     packed = np.ascontiguousarray(states, dtype=narrow)
     keys = packed.view(np.dtype((np.void, packed.dtype.itemsize * packed.shape[1]))).ravel()
     _, first, row_of = np.unique(keys, return_index=True, return_inverse=True)
-    return np.ascontiguousarray(states[first], dtype=np.int64), row_of.ravel()
+    return first, row_of.ravel()

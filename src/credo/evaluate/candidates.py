@@ -21,8 +21,8 @@ from ..families.base import ClosedLeaf, Family
 from ..families.mixture import Mixture
 from ..learning.base import fit
 from ..learning.bayesian_mixture import BayesianMixture
+from ..learning.em import EM
 from ..learning.evidence import conjugate_evidence, laplace_tables, table_evidence
-from ..learning.hmm import baum_welch
 from ..learning.likelihood import log_likelihood
 from ..learning.vb_hmm import vb_hmm
 from ..learning.vb_mixture import vb_mixture
@@ -198,10 +198,8 @@ class _Chain(Candidate):
         rows = self._data.rows()
         floor = _FLOOR * float(np.nanvar(rows, axis=0).mean()) if rows.dtype.kind == "f" else 0.0
         start = self._learned(self._data).model
-        found = _quietly(
-            baum_welch, start, self._data, restarts=self._restarts, seed=self._seed, floor=floor,
-            max_iter=500,
-        )  # fmt: skip
+        how = EM(restarts=self._restarts, floor=floor)
+        found = _quietly(fit, start, self._data, how, seed=self._seed, max_iter=500, tol=1e-4)
         return found.log_likelihood.value
 
     def exact(self) -> Estimate:

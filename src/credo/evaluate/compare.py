@@ -20,7 +20,7 @@ from ..core.factor_graph import FactorGraph, Model
 from ..core.registry import describe
 from ..core.result import Result, Status
 from ..inference.portfolio.question import graph_of, infer, without_data
-from ..inference.portfolio.templates import is_template
+from ..inference.portfolio.templates import template_of
 from ..inference.problem.base import Algorithm, algorithms
 from .errors import hamming, log_z_error, marginal_errors
 from .scoring import value_of
@@ -192,8 +192,7 @@ def compare(  # noqa: PLR0913, the options of one call
     """
     reading = {"lengths": lengths, "mask": mask, "groups": groups, "columns": columns}
     if data is not None:
-        is_template(model)
-        model = model.instantiate(data, **reading)  # type: ignore[attr-defined]
+        model = template_of(model).instantiate(data, **reading)
     else:
         without_data(**reading)
     chosen = _chosen(methods, graph_of(model).condition(evidence or {}))

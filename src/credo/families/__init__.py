@@ -8,18 +8,22 @@ from ..core.lazy import furnish
 
 if TYPE_CHECKING:
     from .base import ClosedLeaf, Conjugate, Expected, Family, Statistics
+    from .blank import BlankMixture, family_of
     from .categorical import Categorical
     from .dirichlet import Dirichlet
     from .gamma import Gamma, Poisson
     from .gaussian import Gaussian, TiedGaussian
     from .gaussian_diagonal import DiagonalGaussian, SphericalGaussian
     from .gaussian_wishart import GaussianWishart
-    from .mixture import Mixture
+    from .independent import IndependentRows
+    from .learnable import Learnable
+    from .mixture import Mixture, MixturePrior
     from .normal_gamma import NormalGamma
     from .product import Product
     from .student import StudentT
 
 __all__ = [
+    "BlankMixture",
     "Categorical",
     "ClosedLeaf",
     "Conjugate",
@@ -30,7 +34,10 @@ __all__ = [
     "Gamma",
     "Gaussian",
     "GaussianWishart",
+    "IndependentRows",
+    "Learnable",
     "Mixture",
+    "MixturePrior",
     "NormalGamma",
     "Poisson",
     "Product",
@@ -38,6 +45,7 @@ __all__ = [
     "Statistics",
     "StudentT",
     "TiedGaussian",
+    "family_of",
 ]
 
 
@@ -45,13 +53,16 @@ furnish(
     __name__,
     {
         "base": ("ClosedLeaf", "Conjugate", "Expected", "Family", "Statistics"),
+        "blank": ("BlankMixture", "family_of"),
         "categorical": ("Categorical",),
         "dirichlet": ("Dirichlet",),
         "gamma": ("Gamma", "Poisson"),
         "gaussian": ("Gaussian", "TiedGaussian"),
         "gaussian_diagonal": ("DiagonalGaussian", "SphericalGaussian"),
         "gaussian_wishart": ("GaussianWishart",),
-        "mixture": ("Mixture",),
+        "independent": ("IndependentRows",),
+        "learnable": ("Learnable",),
+        "mixture": ("Mixture", "MixturePrior"),
         "normal_gamma": ("NormalGamma",),
         "product": ("Product",),
         "student": ("StudentT",),

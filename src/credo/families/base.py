@@ -96,11 +96,17 @@ class Expected:
     count: np.ndarray  # (members,) total weight of rows that observe something
     counts: Tree  # of the choices, see `Family.divide`; None where there are none
     sums: Tree  # of the leaves, see `Family.collect`
+    free: Tree = None  # where gradient steps led those numbers that follow from no sums
 
     def __add__(self, other: Expected) -> Expected:
         return Expected(
             self.count + other.count, add_trees(self.counts, other.counts), add_trees(self.sums, other.sums)
         )
+
+    def update(self, family: Any, prior: Any = None, *, floor: float = 0.0) -> Any:
+        """The members that the rows make of those that expected them: the M-step, see `Family.update`."""
+        found = family.update(self.counts, self.sums, prior, floor=floor)
+        return found if self.free is None else found.from_free(self.free)
 
     def scaled(self, step: float) -> Expected:
         """The same with all weights multiplied by one number, as mini-batches need it."""
@@ -213,6 +219,10 @@ class Family(Members):
         A member without any weight keeps its parameters, unless a prior gives it new ones. Leaves without a
         closed form stay as they are.
         """
+
+    def log_prior(self, prior: Any) -> float:
+        """Log density of the parameters of all members under the prior that `update` takes; 0 for None."""
+        return 0.0 if prior is None else float(np.sum(prior.log_density(self)))
 
     @abc.abstractmethod
     def initialise(self, x: np.ndarray, rng: np.random.Generator) -> Self:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from .base import Family, Statistics, each_member
 from .categorical import Categorical
 from .dirichlet import Dirichlet
 from .trees import Tree, map_tree
+
+if TYPE_CHECKING:
+    from .blank import BlankMixture
 
 __all__ = ["Mixture", "MixturePrior"]
 
@@ -77,6 +80,32 @@ class Mixture(Family):
                 f"got {len(components)}"
             )
         self._components = components
+
+    @staticmethod
+    def blank(components: int, emission: Any = None) -> BlankMixture:
+        """So many components, families and parameters to come from data by `credo.fit`.
+
+        Parameters
+        ----------
+        components
+            How many.
+        emission
+            The family of the columns: one name, column -> name, or None, which lets the columns say; see
+            `families.blank.family_of`.
+
+        Examples
+        --------
+        >>> import credo
+        >>> blank = credo.Mixture.blank(2)
+        >>> blank
+        BlankMixture(2 components; no parameters yet: fit it first)
+        >>> found = credo.fit(blank, {"size": [1.0, 1.2, 0.9, 5.1, 5.0, 4.8]}, "em(floor=1e-4)", seed=0)
+        >>> sorted(found.model.components.parts[0].mean.ravel().round(2).tolist())
+        [1.03, 4.97]
+        """
+        from .blank import BlankMixture
+
+        return BlankMixture(components, emission)
 
     @property
     def weights(self) -> np.ndarray:

@@ -9,7 +9,7 @@ missing as its part says, so rows may lack some parts and keep the others.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ __all__ = ["Product"]
 Columns = str | int | tuple[Any, ...]
 
 
-@register("Product", fields=["parts", "columns"])
+@register("Product", fields=["parts", "columns", "domains"])
 class Product(Family):
     """Products with one part per group of columns; immutable.
 
@@ -36,6 +36,8 @@ class Product(Family):
     columns
         For every part the columns it reads: a name or several (of a structured array), or a number or
         several (of a 2-D array). No column serves two parts.
+    domains
+        Name -> domain of columns of which more is known than their part says, such as the labels of states.
 
     Examples
     --------
@@ -47,7 +49,12 @@ class Product(Family):
     array([-1.612, -0.919,  0.   ])
     """
 
-    def __init__(self, parts: Sequence[Family], columns: Sequence[Columns]) -> None:
+    def __init__(
+        self,
+        parts: Sequence[Family],
+        columns: Sequence[Columns],
+        domains: Mapping[str, Domain] | None = None,
+    ) -> None:
         self._parts, self._columns = tuple(parts), tuple(_group(each) for each in columns)
         if not self._parts or not all(isinstance(part, Family) for part in self._parts):
             kinds = [type(part).__name__ for part in self._parts]
@@ -65,15 +72,27 @@ class Product(Family):
             raise ModelError(f"columns: expected names only, or numbers from 0 only, got {names}")
         if len(set(names)) != len(names):
             raise ModelError(f"columns: expected every column once, got {names}")
+        self._domains = dict(domains or {})
 
     def schema(self, names: Sequence[str]) -> dict[str, Domain]:
         """What each part reads, by the names or places of its columns."""
-        own = names if not self._named else [str(n) for group in self._columns for n in group]
-        return {
+        own = names if not self._named else self.names
+        found = {
             name: domain
             for part, group in zip(self._parts, self._columns, strict=True)
             for name, domain in part.schema([n if isinstance(n, str) else own[n] for n in group]).items()
         }
+        return {name: self._domains.get(name, domain) for name, domain in found.items()}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns, those of the first part first; empty where they have numbers."""
+        return tuple(n for group in self._columns for n in group) if self._named else ()
+
+    @property
+    def domains(self) -> dict[str, Domain]:
+        """Of columns of which more is known than their part says."""
+        return dict(self._domains)
 
     @property
     def parts(self) -> tuple[Family, ...]:
@@ -114,6 +133,7 @@ class Product(Family):
         """The array as it is, once every part has accepted its columns."""
         found = np.asarray(x)
         if self._named:
+            found = self._fielded(found)
             lacking = [n for group in self._columns for n in group if n not in (found.dtype.names or ())]
             if lacking or found.ndim != 1:
                 raise DataError(
@@ -126,6 +146,17 @@ class Product(Family):
                 raise DataError(f"data: expected shape (rows, {width}) or wider, got {found.shape}")
         self._each(found)
         return found
+
+    def _fielded(self, x: np.ndarray) -> np.ndarray:
+        """A plain array whose columns are those of the parts, in their order, with a field for each."""
+        width = 1 if x.ndim == 1 else x.shape[-1]
+        if x.dtype.names is not None or x.ndim not in (1, 2) or width != len(self.names):
+            return x
+        table = x.reshape(len(x), width)
+        out = np.empty(len(x), dtype=[(name, table.dtype) for name in self.names])
+        for j, name in enumerate(self.names):
+            out[name] = table[:, j]
+        return out
 
     def missing(self, x: np.ndarray) -> np.ndarray:
         """Rows of which every part misses its own."""
@@ -196,18 +227,26 @@ class Product(Family):
 
     def update(self, counts: Tree, sums: Tree, prior: Any = None, *, floor: float = 0.0) -> Product:
         """Every part by itself; `prior` is a sequence of one prior, or None, per part."""
+        own = (None,) * len(self._parts) if counts is None else counts
+        each = zip(self._parts, own, sums, self._priors(prior), strict=True)
+        return self._with([part.update(n, s, p, floor=floor) for part, n, s, p in each])
+
+    def log_prior(self, prior: Any) -> float:
+        """The sum over the parts."""
+        return sum(part.log_prior(p) for part, p in zip(self._parts, self._priors(prior), strict=True))
+
+    def _priors(self, prior: Any) -> Sequence[Any]:
+        """One per part."""
         priors = (None,) * len(self._parts) if prior is None else prior
         if not isinstance(priors, (tuple, list)) or len(priors) != len(self._parts):
             raise ModelError(
                 f"prior of a product: expected {len(self._parts)} priors, one or None per part, "
                 f"got {prior!r:.60}"
             )
-        own = (None,) * len(self._parts) if counts is None else counts
-        each = zip(self._parts, own, sums, priors, strict=True)
-        return self._with([part.update(n, s, p, floor=floor) for part, n, s, p in each])
+        return priors
 
     def _with(self, parts: Sequence[Family]) -> Product:
-        return Product(parts, self._columns)
+        return Product(parts, self._columns, self._domains)
 
     def take(self, members: Any) -> Product:
         """Some of the members."""

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,8 +38,17 @@ serve()
 """
 
 
+def _nothing() -> None:
+    """What is looked at where nobody listens."""
+
+
 class Helper:
-    """The process that compiles for this one, and what it was asked for."""
+    """The process that compiles for this one, and what it was asked for.
+
+    `look` is set by whoever listens to signals; it may raise in a wait, and between the parts of long work.
+    """
+
+    look: Callable[[], None] = staticmethod(_nothing)
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -71,6 +81,7 @@ class Helper:
     def wait_for(self, kernel: Kernel) -> None:
         """Until the helper has done with a kernel; at once if it was not asked for it."""
         while kernel in self._asked and not self.has_made(kernel):
+            Helper.look()
             time.sleep(0.01)
 
     def _begin(self) -> bool:

@@ -81,7 +81,9 @@ def dense_densities(x: np.ndarray, means: np.ndarray, roots: np.ndarray, constan
     """
     out = np.empty((len(x), len(means)))
     if x.shape[1] < _WIDE:
-        _dense(*map(np.ascontiguousarray, (x, means, roots, constants)), out)
+        x, *rest = map(np.ascontiguousarray, (x, means, roots, constants))
+        for run, rows in _dense.parts(float(rest[1].size), len(x)):
+            run(x[rows], *rest, out[rows])
         return out
     for k in range(len(means)):
         line = (x - means[k]) @ roots[k].T
@@ -94,5 +96,7 @@ def diagonal_densities(
 ) -> np.ndarray:
     """constants[k] - sum_i precisions[k, i] (x_i - means[k, i])^2 / 2, shape (rows, members)."""
     out = np.empty((len(x), len(means)))
-    _diagonal(*map(np.ascontiguousarray, (x, means, precisions, constants)), out)
+    x, *rest = map(np.ascontiguousarray, (x, means, precisions, constants))
+    for run, rows in _diagonal.parts(float(rest[0].size), len(x)):
+        run(x[rows], *rest, out[rows])
     return out

@@ -29,7 +29,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -138,6 +138,15 @@ class Kernel:
             rate = self._spent / self._done if self._done else CAUTIOUS_RATE
         return max(1, min(most, int(PORTION / (rate * work + 1e-9))))
 
+    def parts(self, work: float, count: int) -> Iterator[tuple[Callable[..., Any], slice]]:
+        """Calls for `count` steps of so much work each, a portion at a time; a signal ends them between."""
+        done = 0
+        while done < count:
+            Helper.look()
+            end = done + self.portion(work, count - done)
+            yield self.over(work * (end - done)), slice(done, end)
+            done = end
+
     def _start(self, work: float, *args: Any) -> Any:
         rate = self._spent / self._done if self._done else FIRST_RATE
         if self._is_due(rate * work, args):
@@ -164,6 +173,8 @@ class Kernel:
             return True
         helper = _Process.helper
         if forecast > LONG:
+            if self.price > LONG:
+                helper.ask(self, args)  # a signal ends the wait for it, and not what we compile ourselves
             helper.wait_for(self)  # rather than compile what it is about to finish
             return True
         if not helper.ask(self, args):

@@ -155,8 +155,8 @@ def _scratch(layout):
 
 
 @jit
-def forward(layout, theta, weight, psi, message, context, known, step, lower, gradient):
-    """One pass of messages; with a positive step, costs are shifted on the way.
+def forward(layout, theta, weight, psi, message, context, known, step, lower, gradient, ranks, sums):
+    """A part of one pass of messages; with a positive step, costs are shifted on the way.
 
     Parameters
     ----------
@@ -176,15 +176,14 @@ def forward(layout, theta, weight, psi, message, context, known, step, lower, gr
         Whether the weights make a lower bound; impossible states are then not passed on.
     gradient
         Whether to step along the slope of the bound instead of towards agreement.
-
-    Returns
-    -------
-    value, disagreement
-        The bound without constants, and the largest disagreement met.
+    ranks
+        (2,) the first bucket of this part, and the one after the last.
+    sums
+        (2,) goes on: the bound without constants, and the largest disagreement met.
     """
     where, belief, total, margin = _scratch(layout)
-    value, apart = 0.0, 0.0
-    for rank in range(len(layout.temperature)):
+    value, apart = sums[0], sums[1]
+    for rank in range(ranks[0], ranks[1]):
         first, last = layout.bucket_start[rank], layout.bucket_start[rank + 1]
         for c in range(first, last):
             a, b = layout.table_start[c], layout.table_start[c + 1]
@@ -218,19 +217,18 @@ def forward(layout, theta, weight, psi, message, context, known, step, lower, gr
             eliminate(psi[a:b], weight[c], message[p:q], total)
             if layout.parent[c] < 0:
                 value += message[p]
-    return value, apart
+    sums[0], sums[1] = value, apart
 
 
 @jit
-def backward(layout, weight, psi, message, heat, context, entropy, state_start, marginal):
-    """Beliefs from the roots down; writes contexts, conditional entropies and marginals by rank.
+def backward(layout, weight, psi, message, heat, context, entropy, state_start, marginal, ranks):
+    """A part of the beliefs from the roots down: contexts, conditional entropies and marginals by rank.
 
-    `heat` is the temperature at which summed mini-buckets see maximised parents.
+    `heat` is the temperature at which summed mini-buckets see maximised parents; `ranks` as for `forward`,
+    the last part first. All that is written begins with zeros.
     """
     where, belief, total, _ = _scratch(layout)
-    entropy[:] = 0.0
-    marginal[:] = 0.0
-    for rank in range(len(layout.temperature) - 1, -1, -1):
+    for rank in range(ranks[1] - 1, ranks[0] - 1, -1):
         first, last = layout.bucket_start[rank], layout.bucket_start[rank + 1]
         for c in range(last - 1, first - 1, -1):
             a, b = layout.table_start[c], layout.table_start[c + 1]

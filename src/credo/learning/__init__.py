@@ -13,13 +13,12 @@ if TYPE_CHECKING:
     from .bayesian_mixture import BayesianMixture
     from .block_learner import Blocks
     from .block_training import train_blocks
-    from .conditional_gaussian import NetworkProblem, NetworkRows
+    from .conditional_gaussian import NetworkProblem
     from .continuous_structure import kernel_bandwidth, kernel_chow_liu, kernel_information
     from .contrastive import ContrastiveDivergence
     from .counts import CountTables
     from .crf import ChainCRF, GraphCRF
     from .em import EM
-    from .hmm import baum_welch
     from .hmm_estimators import CategoricalHMM, GaussianHMM, PoissonHMM
     from .ipf import IPF
     from .kernel_bp import KernelBP
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from .leaf_steps import climb_leaves
     from .likelihood import MaximumLikelihood, log_likelihood
     from .mixture_of_trees import MixtureOfTreesEM, mixture_of_trees
+    from .network_rows import NetworkRows
     from .priors import Elastic, GaussianPrior, LaplacePrior
     from .pseudolikelihood import MaximumPseudolikelihood
     from .structure import chow_liu, mutual_information
@@ -68,7 +68,6 @@ __all__ = [
     "Towards",
     "UniformTablePrior",
     "VariationalBayes",
-    "baum_welch",
     "chow_liu",
     "climb_leaves",
     "fit",
@@ -92,7 +91,7 @@ LEARNERS = {
         "credo.learning.likelihood",
         "Gradient ascent on the log-likelihood, or with a prior on the posterior, of the weights.",
     ),
-    "em": Entry("credo.learning.em", "Expectation maximisation."),
+    "em": Entry("credo.learning.em", "Expectation maximisation; for chains also by the name `baum-welch`."),
     "counts": Entry(
         "credo.learning.counts", "Tables of a Bayesian network from complete data, in closed form."
     ),
@@ -121,12 +120,11 @@ furnish(
         "block_learner": ("Blocks",),
         "block_training": ("train_blocks",),
         "continuous_structure": ("kernel_bandwidth", "kernel_chow_liu", "kernel_information"),
-        "conditional_gaussian": ("NetworkProblem", "NetworkRows"),
+        "conditional_gaussian": ("NetworkProblem",),
         "contrastive": ("ContrastiveDivergence",),
         "counts": ("CountTables",),
         "crf": ("ChainCRF", "GraphCRF"),
         "em": ("EM",),
-        "hmm": ("baum_welch",),
         "hmm_estimators": ("CategoricalHMM", "GaussianHMM", "PoissonHMM"),
         "ipf": ("IPF",),
         "kernel_bp": ("KernelBP",),
@@ -134,6 +132,7 @@ furnish(
         "lda": ("BetheLDA",),
         "likelihood": ("MaximumLikelihood", "log_likelihood"),
         "mixture_of_trees": ("MixtureOfTreesEM", "mixture_of_trees"),
+        "network_rows": ("NetworkRows",),
         "priors": ("Elastic", "GaussianPrior", "LaplacePrior"),
         "pseudolikelihood": ("MaximumPseudolikelihood",),
         "structure": ("chow_liu", "mutual_information"),

@@ -30,8 +30,11 @@ from ..core.result import Estimate, Status
 from ..core.stopwatch import Stopwatch, told_seconds
 from ..core.variable import Variables
 from ..data.read import read
+from ..data.sources import named_columns
 from ..data.stream import Stream
 from ..data.table import StateTable
+from ..families.blank import BlankRows
+from ..families.independent import rows_model
 from ..inference.portfolio.question import graph_of
 from ..inference.problem.base import Algorithm, Budget
 from ..models.bayes_net import BayesNet
@@ -39,7 +42,7 @@ from ..models.blank_net import BlankNet
 from ..optimise.driver import Observer
 from ..optimise.run import Run, call
 from .choice import choose, with_options
-from .streams import read_stream
+from .streams import fill_from_stream, read_stream
 
 __all__ = ["Fit", "Learner", "Task", "fit", "learners", "register_learner"]
 
@@ -55,6 +58,11 @@ class Task:
     inference_budget: Budget = field(default_factory=Budget)  # of each of its runs
     budget: Budget = field(default_factory=Budget)  # of the learner
     seed: int | None = None  # of the runs of inference
+
+    @property
+    def name(self) -> str:
+        """What sentences call the model."""
+        return f"a {type(getattr(self.model, 'family', self.model)).__name__}"
 
 
 @register("Fit")
@@ -141,6 +149,7 @@ class Learner(abc.ABC):
     """
 
     name: ClassVar[str]
+    monotone: ClassVar[bool] = False  # whether its objective never falls: inference exact, all rows each step
     checkpoints: ClassVar[bool] = False  # whether its runs can be kept: they are driven, their state is data
     streams: ClassVar[bool] = False  # whether it learns from a `data.Stream`, batch by batch
     reads_soft: ClassVar[bool] = False  # whether cells may be soft evidence
@@ -161,7 +170,7 @@ def _contents() -> Mapping[str, Entry]:
     return LEARNERS
 
 
-learners: Registry[Learner] = Registry("learner", _contents)
+learners: Registry[Learner] = Registry("learner", _contents, aliases={"baum-welch": "em"})
 register_learner = learners.register
 
 
@@ -194,8 +203,10 @@ def fit(  # noqa: PLR0913, the options of one call
     Parameters
     ----------
     model
-        Where learning starts: its structure is kept, its parameters are changed in a copy. A `Fit` goes on
-        from what it found, by its learner if no other is named.
+        Where learning starts: its structure is kept, its parameters are changed in a copy. A family with one
+        member, such as a `Mixture`, is a model of independent rows; a blank (`BayesNet.from_edges`,
+        `HMM.blank`, `Mixture.blank`) gets its columns from the data. A `Fit` goes on from what it found, by
+        its learner if no other is named.
     data
         A data frame, columns, rows, an array, samples or a file; see `credo.data`. Missing values
         and hidden variables are allowed where the learner allows them. Data of more than memory are given as
@@ -260,16 +271,12 @@ def fit(  # noqa: PLR0913, the options of one call
             _check_keeps(chosen)
             rng = _opened(run, checkpoint, every, seed)
         named = {"groups": groups, "columns": columns, "lengths": lengths}
-        if isinstance(model, BlankNet):
-            from .network_data import fill_blank
-
-            model, data = fill_blank(model, data, rng, weights)
-            weights = None
+        model, data, weights = _filled(rows_model(model), data, weights, rng, named)
         observed, held = _read(model, data, weights, validation, rng, named)
         task = Task(model, observed, held, inference, inference_budget or Budget(), seed=seed)
         why = ""
         if chosen is None:
-            chosen, why = choose(task, options)
+            chosen, why = choose(task, options, keeps=checkpoint is not None)
         if isinstance(observed, Stream) and not chosen.streams:
             raise _no_stream(chosen)
         limits = Budget(max_iter, chosen.tol if tol is None else tol, seconds)
@@ -353,6 +360,22 @@ def _model_identity(model: Any) -> str:
     return fingerprint(type(model).__name__, model.to_factor_graph())
 
 
+def _filled(
+    model: Any, data: Any, weights: Any, rng: np.random.Generator, named: dict[str, Any]
+) -> tuple[Any, Any, Any]:
+    """A blank with what the data say; data and weights as far as they had to be read for it."""
+    if isinstance(data, Stream) and isinstance(model, (BlankNet, BlankRows)):
+        return *fill_from_stream(model, data, rng), weights
+    if isinstance(model, BlankNet):
+        from .network_data import fill_blank
+
+        return *fill_blank(model, data, rng, weights), None
+    if isinstance(model, BlankRows):
+        data = named_columns(data) if isinstance(data, (str, os.PathLike)) else data
+        return model.fill(data, rng, **named, weights=weights), data, weights
+    return model, data, weights
+
+
 def _read(
     model: Any, data: Any, weights: Any, validation: Any, rng: np.random.Generator, named: dict[str, Any]
 ) -> tuple[Any, Any]:
@@ -376,7 +399,7 @@ def _read(
             schema = graph_of(model).variables
             data, weights = read(data, schema=schema, columns=named["columns"], weights=weights), None
         if isinstance(model, BayesNet) and model.regressions:
-            return _network_rows(model, data, weights, validation)
+            return _network_rows(model, data, weights, validation, rng)
         return _split(graph_of(model).variables, data, weights, validation, rng)
     observed = model.sequences(data, weights=weights, **named)  # type: ignore[attr-defined]
     if isinstance(validation, (int, float)) and not isinstance(validation, bool):
@@ -385,15 +408,15 @@ def _read(
     return observed, None if validation is None else model.sequences(validation, **named)  # type: ignore[attr-defined]
 
 
-def _network_rows(model: BayesNet, data: Any, weights: Any, validation: Any) -> tuple[Any, None]:
+def _network_rows(
+    model: BayesNet, data: Any, weights: Any, validation: Any, rng: np.random.Generator
+) -> tuple[Any, Any]:
     from .network_data import read_network
 
-    if validation is not None:
-        raise OptionError(
-            "validation: networks with real nodes are not watched while they learn; leave it out, and ask "
-            "log_likelihood of rows that were held back"
-        )
-    return read_network(model, data, weights), None
+    observed = read_network(model, data, weights)
+    if isinstance(validation, (int, float)) and not isinstance(validation, bool):
+        return observed.split(float(validation), rng) if validation else (observed, None)
+    return observed, None if validation is None else read_network(model, validation)
 
 
 def _split(

@@ -16,6 +16,7 @@ from ..families.categorical import Categorical
 from ..families.gamma import Poisson
 from ..families.gaussian import Gaussian
 from ..families.gaussian_diagonal import DiagonalGaussian
+from ..optimise.run import noted
 from .base import Fit
 from .vb_mixture import MixturePosterior, Prune, Weights, vb_mixture
 
@@ -107,6 +108,7 @@ class BayesianMixture:
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "posterior_")
 
+    @noted
     def fit(self, X: Any, y: Any = None) -> BayesianMixture:
         """Learn from rows; `y` is not used."""
         rows, members = self.members(X)

@@ -4,7 +4,7 @@ The rule, in this order; the first that can treat the task is taken, and the fit
 
     counts        complete data and tables with a closed form
     likelihood    models of weights: Markov networks, log-linear models, factor graphs
-    em            hidden variables or missing values
+    em            hidden variables or missing values; models of rows and sequences, families among them
     blocks        normal-form graphs
 """
 
@@ -26,12 +26,12 @@ __all__ = ["choose", "with_options"]
 _RULE = {
     "counts": "the data are complete and every table has a closed form",
     "likelihood": "its log tables are weights, and the likelihood has their slope",
-    "em": "something is hidden or missing",
+    "em": "something is hidden or missing, or it is a family of rows",
     "blocks": "its blocks learn from their own messages",
 }
 
 
-def choose(task: Task, options: Mapping[str, Any]) -> tuple[Learner, str]:
+def choose(task: Task, options: Mapping[str, Any], *, keeps: bool = False) -> tuple[Learner, str]:
     """The learner of the rule with these options, and a sentence about the choice.
 
     Parameters
@@ -40,15 +40,21 @@ def choose(task: Task, options: Mapping[str, Any]) -> tuple[Learner, str]:
         Model and data.
     options
         What the call says about learning: `prior`, `fixed`, `restarts`.
+    keeps
+        Whether the run is to be kept in a checkpoint.
     """
     from .base import learners
 
-    reasons = []
+    reasons, left_out = [], []
     for name, why in _RULE.items():
         learner = learners.resolve(name)
         reason = _why_not_stream(learner, task.data) or learner.why_not(task)
+        if reason is None and keeps and not learner.checkpoints:
+            left_out.append(name)
+            reason = "it keeps no checkpoints"
         if reason is None:
-            return with_options(learner, options), f"{name} was chosen: {why}"
+            said = f"its runs can be kept, those of {left_out[0]} cannot" if left_out else why
+            return with_options(learner, options), f"{name} was chosen: {said}"
         reasons.append(f"{name}: {reason}")
     told = "; ".join(reasons)
     raise UnsupportedError(f"no learner can treat this {type(task.model).__name__}: {told}")

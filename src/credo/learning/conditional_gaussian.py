@@ -22,6 +22,7 @@ missing cells are treated together.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,28 +34,15 @@ from ..models.regression import Regression
 from .counts import TableStep
 from .em_data import Expected
 from .em_steps import EMProblem, EMStart
+from .network_rows import NetworkRows
 
-__all__ = ["NetworkProblem", "NetworkRows"]
+__all__ = ["NetworkProblem"]
 
 _MOST_STATES = 1 << 16  # joint states of the hidden variables of a part
 _AT_ONCE = 1 << 20  # numbers of one array of the E-step
 _LOG_2PI = float(np.log(2 * np.pi))
 _NOTHING = 1e-200  # weight of a joint state below which it was never seen
 _RANK = 1e-10  # share of the largest eigenvalue below which parents are collinear
-
-
-@dataclass(frozen=True)
-class NetworkRows:
-    """Rows of a network: positions of states (-1 missing), numbers (NaN missing), and weights."""
-
-    states: np.ndarray  # (rows, n)
-    values: np.ndarray  # (rows, n)
-    weights: np.ndarray  # (rows,)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether no cell is missing."""
-        return bool(((self.states >= 0) | ~np.isnan(self.values)).all())
 
 
 @dataclass(frozen=True)
@@ -90,11 +78,13 @@ class NetworkProblem(EMProblem):
         Of the tables, as in `counts`; `fixed` and `unseen` also of regressions.
     floor
         The least variance of a regression, as a share of its column's; 0 refuses variances that vanish.
+    watched
+        Rows whose log-likelihood is told after each step.
     """
 
     def __init__(
         self, model: BayesNet, data: NetworkRows, *, prior: Any = None, tie: Any = (), fixed: Any = (),
-        unseen: Any = "keep", floor: float = 1e-6,
+        unseen: Any = "keep", floor: float = 1e-6, watched: NetworkRows | None = None,
     ) -> None:  # fmt: skip
         self.model, self.data, self.floor = model, data, floor
         self.rows = float(data.weights.sum())
@@ -108,6 +98,14 @@ class NetworkProblem(EMProblem):
         self.unseen = unseen
         self._place()
         self._scale()
+        self.watched = None if watched is None else self._of_rows(watched)
+
+    def _of_rows(self, data: NetworkRows) -> NetworkProblem:
+        """The same network and units with other rows."""
+        found = copy(self)
+        found.data, found.rows = data, float(data.weights.sum())
+        found.x = (data.values - self.centre) / self.unit
+        return found
 
     def _place(self) -> None:
         """Offsets of tables and nodes in the flat parameters and statistics."""
@@ -209,6 +207,15 @@ class NetworkProblem(EMProblem):
     def is_closed_form(self) -> bool:
         """Complete rows."""
         return self.data.is_complete
+
+    def validate(self, parameters: np.ndarray) -> float | None:
+        """Per row that is watched; -inf where one is impossible."""
+        if self.watched is None:
+            return None
+        try:
+            return self.watched.expect(parameters).log_weight / self.watched.rows
+        except ImpossibleRowError:  # states that no training row has: learning goes on
+            return -np.inf
 
     # M-step -------------------------------------------------------------------------------------------------
 

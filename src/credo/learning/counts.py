@@ -181,6 +181,7 @@ class CountTables(Learner):
 
     name: ClassVar[str] = "counts"
     streams: ClassVar[bool] = True
+    monotone: ClassVar[bool] = True
     prior: Any = None  # uniform(count=...), bdeu(size=...), towards(size=...), or name -> pseudo-counts
     unseen: Unseen = "keep"  # parent states without a row: keep their values, uniform, or refuse
     tie: Any = ()  # lists of names of children that share one table

@@ -345,6 +345,7 @@ class GraphCRF(_Estimator):
         objective = GraphLikelihood(layout, Oracle(self.inference, Budget(), self.seed, warm=False))
         return objective.value(layout.gather(crf.node_weights, crf.edge_weights), data) * data.total
 
+    @noted
     def _answers(self, X: Sequence[Any], maximise: Any) -> list[Any]:
         crf = self._fitted()
         _check_items(X, None)

@@ -26,9 +26,10 @@ Sources: Dempster, Laird and Rubin 1977; Lauritzen 1995; Liang and Klein 2009 (s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from types import NoneType
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -40,10 +41,10 @@ from ..core.result import Estimate, Kind
 from ..data.dataset import Dataset
 from ..data.stream import Stream
 from ..data.table import StateTable
+from ..families.learnable import Learnable
 from ..models.bayes_net import BayesNet
-from ..models.hmm_parameters import HMMPrior
 from .base import Fit, Learner, Task, register_learner
-from .conditional_gaussian import NetworkProblem, NetworkRows
+from .conditional_gaussian import NetworkProblem
 from .counts import TableStep, Unseen
 from .e_step import EStep
 from .em_data import Expected, Place
@@ -51,11 +52,12 @@ from .em_steps import EMProblem, EMRun, EMStart, fit_of, run_em
 from .expectations import Oracle
 from .hmm import HiddenRows
 from .m_step import DirectedStep, MStep, UndirectedStep
+from .network_rows import NetworkRows
 from .parameters import Parameters, why_not_linear
 from .priors import Prior, prior_of, priors
 from .runs import completed
 from .streams import first_batch
-from .table_priors import table_prior_of
+from .table_priors import TablePrior, table_prior_of
 
 __all__ = ["EM"]
 
@@ -65,7 +67,7 @@ _ROUNDING = 1e-10  # relative fall of the objective that is noise
 @register_learner
 @dataclass(frozen=True, kw_only=True)
 class EM(Learner):
-    """Expectation maximisation.
+    """Expectation maximisation; for chains also by the name `baum-welch`.
 
     Examples
     --------
@@ -86,11 +88,12 @@ class EM(Learner):
     """
 
     name: ClassVar[str] = "em"
+    monotone: ClassVar[bool] = True
     checkpoints: ClassVar[bool] = True
     streams: ClassVar[bool] = True
     reads_soft: ClassVar[bool] = True
     tol: ClassVar[float] = 1e-3  # change of a parameter
-    prior: Any = None  # networks: uniform, bdeu, towards or name -> pseudo-counts; others: gaussian, ...
+    prior: Any = None  # networks: uniform, bdeu, ...; weights: gaussian, ...; rows: HMMPrior, ...
     start: Literal["auto", "given", "random"] = "auto"  # of the first run; auto breaks symmetries only
     restarts: int = 1  # runs in all; the best is returned
     hard: bool = False  # the best completion of each row instead of all
@@ -98,7 +101,7 @@ class EM(Learner):
     rate: float = 0.6  # how fast stepwise EM forgets, above 0.5 and at most 1
     unseen: Unseen = "keep"  # parent states without expected counts: keep their values, uniform, or refuse
     tie: Any = ()  # networks: lists of names of children that share a table; others: as in likelihood
-    fixed: tuple[Any, ...] = ()  # children (networks) or factors (others) that are not learned
+    fixed: tuple[Any, ...] = ()  # children (networks), factors, or parts (sequences) that are not learned
     steps: int = 5  # quasi-Newton steps of one M-step, for models without a closed form
     threads: int | None = None  # of the exact E-step; None: all the machine has
     floor: float = 0.0  # variances of emissions, or shares of those of real nodes, are raised to it
@@ -116,7 +119,7 @@ class EM(Learner):
                 check.whole(name, value, 1)
         if isinstance(self.rate, bool) or not isinstance(self.rate, (int, float)) or not 0.5 < self.rate <= 1:
             raise OptionError(f"rate must be above 0.5 and at most 1, got {self.rate!r}")
-        if not (self._is_weight_prior() or isinstance(self.prior, HMMPrior)):
+        if isinstance(self.prior, (str, Mapping)) and not self._is_weight_prior():
             table_prior_of(self.prior)
 
     def _is_weight_prior(self) -> bool:
@@ -131,10 +134,11 @@ class EM(Learner):
 
     def _why_not_tables(self, task: Task) -> str | None:
         """Options that mean something for these tables."""
-        if isinstance(self.prior, HMMPrior):
-            return f"its prior is one of sequences, and {type(task.model).__name__} has none"
+        if not isinstance(self.prior, (str, Mapping, Prior, TablePrior, NoneType)):
+            kind = type(self.prior).__name__
+            return f"a {kind} is no prior of tables or weights, and {task.name} has nothing else"
         if self.floor and not isinstance(task.data, NetworkRows):
-            return f"floor holds variances of emissions, and {type(task.model).__name__} has none"
+            return f"floor holds variances of emissions, and {task.name} has none"
         if isinstance(task.data, NetworkRows) and (self.hard or self.batch):
             return "hard and batch cannot be had where nodes are real"
         if isinstance(task.model, BayesNet):
@@ -149,24 +153,28 @@ class EM(Learner):
         return None
 
     def _why_not_rows(self, task: Task) -> str | None:
-        """Closed forms of all parts; each option must mean something."""
+        """What the model offers to be learned; each option must mean something."""
         model = task.model
-        if not hasattr(model, "update"):
-            return f"a {type(model).__name__} cannot be learned from counts"
-        if model.emission.to_free() is not None:
-            return "its emission has parameters without a closed form; use a family of closed forms"
-        if not (self.prior is None or isinstance(self.prior, HMMPrior)):
-            return f"{self.prior} is a prior of tables; for a {type(model).__name__} give an HMMPrior"
+        if not isinstance(model, Learnable):
+            return f"{task.name} is no Learnable: it has no `update` from expected counts"
+        in_parts = self.batch is not None or isinstance(task.data, Stream)
+        if in_parts and model.emission.to_free() is not None:
+            what = "batch" if self.batch is not None else "a stream"
+            return f"{what} cannot be had where leaves have no closed form: gradient steps need all rows"
+        if not isinstance(self.prior, (*model.prior_kinds, NoneType)):
+            kinds = " or ".join(kind.__name__ for kind in model.prior_kinds) or "none"
+            return f"{self.prior} is no prior of {task.name}; expected {kinds}"
         if self.unseen == "uniform":
-            return "unseen must be keep or refuse for models of sequences"
+            return "unseen must be keep or refuse for models of rows and sequences"
         given = [n for n, v in (("hard", self.hard), ("tie", self.tie), ("threads", self.threads)) if v]
-        return f"{', '.join(given)} cannot be had for a {type(model).__name__}" if given else None
+        return f"{', '.join(given)} cannot be had for {task.name}" if given else None
 
     def _rows(self, task: Task) -> HiddenRows:
         if task.model.emission.missing(task.data.rows()).all():
-            raise DataError("data: expected at least one observed step, got missing ones only")
+            raise DataError("data: expected at least one observed row, got missing ones only")
         unseen: Any = self.unseen
-        return HiddenRows(
+        kind = HiddenRows if task.model.emission.to_free() is None else _climbed()
+        return kind(
             task.model, task.data, self.prior, tuple(self.fixed), self.floor, unseen, task.validation,
             self.start == "random",
         )  # fmt: skip
@@ -177,7 +185,8 @@ class EM(Learner):
         if isinstance(task.data, Stream):
             stream, task = task.data, replace(task, data=first_batch(task.model, task.data))
         if isinstance(task.model, Template):
-            rows = replace(self._rows(task), stream=stream)
+            rows = self._rows(task)
+            rows = rows if stream is None else replace(rows, stream=stream)
             found = run_em(
                 rows, task.budget, rng, name=self.name, restarts=self.restarts, batch=self.batch,
                 rate=self.rate, shown=rows.fit_of,
@@ -208,6 +217,7 @@ class EM(Learner):
             tie=self.tie,
             fixed=self.fixed,
             unseen=self.unseen,
+            watched=task.validation,
             **floor,
         )
         found = run_em(
@@ -239,6 +249,12 @@ class EM(Learner):
         if self.start == "given":
             return given, None
         return m_step.separated(given, task.data.variables.positions(task.data.hidden), rng)
+
+
+def _climbed() -> type[HiddenRows]:
+    from .climbed_rows import ClimbedRows
+
+    return ClimbedRows
 
 
 class _Tables(EMProblem):

@@ -233,7 +233,7 @@ def _find(graph: FactorGraph, data: StateTable) -> tuple[np.ndarray, list[np.nda
                 _bytes_of(np.packbits(inside, axis=1)), return_index=True, return_inverse=True
             )
             numbers = np.empty(len(some), dtype=np.int64)
-            for k, at in enumerate(some):
+            for k, at in enumerate(watched(some)):
                 name = inside[at].tobytes()
                 if name not in known:
                     known[name] = len(known)

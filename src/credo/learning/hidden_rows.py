@@ -17,6 +17,7 @@ import numpy as np
 
 from ..core.records import record
 from ..data.dataset import Dataset
+from ..families.trees import Tree, map_tree, scale_tree
 from ..inference.exact.hidden_rows import ENTRIES, smooth_rows
 from ..optimise.run import noted
 
@@ -31,29 +32,39 @@ class Expected:
     counts: dict[str, np.ndarray]  # by the names of the tables
     emission: Any  # what the family collected
     log_likelihood: float  # of the data, under the model that was asked
+    q: Tree = None  # weights of all rows in the places of the leaves, where gradient steps will need them
 
     def __add__(self, other: Expected) -> Expected:
         counts = {name: count + other.counts[name] for name, count in self.counts.items()}
-        return Expected(counts, self.emission + other.emission, self.log_likelihood + other.log_likelihood)
+        q = map_tree(lambda *parts: np.concatenate(parts), self.q, other.q)
+        total = self.log_likelihood + other.log_likelihood
+        return Expected(counts, self.emission + other.emission, total, q)
 
     def scaled(self, step: float) -> Expected:
         """The same with all weights multiplied by one number, as mini-batches need it."""
         counts = {name: step * count for name, count in self.counts.items()}
-        return Expected(counts, self.emission.scaled(step), step * self.log_likelihood)
+        q = scale_tree(self.q, step)
+        return Expected(counts, self.emission.scaled(step), step * self.log_likelihood, q)
 
 
 @noted
-def expect_rows(model: Any, data: Dataset) -> Expected:
-    """Expected counts and statistics given sequences as `model.sequences` reads them, with their weights."""
-    states = len(model.emission)
-    return reduce(add, [_part(model, part, which.start) for which, part in data.blocks(ENTRIES // states)])
+def expect_rows(model: Any, data: Dataset, *, keeps_q: bool = False) -> Expected:
+    """Expected counts and statistics given data as `model.sequences` reads them, with the weights of units.
+
+    `keeps_q` is for leaves that gradient steps move.
+    """
+    blocks = data.blocks(ENTRIES // len(model.emission))
+    return reduce(add, [_part(model, part, which.start, keeps_q) for which, part in blocks])
 
 
-def _part(model: Any, part: Dataset, first: int) -> Expected:
+def _part(model: Any, part: Dataset, first: int, keeps_q: bool) -> Expected:
     family, rows = model.emission, part.rows()
     leaves = family.leaves(rows)
     # The answer may overwrite the scores; they are the leaves themselves only where nothing is divided.
     instance = model.hidden(family.combine(leaves), part.begin, first).weighed(part.weights)
     found = smooth_rows(instance, lambda some: family.log_density(rows[some]))
-    emission = family.expect(rows, instance.weigh_rows(found.marginals), leaves)
-    return Expected(found.counts, emission, instance.total(found.log_z))
+    weights = instance.weigh_rows(found.marginals)
+    q = None
+    if keeps_q:
+        q = family.divide(leaves, np.where(family.missing(rows)[:, None], 0.0, weights))[1]
+    return Expected(found.counts, family.expect(rows, weights, leaves), instance.total(found.log_z), q)

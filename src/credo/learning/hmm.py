@@ -1,14 +1,13 @@
-r"""Baum-Welch: maximum likelihood and MAP estimates of hidden Markov models.
+r"""Models of hidden rows as EM sees them: hidden Markov models, mixtures, any `Learnable`.
 
-Each iteration collects expected counts under the current model (forward-backward over all sequences) and
-puts the parameters that maximise
+Each iteration collects expected counts under the current model (of chains by forward-backward: Baum-Welch)
+and puts the parameters that maximise
 
-    E[log p(x, s | parameters)] + log prior(parameters)
+    E[log p(x, hidden | parameters)] + log prior(parameters)
 
 in their place, so the objective, log p(x) + log prior, never falls. Variances that are raised to a floor are
 the best of those allowed, so that only the first step may fall, from a start with smaller ones. The objective
-has many maxima: `restarts` climbs from random models too and keeps the best. Hidden semi-Markov models are
-learned by the same steps (`em_steps.py`): anything with `hidden`, `update`, `movement` and `initialise` is.
+has many maxima: `restarts` climbs from random models too and keeps the best.
 """
 
 from __future__ import annotations
@@ -20,104 +19,20 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..core import check
 from ..core.errors import DataError
-from ..core.stopwatch import Stopwatch
 from ..data.dataset import Dataset
 from ..data.stream import Stream
+from ..families.independent import IndependentRows
 from ..inference.portfolio.templates import total_log_z
-from ..models.hmm import HMMPrior
-from ..optimise.run import Budget
 from .base import Fit
 from .em_data import Expected, Place
-from .em_steps import EMProblem, EMRun, EMStart, fit_of, run_em
+from .em_steps import EMProblem, EMRun, EMStart, fit_of
 from .hidden_rows import expect_rows
-from .vb import warn_unless_converged
 
-__all__ = ["HiddenRows", "baum_welch"]
+__all__ = ["HiddenRows"]
 
 _FALL = 1e-9  # relative fall of the objective that rounding explains
 _FLOOR_FALL = 1e-6  # the same where variances are at a floor far below those of other directions
-
-
-def baum_welch(  # noqa: PLR0913, the options of one learner
-    model: Any,
-    x: Any,
-    lengths: Any = None,
-    *,
-    mask: Any = None,
-    prior: HMMPrior | None = None,
-    fixed: tuple[str, ...] = (),
-    floor: float = 0.0,
-    unseen: Literal["keep", "refuse"] = "keep",
-    restarts: int = 1,
-    max_iter: int = 1000,
-    tol: float = 1e-4,
-    seconds: float | None = None,
-    seed: int | None = None,
-    strict: bool = False,
-) -> Fit:
-    """Fit a hidden Markov model, or a hidden semi-Markov model, to sequences.
-
-    Parameters
-    ----------
-    model
-        Where learning starts; zeros of its start and transition probabilities stay zeros.
-    x, lengths, mask
-        The sequences; see `data.read_sequences`.
-    prior
-        Conjugate priors for a MAP estimate; None is maximum likelihood.
-    fixed
-        Parts that are not learned: `"start"`, `"transition"`, `"durations"`, `"emission"`.
-    floor
-        Variances of Gaussian emissions below this are raised to it.
-    unseen
-        What becomes of a state that the data never visit: `"keep"` its parameters, or `"refuse"`.
-    restarts
-        How many starts; the first is `model`, the others are random.
-    max_iter, tol, seconds
-        When to stop: iterations of each start, the largest change of a parameter that counts as none
-        (probabilities as they are, means in standard deviations), wall time.
-    seed
-        Of the random starts.
-    strict
-        Raise `ConvergenceError` instead of warning when the best start did not converge.
-
-    Returns
-    -------
-    Fit
-        Objective and trace per step of data, at the start and after each iteration of the best start;
-        `restarts` holds the final objective of every start.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from credo.families import Categorical
-    >>> from credo.learning.hmm import baum_welch
-    >>> from credo.models.hmm import HMM
-    >>> start = HMM([0.5, 0.5], [[0.6, 0.4], [0.3, 0.7]], Categorical([[0.7, 0.3], [0.4, 0.6]]))
-    >>> found = baum_welch(start, [0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1] * 5, max_iter=300)
-    >>> found.converged, bool(np.all(np.diff(found.objective) >= -1e-12))
-    (True, True)
-    """
-    check.whole("restarts", restarts, 1)
-    check.at_least("floor", floor, 0)
-    check.one_of("unseen", unseen, ["keep", "refuse"])
-    data = model.sequences(x, lengths, mask)
-    if model.emission.missing(data.rows()).all():
-        raise DataError("data: expected at least one observed step, got missing ones only")
-    watch = Stopwatch()
-    problem = HiddenRows(model, data, prior, tuple(fixed), floor, unseen)
-    found = run_em(
-        problem, Budget(max_iter, tol, seconds), check.generator(seed), name="baum-welch", restarts=restarts,
-        shown=problem.fit_of,
-    )  # fmt: skip
-    fit = replace(
-        problem.fit_of(found), learner="baum-welch", seconds=watch.seconds,
-        compile_seconds=watch.compile_seconds,
-    )  # fmt: skip
-    warn_unless_converged(fit, "baum-welch", strict, level=3)
-    return fit
 
 
 @dataclass(frozen=True)
@@ -126,7 +41,7 @@ class HiddenRows(EMProblem):
 
     first: Any  # the model of the first start
     data: Dataset  # to learn from
-    prior: HMMPrior | None = None  # for a MAP estimate
+    prior: Any = None  # for a MAP estimate
     fixed: tuple[str, ...] = ()  # parts that are not learned
     floor: float = 0.0  # of variances
     unseen: Literal["keep", "refuse"] = "keep"  # states that the data never visit
@@ -164,12 +79,16 @@ class HiddenRows(EMProblem):
             )
 
     def movement(self, old: Any, new: Any) -> float:
-        """See `HiddenChain.movement`."""
+        """See `Learnable.movement`."""
         return float(old.movement(new))
 
     def log_prior(self, parameters: Any) -> float:
         """Of all parts that have a prior."""
-        return 0.0 if self.prior is None else self.prior.log_density(parameters)
+        return 0.0 if self.prior is None else float(parameters.log_prior(self.prior))
+
+    def made(self, parameters: Any) -> Any:
+        """The model; of independent rows the family."""
+        return parameters.family if isinstance(parameters, IndependentRows) else parameters
 
     def fall(self, number: int) -> float:
         """A start may have variances below the floor, and then the first step falls."""

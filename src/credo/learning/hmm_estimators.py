@@ -28,9 +28,10 @@ from ..families.mixture import Mixture
 from ..inference.exact.hidden_rows import best_states, smooth_rows
 from ..inference.portfolio.templates import draw_rows, total_log_z
 from ..models.hmm import HMM, HMMPrior
-from .base import Fit
+from ..optimise.run import noted
+from .base import Fit, fit
+from .em import EM
 from .estimator import Estimator
-from .hmm import baum_welch
 
 __all__ = ["CategoricalHMM", "GaussianHMM", "PoissonHMM"]
 
@@ -57,8 +58,9 @@ class _HiddenMarkov(Estimator, abc.ABC):
     def _floor(self) -> float:
         return 0.0
 
+    @noted
     def fit(self, X: Any, lengths: Any = None) -> Self:
-        """Learn by Baum-Welch from random starts, or from `start`."""
+        """Learn by EM from random starts, or from `start`."""
         check.whole("states", self.states, 1)
         check.whole("restarts", self.restarts, 1)
         first, seed = self.start, self.seed
@@ -69,10 +71,8 @@ class _HiddenMarkov(Estimator, abc.ABC):
             first, seed = shape.initialise(X, rng, lengths), int(rng.integers(2**31))
         elif not isinstance(first, HMM):
             raise OptionError(f"start: expected an HMM, got {type(first).__name__}")
-        self.fit_ = baum_welch(
-            first, X, lengths, prior=self.prior, floor=self._floor(), restarts=self.restarts,
-            max_iter=self.max_iter, tol=self.tol, seed=seed,
-        )  # fmt: skip
+        how = EM(prior=self.prior, floor=self._floor(), restarts=self.restarts)
+        self.fit_ = fit(first, X, how, lengths=lengths, max_iter=self.max_iter, tol=self.tol, seed=seed)
         self.hmm_ = self.fit_.model
         return self
 
@@ -146,7 +146,7 @@ class GaussianHMM(_HiddenMarkov):
     prior
         An `HMMPrior` for a MAP estimate.
     restarts, max_iter, tol, seed
-        As of `baum_welch`.
+        As of `EM` and `credo.fit`.
     start
         An `HMM` to start from, instead of a random one.
 

@@ -51,6 +51,7 @@ class IPF(Learner):
     """
 
     name: ClassVar[str] = "ipf"
+    monotone: ClassVar[bool] = True
     checkpoints: ClassVar[bool] = True
     smoothing: float = 0.0  # pseudo-count, spread evenly over the entries of each table
 

@@ -28,7 +28,7 @@ from ..core.records import register
 from ..core.result import Status
 from ..families.dirichlet_mixture import mixture_mode
 from ..optimise.driver import Outcome, Step, drive
-from ..optimise.run import Budget, Run
+from ..optimise.run import Budget, Run, noted
 from ..optimise.run import check as run_check
 from .estimator import Estimator
 
@@ -149,6 +149,7 @@ class BetheLDA(Estimator):
         self.restarts = restarts
         self.seed = seed
 
+    @noted
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn topics from counts (documents, words), an array or a sparse matrix."""
         self._check()

@@ -19,20 +19,23 @@ log Z, and a row that has seen every variable needs its score and no inference.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from ..core import check
-from ..core.errors import DataError, OptionError, UnsupportedError, ZeroProbabilityError
+from ..core.errors import OptionError, UnsupportedError, ZeroProbabilityError
 from ..core.evidence import Evidence
 from ..core.factor_graph import FactorGraph, Model
 from ..core.instance import Template
-from ..core.result import Estimate, Samples
+from ..core.result import Estimate
+from ..data.dataset import Dataset
+from ..data.read import read
 from ..data.stream import Stream
 from ..data.table import StateTable
+from ..families.independent import rows_model
 from ..inference.messages.bp import BP
 from ..inference.portfolio.question import graph_of, infer
 from ..inference.portfolio.templates import sequence_log_z, total_log_z
@@ -73,6 +76,7 @@ class MaximumLikelihood(Learner):
     """
 
     name: ClassVar[str] = "likelihood"
+    monotone: ClassVar[bool] = True
     checkpoints: ClassVar[bool] = True
     optimiser: str | Optimiser = "lbfgs"  # lbfgs, adam(...), sgd(...)
     prior: str | Prior | None = None  # gaussian(...), laplace(...), elastic(...)
@@ -170,9 +174,7 @@ def log_likelihood(
     model
         Anything with `to_factor_graph()`, or a template such as `HMM`.
     data
-        As in `fit`, streams included; missing values are summed out. Of models with continuous variables:
-        columns by name, a frame, a list of mappings or samples; a cell that is missing is integrated or
-        summed out.
+        As in `fit`, streams included; a cell that is missing is summed or integrated out.
     inference
         What computes log Z; by default the rule of `infer`.
     lengths, mask, groups, columns
@@ -197,11 +199,12 @@ def log_likelihood(
     -1.961658506 (exact)
     """
     reading = {"lengths": lengths, "mask": mask, "groups": groups, "columns": columns}
+    model = rows_model(model)
     if isinstance(data, Stream):
         if each:
             raise OptionError(
                 "each: a stream is summed over its batches; leave it out, or ask for a batch at a time: "
-                "for batch in stream: log_likelihood(model, batch.to_frame(), each=True)"
+                "for batch in stream: log_likelihood(model, batch, each=True)"
             )
         return _stream_likelihood(
             model, read_stream(model, data, weights, reading), inference=inference, budget=budget, seed=seed
@@ -211,14 +214,15 @@ def log_likelihood(
             raise OptionError(
                 "inference: expected none for a template, got one; its rows are answered exactly"
             )
-        read = model.sequences(data, **reading, weights=weights)  # type: ignore[attr-defined]
-        return sequence_log_z(model, read) if each else Estimate(total_log_z(model, read), "exact")
+        rows = model.sequences(data, **reading, weights=weights)  # type: ignore[attr-defined]
+        return sequence_log_z(model, rows) if each else Estimate(total_log_z(model, rows), "exact")
     given = [name for name, value in reading.items() if value is not None]
     if given:
         raise OptionError(f"{', '.join(given)}: expected none, got some; only templates have sequences")
     graph = graph_of(model)
     if each or not graph.is_tables:
-        return _row_likelihoods(graph, data, inference, weights, budget or Budget(), seed, each)
+        table = read(data, schema=graph.variables, weights=weights)
+        return _row_likelihoods(graph, table, inference, budget or Budget(), seed, each)
     observed = StateTable.of(graph.variables, data, weights=weights, soft=True)
     oracle, parameters = Oracle(inference, budget or Budget(), seed), Parameters.of(graph)
     if observed.soft is not None or (inference is None and not observed.is_complete):
@@ -240,26 +244,22 @@ def _stream_likelihood(model: Any, data: Stream, **asked: Any) -> Estimate:
 
 def _row_likelihoods(
     graph: FactorGraph,
-    data: Any,
+    data: Dataset,
     method: str | Algorithm | None,
-    weights: Any,
     budget: Budget,
     seed: int | None,
     each: bool,
 ) -> Any:
     """The sum over all rows, each counted with its weight, or the number of each row."""
-    rows = _rows(data, graph)
-    counts = np.ones(len(rows)) if weights is None else np.asarray(weights, dtype=np.float64)
-    if counts.shape != (len(rows),) or not (counts >= 0).all():
-        raise DataError(f"weights: expected {len(rows)} numbers that are not negative, got {weights!r:.80}")
     limits = {"max_iter": budget.max_iter, "tol": budget.tol, "seconds": budget.seconds, "seed": seed}
     whole = _log_z(graph, method, None, limits)
-    found = [_seen(graph, method, row, limits) for row in rows]
+    found = [_seen(graph, method, row, limits) for row in data.evidence()]
     values = np.array([one.value for one in found]) - whole.value
     if each:
         return values
     kinds = {whole.kind, *(one.kind for one in found)}
-    total = float(counts[counts > 0] @ values[counts > 0])
+    counted = data.row_weights > 0
+    total = float(data.row_weights[counted] @ values[counted])
     return Estimate(total, "exact" if kinds == {"exact"} else "estimate")
 
 
@@ -281,24 +281,3 @@ def _log_z(
     if found.log_z is None:
         raise UnsupportedError(f"log_likelihood: {found.algorithm} computes no log Z; use another inference")
     return found.log_z
-
-
-def _rows(data: Any, graph: FactorGraph) -> list[Mapping[str, Any]]:
-    """Rows as mappings name -> value."""
-    if isinstance(data, Samples):
-        data = {name: data[name] for name in graph.variables.names}
-    if hasattr(data, "to_dict") and hasattr(data, "columns"):
-        data = {str(name): list(data[name]) for name in data.columns}
-    if isinstance(data, Mapping):
-        columns = {name: list(column) for name, column in data.items()}
-        lengths = {name: len(column) for name, column in columns.items()}
-        if len(set(lengths.values())) > 1:
-            raise DataError(f"data: columns must be equally long, got {lengths}")
-        count = next(iter(lengths.values()), 0)
-        return [{name: column[row] for name, column in columns.items()} for row in range(count)]
-    if isinstance(data, Sequence) and all(isinstance(row, Mapping) for row in data):
-        return list(data)
-    raise DataError(
-        "data: expected columns by name, a frame, a list of mappings or samples, because some variables are "
-        f"continuous; got {type(data).__name__}"
-    )

@@ -99,6 +99,7 @@ class MixtureOfTreesEM(Learner):
     """
 
     name: ClassVar[str] = "mixture-of-trees"
+    monotone: ClassVar[bool] = True
     checkpoints: ClassVar[bool] = True
     tol: ClassVar[float] = 1e-3  # change of a responsibility
     components: int = 2  # trees; those of the given mixture, if the start is one
@@ -115,6 +116,8 @@ class MixtureOfTreesEM(Learner):
 
     def why_not(self, task: Task) -> str | None:
         """Complete rows of discrete variables."""
+        if not isinstance(task.data, StateTable):
+            return f"its trees are of states alone, and a {type(task.model).__name__} has other rows; use em"
         variables = _observed_variables(task.model, task.data.variables)
         data = task.data.states[:, task.data.variables.positions(variables.names)]
         missing = np.argwhere(data < 0)

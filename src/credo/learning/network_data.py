@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import DataError, OptionError
+from ..data.blocks import rows_of
 from ..data.column import MISSING
-from ..data.dataset import Dataset, rows_of
+from ..data.dataset import Dataset
 from ..data.read import read
 from ..models.bayes_net import BayesNet
 from ..models.blank_net import BlankNet
-from .conditional_gaussian import NetworkRows
+from .network_rows import NetworkRows
 
 __all__ = ["fill_blank", "read_network"]
 

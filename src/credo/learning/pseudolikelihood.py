@@ -31,6 +31,7 @@ class MaximumPseudolikelihood(Learner):
     """Gradient ascent on the pseudolikelihood; for complete data."""
 
     name: ClassVar[str] = "pseudolikelihood"
+    monotone: ClassVar[bool] = True
     checkpoints: ClassVar[bool] = True
     optimiser: str | Optimiser = "lbfgs"  # lbfgs, adam(...), sgd(...)
     prior: str | Prior | None = None  # gaussian(...), laplace(...), elastic(...)

@@ -31,6 +31,7 @@ from ..families.gaussian import Gaussian
 from ..families.gaussian_rows import number_rows, patterns
 from ..families.natural import LOG_2PI
 from ..inference.problem.base import Budget
+from ..optimise.run import noted
 from .base import Fit
 from .em_data import Expected
 from .em_steps import EMStart
@@ -212,6 +213,7 @@ class _Factors(VariationalModel):
         return {"relevant": float(q.relevant(self.level or 1e3).sum())}
 
 
+@noted
 def vb_factor_analysis(
     x: Any,
     factors: int | None = None,

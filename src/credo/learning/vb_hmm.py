@@ -29,6 +29,7 @@ from ..inference.exact.hidden_rows import smooth_rows
 from ..inference.problem.base import Budget
 from ..kernels.scaled_chains import smooth_chains
 from ..models.hmm import HMM, HMMPrior
+from ..optimise.run import noted
 from .base import Fit
 from .em_data import Expected
 from .em_steps import EMStart
@@ -189,6 +190,7 @@ def _possible(prior: DirichletRows, counts: np.ndarray) -> np.ndarray:
     return np.where(prior.concentration > 0, counts, 0.0)
 
 
+@noted
 def vb_hmm(
     model: HMM,
     x: Any,
@@ -243,7 +245,7 @@ def vb_hmm(
     for part in adapt:
         check.one_of("adapt", part, ["transition", "emission"])
     if type(model) is not HMM:
-        raise ModelError(f"vb_hmm: expected an HMM, got {type(model).__name__}; use baum_welch for others")
+        raise ModelError(f"vb_hmm: expected an HMM, got {type(model).__name__}; use em for others")
     watch = Stopwatch()
     data = model.sequences(x, lengths, mask)
     problem = _Chains(model, data, _blank(model, data, prior), tuple(adapt))

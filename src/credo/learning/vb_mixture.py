@@ -32,6 +32,7 @@ from ..families.base import Conjugate, Family
 from ..families.dirichlet import Dirichlet
 from ..families.mixture import Mixture
 from ..inference.problem.base import Budget
+from ..optimise.run import noted, watched
 from .base import Fit
 from .em_data import Expected
 from .em_steps import EMStart
@@ -191,6 +192,7 @@ def _best_weights(q: MixturePosterior) -> Dirichlet:
     return Dirichlet(np.tile([1.0, min(max(a, 1e-6), 1e6)], (len(q), 1)))
 
 
+@noted
 def vb_mixture(  # noqa: PLR0913, the options of one call
     family: Family,
     x: Any,
@@ -297,7 +299,7 @@ def _seeded(family: Family, x: np.ndarray, rng: np.random.Generator) -> np.ndarr
     """Every row wholly to the nearest of some random distant members, after a few steps of k-means."""
     members: Any = family.initialise(x, rng)
     shares = np.zeros((len(x), len(family)))
-    for step in range(5):
+    for step in watched(range(5)):
         logs = members.log_density(x)
         shares = np.eye(len(family))[logs.argmax(axis=1)]
         if not hasattr(members, "covariances") or step == 4:

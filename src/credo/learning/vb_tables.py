@@ -184,6 +184,7 @@ class VariationalBayes(Learner):
     """
 
     name: ClassVar[str] = "vb"
+    monotone: ClassVar[bool] = True
     checkpoints: ClassVar[bool] = True
     tol: ClassVar[float] = 1e-3  # change of a parameter
     prior: Any = "uniform(count=1)"  # Dirichlet concentrations: uniform, bdeu, towards, or by name
@@ -207,6 +208,8 @@ class VariationalBayes(Learner):
             return (
                 f"it learns the tables of a BayesNet, got {type(task.model).__name__}; use em or likelihood"
             )
+        if task.model.regressions:
+            return "real nodes of a BayesNet have no distribution over their parameters here; use em"
         return None
 
     def run(self, task: Task, rng: np.random.Generator) -> Fit:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from . import normal_form_build, potentials
     from .bayes_net import BayesNet
     from .bayesian_tree import BayesianTree
+    from .blank_hmm import BlankHMM
     from .blank_net import BlankNet
     from .continuous import GaussianNet, HybridNet
     from .crf import CRF
@@ -27,6 +28,7 @@ __all__ = [
     "HMM",
     "BayesNet",
     "BayesianTree",
+    "BlankHMM",
     "BlankNet",
     "Block",
     "Diverter",
@@ -50,6 +52,7 @@ furnish(
     {
         "bayes_net": ("BayesNet",),
         "bayesian_tree": ("BayesianTree",),
+        "blank_hmm": ("BlankHMM",),
         "blank_net": ("BlankNet",),
         "continuous": ("GaussianNet", "HybridNet"),
         "crf": ("CRF",),

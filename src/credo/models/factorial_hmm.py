@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,20 +21,21 @@ from ..core.display import Listing, Shown
 from ..core.errors import ModelError
 from ..core.instance import Instance
 from ..core.records import register
-from ..data.dataset import Dataset
-from ..data.sequences import read_sequences
 from ..families.base import Family
 from ..families.gaussian import TiedGaussian
+from ..families.learnable import Learnable
 from .hidden_chain import moves
 from .hmm import HMM
-from .hmm_parameters import probability_rows
+from .hmm_parameters import probability_rows, random_rows, renewed
 
 __all__ = ["FactorialHMM"]
 
 
 @register("FactorialHMM", fields=["starts", "transitions", "emission"])
-class FactorialHMM(Shown):
+class FactorialHMM(Shown, Learnable):
     """Several hidden chains with one emission; immutable.
+
+    `credo.fit` learns it by EM with exact expectations over the product of all states.
 
     Parameters
     ----------
@@ -54,6 +55,8 @@ class FactorialHMM(Shown):
     >>> found.marginals["state0"].argmax(axis=1), found.marginals["state1"].argmax(axis=1)
     (array([0, 1, 1, 0]), array([0, 0, 1, 1]))
     """
+
+    parts: ClassVar[tuple[str, ...]] = ("start", "transition", "emission")
 
     def __init__(self, starts: Sequence[Any], transitions: Sequence[Any], emission: Family) -> None:
         if not len(starts) or len(starts) != len(transitions):
@@ -79,7 +82,10 @@ class FactorialHMM(Shown):
     def additive(
         cls, starts: Sequence[Any], transitions: Sequence[Any], effects: Sequence[Any], covariance: Any
     ) -> FactorialHMM:
-        """Gaussian rows whose mean is the sum of one effect (states of the chain, d) per chain."""
+        """Gaussian rows whose mean is the sum of one effect (states of the chain, d) per chain.
+
+        The means are those of a `TiedGaussian` over joint states; learning moves each of them by itself.
+        """
         parts = [check.finite_numbers(f"effect of chain {m}", effect) for m, effect in enumerate(effects)]
         wrong = [m for m, part in enumerate(parts) if part.ndim != 2 or part.shape[1:] != parts[0].shape[1:]]
         if wrong or not parts:
@@ -101,7 +107,7 @@ class FactorialHMM(Shown):
         return self._transitions
 
     @property
-    def emission(self) -> Any:
+    def emission(self) -> Any:  # type: ignore[override]
         """The family of emissions, one member per joint state."""
         return self._emission
 
@@ -117,20 +123,44 @@ class FactorialHMM(Shown):
             start, step = np.kron(start, first), np.kron(step, move)
         return HMM(start, step, self._emission)
 
-    def sequences(self, x: Any, lengths: Any = None, mask: Any = None, **reading: Any) -> Dataset:
-        """Data as the emission works on them; see `data.read_sequences`."""
-        return read_sequences(x, self._emission, lengths=lengths, mask=mask, **reading)
-
-    def instantiate(self, x: Any, lengths: Any = None, mask: Any = None, **reading: Any) -> Instance:
-        """The hidden states of these sequences: several chains with a score for every joint state."""
-        data = self.sequences(x, lengths, mask, **reading)
-        return self.hidden(self._emission.log_density(data.rows()), data.begin).weighed(data.weights)
-
     def hidden(self, scores: np.ndarray, begin: np.ndarray, first: int = 0) -> Instance:
         """Several chains with these log scores (rows, joint states)."""
         tables = {f"start{m}": start for m, start in enumerate(self._starts)}
         tables |= {f"transition{m}": step for m, step in enumerate(self._transitions)}
         return Instance("factorial", scores, begin, tables, shape=self.shape, first=first)
+
+    @property
+    def n_parameters(self) -> int:
+        """Free numbers; structural zeros of starts and transitions are not free."""
+        free = sum(np.count_nonzero(a) for a in (*self._starts, *self._transitions))
+        return int(free - len(self.shape) - sum(self.shape)) + int(self._emission.n_parameters)
+
+    def initialise(self, data: Any, rng: np.random.Generator, *, fixed: tuple[str, ...] = ()) -> FactorialHMM:
+        """A random model of the same shape, at the scale of the data; zeros and `fixed` parts stay."""
+        starts, steps, emission = self._starts, self._transitions, self._emission
+        if "start" not in fixed:
+            starts = tuple(random_rows(start[None], rng)[0] for start in starts)
+        if "transition" not in fixed:
+            steps = tuple(random_rows(step, rng) for step in steps)
+        if "emission" not in fixed:
+            emission = emission.initialise(self.sequences(data).rows(), rng)
+        return FactorialHMM(starts, steps, emission)
+
+    def update(
+        self, expected: Any, prior: None = None, *, fixed: tuple[str, ...] = (), floor: float = 0.0
+    ) -> FactorialHMM:
+        """The model of the highest expected log-likelihood, chain by chain; see `HMM.update`."""
+        for part in fixed:
+            check.one_of("fixed", part, self.parts)
+        starts, steps, emission = self._starts, self._transitions, self._emission
+        chains, counts = range(len(self.shape)), expected.counts
+        if "start" not in fixed:
+            starts = tuple(renewed(starts[m][None], counts[f"start{m}"][None])[0] for m in chains)
+        if "transition" not in fixed:
+            steps = tuple(renewed(steps[m], counts[f"transition{m}"]) for m in chains)
+        if "emission" not in fixed:
+            emission = expected.emission.update(emission, None, floor=floor)
+        return FactorialHMM(starts, steps, emission)
 
     def _shown(self) -> Iterable[str | Listing]:
         yield repr(self)

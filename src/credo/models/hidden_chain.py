@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..core import check
 from ..core.display import Axis, Listing, Shown, grid, shares
 from ..core.errors import ModelError
-from ..core.instance import Instance
 from ..data.dataset import Dataset
-from ..data.sequences import read_sequences
 from ..families.base import Family
+from ..families.learnable import Learnable
 from .hmm_parameters import HMMPrior, probability_rows, random_rows, renewed
 
 __all__ = ["HiddenChain", "moves"]
 
 
-class HiddenChain(Shown):
+class HiddenChain(Shown, Learnable):
     """First states, moves between states, and a family with one member per state; immutable."""
+
+    prior_kinds: ClassVar = (HMMPrior,)
+    parts: ClassVar[tuple[str, ...]] = ("start", "transition", "emission")
 
     def __init__(self, start: Any, transition: Any, emission: Family) -> None:
         self._start = probability_rows("start", start, 1)
@@ -46,7 +47,7 @@ class HiddenChain(Shown):
         return self._transition
 
     @property
-    def emission(self) -> Any:
+    def emission(self) -> Any:  # type: ignore[override]
         """The family of emissions."""
         return self._emission
 
@@ -54,28 +55,6 @@ class HiddenChain(Shown):
     def states(self) -> int:
         """How many hidden states there are."""
         return len(self._start)
-
-    def movement(self, new: Any) -> float:
-        """The largest change of a probability or, in the units of `Family.movement`, of an emission."""
-        moves = [np.abs(a - b).max() for a, b in zip(self._rows(), new._rows(), strict=True)]
-        return float(max(*moves, self._emission.movement(new.emission)))
-
-    def _rows(self) -> tuple[np.ndarray, ...]:
-        """All tables of probabilities."""
-        return self._start, self._transition
-
-    def sequences(self, x: Any, lengths: Any = None, mask: Any = None, **reading: Any) -> Dataset:
-        """Data as the emission works on them; see `data.read_sequences`, which may read its own answer."""
-        return read_sequences(x, self._emission, lengths=lengths, mask=mask, **reading)
-
-    def instantiate(self, x: Any, lengths: Any = None, mask: Any = None, **reading: Any) -> Instance:
-        """The hidden states of these sequences as arrays, for `inference/` to answer."""
-        data = self.sequences(x, lengths, mask, **reading)
-        return self.hidden(self._emission.log_density(data.rows()), data.begin).weighed(data.weights)
-
-    @abc.abstractmethod
-    def hidden(self, scores: np.ndarray, begin: np.ndarray, first: int = 0) -> Instance:
-        """Hidden states of sequences whose rows have these log scores; the first has number `first`."""
 
     def _shown(self) -> Iterable[str | Listing]:
         return [repr(self), moves(self._start, self._transition)]
@@ -94,23 +73,23 @@ class HiddenChain(Shown):
         return start, transition, emission
 
     def _maximised(
-        self, statistics: Any, prior: HMMPrior | None, fixed: tuple[str, ...], floor: float
+        self, expected: Any, prior: HMMPrior | None, fixed: tuple[str, ...], floor: float
     ) -> tuple[np.ndarray, np.ndarray, Any]:
         """New start, transition and emission; zeros stay zeros, unseen rows stay as they are."""
         for part in fixed:
-            check.one_of("fixed", part, ["start", "transition", "durations", "emission"])
+            check.one_of("fixed", part, self.parts)
         start, transition, emission = self._start, self._transition, self._emission
         if "start" not in fixed:
             added = 0.0 if prior is None or prior.start is None else prior.start.natural[0]
-            start = renewed(start[None], statistics.counts["start"] + added)[0]
+            start = renewed(start[None], expected.counts["start"] + added)[0]
         if "transition" not in fixed:
             added = 0.0
             if prior is not None and prior.transition is not None:
                 added = prior.transition.repeat(len(transition)).natural
-            transition = renewed(transition, statistics.counts["transition"] + added)
+            transition = renewed(transition, expected.counts["transition"] + added)
         if "emission" not in fixed:
             own = None if prior is None else prior.emission
-            emission = emission.update(statistics.emission.counts, statistics.emission.sums, own, floor=floor)
+            emission = expected.emission.update(emission, own, floor=floor)
         return start, transition, emission
 
 

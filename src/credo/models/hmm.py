@@ -10,7 +10,7 @@ sequence. The model is a template: `credo.infer(hmm, data=x)` and its relatives 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from ..core.variable import Variables
 from ..families.categorical import Categorical
 from .hidden_chain import HiddenChain
 from .hmm_parameters import HMMPrior
+
+if TYPE_CHECKING:
+    from .blank_hmm import BlankHMM
 
 __all__ = ["HMM", "HMMPrior"]
 
@@ -52,6 +55,51 @@ class HMM(HiddenChain):
     array([1, 0, 0])
     """
 
+    @staticmethod
+    def blank(states: int, emission: Any = None, *, components: int = 1) -> BlankHMM:
+        """So many hidden states, families and parameters to come from data by `credo.fit`.
+
+        Parameters
+        ----------
+        states
+            How many.
+        emission
+            The family of the columns: one name, column -> name, or None, which lets the columns say; see
+            `families.blank.family_of`.
+        components
+            Every state emits a mixture of so many members.
+
+        Examples
+        --------
+        >>> import credo
+        >>> credo.HMM.blank(3, {"hr": "gaussian", "alarm": "categorical"})
+        BlankHMM(3 states, {'hr': 'gaussian', 'alarm': 'categorical'}; no parameters yet: fit it first)
+        """
+        from .blank_hmm import BlankHMM
+
+        return BlankHMM(states, emission, components)
+
+    @staticmethod
+    def gaussian(
+        states: int,
+        *,
+        covariance: Literal["full", "tied", "diagonal", "spherical"] = "full",
+        components: int = 1,
+    ) -> BlankHMM:
+        """A blank whose states emit Gaussian rows, with covariances of all columns unless said otherwise.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import credo
+        >>> x = np.random.default_rng(0).normal(np.repeat([1.0, 5.0, 1.0, 5.0], 25))
+        >>> found = credo.fit(credo.HMM.gaussian(states=2), x, seed=0)
+        >>> np.sort(found.model.emission.mean.ravel()).round()
+        array([1., 5.])
+        """
+        check.one_of("covariance", covariance, ["full", "tied", "diagonal", "spherical"])
+        return HMM.blank(states, "gaussian" if covariance == "full" else covariance, components=components)
+
     @property
     def n_parameters(self) -> int:
         """Free numbers; structural zeros of start and transition are not free."""
@@ -67,7 +115,7 @@ class HMM(HiddenChain):
 
     def update(
         self,
-        statistics: Any,
+        expected: Any,
         prior: HMMPrior | None = None,
         *,
         fixed: tuple[str, ...] = (),
@@ -77,7 +125,7 @@ class HMM(HiddenChain):
 
         Parameters
         ----------
-        statistics
+        expected
             Expected `counts` by the names of the tables, and what the `emission` collected; see
             `learning.hidden_rows`.
         prior
@@ -89,7 +137,7 @@ class HMM(HiddenChain):
 
         Zeros of start and transition stay zeros; a state that was never left keeps its row.
         """
-        return HMM(*self._maximised(statistics, prior, fixed, floor))
+        return HMM(*self._maximised(expected, prior, fixed, floor))
 
     def initialise(
         self, x: Any, rng: np.random.Generator, lengths: Any = None, *, fixed: tuple[str, ...] = ()

@@ -48,9 +48,7 @@ class HMMPrior:
             total += float(self.transition.log_density(Categorical(model.transition)).sum())
         if self.durations is not None:
             total += float(self.durations.log_density(Categorical(model.durations)).sum())
-        if self.emission is not None:
-            total += float(self.emission.log_density(model.emission).sum())
-        return total
+        return total + model.emission.log_prior(self.emission)
 
 
 def probability_rows(name: str, value: Any, axes: int) -> np.ndarray:

@@ -12,7 +12,7 @@ segment begins with the data. The last one may go on beyond their end (`cut=True
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -56,6 +56,8 @@ class SemiMarkov(HiddenChain):
     array([0, 0, 0, 1, 1, 0])
     """
 
+    parts: ClassVar[tuple[str, ...]] = ("start", "transition", "durations", "emission")
+
     def __init__(
         self, start: Any, transition: Any, durations: Any, emission: Family, *, cut: bool = True
     ) -> None:
@@ -71,9 +73,6 @@ class SemiMarkov(HiddenChain):
     def durations(self) -> np.ndarray:
         """(states, D), read-only."""
         return self._durations
-
-    def _rows(self) -> tuple[np.ndarray, ...]:
-        return self._start, self._transition, self._durations
 
     @property
     def n_parameters(self) -> int:
@@ -105,17 +104,17 @@ class SemiMarkov(HiddenChain):
 
     def update(
         self,
-        statistics: Any,
+        expected: Any,
         prior: HMMPrior | None = None,
         *,
         fixed: tuple[str, ...] = (),
         floor: float = 0.0,
     ) -> SemiMarkov:
         """The model of the highest expected log-likelihood, or posterior density; see `HMM.update`."""
-        start, transition, emission = self._maximised(statistics, prior, fixed, floor)
+        start, transition, emission = self._maximised(expected, prior, fixed, floor)
         durations = self._durations
         if "durations" not in fixed:
-            counts = statistics.counts["durations"]
+            counts = expected.counts["durations"]
             if prior is not None and prior.durations is not None:
                 counts = counts + prior.durations.repeat(self.states).natural
             durations = renewed(durations, counts)

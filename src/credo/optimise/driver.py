@@ -244,11 +244,17 @@ class Work:
         """What the algorithm changes besides its state."""
         return getattr(self.algorithm, "memory", ())
 
+    @property
+    def _shows_time(self) -> bool:
+        """Whether the time limits the run, and not the number of its steps."""
+        many = self.run.budget.max_iter * self.restarts > _ENDLESS
+        return many or getattr(self.algorithm, "shows_time", False)
+
     def run_all(self, state: Any) -> Outcome:
         """Every start in turn; the best, under the status of the last one if that was cut."""
         restarts = self.restarts
         steps = self.run.budget.max_iter * restarts
-        with Progress(self.algorithm.name, self.run.given if steps > _ENDLESS else steps) as bar:
+        with Progress(self.algorithm.name, self.run.given if self._shows_time else steps) as bar:
             self.bar = bar
             resumed = None if self.keep is None else self.keep.resume(self, state)
             for number in range(resumed.number if resumed else 0, restarts):
@@ -310,7 +316,7 @@ class Work:
     def _progress(self, at: Outcome) -> tuple[float, str]:
         """How far the bar is: steps done, or time where steps do not limit the run; and what to say."""
         most = self.run.budget.max_iter
-        done = self.run.elapsed if most > _ENDLESS else at.number * most + len(at.residuals)
+        done = self.run.elapsed if self._shows_time else at.number * most + len(at.residuals)
         return done, f"residual {at.last:.1e}" if at.last < UNKNOWN else ""
 
     def _answered(self, stopped: BaseException) -> Status:

@@ -30,6 +30,7 @@ import numpy as np
 from ..core import check as checks
 from ..core.errors import ConvergenceError
 from ..core.result import Status
+from ..kernels.background import Helper
 
 __all__ = [
     "Budget",
@@ -274,6 +275,16 @@ def check() -> None:
         run = run.outer
     if run is not None and (status := run.ended()) is not None:
         raise Stopped(status)
+
+
+def _check_signals() -> None:
+    """The same while a kernel is compiled elsewhere: only a signal is a reason to give it up."""
+    run = _CURRENT.get()
+    if run is not None and run.root.asked:
+        raise Stopped(Status.INTERRUPTED)
+
+
+Helper.look = staticmethod(_check_signals)
 
 
 def watched(items: Iterable[_T]) -> Iterator[_T]:

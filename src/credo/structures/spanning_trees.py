@@ -53,6 +53,7 @@ __all__ = [
 
 _BRIDGE = 1e-9  # distance from 1 that is rounding: no cycle is a thousand million edges long
 _ROUNDS = 16  # covering forests averaged by default where uniform trees are not defined
+_PER_PAIR = 5  # units of work per pair of entries of a column of an inverse
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,7 +324,8 @@ def _inverse_entries(factors: Any) -> Any:
     strict = lower.indices > column
     row, column = lower.indices[strict].astype(np.int64), column[strict]
     start = starts_of(np.bincount(column, minlength=n))
-    below, on = kernel.selected_inverse(start, row, lower.data[strict], factors.U.diagonal())
+    work = _PER_PAIR * float((np.diff(start).astype(np.float64) ** 2).sum())
+    below, on = kernel.selected_inverse.over(work)(start, row, lower.data[strict], factors.U.diagonal())
     key = column * n + row
     rank = np.asarray(factors.perm_c, dtype=np.int64)  # diagonal pivots: rows and columns move together
 

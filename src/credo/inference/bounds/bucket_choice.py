@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...optimise.run import is_ending, planning
+from ...core.result import Status
+from ...optimise.run import Stopped, is_ending, planning
 from ..problem.base import Problem
 from .bucket_passes import Bound, BucketPasses, bucket_passes, first_weights, heat_after
 from .bucket_weights import reweigh
@@ -53,7 +54,14 @@ def tightest_passes(
             return found
         rounds = 0 if once or len(found.theta) >= _SMALL else _ROUNDS
         sign = 1.0 if bound == "upper" else -1.0
-        return min(tried, key=lambda passes: sign * _early_value(passes, bound, rounds, matching=matching))
+        values: list[float] = []
+        try:
+            for passes in tried:
+                values.append(sign * _early_value(passes, bound, rounds, matching=matching))
+        except Stopped as cut:
+            if cut.status is not Status.OUT_OF_TIME:
+                raise
+        return tried[values.index(min(values))] if values else found
 
 
 def _early_value(passes: BucketPasses, bound: Bound, rounds: int, *, matching: bool) -> float:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from ...core.wiring import starts_of
 from ...kernels import mini_bucket_tables as tabled
 from ...kernels import mini_buckets as kernel
 from ...kernels.bound_slopes import bucket_slopes
+from ...kernels.jit import Kernel
+from ...optimise.run import check
 from ...structures.mini_buckets import MiniBuckets, mini_bucket_order, mini_buckets
 from ..problem.base import Problem
 from ..problem.value import meets
@@ -85,10 +88,10 @@ class BucketPasses:
         known = message is not None and context is not None
         message = np.empty(int(self.buckets.message_start[-1])) if message is None else message.copy()
         context = message if context is None else context
-        value, apart = kernel.forward(
-            self.layout, theta, weight, psi, message, context, known, step, bound == "lower", gradient
-        )
-        return Tables(theta, weight, psi, message, value + self.constant), apart
+        sums, slopes = np.zeros(2), (known, step, bound == "lower", gradient)
+        for run, ranks in self._parts(kernel.forward):
+            run(self.layout, theta, weight, psi, message, context, *slopes, ranks, sums)
+        return Tables(theta, weight, psi, message, float(sums[0]) + self.constant), float(sums[1])
 
     def backward(self, tables: Tables, heat: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Contexts for the next forward pass, conditional entropies, and marginals of all variables."""
@@ -96,12 +99,26 @@ class BucketPasses:
         sizes = buckets.sizes[buckets.order]
         start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         context = np.zeros(len(tables.message))
-        entropy = np.empty(len(buckets))
-        by_rank = np.empty(int(start[-1]))
-        kernel.backward(
-            self.layout, tables.weight, tables.psi, tables.message, heat, context, entropy, start, by_rank
-        )
+        entropy = np.zeros(len(buckets))
+        by_rank = np.zeros(int(start[-1]))
+        known = (tables.weight, tables.psi, tables.message)
+        for run, ranks in self._parts(kernel.backward, backwards=True):
+            run(self.layout, *known, heat, context, entropy, start, by_rank, ranks)
         return context, entropy, self._by_variable(by_rank, start)
+
+    def _parts(self, run: Kernel, *, backwards: bool = False) -> Iterator[tuple[Any, np.ndarray]]:
+        """Slices of the buckets that are short to pass, each with the kernel for so much."""
+        total = self.layout.table_start[self.layout.bucket_start]
+        done, count = 0, len(total) - 1
+        if backwards:
+            total = total[-1] - total[::-1]
+        while done < count:
+            check()
+            most = run.portion(1.0, int(total[-1]))
+            end = max(done + 1, int(np.searchsorted(total, total[done] + most, side="right")) - 1)
+            ranks = np.array([count - end, count - done] if backwards else [done, end])
+            yield run.over(float(total[end] - total[done])), ranks
+            done = end
 
     def _by_variable(self, by_rank: np.ndarray, start: np.ndarray) -> np.ndarray:
         """Normalised rows in the order of the variables; rows without mass are even."""

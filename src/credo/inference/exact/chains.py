@@ -65,9 +65,15 @@ def _independent(instance: Instance) -> Answer:
     marginals = np.exp(joint - top)
     sums = marginals.sum(axis=1, keepdims=True)
     marginals /= sums
-    logs = np.append(0.0, np.cumsum((top + np.log(sums))[:, 0]))
     counts = instance.weigh_rows(marginals).sum(axis=0)
-    return Answer(np.diff(logs[instance.begin]), marginals, {"weights": counts})
+    return Answer(_by_unit(instance, (top + np.log(sums))[:, 0]), marginals, {"weights": counts})
+
+
+def _by_unit(instance: Instance, rows: np.ndarray) -> np.ndarray:
+    """Numbers of the rows summed over every unit."""
+    if instance.units == len(rows) and (instance.lengths == 1).all():
+        return rows
+    return np.array([rows[a:b].sum() for a, b in zip(instance.begin, instance.begin[1:], strict=False)])
 
 
 def log_z(instance: Instance) -> np.ndarray:
@@ -76,7 +82,7 @@ def log_z(instance: Instance) -> np.ndarray:
     if instance.structure == "independent":
         with np.errstate(divide="ignore"):
             rows = np.logaddexp.reduce(instance.scores + np.log(tables["weights"]), axis=1)
-        return np.array([rows[a:b].sum() for a, b in zip(instance.begin, instance.begin[1:], strict=False)])
+        return _by_unit(instance, rows)
     return likelihoods(tables["start"], tables["transition"], instance.scores, instance.begin)
 
 
@@ -96,8 +102,7 @@ def best(instance: Instance) -> tuple[np.ndarray, np.ndarray]:
         with np.errstate(divide="ignore"):
             joint = instance.scores + np.log(instance.tables["weights"])
         _independent(instance)  # refuses impossible rows
-        sums = np.append(0.0, np.cumsum(joint.max(axis=1)))
-        return joint.argmax(axis=1), np.diff(sums[instance.begin])
+        return joint.argmax(axis=1), _by_unit(instance, joint.max(axis=1))
     path, value = best_paths(*_logs(instance), instance.scores, instance.begin)
     if not np.isfinite(value).all():
         refuse(instance, instance.scores)

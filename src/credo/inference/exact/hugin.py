@@ -18,6 +18,7 @@ import numpy as np
 from ...core.factor import take_out_maximum
 from ...core.factor_graph import FactorGraph
 from ...core.result import Estimate, FactorMarginals, Marginals, Result, Status
+from ...optimise.run import check, watched
 from ...structures.elimination import elimination_order
 from ...structures.junction_tree import JunctionTree, junction_tree
 from ..problem.base import Problem
@@ -39,7 +40,7 @@ def run(problem: Problem, limits: Limits, effort: float) -> Result:
     log_z = fsum([*tops, *(float(_log_sum(beliefs[c], ())) for c in roots)])
     if log_z == -np.inf:
         raise problem.contradiction()
-    beliefs = [np.exp(q - _log_sum(q, ())) for q in beliefs]
+    beliefs = [np.exp(q - _log_sum(q, ())) for q in watched(beliefs)]
     return Result(
         "",
         Status.EXACT,
@@ -52,7 +53,7 @@ def run(problem: Problem, limits: Limits, effort: float) -> Result:
 def _start(tree: JunctionTree) -> list[np.ndarray]:
     graph = tree.graph
     beliefs = [np.zeros(graph.variables.sizes[c]) for c in tree.cliques]
-    for a, c in enumerate(tree.factor_clique):
+    for a, c in enumerate(watched(tree.factor_clique)):
         if c >= 0:
             beliefs[c] += _spread(graph, a, tree.cliques[c])
     return beliefs
@@ -108,6 +109,7 @@ def _pass(
     source: int,
     target: int,
 ) -> None:
+    check()
     shared = tree.separators[edge]
     sizes = tree.graph.variables.sizes
     axes = tuple(int(k) for k in np.flatnonzero(np.isin(tree.cliques[source], shared)))
@@ -132,7 +134,7 @@ def _table(tree: JunctionTree, beliefs: list[np.ndarray], clique: int, scope: np
 def _marginals(tree: JunctionTree, beliefs: list[np.ndarray]) -> Marginals:
     variables = tree.graph.variables
     flat = np.empty(variables.state_start[-1])
-    for c, members in enumerate(tree.cliques):
+    for c, members in enumerate(watched(tree.cliques)):
         for i in np.setdiff1d(members, tree.separators[c]):
             start = variables.state_start[i]
             flat[start : start + variables.sizes[i]] = _table(tree, beliefs, c, np.array([i]))
@@ -143,6 +145,6 @@ def _factor_marginals(tree: JunctionTree, beliefs: list[np.ndarray]) -> FactorMa
     graph = tree.graph
     tables = [
         _table(tree, beliefs, int(c), graph.scope_of(a)).ravel() if c >= 0 else np.ones(1)
-        for a, c in enumerate(tree.factor_clique)
+        for a, c in enumerate(watched(tree.factor_clique))
     ]
     return FactorMarginals(graph, np.concatenate(tables) if tables else np.empty(0))

@@ -64,7 +64,7 @@ def solve_tables(instances: Instances, effort: float) -> TableBatch:
     if len(again):
         codes[again] = work.solve(again, logs=True)
     if (codes != FINE).any():
-        raise ContradictoryRowError(int(np.flatnonzero(codes != FINE)[0]))
+        raise ContradictoryRowError(np.flatnonzero(codes != FINE))
     return TableBatch(
         problem.graph,
         instances.factors,

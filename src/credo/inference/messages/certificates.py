@@ -31,6 +31,7 @@ from ...core.errors import UnsupportedError
 from ...core.evidence import Evidence, condition
 from ...core.factor_graph import FactorGraph, Model
 from ...core.registry import describe
+from ...optimise.run import noted
 from ...structures.graph import component_labels
 from ...structures.recognise import is_binary, is_pairwise
 from ..problem.base import Algorithm, Problem, algorithms
@@ -95,6 +96,7 @@ class Certification:
         )
 
 
+@noted
 def certify(
     model: Model, method: str | Algorithm = "bp", *, evidence: Mapping[str, Any] | None = None
 ) -> Certification:

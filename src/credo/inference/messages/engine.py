@@ -254,7 +254,7 @@ def run_tables(
         budget.max_iter + 1 if is_forest(graph) else _REST,
     )
     if (changes < 0).any():
-        raise ContradictoryRowError(int(np.flatnonzero(changes < 0)[0]))
+        raise ContradictoryRowError(np.flatnonzero(changes < 0))
     stopped = tuple(Status.CONVERGED if c < tol else Status.OUT_OF_ITERATIONS for c in changes)
     each = beliefs[:, width - own :] if instances.each else None
     summed = None

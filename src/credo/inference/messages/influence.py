@@ -33,6 +33,7 @@ import numpy as np
 from ...core.errors import UnsupportedError
 from ...core.factor_graph import FactorGraph
 from ...core.wiring import ShapeGroup
+from ...optimise.run import check, is_ending
 
 __all__ = ["Influence", "influence", "interaction_strengths"]
 
@@ -99,10 +100,14 @@ class Influence:
 
         return LinearOperator(
             (self.size, self.size),
-            matvec=lambda x: self.times(np.ravel(x)),
+            matvec=self._watched_times,
             rmatvec=lambda x: self.transposed_times(np.ravel(x)),
             dtype=np.float64,
         )
+
+    def _watched_times(self, x: np.ndarray) -> np.ndarray:
+        check()
+        return self.times(np.ravel(x))
 
     def row_sum(self) -> float:
         """The largest row sum, the norm of M for largest entries."""
@@ -165,7 +170,7 @@ def _perron(times: Any, size: int, rounds: int = 2000, tol: float = 1e-10) -> fl
         y = times(x) + shift * x
         quotient = y / x
         best = min(best, float(quotient.max()))
-        if best - float(quotient.min()) <= tol * best:
+        if best - float(quotient.min()) <= tol * best or is_ending():
             break
         x = np.maximum(y / y.max(), 1e-200)
     return best - shift

@@ -48,9 +48,12 @@ class Sweep(NamedTuple):
     due: np.ndarray | None = None  # what the residual schedule has pending; it changes in place
 
 
+_PER_ENTRY = 10  # units of work of a sweep, per entry of a table
+
+
 def paced(kernel: Kernel, graph: FactorGraph, sweep: Sweep) -> tuple[Callable[..., Any], Sweep]:
     """The kernel for as many of the sweeps as it should do at once, and those sweeps."""
-    work = len(graph.log_tables) + 1
+    work = _PER_ENTRY * (len(graph.log_tables) + 1)
     most = kernel.portion(work, sweep.most)
     return kernel.over(most * work), sweep._replace(most=most)
 

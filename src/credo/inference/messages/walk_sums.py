@@ -20,6 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from ...optimise.run import is_ending
+
 __all__ = ["WalkSums", "walk_sums"]
 
 _DENSE = 200  # variables up to which all eigenvalues are computed
@@ -97,7 +99,7 @@ def _radius(matrix: Any) -> tuple[float, float]:
         w = matrix @ v
         lower = max(lower, float(v @ w) / float(v @ v))
         upper = min(upper, float((w / v).max()))
-        if upper < 1 or lower >= 1:
+        if upper < 1 or lower >= 1 or is_ending():
             break
         v = np.maximum(v + w, _TINY)  # adding v keeps bipartite graphs from swinging between two vectors
         v /= v.max()

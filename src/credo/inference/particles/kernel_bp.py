@@ -25,9 +25,10 @@ Source: Song, Gretton, Bickson, Low and Guestrin (2011).
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -43,6 +44,9 @@ from ..problem.reading import able, pose_for
 from ..problem.starting_places import starting_places
 from .cloud import without_variables
 from .pairs import ParticlePairs, why_not_pairs
+
+if TYPE_CHECKING:
+    from .kernel_messages import KernelField, Likelihood
 
 __all__ = ["DrawnKernelBP", "Tempered"]
 
@@ -106,15 +110,18 @@ class DrawnKernelBP(Algorithm):
         if nothing is not None:
             return nothing
         starting_places(problem.graph)  # refuses a model that has no integral
-        with Run(budget, rng, whole=False):
+        with Run(budget, rng, whole=False) as run:
             samples, told, cut = self._draws(problem, rng)
-            result = self._sweeps(problem, samples, budget, cut)
+            run.has_begun = False  # before there is a field, only a signal ends the learning
+            with nullcontext() if cut is None else unwatched():  # draws that were cut are learned from
+                field = self._learned(problem, samples)
+            run.has_begun = True
+            result = self._sweeps(problem, field, budget, cut)
         return replace(result, notes=(*told, *result.notes))
 
-    def _sweeps(self, problem: Problem, samples: Samples, budget: Budget, cut: Status | None) -> Result:
-        """What messages learned from the draws say."""
-        from .kernel_messages import Column, KernelField, Likelihood
-        from .kernel_sweeps import infer_field
+    def _learned(self, problem: Problem, samples: Samples) -> KernelField:
+        """What messages need to know of the draws."""
+        from .kernel_messages import Column, KernelField
 
         columns = [
             Column.of(
@@ -127,10 +134,15 @@ class DrawnKernelBP(Algorithm):
             )
             for v in problem.graph.variables
         ]
+        return KernelField(columns, ParticlePairs(problem.graph).ends)
+
+    def _sweeps(self, problem: Problem, field: KernelField, budget: Budget, cut: Status | None) -> Result:
+        """What messages learned from the draws say."""
+        from .kernel_sweeps import infer_field
+
         known: dict[int, Likelihood] = {
             i: partial(_likelihood, own, 1 - self.temper) for i, own in _unary(problem.graph).items()
         }
-        field = KernelField(columns, ParticlePairs(problem.graph).ends)
         return infer_field(self.name, problem.graph.variables, field, {}, known, budget, cut)
 
     def _draws(

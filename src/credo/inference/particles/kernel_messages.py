@@ -28,6 +28,7 @@ import numpy as np
 
 from ...core.errors import DataError
 from ...families.densities import GridDensity, MixtureDensity, ParticleDensity
+from ...optimise.run import check
 
 __all__ = ["Column", "KernelField", "Likelihood"]
 
@@ -122,6 +123,7 @@ def _cholesky(values: np.ndarray, size: int, width: float, rank: int) -> tuple[n
     features = np.zeros((rows, rank))
     pivots: list[int] = []
     while len(pivots) < rank and left.sum() > _EXACT * rows:
+        check()
         k, p = len(pivots), int(left.argmax())
         kernel = _kernel(values, values[p], size, width)
         features[:, k] = (kernel - features[:, :k] @ features[p, :k]) / np.sqrt(left[p])

@@ -39,7 +39,7 @@ from ..search.local_search import first_states
 from .question import Question, pose
 from .race import Runner, as_maximum, choose, entrants, fitting, gain_of
 
-__all__ = ["Bracket", "Turn", "bracket", "tighten"]
+__all__ = ["Bracket", "Turn", "Turns", "best_of", "bracket", "tighten"]
 
 _FIRST, _BRIEF = 0.04, 0.2  # first turn of each method: share of the time, and seconds at most
 _CHEAP = 2  # the first entrants have a turn even without any time, so that both sides are bounded
@@ -85,6 +85,13 @@ class Bracket(Shown):
     def middle(self) -> float:
         """The middle of the bracket; the lower bound where there is no finite upper one."""
         return self.lower.value + self.gap / 2 if np.isfinite(self.gap) else self.lower.value
+
+    @property
+    def best(self) -> Result:
+        """The assignment, its score, and the bound; no assignment where none of positive weight was found."""
+        if self.assignment is None or self.lower.value == -np.inf:
+            return Result(self.lower_by, self.status, log_z=self.upper)
+        return Result(self.lower_by, self.status, self.upper, assignment=self.assignment, score=self.lower)
 
     def _shown(self) -> Iterable[str | Listing]:
         how = "exact" if self.is_exact else f"gap {self.gap:.4g}"
@@ -171,33 +178,55 @@ def tighten(
     on_step: Observer | None = None,
 ) -> Bracket:
     """The bracket of a problem, in terms of its own graph."""
-    memory = machine_gigabytes() / 2 if memory_gb is None else memory_gb
-    turns = _Turns(gap, memory)
+    turns = Turns(gap, memory_gb)
     budget = Budget(max_iter=_TURNS, tol=0.0, seconds=seconds)
     # A turn that was cut has proven something too.
     rng = check.generator(seed)
     return drive(turns, problem, budget, rng, whole=False, on_step=on_step)  # type: ignore[no-any-return]
 
 
-class _Turns:
-    """The race as the driver sees it: a step is a turn."""
+def best_of(found: Bracket) -> Result:
+    """The best states of a bracket on a maximum; a sentence where there are none."""
+    if found.best.assignment is None and found.status is Status.INTERRUPTED:
+        raise Stopped(found.status)
+    if found.best.assignment is None:
+        raise UnsupportedError("no assignment of positive weight was found in the time given; raise seconds")
+    return found.best
+
+
+class Turns:
+    """The race as the driver sees it: a step is a turn.
+
+    Parameters
+    ----------
+    gap
+        How close the bounds have to be.
+    memory_gb
+        Most memory for tables; None is half of the machine's.
+    """
 
     name = "bracket"
+    shows_time = True
 
-    def __init__(self, gap: float, memory: float) -> None:
-        self._gap, self._memory = gap, memory
+    def __init__(self, gap: float, memory_gb: float | None) -> None:
+        self._gap, self._memory = gap, machine_gigabytes() / 2 if memory_gb is None else memory_gb
 
     def start(self, problem: Problem, run: Run) -> Step:
+        """The bound and the states that need no method."""
         race = _Race(problem, self._gap, self._memory, run)
         race.take("the largest entry of every table", _largest_entries(problem))
+        race.take("one state", _one_state(problem, run.rng))
         return Step(race)
 
     def advance(self, problem: Problem, race: _Race, run: Run) -> Step:
+        """The exact answer, or the next turn."""
         status = race.go_on() if race.runners else race.begin()
-        return Step(race, [min(max(race.apart, 0.0), UNKNOWN)], status=race.verdict() or status)
+        sides = {"bound": [race.upper.value], "score": [race.lower.value]}
+        return Step(race, [min(max(race.apart, 0.0), UNKNOWN)], sides, race.verdict() or status)
 
-    def read(self, problem: Problem, outcome: Outcome) -> Bracket:
-        return outcome.state.result(outcome.ended)  # type: ignore[no-any-return]
+    def read(self, problem: Problem, outcome: Outcome) -> Any:
+        """The bounds so far."""
+        return outcome.state.result(outcome.ended)
 
 
 @dataclass
@@ -228,8 +257,7 @@ class _Race:
         return Status.CONVERGED if self.apart <= self.gap else None
 
     def begin(self) -> Status | None:
-        """The score of one state, then the exact answer, or the turns that come whatever time is left."""
-        self.take("one state", _one_state(self.problem, self.run.rng))
+        """The exact answer, or the turns that come whatever time is left."""
         if self.verdict() is not None or self.exact():
             return Status.STALLED  # unless the verdict is better: nobody else is asked
         # Turns double: a brief first one costs little, and easy models need not wait for a large budget.

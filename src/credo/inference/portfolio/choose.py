@@ -1,8 +1,10 @@
 """The documented rule behind `credo.infer(model)` without a method.
 
 Evidence conditions the model first, so observed numbers are gone. Tables: the junction tree, if its
-forecast stays within half of the machine's memory and about a minute of work; otherwise belief propagation,
-where it can answer the question. Gaussian factors alone: exact linear algebra, also for every state where
+forecast stays within half of the machine's memory and about a minute of work (for maxima: and within
+`seconds`); otherwise the portfolio of searches and bounds for maxima, which takes 10 seconds if no time is
+given, and belief propagation for sums. Batches and learners ask many times: they get belief propagation for
+maxima too. Gaussian factors alone: exact linear algebra, also for every state where
 there are few. Everything else: Bethe variational inference; where it does not read a domain, belief
 propagation on grids, and where that does not either, Markov chains. Samples by NUTS if all variables are
 continuous, otherwise by Gibbs sampling. What was chosen, and why, is in the result's notes.
@@ -13,11 +15,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...core.errors import UnsupportedError
+from ...optimise.run import planning
 from ..exact.junction_tree import JunctionTreePropagation
 from ..problem.base import Algorithm, Problem, algorithms
 from ..problem.contents import TASKS
 from ..problem.reading import refusal
-from ..problem.tree import Limits, prepare
+from ..problem.tree import Limits, affordable, prepare
 
 __all__ = ["choose"]
 
@@ -35,22 +38,29 @@ _FOR_SAMPLES = (
     ("nuts", "a Markov chain with gradients"),
     ("gibbs", "a Markov chain"),
 )
+_OTHERWISE = ("bp", "an approximation")
+_RACE = ("portfolio", "searches and bounds in turn")
+_RACED = ("max", "mixed")  # tasks whose answers are states
+_PLANNING = 0.2  # share of the time that the search for an elimination order may take
 _MINUTE = 36.0  # log2 of the multiplications that take about a minute
 
 
-def choose(problem: Problem) -> tuple[Algorithm, str]:
-    """The algorithm to use, and a sentence that says so."""
+def choose(problem: Problem, seconds: float | None = None, *, many: bool = False) -> tuple[Algorithm, str]:
+    """The algorithm to use within some seconds, and a sentence that says so; `many`: it is asked often."""
     if (tables := problem.graph.as_tables()) is None:
         return _choose_other(problem)
     chosen = JunctionTreePropagation()
     problem = problem if tables is problem.graph else replace(problem, graph=tables)
-    predicted = prepare(problem, chosen.effort).forecast
-    limits = Limits(None, _MINUTE)
+    is_raced = not (problem.is_sum or many) and problem.task in _RACED
+    with planning(_PLANNING):
+        predicted = prepare(problem, chosen.effort).forecast
+    limits = Limits(None, min(_MINUTE, affordable(seconds)) if is_raced and seconds is not None else _MINUTE)
     if limits.excess(predicted):
-        bp = algorithms.resolve("bp")
-        if refusal(bp, problem) is not None:
+        name, what = _RACE if is_raced else _OTHERWISE
+        other = algorithms.resolve(name)
+        if refusal(other, problem) is not None:
             limits.refuse(predicted, problem)
-        return bp, f"chosen: bp, an approximation (junction-tree would need {predicted})"
+        return other, f"chosen: {name}, {what} (junction-tree would need {predicted})"
     return chosen, f"chosen: junction-tree ({predicted})"
 
 

@@ -19,12 +19,11 @@ import numpy as np
 
 from ...core.result import Result, Status
 from ..problem.base import Algorithm, Budget, Problem, ResumableAlgorithm
-from ..problem.tree import Limits, Prepared, may_fit, prepare
+from ..problem.tree import Limits, Prepared, affordable, may_fit, prepare
 
 __all__ = ["Entrant", "Runner", "as_maximum", "choose", "entrants", "fitting", "gain_of"]
 
-_OPERATIONS = 27.5  # log2 of the operations exact inference does in a second
-_LEAST = 1e-3  # seconds: planning alone takes as long
+_LEAST = 1e-3  # seconds of a turn
 _GLANCE = 0.05  # effort of a first look at the width
 _HOPE = 4.0  # log2 of what a thorough search for an elimination order may gain over a glance
 _SEARCH = 0.2  # share of the gap a complete search is expected to close in its next turn
@@ -40,13 +39,13 @@ _BOUNDLESS = 1e6  # what a gap, or a gain, counts for that is not finite
 
 def fitting(problem: Problem, seconds: float, memory_gb: float) -> Prepared | None:
     """The plan of exact inference if its forecast fits into the time and memory, else None."""
-    affordable = _OPERATIONS + float(np.log2(max(seconds, _LEAST)))
-    if not may_fit(problem, affordable):
+    most = affordable(seconds)
+    if not may_fit(problem, most):
         return None
     ready = None
     for effort, hope in ((_GLANCE, _HOPE), (1.0, 0.0)):
         ready = prepare(problem, effort)
-        if Limits(memory_gb * 2**hope, affordable + hope).excess(ready.forecast):
+        if Limits(memory_gb * 2**hope, most + hope).excess(ready.forecast):
             return None
     return ready
 

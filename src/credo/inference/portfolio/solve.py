@@ -23,7 +23,7 @@ from ...core.result import Estimate, Result, Status
 from ...optimise.driver import UNKNOWN, Observer, Outcome, Step, View, drive
 from ...optimise.run import Run
 from ..problem.base import Budget, Problem, algorithms
-from .bracket import Bracket, tighten
+from .bracket import Bracket, best_of, tighten
 from .question import pose
 from .race import fitting
 
@@ -141,12 +141,7 @@ class _Work:
     def maximum(self) -> tuple[Result, Bracket]:
         """The states behind the lower side of the bracket."""
         found = self._tightened(1.0)
-        if found.assignment is None or found.lower.value == -np.inf:
-            raise UnsupportedError(
-                "no assignment of positive weight was found in the time given; raise seconds"
-            )
-        result = Result(found.lower_by, found.status, assignment=found.assignment, score=found.lower)
-        return replace(result, log_z=found.upper), found
+        return best_of(found), found
 
     def marginals(self) -> tuple[Result, Bracket | None]:
         """Exact ones if that fits, else estimates."""

@@ -8,6 +8,7 @@ factor graph, and the answer is put into rows again.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -20,6 +21,7 @@ from ...core.rows import Rows
 from ...core.stopwatch import Stopwatch
 from ...data.dataset import Dataset
 from ...data.sequences import step_counts
+from ...families.independent import rows_model
 from ...optimise.run import call
 from ..exact.chains import Answer
 from ..exact.hidden_rows import (
@@ -43,12 +45,13 @@ __all__ = [
     "forecast",
     "infer_by_name",
     "infer_template",
-    "is_template",
     "names_given",
     "sequence_log_z",
+    "template_of",
     "total_log_z",
 ]
 
+_NAMES = {"independent": "responsibilities"}
 _CHOSEN = "{} of hidden rows are answered exactly by their own recursions"
 
 
@@ -56,7 +59,8 @@ def infer_template(
     model: Any, data: Any, reading: Mapping[str, Any], *, causal: bool, maximise: Any
 ) -> Result:
     """The exact answer to `infer(model, data=...)`; `reading` says how the data are read."""
-    _check(model, causal, maximise)
+    model = template_of(model)
+    _check(causal, maximise)
     watch = Stopwatch()
     with call():
         found = _answer(model, data, reading, causal=causal, maximise=maximise)
@@ -77,14 +81,16 @@ def infer_by_name(
 
     Other methods are asked about its factor graph, by `general`. `options` are those of `infer`.
     """
-    _check(model, causal, options["maximise"])
+    model = template_of(model)
+    _check(causal, options["maximise"])
     if causal:
         raise QueryError("causal: expected no method, got one; filtering is a recursion of its own")
     algorithm = algorithms.resolve(method)
-    with call(options["on_step"]) as run:
+    with call():
         instance = model.instantiate(data, **reading)
-        if not reads_rows(algorithm, instance, options["maximise"]):
-            return _in_rows(instance, general(instance))
+    if not reads_rows(algorithm, instance, options["maximise"]):
+        return _in_rows(instance, general(instance))
+    with call(options["on_step"]) as run:
         if options["checkpoint"] is not None:
             run.checkpoint = opened(options["checkpoint"], options["every"], None)
         budget = Budget(options["max_iter"], options["tol"], options["seconds"])
@@ -93,8 +99,7 @@ def infer_by_name(
         )
 
 
-def _check(model: Any, causal: bool, maximise: Any) -> None:
-    is_template(model)
+def _check(causal: bool, maximise: Any) -> None:
     if maximise != "all" and tuple(maximise):
         raise QueryError(
             f"maximise: expected () or 'all' for hidden rows, got {maximise!r:.80}; name a method and ask "
@@ -106,13 +111,15 @@ def _check(model: Any, causal: bool, maximise: Any) -> None:
         )
 
 
-def is_template(model: Any) -> None:
-    """Refuse data for what is a graph already."""
-    if not isinstance(model, Template):
+def template_of(model: Any) -> Any:
+    """The model that reads data, of a family that of independent rows; what is a graph already is refused."""
+    found = rows_model(model)
+    if not isinstance(found, Template):
         raise ModelError(
             f"data: expected a template (something with instantiate(data)), got {type(model).__name__}; what "
             "is known about a model of named variables is evidence={name: state}"
         )
+    return found
 
 
 def _answer(model: Any, data: Any, reading: Mapping[str, Any], *, causal: bool, maximise: Any) -> Result:
@@ -122,34 +129,36 @@ def _answer(model: Any, data: Any, reading: Mapping[str, Any], *, causal: bool, 
     instance = model.instantiate(read)
     notes = (_CHOSEN.format(instance.structure),)
     if causal:
-        total = Estimate(instance.total(unit_log_z(instance)), "exact")
-        known: Any = instance.named(filter_rows(instance))
-        return Result("filter", Status.EXACT, total, marginals=known, notes=notes)
+        each, known = unit_log_z(instance), cast(Any, instance.named(filter_rows(instance)))
+        total = Estimate(instance.total(each), "exact")
+        return Result("filter", Status.EXACT, total, marginals=known, notes=notes, each=each)
     path, value = best_states(instance)
     total = Estimate(instance.total(value), "exact")
     paths: Any = instance.named(path)
-    return Result("viterbi", Status.EXACT, total, assignment=paths, score=total, notes=notes)
+    name = _NAMES.get(instance.structure, "viterbi")
+    return Result(name, Status.EXACT, total, assignment=paths, score=total, notes=notes, each=value)
 
 
 def _smoothed(model: Any, data: Dataset) -> Result:
     """Forward-backward over blocks of sequences, which bounds the memory."""
-    states, total = len(model.emission), 0.0
+    states, total, each = len(model.emission), 0.0, np.empty(data.n_units)
     counts: dict[str, np.ndarray] = {}
     blocks = list(data.blocks(max(ENTRIES // states, 1)))
     marginals = np.empty((data.n_rows, states)) if len(blocks) > 1 else None
     for which, part in blocks:
         instance, found = _smoothed_part(model, part, which.start)
-        total += instance.total(found.log_z)
+        total, each[which] = total + instance.total(found.log_z), found.log_z
         counts = {name: count + counts.get(name, 0.0) for name, count in found.counts.items()}
         if marginals is not None:
             marginals[data.begin[which.start] : data.begin[which.stop]] = found.marginals
     rows = found.marginals if marginals is None else marginals
-    known: Any = Rows.of(rows, data.begin, instance.shape, instance.name)
+    begin = data.begin if data.is_sequences else data.begin[[0, -1]]
+    known: Any = Rows.of(rows, begin, instance.shape, instance.name)
     note, slopes = _CHOSEN.format(instance.structure), cast(Any, counts)
+    name, value = _NAMES.get(instance.structure, "forward-backward"), Estimate(total, "exact")
     return Result(
-        "forward-backward", Status.EXACT, Estimate(total, "exact"), marginals=known, factor_marginals=slopes,
-        notes=(note,),
-    )  # fmt: skip
+        name, Status.EXACT, value, marginals=known, factor_marginals=slopes, notes=(note,), each=each
+    )
 
 
 def _smoothed_part(model: Any, part: Dataset, first: int) -> tuple[Instance, Answer]:
@@ -189,7 +198,7 @@ def _in_rows(instance: Instance, found: Result) -> Result:
 
 def draw_paths(model: Any, data: Any, reading: Mapping[str, Any], count: int, seed: Any) -> Any:
     """Joint draws of hidden states given data: (count, rows), a list of those for several sequences."""
-    is_template(model)
+    model = template_of(model)
     check.whole("count", count, 0)
     with call():
         instance = model.instantiate(data, **reading)
@@ -199,7 +208,7 @@ def draw_paths(model: Any, data: Any, reading: Mapping[str, Any], count: int, se
 
 def draw_rows(model: Any, lengths: Any, seed: Any) -> tuple[np.ndarray, np.ndarray]:
     """Rows and hidden states of new sequences; the states of several chains are (rows, chains)."""
-    is_template(model)
+    model = template_of(model)
     rng = check.generator(seed)
     begin = np.concatenate([[0], np.cumsum(step_counts(lengths))]).astype(np.int64)
     with call():
@@ -264,14 +273,14 @@ def forecast(
            [0.34, 0.66]]), array([[3.2 ],
            [2.64]]))
     """
-    is_template(model)
+    model = template_of(model)
     check.whole("steps", steps, 1)
     with call():
         instance = model.instantiate(data, lengths=lengths, mask=mask, groups=groups, columns=columns)
-        found = forecast_states(instance, int(steps))
+        found = forecast_states(replace(instance, begin=instance.cuts, weights=None), int(steps))
     means = _means(model.emission)
     parts = [Forecast(p, None if means is None else p @ means, model.emission) for p in found]
-    return parts[0] if instance.units == 1 else parts
+    return parts[0] if len(parts) == 1 else parts
 
 
 def _means(emission: Any) -> np.ndarray | None:

@@ -148,11 +148,16 @@ def names_to_maximise(maximise: Any, names: Iterable[str]) -> tuple[Any, ...]:
 
 
 class ContradictoryRowError(ZeroProbabilityError):
-    """One of many rows of evidence is impossible; `row` is its number."""
+    """Some of many rows of evidence are impossible; `rows` has the numbers of those that are known."""
 
-    def __init__(self, row: int) -> None:
-        super().__init__(f"row {row}: the evidence has probability zero under this model")
-        self.row = row
+    def __init__(self, rows: Any) -> None:
+        self.rows = np.atleast_1d(np.asarray(rows, dtype=np.int64))
+        super().__init__(f"row {self.row}: the evidence has probability zero under this model")
+
+    @property
+    def row(self) -> int:
+        """The first of them."""
+        return int(self.rows.min())
 
 
 class Algorithm(abc.ABC):

@@ -15,7 +15,9 @@ from ...core.registry import Entry
 
 __all__ = ["FAMILIES", "KINDS", "TASKS", "Method", "family_title", "methods"]
 
-FAMILIES = ("exact", "messages", "variational", "bounds", "search", "sampling", "particles", "neural")
+FAMILIES = (
+    "exact", "messages", "variational", "bounds", "search", "sampling", "particles", "neural", "portfolio",
+)  # fmt: skip
 KINDS = ("discrete", "real", "vector", "positive", "interval", "simplex")  # of domains
 TASKS = {
     "sum": "marginals and log Z",

@@ -239,6 +239,10 @@ class Factorisation(abc.ABC):
     def solve(self, b: np.ndarray) -> np.ndarray:
         """J^-1 b."""
 
+    def solve_columns(self, b: np.ndarray) -> np.ndarray:
+        """J^-1 b for every column of b, (n, count)."""
+        return np.stack([self.solve(column) for column in b.T], axis=1) if b.shape[1] else b
+
     @abc.abstractmethod
     def variances(self) -> np.ndarray:
         """The diagonal of J^-1."""
@@ -278,6 +282,9 @@ class _Dense(Factorisation):
         from scipy.linalg import cho_solve
 
         return np.asarray(cho_solve((self._root, True), b)) if len(b) else b
+
+    def solve_columns(self, b: np.ndarray) -> np.ndarray:
+        return self.solve(b)
 
     def variances(self) -> np.ndarray:
         from scipy.linalg.lapack import dpotri

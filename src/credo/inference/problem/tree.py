@@ -32,6 +32,7 @@ __all__ = [
     "Limits",
     "Prepared",
     "UpwardPass",
+    "affordable",
     "beliefs",
     "best_states",
     "climb",
@@ -46,6 +47,8 @@ __all__ = [
 _PRUNE_FROM = 2.0**20  # operations from which looking for impossible states pays
 _ZEROS = 15.0  # log2 of what dropping impossible states may gain
 _CHOICE = 30.0  # steps of choosing the states of one clique, about
+_OPERATIONS = 27.5  # log2 of the operations exact inference does in a second
+_LEAST = 1e-3  # seconds: planning alone takes as long
 _HOPELESS = 45.0  # log2 of a table no machine holds; the tree is not even laid out
 
 
@@ -75,6 +78,11 @@ def _memory(log2_bytes: float) -> str:
         return f"2^{log2_bytes - 30:.0f} GB"
     unit = max(0, min(3, int(log2_bytes // 10)))
     return f"{2.0 ** (log2_bytes - 10 * unit):.3g} {('bytes', 'kB', 'MB', 'GB')[unit]}"
+
+
+def affordable(seconds: float) -> float:
+    """Log2 of the operations that exact inference does in some seconds."""
+    return _OPERATIONS + float(np.log2(max(seconds, _LEAST)))
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from ...core.records import record
 from ...core.result import Result, Status
 from ...kernels import graph_cut as kernel
 from ...kernels.max_flow import arcs_by_tail
+from ...optimise.run import is_ending
 from ..bounds.decomposition import Decomposition, answer, folded
 from ..problem.base import IterativeAlgorithm, Problem, register
 from ..problem.value import meets
@@ -90,6 +91,8 @@ class AlphaExpansion(IterativeAlgorithm[ExpansionState]):
         work = Decomposition.of(problem)
         shifts = work.no_shifts()
         for turn in range(self.sweeps):
+            if is_ending():
+                break
             work.sweep(shifts, trust=turn > 0)
         states, score = work.decode(shifts)
         if score == -np.inf:
