@@ -145,17 +145,18 @@ def _described(data: Stream) -> Description:
     """The same of a stream: sums and extremes over its batches."""
     parts: list[list[ColumnSummary]] = []
     used = {v.name: np.zeros(v.size, dtype=bool) for v in data.variables}
-    lengths, rows, notes = [], 0, ()
+    lengths: list[np.ndarray] = []
+    notes: tuple[str, ...] = ()
     for batch in data:
         parts.append([ColumnSummary.of(column) for column in batch.columns])
         for column in batch.columns:
             if column.is_discrete:
                 used[column.name][column.values[column.values >= 0]] = True
         lengths.append(batch.lengths)
-        rows, notes = rows + batch.n_rows, batch.notes
+        notes = batch.notes
     sizes = [int(length.sum()) for length in lengths]
     found = tuple(_summed(columns, sizes, used) for columns in zip(*parts, strict=True))
-    return Description(found, rows, None if data.groups is None else np.concatenate(lengths), notes, {})
+    return Description(found, sum(sizes), None if data.groups is None else np.concatenate(lengths), notes, {})
 
 
 def _summed(
