@@ -14,8 +14,7 @@ import numpy as np
 
 import credo
 from credo.core.errors import ConvergenceWarning
-from credo.families import DiagonalGaussian, Gaussian
-from credo.learning.vb_mixture import vb_mixture
+from credo.families import DiagonalGaussian, Gaussian, Mixture
 from credo.models.hmm import HMM
 
 STATES, ITERATIONS, REPEATS = 3, 20, 3
@@ -57,7 +56,8 @@ def hidden_markov(family: Any, x: np.ndarray) -> int:
 
 def mixture(family: Any, x: np.ndarray) -> int:
     """Variational Bayes; how many iterations it took."""
-    fit = vb_mixture(members(family, x), x, seed=0, max_iter=ITERATIONS, tol=1e-14, prune="none")
+    first = Mixture(np.full((1, STATES), 1 / STATES), members(family, x))
+    fit = credo.fit(first, x, "vb", seed=0, max_iter=ITERATIONS, tol=1e-14)
     return len(fit.trace["free_energy"])
 
 

@@ -26,7 +26,7 @@ import credo
 import hybrid_zoo
 from credo.core.errors import CredoError, UnsupportedError
 from credo.core.result import Status
-from credo.families import Categorical, DiagonalGaussian
+from credo.families import Categorical, DiagonalGaussian, Mixture
 from credo.inference.problem.base import algorithms
 from credo.inference.problem.contents import methods
 from credo.learning.base import learners
@@ -34,9 +34,7 @@ from credo.learning.bayesian_mixture import BayesianMixture
 from credo.learning.crf import ChainCRF, GraphCRF
 from credo.learning.hmm_estimators import GaussianHMM
 from credo.learning.lda import BetheLDA
-from credo.learning.vb_factor_analysis import vb_factor_analysis
-from credo.learning.vb_hmm import vb_hmm
-from credo.learning.vb_mixture import vb_mixture
+from credo.models import FactorAnalysis
 from credo.optimise.run import Run
 
 NOTHING = "stopped before there was anything to answer with"
@@ -91,10 +89,10 @@ def own():
         np.full(3, 1 / 3), rng.dirichlet(np.ones(3), 3), Categorical(rng.dirichlet(np.ones(4), 3))
     )
     yield "baum-welch", lambda: credo.fit(chain, states, **LIMITS)
-    yield "vb-hmm", lambda: vb_hmm(chain, states, **LIMITS)
-    members = DiagonalGaussian(rng.normal(size=(5, 4)), np.ones((5, 4)))
-    yield "vb-mixture", lambda: vb_mixture(members, rows, **LIMITS)
-    yield "vb-factor-analysis", lambda: vb_factor_analysis(rows, 2, **LIMITS)
+    yield "vb-hmm", lambda: credo.fit(chain, states, "vb", **LIMITS)
+    mixture = Mixture([[0.2] * 5], DiagonalGaussian(rng.normal(size=(5, 4)), np.ones((5, 4))))
+    yield "vb-mixture", lambda: credo.fit(mixture, rows, "vb(prune=search)", **LIMITS)
+    yield "vb-factor-analysis", lambda: credo.fit(FactorAnalysis(2), rows, "vb", **LIMITS)
     words = rng.poisson(0.7, size=(40, 20))
     BetheLDA(3, max_iter=1, seed=0).fit(words)
     yield "lda", lambda: Fitted(BetheLDA(3, **LIMITS).fit(words).status_)
@@ -118,12 +116,12 @@ def large():
     )
     for name, model, data in (("real", chain, rows), ("symbols", spoken, symbols)):
         yield f"em {name}", lambda m=model, x=data: credo.fit(m, x, "em", **LIMITS)
-        yield f"vb-hmm {name}", lambda m=model, x=data: vb_hmm(m, x, **LIMITS)
+        yield f"vb {name}", lambda m=model, x=data: credo.fit(m, x, "vb", **LIMITS)
         yield f"log-likelihood {name}", lambda m=model, x=data: Fitted(credo.infer(m, data=x).status)
-    yield "vb-mixture", lambda: vb_mixture(middles, rows, **LIMITS)
+    yield "vb-mixture", lambda: credo.fit(Mixture(np.full((1, 20), 1 / 20), middles), rows, "vb", **LIMITS)
     yield "mixture from nothing", lambda: BayesianMixture(20, **endless).fit(rows).fit_
     yield "hmm from nothing", lambda: GaussianHMM(10, **endless).fit(rows).fit_
-    yield "vb-factor-analysis", lambda: vb_factor_analysis(rows, 4, **LIMITS)
+    yield "vb-factor-analysis", lambda: credo.fit(credo.models.FactorAnalysis(4), rows, "vb", **LIMITS)
     yield "lda", lambda: Fitted(BetheLDA(10, **LIMITS).fit(rng.poisson(0.3, size=(400, 300))).status_)
     spins = credo.datasets.ising_grid(60, coupling="normal(scale=1)", field="normal(scale=0.1)", seed=0)
     alike = credo.datasets.ising_grid(150, coupling=0.4, field="normal(scale=0.5)", seed=0)

@@ -18,6 +18,7 @@ from credo.core.linear_gaussian import product
 from credo.core.result import Estimate, Status
 from credo.core.variable import Variables
 from credo.families.categorical import Categorical
+from credo.families.conjugate_product import ConjugateProduct
 from credo.families.dirichlet import Dirichlet
 from credo.families.dirichlet_rows import DirichletRows
 from credo.families.gamma import Gamma, Poisson
@@ -27,20 +28,23 @@ from credo.families.gaussian_wishart import GaussianWishart
 from credo.families.independent import IndependentRows
 from credo.families.mixture import Mixture, MixturePrior
 from credo.families.normal_gamma import NormalGamma
+from credo.families.posteriors import MixturePosterior
 from credo.families.product import Product
+from credo.families.stick_breaking import StickBreaking
 from credo.families.student import StudentT
 from credo.learning.base import Fit
+from credo.learning.bayesian_mixture import BayesianMixture
 from credo.learning.block_records import BlockFit, BlockRun
 from credo.learning.crf import ChainCRF, GraphCRF
 from credo.learning.hmm_estimators import CategoricalHMM, GaussianHMM, PoissonHMM
 from credo.learning.lda import BetheLDA
 from credo.learning.vb_factor_analysis import FactorPosterior
-from credo.learning.vb_hmm import HMMPosterior
-from credo.learning.vb_mixture import MixturePosterior
 from credo.learning.vb_tables import TablePosterior
 from credo.models.bayesian_tree import BayesianTree
+from credo.models.factor_analysis import FactorAnalysis
 from credo.models.factorial_hmm import FactorialHMM
 from credo.models.hmm_parameters import HMMPrior
+from credo.models.hmm_posteriors import HMMPosterior, SemiMarkovPosterior
 from credo.models.mixture_of_trees import MixtureOfTrees
 from credo.models.normal_form import Block, Diverter, NormalForm, Source
 from credo.models.regression import Regression
@@ -187,14 +191,26 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "BetheLDA": lambda: fitted(BetheLDA(2, max_iter=1, seed=0), np.array([[1, 0, 2], [0, 3, 1]])),
     "BlockFit": lambda: BlockFit((block_run(),), "ml", 0.25),
     "BlockRun": block_run,
+    "FactorAnalysis": lambda: FactorAnalysis(2, noise="isotropic"),
+    "BayesianMixture": lambda: fitted(BayesianMixture(2, family="diagonal", max_iter=1, seed=0), ROWS),
     "FactorPosterior": lambda: FactorPosterior(MEANS, COVARIANCES, *np.ones((3, 2))),
     "HMMPosterior": lambda: HMMPosterior(
         DirichletRows([1.0, 2.0], [2]), DirichletRows(np.ones(4), [2, 2]), normal_gamma(),
         DirichletRows([1.0, 1.0], [2]), DirichletRows(np.ones(4), [2, 2]), normal_gamma(),
     ),
-    "MixturePosterior": lambda: MixturePosterior(
-        Dirichlet([[1.0, 2.0]]), normal_gamma(), Dirichlet([[1.0, 1.0]]), normal_gamma()
+    "SemiMarkovPosterior": lambda: SemiMarkovPosterior(
+        DirichletRows([1.0, 2.0], [2]), DirichletRows(np.ones(4), [2, 2]), DirichletRows(np.ones(6), [3, 3]),
+        normal_gamma(), DirichletRows([1.0, 1.0], [2]), DirichletRows(np.ones(4), [2, 2]),
+        DirichletRows(np.ones(6), [3, 3]), normal_gamma(), cut=False,
     ),
+    "MixturePosterior": lambda: MixturePosterior(
+        DirichletRows([1.0, 2.0], [2]), normal_gamma(), StickBreaking.prior(2, 0.5), normal_gamma()
+    ),
+    "ConjugateProduct": lambda: ConjugateProduct(
+        Product([Categorical([[0.5, 0.5]]), Poisson([2.0])], ["alarm", "drops"]),
+        [Dirichlet([[1.0, 2.0]]), Gamma([1.0], [3.0])],
+    ),
+    "StickBreaking": lambda: StickBreaking.prior(3, 0.5),
     "TablePosterior": lambda: TablePosterior(
         tree(), DirichletRows(np.ones(6), [2, 2, 2]), DirichletRows(np.ones(6), [2, 2, 2]), np.zeros(6, bool)
     ),

@@ -12,6 +12,7 @@ from credo import learning
 from credo.core.errors import ConvergenceWarning, UnsupportedError
 from credo.families import Categorical
 from credo.inference.problem.contents import methods
+from credo.models import FactorAnalysis
 
 GRID = credo.datasets.ising_grid(3, coupling="normal(scale=1)", field="normal(scale=0.1)", seed=0)
 ASIA = credo.datasets.asia()
@@ -51,7 +52,7 @@ CALLS = {
     "categorical chain": lambda: learning.CategoricalHMM(2, max_iter=3).fit([[0, 1, 1], [0, 0, 1, 1]]),
     "Poisson chain": lambda: learning.PoissonHMM(2, max_iter=3).fit([[0, 1, 1], [0, 0, 30, 1]]),
     "mixture": lambda: learning.BayesianMixture(max_iter=3).fit(ROWS),
-    "factor analysis": lambda: learning.vb_factor_analysis(ROWS[:20], 1, max_iter=3),
+    "factor analysis": lambda: credo.fit(FactorAnalysis(1), ROWS[:20], "vb", max_iter=3),
     "topics": lambda: learning.BetheLDA(2, max_iter=2).fit(COUNTS),
     "tree": lambda: learning.chow_liu(DATA),
     "trees": lambda: learning.mixture_of_trees(DATA, 2, seed=0, max_iter=3),

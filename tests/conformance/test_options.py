@@ -14,7 +14,7 @@ from credo.inference.portfolio.solve import solve
 from credo.inference.problem.base import algorithms
 from credo.learning import ChainCRF, GaussianHMM, GraphCRF
 from credo.learning.base import learners
-from credo.learning.vb_factor_analysis import vb_factor_analysis
+from credo.models import FactorAnalysis
 from credo.models.hmm import HMM
 from credo.models.semi_markov import SemiMarkov
 from credo.structures import elimination_order
@@ -59,7 +59,7 @@ SEEDS = {
     "GaussianHMM": lambda seed: GaussianHMM(seed=seed).fit(np.eye(2)),
     "ChainCRF": lambda seed: ChainCRF(seed=seed).fit([np.eye(2)], [[0, 1]]),
     "GraphCRF": lambda seed: GraphCRF(seed=seed).fit([(np.eye(2), [(0, 1)])], [[0, 1]]),
-    "factor analysis": lambda seed: vb_factor_analysis(np.eye(3), seed=seed),
+    "factor analysis": lambda seed: credo.fit(FactorAnalysis(), np.eye(3), "vb", seed=seed),
     "order": lambda seed: elimination_order(GRID.to_factor_graph(), effort=1, seed=seed),
 }
 

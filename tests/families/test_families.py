@@ -513,7 +513,7 @@ G2 = Gaussian([[0.0, 0.0]], [np.eye(2)])
             "expected freedom above 1",
         ),
         (
-            lambda: make_prior("gaussian").expected_log_density([[0.0, np.nan, 1.0]]),
+            lambda: make_prior("gaussian").predictive([[0.0, np.nan, 1.0]]),
             DataError,
             "single missing coordinates",
         ),

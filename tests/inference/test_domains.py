@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import integrate, stats
 
 import credo
 from credo import DensityFactor, FactorGraph, GaussianFactor, Interval, Positive, Real, TableFactor, Variable
@@ -15,8 +15,10 @@ from credo.core.bijections import Bijection, register_bijection
 from credo.core.density import namespace
 from credo.core.domain import Continuous
 from credo.core.errors import ModelError, UnsupportedError
+from credo.core.free import FreeGraph
 from credo.core.linear_gaussian import LinearGaussianFactor
 from credo.families.mapped import MappedDensity, VectorMixtureDensity, VectorParticleDensity
+from credo.inference.problem.starting_places import starting_places
 
 pytestmark = pytest.mark.filterwarnings("ignore::credo.core.errors.ConvergenceWarning")
 
@@ -91,6 +93,57 @@ def test_messages_have_moments_and_integrals(method):
         assert found.marginals[name].sd == pytest.approx(truth.std(), rel=1e-2), name
 
 
+@pytest.mark.parametrize("options", ["", "(sites=block)"])
+def test_ep_has_the_moments_of_values_and_not_those_of_mapped_coordinates(options):
+    """One factor per variable is its tilted distribution; the Gaussian of log x alone has the mean 1.28."""
+    found = credo.infer(TOGETHER, f"ep{options}")
+    assert found.converged
+    assert found.log_z.value == pytest.approx(sum(z for *_, z in MODELS.values()), abs=1e-8)
+    for name, (_, _, truth, _) in MODELS.items():
+        assert found.marginals[name].mean == pytest.approx(truth.mean(), rel=1e-5), name
+        assert found.marginals[name].sd == pytest.approx(truth.std(), rel=1e-4), name
+
+
+def test_ep_marginals_of_several_factors_per_number_are_their_product():
+    """Waiting times at an unknown rate: the posterior is a gamma distribution."""
+    rate, times = Variable("rate", Positive()), [0.5, 2.0, 0.3]
+
+    def waited(x, t):
+        return namespace(x).log(x) - x * t
+
+    prior = DensityFactor([rate], exponential)
+    seen = [DensityFactor([rate], waited, t) for t in times]
+    found = credo.infer(FactorGraph([rate], [prior, *seen]), "ep")
+    truth = stats.gamma(1 + len(times), scale=1 / (1 + sum(times)))
+    assert found.marginals["rate"].mean == pytest.approx(truth.mean(), rel=1e-5)
+    assert found.marginals["rate"].sd == pytest.approx(truth.std(), rel=1e-4)
+    x = truth.ppf([0.1, 0.5, 0.9])
+    np.testing.assert_allclose(found.marginals["rate"].density(x), truth.pdf(x), rtol=1e-2)
+
+
+def test_ep_counts_states_next_to_positive_numbers():
+    found = credo.infer(WAIT, "ep")
+    weights = np.array([0.3, 0.35])
+    assert found.log_z.value == pytest.approx(np.log(weights.sum()), abs=1e-8)
+    np.testing.assert_allclose(found.marginals["s"], weights / weights.sum(), atol=1e-8)
+    assert found.marginals["x"].mean == pytest.approx(weights @ [1.0, 0.5] / weights.sum(), rel=1e-5)
+
+
+def test_bethe_is_near_and_stays_below_the_integral():
+    found = credo.infer(TOGETHER, "bethe", seed=0)
+    truth = sum(z for *_, z in MODELS.values())
+    assert found.log_z.kind == "lower" and truth - 0.15 < found.log_z.value < truth
+    for name, (_, _, law, _) in MODELS.items():
+        assert found.marginals[name].mean == pytest.approx(law.mean(), abs=0.1 * law.std()), name
+
+
+def test_bethe_maximises_values_and_not_coordinates():
+    x = Variable("x", Positive())
+    best = credo.infer(FactorGraph([x], [DensityFactor([x], log_normal)]), "bethe", maximise="all", seed=0)
+    assert best.assignment["x"] == pytest.approx(np.exp(0.5 - 0.36), rel=0.05)
+    assert best.score.value == pytest.approx(log_normal(np.array(best.assignment["x"])), abs=1e-9)
+
+
 def test_mean_field_and_mixtures_stay_below_the_integral():
     truth = sum(z for *_, z in MODELS.values())
     for method in ("mean-field", "nonparametric-vi"):
@@ -157,7 +210,7 @@ def test_an_observed_positive_number_leaves_an_exact_model():
     np.testing.assert_allclose(found.marginals["s"], weights / weights.sum(), atol=1e-12)
 
 
-@pytest.mark.parametrize("method", ["gibbs", "nuts", "grid-bp"])
+@pytest.mark.parametrize("method", ["gibbs", "nuts", "grid-bp", "ep", "bethe"])
 @pytest.mark.parametrize(
     ("domain", "function"),
     [
@@ -186,6 +239,58 @@ def test_a_density_may_be_infinite_at_the_ends(method):
 
     found = credo.infer(FactorGraph([p], [DensityFactor([p], arcsine)]), method, seed=0).marginals["p"]
     assert found.mean == pytest.approx(0.5, abs=0.03) and found.sd == pytest.approx(np.sqrt(1 / 8), abs=0.02)
+
+
+def logs(x):
+    return namespace(x).log(x)
+
+
+PAIR = [Variable("x", Positive()), Variable("y", Positive())]
+PROPER_PAIRS = {
+    "a ridge": lambda x, y: logs(x) - x - y - 0.5 * (x - y) ** 2,
+    "one is confined by the other alone": lambda x, y: -x - 0.5 * (x - y) ** 2,
+    "a ridge of unequal scales": lambda x, y: -x - 0.5 * (x - 100 * y) ** 2,
+    "a ridge that falls like a power": lambda x, y: -2 * logs(1 + x + y) - 0.5 * (x - y) ** 2,
+    "a ratio": lambda x, y: -x - 0.5 * (logs(x) - logs(y)) ** 2,
+    "unbounded at zero": lambda x, y: -0.75 * logs(x) - 0.75 * logs(y) - x - y,
+    "open": lambda x, y: -2.5 * logs(1 + x + y),
+}
+IMPROPER_PAIRS = {
+    "a ridge": lambda x, y: -0.5 * (x - y) ** 2,
+    "a ratio": lambda x, y: -0.5 * (logs(x) - logs(y)) ** 2,
+    "a ridge that falls too slowly": lambda x, y: -logs(1 + x + y) - 0.5 * (x - y) ** 2,
+    "open": lambda x, y: -1.5 * logs(1 + x + y),
+    "unbounded at zero": lambda x, y: -2.2 * logs(x + y) - x - y,
+}
+
+
+@pytest.mark.parametrize("name", PROPER_PAIRS)
+def test_pairs_of_positive_numbers_that_have_an_integral_are_taken(name):
+    graph = FactorGraph(PAIR, [DensityFactor(PAIR, PROPER_PAIRS[name])])
+    found = starting_places(FreeGraph.of(graph, np.ones(2)).graph)
+    assert found.known.all() and (np.abs(found.centre) < 10).all()
+
+
+@pytest.mark.parametrize("name", IMPROPER_PAIRS)
+def test_pairs_of_positive_numbers_that_have_none_are_refused(name):
+    graph = FactorGraph(PAIR, [DensityFactor(PAIR, IMPROPER_PAIRS[name])])
+    with pytest.raises(ModelError, match=r"'x', 'y'.*does not fall when they move together towards infinity"):
+        starting_places(FreeGraph.of(graph, np.ones(2)).graph)
+
+
+@pytest.mark.parametrize("method", ["grid-bp", "ep", "bethe", "gibbs", "nuts"])
+def test_a_ridge_of_two_positive_numbers_has_the_moments_of_quadrature(method):
+    def density(y, x):
+        return np.exp(PROPER_PAIRS["a ridge"](x, y))
+
+    total = integrate.dblquad(density, 0, 40, 0, 40)[0]
+    mean = integrate.dblquad(lambda y, x: x * density(y, x), 0, 40, 0, 40)[0] / total
+    graph = FactorGraph(PAIR, [DensityFactor(PAIR, PROPER_PAIRS["a ridge"])])
+    found = credo.infer(graph, method, seed=0)
+    assert total == pytest.approx(0.5)
+    assert found.marginals["x"].mean == pytest.approx(mean, abs=1e-4 if method in ("grid-bp", "ep") else 0.1)
+    if found.log_z is not None:
+        assert found.log_z.value == pytest.approx(np.log(total), abs=0.05 if method == "bethe" else 1e-5)
 
 
 class TestVectors:
@@ -237,6 +342,15 @@ class TestVectors:
             assert all(len(column) == 3 for column in found.diagnostics.values())
         assert np.isfinite(density.log_density(density.mode))
 
+    @pytest.mark.parametrize("method", ["ep", "ep(sites=block)", "bethe(components=1)"])
+    def test_beliefs_about_coordinates_are_joint_densities(self, method):
+        graph, J, h = self.model()
+        density = credo.infer(graph, method, seed=0).marginals["w"]
+        assert isinstance(density, VectorMixtureDensity)
+        np.testing.assert_allclose(density.mean, np.linalg.solve(J, h)[3:], atol=1e-3)
+        if "block" in method:
+            np.testing.assert_allclose(density.covariance, np.linalg.inv(J)[3:, 3:], atol=1e-6)
+
     def test_mixtures_of_vectors_given_states(self):
         y, s = Variable("y", Real(2)), Variable("s", 2)
         w, b, v = np.array([[1.0, 0.5], [0.2, -1.0]]), np.array([0.0, 1.0]), np.array([1.0, 2.0])
@@ -266,13 +380,13 @@ class TestVectors:
         drawn = credo.sample(FactorGraph([y, s], factors), 4000, seed=0, method="conditional-gaussian")
         np.testing.assert_allclose(drawn["y"].mean(axis=0), mean, atol=0.08)
 
-    @pytest.mark.parametrize("method", ["gaussian-bp", "bethe", "ep", "grid-bp", "particle-bp"])
+    @pytest.mark.parametrize("method", ["gaussian-bp", "grid-bp", "particle-bp"])
     def test_methods_of_single_numbers_say_so(self, method):
         graph, _, _ = self.model()
         with pytest.raises(UnsupportedError, match="'y' is a vector of 2 numbers and not observed"):
             credo.infer(graph, method)
 
-    @pytest.mark.parametrize("method", ["bethe", "ep", "gaussian"])
+    @pytest.mark.parametrize("method", ["mixture-of-gaussian-trees", "gaussian"])
     def test_methods_that_do_not_read_positive_numbers_say_so(self, method):
         with pytest.raises(
             UnsupportedError, match=r"'exponential' is continuous \(positive\) and not observed"
@@ -360,6 +474,15 @@ def test_a_domain_of_a_user_is_read_by_methods_that_read_vectors(method):
     assert (np.diff(found.samples["x"], axis=1) > 0).all()
     with pytest.raises(UnsupportedError, match="'x' is a vector of 2 numbers"):
         credo.infer(FactorGraph([x], [DensityFactor([x], standard)]), "grid-bp")
+
+
+@pytest.mark.parametrize("method", ["ep", "bethe"])
+def test_joint_densities_of_coordinates_are_mapped_for_domains_of_users(method):
+    register_bijection("rising", Steps)
+    x = Variable("x", Rising(2))
+    found = credo.infer(FactorGraph([x], [DensityFactor([x], standard)]), method, seed=0)
+    np.testing.assert_allclose(found.marginals["x"].mean, [-(np.pi**-0.5), np.pi**-0.5], atol=0.03)
+    assert found.log_z.value == pytest.approx(np.log(np.pi), abs=0.03)
 
 
 def test_runs_on_positive_numbers_go_on_from_a_checkpoint(tmp_path):

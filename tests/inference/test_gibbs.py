@@ -218,7 +218,7 @@ def test_ctrl_c_keeps_the_draws_so_far(monkeypatch):
     with pytest.warns(ConvergenceWarning, match="stopped by hand"):
         found = credo.infer(credo.datasets.ising_grid(3, seed=0), "gibbs(warmup=10)", seed=0)
     assert found.status is Status.INTERRUPTED
-    assert len(found.samples) == 4 * (sum(calls) - 10 * 5)  # four short runs and the warm-up
+    assert len(found.samples) == 4 * (sum(calls) - 10)  # the warm-up is too short for short runs
 
 
 def test_impossible_models_and_starts_are_refused():

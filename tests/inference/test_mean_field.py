@@ -14,14 +14,17 @@ import credo
 from conformance.oracle import Oracle
 from credo.core.errors import (
     ConvergenceWarning,
+    ModelError,
     OptionError,
     QueryError,
     UnsupportedError,
     ZeroProbabilityError,
 )
+from credo.core.linear_gaussian import LinearGaussianFactor
 from credo.core.result import Status
 from credo.inference.exact import possible_states
 from credo.inference.problem import feasible, free_energy
+from credo.inference.problem.given_states import refuse_improper_states
 from credo.inference.problem.tree import Limits
 from credo.inference.variational import descent, mean_field, structured_mean_field
 from credo.kernels import mean_field as kernel
@@ -528,3 +531,22 @@ def test_unknown_names_in_clusters_and_wide_clusters_are_refused():
     method = structured_mean_field.StructuredMeanField(clusters=[list(graph.variables.names)], memory_gb=0)
     with pytest.raises(UnsupportedError, match="exact inference needs"):
         credo.infer(graph, method, seed=0)
+
+
+@pytest.mark.parametrize("method", ["mean-field", "bethe", "grid-bp", "ep"])
+def test_what_has_no_integral_given_one_state_is_refused(method):
+    """Given the second state both residuals are about x + y, and x - y is free."""
+    x, y, s = (credo.Variable(n, d) for n, d in (("x", credo.Real()), ("y", credo.Real()), ("s", 2)))
+
+    def model(second, chances):
+        factors = [
+            LinearGaussianFactor([x, y, s], [[1.0, 0.5], [1.0, 1.0]], [0.0, 1.0], [1.0, 2.0]),
+            LinearGaussianFactor([x, y, s], [[0.3, -1.0], second], [0.0, 0.0], [1.0, 2.0]),
+            credo.TableFactor([s], chances),
+        ]
+        return credo.FactorGraph([x, y, s], factors)
+
+    with pytest.raises(ModelError, match=r"some direction of .'x', 'y'. given .'s': '1'"):
+        credo.infer(model([2.0, 2.0], [0.5, 0.5]), method, seed=0)
+    refuse_improper_states(model([1.0, -1.0], [0.5, 0.5]))
+    refuse_improper_states(model([2.0, 2.0], [1.0, 0.0]))  # the second state has no weight

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from credo.families import DiagonalGaussian, Gaussian
+import credo
+from credo.families import DiagonalGaussian, Gaussian, Mixture
 from credo.learning.bayesian_mixture import BayesianMixture
 from credo.learning.hmm_estimators import GaussianHMM
-from credo.learning.vb_mixture import vb_mixture
 
 CENTRES = np.array([[0.0, 0.0, 0.0], [6.0, 0.0, 6.0], [0.0, 6.0, -6.0]])
 
@@ -42,7 +42,8 @@ def test_hidden_markov_models_learn_from_rows_that_all_lack_something(covariance
 def test_variational_mixtures_learn_from_rows_that_all_lack_something(family):
     x, _ = with_gaps()
     scale = np.tile(np.eye(3), (3, 1, 1)) if family is Gaussian else np.ones((3, 3))
-    fit = vb_mixture(family(np.zeros((3, 3)), scale), x, restarts=5, seed=0)
+    start = Mixture(np.full((1, 3), 1 / 3), family(np.zeros((3, 3)), scale))
+    fit = credo.fit(start, x, "vb(restarts=5)", seed=0)
     np.testing.assert_allclose(found(fit.model.components.mean), CENTRES, atol=0.5)
     assert (np.diff(fit.trace["free_energy"]) > -1e-6).all()
 

@@ -11,12 +11,12 @@ import credo
 from credo.core.errors import ConvergenceWarning
 from credo.core.result import Status
 from credo.families import Categorical, DiagonalGaussian, Gaussian, Mixture, Poisson
+from credo.families.independent import IndependentRows
 from credo.learning import fit, vmp
 from credo.learning.block_training import train_blocks
+from credo.learning.hidden_rows import expect_rows
 from credo.learning.mixture_of_trees import mixture_of_trees
-from credo.learning.vb_factor_analysis import vb_factor_analysis
-from credo.learning.vb_hmm import vb_hmm
-from credo.learning.vb_mixture import vb_mixture
+from credo.models import FactorAnalysis
 from credo.models.factorial_hmm import FactorialHMM
 from credo.models.hmm import HMM
 from credo.models.normal_form_build import embedding
@@ -123,17 +123,16 @@ def test_families_say_how_far_their_members_moved(old, new, size):
 def test_variational_bayes_rests_where_it_has_converged():
     rng = np.random.default_rng(0)
     x = np.concatenate([rng.normal(-1, 1, (150, 1)), rng.normal(1, 1, (150, 1))])
-    family = Gaussian(np.zeros((2, 1)), np.ones((2, 1, 1)))
-    found = vb_mixture(family, x, prune="none", seed=0, max_iter=20_000)
-    shares = found.posterior.responsibilities(x)[0]
-    again = quietly(vb_mixture, family, x, prune="none", shares=shares, max_iter=0, tol=0.0)
-    assert found.status is Status.CONVERGED and found.model.movement(again.model) < 1e-5
+    start = Mixture([[0.5, 0.5]], Gaussian(np.zeros((2, 1)), np.ones((2, 1, 1))))
+    found = fit(start, x, "vb", seed=0, max_iter=20_000, tol=1e-5)
+    again = found.posterior.update(expect_rows(found.posterior, IndependentRows(start).sequences(x)))
+    assert found.status is Status.CONVERGED and found.model.movement(again.mean()) < 1e-5
     flat = int(np.argmax(np.diff(found.objective) < 1e-8)) + 1
-    cut = quietly(vb_mixture, family, x, prune="none", seed=0, max_iter=flat)
+    cut = quietly(fit, start, x, "vb", seed=0, max_iter=flat, tol=1e-5)
     assert flat < len(found.objective) - 1 and cut.status is Status.OUT_OF_ITERATIONS
 
 
-@pytest.mark.parametrize("how", ["vb", "vb_hmm", "vmp", "factors", "trees", "blocks"])
+@pytest.mark.parametrize("how", ["vb", "vb of a chain", "vmp", "factors", "trees", "blocks"])
 def test_every_kind_of_learner_says_converged_of_parameters_that_rest_only(how):
     """A looser tol ends earlier, and what it leaves is as near to the rest as it says, within a rate."""
     rng = np.random.default_rng(1)
@@ -145,13 +144,13 @@ def test_every_kind_of_learner_says_converged_of_parameters_that_rest_only(how):
         options = {"tol": tol, "max_iter": 50_000}
         if how == "vb":
             return fit(two_classes(), columns(bits), "vb", **options)
-        if how == "vb_hmm":
-            return vb_hmm(chain, [0, 0, 0, 1, 1, 1] * 10, **options)
+        if how == "vb of a chain":
+            return fit(chain, [0, 0, 0, 1, 1, 1] * 10, "vb", **options)
         if how == "vmp":
             mean, precision = vmp.GaussianNode(0.0, 0.01), vmp.GammaNode(1.0, 1.0)
             return vmp.fit([vmp.GaussianNode(mean, precision, observed=np.array([1.0, 2.0, 3.0]))], **options)
         if how == "factors":
-            return vb_factor_analysis(x, 2, seed=0, **options)
+            return fit(FactorAnalysis(2), x, "vb(prune=unused)", seed=0, **options)
         if how == "trees":
             return mixture_of_trees(columns(bits[:, :3]), 2, seed=0, **options)
         graph = embedding({"X": 2, "Y": 2}, 2)

@@ -9,10 +9,10 @@ from credo.core.result import Status
 from credo.inference.problem.base import Budget
 from credo.learning.em_data import Expected
 from credo.learning.em_steps import EMStart
-from credo.learning.vb import VariationalModel, pruner, run_vb
+from credo.learning.vb_steps import Prunable, run_vb
 
 
-class Curve(VariationalModel):
+class Curve(Prunable):
     """Free energies given in advance; an exception among them is raised."""
 
     rows = 1.0
@@ -29,8 +29,8 @@ class Curve(VariationalModel):
             raise value
         return Expected(value + 1.0, q)
 
-    def divergence(self, q):
-        return 1.0
+    def log_prior(self, q):
+        return -1.0
 
     def maximise(self, statistics, q):
         assert statistics == q
@@ -42,10 +42,16 @@ class Curve(VariationalModel):
     def movement(self, q, new):
         return float(new < len(self.values))
 
+    def sizes(self, q, statistics):
+        return np.empty(0)
+
+    def fewer(self, q, kept):
+        return None
+
 
 def climb(values, monotone=True, restarts=1, seconds=None):
     budget = Budget(max_iter=10, tol=1e-6, seconds=seconds)
-    return run_vb(Curve(values, monotone), budget, np.random.default_rng(0), name="curve", restarts=restarts)
+    return run_vb(Curve(values, monotone), budget, np.random.default_rng(0), restarts=restarts)
 
 
 def test_it_converges_when_the_parameters_rest():
@@ -80,7 +86,7 @@ def test_pruning_keeps_what_ends_higher_only():
     """Components 0, 1, 2 with 5, 0, 3 rows; F is given by the set that is left."""
     values = {(0, 1, 2): -10.0, (0, 2): -9.0, (0,): -12.0, (2,): -13.0}
 
-    class Sets(VariationalModel):
+    class Sets(Prunable):
         rows = 1.0
 
         def start(self, rng, number):
@@ -89,7 +95,7 @@ def test_pruning_keeps_what_ends_higher_only():
         def expect(self, q):
             return Expected(values[q], None)
 
-        def divergence(self, q):
+        def log_prior(self, q):
             return 0.0
 
         def maximise(self, statistics, q):
@@ -98,10 +104,14 @@ def test_pruning_keeps_what_ends_higher_only():
         def movement(self, q, new):
             return 0.0
 
+        def sizes(self, q, statistics):
+            return np.array([rows[k] for k in q])
+
+        def fewer(self, q, kept):
+            return tuple(q[i] for i in kept)
+
     rows = {0: 5.0, 1: 0.0, 2: 3.0}
-    for how, left in (("unused", (0, 2)), ("search", (0, 2)), ("none", (0, 1, 2))):
-        refine = pruner(
-            lambda q: np.array([rows[k] for k in q]), lambda q, kept: tuple(q[i] for i in kept), how
-        )
-        best = run_vb(Sets(), Budget(5, 1e-6, None), np.random.default_rng(0), name="sets", refine=refine)
-        assert best.parameters == left
+    for how, left in (("unused", (0, 2)), ("search", (0, 2)), (None, (0, 1, 2))):
+        best = run_vb(Sets(), Budget(9, 1e-6, None), np.random.default_rng(0), prune=how)
+        assert best.parameters == left and best.status is Status.CONVERGED
+        assert best.objective == ([-10.0] * 2 if how is None else [-10.0] * 2 + [-9.0] * 2)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
 from scipy.special import logsumexp
 
 import credo
-from credo.core.errors import DataError, ModelError, OptionError
+from credo.core.errors import ConvergenceWarning, DataError, ModelError, OptionError, UnsupportedError
 from credo.core.result import Status
 from credo.families import (
     Categorical,
@@ -23,8 +24,9 @@ from credo.families import (
     Poisson,
 )
 from credo.families.dirichlet_rows import DirichletRows
-from credo.learning import vb_hmm
+from credo.learning import VariationalBayes
 from credo.models.hmm import HMM, HMMPrior
+from credo.models.semi_markov import SemiMarkov
 
 STEPS = [[0.7, 0.3], [0.4, 0.6]]
 CASES = {
@@ -45,6 +47,12 @@ CASES = {
     ),
     "poisson": (Poisson([1.0, 8.0]), Gamma([1.0], [0.3]), np.array([0.0, 1.0, 9.0, 7.0, 0.0])),
 }
+
+
+def vb(model, x, lengths=None, *, adapt=(), prune=None, tol=1e-5, **options):
+    return credo.fit(
+        model, x, VariationalBayes(adapt=adapt, prune=prune), lengths=lengths, tol=tol, **options
+    )
 
 
 def exact_evidence(model, prior, x, lengths):
@@ -74,7 +82,7 @@ def test_the_free_energy_rises_to_a_value_below_the_exact_evidence(kind, hidden)
     model = HMM([0.6, 0.4], STEPS, emission)
     prior = HMMPrior(Dirichlet([[1.0, 1.0]]), Dirichlet([[0.8, 0.8]]), own)
     x = emission.hide(x, np.arange(5) == 1) if hidden else x
-    found = vb_hmm(model, x, [3, 2], prior=prior, restarts=3, seed=0)
+    found = vb(model, x, [3, 2], prior=prior, restarts=3, seed=0)
     exact = exact_evidence(model, prior, x, np.array([3, 2]))
     assert found.status is Status.CONVERGED and found.evidence.kind == "lower"
     assert (np.diff(found.trace["free_energy"]) > -1e-10).all()
@@ -84,14 +92,14 @@ def test_the_free_energy_rises_to_a_value_below_the_exact_evidence(kind, hidden)
 
 def test_one_state_has_its_evidence_in_closed_form():
     emission, own, x = CASES["gaussian"]
-    found = vb_hmm(HMM([1.0], [[1.0]], emission.take([0])), x, prior=HMMPrior(emission=own))
+    found = vb(HMM([1.0], [[1.0]], emission.take([0])), x, prior=HMMPrior(emission=own))
     assert found.evidence.value == pytest.approx(own.log_evidence(emission.take([0]).collect(x))[0], abs=1e-9)
 
 
 def test_the_expected_model_recovers_the_one_that_made_the_data():
     true = HMM([0.5, 0.5], [[0.95, 0.05], [0.1, 0.9]], DiagonalGaussian([[0.0], [4.0]], [[1.0], [1.0]]))
     x, _ = credo.sample(true, lengths=[300, 200], seed=0)
-    found = vb_hmm(true.initialise(x, np.random.default_rng(1)), x, [300, 200], restarts=2, seed=0)
+    found = vb(true.initialise(x, np.random.default_rng(1)), x, [300, 200], restarts=2, seed=0)
     order = np.argsort(found.model.emission.mean[:, 0])
     np.testing.assert_allclose(found.model.emission.mean[order, 0], [0, 4], atol=0.25)
     np.testing.assert_allclose(found.model.transition[np.ix_(order, order)], true.transition, atol=0.05)
@@ -104,8 +112,8 @@ def test_a_weight_of_two_is_the_sequence_twice():
     x, _ = credo.sample(true, lengths=[30, 20], seed=0)
     prior = HMMPrior(emission=NormalGamma([[1.0]], [[1.0]], [[1.0]], [[1.0]]))
     weighed = credo.data.read_sequences([x[:30], x[30:]], true.emission, weights=[2.0, 1.0])
-    once = vb_hmm(true, [x[:30], x[:30], x[30:]], prior=prior)
-    again = vb_hmm(true, weighed, prior=prior)
+    once = credo.fit(true, [x[:30], x[:30], x[30:]], "vb", prior=prior)
+    again = credo.fit(true, weighed, "vb", prior=prior)
     assert again.evidence.value == pytest.approx(once.evidence.value, abs=1e-9)
     np.testing.assert_allclose(again.model.transition, once.model.transition, atol=1e-9)
 
@@ -115,7 +123,7 @@ def test_states_that_the_data_do_not_need_are_removed():
     x, _ = credo.sample(true, lengths=200, seed=0)
     wide = HMM(np.full(5, 0.2), np.full((5, 5), 0.2), DiagonalGaussian(np.zeros((5, 1)), np.ones((5, 1))))
     prior = HMMPrior(Dirichlet(np.full((1, 5), 0.02)), Dirichlet(np.full((1, 5), 0.02)))
-    found = vb_hmm(wide, x, prior=prior, prune="search", restarts=2, seed=0)
+    found = vb(wide, x, prior=prior, prune="search", restarts=2, seed=0)
     assert found.model.states == 2
     assert found.trace["states"][0] == 5 and found.trace["states"][-1] == 2
     assert "2 of 5 states are used" in found.notes[0]
@@ -126,8 +134,8 @@ def test_hyper_parameters_raise_the_free_energy():
     true = HMM([0.5, 0.5], [[0.95, 0.05], [0.05, 0.95]], emission)
     x, _ = credo.sample(true, lengths=120, seed=0)
     prior = HMMPrior(emission=own)
-    plain = vb_hmm(true, x, prior=prior)
-    better = vb_hmm(true, x, prior=prior, adapt=("transition", "emission"), max_iter=3000)
+    plain = vb(true, x, prior=prior)
+    better = vb(true, x, prior=prior, adapt=("transition", "emission"), max_iter=3000)
     assert (np.diff(better.trace["free_energy"]) > -1e-9).all()
     assert better.evidence.value > plain.evidence.value
 
@@ -135,14 +143,14 @@ def test_hyper_parameters_raise_the_free_energy():
 def test_forbidden_transitions_stay_forbidden():
     emission, _, _ = CASES["categorical"]
     model = HMM([1.0, 0.0], [[0.5, 0.5], [0.0, 1.0]], emission)
-    found = vb_hmm(model, [0, 0, 0, 2, 2, 2, 1], tol=1e-7)
+    found = vb(model, [0, 0, 0, 2, 2, 2, 1], tol=1e-7)
     np.testing.assert_array_equal(found.model.start, [1.0, 0.0])
     assert found.model.transition[1, 0] == 0.0
 
 
 def test_equal_states_are_separated():
     same = HMM([0.5, 0.5], [[0.5, 0.5]] * 2, Categorical([[0.5, 0.5]] * 2))
-    found = vb_hmm(same, [0] * 20 + [1] * 20 + [0] * 20, seed=0)
+    found = vb(same, [0] * 20 + [1] * 20 + [0] * 20, seed=0)
     assert abs(np.diff(found.model.emission.probabilities[:, 0])[0]) > 0.3
 
 
@@ -150,37 +158,38 @@ def test_a_state_that_can_only_go_to_one_that_is_not_left_is_kept():
     """States 0 -> 1 -> 2 with certainty: none of them can be taken away."""
     emission = Categorical([[0.8, 0.2], [0.5, 0.5], [0.2, 0.8]])
     model = HMM([1.0, 0.0, 0.0], [[0, 1.0, 0], [0, 0, 1.0], [0, 0, 1.0]], emission)
-    found = vb_hmm(model, [0, 1, 1, 0, 1], prune="search", tol=1e-6)
+    found = vb(model, [0, 1, 1, 0, 1], prune="search", tol=1e-6)
     assert found.model.states >= 1 and (found.model.transition[2] == [0, 0, 1.0]).all()
 
 
 @pytest.mark.parametrize(
     "call, kind, message",
     [
-        (lambda m: vb_hmm(m, [-1, -1]), DataError, "expected at least one observed step"),
-        (lambda m: vb_hmm(m, [0, 7]), DataError, "row 1 has state 7"),
-        (lambda m: vb_hmm(m, [0, 1], adapt=("start",)), OptionError, "adapt must be one of"),
+        (lambda m: vb(m, [-1, -1]), DataError, "expected at least one observed step"),
+        (lambda m: vb(m, [0, 7]), DataError, "row 1 has state 7"),
+        (lambda m: vb(m, [0, 1], adapt=("start",)), OptionError, "adapt must be one of"),
         (
-            lambda m: vb_hmm(m, [0, 1], prior=HMMPrior(start=Dirichlet([[1.0] * 3]))),
+            lambda m: vb(m, [0, 1], prior=HMMPrior(start=Dirichlet([[1.0] * 3]))),
             ModelError,
             "prior of start: expected 2 states, got 3",
         ),
         (
-            lambda m: vb_hmm(m, [0, 1], prior=HMMPrior(emission=Gamma([1.0], [1.0]))),
+            lambda m: vb(m, [0, 1], prior=HMMPrior(emission=Gamma([1.0], [1.0]))),
             ModelError,
             "prior of Categorical: expected Dirichlet, got Gamma",
         ),
         (
-            lambda m: vb_hmm(m, [0, 1], prior=HMMPrior(emission=Dirichlet([[1.0, 1.0]]))),
+            lambda m: vb(m, [0, 1], prior=HMMPrior(emission=Dirichlet([[1.0, 1.0]]))),
             ModelError,
             "expected 3 states or dimensions",
         ),
         (
-            lambda m: vb_hmm(HMM([1.0], [[1.0]], Mixture([[0.5, 0.5]], Poisson([1.0, 2.0]))), [1.0, 2.0]),
+            lambda m: vb(HMM([1.0], [[1.0]], Mixture([[0.5, 0.5]], Poisson([1.0, 2.0]))), [1.0, 2.0]),
             ModelError,
             "got Mixture; use maximum likelihood",
         ),
-        (lambda m: vb_hmm("model", [0, 1]), ModelError, "expected an HMM, got str"),
+        (lambda m: vb(m, [0, 1], prior="bdeu(size=1)"), UnsupportedError, "is no prior of .*; give HMMPrior"),
+        (lambda m: vb(m, [0, 1], fixed=("start",)), UnsupportedError, "fixed must be left out"),
     ],
 )
 def test_refusals(call, kind, message):
@@ -200,7 +209,7 @@ def test_an_offset_of_the_data_changes_only_the_means(kind, offset):
     def fit(rows, means):
         one = np.ones((2, 1))
         members = DiagonalGaussian(means, one) if kind == "diagonal" else Gaussian(means, one[:, :, None])
-        return vb_hmm(HMM([0.5, 0.5], STEPS, members), rows, [80, 60], adapt=("emission",))
+        return vb(HMM([0.5, 0.5], STEPS, members), rows, [80, 60], adapt=("emission",))
 
     near, far = fit(x, start), fit(x + offset, start + offset)
     assert far.status is near.status is Status.CONVERGED
@@ -208,3 +217,68 @@ def test_an_offset_of_the_data_changes_only_the_means(kind, offset):
     one, two = near.model.emission, far.model.emission
     np.testing.assert_allclose(two.covariances, one.covariances, rtol=1e-4)
     np.testing.assert_allclose(two.mean - offset, one.mean, atol=1e-4)
+
+
+def test_a_checkpoint_goes_on_to_the_same_bits_in_the_middle_of_pruning(tmp_path, monkeypatch):
+    monkeypatch.setattr("credo.optimise.driver._THIN", 0.0)
+    true = HMM([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], DiagonalGaussian([[0.0], [8.0]], [[1.0], [1.0]]))
+    x, _ = credo.sample(true, lengths=100, seed=0)
+    wide = HMM(np.full(4, 0.25), np.full((4, 4), 0.25), DiagonalGaussian(np.zeros((4, 1)), np.ones((4, 1))))
+
+    def run(**options):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return vb(wide, x, prune="search", seed=0, restarts=2, tol=1e-4, **options)
+
+    whole, looks = run(), []
+
+    def stop(iteration, view):
+        looks.append(iteration)
+        if len(looks) % 9 == 0:
+            view.stop()
+
+    statuses = []
+    while not statuses or statuses[-1] is Status.INTERRUPTED:
+        found = run(checkpoint=tmp_path / "run.credo", every=0, on_step=stop)
+        statuses.append(found.status)
+    assert len(statuses) > 5 and found.status is Status.CONVERGED and found.model.states == 2
+    np.testing.assert_array_equal(found.objective, whole.objective)
+    np.testing.assert_array_equal(found.restarts, whole.restarts)
+    np.testing.assert_array_equal(
+        found.posterior.transition.concentration, whole.posterior.transition.concentration
+    )
+
+
+def test_a_sequence_that_counts_twice_is_a_sequence_that_comes_twice():
+    model = HMM([0.6, 0.4], STEPS, CASES["gaussian"][0])
+    x = CASES["gaussian"][2]
+    prior = HMMPrior(emission=CASES["gaussian"][1])
+    once = vb(model, x, [3, 2], weights=[2.0, 1.0], prior=prior)
+    twice = vb(model, np.concatenate([x[:3], x]), [3, 3, 2], prior=prior)
+    assert once.evidence.value == pytest.approx(twice.evidence.value, abs=1e-9)
+    np.testing.assert_allclose(once.model.emission.mean, twice.model.emission.mean)
+
+
+def test_segments_are_learned_by_the_same_steps_and_one_state_has_its_evidence_in_closed_form():
+    rng = np.random.default_rng(0)
+    moves, lasting = [[0.0, 1.0], [1.0, 0.0]], [[0, 0.2, 0.6, 0.2], [0.5, 0.5, 0, 0]]
+    true = SemiMarkov([0.5, 0.5], moves, lasting, DiagonalGaussian([[0.0], [5.0]], [[1.0], [1.0]]))
+    x, _ = credo.sample(true, lengths=[150, 150], seed=0)
+    start = SemiMarkov([0.5, 0.5], moves, np.full((2, 4), 0.25), true.emission.initialise(x, rng))
+    found = vb(start, x, [150, 150], restarts=2, adapt=True, seed=0)
+    assert (np.diff(found.trace["free_energy"]) > -1e-9).all()
+    order = np.argsort(found.model.emission.mean[:, 0])
+    np.testing.assert_allclose(found.model.durations[order], lasting, atol=0.12)
+    np.testing.assert_array_equal(found.model.transition, moves)
+    drawn = found.posterior.sample(rng)
+    assert drawn.durations.shape == (2, 4) and drawn.cut
+    # Two steps of one state, cut: segments 1+1, 1+(2 or more), 2 or more.
+    own = Gamma([1.0], [0.3])
+    one = SemiMarkov([1.0], [[1.0]], [[0.5, 0.5]], Poisson([1.0]))
+    bound = vb(one, [2.0, 1.0], prior=HMMPrior(emission=own)).evidence.value
+    # The first segment lasts 1 and another follows (1 or 2), or it lasts 2.
+    paths = [[2.0, 0.0], [1.0, 1.0], [0.0, 1.0]]
+    durations = DirichletRows([1.0, 1.0], [2])
+    logs = logsumexp([durations.log_evidence(np.array(path))[0] for path in paths])
+    exact = logs + own.log_evidence(Poisson([1.0]).collect([2.0, 1.0]))[0]
+    assert exact - 0.5 < bound < exact

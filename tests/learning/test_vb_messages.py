@@ -9,29 +9,26 @@ from scipy.stats import multivariate_normal
 import credo
 from credo.core.errors import DataError, ModelError
 from credo.families import Categorical, Dirichlet
-from credo.learning import fit, vb_factor_analysis, vb_mixture, vmp
+from credo.families.mixture import Mixture, MixturePrior
+from credo.learning import VariationalBayes, fit, vmp
 from credo.learning.evidence import table_evidence
+from credo.models import FactorAnalysis
 
 
 def test_a_mixture_of_categoricals_is_the_same_by_both_roads():
     x = np.array([0, 0, 1, 2, 2, 2, 1, 0, 3, 3, 3, 3])
-    shares = np.random.default_rng(0).dirichlet(np.ones(2), size=len(x))
-    members = Categorical(np.full((2, 4), 0.25))
-    one = vb_mixture(
-        members,
-        x,
-        prior=Dirichlet(np.full((1, 4), 0.6)),
-        concentration=0.7,
-        prune="none",
-        shares=shares,
-        tol=1e-13,
-    )
+    first = Mixture([[0.4, 0.6]], Categorical(np.random.default_rng(0).dirichlet(np.ones(4), 2)))
+    shares = first.responsibilities(x)[:, 0]
+    prior = MixturePrior(Dirichlet(np.full((1, 2), 0.7)), Dirichlet(np.full((1, 4), 0.6)))
+    one = fit(first, x, VariationalBayes(prior=prior), tol=1e-13)
     weights, rows = vmp.DirichletNode(np.full(2, 0.7)), vmp.DirichletNode(np.full((2, 4), 0.6))
     choice = vmp.CategoricalNode(weights, shape=len(x))
     data = vmp.CategoricalNode(rows, choose=choice, observed=x)
     two = vmp.fit([data], start={choice: (np.log(shares),)}, tol=1e-13)
     assert two.evidence.value == pytest.approx(one.evidence.value, abs=1e-8)
-    np.testing.assert_allclose(two.posterior[choice][0], one.posterior.responsibilities(x)[0], atol=1e-5)
+    np.testing.assert_allclose(
+        two.posterior[choice][0], credo.infer(one.posterior, data=x).marginals["component"], atol=1e-5
+    )
 
 
 def test_a_latent_class_network_is_the_same_by_both_roads():
@@ -80,7 +77,7 @@ def test_factor_analysis_at_fixed_hyper_parameters_is_the_same_by_both_roads():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(40, 1)) @ rng.normal(size=(1, 4)) * 2 + 0.5 * rng.normal(size=(40, 4))
     x[3, 1] = np.nan
-    found = vb_factor_analysis(x, 1, prune=False, seed=0, tol=1e-12)
+    found = fit(FactorAnalysis(1), x, "vb", seed=0, tol=1e-12, max_iter=5000)
     q = found.posterior
     loadings, latent = vmp.VectorNode(1, q.alpha, shape=4), vmp.VectorNode(1, shape=(40, 1))
     data = vmp.GaussianNode(vmp.DotNode(loadings, latent), 1 / q.noise, observed=x - q.centre)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy.special import gammaln, logsumexp
 
+import credo
 from credo.core.errors import (
     ConvergenceError,
     ConvergenceWarning,
@@ -30,8 +31,11 @@ from credo.families import (
     Poisson,
     TiedGaussian,
 )
-from credo.learning import BayesianMixture, vb_mixture
-from credo.learning.vb_priors import adapted, best_symmetric, default_prior
+from credo.families.conjugates import default_prior
+from credo.families.mixture import Mixture, MixturePrior
+from credo.families.natural import best_symmetric
+from credo.families.stick_breaking import StickBreaking
+from credo.learning import BayesianMixture, VariationalBayes
 
 WISHART = GaussianWishart([[0.0, 0.0]], [0.5], [3.0], [np.eye(2)])
 CASES = {
@@ -49,6 +53,17 @@ DATA = {
     "categorical": np.array([0, 0, 2, 1, 2]),
     "poisson": np.array([0.0, 1.0, 7.0, 9.0, 2.0]),
 }
+
+
+def vb(members, x, *, prior=None, concentration=None, stick=False, first=None, **options):
+    """Through the front door; the options of the learner are those that it has."""
+    k = len(members)
+    a = (1.0 if stick else 1.0 / k) if concentration is None else concentration
+    weights = StickBreaking.prior(k, a) if stick else Dirichlet(np.full((1, k), a))
+    own = {name: options.pop(name) for name in ("adapt", "prune", "restarts") if name in options}
+    start = Mixture(np.full((1, k), 1.0 / k), members) if first is None else first
+    learner = VariationalBayes(prior=MixturePrior(weights, prior), **own)
+    return credo.fit(start, x, learner, **{"max_iter": 1000, "tol": 1e-5} | options)
 
 
 def weight_evidence(counts, concentration, stick):
@@ -80,9 +95,9 @@ def exact_evidence(members, prior, x, concentration, stick=False):
 @pytest.mark.parametrize("kind", CASES)
 def test_the_free_energy_rises_to_a_value_below_the_exact_evidence(kind, stick):
     members, prior = CASES[kind]
-    found = vb_mixture(
+    found = vb(
         members, DATA[kind], prior=prior, concentration=0.8, prune="none", restarts=3, seed=0,
-        weights="stick-breaking" if stick else "dirichlet",
+        stick=stick,
     )  # fmt: skip
     exact = exact_evidence(members, prior, DATA[kind], 0.8, stick)
     assert found.status is Status.CONVERGED and found.evidence.kind == "lower"
@@ -95,7 +110,7 @@ def test_the_free_energy_rises_to_a_value_below_the_exact_evidence(kind, stick):
 @pytest.mark.parametrize("kind", CASES)
 def test_one_component_has_its_evidence_in_closed_form(kind):
     members, prior = CASES[kind]
-    found = vb_mixture(members.take([0]), DATA[kind], prior=prior, prune="none")
+    found = vb(members.take([0]), DATA[kind], prior=prior, prune="none")
     exact = prior.log_evidence(members.take([0]).collect(DATA[kind]))[0]
     assert found.evidence.value == pytest.approx(exact, abs=1e-10)
 
@@ -105,7 +120,7 @@ def test_a_missing_coordinate_is_integrated_out(kind):
     members, prior = CASES[kind]
     x = DATA[kind][:4].copy()
     x[1, 0] = np.nan
-    found = vb_mixture(members, x, prior=prior, concentration=0.8, prune="none", restarts=3, seed=0)
+    found = vb(members, x, prior=prior, concentration=0.8, prune="none", restarts=3, seed=0)
     assert (np.diff(found.trace["free_energy"]) > -1e-10).all()
     values, logs = np.linspace(-30.0, 30.0, 81), []
     for value in values:
@@ -145,12 +160,9 @@ def test_unused_components_are_removed_and_the_right_number_is_left(options):
 
 def test_search_removes_a_component_that_shares_a_cluster_with_another():
     x, _ = clusters()
-    half = np.zeros((len(x), 4))
-    half[np.arange(len(x)), np.repeat([0, 1, 2], 80)] = 1.0
-    half[:80, 0] = half[:80, 3] = 0.5
-    members = Gaussian(np.zeros((4, 2)), np.tile(np.eye(2), (4, 1, 1)))
-    kept = vb_mixture(members, x, concentration=1.0, prune="unused", shares=half, tol=1e-6)
-    searched = vb_mixture(members, x, concentration=1.0, prune="search", shares=half, tol=1e-6)
+    members = Gaussian([[-5, -5], [5, 5], [5, -5], [-5, -5]], np.tile(np.eye(2), (4, 1, 1)))
+    kept = vb(members, x, concentration=1.0, prune="unused", tol=1e-6)
+    searched = vb(members, x, concentration=1.0, prune="search", tol=1e-6)
     assert len(searched.posterior) == 3 <= len(kept.posterior)
     assert searched.evidence.value >= kept.evidence.value
 
@@ -160,7 +172,7 @@ def test_the_number_of_components_with_the_highest_free_energy_is_the_true_one()
     values = []
     for k in (1, 2, 3, 4, 5):
         members = Gaussian(np.zeros((k, 2)), np.tile(np.eye(2), (k, 1, 1)))
-        found = vb_mixture(members, x, concentration=1.0, prune="none", restarts=3, seed=0, tol=1e-7)
+        found = vb(members, x, concentration=1.0, prune="none", restarts=3, seed=0, tol=1e-7)
         values.append(found.evidence.value)
     assert int(np.argmax(values)) == 2
 
@@ -178,7 +190,7 @@ def test_the_hyper_parameters_found_are_the_best_ones():
     )
     gamma, normal = Gamma([2.0, 3.0], [1.0, 4.0]), CASES["diagonal"][1].repeat(2)
     for q, prior in ((wishart, WISHART), (gamma, Gamma([1.0], [1.0])), (normal, CASES["diagonal"][1])):
-        new = adapted(prior, q)
+        new = prior.match(q)
         top = q.kl(new).sum()
         assert top <= q.kl(prior).sum() + 1e-12
         for scale in (0.97, 1.03):
@@ -208,15 +220,16 @@ def test_the_same_priors_give_what_scikit_learn_gives():
             degrees_of_freedom_prior=3.0, covariance_prior=np.eye(2), reg_covar=0.0, tol=1e-10,
             max_iter=5000, random_state=0,
         ).fit(x)  # fmt: skip
-        found = vb_mixture(
-            members, x, prior=prior, concentration=0.5, prune="none", shares=peer.predict_proba(x), tol=1e-13
-        )
+        first = Mixture(peer.weights_[None], Gaussian(peer.means_, peer.covariances_))
+        found = vb(members, x, prior=prior, concentration=0.5, first=first, tol=1e-13)
         q = found.posterior
-        np.testing.assert_allclose(q.mean_weights, peer.weights_, atol=1e-8)
+        np.testing.assert_allclose(q.weights.mean(), peer.weights_, atol=1e-8)
         np.testing.assert_allclose(q.components.centre, peer.means_, atol=1e-6)
         np.testing.assert_allclose(q.components.freedom, peer.degrees_of_freedom_, atol=1e-6)
         np.testing.assert_allclose(q.mean().components.covariances, peer.covariances_, atol=1e-6)
-        np.testing.assert_allclose(q.responsibilities(x)[0], peer.predict_proba(x), atol=1e-6)
+        np.testing.assert_allclose(
+            credo.infer(q, data=x).marginals["component"], peer.predict_proba(x), atol=1e-6
+        )
         ours.append(found.evidence.value)
         theirs.append(peer.lower_bound_)
     assert ours[0] - ours[1] == pytest.approx(theirs[0] - theirs[1], abs=1e-6)
@@ -256,15 +269,6 @@ def test_the_estimator_predicts_scores_and_samples():
     assert len(mixture.posterior_.sample(np.random.default_rng(0)).components) == 3
 
 
-def test_hyper_parameters_of_unknown_priors_are_refused():
-    class Odd:
-        def take(self, members):
-            return self
-
-    with pytest.raises(ModelError, match=r"prior: expected a conjugate prior of .*, got Odd"):
-        adapted(Odd(), WISHART)
-
-
 @pytest.mark.parametrize("family", ["categorical", "poisson"])
 def test_other_families_work_too(family):
     rng = np.random.default_rng(0)
@@ -297,58 +301,41 @@ def test_the_same_seed_gives_the_same_answer():
 @pytest.mark.parametrize(
     "call, kind, message",
     [
-        (lambda x: vb_mixture(CASES["gaussian"][0], x[:0]), DataError, "expected at least one row, got none"),
+        (lambda x: vb(CASES["gaussian"][0], x[:0]), DataError, "expected at least one step, got none"),
         (
-            lambda x: vb_mixture(CASES["gaussian"][0], np.vstack([x, [[np.nan] * 2]])),
-            DataError,
-            r"row 5 observes nothing \(1 such rows\); leave them out",
-        ),
-        (
-            lambda x: vb_mixture(CASES["gaussian"][0], [[np.inf, 0.0]]),
+            lambda x: vb(CASES["gaussian"][0], [[np.inf, 0.0]]),
             DataError,
             "row 0 has an infinite number",
         ),
         (
-            lambda x: vb_mixture(CASES["gaussian"][0], x, shares=np.ones((5, 3))),
-            DataError,
-            r"shares: expected shape \(5, 2\)",
-        ),
-        (
-            lambda x: vb_mixture(CASES["gaussian"][0], x, shares=np.ones((5, 2))),
-            DataError,
-            "shares: every row must sum to 1",
-        ),
-        (
-            lambda x: vb_mixture(CASES["gaussian"][0], x, prior=Dirichlet([[1.0, 1.0]])),
+            lambda x: vb(CASES["gaussian"][0], x, prior=Dirichlet([[1.0, 1.0]])),
             ModelError,
             "prior of Gaussian: expected GaussianWishart, got Dirichlet",
         ),
         (
-            lambda x: vb_mixture(
-                CASES["gaussian"][0], x, prior=GaussianWishart([[0.0]], [1.0], [1.0], [[[1.0]]])
-            ),
+            lambda x: vb(CASES["gaussian"][0], x, prior=GaussianWishart([[0.0]], [1.0], [1.0], [[[1.0]]])),
             ModelError,
             "expected 2 states or dimensions",
         ),
         (
-            lambda x: vb_mixture(TiedGaussian(np.zeros((2, 2)), np.eye(2)), x),
+            lambda x: vb(TiedGaussian(np.zeros((2, 2)), np.eye(2)), x),
             ModelError,
             "got TiedGaussian; use maximum likelihood",
         ),
-        (lambda x: vb_mixture(CASES["gaussian"][0], x, adapt=("all",)), OptionError, "adapt must be one of"),
-        (lambda x: vb_mixture(CASES["gaussian"][0], x, prune="some"), OptionError, "prune must be one of"),
+        (lambda x: vb(CASES["gaussian"][0], x, adapt=("all",)), OptionError, "adapt must be one of"),
+        (lambda x: vb(CASES["gaussian"][0], x, prune="some"), OptionError, "prune must be one of"),
         (
-            lambda x: vb_mixture(CASES["gaussian"][0], x, weights="equal"),
+            lambda x: BayesianMixture(2, weights="equal").fit(x),
             OptionError,
             "weights must be one of",
         ),
         (
-            lambda x: vb_mixture(CASES["gaussian"][0], x, concentration=0.0),
+            lambda x: BayesianMixture(2, concentration=0.0).fit(x),
             OptionError,
             "concentration must be at least",
         ),
         (
-            lambda x: vb_mixture(CASES["gaussian"][0], x, restarts=0),
+            lambda x: vb(CASES["gaussian"][0], x, restarts=0),
             OptionError,
             "restarts must be at least 1",
         ),
@@ -375,15 +362,15 @@ def test_refusals(call, kind, message):
 def test_running_out_of_iterations_is_said():
     x, _ = clusters(n=10)
     members = Gaussian(np.zeros((4, 2)), np.tile(np.eye(2), (4, 1, 1)))
-    with pytest.warns(ConvergenceWarning, match="vb-mixture: max_iter was reached"):
-        found = vb_mixture(members, x, max_iter=1, prune="none", seed=0)
+    with pytest.warns(ConvergenceWarning, match="vb: max_iter was reached"):
+        found = vb(members, x, max_iter=1, prune="none", seed=0)
     assert found.status is Status.OUT_OF_ITERATIONS
-    with pytest.raises(ConvergenceError, match="vb-mixture: max_iter"):
-        vb_mixture(members, x, max_iter=1, prune="none", seed=0, strict=True)
+    with pytest.raises(ConvergenceError, match="vb: max_iter"):
+        vb(members, x, max_iter=1, prune="none", seed=0, strict=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        assert vb_mixture(members, x, seconds=0.0, seed=0).status is Status.OUT_OF_TIME
-    text = repr(vb_mixture(members, x, seed=0))
+        assert vb(members, x, seconds=0.0, seed=0).status is Status.OUT_OF_TIME
+    text = repr(vb(members, x, seed=0))
     assert re.search(r"log evidence at least -\d+", text)
 
 
@@ -411,11 +398,81 @@ def test_an_offset_of_the_data_changes_only_the_means(family, missing, offset):
 
 def test_a_given_prior_keeps_its_meaning_far_from_the_origin():
     x, offset = np.round(clusters()[0] * 2**20) / 2**20, 2.0**27
-    members = Gaussian(np.zeros((3, 2)), np.tile(np.eye(2), (3, 1, 1)))
-    shares = np.eye(3)[np.arange(len(x)) % 3]
 
     def fit(rows, centre):
         prior = GaussianWishart([[centre, centre]], [0.5], [3.0], [np.eye(2)])
-        return vb_mixture(members, rows, prior=prior, shares=shares, prune="none")
+        members = Gaussian(centre + np.array([[1.0, 0], [0, 1], [2, 2]]), np.tile(9 * np.eye(2), (3, 1, 1)))
+        return vb(members, rows, prior=prior)
 
     assert fit(x + offset, offset).evidence.value == pytest.approx(fit(x, 0.0).evidence.value, rel=1e-7)
+
+
+def test_rows_that_observe_nothing_count_as_missing():
+    x, _ = clusters(n=20)
+    first = Mixture([[0.5, 0.5]], Gaussian([[-5.0, -5.0], [5.0, 0.0]], np.tile(np.eye(2), (2, 1, 1))))
+    whole = vb(first.components, x, first=first)
+    holes = vb(first.components, np.insert(x, [0, 7], np.nan, axis=0), first=first)
+    assert holes.evidence.value == pytest.approx(whole.evidence.value, abs=1e-9)
+    assert holes.objective[-1] == pytest.approx(whole.objective[-1])
+
+
+def test_rows_count_as_often_as_their_weights_say():
+    x, _ = clusters(n=10)
+    first = Mixture([[0.5, 0.5]], Gaussian([[-5.0, -5.0], [5.0, 0.0]], np.tile(np.eye(2), (2, 1, 1))))
+    often = np.where(np.arange(len(x)) % 3 == 0, 2, 1)
+    weighed = vb(first.components, x, prior=WISHART, first=first, weights=often)
+    repeated = vb(first.components, np.repeat(x, often, axis=0), prior=WISHART, first=first)
+    assert weighed.evidence.value == pytest.approx(repeated.evidence.value, abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_a_single_family_has_the_closed_form_as_its_answer(kind):
+    members, prior = CASES[kind]
+    found = credo.fit(members.take([0]), DATA[kind], "vb", prior=prior)
+    exact = prior.log_evidence(members.take([0]).collect(DATA[kind]))[0]
+    assert found.status is Status.EXACT and found.evidence.kind == "exact"
+    assert found.evidence.value == pytest.approx(exact, abs=1e-10)
+    assert type(found.model) is type(members)
+
+
+def test_a_mixed_table_is_a_mixture_of_products():
+    rng, kind = np.random.default_rng(0), np.repeat([0, 1], 60)
+    table = {
+        "size": rng.normal([0.0, 6.0], 1.0, (60, 2)).T.ravel(),
+        "colour": np.where(rng.random(120) < 0.9, kind, 1 - kind).astype(object),
+    }
+    table["size"][3] = np.nan
+    table["colour"][4] = None
+    found = credo.fit(credo.Mixture.blank(5), table, "vb(prune=search)", seed=0)
+    assert found.posterior.states == 2 and (np.diff(found.trace["free_energy"]) > -1e-9).all()
+    share = credo.infer(found.posterior, data=table).marginals["component"][:, 0]
+    assert ((share > 0.5) == (kind == kind[np.argmax(share)])).all()
+    drawn = found.posterior.sample(rng)
+    assert (
+        len(drawn.components) == 2
+        and np.isfinite(found.posterior.predictive(drawn.rows(drawn.sample([0] * 9, rng)))).all()
+    )
+
+
+def test_a_checkpoint_of_a_mixture_goes_on_to_the_same_bits(tmp_path, monkeypatch):
+    monkeypatch.setattr("credo.optimise.driver._THIN", 0.0)
+    x, _ = clusters(n=15)
+    members = Gaussian(np.zeros((5, 2)), np.tile(np.eye(2), (5, 1, 1)))
+
+    def run(**options):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return vb(members, x, prune="search", restarts=2, stick=True, seed=3, **options)
+
+    whole, looks = run(), []
+
+    def stop(iteration, view):
+        looks.append(iteration)
+        if len(looks) % 11 == 0:
+            view.stop()
+
+    found = run(checkpoint=tmp_path / "run.credo", every=0, on_step=stop)
+    while found.status is Status.INTERRUPTED:
+        found = run(checkpoint=tmp_path / "run.credo", every=0, on_step=stop)
+    np.testing.assert_array_equal(found.objective, whole.objective)
+    np.testing.assert_array_equal(found.posterior.components.centre, whole.posterior.components.centre)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from scipy.special import logsumexp
 
 import credo
 from credo import BayesNet
-from credo.core.errors import ModelError, OptionError, UnsupportedError
+from credo.core.errors import ConvergenceWarning, ModelError, OptionError, UnsupportedError
 from credo.core.result import Status
 from credo.data.table import StateTable
 from credo.families.dirichlet_rows import DirichletRows
@@ -93,7 +94,7 @@ def test_hidden_states_that_no_row_needs_are_removed():
     data = StateTable.from_states(true.variables, credo.sample(true, 300, seed=0).indices)
     big = BayesNet.random({"h": 5, "a": 2, "b": 2, "c": 2, "d": 2}, {k: ["h"] for k in "abcd"}, seed=1)
     columns = {k: data.states[data.row_of][:, i + 1] for i, k in enumerate("abcd")}
-    learner = VariationalBayes(prior={"h": 0.01}, prune=True, restarts=3)
+    learner = VariationalBayes(prior={"h": 0.01}, prune="unused", restarts=3)
     found = fit(big, columns, learner, seed=0, tol=1e-7)
     assert found.model.variables.sizes.tolist() == [2, 2, 2, 2, 2]
     assert (np.diff(found.trace["free_energy"]) > -1e-7).all()
@@ -159,7 +160,7 @@ def test_rows_of_dirichlets_agree_with_single_ones():
         (
             lambda m: fit(credo.MarkovNet({"a": 2}), {"a": [0]}, "vb"),
             UnsupportedError,
-            "it learns the tables of a BayesNet, got MarkovNet",
+            "it learns the tables of a BayesNet, and models of rows .* got MarkovNet; use em",
         ),
         (
             lambda m: fit(m, {"a": [0]}, "vb(prior=uniform(count=0))"),
@@ -173,7 +174,7 @@ def test_rows_of_dirichlets_agree_with_single_ones():
         ),
         (lambda m: VariationalBayes(start="best"), OptionError, "start must be one of"),
         (lambda m: VariationalBayes(restarts=0), OptionError, "restarts must be at least 1"),
-        (lambda m: VariationalBayes(prune=3), OptionError, "prune must be one of"),
+        (lambda m: VariationalBayes(prune="all"), OptionError, "prune must be one of"),
         (lambda m: DirichletRows([1.0, 1.0], [3]), ModelError, "row_sizes: expected positive counts"),
         (lambda m: DirichletRows([0.0, 0.0], [2]), ModelError, "with a positive one in every row"),
         (
@@ -186,3 +187,49 @@ def test_rows_of_dirichlets_agree_with_single_ones():
 def test_refusals(call, kind, message):
     with pytest.raises(kind, match=message):
         call(BayesNet.random(CLASSES, EDGES, seed=0))
+
+
+def test_a_checkpoint_goes_on_to_the_same_bits_in_the_middle_of_pruning(tmp_path, monkeypatch):
+    monkeypatch.setattr("credo.optimise.driver._THIN", 0.0)
+    model = BayesNet.random({"h": 4, "a": 2, "b": 3}, EDGES, seed=1)
+    rows = credo.sample(BayesNet.random(CLASSES, EDGES, seed=0), 80, seed=2).indices
+    columns = {"a": rows[:, 1], "b": rows[:, 2]}
+    learner = VariationalBayes(prior={"h": 0.1}, prune="search", restarts=2)
+    options = {"seed": 0, "tol": 1e-3, "max_iter": 5000}
+    whole, looks = fit(model, columns, learner, **options), []
+
+    def stop(iteration, view):
+        looks.append(iteration)
+        if len(looks) % 13 == 0:
+            view.stop()
+
+    def run():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            path = tmp_path / "run.credo"
+            return fit(model, columns, learner, checkpoint=path, every=0, on_step=stop, **options)
+
+    found = run()
+    while found.status is Status.INTERRUPTED:
+        found = run()
+    assert len(looks) > 26 and found.model.variables.sizes[0] < 4
+    np.testing.assert_array_equal(found.objective, whole.objective)
+    np.testing.assert_array_equal(found.posterior.rows.concentration, whole.posterior.rows.concentration)
+
+
+def test_rows_that_are_watched_are_followed_from_step_to_step():
+    model = BayesNet.random(CLASSES, EDGES, seed=0)
+    rows = credo.sample(model, 120, seed=2).indices
+    columns = [{"a": rows[part, 1], "b": rows[part, 2]} for part in (slice(0, 80), slice(80, 120))]
+    found = fit(model, columns[0], "vb", validation=columns[1], seed=0)
+    held = credo.log_likelihood(found.model, columns[1]).value / 40
+    assert len(found.trace["validation"]) == len(found.objective)
+    assert found.trace["validation"][-1] == pytest.approx(held, abs=1e-9)
+
+
+def test_the_concentration_of_named_tables_alone_can_be_learned():
+    model = BayesNet.random(CLASSES, EDGES, seed=0)
+    columns = {k: credo.sample(model, 100, seed=2).indices[:, i] for i, k in enumerate("hab") if k != "h"}
+    found = fit(model, columns, VariationalBayes(adapt=("b",)), tol=1e-3)
+    prior = found.posterior.prior.concentration
+    assert (prior[:6] == 1.0).all() and len(set(prior[6:])) == 1 and prior[6] != 1.0

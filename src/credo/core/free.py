@@ -2,7 +2,8 @@ r"""A graph in free coordinates: values that are no states and no numbers of the
 
     f(x) -> f(x(u)),        and one more factor |dx / du|^t per variable, t its temperature,
 
-so a powered sum over u is the powered sum over x,
+which is part of the first factor of x alone where there is one (an approximation per factor is then one of
+both together), so a powered sum over u is the powered sum over x,
 
     ( int f(x)^{1/t} dx )^t = ( int ( f(x(u)) |dx/du|^t )^{1/t} du )^t,
 
@@ -13,7 +14,7 @@ which Gaussian blocks index anyway.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,7 +28,7 @@ from .groups import Densities, Group
 from .variable import Variables
 from .wiring import starts_of
 
-__all__ = ["FreeGraph", "is_plain"]
+__all__ = ["FreeGraph", "Volume", "is_plain"]
 
 _LINE = Real()
 
@@ -38,13 +39,23 @@ def is_plain(domain: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class _Volume:
-    """The factor |dx / du|^t of one variable, its coordinates one by one."""
+class Volume:
+    """The factor |dx / du|^t of one variable, its coordinates one by one, times a factor of its value."""
 
     own: Bijection
+    function: Callable[..., Any] | None = None  # log of the factor of the value; None: there is none
 
     def __call__(self, *arguments: Any) -> Any:
-        *u, power = arguments
+        """The log of the factor and of the volume at coordinates; parameters and the power t follow."""
+        *rest, power = arguments
+        u, parameters = rest[: self.own.free], rest[self.own.free :]
+        volume = self.log_volume(u, power)
+        if self.function is None:
+            return volume
+        return self.function(self.own.inverse(stacked(u)), *parameters) + volume
+
+    def log_volume(self, u: list[Any], power: Any) -> Any:
+        """The logarithm of the volume alone."""
         return power * self.own.log_jacobian(stacked(u))
 
 
@@ -65,8 +76,11 @@ class FreeGraph:
             return None
         maps = tuple(None if is_plain(d) else bijection_of(d) for d in variables.domains)
         start = starts_of([1 if m is None else m.free for m in maps])
-        groups = [_freed(group, maps, start) for group in graph.others]
-        volumes = _volumes(graph, maps, start, temperatures)
+        power = np.array(
+            [0.0 if m is None or m.keeps_volume else t for m, t in zip(maps, temperatures, strict=True)]
+        )
+        groups = [_freed(group, maps, start, power) for group in graph.others]
+        volumes = _volumes(graph, maps, start, power)
         made = graph.moved(_coordinates(variables, maps), start[:-1], [*groups, *volumes])
         return cls(made, variables, maps, start)
 
@@ -116,25 +130,34 @@ def _coordinates(variables: Variables, maps: tuple[Bijection | None, ...]) -> Va
     return Variables(names, domains)
 
 
-def _freed(group: Group, maps: tuple[Bijection | None, ...], start: np.ndarray) -> Group:
-    """A group over coordinates; the domains of a scope agree column by column."""
+def _freed(group: Group, maps: tuple[Bijection | None, ...], start: np.ndarray, power: np.ndarray) -> Group:
+    """A group over coordinates; the domains of a scope agree column by column.
+
+    Factors of one variable take what is left in `power` of its volume with them.
+    """
     own = tuple(maps[int(i)] for i in group.scopes[0])
     columns = [start[group.scopes[:, [k]]] + np.arange(1 if m is None else m.free) for k, m in enumerate(own)]
     scopes = np.concatenate([np.empty((len(group), 0), np.int64), *columns], axis=1)
-    if isinstance(group, Densities) and any(m is not None for m in own):
+    if not isinstance(group, Densities) or all(m is None for m in own):
+        return replace(group, scopes=scopes)
+    if len(own) > 1 or own[0] is None or not power[group.scopes[:, 0]].any():
         return replace(group, scopes=scopes, function=Composed(group.function, own))
-    return replace(group, scopes=scopes)
+    first = np.unique(group.scopes[:, 0], return_index=True)[1]
+    taken = np.zeros(len(group))
+    taken[first] = power[group.scopes[first, 0]]
+    power[group.scopes[:, 0]] = 0.0
+    whole = Volume(own[0], group.function)
+    return replace(group, scopes=scopes, function=whole, parameters=(*group.parameters, taken))
 
 
 def _volumes(
-    graph: FactorGraph, maps: tuple[Bijection | None, ...], start: np.ndarray, temperatures: np.ndarray
+    graph: FactorGraph, maps: tuple[Bijection | None, ...], start: np.ndarray, power: np.ndarray
 ) -> Iterator[Densities]:
-    """The factors |dx / du|^t, numbered after all others."""
+    """The factors |dx / du|^t that are left, numbered after all others."""
     last = 1 + max((int(part.max(initial=-1)) for part in graph.all_numbers), default=-1)
-    curved = [m for m in maps if m is not None and not m.keeps_volume]
-    for own in dict.fromkeys(curved):
-        rows = np.flatnonzero([m == own and t != 0 for m, t in zip(maps, temperatures, strict=True)])
-        if len(rows):
-            scopes = start[rows][:, None] + np.arange(own.free)
-            yield Densities(last + np.arange(len(rows)), scopes, _Volume(own), (temperatures[rows],))
-            last += len(rows)
+    left = [m for m, t in zip(maps, power, strict=True) if m is not None and t]
+    for own in dict.fromkeys(left):
+        rows = np.flatnonzero([m == own and t != 0 for m, t in zip(maps, power, strict=True)])
+        scopes = start[rows][:, None] + np.arange(own.free)
+        yield Densities(last + np.arange(len(rows)), scopes, Volume(own), (power[rows],))
+        last += len(rows)

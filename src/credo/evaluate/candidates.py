@@ -12,31 +12,27 @@ from typing import Any
 
 import numpy as np
 
-from ..core import check
 from ..core.errors import ConvergenceWarning, ModelError, UnsupportedError
 from ..core.result import Estimate
 from ..data.dataset import Dataset
 from ..data.table import StateTable
 from ..families.base import ClosedLeaf, Family
-from ..families.mixture import Mixture
+from ..families.conjugates import check_prior, default_prior
+from ..families.dirichlet import Dirichlet
+from ..families.mixture import Mixture, MixturePrior
 from ..learning.base import fit
 from ..learning.bayesian_mixture import BayesianMixture
 from ..learning.em import EM
 from ..learning.evidence import conjugate_evidence, laplace_tables, table_evidence
 from ..learning.likelihood import log_likelihood
-from ..learning.vb_hmm import vb_hmm
-from ..learning.vb_mixture import vb_mixture
-from ..learning.vb_priors import check_prior, default_prior
-from ..learning.vb_tables import VariationalBayes, table_rows
+from ..learning.vb import VariationalBayes
+from ..learning.vb_tables import table_rows
 from ..models.bayes_net import BayesNet
 from ..models.hmm import HMM
-from ..optimise.driver import Outcome, Step, drive
-from ..optimise.run import Budget, Run
 
 __all__ = ["Candidate", "candidate"]
 
 _FLOOR = 1e-4  # of variances in maximum likelihood, relative to those of the data
-_LIMITS = Budget(max_iter=500, tol=1e-7)  # of EM for a mixture: the gain per row counts
 
 
 class Candidate(abc.ABC):
@@ -155,10 +151,10 @@ class _Rows(Candidate):
 
     def likelihood(self) -> float:
         spread = np.nanvar(self._x, axis=0).mean() if self._x.dtype.kind == "f" else 0.0
-        climb = _Climb(self._learned(self._x).model, self._x, _FLOOR * float(spread))
-        restarts = self._restarts if len(self._members) > 1 else 1
-        found: float = drive(climb, self._model, _LIMITS, check.generator(self._seed), restarts=restarts)
-        return found
+        how = EM(floor=_FLOOR * float(spread), restarts=self._runs)
+        start = self._learned(self._x).model
+        found: Estimate = _quietly(fit, start, self._x, how, seed=self._seed).log_likelihood
+        return found.value
 
     def exact(self) -> Estimate:
         if len(self._members) > 1:
@@ -172,11 +168,16 @@ class _Rows(Candidate):
         found: Estimate = self._learned(self._x).evidence
         return found
 
+    @property
+    def _runs(self) -> int:
+        """How many starts; one component has nothing to be found."""
+        return self._restarts if len(self._members) > 1 else 1
+
     def _learned(self, x: np.ndarray) -> Any:
-        return _quietly(
-            vb_mixture, self._members, x, prior=self._prior, concentration=self._concentration,
-            prune="none", restarts=self._restarts if len(self._members) > 1 else 1, seed=self._seed,
-        )  # fmt: skip
+        count = len(self._members)
+        prior = MixturePrior(Dirichlet(np.full((1, count), self._concentration)), self._prior)
+        how = VariationalBayes(prior=prior, restarts=self._runs)
+        return _quietly(fit, self._model, x, how, seed=self._seed, max_iter=1000, tol=1e-5)
 
     def held_out(self, train: np.ndarray, test: np.ndarray) -> tuple[float, int]:
         model = self._learned(self._x[train]).model
@@ -212,40 +213,12 @@ class _Chain(Candidate):
         return self._learned(self._data).evidence
 
     def _learned(self, data: Dataset) -> Any:
-        return _quietly(
-            vb_hmm, self._model, data, prior=self._prior, restarts=self._restarts, seed=self._seed, tol=1e-6
-        )
+        how = VariationalBayes(prior=self._prior, restarts=self._restarts)
+        return _quietly(fit, self._model, data, how, seed=self._seed, tol=1e-6)
 
     def held_out(self, train: np.ndarray, test: np.ndarray) -> tuple[float, int]:
         part = self._data.take(test)
         return log_likelihood(self._learned(self._data.take(train)).model, part).value, round(part.total_rows)
-
-
-class _Climb:
-    """EM for a mixture from several starts, as the driver sees it; the first start is given."""
-
-    name = "mixture"
-
-    def __init__(self, first: Mixture, x: np.ndarray, floor: float) -> None:
-        self._first, self._x, self._floor = first, x, floor
-
-    def _at(self, model: Mixture) -> tuple[Mixture, float]:
-        return model, float(model.log_density(self._x).sum())
-
-    def start(self, problem: Mixture, run: Run) -> Step:
-        return Step(self._at(problem.initialise(self._x, run.rng) if run.number else self._first))
-
-    def advance(self, problem: Mixture, state: tuple[Mixture, float], run: Run) -> Step:
-        expected = state[0].expect(self._x)
-        new = self._at(state[0].update(expected.counts, expected.sums, floor=self._floor))
-        # Where variances are held by the floor, a step may lose.
-        return Step(max(state, new, key=self.value), [max(new[1] - state[1], 0.0) / len(self._x)])
-
-    def value(self, state: tuple[Mixture, float]) -> float:
-        return state[1]
-
-    def read(self, problem: Mixture, outcome: Outcome) -> float:
-        return self.value(outcome.state)
 
 
 def _quietly(call: Any, *arguments: Any, **options: Any) -> Any:

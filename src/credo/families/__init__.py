@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .base import ClosedLeaf, Conjugate, Expected, Family, Statistics
     from .blank import BlankMixture, family_of
     from .categorical import Categorical
+    from .conjugate_product import ConjugateProduct
     from .dirichlet import Dirichlet
     from .gamma import Gamma, Poisson
     from .gaussian import Gaussian, TiedGaussian
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from .learnable import Learnable
     from .mixture import Mixture, MixturePrior
     from .normal_gamma import NormalGamma
+    from .posteriors import MixturePosterior
     from .product import Product
+    from .stick_breaking import StickBreaking
     from .student import StudentT
 
 __all__ = [
@@ -27,6 +30,7 @@ __all__ = [
     "Categorical",
     "ClosedLeaf",
     "Conjugate",
+    "ConjugateProduct",
     "DiagonalGaussian",
     "Dirichlet",
     "Expected",
@@ -37,12 +41,14 @@ __all__ = [
     "IndependentRows",
     "Learnable",
     "Mixture",
+    "MixturePosterior",
     "MixturePrior",
     "NormalGamma",
     "Poisson",
     "Product",
     "SphericalGaussian",
     "Statistics",
+    "StickBreaking",
     "StudentT",
     "TiedGaussian",
     "family_of",
@@ -62,7 +68,10 @@ furnish(
         "gaussian_wishart": ("GaussianWishart",),
         "independent": ("IndependentRows",),
         "learnable": ("Learnable",),
+        "conjugate_product": ("ConjugateProduct",),
         "mixture": ("Mixture", "MixturePrior"),
+        "posteriors": ("MixturePosterior",),
+        "stick_breaking": ("StickBreaking",),
         "normal_gamma": ("NormalGamma",),
         "product": ("Product",),
         "student": ("StudentT",),

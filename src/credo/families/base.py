@@ -372,6 +372,18 @@ class Conjugate(ExponentialFamily):
         exp of it is not normalised, and must not be.
         """
 
+    def expect(self, x: Any, weights: Any = None) -> Expected:
+        """What rows with weights (rows, members) say to `posterior`, as `Family.expect` for an M-step."""
+        sums = self.mean().collect(x, weights)
+        return Expected(sums.count, None, sums)
+
+    @abc.abstractmethod
+    def match(self, members: Any) -> Self:
+        """The prior of this kind, one for all, to which these distributions have the least divergence.
+
+        What says how sure it is stays as it is: strengths, freedoms, shapes.
+        """
+
     @abc.abstractmethod
     def predictive(self, x: Any) -> np.ndarray:
         """Logarithm of E[p(x | parameters)], (rows, members)."""

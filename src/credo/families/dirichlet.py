@@ -17,7 +17,7 @@ from ..core.numbers import float_array
 from ..core.records import register
 from .base import Conjugate, Statistics, numbers
 from .categorical import Categorical
-from .natural import dirichlet_expected_log, dirichlet_log_norm
+from .natural import best_symmetric, dirichlet_expected_log, dirichlet_log_norm
 
 __all__ = ["Dirichlet"]
 
@@ -105,6 +105,11 @@ class Dirichlet(Conjugate):
         table = np.zeros((values.shape[1] + 1, len(self)))
         table[:-1] = values.T
         return table[self.mean().rows(x)]
+
+    def match(self, members: Dirichlet) -> Dirichlet:
+        """A symmetric one."""
+        best = best_symmetric(members.mean_parameters)
+        return Dirichlet(np.full((1, self._a.shape[1]), best))
 
     def mean(self) -> Categorical:
         """Normalised concentrations."""

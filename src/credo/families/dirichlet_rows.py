@@ -17,6 +17,7 @@ import numpy as np
 from ..core.errors import ModelError
 from ..core.records import register
 from .base import frozen, numbers
+from .natural import best_symmetric
 
 __all__ = ["DirichletRows"]
 
@@ -146,6 +147,19 @@ class DirichletRows:
         """KL divergence of every row to the one of `other` at the same place, (rows,)."""
         gap = (self._a - other._a) * np.where(self._a > 0, self.expected_log, 0.0)
         return self._sums(gap) - self.log_normaliser + other.log_normaliser
+
+    def match(self, members: DirichletRows) -> DirichletRows:
+        """The prior to which these have the least divergence: one concentration for all possible entries.
+
+        For rows of one length.
+        """
+        best = best_symmetric(members.expected_log.reshape(len(self._sizes), -1))
+        return self.with_concentration(np.where(self._a > 0, best, 0.0))
+
+    def take(self, rows: Any, entries: Any = slice(None)) -> DirichletRows:
+        """Some of the rows, and of each some of the entries; for rows of one length."""
+        table = self._a.reshape(len(self._sizes), -1)[rows][:, entries]
+        return DirichletRows(table.ravel(), np.full(len(table), table.shape[1]))
 
     def with_concentration(self, concentration: np.ndarray) -> DirichletRows:
         """The same rows with other numbers."""

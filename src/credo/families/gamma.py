@@ -240,6 +240,11 @@ class Gamma(Conjugate):
         out = out + a * np.log(b / (b + 1.0)) - found * np.log1p(b)
         return np.where(np.isnan(found), 0.0, out)
 
+    def match(self, members: Gamma) -> Gamma:
+        """Another rate; the shape of the first member stays."""
+        shape = self._shape[:1]
+        return Gamma(shape, len(members) * shape / (members.shape / members.rate).sum())
+
     def mean(self) -> Poisson:
         """Expected rates."""
         return Poisson(self._shape / self._rate)

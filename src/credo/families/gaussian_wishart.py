@@ -7,6 +7,14 @@ with centre c, strength k, freedom n > d - 1 and scatter S. In natural form, t =
     chi = ( (n - d) / 2,  -(S + k c c^T) / 2,  k c,  -k / 2 ),
     posterior = chi + (N, -sum x x^T, 2 sum x, -N) / 2
 
+Missing coordinates of a row are hidden variables, and the integral over them is a Gaussian one,
+
+    log int exp E[log N(x | m, L^-1)] dx_missing
+        = log N(x_seen | c, E[L]^-1) + (E log |L| - log |E L| - d / k) / 2,
+
+so that the member with mean c and precision E[L] supplies the E-step of variational Bayes, and its
+conditional Gaussian the expected statistics.
+
 A strength of 0 is improper: it has modes and posteriors, but its evidence is -inf.
 """
 
@@ -204,10 +212,29 @@ class GaussianWishart(Conjugate):
         return gauss + wishart / share
 
     def expected_log_density(self, x: Any) -> np.ndarray:
-        """E[log N(x | m, L^-1)], (rows, members); 0 for rows that observe nothing."""
-        d = self.dimension
-        constants = 0.5 * (self.expected_log_det - d * LOG_2PI - d / self._strength)
-        return self._densities(x, np.sqrt(self._freedom), constants)
+        """E[log N(x | m, L^-1)], (rows, members); 0 for rows that observe nothing.
+
+        Missing coordinates are summed out of exp of it, see the module.
+        """
+        found, d = number_rows(x, self.dimension), self.dimension
+        if not np.isnan(found).any():
+            constants = 0.5 * (self.expected_log_det - d * LOG_2PI - d / self._strength)
+            return self._densities(found, np.sqrt(self._freedom), constants)
+        log_det = d * np.log(self._freedom) + self._log_scale
+        out = self.mean().log_density(found) + 0.5 * (self.expected_log_det - log_det - d / self._strength)
+        out[np.isnan(found).all(axis=1)] = 0.0
+        return out
+
+    def match(self, members: GaussianWishart) -> GaussianWishart:
+        """Another centre and scatter; the strength and freedom of the first member stay."""
+        precision, first = members.expected_precision, members.centre[0]
+        total = precision.sum(axis=0)
+        pull = np.einsum("kij,kj->i", precision, members.centre - first)
+        scatter = len(members) * self._freedom[0] * np.linalg.inv(total)
+        return GaussianWishart(
+            [first + np.linalg.solve(total, pull)], self._strength[:1], self._freedom[:1],
+            [0.5 * (scatter + scatter.T)],
+        )  # fmt: skip
 
     def _densities(self, x: Any, stretch: np.ndarray, constants: np.ndarray) -> np.ndarray:
         found = number_rows(x, self.dimension)
@@ -215,8 +242,8 @@ class GaussianWishart(Conjugate):
         hidden = blind.all(axis=1)
         if (blind.any(axis=1) & ~hidden).any():
             raise DataError(
-                "data: single missing coordinates have no expected density under a full covariance; "
-                "use NormalGamma, or fill them in"
+                "data: single missing coordinates have no predictive density under a full covariance; "
+                "mean().log_density(x) is the density at expected parameters, or fill them in"
             )
         filled = np.where(hidden[:, None], 0.0, found)
         out = dense_densities(filled, self._centre, stretch[:, None, None] * self._roots, constants)

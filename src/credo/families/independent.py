@@ -10,7 +10,7 @@ A family with one member is a model of rows; of a mixture it is hidden which com
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from .base import Conjugate, Family, Statistics
 from .learnable import Learnable
 from .mixture import Mixture, MixturePrior
 from .product import Product
+
+if TYPE_CHECKING:
+    from .posteriors import MixturePosterior
 
 __all__ = ["IndependentRows", "rows_model"]
 
@@ -124,7 +127,7 @@ class IndependentRows(Learnable):
         if "weights" not in fixed:
             counts = expected.counts["weights"]
             chosen = Statistics(np.array([counts.sum()]), counts[None])
-            weights = family.choice.update(None, chosen, prior.weights).probabilities
+            weights = family.choice.update(None, chosen, prior.dirichlet).probabilities
         if "emission" not in fixed:
             parts = expected.emission.update(parts, prior.components, floor=floor)
         return IndependentRows(Mixture(weights, parts))
@@ -132,6 +135,20 @@ class IndependentRows(Learnable):
     def log_prior(self, prior: Any) -> float:
         """Of the family."""
         return self.family.log_prior(prior)
+
+    def posterior(self, prior: Any = None, data: Dataset | None = None) -> MixturePosterior:
+        """The distribution over the parameters before any data: what variational Bayes learns.
+
+        Parameters
+        ----------
+        prior
+            `MixturePrior`, or the conjugate prior of a single family.
+        data
+            Whose scale says how wide the prior of the components is, where there is none.
+        """
+        from .posteriors import MixturePosterior
+
+        return MixturePosterior.of(self, prior, data)
 
     def __repr__(self) -> str:
         return f"IndependentRows({self.family!r})"

@@ -23,6 +23,7 @@ from ..core.records import register
 from .base import Family, Statistics, each_member
 from .categorical import Categorical
 from .dirichlet import Dirichlet
+from .stick_breaking import StickBreaking
 from .trees import Tree, map_tree
 
 if TYPE_CHECKING:
@@ -36,14 +37,24 @@ __all__ = ["Mixture", "MixturePrior"]
 class MixturePrior:
     """Priors on the weights and on the components; None leaves a part to maximum likelihood."""
 
-    weights: Dirichlet | None = None  # one member, or one per mixture
+    weights: Dirichlet | StickBreaking | None = None  # one member, or one per mixture; a stick for `vb` only
     components: Any = None  # of their family: one member, or one per mixture and component
+
+    @property
+    def dirichlet(self) -> Dirichlet | None:
+        """The prior of the weights, which a most probable mixture needs to be a Dirichlet."""
+        if isinstance(self.weights, StickBreaking):
+            raise ModelError(
+                "weights: expected a Dirichlet prior for a most probable mixture, got StickBreaking; learn a "
+                "distribution over mixtures by vb"
+            )
+        return self.weights
 
     def log_density(self, members: Mixture) -> np.ndarray:
         """Log prior density, (members,)."""
         out = np.zeros(len(members))
-        if self.weights is not None:
-            out += self.weights.log_density(members.choice)
+        if self.dirichlet is not None:
+            out += self.dirichlet.log_density(members.choice)
         if self.components is not None:
             out += self.components.log_density(members.components).reshape(len(members), -1).sum(axis=1)
         return out
@@ -205,7 +216,7 @@ class Mixture(Family):
         if not isinstance(prior, MixturePrior):
             raise ModelError(f"prior of a mixture: expected a MixturePrior, got {type(prior).__name__}")
         chosen = Statistics(counts["choice"].sum(axis=1), counts["choice"])
-        choice = self._choice.update(None, chosen, prior.weights)
+        choice = self._choice.update(None, chosen, prior.dirichlet)
         parts = self._components.update(counts["components"], sums, prior.components, floor=floor)
         return Mixture(choice.probabilities, parts)
 

@@ -35,6 +35,7 @@ __all__ = [
     "VECTOR",
     "NaturalFamily",
     "Parts",
+    "best_symmetric",
     "dirichlet_expected_log",
     "dirichlet_log_norm",
     "gamma_expected_log",
@@ -51,6 +52,8 @@ __all__ = [
 Parts = tuple[np.ndarray, ...]  # natural or mean parameters, one array per statistic
 
 LOG_2PI: Final = float(np.log(2 * np.pi))
+_LARGEST = 1e6  # concentration above which rows are equal for all purposes
+_LEAST = 1e-6
 _NEWTON = 60  # most steps of a projection on a Dirichlet; fewer than ten are usual
 
 
@@ -103,6 +106,35 @@ def dirichlet_expected_log(concentration: np.ndarray) -> np.ndarray:
     from scipy.special import psi
 
     return np.asarray(psi(concentration) - psi(concentration.sum(axis=-1, keepdims=True)))
+
+
+def best_symmetric(expected_log: np.ndarray) -> float:
+    """The concentration a of symmetric Dirichlet rows that maximises E[log p(rows | a)].
+
+    Parameters
+    ----------
+    expected_log
+        E[log theta], (rows, states); -inf for impossible states.
+    """
+    from scipy.optimize import minimize_scalar
+    from scipy.special import gammaln
+
+    possible = np.isfinite(expected_log)
+    states = possible.sum(axis=1)
+    used = states > 1
+    if not used.any():
+        return 1.0
+    total = expected_log[used][possible[used]].sum()
+
+    def loss(log_a: float) -> float:
+        a = np.exp(log_a)
+        norm = gammaln(states[used] * a) - states[used] * gammaln(a)
+        return -float(norm.sum() + (a - 1.0) * total)
+
+    found = minimize_scalar(
+        loss, bounds=(np.log(_LEAST), np.log(_LARGEST)), method="bounded", options={"xatol": 1e-10}
+    )
+    return float(np.exp(found.x))
 
 
 def match_dirichlet(expected_log: np.ndarray, start: np.ndarray) -> np.ndarray:

@@ -18,10 +18,11 @@ import numpy as np
 
 from ..core.errors import ModelError
 from ..core.records import register
-from .base import Conjugate, numbers
+from ..kernels.gaussian_missing import seen_sums
+from .base import Conjugate, Expected, member_weights, numbers
 from .gaussian_diagonal import DiagonalGaussian
-from .gaussian_rows import number_rows
-from .moments import RowMoments
+from .gaussian_rows import first_seen, number_rows
+from .moments import RowMoments, column_moments, moments_of_sums
 from .natural import LOG_2PI, gamma_expected_log, gamma_log_norm
 
 __all__ = ["NormalGamma"]
@@ -121,13 +122,15 @@ class NormalGamma(Conjugate):
         return cls(centre, strength, first + 0.5, -second - 0.5 * strength * centre**2)
 
     def posterior(self, statistics: RowMoments) -> NormalGamma:
-        """Given statistics that a `DiagonalGaussian` collected."""
-        prior = self.repeat(len(statistics.count))
-        count = statistics.count[:, None]
+        """Given statistics that a `DiagonalGaussian` collected, or those of `expect`."""
+        shape = (-1, self.dimension)
+        mean, scatter = statistics.mean.reshape(shape), statistics.scatter.reshape(shape)
+        prior = self.repeat(len(mean))
+        count = statistics.count.reshape(len(mean), -1)
         strength = prior._strength + count
         share = count / np.where(strength > 0, strength, 1.0)
-        gap = statistics.mean - prior._centre
-        around = statistics.scatter + prior._strength * share * gap**2
+        gap = mean - prior._centre
+        around = scatter + prior._strength * share * gap**2
         centre = prior._centre + share * gap
         return NormalGamma(centre, strength, prior._shape + 0.5 * count, prior._rate + 0.5 * around)
 
@@ -148,6 +151,39 @@ class NormalGamma(Conjugate):
             gap = self.expected_precision[k] * (found - self._centre[k]) ** 2
             out[:, k] = np.nansum(constants[k] - 0.5 * gap, axis=1)
         return out
+
+    def expect(self, x: Any, weights: Any = None) -> Expected:
+        """Moments of every coordinate by itself: one that a row does not observe tells nothing.
+
+        They are those of members times coordinates members of one coordinate each.
+        """
+        found = number_rows(x, self.dimension)
+        given = member_weights(weights, len(found), len(self))
+        share = np.ones((len(found), len(self))) if given is None else given
+        seen = ~np.isnan(found)
+        if seen.all():
+            sums = self.mean().collect(found, share)
+            count = np.repeat(sums.count, self.dimension)
+            alone = RowMoments(count, sums.mean.reshape(-1, 1), sums.scatter.reshape(-1, 1), "diagonal")
+            return Expected(sums.count, None, alone)
+        origin = first_seen(found)
+        count, *total = seen_sums(found, share, origin).reshape(3, -1)
+
+        def again(k: int, _: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            member, i = divmod(k, self.dimension)
+            return column_moments(found[seen[:, i]][:, [i]], share[seen[:, i], member], "diagonal")
+
+        where = np.tile(origin, len(self))[:, None]
+        alone = moments_of_sums(count, where, np.stack(total, axis=1), "diagonal", again)
+        return Expected(share[seen.any(axis=1)].sum(axis=0), None, alone)
+
+    def match(self, members: NormalGamma) -> NormalGamma:
+        """Another centre and rate; the strength and shape of the first member stay."""
+        precision, total = members.expected_precision, members.expected_precision.sum(axis=0)
+        first = members.centre[0]
+        centre = first + (precision * (members.centre - first)).sum(axis=0) / total
+        shape = self._shape[:1]
+        return NormalGamma([centre], self._strength[:1], shape, len(members) * shape / total)
 
     def predictive(self, x: Any) -> np.ndarray:
         """Products of Student-t log densities with 2 a degrees, (rows, members)."""

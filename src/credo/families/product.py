@@ -122,6 +122,10 @@ class Product(Family):
             return x[group[0]] if len(group) == 1 else np.column_stack([x[name] for name in group])
         return x[:, group[0]] if len(group) == 1 else x[:, list(group)]
 
+    def split(self, x: np.ndarray) -> list[np.ndarray]:
+        """The rows of every part, of rows as `rows` gives them."""
+        return [own for _, own in self._each(x)]
+
     def _each(self, x: np.ndarray) -> list[tuple[Family, np.ndarray]]:
         """Every part with its rows."""
         return [
@@ -229,7 +233,7 @@ class Product(Family):
         """Every part by itself; `prior` is a sequence of one prior, or None, per part."""
         own = (None,) * len(self._parts) if counts is None else counts
         each = zip(self._parts, own, sums, self._priors(prior), strict=True)
-        return self._with([part.update(n, s, p, floor=floor) for part, n, s, p in each])
+        return self.with_parts([part.update(n, s, p, floor=floor) for part, n, s, p in each])
 
     def log_prior(self, prior: Any) -> float:
         """The sum over the parts."""
@@ -245,16 +249,17 @@ class Product(Family):
             )
         return priors
 
-    def _with(self, parts: Sequence[Family]) -> Product:
+    def with_parts(self, parts: Sequence[Family]) -> Product:
+        """The same columns with other parts."""
         return Product(parts, self._columns, self._domains)
 
     def take(self, members: Any) -> Product:
         """Some of the members."""
-        return self._with([part.take(members) for part in self._parts])
+        return self.with_parts([part.take(members) for part in self._parts])
 
     def initialise(self, x: np.ndarray, rng: np.random.Generator) -> Product:
         """Every part from its own columns."""
-        return self._with([part.initialise(own, rng) for part, own in self._each(x)])
+        return self.with_parts([part.initialise(own, rng) for part, own in self._each(x)])
 
     def to_free(self) -> Tree:
         """A tuple of what the parts have; None if none of them has anything."""
@@ -265,7 +270,7 @@ class Product(Family):
         """Parts with these free numbers."""
         if tree is None:
             return self
-        return self._with([part.from_free(own) for part, own in zip(self._parts, tree, strict=True)])
+        return self.with_parts([part.from_free(own) for part, own in zip(self._parts, tree, strict=True)])
 
     @property
     def is_free(self) -> Tree:

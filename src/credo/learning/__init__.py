@@ -32,10 +32,7 @@ if TYPE_CHECKING:
     from .structure import chow_liu, mutual_information
     from .table_priors import BDeu, PerTable, Towards, UniformTablePrior
     from .theta_chain import ThetaChain
-    from .vb_factor_analysis import vb_factor_analysis
-    from .vb_hmm import vb_hmm
-    from .vb_mixture import vb_mixture
-    from .vb_tables import VariationalBayes
+    from .vb import VariationalBayes
 
 __all__ = [
     "EM",
@@ -80,9 +77,6 @@ __all__ = [
     "mixture_of_trees",
     "mutual_information",
     "train_blocks",
-    "vb_factor_analysis",
-    "vb_hmm",
-    "vb_mixture",
     "vmp",
 ]
 
@@ -95,7 +89,10 @@ LEARNERS = {
     "counts": Entry(
         "credo.learning.counts", "Tables of a Bayesian network from complete data, in closed form."
     ),
-    "vb": Entry("credo.learning.vb_tables", "Dirichlet distributions over the tables of a Bayesian network."),
+    "vb": Entry(
+        "credo.learning.vb",
+        "Distributions over the parameters, by EM on the posterior of a conjugate model.",
+    ),
     "pseudolikelihood": Entry(
         "credo.learning.pseudolikelihood", "Gradient ascent on the pseudolikelihood; for complete data."
     ),
@@ -138,10 +135,7 @@ furnish(
         "structure": ("chow_liu", "mutual_information"),
         "table_priors": ("BDeu", "PerTable", "Towards", "UniformTablePrior"),
         "theta_chain": ("ThetaChain",),
-        "vb_factor_analysis": ("vb_factor_analysis",),
-        "vb_hmm": ("vb_hmm",),
-        "vb_mixture": ("vb_mixture",),
-        "vb_tables": ("VariationalBayes",),
+        "vb": ("VariationalBayes",),
     },
     modules=("lda_bound", "vmp"),
 )

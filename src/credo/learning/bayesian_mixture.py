@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any, Literal
 
 import numpy as np
 from scipy.special import logsumexp
 
 from ..core import check
-from ..core.errors import DataError, OptionError, QueryError
+from ..core.errors import DataError, QueryError
 from ..core.numbers import float_array
+from ..core.records import register
 from ..families.base import Conjugate, Family
 from ..families.categorical import Categorical
+from ..families.dirichlet import Dirichlet
 from ..families.gamma import Poisson
 from ..families.gaussian import Gaussian
 from ..families.gaussian_diagonal import DiagonalGaussian
+from ..families.mixture import Mixture, MixturePrior
+from ..families.posteriors import MixturePosterior
+from ..families.stick_breaking import StickBreaking
+from ..inference.exact.hidden_rows import smooth_rows
 from ..optimise.run import noted
-from .base import Fit
-from .vb_mixture import MixturePosterior, Prune, Weights, vb_mixture
+from .base import Fit, fit
+from .estimator import Estimator
+from .vb import VariationalBayes
 
 __all__ = ["BayesianMixture"]
 
 _KINDS = ("gaussian", "diagonal", "categorical", "poisson")
 
 
-class BayesianMixture:
+@register("BayesianMixture")
+class BayesianMixture(Estimator):
     """A mixture whose number of components is found by variational Bayes.
 
     Parameters
@@ -36,7 +43,8 @@ class BayesianMixture:
         Of a component: `"gaussian"` (full covariance), `"diagonal"`, `"categorical"`, `"poisson"`.
     weights, concentration, prior, adapt, prune
         The prior of the weights, its parameter, the conjugate prior of a component, hyper-parameters
-        to learn, and which components to remove; see `vb_mixture`.
+        to learn (`"weights"`, `"components"`), and which components to remove: those without rows
+        (`"unused"`), on trial any other (`"search"`), or none.
     restarts, max_iter, tol, seed
         Random starts, when each of them stops, and their seed.
 
@@ -55,6 +63,7 @@ class BayesianMixture:
     (2, 1)
     """
 
+    _kind = "clusterer"
     posterior_: MixturePosterior
     fit_: Fit
 
@@ -63,11 +72,11 @@ class BayesianMixture:
         components: int = 10,
         *,
         family: Literal["gaussian", "diagonal", "categorical", "poisson"] = "gaussian",
-        weights: Weights = "dirichlet",
+        weights: Literal["dirichlet", "stick-breaking"] = "dirichlet",
         concentration: float | None = None,
         prior: Conjugate | None = None,
         adapt: tuple[str, ...] = (),
-        prune: Prune = "unused",
+        prune: Literal["unused", "search", "none"] = "unused",
         restarts: int = 1,
         max_iter: int = 1000,
         tol: float = 1e-5,
@@ -85,40 +94,34 @@ class BayesianMixture:
         self.tol = tol
         self.seed = seed
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The options, by name."""
-        names = inspect.signature(type(self).__init__).parameters
-        return {name: getattr(self, name) for name in names if name != "self"}
-
-    def set_params(self, **options: Any) -> BayesianMixture:
-        """Change options; returns the estimator itself."""
-        known = self.get_params()
-        for name, value in options.items():
-            if name not in known:
-                raise OptionError(f"BayesianMixture has no option '{name}'; its options are {sorted(known)}")
-            setattr(self, name, value)
-        return self
-
     def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import InputTags, Tags, TargetTags  # type: ignore[import-untyped]
-
-        tags = InputTags(allow_nan=True)
-        return Tags(estimator_type="clusterer", target_tags=TargetTags(required=False), input_tags=tags)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "posterior_")
+        """What scikit-learn asks of an estimator; it is there when this is called."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
 
     @noted
     def fit(self, X: Any, y: Any = None) -> BayesianMixture:
         """Learn from rows; `y` is not used."""
         rows, members = self.members(X)
-        self.fit_ = vb_mixture(
-            members, rows, prior=self.prior,
-            concentration=self.concentration, weights=self.weights, adapt=tuple(self.adapt),
-            prune=self.prune, restarts=self.restarts, max_iter=self.max_iter, tol=self.tol, seed=self.seed,
+        check.one_of("prune", self.prune, ["unused", "search", "none"])
+        learner = VariationalBayes(prune=self.prune, adapt=tuple(self.adapt), restarts=self.restarts)
+        self.fit_ = fit(
+            Mixture(np.full((1, len(members)), 1.0 / len(members)), members), rows, learner,
+            prior=self.mixture_prior(self.prior), max_iter=self.max_iter, tol=self.tol, seed=self.seed,
         )  # fmt: skip
         self.posterior_ = self.fit_.posterior
         return self
+
+    def mixture_prior(self, components: Conjugate | None) -> MixturePrior:
+        """The prior of weights as the options say, with this one of the components."""
+        check.one_of("weights", self.weights, ["dirichlet", "stick-breaking"])
+        is_stick = self.weights == "stick-breaking"
+        usual = 1.0 if is_stick else 1.0 / self.components
+        a = usual if self.concentration is None else self.concentration
+        check.at_least("concentration", a, 1e-10)
+        weights = StickBreaking.prior(self.components, a) if is_stick else Dirichlet([[a] * self.components])
+        return MixturePrior(weights, components)
 
     def members(self, X: Any) -> tuple[np.ndarray, Family]:
         """The data as an array, and members of the family in their shape."""
@@ -141,7 +144,7 @@ class BayesianMixture:
     @property
     def weights_(self) -> np.ndarray:
         """Expected weights, (components,)."""
-        return self._found.mean_weights
+        return self._found.weights.mean()
 
     @property
     def components_(self) -> int:
@@ -162,7 +165,8 @@ class BayesianMixture:
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability of every component for every row, (rows, components)."""
-        return self._found.responsibilities(self._rows(X))[0]
+        found = smooth_rows(self._found.instantiate(self._rows(X))).marginals
+        return found
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable component of every row."""
@@ -193,11 +197,6 @@ class BayesianMixture:
 
     def _rows(self, X: Any) -> np.ndarray:
         return self._found.components.mean().rows(_table(X))
-
-    def __repr__(self) -> str:
-        defaults = inspect.signature(type(self).__init__).parameters
-        shown = [f"{k}={v!r}" for k, v in self.get_params().items() if v is not defaults[k].default]
-        return f"BayesianMixture({', '.join(shown)})"
 
 
 def _table(X: Any) -> np.ndarray:

@@ -87,7 +87,7 @@ def conjugate_evidence(prior: Conjugate, x: Any) -> Estimate:
     if not len(rows):
         raise DataError("data: expected at least one row, got none")
     if rows.dtype.kind == "f" and rows.ndim == 2 and np.isnan(rows).any():
-        raise DataError("data: expected complete rows for a closed form, got missing values; use vb_mixture")
+        raise DataError("data: expected complete rows for a closed form, got missing values; use vb")
     return Estimate(float(prior.log_evidence(member.collect(rows))[0]), "exact")
 
 

@@ -8,8 +8,9 @@ For conjugate-exponential models both steps are in closed form:
     VB-M    q_theta = prior + E_z[sufficient statistics]     the conjugate update
     hyper   prior  <- argmax F                               where asked for
 
-Every step raises F, which bounds the log evidence from below; the difference is KL(q || posterior). F is
-known after each E-step at no cost:
+So it is EM on `model.posterior(prior)`, a model whose parameters are distributions. Every step raises F,
+which bounds the log evidence from below; the difference is KL(q || posterior). F is known after each E-step
+at no cost:
 
     F = log_weight - divergence,   log_weight = log sum_z exp E_theta[log p(X, z | theta)]
 
@@ -19,226 +20,123 @@ explain ends a run as diverged: it would mean that a family breaks the contract.
 
 from __future__ import annotations
 
-import abc
-import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from types import NoneType
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from ..core import check
-from ..core.errors import ConvergenceError, ConvergenceWarning
-from ..core.result import Estimate, Kind, Status
-from ..core.stopwatch import Stopwatch
-from ..optimise.budgets import with_start
-from ..optimise.driver import UNKNOWN, Outcome, Step, drive
-from ..optimise.run import Budget, Run
-from .base import Fit
-from .em_data import Expected
-from .em_steps import EMProblem, EMRun, EMStart, EMSteps, fit_of, run_em
+from ..core.errors import DataError
+from ..families.learnable import Learnable
+from ..models.bayes_net import BayesNet
+from ..models.factor_analysis import FactorAnalysis
+from .base import Fit, Learner, Task, register_learner
+from .vb_factor_analysis import factor_problem
+from .vb_rows import PosteriorRows
+from .vb_steps import Prune, run_vb
+from .vb_tables import Network, network_problem, why_not_network
 
-__all__ = [
-    "Prune",
-    "VariationalModel",
-    "posterior_fit",
-    "pruner",
-    "report",
-    "run_vb",
-    "warn_unless_converged",
-]
-
-Prune = Literal["unused", "search", "none"]
-Again = Callable[[Any], EMRun]
-Refine = Callable[[EMRun, Again], EMRun]
-_UNUSED = 0.5  # a component with fewer expected rows than this explains nothing
+__all__ = ["VariationalBayes"]
 
 
-class VariationalModel(EMProblem):
-    """A conjugate-exponential model together with its data; its parameters `q` describe q(theta)."""
+@register_learner
+@dataclass(frozen=True, kw_only=True)
+class VariationalBayes(Learner):
+    """Distributions over the parameters, by EM on the posterior of a conjugate model.
 
-    @abc.abstractmethod
-    def expect(self, q: Any) -> Expected:
-        """The VB-E step; the log weight is log sum over z of exp E[log p(X, z | theta)]."""
+    Bayesian networks; hidden Markov and semi-Markov models, mixtures and single families of `Categorical`,
+    `Gaussian`, `DiagonalGaussian` or `Poisson` rows or products of these; `FactorAnalysis`. The result is a
+    `Fit`: `model` has the expected parameters, `posterior` the distribution, and `evidence` the free energy,
+    a lower bound of the log evidence, which is exact where nothing is hidden or missing.
 
-    @abc.abstractmethod
-    def divergence(self, q: Any) -> float:
-        """KL of q(theta) to the prior."""
-
-    @abc.abstractmethod
-    def maximise(self, statistics: Any, q: Any) -> Any:
-        """The VB-M step."""
-
-    def log_prior(self, q: Any) -> float:
-        """What the free energy has besides the log weight."""
-        return -self.divergence(q)
-
-    def made(self, q: Any) -> Any:
-        """The model with expected parameters."""
-        return q.mean()
-
-    def movement(self, q: Any, new: Any) -> float:
-        """The largest change of a parameter of the expected model; see `Family.movement` for the units."""
-        return float(q.mean().movement(new.mean()))
-
-
-@dataclass(frozen=True)
-class _Refined:
-    """A run and its refinement as one step."""
-
-    steps_are_runs: ClassVar[bool] = True
-    name: str
-    again: Again
-    refine: Refine
-
-    def start(self, problem: VariationalModel, run: Run) -> Step:
-        return Step(EMRun(problem.start(run.rng, run.number).parameters))
-
-    def advance(self, problem: VariationalModel, state: EMRun, run: Run) -> Step:
-        found = self.again(state.parameters)
-        if found.status in (Status.CONVERGED, Status.OUT_OF_ITERATIONS):
-            found = self.refine(found, self.again)
-        return Step(found, [UNKNOWN], status=found.status)
-
-    def value(self, state: EMRun) -> float:
-        return state.value
-
-    def read(self, problem: VariationalModel, outcome: Outcome) -> EMRun:
-        found: EMRun = outcome.state
-        return replace(found, status=outcome.ended, values=np.array(outcome.values or [found.value]))
-
-
-def run_vb(
-    problem: VariationalModel,
-    budget: Budget,
-    rng: np.random.Generator,
-    *,
-    name: str,
-    restarts: int = 1,
-    refine: Refine | None = None,
-) -> EMRun:
-    """The best of several runs of variational Bayes.
-
-    Parameters
-    ----------
-    problem
-        The model with its data.
-    budget, rng
-        When each run stops, `tol` being the `movement` that counts as none; the one generator.
-    name
-        For the progress bar.
-    restarts
-        How many runs.
-    refine
-        Changes a finished run, as pruning does; gets the run and a function that goes on from a `q`.
+    Examples
+    --------
+    >>> import credo
+    >>> from credo.learning import fit
+    >>> net = credo.BayesNet.random({"rain": 2, "wet": 2}, {"wet": ["rain"]}, seed=0)
+    >>> found = fit(net, {"rain": [0, 0, 1, 1], "wet": [0, 0, 1, 0]}, "vb")
+    >>> found.model.tables["wet"]
+    array([[0.75, 0.25],
+           [0.5 , 0.5 ]])
+    >>> print(found.evidence)
+    -6.29156914 (exact)
     """
-    check.whole("restarts", restarts, 1)
-    if refine is None:
-        return run_em(problem, budget, rng, name=name, restarts=restarts)
 
-    def again(q: Any) -> EMRun:
-        steps = EMSteps(name)
-        first = steps.begin(EMStart(q)).state
-        return drive(steps, problem, with_start(budget), rng, state=first)  # type: ignore[no-any-return]
+    name: ClassVar[str] = "vb"
+    monotone: ClassVar[bool] = True
+    checkpoints: ClassVar[bool] = True
+    tol: ClassVar[float] = 1e-3  # change of an expected parameter, in standard deviations where it is a mean
+    prior: Any = None  # networks: uniform, bdeu, towards, or by name; others: HMMPrior, MixturePrior, ...
+    start: Literal["auto", "given", "random"] = "auto"  # of the first run; auto breaks symmetries only
+    restarts: int = 1  # runs in all; the best is returned
+    adapt: Any = ()  # parts (tables of networks) whose hyper-parameters are learned as well; true: all
+    prune: Literal["unused", "search", "none"] | None = None  # leave out what no row needs, or can be spared
+    fixed: tuple[str, ...] = ()  # children of networks whose tables are not learned
 
-    # What a run has found counts even where its refinement is cut.
-    whole = replace(budget, max_iter=1)
-    return drive(  # type: ignore[no-any-return]
-        _Refined(name, again, refine), problem, whole, rng, restarts=restarts, whole=False
-    )
+    def __post_init__(self) -> None:
+        """Check the options."""
+        check.one_of("start", self.start, ["auto", "given", "random"])
+        check.whole("restarts", self.restarts, 1)
+        if self.prune is not None:
+            check.one_of("prune", self.prune, ["unused", "search", "none"])
 
-
-def pruner(
-    sizes: Callable[[Any], np.ndarray], take: Callable[[Any, np.ndarray], Any], how: Prune
-) -> Refine | None:
-    """What removes components from a finished run and goes on, for `run_vb`.
-
-    Parameters
-    ----------
-    sizes
-        Expected rows of each component under a `q`.
-    take
-        The `q` of some components, with everything divided among them; None if that is impossible.
-    how
-        `"unused"`: those without rows; `"search"`: also, on trial and smallest first, any other.
-    """
-    check.one_of("prune", how, ["unused", "search", "none"])
-    if how == "none":
+    def why_not(self, task: Task) -> str | None:
+        """Refuses models without conjugate priors, and options that mean nothing for a model."""
+        if isinstance(task.model, BayesNet):
+            return why_not_network(task)
+        if self.fixed:
+            return "every part of a model of rows gets a distribution, so fixed must be left out"
+        if isinstance(task.model, FactorAnalysis):
+            given = [n for n in ("prior", "adapt") if getattr(self, n)]
+            if self.prune == "search" or task.validation is not None or given:
+                return "factor analysis has its own priors, which are learned; only restarts and prune=unused"
+            return None
+        if not (isinstance(task.model, Learnable) and hasattr(task.model, "posterior")):
+            return (
+                "it learns the tables of a BayesNet, and models of rows with conjugate priors, got "
+                f"{type(task.model).__name__}; use em or likelihood"
+            )
+        if not isinstance(self.prior, (*task.model.prior_kinds, NoneType)):
+            kinds = " or ".join(kind.__name__ for kind in task.model.prior_kinds)
+            return f"{self.prior!r:.80} is no prior of {task.name}; give {kinds}"
         return None
 
-    def joined(found: EMRun, after: EMRun) -> EMRun:
-        trace = {name: [*found.trace[name], *after.trace[name]] for name in after.trace}
-        return replace(after, objective=[*found.objective, *after.objective], trace=trace)
+    def run(self, task: Task, rng: np.random.Generator) -> Fit:
+        """Climb, and prune where asked to."""
+        prune: Prune | None = None if self.prune == "none" else self.prune
+        problem: Any
+        if isinstance(task.model, FactorAnalysis):
+            problem, prune = factor_problem(task.model, task.data, prune == "unused"), None
+        else:
+            problem = self._network(task) if isinstance(task.model, BayesNet) else self._rows(task)
+        found = run_vb(problem, task.budget, rng, restarts=self.restarts, prune=prune, shown=problem.fit_of)
+        return problem.fit_of(found)  # type: ignore[no-any-return]
 
-    def trials(found: EMRun) -> list[np.ndarray]:
-        """Which components to keep, one try after another."""
-        rows = sizes(found.parameters)
-        used = np.flatnonzero(rows >= _UNUSED)
-        first = [used] if 0 < len(used) < len(rows) else []
-        if how == "unused" or len(rows) < 2:
-            return first
-        return [*first, *(np.flatnonzero(np.arange(len(rows)) != k) for k in np.argsort(rows))]
+    def _network(self, task: Task) -> Network:
+        names = task.model.variables.names
+        return network_problem(
+            task, prior=self.prior, fixed=self.fixed, adapts=self._adapts(names), start=self.start
+        )
 
-    def better(found: EMRun, again: Again) -> EMRun | None:
-        """The first run on that ends higher, or what was found where the trials are stopped."""
-        for kept in trials(found):
-            fewer = take(found.parameters, kept)
-            after = None if fewer is None else again(fewer)
-            if after is not None and after.value > found.value:
-                return joined(found, after)
-            if after is not None and after.was_stopped:
-                return replace(found, status=after.status)
-        return None
+    def _rows(self, task: Task) -> PosteriorRows:
+        model, data = task.model, task.data
+        empty = model.emission.missing(data.rows())
+        if empty.all():
+            raise DataError("data: expected at least one observed step, got missing ones only")
+        if data.has_rows_as_units and not data.is_sequences:
+            data = replace(data, weights=np.where(empty, 0.0, data.weights))  # they tell nothing
+        blank = model.posterior(self.prior, data)
+        return PosteriorRows(
+            model, data, held=task.validation, begins=self.start, blank=blank,
+            adapts=self._adapts(blank.adaptable),
+        )  # fmt: skip
 
-    def refine(found: EMRun, again: Again) -> EMRun:
-        while not found.was_stopped and found.status is not Status.DIVERGED:
-            after = better(found, again)
-            if after is None:
-                return found
-            found = after
-        return found
-
-    return refine
-
-
-def report(
-    problem: VariationalModel,
-    found: EMRun,
-    *,
-    label: str,
-    watch: Stopwatch,
-    strict: bool,
-    notes: tuple[str, ...] = (),
-    level: int = 4,
-) -> Fit:
-    """The fit of a run, with a warning (or an error, if `strict`) where it did not converge."""
-    if len(found.values) > 1:
-        told = found.values.round(4).tolist()
-        notes = (*notes, f"the best of {len(found.values)} starts; their free energies: {told}")
-    fit = replace(
-        posterior_fit(problem, found), learner=label, notes=notes, seconds=watch.seconds,
-        compile_seconds=watch.compile_seconds,
-    )  # fmt: skip
-    warn_unless_converged(fit, label, strict, level)
-    return fit
-
-
-def posterior_fit(problem: VariationalModel, found: EMRun, kind: Kind = "lower") -> Fit:
-    """The fit of a run: its objective is the free energy per row, `model` has expected parameters.
-
-    The log weight is no likelihood; that of the expected model is not computed.
-    """
-    fit = fit_of(problem, found)
-    trace = {name: curve for name, curve in fit.trace.items() if name != "log_likelihood"}
-    trace["free_energy"] = np.array(found.objective)
-    evidence = Estimate(float(found.value), kind)
-    return replace(fit, log_likelihood=None, trace=trace, posterior=found.parameters, evidence=evidence)
-
-
-def warn_unless_converged(found: Fit, label: str, strict: bool, level: int) -> None:
-    """What every call does with a run that did not converge."""
-    if found.status.is_success:
-        return
-    if strict:
-        raise ConvergenceError(f"{label}: {found.advice}")
-    warnings.warn(f"{label}: {found.advice}", ConvergenceWarning, stacklevel=level)
+    def _adapts(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """The parts to adapt, of those that there are."""
+        if isinstance(self.adapt, bool) or self.adapt is None:
+            return names if self.adapt else ()
+        parts = (self.adapt,) if isinstance(self.adapt, str) else tuple(self.adapt)
+        for part in parts:
+            check.one_of("adapt", part, names)
+        return parts

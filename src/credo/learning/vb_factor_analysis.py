@@ -19,25 +19,23 @@ values.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core import check
 from ..core.errors import DataError
-from ..core.records import register
-from ..core.stopwatch import Stopwatch
+from ..core.records import record, register
+from ..data.dataset import Dataset
 from ..families.gaussian import Gaussian
 from ..families.gaussian_rows import number_rows, patterns
 from ..families.natural import LOG_2PI
-from ..inference.problem.base import Budget
-from ..optimise.run import noted
+from ..models.factor_analysis import FactorAnalysis
 from .base import Fit
 from .em_data import Expected
-from .em_steps import EMStart
-from .vb import VariationalModel, report, run_vb
+from .em_steps import EMRun, EMStart, fit_of
+from .vb_steps import Variational, posterior_fit
 
-__all__ = ["FactorPosterior", "vb_factor_analysis"]
+__all__ = ["FactorPosterior", "Factors", "factor_problem"]
 
 _MOST = 1e12  # alpha, relative to that of a factor that explains everything, beyond which all is rounding
 
@@ -98,6 +96,7 @@ class FactorPosterior:
         return f"FactorPosterior({self.factors} factors, {len(self.noise)} dimensions)"
 
 
+@record("factor statistics")
 class _Hidden(NamedTuple):
     mean: np.ndarray  # (rows, factors) E[z]
     second: np.ndarray  # (d, factors, factors) sum of E[z z'] over rows that observe coordinate d
@@ -124,12 +123,12 @@ def _latent(q: FactorPosterior, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
 
 
 @dataclass(frozen=True)
-class _Factors(VariationalModel):
+class Factors(Variational):
     """Factor analysis with its data."""
 
-    x: np.ndarray
-    isotropic: bool
-    rotate: bool
+    x: np.ndarray  # (rows, d), NaN where missing
+    isotropic: bool  # whether the noise has one variance for all columns
+    rotate: bool  # whether each sweep applies the best linear map too
     floor: np.ndarray  # (d,) least noise
     largest: float  # alpha
     most: int  # factors at the start
@@ -137,9 +136,11 @@ class _Factors(VariationalModel):
 
     @property
     def rows(self) -> float:  # type: ignore[override]
+        """How many there are."""
         return float(len(self.x))
 
     def start(self, rng: np.random.Generator, number: int) -> EMStart:
+        """Random loadings that explain half of the variances."""
         variances, (width, most) = np.nanvar(self.x, axis=0), (self.x.shape[1], self.most)
         scale = np.sqrt(variances / most)
         spread = np.broadcast_to(0.01 * np.eye(most), (width, most, most)) * variances[:, None, None]
@@ -149,15 +150,14 @@ class _Factors(VariationalModel):
         return EMStart(self.adapt(drawn))
 
     def expect(self, q: FactorPosterior) -> Expected:
+        """Moments of the hidden numbers."""
         mean, spread, log_weight = _latent(q, self.x)
         seen = ~np.isnan(self.x)
         second = spread[:-1] + np.einsum("nd,ni,nj->dij", seen.astype(float), mean, mean, optimize=True)
         return Expected(log_weight, _Hidden(mean, second, spread[-1] + mean.T @ mean))
 
-    def divergence(self, q: FactorPosterior) -> float:
-        return q.divergence()
-
     def maximise(self, statistics: _Hidden, q: FactorPosterior) -> FactorPosterior:
+        """New loadings, then mu and psi."""
         seen = ~np.isnan(self.x)
         gap = np.where(seen, self.x - q.centre, 0.0)
         precision = statistics.second / q.noise[:, None, None] + np.diag(q.alpha)
@@ -192,6 +192,7 @@ class _Factors(VariationalModel):
         )
 
     def adapt(self, q: FactorPosterior) -> FactorPosterior:
+        """New alpha, without factors that vanish."""
         squares = q.second_moments.diagonal(axis1=1, axis2=2).sum(axis=0)
         q = replace(q, alpha=np.minimum(len(q.noise) / np.maximum(squares, 1e-300), self.largest))
         # The alpha of a factor that vanishes grows by the same amount each sweep; its limit is to have none.
@@ -209,95 +210,31 @@ class _Factors(VariationalModel):
         shares = np.abs(1.0 / np.sort(new.alpha) - 1.0 / np.sort(q.alpha)) * scale
         return max(before.movement(new.mean()), float(shares.max(initial=0.0)))
 
+    def fit_of(self, found: EMRun) -> Fit:
+        """The fit, as far as it is known without more work."""
+        fit, left = fit_of(self, found), found.parameters.factors
+        told = [f"{left} of {self.most} factors matter"] if left < self.most else []
+        return posterior_fit(replace(fit, notes=(*told, *fit.notes)), found)
+
     def numbers(self, q: FactorPosterior) -> dict[str, float]:
+        """How many factors matter."""
         return {"relevant": float(q.relevant(self.level or 1e3).sum())}
 
 
-@noted
-def vb_factor_analysis(
-    x: Any,
-    factors: int | None = None,
-    *,
-    noise: Literal["diagonal", "isotropic"] = "diagonal",
-    rotate: bool = True,
-    prune: bool = True,
-    level: float = 1e3,
-    floor: float = 1e-6,
-    restarts: int = 1,
-    max_iter: int = 5000,
-    tol: float = 1e-6,
-    seconds: float | None = None,
-    seed: int | None = None,
-    strict: bool = False,
-) -> Fit:
-    """Fit a factor analysis whose rank is learned.
-
-    Parameters
-    ----------
-    x
-        Rows of numbers; NaN is missing.
-    factors
-        How many factors there may be at most; one less than the columns by default.
-    noise
-        One variance per column, or one for all (probabilistic principal components).
-    rotate
-        Whether each sweep also applies the best linear map of the latent space; without it pruning takes
-        thousands of sweeps.
-    prune
-        Whether to remove factors that do not matter.
-    level
-        A factor matters if its precision is below this many times that of one which explains all.
-    floor
-        Noise variances below this share of a column's variance are raised to it.
-    restarts, max_iter, tol, seconds, seed, strict
-        As in `vb_mixture`; a loose `tol` leaves factors that are about to vanish.
-
-    Returns
-    -------
-    Fit
-        `posterior` holds the loadings; `model` is a `Gaussian` with their expected covariance.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from credo.learning.vb_factor_analysis import vb_factor_analysis
-    >>> rng = np.random.default_rng(0)
-    >>> x = rng.normal(size=(300, 2)) @ rng.normal(size=(2, 8)) + 0.5 * rng.normal(size=(300, 8))
-    >>> found = vb_factor_analysis(x, 6, seed=0)
-    >>> found.posterior.factors, found.evidence.kind
-    (2, 'lower')
-    """
-    check.one_of("noise", noise, ["diagonal", "isotropic"])
-    check.at_least("level", level, 1)
-    check.in_range("floor", floor, 0, 1)
-    watch = Stopwatch()
-    rows = _checked(x)
-    width = rows.shape[1]
-    most = max(width - 1, 1) if factors is None else factors
-    check.whole("factors", most, 1)
-    variances = np.nanvar(rows, axis=0)
-    problem = _Factors(
-        rows, noise == "isotropic", rotate, np.maximum(floor * variances, 1e-300),
-        _MOST * width / variances.sum(), most, level if prune else None,
+def factor_problem(model: FactorAnalysis, data: Dataset, prune: bool) -> Factors:
+    """Factor analysis of these rows; with `prune`, factors that do not matter are removed on the way."""
+    rows = _checked(data.rows())
+    width, variances = rows.shape[1], np.nanvar(rows, axis=0)
+    most = max(width - 1, 1) if model.factors is None else model.factors
+    return Factors(
+        rows, model.noise == "isotropic", model.rotate, np.maximum(model.floor * variances, 1e-300),
+        _MOST * width / variances.sum(), most, model.level if prune else None,
     )  # fmt: skip
 
-    best = run_vb(
-        problem, Budget(max_iter, tol, seconds), check.generator(seed), name="vb-factor-analysis",
-        restarts=restarts,
-    )  # fmt: skip
-    left = best.parameters.factors
-    notes = (f"{left} of {most} factors matter",) if left < most else ()
-    return report(problem, best, label="vb-factor-analysis", watch=watch, strict=strict, notes=notes)
 
-
-def _checked(x: Any) -> np.ndarray:
-    found = np.asarray(x)
-    if found.ndim != 2 or not found.size:
-        raise DataError(f"data: expected a filled table of shape (rows, columns), got shape {found.shape}")
-    rows = number_rows(found, found.shape[1])
-    empty = np.flatnonzero(np.isnan(rows).all(axis=1))
-    if len(empty):
-        raise DataError(f"data: row {empty[0]} observes nothing ({len(empty)} such rows); leave them out")
+def _checked(rows: np.ndarray) -> np.ndarray:
+    """Rows that observe nothing are left out: they tell nothing."""
+    rows = rows[~np.isnan(rows).all(axis=1)]
     for k in range(rows.shape[1]):
         column = rows[~np.isnan(rows[:, k]), k]
         if not len(column):

@@ -12,35 +12,34 @@ Bayesian-Dirichlet score), found in one step. An entry that is zero in the model
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from ..core import check
-from ..core.errors import ImpossibleRowError, OptionError
+from ..core.errors import ImpossibleRowError, ModelError, OptionError
 from ..core.records import register
-from ..core.result import Estimate, Kind, Status
+from ..core.result import Kind, Status
 from ..core.variable import Variable, Variables
+from ..data.table import StateTable
 from ..families.dirichlet_rows import DirichletRows
+from ..families.natural import best_symmetric
 from ..models.bayes_net import BayesNet
-from ..optimise.run import Run
-from .base import Fit, Learner, Task, register_learner
+from .base import Fit, Task
 from .counts import TableStep
 from .e_step import EStep
 from .em_data import Expected
-from .em_steps import EMStart
+from .em_steps import EMRun, EMStart, fit_of
 from .expectations import Oracle
-from .likelihood import log_likelihood
 from .m_step import DirectedStep
-from .runs import completed
 from .table_priors import table_prior_of
-from .vb import VariationalModel, posterior_fit, run_vb
-from .vb_priors import best_symmetric
+from .vb_steps import Prunable, posterior_fit
 
-__all__ = ["TablePosterior", "VariationalBayes", "table_rows"]
+__all__ = ["Network", "TablePosterior", "network_problem", "table_rows", "why_not_network"]
 
-_UNUSED = 0.5  # a hidden state with fewer expected rows than this explains nothing
+_PLANS = 8  # prunings whose E-step is kept
 
 
 @register("TablePosterior")
@@ -63,6 +62,57 @@ class TablePosterior:
     def mean(self) -> BayesNet:
         """The network with expected tables; it predicts as the average over all tables does."""
         return self._made(self.rows.mean())
+
+    def movement(self, new: TablePosterior) -> float:
+        """The largest change of an expected probability."""
+        return float(np.abs(new.rows.mean() - self.rows.mean()).max(initial=0.0))
+
+    def match(self, names: tuple[str, ...]) -> TablePosterior:
+        """The same with one concentration for each table of these children, the best; not for tables held."""
+        graph, logs = self.model.to_factor_graph(), self.rows.expected_log
+        new = self.prior.concentration.copy()
+        for i, variable in enumerate(self.model.variables):
+            mine = slice(int(graph.table_start[i]), int(graph.table_start[i] + graph.table_size[i]))
+            if variable.name in names and not self.held[mine].any():
+                best = best_symmetric(logs[mine].reshape(-1, self.model.variables.sizes[i]))
+                new[mine] = np.where(new[mine] > 0, best, 0.0)
+        return replace(self, prior=self.prior.with_concentration(new))
+
+    def take(self, kept: Mapping[str, np.ndarray]) -> TablePosterior:
+        """The network in which these variables have some of their states only."""
+        old = self.model
+        variables = [
+            Variable(v.name, [v.states[int(s)] for s in kept[v.name]]) if v.name in kept else v
+            for v in old.variables
+        ]
+        parts = [old.flat_tables, self.rows.concentration, self.prior.concentration, self.held]
+        tables, rows, prior, held = (self._taken(part, kept) for part in parts)
+        smaller = Variables.of(variables)
+        sizes = np.concatenate(
+            [np.full(len(t) // size, size) for t, size in zip(tables, smaller.sizes, strict=True)]
+        )
+        flat = [
+            (t.reshape(-1, size) / t.reshape(-1, size).sum(axis=1, keepdims=True)).ravel()
+            for t, size in zip(tables, smaller.sizes, strict=True)
+        ]
+        graph = old.to_factor_graph()
+        return TablePosterior(
+            BayesNet.from_flat(smaller, graph.scope_start, graph.scope, np.concatenate(flat)),
+            DirichletRows(np.concatenate(rows), sizes), DirichletRows(np.concatenate(prior), sizes),
+            np.concatenate(held),
+        )  # fmt: skip
+
+    def _taken(self, flat: np.ndarray, kept: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """What belongs to some states, one flat array per table."""
+        graph, found = self.model.to_factor_graph(), []
+        for i, name in enumerate(self.model.variables.names):
+            first = int(graph.table_start[i])
+            table = flat[first : first + int(graph.table_size[i])].reshape(self.model.tables[name].shape)
+            for axis, member in enumerate([*self.model.parents[name], name]):
+                if member in kept:
+                    table = np.take(table, kept[member], axis=axis)
+            found.append(table.ravel())
+        return found
 
     def sample(self, rng: np.random.Generator) -> BayesNet:
         """A network with tables drawn at random."""
@@ -106,165 +156,150 @@ def table_rows(model: BayesNet, prior: Any = "uniform(count=1)") -> DirichletRow
     return DirichletRows(np.where(possible, counts, 0.0), np.repeat(sizes, per_table))
 
 
-@dataclass(frozen=True)
-class _Network(VariationalModel):
-    """A network with its data."""
+def network_problem(
+    task: Task, *, prior: Any, fixed: tuple[str, ...], adapts: tuple[str, ...], start: str
+) -> Network:
+    """The problem of a network with these options of the learner."""
+    rows = table_rows(task.model, "uniform(count=1)" if prior is None else prior)
+    step = TableStep.of(task.model, fixed=fixed)
+    oracle = Oracle(task.inference, task.inference_budget, task.seed, warm=False)
+    return Network(task, step, oracle, TablePosterior(task.model, rows, rows, step.held), adapts, start)
 
-    task: Task
+
+def why_not_network(task: Task) -> str | None:
+    """Refuses networks with real nodes."""
+    if task.model.regressions:
+        return "real nodes of a BayesNet have no distribution over their parameters here; use em"
+    return None
+
+
+@dataclass(frozen=True)
+class Network(Prunable):
+    """A network with its data; its components are the states of hidden variables."""
+
+    task: Task  # the network with its data
     step: TableStep  # how tables are drawn
-    e_step: EStep
+    oracle: Oracle  # who answers questions about the network
     blank: TablePosterior  # the prior
-    adapts: bool
-    how: str  # the first run begins
+    adapts: tuple[str, ...]  # children whose concentration is learned
+    begins: str  # how the first run begins
 
     @property
     def rows(self) -> float:  # type: ignore[override]
+        """Weight of all rows."""
         return self.task.data.total
 
+    @property
+    def memory(self) -> tuple[Any, ...]:
+        """The counters of the oracle."""
+        return (self.oracle,)
+
+    @cached_property
+    def _plans(self) -> dict[Any, EStep]:
+        return {}
+
+    def _e_step(self, model: BayesNet, held: StateTable | None = None) -> EStep:
+        """The E-step of the network or of one of its last prunings, or what tells the value of held rows."""
+        key = (held is None, *(v.states for v in model.variables))
+        if key not in self._plans:
+            while len(self._plans) > _PLANS:
+                self._plans.pop(next(iter(self._plans)))
+            data = replace(self.task.data if held is None else held, variables=model.variables)
+            values_only = held is not None
+            self._plans[key] = EStep(model.to_factor_graph(), data, self.oracle, values_only=values_only)
+        return self._plans[key]
+
     def start(self, rng: np.random.Generator, number: int) -> EMStart:
-        tables, note = _first(self.step, self.task, rng, self.how if number == 0 else "random")
+        """Tables as given, apart where hidden states are alike, or random."""
+        tables, note = _first(self.step, self.task, rng, self.begins if number == 0 else "random")
         return EMStart(self.blank, note, tables)
 
     def prepare(self, first: np.ndarray, parameters: TablePosterior) -> TablePosterior:
+        """The posterior of the counts that tables expect."""
         with np.errstate(divide="ignore"):
-            return self.maximise(self.e_step(np.log(first)).counts, parameters)
+            return self.maximise(self._e_step(parameters.model)(np.log(first)).counts, parameters)
 
-    def expect(self, q: TablePosterior) -> Expected:
-        logs = q.rows.expected_log
-        if q.held.any():
+    def expect(self, parameters: TablePosterior) -> Expected:
+        """Expected counts under exp E[log tables]."""
+        logs = parameters.rows.expected_log
+        if parameters.held.any():
             with np.errstate(divide="ignore"):
-                logs = np.where(q.held, np.log(q.model.flat_tables), logs)
-        found = self.e_step(logs)
+                logs = np.where(parameters.held, np.log(parameters.model.flat_tables), logs)
+        found = self._e_step(parameters.model)(logs)
         return Expected(found.log_weight, found.counts)
 
-    def divergence(self, q: TablePosterior) -> float:
-        return q.divergence()
+    def maximise(self, statistics: np.ndarray, parameters: TablePosterior) -> TablePosterior:
+        """Concentrations and counts."""
+        is_still = parameters.held | (parameters.prior.concentration == 0)
+        return replace(parameters, rows=parameters.prior.posterior(np.where(is_still, 0.0, statistics)))
+
+    def adapt(self, parameters: TablePosterior) -> TablePosterior:
+        """Concentrations of priors under which F is highest."""
+        return parameters.match(self.adapts) if self.adapts else parameters
 
     def is_monotone(self) -> bool:
-        return self.e_step.kind() == "exact"
+        """Where inference is exact."""
+        return self.oracle.kind(complete=False) == "exact"
 
-    def maximise(self, statistics: np.ndarray, q: TablePosterior) -> TablePosterior:
-        counts = np.where(q.held | (q.prior.concentration == 0), 0.0, statistics)
-        return replace(q, rows=q.prior.posterior(counts))
+    def is_closed_form(self) -> bool:
+        """Where nothing is hidden or missing."""
+        return self._e_step(self.blank.model).is_closed_form and not self.adapts
 
-    def movement(self, q: TablePosterior, new: TablePosterior) -> float:
-        return float(np.abs(new.rows.mean() - q.rows.mean()).max(initial=0.0))
+    def report(self) -> list[str]:
+        """What the oracle says."""
+        return self.oracle.report()
 
-    def adapt(self, q: TablePosterior) -> TablePosterior:
-        if not self.adapts:
-            return q
-        graph, logs = q.model.to_factor_graph(), q.rows.expected_log
-        new = q.prior.concentration.copy()
-        for i, size in enumerate(q.model.variables.sizes):
-            mine = slice(int(graph.table_start[i]), int(graph.table_start[i] + graph.table_size[i]))
-            if not q.held[mine].any():
-                new[mine] = np.where(new[mine] > 0, best_symmetric(logs[mine].reshape(-1, size)), 0.0)
-        return replace(q, prior=q.prior.with_concentration(new))
+    def validate(self, parameters: TablePosterior) -> float | None:
+        """Under expected tables."""
+        held = self.task.validation
+        if held is None:
+            return None
+        model = parameters.mean()
+        try:
+            with np.errstate(divide="ignore"):
+                return self._e_step(model, held)(np.log(model.flat_tables)).log_weight / held.total
+        except ImpossibleRowError:  # tables that are not learned may have zeros
+            return -np.inf
 
+    def sizes(self, parameters: TablePosterior, statistics: np.ndarray) -> np.ndarray:
+        """Expected rows of every state of every hidden variable, one variable after the other."""
+        return np.concatenate(self._visits(parameters, statistics)) if self.task.data.hidden else np.empty(0)
 
-@register_learner
-@dataclass(frozen=True, kw_only=True)
-class VariationalBayes(Learner):
-    """Dirichlet distributions over the tables of a Bayesian network.
+    def _visits(self, q: TablePosterior, counts: np.ndarray) -> list[np.ndarray]:
+        graph, variables, found = q.model.to_factor_graph(), q.model.variables, []
+        for name in self.task.data.hidden:
+            i = variables.position(name)
+            mine = counts[int(graph.table_start[i]) : int(graph.table_start[i] + graph.table_size[i])]
+            found.append(mine.reshape(-1, variables.sizes[i]).sum(axis=0))
+        return found
 
-    The result is a `Fit`: `model` has the expected tables, `posterior` the distribution, and
-    `evidence` the free energy, a lower bound of the log evidence (exact if the data are complete).
+    def fewer(self, parameters: TablePosterior, kept: np.ndarray) -> TablePosterior | None:
+        """With all rows divided among the states that are left; None if a variable has none left."""
+        variables, states, first = parameters.model.variables, {}, 0
+        for name in self.task.data.hidden:
+            size = int(variables.sizes[variables.position(name)])
+            own = kept[(kept >= first) & (kept < first + size)] - first
+            if not len(own):
+                return None
+            if len(own) < size:
+                states[name] = own
+            first += size
+        try:
+            left = parameters.take(states)
+            return self.maximise(self.expect(left).statistics, left)
+        except (ModelError, ImpossibleRowError):
+            return None
 
-    Examples
-    --------
-    >>> import credo
-    >>> from credo.learning import fit
-    >>> net = credo.BayesNet.random({"rain": 2, "wet": 2}, {"wet": ["rain"]}, seed=0)
-    >>> found = fit(net, {"rain": [0, 0, 1, 1], "wet": [0, 0, 1, 0]}, "vb")
-    >>> found.model.tables["wet"]
-    array([[0.75, 0.25],
-           [0.5 , 0.5 ]])
-    >>> print(found.evidence)
-    -6.29156914 (exact)
-    """
-
-    name: ClassVar[str] = "vb"
-    monotone: ClassVar[bool] = True
-    checkpoints: ClassVar[bool] = True
-    tol: ClassVar[float] = 1e-3  # change of a parameter
-    prior: Any = "uniform(count=1)"  # Dirichlet concentrations: uniform, bdeu, towards, or by name
-    start: Literal["auto", "given", "random"] = "auto"  # of the first run; auto breaks symmetries only
-    restarts: int = 1  # runs in all; the best is returned
-    adapt: bool = False  # whether to learn one concentration per table as well
-    prune: bool = False  # whether to remove states of hidden variables that no row needs
-    fixed: tuple[str, ...] = ()  # children whose tables are not learned
-
-    def __post_init__(self) -> None:
-        """Check the options."""
-        check.one_of("start", self.start, ["auto", "given", "random"])
-        check.whole("restarts", self.restarts, 1)
-        for name in ("adapt", "prune"):
-            check.one_of(name, getattr(self, name), [True, False])
-        table_prior_of(self.prior)
-
-    def why_not(self, task: Task) -> str | None:
-        """Refuses all but Bayesian networks: it learns distributions over conditional tables."""
-        if not isinstance(task.model, BayesNet):
-            return (
-                f"it learns the tables of a BayesNet, got {type(task.model).__name__}; use em or likelihood"
-            )
-        if task.model.regressions:
-            return "real nodes of a BayesNet have no distribution over their parameters here; use em"
-        return None
-
-    def run(self, task: Task, rng: np.random.Generator) -> Fit:
-        """Climb, and prune where asked to."""
-        with Run(task.budget, rng, whole=False):
-            found, task = self._pruned(task, rng)
-        if task.validation is None:
-            return found
-        held = task.validation
-
-        def watched(found: Fit) -> Fit:
-            try:
-                value = log_likelihood(found.model, held, task.inference, seed=task.seed).value
-            except ImpossibleRowError:  # tables that are not learned may have zeros
-                value = -np.inf
-            return replace(found, trace={**found.trace, "validation": np.array([value / held.total])})
-
-        return completed(found, watched)
-
-    def _pruned(self, task: Task, rng: np.random.Generator) -> tuple[Fit, Task]:
-        """The fit, and the task without the states that were removed."""
-        found = self._once(task, rng, self.start)
-        while self.prune and found.status is Status.CONVERGED:
-            fewer = _without_unused(task, found)
-            if fewer is None:
-                break
-            after = replace(self, restarts=1)._once(fewer, rng, "given")
-            assert isinstance(after.evidence, Estimate) and isinstance(found.evidence, Estimate)
-            if after.evidence.value < found.evidence.value:
-                is_cut = after.status in (Status.INTERRUPTED, Status.OUT_OF_TIME)
-                return replace(found, status=after.status if is_cut else found.status), task
-            said = f"hidden states without rows were removed: {after.model.variables.sizes.tolist()} are left"
-            curve = np.concatenate([found.trace["free_energy"], after.trace["free_energy"]])
-            found = replace(
-                after, notes=(*found.notes, said), objective=curve / task.data.total,
-                trace=after.trace | {"free_energy": curve},
-            )  # fmt: skip
-            task = fewer
-        return found, task
-
-    def _once(self, task: Task, rng: np.random.Generator, how: str) -> Fit:
-        prior = table_rows(task.model, self.prior)
-        step = TableStep.of(task.model, fixed=self.fixed)
-        oracle = Oracle(task.inference, task.inference_budget, task.seed, warm=False)
-        e_step = EStep(task.model.to_factor_graph(), task.data, oracle)
-        blank = TablePosterior(task.model, prior, prior, step.held)
-        problem = _Network(task, step, e_step, blank, self.adapt, how)
-        best = run_vb(problem, task.budget, rng, name=self.name, restarts=self.restarts)
-
-        closed = e_step.is_closed_form and not self.adapt and best.status is Status.CONVERGED
-        kind: Kind = "exact" if closed else "lower"
-        fit = posterior_fit(problem, best, kind if e_step.kind() == "exact" else "estimate")
-        return replace(
-            fit, status=Status.EXACT if closed else best.status, notes=(*fit.notes, *oracle.report())
-        )
+    def fit_of(self, found: EMRun) -> Fit:
+        """The fit; where nothing is hidden, F is the log evidence itself."""
+        is_exact = found.status is Status.EXACT
+        kind: Kind = "exact" if is_exact else "lower"
+        fit = posterior_fit(fit_of(self, found), found, kind if self.is_monotone() else "estimate")
+        left = found.parameters.model.variables.sizes
+        if left.sum() == self.blank.model.variables.sizes.sum():
+            return fit
+        told = f"hidden states without rows were removed: {left.tolist()} are left"
+        return replace(fit, notes=(*fit.notes, told))
 
 
 def _first(step: TableStep, task: Task, rng: np.random.Generator, how: str) -> tuple[np.ndarray, str | None]:
@@ -274,35 +309,3 @@ def _first(step: TableStep, task: Task, rng: np.random.Generator, how: str) -> t
         return step.start(), None
     hidden = task.data.variables.positions(task.data.hidden)
     return DirectedStep(step).separated(step.start(), hidden, rng)
-
-
-def _without_unused(task: Task, found: Fit) -> Task | None:
-    """The task without hidden states in which nearly no row is expected; None if all are used."""
-    q, old = found.posterior, found.posterior.model
-    counts = q.rows.concentration - q.prior.concentration
-    graph, tables = old.to_factor_graph(), found.model.tables
-    kept = {}
-    for name in task.data.hidden:
-        i = old.variables.position(name)
-        mine = counts[int(graph.table_start[i]) : int(graph.table_start[i] + graph.table_size[i])]
-        used = np.flatnonzero(mine.reshape(-1, old.variables.sizes[i]).sum(axis=0) >= _UNUSED)
-        if 0 < len(used) < old.variables.sizes[i]:
-            kept[name] = used
-    if not kept:
-        return None
-    variables = Variables.of(
-        [
-            Variable(v.name, [v.states[int(s)] for s in kept[v.name]]) if v.name in kept else v
-            for v in old.variables
-        ]
-    )
-    smaller = {}
-    for name in old.variables.names:
-        table = tables[name]
-        for axis, member in enumerate([*old.parents[name], name]):
-            if member in kept:
-                table = np.take(table, kept[member], axis=axis)
-        smaller[name] = table / table.sum(axis=-1, keepdims=True)
-    model = BayesNet(variables, {n: list(old.parents[n]) for n in old.variables.names}, smaller)
-    held = None if task.validation is None else replace(task.validation, variables=variables)
-    return replace(task, model=model, data=replace(task.data, variables=variables), validation=held)

@@ -17,6 +17,7 @@ below the log evidence. Models are built of the nodes of `vmp_nodes.py`:
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,14 +25,14 @@ from typing import Any
 import numpy as np
 
 from ..core import check
-from ..core.errors import DataError, ModelError
+from ..core.errors import ConvergenceError, ConvergenceWarning, DataError, ModelError
 from ..core.stopwatch import Stopwatch
 from ..families.natural import Parts
 from ..inference.problem.base import Budget
 from .base import Fit
 from .em_data import Expected
-from .em_steps import EMStart
-from .vb import VariationalModel, report, run_vb
+from .em_steps import EMProblem, EMStart, fit_of, run_em
+from .vb_steps import posterior_fit
 from .vmp_base import MessageNode, RandomNode
 from .vmp_nodes import CategoricalNode, DirichletNode, DotNode, GammaNode, GaussianNode, VectorNode
 
@@ -50,7 +51,7 @@ __all__ = [
 Inner = RandomNode | DotNode  # what a model consists of, besides constants
 
 
-class MessageModel(VariationalModel):
+class MessageModel(EMProblem):
     """A model as a list of nodes, parents first."""
 
     def __init__(
@@ -119,10 +120,6 @@ class MessageModel(VariationalModel):
         """The free energy; nothing else is needed."""
         return Expected(self.free_energy(q), None)
 
-    def divergence(self, q: dict[MessageNode, Parts]) -> float:
-        """Already in the free energy."""
-        return 0.0
-
     def movement(self, q: dict[MessageNode, Parts], new: dict[MessageNode, Parts]) -> float:
         """Root of the symmetric divergence KL(q, new) + KL(new, q) of a node per entry, the largest one."""
         return max((node.distance(q[node], new[node]) for node in self.hidden), default=0.0)
@@ -174,7 +171,7 @@ def fit(
     nodes
         The observed nodes, or more; their parents are found by themselves.
     restarts, max_iter, tol, seconds, seed, strict
-        As in `vb_mixture`; `tol` is the distance between two beliefs about a node that counts as none, as a
+        As in `credo.fit`; `tol` is the distance between two beliefs about a node that counts as none, as a
         root of their divergence: about their difference in standard deviations.
     start
         Natural parameters of some hidden nodes in the first run.
@@ -196,9 +193,17 @@ def fit(
     """
     watch = Stopwatch()
     model = MessageModel(nodes, start)
-    best = run_vb(model, Budget(max_iter, tol, seconds), check.generator(seed), name="vmp", restarts=restarts)
-    found = report(model, best, label="vmp", watch=watch, strict=strict)
-    return replace(found, posterior=NodeBeliefs(model, best.parameters))
+    check.whole("restarts", restarts, 1)
+    best = run_em(model, Budget(max_iter, tol, seconds), check.generator(seed), name="vmp", restarts=restarts)
+    found = replace(
+        posterior_fit(fit_of(model, best), best), posterior=NodeBeliefs(model, best.parameters),
+        learner="vmp", seconds=watch.seconds, compile_seconds=watch.compile_seconds,
+    )  # fmt: skip
+    if not found.status.is_success:
+        if strict:
+            raise ConvergenceError(f"vmp: {found.advice}")
+        warnings.warn(f"vmp: {found.advice}", ConvergenceWarning, stacklevel=2)
+    return found
 
 
 def _with_parents(nodes: Iterable[MessageNode]) -> list[Inner]:

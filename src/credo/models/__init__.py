@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from .blank_net import BlankNet
     from .continuous import GaussianNet, HybridNet
     from .crf import CRF
+    from .factor_analysis import FactorAnalysis
     from .factorial_hmm import FactorialHMM
     from .hmm import HMM, HMMPrior
+    from .hmm_posteriors import HMMPosterior, SemiMarkovPosterior
     from .log_linear import LogLinear
     from .mixture_of_trees import MixtureOfTrees
     from .mrf import MarkovNet
@@ -32,8 +34,10 @@ __all__ = [
     "BlankNet",
     "Block",
     "Diverter",
+    "FactorAnalysis",
     "FactorialHMM",
     "GaussianNet",
+    "HMMPosterior",
     "HMMPrior",
     "HybridNet",
     "LogLinear",
@@ -42,6 +46,7 @@ __all__ = [
     "NormalForm",
     "Regression",
     "SemiMarkov",
+    "SemiMarkovPosterior",
     "Source",
     "normal_form_build",
     "potentials",
@@ -56,8 +61,10 @@ furnish(
         "blank_net": ("BlankNet",),
         "continuous": ("GaussianNet", "HybridNet"),
         "crf": ("CRF",),
+        "factor_analysis": ("FactorAnalysis",),
         "factorial_hmm": ("FactorialHMM",),
         "hmm": ("HMM", "HMMPrior"),
+        "hmm_posteriors": ("HMMPosterior", "SemiMarkovPosterior"),
         "log_linear": ("LogLinear",),
         "mixture_of_trees": ("MixtureOfTrees",),
         "mrf": ("MarkovNet",),

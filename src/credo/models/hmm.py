@@ -20,12 +20,14 @@ from ..core.factor_graph import FactorGraph
 from ..core.instance import Instance
 from ..core.records import register
 from ..core.variable import Variables
+from ..data.dataset import Dataset
 from ..families.categorical import Categorical
 from .hidden_chain import HiddenChain
 from .hmm_parameters import HMMPrior
 
 if TYPE_CHECKING:
     from .blank_hmm import BlankHMM
+    from .hmm_posteriors import HMMPosterior
 
 __all__ = ["HMM", "HMMPrior"]
 
@@ -112,6 +114,22 @@ class HMM(HiddenChain):
         return Instance(
             "chains", scores, begin, {"start": self._start, "transition": self._transition}, first=first
         )
+
+    def posterior(self, prior: HMMPrior | None = None, data: Dataset | None = None) -> HMMPosterior:
+        """The distribution over the parameters before any data: what variational Bayes learns.
+
+        Parameters
+        ----------
+        prior
+            Of the tables, one count per entry where it says nothing, and of the emission.
+        data
+            Whose scale says how wide the prior of the emission is, where there is none.
+
+        Zeros of start and transition are impossible.
+        """
+        from .hmm_posteriors import HMMPosterior
+
+        return HMMPosterior.of(self, prior, data)
 
     def update(
         self,

@@ -12,17 +12,21 @@ segment begins with the data. The last one may go on beyond their end (`cut=True
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from ..core.errors import ModelError
 from ..core.instance import Instance
 from ..core.records import register
+from ..data.dataset import Dataset
 from ..families.base import Family
 from .hidden_chain import HiddenChain
 from .hmm import HMM
 from .hmm_parameters import HMMPrior, probability_rows, random_rows, renewed
+
+if TYPE_CHECKING:
+    from .hmm_posteriors import SemiMarkovPosterior
 
 __all__ = ["SemiMarkov"]
 
@@ -101,6 +105,12 @@ class SemiMarkov(HiddenChain):
         """Segments with these log scores (rows, states)."""
         tables = {"start": self._start, "transition": self._transition, "durations": self._durations}
         return Instance("segments", scores, begin, tables, cut=self.cut, first=first)
+
+    def posterior(self, prior: HMMPrior | None = None, data: Dataset | None = None) -> SemiMarkovPosterior:
+        """The distribution over the parameters before any data; see `HMM.posterior`."""
+        from .hmm_posteriors import SemiMarkovPosterior
+
+        return SemiMarkovPosterior.of(self, prior, data)
 
     def update(
         self,

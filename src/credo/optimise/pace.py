@@ -7,14 +7,15 @@ from time import perf_counter
 __all__ = ["Pace", "is_long"]
 
 _LONG = 0.1  # seconds of a call after which a signal would wait too long
+_FASTER = 16  # times as many steps that the next call may have: the first ones tell little
 
 
 class Pace:
-    """From one step a call, twice as many while calls are short, half as many when they become long.
+    """From one step a call as many as would take half of what is long, half as many when calls become long.
 
     >>> from credo.optimise.pace import Pace
     >>> pace = Pace(most=3)
-    >>> pace.took(0.01), pace.count
+    >>> pace.took(0.02), pace.count
     (None, 2)
     >>> pace.took(0.01), pace.count
     (None, 3)
@@ -35,7 +36,8 @@ class Pace:
         if seconds > _LONG:
             self.count = max(1, self.count // 2)
         elif seconds < _LONG / 2:
-            self.count = min(2 * self.count, self.most)
+            times = int(_LONG / 2 / max(seconds, _LONG / 2 / _FASTER))
+            self.count = min(max(2, times) * self.count, self.most)
 
 
 def is_long(began: float) -> bool:

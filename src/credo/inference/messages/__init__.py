@@ -32,7 +32,7 @@ METHODS = {
         "credo.inference.messages.ep",
         "Expectation propagation and power EP, with sites per variable or joint ones per factor.",
         answers=("sum",),
-        reads=("discrete", "real", "simplex"),
+        reads=("discrete", "real", "vector", "positive", "interval", "simplex"),
         groups=("functions",),
         checkpoints=True,
     ),

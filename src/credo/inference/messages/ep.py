@@ -23,6 +23,9 @@ Tilted distributions are summed over the joint states of discrete variables and 
 real ones; where these are too few, integrals over one or two real variables are adaptive (`ep_points.py`),
 across kinks and edges of supports too.
 
+A number that is described by a free coordinate has a Gaussian belief about the coordinate; its marginal is
+what the tilted distributions make of that (`ep_marginals.py`).
+
 Nothing guarantees convergence. The residual is the largest change of a site, undamped and in units of the
 beliefs; it vanishes where all tilted distributions have the moments of the beliefs. An update is skipped
 where the tilted distribution has no integral or its proposal is still far off, or the belief would lose its
@@ -41,21 +44,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from ...core import check
-from ...core.belief import Density
 from ...core.errors import OptionError, QueryError
 from ...core.records import record
-from ...core.result import Estimate, Marginals, Result, Status
-from ...families.densities import DirichletMixtureDensity, MixtureDensity
-from ...families.natural import normalised
+from ...core.result import Estimate, Result, Status
 from ...optimise.run import check as check_clock
 from ..problem.base import IterativeAlgorithm, Problem, register
 from ..problem.gaussian_system import refuse_improper
+from ..problem.given_states import refuse_improper_states
 from .ep_beliefs import SiteBeliefs, beliefs_of
+from .ep_marginals import marginals_of
 from .ep_sites import SiteGroup, SiteLayout, SiteParameters
 from .ep_tilted import Proposal
 from .ep_updates import Update, UpdateBatch, batches, log_scale, update
@@ -124,6 +126,7 @@ class EP(IterativeAlgorithm[EPState]):
         """Sites that say nothing, or next to nothing where a belief needs it, or those of an earlier run."""
         graph = problem.graph
         refuse_improper(graph)
+        refuse_improper_states(graph)
         layout = SiteLayout.of(
             graph,
             nodes=self.nodes,
@@ -234,7 +237,7 @@ class EP(IterativeAlgorithm[EPState]):
             self.name,
             status,
             log_z=None if value is None else Estimate(value, "estimate"),
-            marginals=_marginals(variables, layout, beliefs),
+            marginals=marginals_of(variables, state, beliefs, problem.vectors),
             notes=notes,
         )
 
@@ -263,20 +266,3 @@ def _endless(layout: SiteLayout, group: SiteGroup, rows: np.ndarray, new: Update
 def _shapes(state: EPState) -> list[tuple[int, ...]]:
     parts = [*state.sites, *(part for proposal in state.proposals for part in proposal)]
     return [part.shape for part in parts]
-
-
-def _marginals(variables: Any, layout: SiteLayout, beliefs: SiteBeliefs) -> Marginals:
-    logs = beliefs.logs
-    one, flat = np.ones(1), np.zeros(len(logs))
-    mean, variance = beliefs.moments
-    sd = np.sqrt(variance)
-    densities: dict[str, Density] = {}
-    for i, name in enumerate(variables.names):
-        first, last = layout.start[i], layout.start[i] + layout.width[i]
-        if layout.kinds[i] == "d":
-            flat[first:last] = normalised(logs[first:last])[0]
-        elif layout.kinds[i] == "r":
-            densities[name] = MixtureDensity(one, mean[first:last], sd[first:last])
-        else:
-            densities[name] = DirichletMixtureDensity(one, 1 + beliefs.natural[None, first:last])
-    return Marginals(variables, flat, densities)

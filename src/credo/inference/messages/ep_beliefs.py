@@ -74,6 +74,10 @@ class SiteBeliefs:
         """Means and variances of the real variables."""
         return normal_moments(self.precision, self.shift)
 
+    def covariance(self, places: np.ndarray) -> np.ndarray:
+        """Of some real variables."""
+        return np.diag(self.moments[1][places])
+
     def scopes(self, group: SiteGroup, rows: np.ndarray) -> Scopes:
         """The marginals over the real variables of some factors."""
         variable = group.real[0][rows]
@@ -197,6 +201,10 @@ class BlockBeliefs(SiteBeliefs):
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Means and variances of the real variables."""
         return self._covariance @ self.shift, np.diag(self._covariance).copy()
+
+    def covariance(self, places: np.ndarray) -> np.ndarray:
+        """Of some real variables."""
+        return self._covariance[np.ix_(places, places)]
 
     def scopes(self, group: SiteGroup, rows: np.ndarray) -> Scopes:
         """The marginals over the real variables of some factors."""

@@ -18,7 +18,12 @@ import numpy as np
 
 from ...core.factor_graph import FactorGraph
 from ...core.groups import FactorBatch
-from ...families.natural import dirichlet_expected_log, dirichlet_log_norm, match_dirichlet, normalised
+from ...families.natural import (
+    dirichlet_expected_log,
+    dirichlet_log_norm,
+    match_dirichlet,
+    normalised,
+)
 from ...optimise.run import check
 from .cubature import integrate
 from .ep_tilted import Cavity, Proposal, Tilt, Tilted
@@ -61,7 +66,7 @@ class PointsTilt(Tilt):
     def __call__(self, rows: np.ndarray, cavity: Cavity, power: np.ndarray, proposal: Proposal) -> Tilted:
         """Sum over points; proposals that do not fit are moved, and those factors summed again."""
         improper = cavity.least < -_FLAT
-        possible: Any = np.asarray(cavity.natural > -1).all(axis=1) & (self._adapts | ~improper)
+        possible: Any = np.asarray(cavity.natural > -1).all(axis=1) & (self.adapts | ~improper)
         cavity = cavity._replace(
             precision=np.where(possible[:, None, None], cavity.precision, np.eye(cavity.precision.shape[1])),
             natural=np.where(possible[:, None], cavity.natural, 0.0),
@@ -76,14 +81,14 @@ class PointsTilt(Tilt):
         return found._replace(exists=found.exists & possible)
 
     @property
-    def _adapts(self) -> bool:
+    def adapts(self) -> bool:
         """Whether integrals can be found to high accuracy where points of a proposal are not enough."""
         return self.kinds.count("r") in (1, 2) and "s" not in self.kinds
 
     @property
     def _finer(self) -> int:
         """Points per real variable of the rule that is compared with that of `nodes`."""
-        return self.nodes + self.nodes // 2 if self._adapts else self.nodes
+        return self.nodes + self.nodes // 2 if self.adapts else self.nodes
 
     def _count(self, cavity: Cavity) -> int:
         inner = len(gauss_hermite(self._finer, self.kinds.count("r"))[0]) * len(self.states)
@@ -100,7 +105,7 @@ class PointsTilt(Tilt):
             part, own = cavity.at(left), proposal.at(rows[left])
             new = self._sum(rows[left], part, power[left], own, self._finer)
             rough = self._is_rough(rows[left], part, power[left], own, new) | fresh[left] | improper[left]
-            if self._adapts and rough.any():
+            if self.adapts and rough.any():
                 self._integrate(
                     rows[left], part, power[left], own, np.flatnonzero(rough), improper[left], new
                 )
@@ -110,7 +115,7 @@ class PointsTilt(Tilt):
                 for old, now in zip(found, new, strict=True):
                     old[left] = now
             gap = self._move(rows[left], new, proposal)
-            if self._adapts:
+            if self.adapts:
                 gap = np.where(rough & (gap <= _IN_SIGHT) | ~new.exists, 0.0, gap)
             left, gap = left[gap > 0], gap[gap > 0]
             if not len(left):
@@ -123,7 +128,7 @@ class PointsTilt(Tilt):
         self, rows: np.ndarray, cavity: Cavity, power: np.ndarray, proposal: Proposal, fine: Tilted
     ) -> np.ndarray:
         """Where a rule with fewer points disagrees."""
-        if not self._adapts:
+        if not self.adapts:
             return np.zeros(len(rows), dtype=bool)
         coarse = self._sum(rows, cavity, power, proposal, self.nodes)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -158,7 +163,7 @@ class PointsTilt(Tilt):
             x = at.mean[row, state][:, :, None] + at.root[row, state] @ np.swapaxes(z, 1, 2)
             logs = start[:, None] + np.einsum("kpi,ki->kp", z, linear)
             logs = logs + np.einsum("kpi,kij,kpj->kp", z, bent, z)
-            return logs + power[rough][row][:, None] * self._values(rows[rough], row, state, x)
+            return logs + power[rough][row][:, None] * self.values(rows[rough], row, state, x)
 
         new = integrate(log_integrand, len(rough) * states, d)
         shape = (len(rough), states)
@@ -172,14 +177,14 @@ class PointsTilt(Tilt):
         ends |= ~improper[rough]
         found.exists[rough] = ends & _is_finite(found.log_weight[rough], found.covariance[rough])
 
-    def _values(self, rows: np.ndarray, row: np.ndarray, state: np.ndarray, x: np.ndarray) -> np.ndarray:
+    def values(self, rows: np.ndarray, row: np.ndarray, state: np.ndarray, x: np.ndarray) -> np.ndarray:
         """Log-potentials at points x (cells, reals, points) of cells of some rows, which rise."""
         found = np.empty((len(row), x.shape[2]))
         ends = np.searchsorted(row, np.arange(len(rows) + 1))
         for k, a in enumerate(self.group.factors[rows]):
             cells = slice(ends[k], ends[k + 1])
             if ends[k] < ends[k + 1]:
-                columns = self._columns(x[None, cells], np.zeros(0), self.states[state[cells]])
+                columns = self.columns(x[None, cells], np.zeros(0), self.states[state[cells]])
                 found[cells] = self.graph.factors[int(a)].log_values(*(c[0] for c in columns))
         return found
 
@@ -229,8 +234,8 @@ class PointsTilt(Tilt):
         logs = log_rule + relative_logs(proposal.mean, proposal.root, cavity.precision, cavity.shift, z)
         log_theta = np.zeros((*logs.shape, 0))
         if cavity.natural.shape[1]:
-            x, logs, log_theta = self._with_simplex(x, logs, cavity, proposal)
-        values = group_log_values(self.graph, self.group, rows, self._columns(x, log_theta, self.states))
+            x, logs, log_theta = self.with_simplex(x, logs, cavity, proposal)
+        values = group_log_values(self.graph, self.group, rows, self.columns(x, log_theta, self.states))
         logs = logs + power[:, None, None] * values
         share, log_weight = normalised(logs, axis=2)
         at_points = share.reshape(*share.shape[:2], len(z), -1).sum(axis=3)  # over the simplex
@@ -238,7 +243,7 @@ class PointsTilt(Tilt):
         expected_log = self._expected_log(share, log_theta, proposal)
         return Tilted(log_weight, mean, covariance, expected_log, _is_finite(log_weight, covariance))
 
-    def _with_simplex(
+    def with_simplex(
         self, x: np.ndarray, logs: np.ndarray, cavity: Cavity, proposal: Proposal
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Every point of the real variables with every point of the simplex."""
@@ -258,7 +263,7 @@ class PointsTilt(Tilt):
         known = dirichlet_expected_log(proposal.concentration)
         return known + np.einsum("rcp,rcpk->rck", share, log_theta) - log_theta.mean(axis=2)
 
-    def _columns(self, x: np.ndarray, log_theta: np.ndarray, states: np.ndarray) -> list[np.ndarray]:
+    def columns(self, x: np.ndarray, log_theta: np.ndarray, states: np.ndarray) -> list[np.ndarray]:
         """One array per variable of the scope, (rows, states, points)."""
         columns, real, discrete = [], 0, 0
         rows = len(x)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.density import quadratic
-from ...core.domain import Discrete, Domain, Real
+from ...core.domain import Discrete, Domain, FreeCoordinate, Real
 from ...core.errors import OptionError, UnsupportedError
 from ...core.factor import look_up
 from ...core.factor_graph import FactorGraph
@@ -26,6 +26,7 @@ from ...core.groups import FactorBatch
 from ...core.records import record
 from ...core.wiring import starts_of
 from ..problem.located import places_of
+from ..problem.starting_places import starting_places
 from .ep_points import PointsTilt
 from .ep_tilted import GaussianTilt, Proposal, TableTilt, Tilt
 from .gaussian_couplings import merged
@@ -265,7 +266,9 @@ class _SiteBuilder:
             open_ |= touched > 0  # none is, alone, but they are together
         if open_.any():
             real = np.flatnonzero(self._kinds == "r")
-            found = places_of(self._graph)
+            # What free coordinates describe ends somewhere: an integral over them says nothing about values.
+            limited = any(isinstance(v.domain, FreeCoordinate) for v in self._graph.variables)
+            found = starting_places(self._graph) if limited else places_of(self._graph)
             wide = (spread * found.scale[real[open_]]) ** -2.0
             precision[open_] = np.maximum(precision[open_], 0.0) + wide
             shift[open_] = shift[open_] * (precision[open_] > wide) + wide * found.centre[real[open_]]

@@ -20,7 +20,7 @@ from .ep_beliefs import SiteBeliefs
 from .ep_sites import SiteGroup, SiteLayout, SiteParameters
 from .ep_tilted import Cavity, Proposal, Tilted
 
-__all__ = ["Update", "UpdateBatch", "batches", "log_scale", "update"]
+__all__ = ["Update", "UpdateBatch", "batches", "combined", "log_scale", "update"]
 
 
 class Update(NamedTuple):
@@ -84,7 +84,7 @@ def update(
     cavity, power = beliefs.cavity(group, rows, sites), group.power[rows]
     tilted = group.tilt(rows, cavity, power, proposal)
     others = beliefs.discrete_cavities(group, rows, sites)
-    logs, messages = _combined(tilted.log_weight, group.sizes, others)
+    logs, messages = combined(tilted.log_weight, group.sizes, others)
     share, total = normalised(logs, axis=1)
     mean, covariance = _moments(share, tilted)
     width = np.einsum("rii->ri", covariance)
@@ -113,7 +113,7 @@ def _moments(share: np.ndarray, tilted: Tilted) -> tuple[np.ndarray, np.ndarray]
     return mean, np.einsum("rc,rcij->rij", share, spread)
 
 
-def _combined(
+def combined(
     log_weight: np.ndarray, sizes: tuple[int, ...], others: list[np.ndarray]
 ) -> tuple[np.ndarray, list[np.ndarray]]:
     """Log weights of joint states under all cavities (rows, states), and messages to each discrete axis."""
@@ -193,7 +193,7 @@ def log_scale(
     tilted = group.tilt(rows, cavity, group.power, proposal)
     if not tilted.exists.all():
         return None
-    logs, _ = _combined(tilted.log_weight, group.sizes, beliefs.discrete_cavities(group, rows, sites))
+    logs, _ = combined(tilted.log_weight, group.sizes, beliefs.discrete_cavities(group, rows, sites))
     value = log_sum(logs, axis=1) - beliefs.scope_log_norms(group)
     for places, _ in group.discrete:
         value = value - norms[0][places[:, 0]]

@@ -5,9 +5,10 @@ forecast stays within half of the machine's memory and about a minute of work (f
 `seconds`); otherwise the portfolio of searches and bounds for maxima, which takes 10 seconds if no time is
 given, and belief propagation for sums. Batches and learners ask many times: they get belief propagation for
 maxima too. Gaussian factors alone: exact linear algebra, also for every state where
-there are few. Everything else: Bethe variational inference; where it does not read a domain, belief
-propagation on grids, and where that does not either, Markov chains. Samples by NUTS if all variables are
-continuous, otherwise by Gibbs sampling. What was chosen, and why, is in the result's notes.
+there are few. Everything else: Bethe variational inference on states, numbers of the line and simplices. With
+positive numbers, intervals or vectors belief propagation on grids, which follows skewed densities more
+closely; where it does not read a domain, Markov chains. Samples by NUTS if all variables are continuous,
+otherwise by Gibbs sampling. What was chosen, and why, is in the result's notes.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...core.errors import UnsupportedError
+from ...core.free import is_plain
 from ...optimise.run import planning
 from ..exact.junction_tree import JunctionTreePropagation
 from ..problem.base import Algorithm, Problem, algorithms
 from ..problem.contents import TASKS
-from ..problem.reading import refusal
+from ..problem.reading import compact, refusal
 from ..problem.tree import Limits, affordable, prepare
 
 __all__ = ["choose"]
@@ -32,6 +34,7 @@ _FOR_OTHERS = (
     ("nuts", "a Markov chain with gradients"),
     ("gibbs", "a Markov chain"),
 )
+_FOR_FREE = (*_FOR_OTHERS[:2], *_FOR_OTHERS[3:], _FOR_OTHERS[2])  # read through free coordinates
 _FOR_SAMPLES = (
     ("gaussian", "independent exact draws"),
     ("conditional-gaussian", "independent exact draws"),
@@ -66,7 +69,8 @@ def choose(problem: Problem, seconds: float | None = None, *, many: bool = False
 
 def _choose_other(problem: Problem) -> tuple[Algorithm, str]:
     """The same where some factors cannot be tables."""
-    known = _FOR_SAMPLES if problem.samples else _FOR_OTHERS
+    is_free = not all(is_plain(domain) for domain in compact(problem).problem.graph.variables.domains)
+    known = _FOR_SAMPLES if problem.samples else _FOR_FREE if is_free else _FOR_OTHERS
     for name, why in known:
         algorithm = algorithms.resolve(name)
         if refusal(algorithm, problem) is None:

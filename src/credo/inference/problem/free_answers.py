@@ -2,7 +2,8 @@
 
 A number that is not free has the density of its coordinate, mapped. A vector has the joint density that the
 method gives under its name (`Problem.vectors`), or the draws of its coordinates, which samplers have in one
-order.
+order. A vector of another domain than the reals has mapped draws of its coordinates, which hang together as
+the joint density says.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from ...core.belief import Density
-from ...core.domain import FreeCoordinate
+from ...core.bijections import Bijection
+from ...core.domain import FreeCoordinate, Real
 from ...core.factor_graph import FactorGraph
 from ...core.free import FreeGraph
 from ...core.result import Assignment, FactorMarginals, Marginals, Result, Samples
@@ -22,6 +24,7 @@ from ...families.mapped import MappedDensity, VectorParticleDensity
 
 __all__ = ["in_values"]
 
+_DRAWS = 2**14  # that stand for a joint density
 _SHOWN = 3  # names in a sentence
 
 
@@ -83,10 +86,21 @@ def _density(free: FreeGraph, i: int, known: dict[str, Density]) -> Density:
         return known[name]
     if not free.variables.domains[i].shape:
         return MappedDensity(known[name], own)
-    if name in known:
+    if name in known and isinstance(free.variables.domains[i], Real):
         return known[name]
     parts = [known[k] for k in names]
+    if name in known:
+        return _drawn(known[name], parts, own)
     draws = [p.particles for p in parts if isinstance(p, ParticleDensity)]
     assert len(draws) == len(names), "a method that reads vectors gives their density, or draws"
     weights = parts[0].weights  # type: ignore[attr-defined]
     return VectorParticleDensity(np.asarray(own.inverse(np.stack(draws, axis=-1))), weights)
+
+
+def _drawn(joint: Density, parts: list[Density], own: Bijection) -> VectorParticleDensity:
+    """Draws of every coordinate by itself, paired by the ranks of draws of the joint density."""
+    rng = np.random.default_rng(0)
+    ranks = np.argsort(np.argsort(joint.sample(_DRAWS, rng), axis=0), axis=0)
+    columns = [np.sort(part.sample(_DRAWS, rng))[ranks[:, k]] for k, part in enumerate(parts)]
+    draws = own.inverse(np.stack(columns, axis=-1))
+    return VectorParticleDensity(np.asarray(draws), np.full(_DRAWS, 1 / _DRAWS))

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from ...core.density import double_precision, quadratic
-from ...core.domain import Discrete, Real
+from ...core.domain import Discrete, FreeCoordinate, Real
 from ...core.factor_graph import FactorGraph
 from ...core.groups import FactorBatch
 
@@ -53,6 +53,7 @@ _DROP = 10.0  # nats below the top that still belong to a function
 _NEGLIGIBLE = 30.0  # nats below the top that no longer do
 _DEVIATIONS = 8.0  # the same for a Gaussian
 _TIP = 1.0  # nats below the top that the neighbours of the top may be
+_END = 3.0  # nats from the end of a free coordinate within which a top is that of the end
 _REACH = 12  # rounds in which places are passed on from neighbour to neighbour
 _SETTLE = 3  # rounds in which variables find their places with all others at theirs
 _STATES = 512  # joint states of discrete neighbours that are summed out
@@ -263,8 +264,17 @@ def _look(
         seen = search(lambda x: profiles(graph, pieces, found, x, held), rough)
         found_centre, found_scale = seen.moments()
         low, high = seen.hull(_NEGLIGIBLE)
-        found.put(rough & seen.known & (found_scale > 0), (found_centre, found_scale, low, high))
+        known = rough & seen.known & (found_scale > 0) & ~_at_end(graph, seen)
+        found.put(known, (found_centre, found_scale, low, high))
     found.put(bent, (centre, sd, centre - _DEVIATIONS * sd, centre + _DEVIATIONS * sd))
+
+
+def _at_end(graph: FactorGraph, seen: Seen) -> np.ndarray:
+    """Whether a profile is highest where free coordinates end: rounding makes it fall there, no factor."""
+    top = np.take_along_axis(seen.points, seen.values.argmax(axis=1)[:, None], 1)[:, 0]
+    ends = np.array([(d.low, d.high) if isinstance(d, FreeCoordinate) else (-np.inf, np.inf)
+                     for d in graph.variables.domains])  # fmt: skip
+    return np.asarray((top < ends[:, 0] + _END) | (top > ends[:, 1] - _END))
 
 
 def _heard(group: FactorBatch, axis: int, held: np.ndarray | None) -> np.ndarray:

@@ -2,10 +2,14 @@
 
 A profile that does not fall, or a product that does not fall when all variables of a connected part move
 together, has no finite integral, and neither has a product of Gaussian factors whose precision matrix is not
-positive definite, nor one that does not fall, per unit of the logarithm, towards a face or a corner of a
-simplex: such models are refused, the variable named. The free coordinate of a value is looked at as far as
-values can be told apart, and must fall before. Other directions are looked at by methods that have gone a
-long way along them (`refuse_flat_along`).
+positive definite (given some joint state, where factors are Gaussian given states), nor one that does not
+fall, per unit of the logarithm, towards a face or a corner of a simplex: such models are refused, the
+variable named. The free coordinate of a value is looked at as far as values can be told apart, and must fall
+before. Other directions are looked at by methods that have gone a long way along them (`refuse_flat_along`).
+
+Positive numbers that move together keep their ratios. Where factors tie them to each other (a ridge x = y of
+constant width) the product of their volumes |dx / du| would count a width that grows with the numbers: of
+those that fall off a cliff when they move alone, only the largest volume counts.
 """
 
 from __future__ import annotations
@@ -19,9 +23,11 @@ import numpy as np
 from ...core.domain import Discrete, FreeCoordinate, Real, Simplex
 from ...core.errors import ModelError
 from ...core.factor_graph import FactorGraph
+from ...core.free import Volume
 from ...core.groups import FactorBatch
 from ...structures.graph import component_labels
 from .gaussian_system import refuse_improper
+from .given_states import refuse_improper_states
 from .located import Places, places_of, profiles, real_axes, together
 
 __all__ = ["Places", "refuse_flat_along", "starting_places"]
@@ -29,6 +35,7 @@ __all__ = ["Places", "refuse_flat_along", "starting_places"]
 _NEAR, _FAR = 1e3, 1e6  # scales out at which a density must have fallen
 _BEFORE, _LEAST = 0.3, 3.0  # before the last place where values are told apart: share of the way, and nats
 _DROP = 0.05  # nats that count as falling there
+_CLIFF = 30.0  # nats that a product loses where a tied number moves alone by a nat
 _MOVED = 0.5  # scales: connected parts that move less are not looked at
 _EDGES = np.array([1e-8, 1e-12])  # coordinates of a simplex between which it must fall
 _WIDEST = 64  # coordinates of a simplex whose edges are looked at
@@ -39,6 +46,7 @@ _AT_ONCE = 1 << 22  # numbers held together
 def starting_places(graph: FactorGraph) -> Places:
     """Look at the profiles of all real variables; refuse a model that has no integral."""
     refuse_improper(graph)
+    refuse_improper_states(graph)
     found = places_of(graph)
     real = np.array([isinstance(d, Real) for d in graph.variables.domains], bool)
     if real.any():
@@ -57,10 +65,19 @@ def starting_places(graph: FactorGraph) -> Places:
 def _line(graph: FactorGraph, found: Places, direction: np.ndarray) -> np.ndarray:
     """Four values of every variable, (n, 4): far out, near, near on the other side, far."""
     x = found.centre[:, None] + direction[:, None] * np.array([-_FAR, -_NEAR, _NEAR, _FAR])
-    for i, domain in _limited(graph):
-        ends = np.where(direction[i] < 0, [domain.high, domain.low], [domain.low, domain.high])
-        near = ends - np.sign(ends) * np.maximum(_BEFORE * np.abs(ends - found.centre[i]), _LEAST)
-        x[i] = [ends[0], near[0], near[1], ends[1]] if direction[i] else found.centre[i]
+    limited = list(_limited(graph))
+    ways: dict[
+        FreeCoordinate, np.ndarray
+    ] = {}  # the same of all with the same ends: values keep their ratios
+    for i, domain in limited:
+        ends = np.array([domain.low, domain.high])
+        own = np.maximum(_BEFORE * np.abs(ends - found.centre[i]), _LEAST)
+        ways[domain] = np.minimum(ways.get(domain, own), own)
+    for i, domain in limited:
+        ends = np.array([domain.low, domain.high])
+        near = ends - np.sign(ends) * ways[domain]
+        line = np.array([ends[0], near[0], near[1], ends[1]])
+        x[i] = line[:: -1 if direction[i] < 0 else 1] if direction[i] else found.centre[i]
     return x
 
 
@@ -91,10 +108,32 @@ def refuse_flat_along(graph: FactorGraph, found: Places, direction: np.ndarray) 
         if axes:
             values = together(graph, group, {j: x[group.scopes[:, j]] for j in axes}, found)
             np.add.at(whole, label[group.scopes[:, axes[0]]], values)
+    if (real & _is_flat(whole, least)[label]).any():
+        whole[:, [0, 3]] -= _not_free(graph, found, x, label)
     for i in np.flatnonzero(real & _is_flat(whole, least)[label]):
         names = [graph.variables.names[int(j)] for j in np.flatnonzero(real & (label == label[i]))[:3]]
         what = f"variables {names}: the product of all factors does not fall when they move together"
         raise _no_integral(what)
+
+
+def _not_free(graph: FactorGraph, found: Places, x: np.ndarray, label: np.ndarray) -> np.ndarray:
+    """By how much the volumes of tied variables grow on the way out besides the largest, (parts, 2)."""
+    grown = np.zeros((len(x), 2))
+    for group in graph.batches:
+        if isinstance(group.function, Volume) and group.scopes.shape[1] == 1:
+            values = group.function.log_volume([x[group.scopes[:, 0]]], group.parameters[-1][:, None])
+            grown[group.scopes[:, 0]] += np.maximum(values[:, [0, 3]] - values[:, [1, 2]], 0.0)
+    pieces = [(g, j) for g in graph.batches for j in real_axes(g)]
+    for side, (near, far) in enumerate(((1, 0), (2, 3))):
+        held = replace(found, centre=x[:, far])
+        alone = x[:, far] + np.sign(x[:, near] - x[:, far])
+        values = profiles(graph, pieces, held, np.stack([alone, x[:, far]], axis=1))
+        with np.errstate(invalid="ignore"):
+            grown[~(values[:, 1] - values[:, 0] > _CLIFF), side] = 0.0
+    total, largest = np.zeros((2, label.max(initial=0) + 1, 2))
+    np.add.at(total, label, grown)
+    np.maximum.at(largest, label, grown)
+    return np.asarray(total - largest)
 
 
 def _refuse_edges(graph: FactorGraph, found: Places, width: int) -> None:

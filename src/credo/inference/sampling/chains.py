@@ -1,9 +1,9 @@
 """What all samplers share: options, short runs that look for modes, the loop over sweeps, and the verdict.
 
-A sampler advances several chains at once. Short runs from random starts come first; the chains begin at those
-of their ends that lie farthest apart, without ends of negligible weight (see `starts`). The sweeps of the
-warm-up then tune the sampler and are thrown away. Marginals are frequencies of states and weighted points of
-continuous variables, all draws with equal weight.
+A sampler advances several chains at once. The warm-up, which is thrown away, begins with short runs from
+random starts; the chains begin at those of their ends that lie farthest apart, without ends of negligible
+weight (see `starts`), and the rest of the warm-up, four fifths or more, tunes the sampler there. Marginals
+are frequencies of states and weighted points of continuous variables, all draws with equal weight.
 
 A run that has made all its draws has converged when
 
@@ -15,7 +15,7 @@ chains with each other: a mode that none of them has seen does not show, which t
 variable, in the order of the model: for a discrete variable those of the worst of its states, for a simplex
 variable of the worst coordinate. The trace holds, per sweep of all phases, the energy (minus the mean log
 density of the chains) and the largest R-hat as it was known then, infinite before there is one; it is
-computed after 8, 32, 128, ... draws.
+computed after 32, 256, 2048, ... draws.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ __all__ = ["Engine", "Sampler", "Still"]
 
 _MEMORY = 2**32  # bytes of draws that are kept
 _TURNS = 4  # short runs of all chains that look for modes
-_SHORT = 25  # sweeps of one of them, if the warm-up has as many
-_FIRST_LOOK = 8  # draws per chain after which R-hat is computed first
-_MORE = 4  # times as many when it is computed next
+_SHORT = 25  # sweeps of one of them at most; all together have a fifth of the warm-up at most
+_FIRST_LOOK = 32  # draws per chain after which R-hat is computed first
+_MORE = 8  # times as many when it is computed next
 _LOOKED_AT = 2**22  # numbers beyond which it is computed only at the end
 
 
@@ -118,7 +118,7 @@ class Sampler(Algorithm):
 
     checkpoints: ClassVar[bool] = True
     chains: int = 4  # run side by side, from different starts
-    warmup: int = 500  # sweeps that tune the sampler and are thrown away
+    warmup: int = 500  # sweeps that look for modes, tune the sampler, and are thrown away
     draws: int | None = None  # kept per chain; None: max_iter, or more if more samples are asked for
     spread: float = 2.0  # of the random starts of continuous variables, in the widths of their profiles
     r_hat: float = 1.05  # below which chains agree; tol may raise it
@@ -134,6 +134,16 @@ class Sampler(Algorithm):
         check.at_least("r_hat", self.r_hat, 1)
         check.at_least("effective", self.effective, 0)
 
+    @property
+    def _short(self) -> int:
+        """Sweeps of one short run."""
+        return min(_SHORT, self.warmup // (5 * _TURNS))
+
+    @property
+    def _tuning(self) -> int:
+        """Sweeps of the warm-up after the short runs."""
+        return self.warmup - _TURNS * self._short
+
     @abc.abstractmethod
     def _engine(self, problem: Problem, places: Places, starts: Draws, rng: np.random.Generator) -> Engine:
         """Chains at their starts; sizes of moves are those of the places."""
@@ -142,8 +152,7 @@ class Sampler(Algorithm):
         """Look for modes, warm up, draw, and judge the draws."""
         each = max(self.draws or budget.max_iter, -(-problem.samples // self.chains), 1)
         self._refuse_large(problem, each)
-        steps = _TURNS * min(_SHORT, self.warmup) + self.warmup + each
-        budget = replace(budget, max_iter=steps, tol=max(self.r_hat - 1, budget.tol))
+        budget = replace(budget, max_iter=self.warmup + each, tol=max(self.r_hat - 1, budget.tol))
         return drive(_Sweeps(self, budget.tol), problem, budget, rng, whole=False)  # type: ignore[no-any-return]
 
     def _refuse_large(self, problem: Problem, each: int) -> None:
@@ -179,24 +188,26 @@ class _Sweeps:
 
     def __init__(self, sampler: Sampler, tol: float) -> None:
         self.name, self._sampler, self._tol = sampler.name, sampler, tol
-        self._short = min(_SHORT, sampler.warmup)
+        self._short = sampler._short
         self._turns = _TURNS if self._short else 0
 
     def start(self, problem: Problem, run: Run) -> Step:
-        self._places = starting_places(problem.graph)
-        starts = self._starts(problem, run)
-        engine = self._sampler._engine(problem, self._places, starts, run.rng)
+        options, places = self._sampler, starting_places(problem.graph)
+        count = options.chains * max(self._turns, 1)
+        self._starts = starting_points(problem, count, options.spread, run.rng, self.name, places)
+        engine = options._engine(problem, places, self._starts_of(0), run.rng)
         self._pace = Pace(engine.chunk)
         return Step(_Drawn(engine))
 
-    def _starts(self, problem: Problem, run: Run) -> Draws:
-        options = self._sampler
-        return starting_points(problem, options.chains, options.spread, run.rng, self.name, self._places)
+    def _starts_of(self, turn: int) -> Draws:
+        first = turn * self._sampler.chains
+        own = slice(first, first + self._sampler.chains)
+        return Draws(self._starts.states[own], {name: v[own] for name, v in self._starts.values.items()})
 
     def advance(self, problem: Problem, state: _Drawn, run: Run) -> Step:
         if state.turn < self._turns:
             return self._scout(problem, state, run)
-        left = self._sampler.warmup - state.done
+        left = self._sampler._tuning - state.done
         most = left if left > 0 else min(run.count, _next_look(-left) + left)
         part = self._moved(state, most, run)
         count = part.states.shape[1]
@@ -217,7 +228,7 @@ class _Sweeps:
             return _step(state, state._replace(done=done), part)
         ends, turn = (*state.ends, engine.current()), turn + 1
         is_last = turn == self._turns
-        starts = farthest(join(ends, axis=0), self._sampler.chains) if is_last else self._starts(problem, run)
+        starts = farthest(join(ends, axis=0), self._sampler.chains) if is_last else self._starts_of(turn)
         engine.begin(starts, turn)
         return _step(state, _Drawn(engine, turn, ends=() if is_last else ends), part)
 

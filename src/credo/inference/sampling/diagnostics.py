@@ -99,7 +99,7 @@ def _checked(draws: np.ndarray) -> np.ndarray:
 def _halves(x: np.ndarray) -> np.ndarray:
     """Halves of chains, twice as many, all trailing axes in one; draws of a half lie side by side."""
     half = x.shape[1] // 2
-    columns = np.moveaxis(x.reshape(*x.shape[:2], -1), 2, 0)
+    columns = np.ascontiguousarray(np.moveaxis(x.reshape(*x.shape[:2], -1), 2, 0))
     return np.moveaxis(np.concatenate([columns[:, :, :half], columns[:, :, -half:]], axis=1), 0, 2)
 
 
@@ -159,7 +159,7 @@ def _ess(halves: np.ndarray) -> np.ndarray:
     chains, count, _ = halves.shape
     total = chains * count
     means, rest = _parts(halves)
-    covariance = _autocovariance(rest).mean(axis=0)
+    covariance = _autocovariance(rest)
     within = covariance[0] * count / (count - 1)
     overall = covariance[0] + means.var(axis=0, ddof=1)
     is_still = overall <= 0
@@ -184,9 +184,11 @@ def _next_even(rho: np.ndarray, is_positive: np.ndarray) -> np.ndarray:
 
 
 def _autocovariance(rest: np.ndarray) -> np.ndarray:
+    """The mean over all halves, (lags, ...)."""
     from scipy.fft import irfft, next_fast_len, rfft
 
     count = rest.shape[1]
     size = next_fast_len(2 * count, real=True)
     spectrum = rfft(rest, n=size, axis=1)
-    return irfft(np.abs(spectrum) ** 2, n=size, axis=1)[:, :count] / count
+    power = (spectrum.real**2 + spectrum.imag**2).mean(axis=0)
+    return irfft(power, n=size, axis=0)[:count] / count

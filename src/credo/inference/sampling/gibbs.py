@@ -43,7 +43,7 @@ class Gibbs(Sampler):
     def _engine(self, problem: Problem, places: Places, starts: Draws, rng: np.random.Generator) -> Engine:
         if problem.graph.is_tables:
             return TableEngine(problem.graph, _gibbs_sweeps, (), starts, rng)
-        return site_engine(problem, ("choose", "slice", "slice"), starts, places, self.warmup, rng)
+        return site_engine(problem, ("choose", "slice", "slice"), starts, places, self._tuning, rng)
 
 
 def _gibbs_sweeps(*arguments: Any) -> None:

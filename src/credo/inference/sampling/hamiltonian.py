@@ -7,7 +7,7 @@ are those of blackjax.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import blackjax
@@ -95,8 +95,7 @@ class HamiltonianEngine:
         """Do steps number first, first + 1, ... and return the state after each."""
         at = np.minimum(np.arange(first, first + self.chunk), self._warmup)
         with precision(double=True):
-            stages, limit = jnp.asarray(self._schedule[at]), jnp.asarray(count, jnp.int64)
-            given = (self._carry, self._arrays, stages, limit)
+            given = (self._carry, self._arrays, self._schedule[at], np.int64(first), np.int64(count))
             if self._program is None:
                 self._program = _ADVANCE.ready(*given, settings=self._settings)
             self._carry, kept = self._program(*given)
@@ -150,39 +149,45 @@ def _start(seeds: Any, points: Any, first: Any, arrays: Any, *, settings: Hamilt
     return jax.vmap(one)(jax.random.split(key, len(points)), points)
 
 
-def _advance(carry: _Carry, arrays: Any, stages: Any, limit: Any, *, settings: HamiltonianSettings) -> Any:
+def _advance(
+    carry: _Carry, arrays: Any, stages: Any, first: Any, limit: Any, *, settings: HamiltonianSettings
+) -> Any:
     """Steps of every chain, and its position and log density after each."""
     kernel = (blackjax.nuts if settings.is_nuts else blackjax.hmc).build_kernel()
 
     def density(u: Any) -> Any:
         return log_density(u, arrays, settings.shape)
 
-    def one(carry: _Carry, is_drawing: Any) -> tuple[_Carry, Any]:
-        key, own = jax.random.split(carry.key)
+    def one(carry: _Carry, key: Any, is_drawing: Any) -> tuple[_Carry, Any]:
         length: Any = settings.length
         if not settings.is_nuts:
             # A fixed length may be a multiple of a period of the motion, which then goes nowhere.
-            length = 1 + (carry.key[0] % np.uint32(length)).astype(jnp.int32)
+            length = 1 + (key[0] % np.uint32(length)).astype(jnp.int32)
         size, mass = carry.tuning
         step = jnp.exp(jnp.where(is_drawing, size.log_step_size_avg, size.log_step_size))
-        state, info = kernel(own, carry.state, density, step, mass.inverse_mass_matrix, length)
+        state, info = kernel(key, carry.state, density, step, mass.inverse_mass_matrix, length)
         divergences = carry.divergences + (info.is_divergent & is_drawing)
         bad = carry.bad
         for end in _ends(info, settings.is_nuts):
             is_bad = jnp.isfinite(end.position).all() & ~(end.logdensity < jnp.inf) & is_drawing
             bad = jnp.where(is_bad, end.position, bad)
-        new = carry._replace(key=key, state=state, divergences=divergences, bad=bad)
+        new = carry._replace(state=state, divergences=divergences, bad=bad)
         return new, info.acceptance_rate
 
     def step(k: Any, both: Any) -> Any:
         carry, kept = both
         is_drawing = stages[k, 0] < 0
-        carry, accepted = jax.vmap(one, in_axes=(0, None))(carry, is_drawing)
-        tune = jax.vmap(lambda carry, accepted: _tuned(carry, accepted, stages[k], settings))
-        carry = jax.lax.cond(is_drawing, lambda carry, _: carry, tune, carry, accepted)
+        carry, accepted = jax.vmap(one, in_axes=(0, 0, None))(carry, keys[k], is_drawing)
+        # One branch for all chains: what a stage does not tune costs nothing.
+        stage = jnp.where(is_drawing, 0, 1 + stages[k, 0] + 2 * stages[k, 1])
+        tuning = jax.lax.switch(stage, tunings, carry.tuning, carry.state.position, accepted)
+        carry = carry._replace(tuning=tuning)
         now = (carry.state.position, carry.state.logdensity)
         return carry, tuple(all_.at[k].set(one) for all_, one in zip(kept, now, strict=True))
 
+    steps = first + jnp.arange(len(stages))
+    keys = jax.vmap(lambda k: jax.vmap(jax.random.fold_in, (0, None))(carry.key, k))(steps)
+    tunings = [jax.vmap(tune) for tune in _tunings(settings)]
     now = (carry.state.position, carry.state.logdensity)
     kept = tuple(jnp.zeros((len(stages), *x.shape)) for x in now)
     return jax.lax.fori_loop(0, limit, step, (carry, kept))
@@ -193,20 +198,20 @@ def _ends(info: Any, is_nuts: bool) -> tuple[Any, ...]:
     return (info.trajectory_leftmost_state, info.trajectory_rightmost_state) if is_nuts else (info.proposal,)
 
 
-def _tuned(carry: _Carry, accepted: Any, stage: Any, settings: HamiltonianSettings) -> _Carry:
-    """Step size and mass matrix after a step of the warm-up; a stage is 1 in a slow window."""
+def _tunings(settings: HamiltonianSettings) -> list[Any]:
+    """What a step does to step size and mass matrix: drawing, in fast and slow windows, and at their ends."""
     first_size, next_size, last_size = dual_averaging_adaptation(settings.target)
     _, next_mass, last_mass = mass_matrix_adaptation(settings.is_diagonal)
-    size, mass = carry.tuning
 
-    def pick(flag: Any, new: Any, old: Any) -> Any:
-        return jax.tree.map(lambda a, b: jnp.where(flag, a, b), new, old)
+    def tuned(tuning: Any, position: Any, accepted: Any, is_slow: bool, is_end: bool) -> Any:
+        size, mass = tuning
+        size = next_size(size, jnp.where(jnp.isfinite(accepted), accepted, 0.0))
+        if is_slow:
+            mass = next_mass(mass, position)
+        return (first_size(last_size(size)), last_mass(mass)) if is_end else (size, mass)
 
-    size = next_size(size, jnp.where(jnp.isfinite(accepted), accepted, 0.0))
-    mass = pick(stage[0] == 1, next_mass(mass, carry.state.position), mass)
-    size = pick(stage[1] == 1, first_size(last_size(size)), size)
-    mass = pick(stage[1] == 1, last_mass(mass), mass)
-    return carry._replace(tuning=(size, mass))
+    stages = [partial(tuned, is_slow=bool(k % 2), is_end=k >= 2) for k in range(4)]
+    return [lambda tuning, position, accepted: tuning, *stages]
 
 
 _START, _ADVANCE = Compiled(_start), Compiled(_advance, small=0, quick=False)

@@ -44,7 +44,7 @@ class Metropolis(Sampler):
     def _engine(self, problem: Problem, places: Places, starts: Draws, rng: np.random.Generator) -> Engine:
         if problem.graph.is_tables:
             return TableEngine(problem.graph, _metropolis_sweeps, (2,), starts, rng)
-        return site_engine(problem, ("swap", "walk", "walk"), starts, places, self.warmup, rng)
+        return site_engine(problem, ("swap", "walk", "walk"), starts, places, self._tuning, rng)
 
 
 def _metropolis_sweeps(*arguments: Any) -> None:

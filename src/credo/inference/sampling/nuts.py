@@ -69,7 +69,7 @@ class _Hamiltonian(Sampler):
             return Still(starts)
         is_nuts, is_diagonal = self.name == "nuts", self.metric == "diagonal"
         settings = HamiltonianSettings(density.shape, is_nuts, self._length, is_diagonal, float(self.target))
-        return HamiltonianEngine(density, settings, starts, self.warmup, int(rng.integers(2**31)))
+        return HamiltonianEngine(density, settings, starts, self._tuning, int(rng.integers(2**31)))
 
 
 @register

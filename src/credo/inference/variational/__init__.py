@@ -27,7 +27,7 @@ METHODS = {
         "credo.inference.variational.bethe",
         "Mixture-of-products beliefs that maximise the Bethe free energy, for variables of any domain.",
         answers=("sum", "max", "mixed", "samples"),
-        reads=("discrete", "real", "simplex"),
+        reads=("discrete", "real", "vector", "positive", "interval", "simplex"),
         groups=("functions",),
         compiles=True,
         checkpoints=True,

@@ -19,9 +19,10 @@ the points allow; only the product of all factors has to be integrable.
 Convergence. The residual is the squared length of the natural gradient per variable, about twice the nats
 that a step could still gain. An ascent whose steps gain less than `stop` is renewed while the residual is
 larger: Adam forgets its moments, and components without weight, or on top of another one, are tried on the
-other side of the centres. The best mixture of all is the answer, so that no renewal lowers the value; a note
-says how many components are in effect. Where steps are random their noise hides the residual, and the run
-ends *stalled* when it rises no more.
+other side of the centres. The best mixture of all is the answer, so that no renewal lowers the value, and
+*converged* speaks of its residual; of mixtures that are as good up to the tolerance it is the one with the
+smallest. A note says how many components are in effect. Where steps are random their noise hides the
+residual, and the run ends *stalled* when it rises no more.
 
 Guarantees. One component: F is the mean-field bound, F <= log Z. On a tree F(b) <= log Z for any components,
 and with enough of them F reaches log Z and the beliefs of variables and factors are exact. On other graphs F
@@ -31,7 +32,9 @@ subtracted), an estimate otherwise. The free energy knows only the beliefs of va
 about variables that share no factor depend on where the ascent started.
 
 One run serves every question: `result.state` is a `Surrogate` with any marginal, conditional, maximum and
-samples; `maximise` and `credo.sample` use it.
+samples; `maximise` and `credo.sample` use it. Of positive numbers, intervals and vectors it knows the free
+coordinates, which is what its components are Gaussians of; marginals, assignments and samples of the result
+are about values, their moments by quadrature.
 
 Zeros: a component avoids zero entries of tables in the end; while it moves, a zero counts `wall` nats below
 the smallest positive weight. A zero on part of the real line is out of reach of Gaussians and is refused if
@@ -216,11 +219,12 @@ class Bethe(Algorithm):
 
     def _read(self, problem: Problem, found: Any, rng: np.random.Generator) -> Result:
         mixture: Surrogate = found.mixture
+        densities = mixture.marginals.densities | mixture.vectors(problem.vectors)
         result = Result(
             self.name,
             found.status,
             log_z=mixture.log_z,
-            marginals=mixture.marginals,
+            marginals=Marginals(mixture.variables, mixture.marginals.flat, densities),
             trace=found.trace,
             state=mixture,
             notes=found.notes,

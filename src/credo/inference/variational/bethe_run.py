@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from ...core.errors import ModelError, QueryError, UnsupportedError
+from ...core.errors import ModelError, UnsupportedError
 from ...core.records import record
 from ...core.result import Status
 from ...nn.arrays import precision
@@ -16,14 +16,15 @@ from ...optimise.driver import UNKNOWN, Outcome, Step, drive
 from ...optimise.pace import Pace
 from ...optimise.run import Budget, Run
 from ..problem.base import Problem
-from ..problem.starting_places import Places, refuse_flat_along, starting_places
+from ..problem.starting_places import refuse_flat_along, starting_places
 from .bethe_ascent import AscentCarry, AscentNumbers, AscentSettings, advance
 from .bethe_expectations import gauss_hermite
 from .bethe_final import Verdict, judge, mixture_of, refuse_values
 from .bethe_plan import BetheLayout, BethePlan, layout_of
 from .bethe_split import overlaps, relocated, useless
+from .bethe_start import StartOf, warm_parameters
 from .bethe_system import BetheParameters
-from .bethe_zeros import boxes, without_zeros
+from .bethe_zeros import without_zeros
 from .components import told_components
 from .descent import told_ends
 from .surrogate import Surrogate
@@ -34,7 +35,6 @@ _CHUNK = 50  # steps of a call at most, and between two looks whether the run ma
 _QUIET = 10  # steps in a row whose change, or residual, must be small
 _WINDOW = 100  # steps whose means are compared; twice as many if they are random
 _SLOW = 1e-3  # of the gain that counts as standing still: an ascent goes on that is no more renewed
-_FAVOUR = 6.0  # logit of the states in which a component starts where a model has zeros
 _WIDE = 1e5  # scales of a variable at which a belief counts as unbounded
 _FAR = 20.0  # scales from its place at which the way that a component went is looked at
 _ODD = 1e-3  # weight below which a component is not looked at
@@ -71,6 +71,7 @@ class Progressed(NamedTuple):
     since: int = 0  # step of the last renewal
     renewals: int = 0  # so far
     kept: tuple[AscentCarry, ...] = ()  # where all starts stood before
+    residuals: tuple[np.ndarray, ...] = ()  # (restarts,) of those
 
 
 class Ascents:
@@ -90,7 +91,7 @@ class Ascents:
 
     def __init__(self, problem: Problem, options: Any, paired: bool, rng: np.random.Generator) -> None:
         self.problem, self.options, self.graph = problem, options, problem.graph
-        self.name, self._pace = options.name, Pace(most=_CHUNK)
+        self.name, self._pace, self._tol = options.name, Pace(most=_CHUNK), options.stop
         families = {"real": paired, "simplex": options.expectation != "particles"}
         self.layout: BetheLayout = layout_of(self.graph, families, options.counting, options.wall)
         if self.layout.constant == -np.inf:
@@ -140,7 +141,7 @@ class Ascents:
     def _first(self, rng: np.random.Generator) -> AscentCarry:
         """Random components, one set per restart; the first may be those of an earlier run."""
         starts = [
-            _Start(self.layout, self.places, self.options, child).parameters(self.problem)
+            StartOf(self.layout, self.places, self.options, child).parameters(self.problem)
             for child in rng.spawn(self.options.restarts)
         ]
         if self.problem.warm is not None:
@@ -168,6 +169,7 @@ class Ascents:
 
     def start(self, problem: Problem, run: Run) -> Step:
         """All starts at once: they are mapped."""
+        self._tol = run.budget.tol
         none = np.zeros((0, self.options.restarts))
         return Step(Progressed(self.carry, none, none, none))
 
@@ -230,7 +232,7 @@ class Ascents:
             rng = np.random.default_rng([self.seed, state.renewals, r])
             which = useless(self.layout, parameters) if _is_finite(parameters) else {}
             if which:
-                fresh = _Start(self.layout, self.places, self.options, rng).parameters(self.problem)
+                fresh = StartOf(self.layout, self.places, self.options, rng).parameters(self.problem)
                 parameters = relocated(self.layout, self.places, parameters, fresh, which)
                 is_split = True
             found.append(parameters)
@@ -243,7 +245,11 @@ class Ascents:
             parameters=parameters, first=zero, second=zero, step=np.int64(0), average=average
         )
         return state._replace(
-            carry=carry, since=len(state.values), renewals=state.renewals + 1, kept=(*state.kept, state.carry)
+            carry=carry,
+            since=len(state.values),
+            renewals=state.renewals + 1,
+            kept=(*state.kept, state.carry),
+            residuals=(*state.residuals, state.left[-1]),
         )
 
     def _is_still(self, values: np.ndarray, stop: float, is_last: bool) -> bool:
@@ -256,8 +262,9 @@ class Ascents:
     def read(self, problem: Problem, outcome: Outcome) -> AscentOutcome:
         """The last evaluation of where every start stands; the best."""
         state = outcome.state
-        verdicts = [v for carry in (*state.kept, state.carry) for v in self._verdicts(carry)]
-        verdict = max(verdicts, key=lambda v: v.value)
+        stood = [(self._verdicts(carry), left) for carry, left in self._stands(state)]
+        ends = [v.value for v in stood[-1][0]] if self.options.restarts > 1 else []
+        verdict, left = self._chosen([(v, float(left[v.restart])) for found, left in stood for v in found])
         self._refuse_unbounded(verdict.parameters)
         values = state.values[:, verdict.restart]
         trace = {
@@ -267,7 +274,6 @@ class Ascents:
             "change": self._changes(values),
             "residual": state.left[:, verdict.restart],
         }
-        ends = [v.value for v in verdicts[-self.options.restarts :]] if self.options.restarts > 1 else []
         weights = np.exp(verdict.parameters.weights - np.logaddexp.reduce(verdict.parameters.weights))
         told = told_components(weights, overlaps(self.layout, verdict.parameters))
         notes = (*verdict.notes, *told_ends(ends), told)
@@ -275,7 +281,23 @@ class Ascents:
             notes = (*notes, f"the ascent was renewed {state.renewals} times; the best mixture is kept")
         if self.settings.random and outcome.status is Status.STALLED:
             notes = (*notes, "steps are random, and it rises no more as far as their noise lets one see")
-        return AscentOutcome(mixture_of(self.layout, verdict), outcome.ended, trace, notes)
+        status = outcome.ended
+        if status in (Status.CONVERGED, Status.STALLED) and not self.settings.random:
+            status = Status.CONVERGED if left < self._tol else Status.STALLED
+        return AscentOutcome(mixture_of(self.layout, verdict), status, trace, notes)
+
+    def _stands(self, state: Progressed) -> list[tuple[AscentCarry, np.ndarray]]:
+        """Where all starts stood at renewals and stand now, and their residuals of one step before."""
+        last = state.left[-1] if len(state.left) else np.full(self.options.restarts, np.inf)
+        return list(zip((*state.kept, state.carry), (*state.residuals, last), strict=True))
+
+    def _chosen(self, found: list[tuple[Verdict, float]]) -> tuple[Verdict, float]:
+        """The best mixture and its residual; of those as good up to `tol`, that nearest to rest."""
+        best = max(verdict.value for verdict, _ in found) - self._tol * len(self.graph.variables)
+        known = [
+            (left if np.isfinite(left) else np.inf, k) for k, (v, left) in enumerate(found) if v.value >= best
+        ]
+        return found[min(known)[1]]
 
     def chunk(
         self, carry: AscentCarry, limit: int, numbers: AscentNumbers
@@ -358,64 +380,3 @@ class Ascents:
 
 def _is_finite(parameters: BetheParameters) -> bool:
     return all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(parameters))
-
-
-@dataclass(frozen=True)
-class _Start:
-    """Random parameters of one restart."""
-
-    layout: BetheLayout
-    places: Places
-    options: Any
-    rng: np.random.Generator
-
-    def parameters(self, problem: Problem) -> BetheParameters:
-        m = self.options.components
-        favoured = boxes(problem, self.layout, m, self.rng)
-        parts = []
-        for kind, own in zip(self.layout.kinds, self.layout.members, strict=True):
-            if kind.family == "real":
-                parts.append(self._real(own, m))
-            elif kind.family == "discrete":
-                sd = 1.0 if self.options.spread is None else self.options.spread
-                logits = sd * self.rng.standard_normal((len(own), m, kind.size))
-                parts.append(logits if favoured is None else logits + _FAVOUR * favoured)
-            else:
-                parts.append(0.5 + 0.5 * self.rng.standard_normal((len(own), m, kind.size)))
-        return BetheParameters(np.zeros(m), tuple(np.moveaxis(part, 0, -1) for part in parts))
-
-    def _real(self, own: np.ndarray, m: int) -> np.ndarray:
-        scale = self.places.scale[own][:, None]
-        spread = scale if self.options.spread is None else self.options.spread
-        mean = self.places.centre[own][:, None] + spread * self.rng.standard_normal((len(own), m))
-        log_sd = np.broadcast_to(np.log(scale / m), mean.shape)
-        return np.stack([mean, log_sd], axis=-1)
-
-
-def warm_parameters(state: Any, layout: BetheLayout, components: int) -> BetheParameters:
-    """The parameters of the mixture of an earlier run."""
-    if not isinstance(state, Surrogate):
-        raise QueryError("warm_start: expected the result of bethe")
-    variables = layout.graph.variables
-    if list(state.variables.names) != list(variables.names) or len(state.log_weights) != components:
-        raise QueryError(
-            f"warm_start: expected a mixture of {components} components over the {len(variables)} variables "
-            f"that are not observed, got {state!r}"
-        )
-    parts = []
-    real = iter(range(len(state.means)))
-    rows = {i: next(real) for i in sorted(state._real)}
-    for kind, own in zip(layout.kinds, layout.members, strict=True):
-        if kind.family == "real":
-            at = [rows[int(i)] for i in own]
-            parts.append(np.stack([state.means[at], np.log(state.sds[at])], axis=-1))
-        elif kind.family == "simplex":
-            parts.append(np.log(np.stack([state.concentrations[variables.names[int(i)]] for i in own])))
-        else:
-            logits = np.full((len(own), components, kind.size), -60.0)
-            for row, i in enumerate(own):
-                table = state.log_tables[variables.state_start[i] : variables.state_start[i + 1]]
-                logits[row, :, : len(table)] = np.maximum(table.T, -60.0)
-            parts.append(logits)
-    parts = [np.moveaxis(part, 0, -1) for part in parts]
-    return BetheParameters(np.maximum(state.log_weights, -60.0), tuple(parts))

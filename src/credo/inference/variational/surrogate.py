@@ -35,6 +35,7 @@ from ...core.numbers import float_array
 from ...core.result import Assignment, Estimate, Marginals, Samples
 from ...core.variable import Variable, Variables
 from ...families.densities import DirichletMixtureDensity, MixtureDensity
+from ...families.mapped import VectorMixtureDensity
 from ...families.natural import dirichlet_log_norm
 
 __all__ = ["Surrogate"]
@@ -123,6 +124,15 @@ class Surrogate:
         if i in self._real:
             return MixtureDensity(self.weights, self.means[self._real[i]], self.sds[self._real[i]])
         return DirichletMixtureDensity(self.weights, self.concentrations[self.variables.names[i]])
+
+    def vectors(self, places: Mapping[str, np.ndarray]) -> dict[str, Density]:
+        """Joint densities of some real variables each, by name; positions are given."""
+        found: dict[str, Density] = {}
+        for name, at in places.items():
+            rows = [self._real[int(i)] for i in at]
+            covariances = np.eye(len(rows)) * (self.sds[rows] ** 2).T[:, None, :]
+            found[name] = VectorMixtureDensity(self.weights, self.means[rows].T, covariances)
+        return found
 
     def marginal(self, names: str | Iterable[str]) -> Any:
         """The marginal of one variable (probabilities or a density), or the mixture of several.

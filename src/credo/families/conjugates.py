@@ -1,0 +1,103 @@
+"""Which conjugate prior a family has: a weak one at the scale of the data, and a check of given ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import DataError, ModelError
+from .base import Family
+from .categorical import Categorical
+from .conjugate_product import ConjugateProduct
+from .dirichlet import Dirichlet
+from .gamma import Gamma, Poisson
+from .gaussian import Gaussian
+from .gaussian_diagonal import DiagonalGaussian
+from .gaussian_wishart import GaussianWishart
+from .normal_gamma import NormalGamma
+from .product import Product
+
+__all__ = ["check_prior", "default_prior"]
+
+
+def default_prior(member: Family, x: np.ndarray) -> Any:
+    """A weak prior at the scale of the data, with one member.
+
+    Gaussians: the mean of the data counting for one row, and its covariance for as many rows as there are
+    dimensions (for diagonal ones, one row); states: one count each; rates: one event at the mean rate.
+    """
+    if isinstance(member, Categorical):
+        return Dirichlet(np.ones((1, member.states)))
+    if isinstance(member, Poisson):
+        mean = float(np.nanmean(x)) if (~np.isnan(x)).any() else 1.0
+        return Gamma([1.0], [1.0 / max(mean, 1e-3)])
+    if isinstance(member, (Gaussian, DiagonalGaussian)):
+        centre, spread = _centre(x)
+        if isinstance(member, DiagonalGaussian):
+            one = np.ones_like(centre)
+            return NormalGamma([centre], [one], [one], [np.diag(spread)])
+        d = len(centre)
+        return GaussianWishart([centre], [1.0], [float(d)], [spread])
+    if isinstance(member, Product):
+        each = zip(member.parts, member.split(x), strict=True)
+        return ConjugateProduct(member, [default_prior(part, own) for part, own in each])
+    raise ModelError(
+        f"variational Bayes: expected Categorical, Gaussian, DiagonalGaussian or Poisson members, or "
+        f"products of these, which have conjugate priors, got {type(member).__name__}; use maximum "
+        "likelihood for others"
+    )
+
+
+def _centre(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and covariance of the observed values; constant columns get variance 1."""
+    seen = ~np.isnan(x)
+    if not seen.any(axis=0).all():
+        k = int(np.flatnonzero(~seen.any(axis=0))[0])
+        raise DataError(f"data: column {k} has no observed value; leave it out")
+    origin = np.nanmin(x, axis=0)
+    near = x - origin  # exactly 0 in constant columns
+    centre = origin + np.nanmean(near, axis=0)
+    complete = near[seen.all(axis=1)]
+    variances = np.nanvar(near, axis=0)
+    variances = np.where(variances > 0, variances, 1.0)
+    if len(complete) > x.shape[1] + 1:
+        covariance = np.atleast_2d(np.cov(complete.T))
+        least = np.linalg.eigvalsh(covariance)[0] if np.isfinite(covariance).all() else 0.0
+        if least > 1e-10 * variances.max():
+            return centre, covariance
+    return centre, np.diag(variances)
+
+
+def check_prior(prior: Any, member: Family) -> Any:
+    """The prior, refused if it does not belong to the family of these members; of a product one per part."""
+    if isinstance(member, Product):
+        return _checked_parts(prior, member)
+    wanted = {
+        Categorical: Dirichlet,
+        Poisson: Gamma,
+        Gaussian: GaussianWishart,
+        DiagonalGaussian: NormalGamma,
+    }
+    kind = wanted.get(type(member))
+    if kind is None or not isinstance(prior, kind):
+        name = "none" if kind is None else kind.__name__
+        raise ModelError(f"prior of {type(member).__name__}: expected {name}, got {type(prior).__name__}")
+    size = {
+        Dirichlet: lambda: (prior.concentration.shape[1], getattr(member, "states", 0)),
+        GaussianWishart: lambda: (prior.dimension, getattr(member, "dimension", 0)),
+        NormalGamma: lambda: (prior.dimension, getattr(member, "dimension", 0)),
+        Gamma: lambda: (1, 1),
+    }[kind]()
+    if size[0] != size[1]:
+        raise ModelError(f"prior: expected {size[1]} states or dimensions as the data have, got {size[0]}")
+    return prior
+
+
+def _checked_parts(prior: Any, member: Product) -> ConjugateProduct:
+    parts = prior.parts if isinstance(prior, ConjugateProduct) else prior
+    if not isinstance(parts, (tuple, list)) or len(parts) != len(member.parts):
+        raise ModelError(
+            f"prior of Product: expected {len(member.parts)} priors, one per part, got {prior!r:.60}"
+        )
+    return ConjugateProduct(member, [check_prior(p, own) for p, own in zip(parts, member.parts, strict=True)])
