@@ -30,13 +30,12 @@ def read_stream(model: Any, data: Stream, weights: Any, named: Mapping[str, Any]
             "credo.data.stream groups and columns"
         )
     if isinstance(model, Template):
-        are_rows = isinstance(model, IndependentRows)
-        if are_rows and data.groups is not None:
+        if isinstance(model, IndependentRows) and data.groups is not None:
             raise DataError(
                 f"data: a {type(model.family).__name__} has independent rows, no sequences; leave groups out "
                 "of the stream"
             )
-        if data.groups is None and not are_rows:
+        if data.groups is None and not isinstance(model, IndependentRows):
             raise DataError(
                 f"data: a {type(model).__name__} learns from sequences, and this stream has rows; name the "
                 "column that tells sequences apart: credo.data.stream(..., groups=...)"
