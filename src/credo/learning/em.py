@@ -97,7 +97,7 @@ class EM(Learner):
     start: Literal["auto", "given", "random"] = "auto"  # of the first run; auto breaks symmetries only
     restarts: int = 1  # runs in all; the best is returned
     hard: bool = False  # the best completion of each row instead of all
-    batch: int | None = None  # rows per M-step of stepwise EM; None: all
+    batch: int | None = None  # rows, or sequences in memory, per M-step of stepwise EM; None: all
     rate: float = 0.6  # how fast stepwise EM forgets, above 0.5 and at most 1
     unseen: Unseen = "keep"  # parent states without expected counts: keep their values, uniform, or refuse
     tie: Any = ()  # networks: lists of names of children that share a table; others: as in likelihood
