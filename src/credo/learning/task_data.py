@@ -13,6 +13,7 @@ from ..core.instance import Template
 from ..core.variable import Variables
 from ..data.read import read
 from ..data.sources import named_columns
+from ..data.stream import Stream
 from ..data.table import StateTable
 from ..families.blank import BlankRows
 from ..families.independent import rows_model
@@ -21,6 +22,7 @@ from ..inference.portfolio.question import graph_of
 from ..models.bayes_net import BayesNet
 from ..models.blank_net import BlankNet
 from .labels import read_labels, unlabelled_columns, with_labels
+from .streams import fill_from_stream, read_stream
 
 __all__ = ["read_task"]
 
@@ -46,9 +48,39 @@ def read_task(
         groups, columns and lengths.
     """
     model = rows_model(model)
+    if isinstance(data, Stream):
+        return _streamed(model, data, weights, validation, rng, named, labels)
     known = None if labels is None else _known(model, data, weights, labels, named)
     model, data, weights = _filled(model, data, weights, rng, named, known)
     return model, *_read(model, data, weights, validation, rng, named, known)
+
+
+def _streamed(
+    model: Any,
+    data: Stream,
+    weights: Any,
+    validation: Any,
+    rng: np.random.Generator,
+    named: dict[str, Any],
+    labels: str | None,
+) -> tuple[Any, Any, Any]:
+    """The same of a stream, which is read batch by batch whenever it is learned from."""
+    if labels is not None:
+        raise OptionError(
+            "labels: a stream has no labelled rows; leave it out, or give data in memory, such as "
+            "credo.data.read(path)"
+        )
+    if isinstance(validation, (int, float, Stream)) and not isinstance(validation, bool):
+        raise OptionError(
+            "validation: a stream is not split; give rows of their own, such as credo.data.read(path)"
+        )
+    if isinstance(model, (BlankNet, BlankRows)):
+        model, data = fill_from_stream(model, data, rng)
+    observed = read_stream(model, data, weights, named)
+    if validation is None:
+        return model, observed, None
+    held, _ = _read(model, validation, None, None, rng, dict.fromkeys(named), None)
+    return model, observed, held
 
 
 def _known(
