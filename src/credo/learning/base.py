@@ -20,7 +20,7 @@ import numpy as np
 
 from ..core import check
 from ..core.display import Listing, Shown, text_of
-from ..core.errors import ConvergenceError, ConvergenceWarning, DataError, OptionError, UnsupportedError
+from ..core.errors import ConvergenceError, ConvergenceWarning, OptionError, UnsupportedError
 from ..core.fingerprint import fingerprint
 from ..core.instance import Template
 from ..core.packing import pack
@@ -28,21 +28,12 @@ from ..core.records import register
 from ..core.registry import Entry, Registry, describe
 from ..core.result import Estimate, Status
 from ..core.stopwatch import Stopwatch, told_seconds
-from ..core.variable import Variables
-from ..data.read import read
-from ..data.sources import named_columns
 from ..data.stream import Stream
-from ..data.table import StateTable
-from ..families.blank import BlankRows
-from ..families.independent import rows_model
-from ..inference.portfolio.question import graph_of
 from ..inference.problem.base import Algorithm, Budget
-from ..models.bayes_net import BayesNet
-from ..models.blank_net import BlankNet
 from ..optimise.driver import Observer
 from ..optimise.run import Run, call
 from .choice import choose, with_options
-from .streams import fill_from_stream, read_stream
+from .task_data import read_task
 
 __all__ = ["Fit", "Learner", "Task", "fit", "learners", "register_learner"]
 
@@ -185,6 +176,7 @@ def fit(  # noqa: PLR0913, the options of one call
     groups: str | None = None,
     columns: Any = None,
     lengths: Any = None,
+    labels: str | None = None,
     inference: str | Algorithm | None = None,
     validation: Any = None,
     weights: Any = None,
@@ -220,6 +212,9 @@ def fit(  # noqa: PLR0913, the options of one call
     groups, lengths
         Of sequences, for models of them: the column that tells sequences apart, or the lengths of sequences
         in one table. A list with one table each will do as well.
+    labels
+        Of models of hidden rows, a column that says the hidden state where it is known: a whole number, or
+        one of as many names, in their order; missing cells are unknown.
     prior, fixed, restarts
         Options that many learners have, such as `prior="bdeu(size=10)"`; the same as inside `learner`.
     inference
@@ -271,8 +266,7 @@ def fit(  # noqa: PLR0913, the options of one call
             _check_keeps(chosen)
             rng = _opened(run, checkpoint, every, seed)
         named = {"groups": groups, "columns": columns, "lengths": lengths}
-        model, data, weights = _filled(rows_model(model), data, weights, rng, named)
-        observed, held = _read(model, data, weights, validation, rng, named)
+        model, observed, held = read_task(model, data, weights, validation, rng, named, labels)
         task = Task(model, observed, held, inference, inference_budget or Budget(), seed=seed)
         why = ""
         if chosen is None:
@@ -358,78 +352,3 @@ def _model_identity(model: Any) -> str:
         tree, parts = pack(model)
         return fingerprint(repr(tree), *parts)
     return fingerprint(type(model).__name__, model.to_factor_graph())
-
-
-def _filled(
-    model: Any, data: Any, weights: Any, rng: np.random.Generator, named: dict[str, Any]
-) -> tuple[Any, Any, Any]:
-    """A blank with what the data say; data and weights as far as they had to be read for it."""
-    if isinstance(data, Stream) and isinstance(model, (BlankNet, BlankRows)):
-        return *fill_from_stream(model, data, rng), weights
-    if isinstance(model, BlankNet):
-        from .network_data import fill_blank
-
-        return *fill_blank(model, data, rng, weights), None
-    if isinstance(model, BlankRows):
-        data = named_columns(data) if isinstance(data, (str, os.PathLike)) else data
-        return model.fill(data, rng, **named, weights=weights), data, weights
-    return model, data, weights
-
-
-def _read(
-    model: Any, data: Any, weights: Any, validation: Any, rng: np.random.Generator, named: dict[str, Any]
-) -> tuple[Any, Any]:
-    """What to learn from and what to watch, as the model reads it."""
-    if isinstance(data, Stream):
-        if validation is None:
-            return read_stream(model, data, weights, named), None
-        if isinstance(validation, (int, float, Stream)):
-            raise OptionError(
-                "validation: a stream is not split; give rows of their own, such as credo.data.read(path)"
-            )
-        held, _ = _read(model, validation, None, None, rng, dict.fromkeys(named))
-        return read_stream(model, data, weights, named), held
-    if not isinstance(model, Template):
-        given = [name for name, value in named.items() if value is not None and name != "columns"]
-        if given:
-            raise OptionError(
-                f"{', '.join(given)}: a {type(model).__name__} has rows, no sequences; leave out"
-            )
-        if named["columns"] is not None:
-            schema = graph_of(model).variables
-            data, weights = read(data, schema=schema, columns=named["columns"], weights=weights), None
-        if isinstance(model, BayesNet) and model.regressions:
-            return _network_rows(model, data, weights, validation, rng)
-        return _split(graph_of(model).variables, data, weights, validation, rng)
-    observed = model.sequences(data, weights=weights, **named)  # type: ignore[attr-defined]
-    if isinstance(validation, (int, float)) and not isinstance(validation, bool):
-        check.in_range("validation", validation, 0, 1)
-        return observed.split(float(validation), rng) if validation else (observed, None)
-    return observed, None if validation is None else model.sequences(validation, **named)  # type: ignore[attr-defined]
-
-
-def _network_rows(
-    model: BayesNet, data: Any, weights: Any, validation: Any, rng: np.random.Generator
-) -> tuple[Any, Any]:
-    from .network_data import read_network
-
-    observed = read_network(model, data, weights)
-    if isinstance(validation, (int, float)) and not isinstance(validation, bool):
-        return observed.split(float(validation), rng) if validation else (observed, None)
-    return observed, None if validation is None else read_network(model, validation)
-
-
-def _split(
-    variables: Variables, data: Any, weights: Any, validation: Any, rng: np.random.Generator
-) -> tuple[StateTable, StateTable | None]:
-    """What to learn from and what to watch: a share of the data, or data of their own."""
-    observed = StateTable.of(variables, data, weights=weights, soft=True)
-    if isinstance(validation, (int, float)) and not isinstance(validation, bool):
-        check.in_range("validation", validation, 0, 1)
-        return observed.split(float(validation), rng) if validation else (observed, None)
-    if validation is None:
-        return observed, None
-    try:
-        return observed, StateTable.of(variables, validation, soft=True)
-    except DataError as error:
-        raise DataError(f"validation: {error}") from None

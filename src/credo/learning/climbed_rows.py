@@ -77,4 +77,5 @@ class ClimbedRows(HiddenRows):
     def report(self) -> list[str]:
         """What was not done in closed form."""
         name = type(self.first.emission).__name__
-        return [f"generalised em: {name} has no closed form for all its leaves; gradient steps move them"]
+        told = f"generalised em: {name} has no closed form for all its leaves; gradient steps move them"
+        return [*super().report(), told]

@@ -120,6 +120,13 @@ class HiddenRows(EMProblem):
         """All of them."""
         return statistics.scaled(by)
 
+    def report(self) -> list[str]:
+        """About rows whose state is known."""
+        if not self.data.targets:
+            return []
+        known = int((self.data.column(self.data.targets[0]).values >= 0).sum())
+        return [f"the states of {known} of {self.data.n_rows} rows are known; likelihoods are of these too"]
+
     def fit_of(self, found: EMRun) -> Fit:
         """The fit, as far as it is known without more work."""
         fit = fit_of(self, found)
