@@ -95,14 +95,14 @@ def _read(
 ) -> tuple[Any, Any]:
     """What to learn from and what to watch, as the model reads it."""
     if isinstance(data, Stream):
-        observed = read_stream(model, data, weights, named)
+        rows = read_stream(model, data, weights, named)
         if isinstance(validation, (int, float, Stream)):
             raise OptionError(
                 "validation: a stream is not split; give rows of their own, such as credo.data.read(path)"
             )
         if validation is None:
-            return observed, None
-        return observed, _read(model, validation, None, None, rng, dict.fromkeys(named), None)[0]
+            return rows, None
+        return rows, _read(model, validation, None, None, rng, dict.fromkeys(named), None)[0]
     if not isinstance(model, Template):
         given = [name for name, value in named.items() if value is not None and name != "columns"]
         if given:
