@@ -48,39 +48,11 @@ def read_task(
         groups, columns and lengths.
     """
     model = rows_model(model)
-    if isinstance(data, Stream):
-        return _streamed(model, data, weights, validation, rng, named, labels)
+    if isinstance(data, Stream) and labels is not None:
+        raise OptionError("labels: a stream has none; give data in memory, such as credo.data.read(path)")
     known = None if labels is None else _known(model, data, weights, labels, named)
     model, data, weights = _filled(model, data, weights, rng, named, known)
     return model, *_read(model, data, weights, validation, rng, named, known)
-
-
-def _streamed(
-    model: Any,
-    data: Stream,
-    weights: Any,
-    validation: Any,
-    rng: np.random.Generator,
-    named: dict[str, Any],
-    labels: str | None,
-) -> tuple[Any, Any, Any]:
-    """The same of a stream, which is read batch by batch whenever it is learned from."""
-    if labels is not None:
-        raise OptionError(
-            "labels: a stream has no labelled rows; leave it out, or give data in memory, such as "
-            "credo.data.read(path)"
-        )
-    if isinstance(validation, (int, float, Stream)) and not isinstance(validation, bool):
-        raise OptionError(
-            "validation: a stream is not split; give rows of their own, such as credo.data.read(path)"
-        )
-    if isinstance(model, (BlankNet, BlankRows)):
-        model, data = fill_from_stream(model, data, rng)
-    observed = read_stream(model, data, weights, named)
-    if validation is None:
-        return model, observed, None
-    held, _ = _read(model, validation, None, None, rng, dict.fromkeys(named), None)
-    return model, observed, held
 
 
 def _known(
@@ -99,6 +71,8 @@ def _filled(
     model: Any, data: Any, weights: Any, rng: np.random.Generator, named: dict[str, Any], known: Any
 ) -> tuple[Any, Any, Any]:
     """A blank with what the data say; data and weights as far as they had to be read for it."""
+    if isinstance(data, Stream) and isinstance(model, (BlankNet, BlankRows)):
+        return *fill_from_stream(model, data, rng), weights
     if isinstance(model, BlankNet):
         from .network_data import fill_blank
 
@@ -120,6 +94,15 @@ def _read(
     known: Any,
 ) -> tuple[Any, Any]:
     """What to learn from and what to watch, as the model reads it."""
+    if isinstance(data, Stream):
+        rows = read_stream(model, data, weights, named)
+        if isinstance(validation, (int, float, Stream)):
+            raise OptionError(
+                "validation: a stream is not split; give rows of their own, such as credo.data.read(path)"
+            )
+        if validation is None:
+            return rows, None
+        return rows, _read(model, validation, None, None, rng, dict.fromkeys(named), None)[0]
     if not isinstance(model, Template):
         given = [name for name, value in named.items() if value is not None and name != "columns"]
         if given:
