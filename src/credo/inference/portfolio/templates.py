@@ -39,7 +39,7 @@ from ..problem.rows import reads_rows, run_rows
 from ..problem.running import opened
 
 __all__ = [
-    "Forecast",
+    "FutureRows",
     "draw_paths",
     "draw_rows",
     "forecast",
@@ -125,7 +125,7 @@ def template_of(model: Any) -> Any:
 def _answer(model: Any, data: Any, reading: Mapping[str, Any], *, causal: bool, maximise: Any) -> Result:
     read = model.sequences(data, **reading)
     if not causal and maximise != "all":
-        return _smoothed(model, read)
+        return _smooth(model, read)
     instance = model.instantiate(read)
     notes = (_CHOSEN.format(instance.structure),)
     if causal:
@@ -139,7 +139,7 @@ def _answer(model: Any, data: Any, reading: Mapping[str, Any], *, causal: bool, 
     return Result(name, Status.EXACT, total, assignment=paths, score=total, notes=notes, each=value)
 
 
-def _smoothed(model: Any, data: Dataset) -> Result:
+def _smooth(model: Any, data: Dataset) -> Result:
     """Forward-backward over blocks of sequences, which bounds the memory."""
     states, total, each = len(model.emission), 0.0, np.empty(data.n_units)
     counts: dict[str, np.ndarray] = {}
@@ -219,7 +219,7 @@ def draw_rows(model: Any, lengths: Any, seed: Any) -> tuple[np.ndarray, np.ndarr
     return rows, np.stack(np.unravel_index(states, instance.shape), axis=1) if instance.shape else states
 
 
-class Forecast(NamedTuple):
+class FutureRows(NamedTuple):
     """The rows after the end of the data; of several sequences, a list of these."""
 
     states: np.ndarray  # (steps, states) probabilities of the hidden state
@@ -258,7 +258,7 @@ def forecast(
 
     Returns
     -------
-    Forecast or list of Forecast
+    FutureRows or list of FutureRows
         One per sequence; a list if there are several.
 
     Examples
@@ -279,7 +279,7 @@ def forecast(
         instance = model.instantiate(data, lengths=lengths, mask=mask, groups=groups, columns=columns)
         found = forecast_states(replace(instance, begin=instance.cuts, weights=None), int(steps))
     means = _means(model.emission)
-    parts = [Forecast(p, None if means is None else p @ means, model.emission) for p in found]
+    parts = [FutureRows(p, None if means is None else p @ means, model.emission) for p in found]
     return parts[0] if len(parts) == 1 else parts
 
 
