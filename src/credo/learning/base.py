@@ -28,6 +28,7 @@ from ..core.records import register
 from ..core.registry import Entry, Registry, describe
 from ..core.result import Estimate, Status
 from ..core.stopwatch import Stopwatch, told_seconds
+from ..data.stream import Stream
 from ..inference.problem.base import Algorithm, Budget
 from ..optimise.driver import Observer
 from ..optimise.run import Run, call
@@ -42,7 +43,7 @@ class Task:
     """A model to be changed and what it is to be fitted to."""
 
     model: Any  # where learning starts
-    data: Any  # to learn from: a `StateTable`, `NetworkRows`, or the sequences of a template as a `Dataset`
+    data: Any  # to learn from: a `StateTable`, `NetworkRows`, the sequences of a template, or a `Stream`
     validation: Any = None  # to watch only, in the same form
     inference: str | Algorithm | None = None  # what answers questions about the model; None: by the rule
     inference_budget: Budget = field(default_factory=Budget)  # of each of its runs
@@ -141,6 +142,7 @@ class Learner(abc.ABC):
     name: ClassVar[str]
     monotone: ClassVar[bool] = False  # whether its objective never falls: inference exact, all rows each step
     checkpoints: ClassVar[bool] = False  # whether its runs can be kept: they are driven, their state is data
+    streams: ClassVar[bool] = False  # whether it learns from a `data.Stream`, batch by batch
     reads_soft: ClassVar[bool] = False  # whether cells may be soft evidence
     tol: ClassVar[float] = 1e-6  # residual that counts as none, where the call does not say
 
@@ -199,7 +201,8 @@ def fit(  # noqa: PLR0913, the options of one call
         its learner if no other is named.
     data
         A data frame, columns, rows, an array, samples or a file; see `credo.data`. Missing values
-        and hidden variables are allowed where the learner allows them.
+        and hidden variables are allowed where the learner allows them. Data of more than memory are given as
+        `credo.data.stream(path)`, from which `counts` and `em` learn batch by batch.
     learner
         A name with options, such as `"likelihood(optimiser=adam(rate=0.1))"`, or a learner object. Without
         it the first that can: `counts` (complete data, closed form), `likelihood` (weights), `em` (something
@@ -268,6 +271,8 @@ def fit(  # noqa: PLR0913, the options of one call
         why = ""
         if chosen is None:
             chosen, why = choose(task, options, keeps=checkpoint is not None)
+        if isinstance(observed, Stream) and not chosen.streams:
+            raise _no_stream(chosen)
         limits = Budget(max_iter, chosen.tol if tol is None else tol, seconds)
         task = replace(task, budget=limits)
         reason = _why_not_soft(chosen, task) or chosen.why_not(task)
@@ -312,6 +317,14 @@ def _check_keeps(learner: Learner | None) -> None:
         )
 
 
+def _no_stream(learner: Learner) -> UnsupportedError:
+    able = [name for name in learners.names() if learners.get(name).streams]
+    return UnsupportedError(
+        f"{learner.name} needs all rows at once, and a stream has batches; use one of {able}, or give data "
+        "in memory, such as credo.data.read(path)"
+    )
+
+
 def _opened(run: Run, path: Any, every: float, seed: Any) -> np.random.Generator:
     """Give the call a checkpoint; the generator of the run."""
     from ..optimise.checkpoint import Checkpoint
@@ -327,7 +340,7 @@ def _identity(task: Task, learner: Learner) -> dict[str, str]:
     return {
         "learner": describe(learner),
         "model": _model_identity(task.model),
-        "data": fingerprint(task.data),
+        "data": task.data.fingerprint() if isinstance(task.data, Stream) else fingerprint(task.data),
         "validation": fingerprint(task.validation),
         "inference": describe(method) if isinstance(method, Algorithm) else str(method),
         "inference_budget": fingerprint(task.inference_budget),

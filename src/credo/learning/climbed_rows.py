@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.records import record
-from .em_steps import EMStart, Expected
+from .em_data import Expected
+from .em_steps import EMStart
 from .hidden_rows import expect_rows
 from .hmm import HiddenRows
 from .leaf_steps import RATE, Pace, climb_surely

@@ -13,6 +13,7 @@ from ..core.instance import Template
 from ..core.variable import Variables
 from ..data.read import read
 from ..data.sources import named_columns
+from ..data.stream import Stream
 from ..data.table import StateTable
 from ..families.blank import BlankRows
 from ..families.independent import rows_model
@@ -21,6 +22,7 @@ from ..inference.portfolio.question import graph_of
 from ..models.bayes_net import BayesNet
 from ..models.blank_net import BlankNet
 from .labels import read_labels, unlabelled_columns, with_labels
+from .streams import fill_from_stream, read_stream
 
 __all__ = ["read_task"]
 
@@ -46,6 +48,8 @@ def read_task(
         groups, columns and lengths.
     """
     model = rows_model(model)
+    if isinstance(data, Stream) and labels is not None:
+        raise OptionError("labels: a stream has none; give data in memory, such as credo.data.read(path)")
     known = None if labels is None else _known(model, data, weights, labels, named)
     model, data, weights = _filled(model, data, weights, rng, named, known)
     return model, *_read(model, data, weights, validation, rng, named, known)
@@ -67,6 +71,8 @@ def _filled(
     model: Any, data: Any, weights: Any, rng: np.random.Generator, named: dict[str, Any], known: Any
 ) -> tuple[Any, Any, Any]:
     """A blank with what the data say; data and weights as far as they had to be read for it."""
+    if isinstance(data, Stream) and isinstance(model, (BlankNet, BlankRows)):
+        return *fill_from_stream(model, data, rng), weights
     if isinstance(model, BlankNet):
         from .network_data import fill_blank
 
@@ -88,6 +94,15 @@ def _read(
     known: Any,
 ) -> tuple[Any, Any]:
     """What to learn from and what to watch, as the model reads it."""
+    if isinstance(data, Stream):
+        rows = read_stream(model, data, weights, named)
+        if isinstance(validation, (int, float, Stream)):
+            raise OptionError(
+                "validation: a stream is not split; give rows of their own, such as credo.data.read(path)"
+            )
+        if validation is None:
+            return rows, None
+        return rows, _read(model, validation, None, None, rng, dict.fromkeys(named), None)[0]
     if not isinstance(model, Template):
         given = [name for name, value in named.items() if value is not None and name != "columns"]
         if given:
