@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -31,13 +32,13 @@ from ..core.evidence import Evidence
 from ..core.factor_graph import FactorGraph, Model
 from ..core.instance import Template
 from ..core.result import Estimate
-from ..data.dataset import Dataset
+from ..data.dataset import Dataset, unit_weights
 from ..data.read import read
 from ..data.table import StateTable
 from ..families.independent import rows_model
 from ..inference.messages.bp import BP
 from ..inference.portfolio.question import graph_of, infer
-from ..inference.portfolio.templates import sequence_log_z, total_log_z
+from ..inference.portfolio.templates import label_log_z, sequence_log_z, total_log_z
 from ..inference.problem.base import Algorithm, Budget, algorithms
 from ..inference.problem.gradients import needs
 from ..optimise.optimisers import Optimiser, optimiser_of
@@ -160,12 +161,15 @@ def log_likelihood(
     mask: Any = None,
     groups: str | None = None,
     columns: Any = None,
+    targets: Any = None,
     weights: Any = None,
     budget: Budget | None = None,
     seed: int | None = None,
     each: bool = False,
 ) -> Any:
     """Total log-likelihood of data under a model, in natural logarithms.
+
+    Of a `CRF` it is conditional: log p(labels | features), where missing labels are summed out.
 
     Parameters
     ----------
@@ -177,6 +181,9 @@ def log_likelihood(
         What computes log Z; by default the rule of `infer`.
     lengths, mask, groups, columns
         Of sequences, if the model is a template such as `HMM`; as in `infer`.
+    targets
+        Of a `CRF`: the labels of one input, or a list with those of each, None where missing; of a table the
+        name of their column. What `credo.data.read(X, targets=y)` read knows them.
     weights
         How often each row, or sequence, counts.
     budget, seed
@@ -198,6 +205,17 @@ def log_likelihood(
     """
     reading = {"lengths": lengths, "mask": mask, "groups": groups, "columns": columns}
     model = rows_model(model)
+    if isinstance(model, Template) and hasattr(model, "labelled"):
+        limits = budget or Budget()
+        given = {"max_iter": limits.max_iter, "tol": limits.tol, "seconds": limits.seconds, "seed": seed}
+        ask = partial(infer, method=inference, **given)  # type: ignore[arg-type]
+        named = inference is not None
+        values, is_exact = label_log_z(model, data, targets, reading, ask, is_named=named)
+        counted = unit_weights(weights, len(values), "input")
+        total = float(counted[counted > 0] @ values[counted > 0])
+        return values if each else Estimate(total, "exact" if is_exact else "estimate")
+    if targets is not None:
+        raise OptionError("targets: expected none, got some; only random fields have labels beside features")
     if isinstance(model, Template):
         if inference is not None:
             raise OptionError(
@@ -205,9 +223,9 @@ def log_likelihood(
             )
         rows = model.sequences(data, **reading, weights=weights)  # type: ignore[attr-defined]
         return sequence_log_z(model, rows) if each else Estimate(total_log_z(model, rows), "exact")
-    given = [name for name, value in reading.items() if value is not None]
-    if given:
-        raise OptionError(f"{', '.join(given)}: expected none, got some; only templates have sequences")
+    told = [name for name, value in reading.items() if value is not None]
+    if told:
+        raise OptionError(f"{', '.join(told)}: expected none, got some; only templates have sequences")
     graph = graph_of(model)
     if each or not graph.is_tables:
         table = read(data, schema=graph.variables, weights=weights)

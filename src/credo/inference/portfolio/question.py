@@ -99,8 +99,9 @@ def infer(  # noqa: PLR0913, the options of one call
         beginning) or `tol` now allow more. Kernels are compiled from the beginning.
     data, lengths
         Observations of a template, a model that is a graph only together with data (`HMM`, `SemiMarkov`,
-        `FactorialHMM`): one table of rows, with the lengths of its sequences if it holds several, or a list
-        of tables. `marginals["state"]` is then (rows, states), `assignment["state"]` the best path, of
+        `FactorialHMM`; of a `CRF` its inputs, see `CRF.instantiate`, and `"label"` is the name): one table
+        of rows, with the lengths of its sequences if it holds several, or a list of tables.
+        `marginals["state"]` is then (rows, states), `assignment["state"]` the best path, of
         several sequences a list of those; `factor_marginals["transition"]` expected counts by the name of the
         table; `log_z` the total log-likelihood, `each` that of every sequence.
     mask
@@ -131,9 +132,9 @@ def infer(  # noqa: PLR0913, the options of one call
             "maximise": maximise, "max_iter": max_iter, "tol": tol, "seconds": seconds, "seed": seed,
             "strict": strict, "on_step": on_step, "trace": trace, "checkpoint": checkpoint, "every": every,
         }  # fmt: skip
-        if method is None:
-            return infer_template(model, data, reading, causal=causal, maximise=maximise)
         general = partial(infer, method=method, **rest)
+        if method is None:
+            return infer_template(model, data, reading, rest, causal=causal, general=general)
         return infer_by_name(model, data, reading, method, rest, causal=causal, general=general)
     without_data(causal=causal or None, **reading)
     warm = _state_of(warm_start)
@@ -263,7 +264,8 @@ def sample(
 
     if data is not None:
         names_given(evidence=evidence, method=method)
-        return draw_paths(model, data, {"lengths": lengths, **reading}, 1 if count is None else count, seed)
+        reading["lengths"] = lengths
+        return draw_paths(model, data, reading, 1 if count is None else count, seed, sample)
     without_data(**reading)
     if lengths is not None:
         names_given(evidence=evidence, method=method, count=count)
