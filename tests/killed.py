@@ -35,7 +35,8 @@ METHODS = {
     "soft-consistency": ("soft-consistency", {"maximise": "all"}),
     "renn": ("renn(width=4)", {}),
 }
-LEARNERS = {"em": "em(restarts=3, batch=20)", "vb": "vb", "likelihood": "likelihood"}
+LEARNERS = {"em": "em(restarts=3, batch=20)", "em-stream": "em(batch=20)", "vb": "vb"}
+LEARNERS |= {"likelihood": "likelihood"}
 LEARNERS |= {"contrastive": "contrastive-divergence", "pseudolikelihood": "pseudolikelihood"}
 NAMES = [*METHODS, *LEARNERS]
 
@@ -67,7 +68,7 @@ def digest(found: object) -> str:
 @cache
 def task(name: str) -> tuple[object, object]:
     """A network, and rows in which a variable is hidden; a Markov network, and complete rows, for others."""
-    if name in ("em", "vb"):
+    if name in ("em", "em-stream", "vb"):
         asia = credo.datasets.asia()
         return asia, credo.sample(asia, 60, seed=0).to_frame().drop(columns=["either"])
     grid = credo.datasets.ising_grid(4, coupling=0.3, seed=0)
@@ -80,7 +81,11 @@ def run(name: str, folder: Path | None = None) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if name in LEARNERS:
-            return digest(credo.fit(*task(name), LEARNERS[name], seed=1, max_iter=15, tol=0.0, **kept))
+            model, rows = task(name)
+            if "stream" in name:
+                parts = [rows[:25], rows[25:]]
+                rows = credo.data.stream(parts, batch_rows=9, shuffle=True, seed=2)
+            return digest(credo.fit(model, rows, LEARNERS[name], seed=1, max_iter=15, tol=0.0, **kept))
         spec, question = METHODS[name]
         grid = credo.datasets.ising_grid(7, coupling="normal(scale=1)", field="normal(scale=0.2)", seed=0)
         limits = {"max_iter": 30, "tol": 0.0, "seed": 1}

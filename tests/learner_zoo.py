@@ -22,7 +22,7 @@ import credo
 from credo.core.errors import UnsupportedError
 from credo.core.fingerprint import fingerprint
 from credo.core.packing import pack
-from credo.families import Categorical, DiagonalGaussian, Poisson
+from credo.families import Categorical, DiagonalGaussian, Mixture, Poisson, Product, StudentT
 from credo.learning import Fit, log_likelihood
 from credo.models import SemiMarkov
 from credo.models.normal_form_build import embedding
@@ -175,6 +175,30 @@ def _mixture() -> Any:
     return truth, start, draw
 
 
+def _rows(truth: Any, start: Any) -> Any:
+    def draw(rows: int, seed: int) -> Any:
+        x = credo.sample(truth, rows, seed=seed)[0]
+        return {name: x[name] for name in x.dtype.names}
+
+    return truth, start, draw
+
+
+def _mixed_rows() -> Any:
+    def model(p: float, mean: float) -> Any:
+        parts = [Categorical([[p, 1 - p], [1 - p, p]]), DiagonalGaussian([[-mean], [mean]], [[1.0], [1.0]])]
+        return Mixture([[0.5, 0.5]], Product(parts, ["mark", "size"]))
+
+    return _rows(model(0.9, 2.5), model(0.6, 0.5))
+
+
+def _outliers() -> Any:
+    def model(mean: float, stay: float) -> Any:
+        family = StudentT([[-mean], [mean]], [[1.0], [1.0]], [4.0, 4.0])
+        return credo.HMM([0.5, 0.5], [[stay, 1 - stay], [1 - stay, stay]], family)
+
+    return _sequences(model(3.0, 0.9), model(0.5, 0.6))
+
+
 SUBJECTS = [
     Subject("network", _network),
     Subject("network with gaps", lambda: _network(0.2)),
@@ -188,6 +212,8 @@ SUBJECTS = [
     Subject("chain of Gaussians", _gaussian_chain),
     Subject("chain of symbols", _categorical_chain),
     Subject("segments of counts", _segments),
+    Subject("mixture of rows", _mixed_rows),
+    Subject("chain with outliers", _outliers),
 ]
 
 

@@ -201,3 +201,25 @@ def test_mixtures_are_saved_resumed_and_compared(tmp_path):
 def test_refusals(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_weights_may_be_a_column():
+    frame = pd.DataFrame(rows(30), columns=["a", "b"]).assign(often=np.arange(30) % 3)
+    found = quietly(start_of(), frame, weights="often", max_iter=2, tol=0)
+    known = quietly(start_of(), frame[["a", "b"]], weights=frame["often"], max_iter=2, tol=0)
+    np.testing.assert_array_equal(found.objective, known.objective)
+    blank = credo.Mixture.blank(2)
+    found = quietly(blank, frame, weights="often", max_iter=2, seed=0)
+    assert found.model.components.names == ("a", "b")
+
+
+def test_components_are_predicted_in_the_form_of_the_rows():
+    frame = pd.DataFrame(rows(12), columns=["a", "b"], index=range(5, 17))
+    found = credo.predict(mixture(), frame, "component")
+    assert list(found.index) == list(frame.index)
+    expected = mixture().responsibilities(frame.to_numpy())[:, 0]
+    np.testing.assert_array_equal(found.to_numpy(), expected.argmax(axis=1))
+    shares = credo.predict(mixture(), frame, "component", proba=True)
+    np.testing.assert_allclose(shares.to_numpy(), expected)
+    with pytest.raises(ModelError, match="impute: expected a model of named variables, got Mixture"):
+        credo.impute(mixture(), frame)

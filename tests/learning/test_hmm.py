@@ -82,6 +82,9 @@ def peer(kind, start, iterations, **options):
     if kind == "categorical":
         model = theirs.CategoricalHMM(K, **common, **options)
         model.emissionprob_, model.n_features = start.emission.probabilities, 5
+    elif kind == "poisson":
+        model = theirs.PoissonHMM(K, **common, **options)
+        model.lambdas_ = start.emission.rate[:, None]
     else:
         name = {"diagonal": "diag"}.get(kind, kind)
         model = theirs.GaussianHMM(K, covariance_type=name, **common, **options)
@@ -96,15 +99,15 @@ def peer(kind, start, iterations, **options):
     return model
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "categorical"])
+@pytest.mark.parametrize("kind", [*KINDS, "categorical", "poisson"])
 def test_iterates_equal_those_of_hmmlearn(kind):
     start, x = make(kind), data(kind)
     neutral = {}
-    if kind != "categorical":
+    if kind in KINDS:
         neutral = {"covars_prior": 0, "covars_weight": 1 if kind in ("diagonal", "spherical") else D}
     for iterations in (1, 2, 7):
         theirs = peer(kind, start, iterations, **neutral)
-        theirs.fit(x[:, None] if kind == "categorical" else x, LENGTHS)
+        theirs.fit(x if kind in KINDS else x[:, None].astype(int), LENGTHS)
         ours = quietly(start, x, LENGTHS, max_iter=iterations, tol=0)
         np.testing.assert_allclose(ours.model.start, theirs.startprob_, atol=1e-8)
         np.testing.assert_allclose(ours.model.transition, theirs.transmat_, atol=1e-8)
@@ -112,6 +115,8 @@ def test_iterates_equal_those_of_hmmlearn(kind):
         np.testing.assert_allclose(curve, list(theirs.monitor_.history), atol=1e-8)
         if kind == "categorical":
             np.testing.assert_allclose(ours.model.emission.probabilities, theirs.emissionprob_, atol=1e-8)
+        elif kind == "poisson":
+            np.testing.assert_allclose(ours.model.emission.rate, theirs.lambdas_[:, 0], atol=1e-8)
         else:
             np.testing.assert_allclose(ours.model.emission.mean, theirs.means_, atol=1e-8)
             found = ours.model.emission.covariances

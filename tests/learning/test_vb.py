@@ -7,7 +7,8 @@ import pytest
 
 from credo.core.result import Status
 from credo.inference.problem.base import Budget
-from credo.learning.em_steps import EMStart, Expected
+from credo.learning.em_data import Expected
+from credo.learning.em_steps import EMStart
 from credo.learning.vb_steps import Prunable, run_vb
 
 

@@ -13,9 +13,21 @@ if TYPE_CHECKING:
     from .forms import Form
     from .read import read
     from .sequences import read_sequences
+    from .stream import Stream, stream
     from .table import StateTable
 
-__all__ = ["Column", "Dataset", "Description", "Form", "StateTable", "describe", "read", "read_sequences"]
+__all__ = [
+    "Column",
+    "Dataset",
+    "Description",
+    "Form",
+    "StateTable",
+    "Stream",
+    "describe",
+    "read",
+    "read_sequences",
+    "stream",
+]
 
 furnish(
     __name__,
@@ -26,6 +38,7 @@ furnish(
         "forms": ("Form",),
         "read": ("read",),
         "sequences": ("read_sequences",),
+        "stream": ("Stream", "stream"),
         "table": ("StateTable",),
     },
 )

@@ -10,9 +10,11 @@ import numpy as np
 
 from ..core.display import LIMIT, Listing, Shown, beyond, data_frame, told
 from ..core.domain import Discrete, Domain
+from ..core.errors import OptionError
 from .column import Column
 from .dataset import Dataset
 from .read import gather
+from .stream import Stream
 
 __all__ = ["ColumnSummary", "Description", "describe"]
 
@@ -28,7 +30,7 @@ class ColumnSummary:
     domain: Domain  # as read
     missing: int  # cells that observe nothing
     soft: int  # cells of soft evidence
-    distinct: int  # different values that occur
+    distinct: int | None  # different values that occur; None where they were not counted
     min: Any = None  # the least of numbers; of vectors by coordinate
     mean: Any = None  # of numbers
     max: Any = None  # the largest of numbers
@@ -84,7 +86,9 @@ class Description(Shown):
             shortest, longest = int(self.lengths.min()), int(self.lengths.max())
             units = f" in {len(self.lengths)} sequences of {shortest} to {longest}"
         header = ["column", "domain", "missing", "distinct"]
-        rows = [[c.name, c.words(), str(c.missing), str(c.distinct)] for c in self.columns[:LIMIT]]
+        shown = self.columns[:LIMIT]
+        distinct = ["" if c.distinct is None else str(c.distinct) for c in shown]
+        rows = [[c.name, c.words(), str(c.missing), d] for c, d in zip(shown, distinct, strict=True)]
         if any(c.soft for c in self.columns):
             header = [*header, "soft"]
             rows = [[*row, str(c.soft)] for row, c in zip(rows, self.columns, strict=False)]
@@ -110,6 +114,7 @@ def describe(source: Any, **options: Any) -> Description:
     ----------
     source, options
         As of `credo.data.read`; a column that cannot be read is told with the reason, and the others shown.
+        Of a stream, batch by batch: different numbers are not counted, which would need all of them.
 
     Examples
     --------
@@ -120,6 +125,13 @@ def describe(source: Any, **options: Any) -> Description:
     rain    2 states: no, yes        1         2
     height  Real()                   0         3  1.5     2  2.5
     """
+    if isinstance(source, Stream):
+        if options:
+            raise OptionError(
+                f"describe: a stream says itself how it is read; leave out {', '.join(options)}, or give "
+                "them to credo.data.stream"
+            )
+        return _described(source)
     refused: dict[str, str] = {}
     data = (
         source if isinstance(source, Dataset) and not options else gather(source, refused=refused, **options)
@@ -127,3 +139,38 @@ def describe(source: Any, **options: Any) -> Description:
     found = tuple(map(ColumnSummary.of, data.columns))
     lengths = data.lengths if data.is_sequences else None
     return Description(found, data.n_rows, lengths, data.notes, refused)
+
+
+def _described(data: Stream) -> Description:
+    """The same of a stream: sums and extremes over its batches."""
+    parts: list[list[ColumnSummary]] = []
+    used = {v.name: np.zeros(v.size, dtype=bool) for v in data.variables}
+    lengths: list[np.ndarray] = []
+    notes: tuple[str, ...] = ()
+    for batch in data:
+        parts.append([ColumnSummary.of(column) for column in batch.columns])
+        for column in batch.columns:
+            if column.is_discrete:
+                used[column.name][column.values[column.values >= 0]] = True
+        lengths.append(batch.lengths)
+        notes = batch.notes
+    sizes = [int(length.sum()) for length in lengths]
+    found = tuple(_summed(columns, sizes, used) for columns in zip(*parts, strict=True))
+    return Description(found, sum(sizes), None if data.groups is None else np.concatenate(lengths), notes, {})
+
+
+def _summed(
+    parts: tuple[ColumnSummary, ...], rows: list[int], used: Mapping[str, np.ndarray]
+) -> ColumnSummary:
+    """One column of all batches, which have so many rows."""
+    name, domain = parts[0].name, parts[0].domain
+    missing, soft = sum(part.missing for part in parts), sum(part.soft for part in parts)
+    if isinstance(domain, Discrete):
+        return ColumnSummary(name, domain, missing, soft, int(used[name].sum()))
+    counts = [count - part.missing for part, count in zip(parts, rows, strict=True) if part.min is not None]
+    seen = [part for part in parts if part.min is not None]
+    if not seen:
+        return ColumnSummary(name, domain, missing, soft, None)
+    low, high = np.min([part.min for part in seen], axis=0), np.max([part.max for part in seen], axis=0)
+    mean = np.average([part.mean for part in seen], axis=0, weights=counts)
+    return ColumnSummary(name, domain, missing, soft, None, low, mean, high)

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from ..core.display import Listing, Shown, data_frame, finite
 from ..core.errors import ConvergenceWarning, OptionError, UnsupportedError, ZeroProbabilityError
 from ..core.factor_graph import FactorGraph, Model
+from ..core.instance import Template
 from ..core.registry import describe
 from ..core.result import Result, Status
 from ..inference.portfolio.question import graph_of, infer, without_data
@@ -144,7 +145,7 @@ class Comparison(Shown):
 
 
 def compare(  # noqa: PLR0913, the options of one call
-    model: Model,
+    model: Model | Template,
     methods: str | Algorithm | Iterable[str | Algorithm] | None = None,
     *,
     evidence: Mapping[str, Any] | None = None,

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from ..core.lazy import furnish
 
 if TYPE_CHECKING:
-    from .base import ClosedLeaf, Conjugate, Expected, Family, Statistics
+    from .base import ClosedLeaf, Expected, Family, Statistics
     from .blank import BlankMixture, family_of
     from .categorical import Categorical
+    from .conjugate import Conjugate
     from .conjugate_product import ConjugateProduct
     from .dirichlet import Dirichlet
     from .gamma import Gamma, Poisson
@@ -58,7 +59,8 @@ __all__ = [
 furnish(
     __name__,
     {
-        "base": ("ClosedLeaf", "Conjugate", "Expected", "Family", "Statistics"),
+        "base": ("ClosedLeaf", "Expected", "Family", "Statistics"),
+        "conjugate": ("Conjugate",),
         "blank": ("BlankMixture", "family_of"),
         "categorical": ("Categorical",),
         "dirichlet": ("Dirichlet",),

@@ -31,10 +31,10 @@ from .gaussian_diagonal import DiagonalGaussian, SphericalGaussian
 from .independent import IndependentRows
 from .mixture import Mixture
 from .product import Product
-from .starts import distant_members
+from .starts import distant_members, numbered
 from .student import StudentT
 
-__all__ = ["BlankMixture", "BlankRows", "family_of"]
+__all__ = ["BlankMixture", "BlankRows", "family_of", "members_of"]
 
 Kinds = str | Mapping[Any, str] | None
 
@@ -53,6 +53,12 @@ _KINDS: dict[str, Callable[[int, int], Family]] = {
     "categorical": lambda k, d: Categorical(np.full((k, d), 1.0 / d)),
 }
 _SINGLE = ("poisson", "categorical")  # families of one column
+
+
+def members_of(kind: str, members: int, width: int) -> Family:
+    """Members of the family of this name, over so many columns or, if it is categorical, states."""
+    check.one_of("emission", kind, list(_KINDS))
+    return _KINDS[kind](members, width)
 
 
 def family_of(kinds: Kinds, members: int, source: Any, **reading: Any) -> Family:
@@ -187,6 +193,11 @@ class BlankRows(Shown, abc.ABC):
     _counted: str  # what is counted
 
     @property
+    def count(self) -> int:
+        """How many states or components there will be."""
+        return self._count
+
+    @property
     def kinds(self) -> Kinds:
         """Families of the columns; None lets the data say."""
         return self._kinds
@@ -195,7 +206,9 @@ class BlankRows(Shown, abc.ABC):
     def _model(self, emission: Family) -> Any:
         """A model with these members."""
 
-    def fill(self, source: Any, rng: np.random.Generator, **reading: Any) -> Any:
+    def fill(
+        self, source: Any, rng: np.random.Generator, *, known: np.ndarray | None = None, **reading: Any
+    ) -> Any:
         """A model for the columns of a source, from which learning can start.
 
         Parameters
@@ -204,10 +217,15 @@ class BlankRows(Shown, abc.ABC):
             As for `data.read_sequences`.
         rng
             The generator.
+        known
+            The state of every row, -1 where it is unknown: members get the numbers of the rows they are near.
         """
         members = family_of(self._kinds, self._count * self._components, source, **reading)
         data = self._model(self._mixed(members)).sequences(source, **reading)
-        return self._model(self._mixed(distant_members(members, data.rows(), rng)))
+        found = distant_members(members, data.rows(), rng)
+        if known is not None and self._components == 1:
+            found = found.take(numbered(found, data.rows(), known))
+        return self._model(self._mixed(found))
 
     def _mixed(self, members: Family) -> Family:
         if self._components == 1:

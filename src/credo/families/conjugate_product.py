@@ -14,7 +14,8 @@ import numpy as np
 
 from ..core.errors import ModelError
 from ..core.records import register
-from .base import Conjugate, Expected, Members
+from .base import Expected, Members
+from .conjugate import Conjugate
 from .product import Product
 from .trees import Tree
 

@@ -15,8 +15,9 @@ import numpy as np
 from ..core.errors import ModelError
 from ..core.numbers import float_array
 from ..core.records import register
-from .base import Conjugate, Statistics, numbers
+from .base import Statistics, numbers
 from .categorical import Categorical
+from .conjugate import Conjugate
 from .natural import best_symmetric, dirichlet_expected_log, dirichlet_log_norm
 
 __all__ = ["Dirichlet"]

@@ -15,7 +15,8 @@ import numpy as np
 from ..core.errors import DataError, ModelError
 from ..core.numbers import float_array
 from ..core.records import register
-from .base import ClosedLeaf, Conjugate, Statistics, member_weights, numbers
+from .base import ClosedLeaf, Statistics, member_weights, numbers
+from .conjugate import Conjugate
 from .natural import gamma_expected_log, gamma_log_norm
 
 __all__ = ["Gamma", "Poisson"]

@@ -28,7 +28,8 @@ import numpy as np
 from ..core.errors import DataError, ModelError
 from ..core.records import register
 from ..kernels.gaussian_density import dense_densities
-from .base import Conjugate, numbers
+from .base import numbers
+from .conjugate import Conjugate
 from .gaussian import Gaussian, TiedGaussian
 from .gaussian_rows import cholesky, number_rows
 from .moments import RowMoments

@@ -23,7 +23,8 @@ from ..data.dataset import Dataset, unit_weights
 from ..data.read import read
 from ..data.sequences import emitted_columns
 from ..data.sources import named_columns
-from .base import Conjugate, Family, Statistics
+from .base import Family, Statistics
+from .conjugate import Conjugate
 from .learnable import Learnable
 from .mixture import Mixture, MixturePrior
 from .product import Product

@@ -19,7 +19,8 @@ import numpy as np
 from ..core.errors import ModelError
 from ..core.records import register
 from ..kernels.gaussian_missing import seen_sums
-from .base import Conjugate, Expected, member_weights, numbers
+from .base import Expected, member_weights, numbers
+from .conjugate import Conjugate
 from .gaussian_diagonal import DiagonalGaussian
 from .gaussian_rows import first_seen, number_rows
 from .moments import RowMoments, column_moments, moments_of_sums

@@ -13,7 +13,7 @@ import numpy as np
 from .base import Family
 from .mixture import Mixture
 
-__all__ = ["distant_members"]
+__all__ = ["distant_members", "numbered"]
 
 _ROWS = 2000  # that are looked at
 _SEEDS = 5  # that are compared
@@ -42,6 +42,18 @@ def distant_members(family: Family, x: np.ndarray, rng: np.random.Generator) -> 
     seeds = _SEEDS if len(family) > 1 else 1
     found = [_climbed(family.initialise(some, rng), some) for _ in range(seeds)]
     return max(found, key=lambda pair: pair[0])[1]
+
+
+def numbered(members: Family, x: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Which member is best for the rows of each known state, each member once."""
+    from scipy.optimize import linear_sum_assignment
+
+    rows = known >= 0
+    scores = members.log_density(x[rows])
+    fits = np.zeros((len(members), len(members)))
+    np.add.at(fits, known[rows], scores)
+    order: np.ndarray = linear_sum_assignment(np.maximum(fits, -1e300), maximize=True)[1]
+    return order
 
 
 def _climbed(members: Family, x: np.ndarray) -> tuple[float, Family]:

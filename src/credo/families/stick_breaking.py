@@ -37,7 +37,7 @@ class StickBreaking:
     --------
     >>> from credo.families.stick_breaking import StickBreaking
     >>> StickBreaking.prior(3, concentration=1.0).posterior([2.0, 1.0, 0.0]).mean().round(3)
-    array([0.667, 0.25 , 0.083])
+    array([0.643, 0.286, 0.071])
     """
 
     def __init__(self, pieces: Dirichlet) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..core import check
 from ..core.display import Listing, Shown, text_of
-from ..core.errors import ConvergenceError, ConvergenceWarning, DataError, OptionError, UnsupportedError
+from ..core.errors import ConvergenceError, ConvergenceWarning, OptionError, UnsupportedError
 from ..core.fingerprint import fingerprint
 from ..core.instance import Template
 from ..core.packing import pack
@@ -28,19 +28,12 @@ from ..core.records import register
 from ..core.registry import Entry, Registry, describe
 from ..core.result import Estimate, Status
 from ..core.stopwatch import Stopwatch, told_seconds
-from ..core.variable import Variables
-from ..data.read import read
-from ..data.sources import named_columns
-from ..data.table import StateTable
-from ..families.blank import BlankRows
-from ..families.independent import rows_model
-from ..inference.portfolio.question import graph_of
+from ..data.stream import Stream
 from ..inference.problem.base import Algorithm, Budget
-from ..models.bayes_net import BayesNet
-from ..models.blank_net import BlankNet
 from ..optimise.driver import Observer
 from ..optimise.run import Run, call
 from .choice import choose, with_options
+from .task_data import read_task
 
 __all__ = ["Fit", "Learner", "Task", "fit", "learners", "register_learner"]
 
@@ -50,7 +43,7 @@ class Task:
     """A model to be changed and what it is to be fitted to."""
 
     model: Any  # where learning starts
-    data: Any  # to learn from: a `StateTable`, `NetworkRows`, or the sequences of a template as a `Dataset`
+    data: Any  # to learn from: a `StateTable`, `NetworkRows`, the sequences of a template, or a `Stream`
     validation: Any = None  # to watch only, in the same form
     inference: str | Algorithm | None = None  # what answers questions about the model; None: by the rule
     inference_budget: Budget = field(default_factory=Budget)  # of each of its runs
@@ -149,6 +142,7 @@ class Learner(abc.ABC):
     name: ClassVar[str]
     monotone: ClassVar[bool] = False  # whether its objective never falls: inference exact, all rows each step
     checkpoints: ClassVar[bool] = False  # whether its runs can be kept: they are driven, their state is data
+    streams: ClassVar[bool] = False  # whether it learns from a `data.Stream`, batch by batch
     reads_soft: ClassVar[bool] = False  # whether cells may be soft evidence
     tol: ClassVar[float] = 1e-6  # residual that counts as none, where the call does not say
 
@@ -182,6 +176,7 @@ def fit(  # noqa: PLR0913, the options of one call
     groups: str | None = None,
     columns: Any = None,
     lengths: Any = None,
+    labels: str | None = None,
     inference: str | Algorithm | None = None,
     validation: Any = None,
     weights: Any = None,
@@ -206,7 +201,8 @@ def fit(  # noqa: PLR0913, the options of one call
         its learner if no other is named.
     data
         A data frame, columns, rows, an array, samples or a file; see `credo.data`. Missing values
-        and hidden variables are allowed where the learner allows them.
+        and hidden variables are allowed where the learner allows them. Data of more than memory are given as
+        `credo.data.stream(path)`, from which `counts` and `em` learn batch by batch.
     learner
         A name with options, such as `"likelihood(optimiser=adam(rate=0.1))"`, or a learner object. Without
         it the first that can: `counts` (complete data, closed form), `likelihood` (weights), `em` (something
@@ -216,6 +212,9 @@ def fit(  # noqa: PLR0913, the options of one call
     groups, lengths
         Of sequences, for models of them: the column that tells sequences apart, or the lengths of sequences
         in one table. A list with one table each will do as well.
+    labels
+        Of models of hidden rows, a column that says the hidden state where it is known: a whole number, or
+        one of as many names, in their order; missing cells are unknown.
     prior, fixed, restarts
         Options that many learners have, such as `prior="bdeu(size=10)"`; the same as inside `learner`.
     inference
@@ -267,12 +266,13 @@ def fit(  # noqa: PLR0913, the options of one call
             _check_keeps(chosen)
             rng = _opened(run, checkpoint, every, seed)
         named = {"groups": groups, "columns": columns, "lengths": lengths}
-        model, data, weights = _filled(rows_model(model), data, weights, rng, named)
-        observed, held = _read(model, data, weights, validation, rng, named)
+        model, observed, held = read_task(model, data, weights, validation, rng, named, labels)
         task = Task(model, observed, held, inference, inference_budget or Budget(), seed=seed)
         why = ""
         if chosen is None:
             chosen, why = choose(task, options, keeps=checkpoint is not None)
+        if isinstance(observed, Stream) and not chosen.streams:
+            raise _no_stream(chosen)
         limits = Budget(max_iter, chosen.tol if tol is None else tol, seconds)
         task = replace(task, budget=limits)
         reason = _why_not_soft(chosen, task) or chosen.why_not(task)
@@ -317,6 +317,14 @@ def _check_keeps(learner: Learner | None) -> None:
         )
 
 
+def _no_stream(learner: Learner) -> UnsupportedError:
+    able = [name for name in learners.names() if learners.get(name).streams]
+    return UnsupportedError(
+        f"{learner.name} needs all rows at once, and a stream has batches; use one of {able}, or give data "
+        "in memory, such as credo.data.read(path)"
+    )
+
+
 def _opened(run: Run, path: Any, every: float, seed: Any) -> np.random.Generator:
     """Give the call a checkpoint; the generator of the run."""
     from ..optimise.checkpoint import Checkpoint
@@ -332,7 +340,7 @@ def _identity(task: Task, learner: Learner) -> dict[str, str]:
     return {
         "learner": describe(learner),
         "model": _model_identity(task.model),
-        "data": fingerprint(task.data),
+        "data": task.data.fingerprint() if isinstance(task.data, Stream) else fingerprint(task.data),
         "validation": fingerprint(task.validation),
         "inference": describe(method) if isinstance(method, Algorithm) else str(method),
         "inference_budget": fingerprint(task.inference_budget),
@@ -344,67 +352,3 @@ def _model_identity(model: Any) -> str:
         tree, parts = pack(model)
         return fingerprint(repr(tree), *parts)
     return fingerprint(type(model).__name__, model.to_factor_graph())
-
-
-def _filled(
-    model: Any, data: Any, weights: Any, rng: np.random.Generator, named: dict[str, Any]
-) -> tuple[Any, Any, Any]:
-    """A blank with what the data say; data and weights as far as they had to be read for it."""
-    if isinstance(model, BlankNet):
-        from .network_data import fill_blank
-
-        return *fill_blank(model, data, rng, weights), None
-    if isinstance(model, BlankRows):
-        data = named_columns(data) if isinstance(data, (str, os.PathLike)) else data
-        return model.fill(data, rng, **named, weights=weights), data, weights
-    return model, data, weights
-
-
-def _read(
-    model: Any, data: Any, weights: Any, validation: Any, rng: np.random.Generator, named: dict[str, Any]
-) -> tuple[Any, Any]:
-    """What to learn from and what to watch, as the model reads it."""
-    if not isinstance(model, Template):
-        given = [name for name, value in named.items() if value is not None and name != "columns"]
-        if given:
-            raise OptionError(
-                f"{', '.join(given)}: a {type(model).__name__} has rows, no sequences; leave out"
-            )
-        if named["columns"] is not None:
-            schema = graph_of(model).variables
-            data, weights = read(data, schema=schema, columns=named["columns"], weights=weights), None
-        if isinstance(model, BayesNet) and model.regressions:
-            return _network_rows(model, data, weights, validation, rng)
-        return _split(graph_of(model).variables, data, weights, validation, rng)
-    observed = model.sequences(data, weights=weights, **named)  # type: ignore[attr-defined]
-    if isinstance(validation, (int, float)) and not isinstance(validation, bool):
-        check.in_range("validation", validation, 0, 1)
-        return observed.split(float(validation), rng) if validation else (observed, None)
-    return observed, None if validation is None else model.sequences(validation, **named)  # type: ignore[attr-defined]
-
-
-def _network_rows(
-    model: BayesNet, data: Any, weights: Any, validation: Any, rng: np.random.Generator
-) -> tuple[Any, Any]:
-    from .network_data import read_network
-
-    observed = read_network(model, data, weights)
-    if isinstance(validation, (int, float)) and not isinstance(validation, bool):
-        return observed.split(float(validation), rng) if validation else (observed, None)
-    return observed, None if validation is None else read_network(model, validation)
-
-
-def _split(
-    variables: Variables, data: Any, weights: Any, validation: Any, rng: np.random.Generator
-) -> tuple[StateTable, StateTable | None]:
-    """What to learn from and what to watch: a share of the data, or data of their own."""
-    observed = StateTable.of(variables, data, weights=weights, soft=True)
-    if isinstance(validation, (int, float)) and not isinstance(validation, bool):
-        check.in_range("validation", validation, 0, 1)
-        return observed.split(float(validation), rng) if validation else (observed, None)
-    if validation is None:
-        return observed, None
-    try:
-        return observed, StateTable.of(variables, validation, soft=True)
-    except DataError as error:
-        raise DataError(f"validation: {error}") from None

@@ -11,8 +11,9 @@ from ..core import check
 from ..core.errors import DataError, QueryError
 from ..core.numbers import float_array
 from ..core.records import register
-from ..families.base import Conjugate, Family
+from ..families.base import Family
 from ..families.categorical import Categorical
+from ..families.conjugate import Conjugate
 from ..families.dirichlet import Dirichlet
 from ..families.gamma import Poisson
 from ..families.gaussian import Gaussian

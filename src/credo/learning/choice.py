@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.errors import OptionError, UnsupportedError
 from ..core.registry import options_of
+from ..data.stream import Stream
 
 if TYPE_CHECKING:
     from .base import Learner, Task
@@ -47,7 +48,7 @@ def choose(task: Task, options: Mapping[str, Any], *, keeps: bool = False) -> tu
     reasons, left_out = [], []
     for name, why in _RULE.items():
         learner = learners.resolve(name)
-        reason = learner.why_not(task)
+        reason = _why_not_stream(learner, task.data) or learner.why_not(task)
         if reason is None and keeps and not learner.checkpoints:
             left_out.append(name)
             reason = "it keeps no checkpoints"
@@ -57,6 +58,17 @@ def choose(task: Task, options: Mapping[str, Any], *, keeps: bool = False) -> tu
         reasons.append(f"{name}: {reason}")
     told = "; ".join(reasons)
     raise UnsupportedError(f"no learner can treat this {type(task.model).__name__}: {told}")
+
+
+def _why_not_stream(learner: Learner, data: Any) -> str | None:
+    """Why a learner is not chosen for a stream; that its rows are complete takes a pass to know."""
+    if not isinstance(data, Stream):
+        return None
+    if not learner.streams:
+        return "it needs all rows at once, and a stream has batches"
+    if learner.name == "counts" and not data.is_complete:
+        return "some values are missing; use em"
+    return None
 
 
 def with_options(learner: Learner, options: Mapping[str, Any]) -> Learner:

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.records import record
-from .em_steps import EMStart, Expected
+from .em_data import Expected
+from .em_steps import EMStart
 from .hidden_rows import expect_rows
 from .hmm import HiddenRows
 from .leaf_steps import RATE, Pace, climb_surely
@@ -76,4 +77,5 @@ class ClimbedRows(HiddenRows):
     def report(self) -> list[str]:
         """What was not done in closed form."""
         name = type(self.first.emission).__name__
-        return [f"generalised em: {name} has no closed form for all its leaves; gradient steps move them"]
+        told = f"generalised em: {name} has no closed form for all its leaves; gradient steps move them"
+        return [*super().report(), told]

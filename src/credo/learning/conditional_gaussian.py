@@ -32,7 +32,8 @@ from ..core.errors import DataError, ImpossibleRowError, TooLargeError
 from ..models.bayes_net import BayesNet
 from ..models.regression import Regression
 from .counts import TableStep
-from .em_steps import EMProblem, EMStart, Expected
+from .em_data import Expected
+from .em_steps import EMProblem, EMStart
 from .network_rows import NetworkRows
 
 __all__ = ["NetworkProblem"]

@@ -20,9 +20,13 @@ import numpy as np
 
 from ..core import check
 from ..core.errors import DataError, OptionError, QueryError
+from ..core.factor_graph import FactorGraph
 from ..core.result import Estimate, Status
+from ..data.dataset import Dataset
+from ..data.stream import Stream
 from ..data.table import StateTable
 from ..models.bayes_net import BayesNet
+from ..optimise.run import watched
 from .base import Fit, Learner, Task, register_learner
 from .hidden_parts import observed_counts
 from .table_priors import table_prior_of
@@ -176,6 +180,7 @@ class CountTables(Learner):
     """
 
     name: ClassVar[str] = "counts"
+    streams: ClassVar[bool] = True
     monotone: ClassVar[bool] = True
     prior: Any = None  # uniform(count=...), bdeu(size=...), towards(size=...), or name -> pseudo-counts
     unseen: Unseen = "keep"  # parent states without a row: keep their values, uniform, or refuse
@@ -190,7 +195,9 @@ class CountTables(Learner):
         """A network and complete rows."""
         if not isinstance(task.model, BayesNet):
             return f"it fills the tables of a BayesNet, got {type(task.model).__name__}; use likelihood"
-        if not task.data.is_complete:
+        if (
+            not isinstance(task.data, Stream) and not task.data.is_complete
+        ):  # a stream is found out by counting
             return "some values are missing; use em"
         return None
 
@@ -209,18 +216,36 @@ class CountTables(Learner):
 
     def run(self, task: Task, rng: np.random.Generator) -> Fit:
         """Count and divide."""
-        if not isinstance(task.data, StateTable):
+        if not isinstance(task.data, (StateTable, Stream)):
             return self._with_real_nodes(task, rng)
         step = TableStep.of(task.model, prior=self.prior, tie=self.tie, fixed=self.fixed, unseen=self.unseen)
         graph = task.model.to_factor_graph()
-        counts = observed_counts(graph, task.data.states, task.data.counts)
+        counts, total = _counted(task.data, graph)
         tables = step.maximise(counts, step.start())
         value = log_likelihood_of_counts(counts, tables)
-        trace = {"log_likelihood": np.array([value / task.data.total])}
+        trace = {"log_likelihood": np.array([value / total])}
         if task.validation is not None:
             trace["validation"] = np.array([_validated(task.validation, graph, tables)])
-        objective = np.array([(value + step.log_prior(tables)) / task.data.total])
+        objective = np.array([(value + step.log_prior(tables)) / total])
         return Fit(step.made(tables), Status.EXACT, objective, Estimate(value, "exact"), trace)
+
+
+def _counted(data: StateTable | Stream, graph: FactorGraph) -> tuple[np.ndarray, float]:
+    """Counts of all table entries, and the weight of all rows."""
+    if isinstance(data, StateTable):
+        return observed_counts(graph, data.states, data.counts), data.total
+    counts, total = np.zeros(int(graph.table_size.sum())), 0.0
+
+    def of_batch(batch: Dataset) -> tuple[np.ndarray, float]:
+        rows = StateTable.of_dataset(batch, graph.variables)
+        if not rows.is_complete:
+            raise DataError("expected complete rows, got missing values; use em")
+        return observed_counts(graph, rows.states, rows.counts), rows.total
+
+    for some, weight in watched(data.map(of_batch)):
+        counts += some
+        total += weight
+    return counts, total
 
 
 def _validated(held: StateTable, graph: Any, tables: np.ndarray) -> float:

@@ -117,15 +117,17 @@ class EStep:
         """One pass over all rows; the tables lie in factor order without gaps."""
         return self._pass(log_tables, self._counts.copy(), self._parts.weight)
 
-    def batches(self, size: int, rng: np.random.Generator) -> Iterator[Callable[[np.ndarray], Expected]]:
-        """The E-step of `size` rows at a time, in random order, its counts scaled to all rows."""
+    def batches(
+        self, size: int, rng: np.random.Generator, begin: int = 0
+    ) -> Iterator[tuple[Callable[[np.ndarray], Expected], int]]:
+        """E-steps of `size` rows in random order, counts scaled to all rows, each with where it ends."""
         data = self.data
         order = rng.permutation(len(data))
-        for begin in range(0, len(order), size):
-            chosen = order[begin : begin + size]
+        for end in range(begin + size, len(order) + size, size):
+            chosen = order[end - size : end]
             rows, which = np.unique(data.row_of[chosen], return_inverse=True)
             weights = np.bincount(which.ravel(), data.row_weights[chosen], minlength=len(rows))
-            yield partial(self._batch, rows, weights * (data.total / weights.sum()))
+            yield partial(self._batch, rows, weights * (data.total / weights.sum())), end
 
     def _batch(self, rows: np.ndarray, weights: np.ndarray, log_tables: np.ndarray) -> Expected:
         counts = observed_counts(self.graph, self.data.states[rows], weights)

@@ -38,6 +38,8 @@ from ..core import check
 from ..core.errors import DataError, ImpossibleRowError, OptionError
 from ..core.instance import Template
 from ..core.result import Estimate, Kind
+from ..data.dataset import Dataset
+from ..data.stream import Stream
 from ..data.table import StateTable
 from ..families.learnable import Learnable
 from ..models.bayes_net import BayesNet
@@ -45,7 +47,8 @@ from .base import Fit, Learner, Task, register_learner
 from .conditional_gaussian import NetworkProblem
 from .counts import TableStep, Unseen
 from .e_step import EStep
-from .em_steps import EMProblem, EMRun, EMStart, Expected, fit_of, run_em
+from .em_data import Expected, Place
+from .em_steps import EMProblem, EMRun, EMStart, fit_of, run_em
 from .expectations import Oracle
 from .hmm import HiddenRows
 from .m_step import DirectedStep, MStep, UndirectedStep
@@ -53,6 +56,7 @@ from .network_rows import NetworkRows
 from .parameters import Parameters, why_not_linear
 from .priors import Prior, prior_of, priors
 from .runs import completed
+from .streams import first_batch
 from .table_priors import TablePrior, table_prior_of
 
 __all__ = ["EM"]
@@ -86,13 +90,14 @@ class EM(Learner):
     name: ClassVar[str] = "em"
     monotone: ClassVar[bool] = True
     checkpoints: ClassVar[bool] = True
+    streams: ClassVar[bool] = True
     reads_soft: ClassVar[bool] = True
     tol: ClassVar[float] = 1e-3  # change of a parameter
     prior: Any = None  # networks: uniform, bdeu, ...; weights: gaussian, ...; rows: HMMPrior, ...
     start: Literal["auto", "given", "random"] = "auto"  # of the first run; auto breaks symmetries only
     restarts: int = 1  # runs in all; the best is returned
     hard: bool = False  # the best completion of each row instead of all
-    batch: int | None = None  # rows per M-step of stepwise EM; None: all
+    batch: int | None = None  # rows, or sequences in memory, per M-step of stepwise EM; None: all
     rate: float = 0.6  # how fast stepwise EM forgets, above 0.5 and at most 1
     unseen: Unseen = "keep"  # parent states without expected counts: keep their values, uniform, or refuse
     tie: Any = ()  # networks: lists of names of children that share a table; others: as in likelihood
@@ -123,6 +128,8 @@ class EM(Learner):
 
     def why_not(self, task: Task) -> str | None:
         """Models with tables or weights to learn, and those of hidden rows."""
+        if self.hard and isinstance(task.data, Stream):
+            return "hard cannot be had for a stream"
         return self._why_not_rows(task) if isinstance(task.model, Template) else self._why_not_tables(task)
 
     def _why_not_tables(self, task: Task) -> str | None:
@@ -150,8 +157,10 @@ class EM(Learner):
         model = task.model
         if not isinstance(model, Learnable):
             return f"{task.name} is no Learnable: it has no `update` from expected counts"
-        if self.batch is not None and model.emission.to_free() is not None:
-            return "batch cannot be had where leaves have no closed form: gradient steps need all rows"
+        in_parts = self.batch is not None or isinstance(task.data, Stream)
+        if in_parts and model.emission.to_free() is not None:
+            what = "batch" if self.batch is not None else "a stream"
+            return f"{what} cannot be had where leaves have no closed form: gradient steps need all rows"
         if not isinstance(self.prior, (*model.prior_kinds, NoneType)):
             kinds = " or ".join(kind.__name__ for kind in model.prior_kinds) or "none"
             return f"{self.prior} is no prior of {task.name}; expected {kinds}"
@@ -172,8 +181,12 @@ class EM(Learner):
 
     def run(self, task: Task, rng: np.random.Generator) -> Fit:
         """All restarts; the best of them."""
+        stream = None
+        if isinstance(task.data, Stream):
+            stream, task = task.data, replace(task, data=first_batch(task.model, task.data))
         if isinstance(task.model, Template):
             rows = self._rows(task)
+            rows = rows if stream is None else replace(rows, stream=stream)
             found = run_em(
                 rows, task.budget, rng, name=self.name, restarts=self.restarts, batch=self.batch,
                 rate=self.rate, shown=rows.fit_of,
@@ -181,8 +194,9 @@ class EM(Learner):
             return rows.fit_of(found)
         if isinstance(task.data, NetworkRows):
             return self._with_real_nodes(task, rng)
-        problem = _Tables(self, task, self._m_step(task))
-        batch = None if self.batch is None or self.batch >= len(task.data) else self.batch
+        problem = _Tables(self, task, self._m_step(task), stream=stream)
+        count = len(task.data) if stream is None else stream.n_rows
+        batch = None if self.batch is None or self.batch >= count else self.batch
         found = run_em(
             problem, task.budget, rng, name=self.name, restarts=self.restarts, batch=batch, rate=self.rate,
             shown=problem.fit_of,
@@ -249,10 +263,14 @@ class _Tables(EMProblem):
     The parameters are a vector: the probabilities of a network, the log weights of other models.
     """
 
-    def __init__(self, em: EM, task: Task, m_step: MStep) -> None:
-        self.em, self.task, self.m_step = em, task, m_step
-        self.rows = task.data.total
+    def __init__(
+        self, em: EM, task: Task, m_step: MStep, oracle: Oracle | None = None, stream: Stream | None = None
+    ) -> None:
+        self.em, self.task, self.m_step, self.stream = em, task, m_step, stream
+        self.rows = task.data.total if stream is None else float(stream.n_rows)
         self.e_step = em._e_step(task, m_step, task.data)
+        if oracle is not None:
+            self.e_step.oracle = oracle  # of all batches
         self.held: EStep | None = None
         if task.validation is not None:
             self.held = em._e_step(task, m_step, task.validation, values_only=True)
@@ -272,9 +290,15 @@ class _Tables(EMProblem):
     def maximise(self, statistics: np.ndarray, parameters: np.ndarray) -> np.ndarray:
         return self.m_step.maximise(statistics, self.rows, parameters)
 
-    def batches(self, size: int, rng: np.random.Generator) -> Iterator[Callable[[Any], Any]]:
-        for batch in self.e_step.batches(size, rng):
-            yield partial(self._batch, batch)
+    def part(self, batch: Dataset) -> _Tables:
+        data = StateTable.of_dataset(batch, self.task.data.variables)
+        return _Tables(
+            self.em, replace(self.task, data=data, validation=None), self.m_step, self.e_step.oracle
+        )
+
+    def own_batches(self, size: int, seed: int, place: Place) -> Iterator[tuple[Callable[[Any], Any], Place]]:
+        for batch, end in self.e_step.batches(size, np.random.default_rng(seed), *place):
+            yield partial(self._batch, batch), (end,) if end < len(self.task.data) else ()
 
     def _batch(self, batch: Callable[[np.ndarray], Any], parameters: np.ndarray) -> np.ndarray:
         found: np.ndarray = batch(self.m_step.log_tables(parameters)).counts
@@ -293,7 +317,7 @@ class _Tables(EMProblem):
         return False  # a fall is told in the notes, with its reason
 
     def is_closed_form(self) -> bool:
-        return self.e_step.is_closed_form and isinstance(self.m_step, DirectedStep)
+        return self.stream is None and self.e_step.is_closed_form and isinstance(self.m_step, DirectedStep)
 
     def kind(self) -> Kind:
         return "exact" if self.e_step.kind() == self.m_step.kind() == "exact" else "estimate"

@@ -15,13 +15,17 @@ the parameters still travel. The first step is an E-step alone, so that a start 
 Stepwise EM takes an M-step after each batch of rows:
 
     statistics <- (1 - r) statistics + r statistics of the batch, scaled to all rows,    r = (k + 1)^-rate
+
+Data may come in pieces (`em_data.py`): what they expect is added up. The state says how far a pass over the
+data has come, so that a run can be cut, kept and continued in the middle of one.
 """
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,21 +34,15 @@ from ..core.records import record
 from ..core.result import Estimate, Kind, Status
 from ..optimise.budgets import with_start
 from ..optimise.driver import UNKNOWN, Outcome, Step, drive
+from ..optimise.pace import is_long
 from ..optimise.run import Budget, Run
 from ..optimise.run import check as run_check
 from .base import Fit
+from .em_data import EMData, Expected, Place
 
-__all__ = ["EMProblem", "EMRun", "EMStart", "EMSteps", "Expected", "fit_of", "run_em"]
+__all__ = ["EMProblem", "EMRun", "EMStart", "EMSteps", "fit_of", "run_em"]
 
 _FALL = 1e-9  # relative fall of the objective that rounding explains
-
-
-@record("em statistics")
-class Expected(NamedTuple):
-    """What an E-step finds."""
-
-    log_weight: float  # log-likelihood of all rows, or what variational Bayes has in its place
-    statistics: Any  # what the M-step needs
 
 
 class EMStart(NamedTuple):
@@ -55,10 +53,8 @@ class EMStart(NamedTuple):
     first: Any = None  # data from which `EMProblem.prepare` makes the parameters of the first E-step
 
 
-class EMProblem(abc.ABC):
+class EMProblem(EMData):
     """A model with its data: what has to be known to learn it by EM."""
-
-    rows: float  # weight of all rows
 
     @abc.abstractmethod
     def start(self, rng: np.random.Generator, number: int) -> EMStart:
@@ -67,10 +63,6 @@ class EMProblem(abc.ABC):
     def prepare(self, first: Any, parameters: Any) -> Any:
         """Parameters of the first E-step, where a start takes work."""
         return parameters
-
-    @abc.abstractmethod
-    def expect(self, parameters: Any) -> Expected:
-        """The E-step."""
 
     @abc.abstractmethod
     def maximise(self, statistics: Any, parameters: Any) -> Any:
@@ -112,14 +104,6 @@ class EMProblem(abc.ABC):
         """What else the trace shall show after each step."""
         return {}
 
-    def batches(self, size: int, rng: np.random.Generator) -> Iterator[Callable[[Any], Any]]:
-        """E-steps of `size` units at a time, in random order, their statistics scaled to all rows."""
-        raise NotImplementedError
-
-    def blend(self, old: Any, new: Any, share: float) -> Any:
-        """Statistics between old and new ones."""
-        return (1 - share) * old + share * new
-
     def kind(self) -> Kind:
         """What the log weights guarantee."""
         return "exact"
@@ -145,6 +129,19 @@ class _Memory(NamedTuple):
     batches: int = 1
 
 
+@record("em step under way")
+class _Turn(NamedTuple):
+    """A step under way: batches are learned from one by one, then the E-step adds up the pieces."""
+
+    parameters: Any  # so far
+    memory: _Memory | None
+    learns: bool  # whether there are batches to learn from
+    seed: int = 0  # of their order
+    place: Place = ()  # where the next batch or piece begins
+    found: Expected | None = None  # the E-step so far
+    is_over: bool = False  # whether `found` is all of it
+
+
 @record("em")
 class _State(NamedTuple):
     """Parameters, and what the E-step said about them."""
@@ -156,6 +153,7 @@ class _State(NamedTuple):
     objective: float = -np.inf
     memory: _Memory | None = None
     number: int = 0  # E-steps so far
+    turn: _Turn | None = None  # the step under way
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,14 +214,57 @@ class EMSteps:
         return Step(_State(*start))
 
     def advance(self, problem: EMProblem, state: _State, run: Run) -> Step:
-        """M-step, then E-step."""
-        parameters, memory = self._improve(problem, state, run.rng)
-        found = problem.expect(parameters)
+        """M-step, then E-step; as much of them as a call may take, but one piece at least."""
+        turn = state.turn or self._begin(problem, state, run.rng)
+        turn = self._learn(problem, turn) if turn.learns else self._expect(problem, turn)
+        if not turn.is_over:
+            return Step(state._replace(turn=turn))
+        assert turn.found is not None
+        return self._finish(problem, state, turn, turn.found, run)
+
+    def _begin(self, problem: EMProblem, state: _State, rng: np.random.Generator) -> _Turn:
+        """The M-step, unless there is one per batch."""
+        parameters, memory = state.parameters, state.memory
+        if state.number == 0:
+            if state.first is not None:
+                parameters = problem.prepare(state.first, parameters)
+            return _Turn(parameters, memory, False)
+        if self.batch is None or memory is None:
+            return _Turn(problem.adapt(problem.maximise(state.statistics, parameters)), memory, False)
+        return _Turn(parameters, memory, True, int(rng.integers(1 << 62)))
+
+    def _learn(self, problem: EMProblem, turn: _Turn) -> _Turn:
+        """An M-step per batch."""
+        assert self.batch is not None and turn.memory is not None
+        began = perf_counter()
+        for batch, place in problem.batches(self.batch, turn.seed, turn.place):
+            run_check()
+            share = (turn.memory.batches + 1) ** -self.rate
+            mixed = problem.blend(turn.memory.statistics, batch(turn.parameters), share)
+            memory = _Memory(mixed, turn.memory.batches + 1)
+            parameters = problem.adapt(problem.maximise(mixed, turn.parameters))
+            turn = turn._replace(parameters=parameters, memory=memory, place=place)
+            if is_long(began):
+                break
+        return turn._replace(learns=bool(turn.place))
+
+    def _expect(self, problem: EMProblem, turn: _Turn) -> _Turn:
+        """The E-step, piece by piece."""
+        began = perf_counter()
+        for piece, place in problem.pieces(turn.place):
+            run_check()
+            turn = turn._replace(found=piece(turn.parameters).plus(turn.found), place=place)
+            if is_long(began):
+                break
+        return turn._replace(is_over=not turn.place)
+
+    def _finish(self, problem: EMProblem, state: _State, turn: _Turn, found: Expected, run: Run) -> Step:
+        """The new state, and what the driver wants to know of it."""
+        parameters, number = turn.parameters, state.number + 1
         objective = found.log_weight + problem.log_prior(parameters)
-        number = state.number + 1
         if number > 1 and not np.isfinite(objective):
-            return Step(state, [UNKNOWN], status=Status.DIVERGED)
-        memory = memory or (None if self.batch is None else _Memory(found.statistics))
+            return Step(state._replace(turn=None), [UNKNOWN], status=Status.DIVERGED)
+        memory = turn.memory or (None if self.batch is None else _Memory(found.statistics))
         new = _State(parameters, state.note, None, found.statistics, objective, memory, number)
         trace = self._trace(problem, parameters, found, objective) | {"seconds": [run.elapsed]}
         residual = min(problem.movement(state.parameters, parameters), UNKNOWN) if number > 1 else UNKNOWN
@@ -237,23 +278,6 @@ class EMSteps:
         most = problem.fall(new.number) * max(problem.rows, abs(new.objective))
         is_fall = np.isfinite(old.objective) and fall > most
         return Status.DIVERGED if is_fall and self.batch is None and problem.is_monotone() else None
-
-    def _improve(
-        self, problem: EMProblem, state: _State, rng: np.random.Generator
-    ) -> tuple[Any, _Memory | None]:
-        """The M-step: one, or one per batch."""
-        parameters, memory = state.parameters, state.memory
-        if state.number == 0:
-            return parameters if state.first is None else problem.prepare(state.first, parameters), memory
-        if self.batch is None or memory is None:
-            return problem.adapt(problem.maximise(state.statistics, parameters)), memory
-        for batch in problem.batches(self.batch, rng):
-            run_check()
-            share = (memory.batches + 1) ** -self.rate
-            mixed = problem.blend(memory.statistics, batch(parameters), share)
-            memory = _Memory(mixed, memory.batches + 1)
-            parameters = problem.adapt(problem.maximise(mixed, parameters))
-        return parameters, memory
 
     def _trace(
         self, problem: EMProblem, parameters: Any, found: Expected, objective: float

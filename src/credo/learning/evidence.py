@@ -25,7 +25,7 @@ from ..core.errors import ConvergenceWarning, DataError, OptionError, Unsupporte
 from ..core.numbers import float_array
 from ..core.result import Estimate
 from ..data.table import StateTable
-from ..families.base import Conjugate
+from ..families.conjugate import Conjugate
 from ..models.bayes_net import BayesNet
 from ..optimise.driver import Outcome, Step, advice, drive
 from ..optimise.run import Budget, Run, check, noted

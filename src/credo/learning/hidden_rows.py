@@ -20,6 +20,7 @@ from ..data.dataset import Dataset
 from ..families.trees import Tree, map_tree, scale_tree
 from ..inference.exact.hidden_rows import ENTRIES, smooth_rows
 from ..optimise.run import noted
+from .labels import allowed
 
 __all__ = ["Expected", "expect_rows"]
 
@@ -61,8 +62,8 @@ def _part(model: Any, part: Dataset, first: int, keeps_q: bool) -> Expected:
     family, rows = model.emission, part.rows()
     leaves = family.leaves(rows)
     # The answer may overwrite the scores; they are the leaves themselves only where nothing is divided.
-    instance = model.hidden(family.combine(leaves), part.begin, first).weighed(part.weights)
-    found = smooth_rows(instance, lambda some: family.log_density(rows[some]))
+    instance = model.hidden(allowed(family.combine(leaves), part), part.begin, first).weighed(part.weights)
+    found = smooth_rows(instance, lambda some: allowed(family.log_density(rows[some]), part, some))
     weights = instance.weigh_rows(found.marginals)
     q = None
     if keeps_q:

@@ -21,10 +21,12 @@ import numpy as np
 
 from ..core.errors import DataError
 from ..data.dataset import Dataset
+from ..data.stream import Stream
 from ..families.independent import IndependentRows
 from ..inference.portfolio.templates import total_log_z
 from .base import Fit
-from .em_steps import EMProblem, EMRun, EMStart, Expected, fit_of
+from .em_data import Expected, Place
+from .em_steps import EMProblem, EMRun, EMStart, fit_of
 from .hidden_rows import expect_rows
 
 __all__ = ["HiddenRows"]
@@ -45,11 +47,12 @@ class HiddenRows(EMProblem):
     unseen: Literal["keep", "refuse"] = "keep"  # states that the data never visit
     held: Dataset | None = None  # to watch only
     random: bool = False  # whether the first start is random too
+    stream: Stream | None = None  # where all data come from, if `data` are the first batch only
 
     @property
     def rows(self) -> float:  # type: ignore[override]
         """Steps of data, each counted with the weight of its sequence."""
-        return self.data.total_rows
+        return self.data.total_rows if self.stream is None else float(self.stream.n_rows)
 
     def start(self, rng: np.random.Generator, number: int) -> EMStart:
         """The model that was given, then random ones."""
@@ -99,18 +102,30 @@ class HiddenRows(EMProblem):
             return None
         return total_log_z(parameters, self.held) / self.held.total_rows
 
-    def batches(self, size: int, rng: np.random.Generator) -> Iterator[Callable[[Any], Any]]:
+    def part(self, batch: Dataset) -> HiddenRows:
+        """With the sequences of a batch."""
+        return replace(self, data=self.first.sequences(batch), stream=None)
+
+    def own_batches(self, size: int, seed: int, place: Place) -> Iterator[tuple[Callable[[Any], Any], Place]]:
         """So many sequences at a time."""
-        order = rng.permutation(np.flatnonzero(self.data.weights))
-        for begin in range(0, len(order), size):
-            yield partial(self._batch, self.data.take(order[begin : begin + size]))
+        order = np.random.default_rng(seed).permutation(np.flatnonzero(self.data.weights))
+        for end in range((*place, 0)[0] + size, len(order) + size, size):
+            part = self.data.take(order[end - size : end])
+            yield partial(self._batch, part), (end,) if end < len(order) else ()
 
     def _batch(self, part: Dataset, parameters: Any) -> Any:
         return expect_rows(parameters, part).scaled(self.rows / part.total_rows)
 
-    def blend(self, old: Any, new: Any, share: float) -> Any:
-        """Weighted sums of all statistics."""
-        return old.scaled(1 - share) + new.scaled(share)
+    def scaled(self, statistics: Any, by: float) -> Any:
+        """All of them."""
+        return statistics.scaled(by)
+
+    def report(self) -> list[str]:
+        """About rows whose state is known."""
+        if not self.data.targets:
+            return []
+        known = int((self.data.column(self.data.targets[0]).values >= 0).sum())
+        return [f"the states of {known} of {self.data.n_rows} rows are known; likelihoods are of these too"]
 
     def fit_of(self, found: EMRun) -> Fit:
         """The fit, as far as it is known without more work."""

@@ -20,10 +20,9 @@ from ..core.numbers import float_array
 from ..core.records import register
 from ..data.sources import split_list
 from ..families.base import Family
+from ..families.blank import members_of
 from ..families.categorical import Categorical
 from ..families.gamma import Poisson
-from ..families.gaussian import Gaussian, TiedGaussian
-from ..families.gaussian_diagonal import DiagonalGaussian, SphericalGaussian
 from ..families.mixture import Mixture
 from ..inference.exact.hidden_rows import best_states, smooth_rows
 from ..inference.portfolio.templates import draw_rows, total_log_z
@@ -192,16 +191,8 @@ class GaussianHMM(_HiddenMarkov):
             shape = ()
         if len(shape) != 2:
             raise DataError(f"data: expected rows of numbers, shape (rows, d), got shape {shape}")
-        mean = np.zeros((int(self.states * self.components), shape[1]))
-        members: Family
-        if self.covariance == "full":
-            members = Gaussian(mean, np.broadcast_to(np.eye(shape[1]), (len(mean), shape[1], shape[1])))
-        elif self.covariance == "tied":
-            members = TiedGaussian(mean, np.eye(shape[1]))
-        elif self.covariance == "diagonal":
-            members = DiagonalGaussian(mean, np.ones_like(mean))
-        else:
-            members = SphericalGaussian(mean, np.ones(len(mean)))
+        kind = "gaussian" if self.covariance == "full" else self.covariance
+        members = members_of(kind, int(self.states * self.components), shape[1])
         if self.components == 1:
             return members
         return Mixture(np.full((self.states, self.components), 1 / self.components), members)

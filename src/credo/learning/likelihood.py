@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -34,6 +33,7 @@ from ..core.instance import Template
 from ..core.result import Estimate
 from ..data.dataset import Dataset, unit_weights
 from ..data.read import read
+from ..data.stream import Stream
 from ..data.table import StateTable
 from ..families.independent import rows_model
 from ..inference.messages.bp import BP
@@ -42,7 +42,7 @@ from ..inference.portfolio.templates import label_log_z, sequence_log_z, total_l
 from ..inference.problem.base import Algorithm, Budget, algorithms
 from ..inference.problem.gradients import needs
 from ..optimise.optimisers import Optimiser, optimiser_of
-from ..optimise.run import noted
+from ..optimise.run import noted, watched
 from .ascent import Ascent, break_symmetry
 from .base import Fit, Learner, Task, register_learner
 from .e_step import EStep
@@ -51,6 +51,7 @@ from .objectives import Likelihood
 from .parameters import Parameters, why_not_linear
 from .priors import Prior, prior_of
 from .runs import completed
+from .streams import read_stream
 
 __all__ = ["MaximumLikelihood", "log_likelihood"]
 
@@ -153,7 +154,7 @@ def check_ascent(
 
 @noted
 def log_likelihood(
-    model: Model,
+    model: Model | Template,
     data: Any,
     inference: str | Algorithm | None = None,
     *,
@@ -174,9 +175,9 @@ def log_likelihood(
     Parameters
     ----------
     model
-        Anything with `to_factor_graph()`, or a template such as `HMM`.
+        Anything with `to_factor_graph()`, or a template such as `HMM` or `CRF`.
     data
-        As in `fit`; a cell that is missing is summed or integrated out.
+        As in `fit`, streams included; a cell that is missing is summed or integrated out.
     inference
         What computes log Z; by default the rule of `infer`.
     lengths, mask, groups, columns
@@ -206,16 +207,21 @@ def log_likelihood(
     reading = {"lengths": lengths, "mask": mask, "groups": groups, "columns": columns}
     model = rows_model(model)
     if isinstance(model, Template) and hasattr(model, "labelled"):
-        limits = budget or Budget()
-        given = {"max_iter": limits.max_iter, "tol": limits.tol, "seconds": limits.seconds, "seed": seed}
-        ask = partial(infer, method=inference, **given)  # type: ignore[arg-type]
-        named = inference is not None
-        values, is_exact = label_log_z(model, data, targets, reading, ask, is_named=named)
+        values, is_exact = _of_labels(model, data, targets, reading, inference, budget or Budget(), seed)
         counted = unit_weights(weights, len(values), "input")
         total = float(counted[counted > 0] @ values[counted > 0])
         return values if each else Estimate(total, "exact" if is_exact else "estimate")
     if targets is not None:
         raise OptionError("targets: expected none, got some; only random fields have labels beside features")
+    if isinstance(data, Stream):
+        if each:
+            raise OptionError(
+                "each: a stream is summed over its batches; leave it out, or ask for a batch at a time: "
+                "for batch in stream: log_likelihood(model, batch, each=True)"
+            )
+        return _stream_likelihood(
+            model, read_stream(model, data, weights, reading), inference=inference, budget=budget, seed=seed
+        )
     if isinstance(model, Template):
         if inference is not None:
             raise OptionError(
@@ -231,15 +237,34 @@ def log_likelihood(
         table = read(data, schema=graph.variables, weights=weights)
         return _row_likelihoods(graph, table, inference, budget or Budget(), seed, each)
     observed = StateTable.of(graph.variables, data, weights=weights, soft=True)
-    oracle = Oracle(inference, budget or Budget(), seed)
-    if observed.soft is not None:
-        tables = np.concatenate([graph.log_table(a).ravel() for a in range(graph.n_factors)])
-        found = EStep(graph, observed, oracle, values_only=True)(tables)
-        value = found.log_weight - observed.total * oracle.log_z(oracle.free(graph))
-        return Estimate(value, oracle.kind(complete=False))
-    objective = Likelihood(Parameters.of(graph), oracle)
-    value = objective.value(objective.parameters.start, observed) * observed.total
+    oracle, parameters = Oracle(inference, budget or Budget(), seed), Parameters.of(graph)
+    if observed.soft is not None or (inference is None and not observed.is_complete):
+        # Rows that agree around what they lack are summed once, in compiled kernels.
+        tables = parameters.tables(parameters.start)
+        found = EStep(parameters.graph, observed, oracle, values_only=True)(tables)
+        whole = oracle.log_z(oracle.free(parameters.graph_at(parameters.start)))
+        return Estimate(found.log_weight - observed.total * whole, oracle.kind(complete=False))
+    value = Likelihood(parameters, oracle).value(parameters.start, observed) * observed.total
     return Estimate(value, oracle.kind(observed.is_complete))
+
+
+def _stream_likelihood(model: Any, data: Stream, **asked: Any) -> Estimate:
+    """The sum over batches."""
+    found = [*watched(data.map(lambda batch: log_likelihood(model, batch, **asked)))]
+    kinds = {part.kind for part in found}
+    return Estimate(sum(part.value for part in found), kinds.pop() if len(kinds) == 1 else "estimate")
+
+
+def _of_labels(
+    model: Any, data: Any, targets: Any, reading: Mapping[str, Any], method: Any, budget: Budget, seed: Any
+) -> tuple[np.ndarray, bool]:
+    """Conditional log-likelihoods of the labels of every input, and whether they are exact."""
+
+    def ask(graph: FactorGraph, **asked: Any) -> Any:
+        limits = {"max_iter": budget.max_iter, "tol": budget.tol, "seconds": budget.seconds, "seed": seed}
+        return infer(graph, method, **limits, **asked)  # type: ignore[arg-type]
+
+    return label_log_z(model, data, targets, reading, ask, is_named=method is not None)
 
 
 def _row_likelihoods(

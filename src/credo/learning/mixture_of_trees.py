@@ -32,7 +32,8 @@ from ..models.bayes_net import BayesNet
 from ..models.mixture_of_trees import MixtureOfTrees
 from ..optimise.run import check as run_check
 from .base import Fit, Learner, Task, fit, register_learner
-from .em_steps import EMProblem, EMStart, Expected, fit_of, run_em
+from .em_data import Expected
+from .em_steps import EMProblem, EMStart, fit_of, run_em
 from .structure import chow_liu, variables_of
 
 __all__ = ["MixtureOfTreesEM", "mixture_of_trees"]

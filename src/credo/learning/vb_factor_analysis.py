@@ -31,7 +31,8 @@ from ..families.gaussian_rows import number_rows, patterns
 from ..families.natural import LOG_2PI
 from ..models.factor_analysis import FactorAnalysis
 from .base import Fit
-from .em_steps import EMRun, EMStart, Expected, fit_of
+from .em_data import Expected
+from .em_steps import EMRun, EMStart, fit_of
 from .vb_steps import Variational, posterior_fit
 
 __all__ = ["FactorPosterior", "Factors", "factor_problem"]

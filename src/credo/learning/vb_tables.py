@@ -30,7 +30,8 @@ from ..models.bayes_net import BayesNet
 from .base import Fit, Task
 from .counts import TableStep
 from .e_step import EStep
-from .em_steps import EMRun, EMStart, Expected, fit_of
+from .em_data import Expected
+from .em_steps import EMRun, EMStart, fit_of
 from .expectations import Oracle
 from .m_step import DirectedStep
 from .table_priors import table_prior_of

@@ -30,7 +30,8 @@ from ..core.stopwatch import Stopwatch
 from ..families.natural import Parts
 from ..inference.problem.base import Budget
 from .base import Fit
-from .em_steps import EMProblem, EMStart, Expected, fit_of, run_em
+from .em_data import Expected
+from .em_steps import EMProblem, EMStart, fit_of, run_em
 from .vb_steps import posterior_fit
 from .vmp_base import MessageNode, RandomNode
 from .vmp_nodes import CategoricalNode, DirichletNode, DotNode, GammaNode, GaussianNode, VectorNode

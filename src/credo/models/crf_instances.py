@@ -11,7 +11,7 @@ import numpy as np
 from ..core.errors import DataError
 from ..core.instance import Instance
 from ..core.numbers import is_missing
-from ..data.cells import Cells
+from ..data.cells import Cells, is_missing_word
 from ..data.dataset import Dataset, begin_of
 from ..data.read import group_order
 from ..data.sources import is_table, named_columns
@@ -159,32 +159,58 @@ def _of_table(
     begin = None
     if isinstance(data, Dataset):
         begin = data.begin if data.is_sequences else None
-        targets = (data.targets[0] if data.targets else None) if targets is None else targets
+        targets = next(iter(data.targets), None) if targets is None else targets
         data = {column.name: column.labels() for column in data.columns}
-    raw: dict[str, Any] = dict(named_columns(data).columns)
-    count = len(next(iter(raw.values()))) if raw else 0
-    order = np.arange(count)
+    read = named_columns(data)
+    raw = {name: _cells(values, is_text=read.in_file) for name, values in read.columns.items()}
+    order: Any = slice(None)
     if groups is not None:
         if groups not in raw or lengths is not None or begin is not None:
             raise DataError(f"groups: expected the name of one of {list(raw)[:12]}, and no lengths beside it")
         order, lengths = group_order(groups, raw.pop(groups))
+    count = len(next(iter(raw.values()), ()))
     if begin is None:
         begin = np.array([0, count]) if lengths is None else begin_of(count, lengths=lengths)
-    if isinstance(targets, str):
-        if targets not in raw:
-            raise DataError(f"targets: expected the name of one of {list(raw)[:12]}, got {targets!r:.60}")
-        targets = raw.pop(targets)
-    names = [name for name in raw if columns is None or name in columns]
-    cells = [_cells(raw[name], order) for name in names]
-    given = [
-        {n: v for n, v in zip(names, row, strict=True) if not is_missing(v)}
-        for row in zip(*cells, strict=True)
-    ]
-    labels = None if targets is None else _split(_cells(targets, order), begin)
-    features = Features.of_field(crf)
-    named = features.node_names is not None
-    rows, _ = features.node_rows([given if named else np.array(cells, dtype=object).T])
+    labels = None
+    if targets is not None:
+        column = _cells(raw.pop(_known(targets, raw, "targets")) if isinstance(targets, str) else targets)
+        if len(column) != count:
+            raise DataError(f"targets: expected {count} labels, one per row, got {len(column)}")
+        labels = _split(column[order], begin)
+    names = list(raw) if columns is None else [_known(name, raw, "columns") for name in columns]
+    table = _features(crf, {name: raw[name][order] for name in names})
+    rows, _ = Features.of_field(crf).node_rows([table])
     return Inputs._of_rows(rows, begin), labels
+
+
+def _known(name: Any, raw: Mapping[str, Any], what: str) -> str:
+    if name not in raw:
+        raise DataError(f"{what}: expected the name of one of {list(raw)[:12]}, got {name!r:.60}")
+    return str(name)
+
+
+def _features(crf: CRF, columns: dict[str, np.ndarray]) -> Any:
+    """A dictionary for every row, or an array where features have no names.
+
+    What is a feature by its name alone is a number, even if data that were read before have it as a label.
+    """
+    if crf.node_features is None:
+        cells = [_numbers(column) for column in columns.values()]
+        return np.stack(cells, axis=1) if cells else np.empty((0, 0))
+    known = set(crf.node_features)
+    columns = {name: _numbers(cells) if name in known else cells for name, cells in columns.items()}
+    return [
+        {name: value for name, value in zip(columns, row, strict=True) if not is_missing(value)}
+        for row in zip(*columns.values(), strict=True)
+    ]
+
+
+def _numbers(column: np.ndarray) -> np.ndarray:
+    """Numbers that are written as text; a column with other text stays as it is."""
+    try:
+        return np.array([float(v) if isinstance(v, str) else v for v in column.tolist()], dtype=object)
+    except ValueError:
+        return column
 
 
 def _split(values: np.ndarray, begin: np.ndarray) -> list[np.ndarray]:
@@ -192,11 +218,11 @@ def _split(values: np.ndarray, begin: np.ndarray) -> list[np.ndarray]:
     return np.split(values, begin[1:-1])
 
 
-def _cells(values: Any, order: Any = slice(None)) -> np.ndarray:
-    """Values of a column in the order of its sequences, as objects."""
+def _cells(values: Any, *, is_text: bool = False) -> np.ndarray:
+    """Values of a column as objects; in a text file some words mean that a cell is missing."""
     if isinstance(values, Cells):
         values = np.array([*values.distinct, None], dtype=object)[values.codes]
     listed = values.tolist() if hasattr(values, "tolist") else list(values)
     found = np.empty(len(listed), object)
-    found[:] = listed
-    return found[order]
+    found[:] = [None if is_text and is_missing_word(value) else value for value in listed]
+    return found

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["Pace"]
+from time import perf_counter
+
+__all__ = ["Pace", "is_long"]
 
 _LONG = 0.1  # seconds of a call after which a signal would wait too long
 _FASTER = 16  # times as many steps that the next call may have: the first ones tell little
@@ -36,3 +38,8 @@ class Pace:
         elif seconds < _LONG / 2:
             times = int(_LONG / 2 / max(seconds, _LONG / 2 / _FASTER))
             self.count = min(max(2, times) * self.count, self.most)
+
+
+def is_long(began: float) -> bool:
+    """Whether a call that began at this `perf_counter` has gone on for as long as a signal may wait."""
+    return perf_counter() - began >= _LONG

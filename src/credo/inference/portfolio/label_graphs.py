@@ -129,7 +129,9 @@ def labels_log_z(instance: Instance, states: np.ndarray, ask: Ask) -> list[Estim
             found.append(Estimate(float(graph.log_scores(own[None])[0]), "exact"))
             continue
         names = graph.variables.names
-        found.append(ask(graph, evidence={names[t]: int(own[t]) for t in np.flatnonzero(own >= 0)}).log_z)
+        found.append(
+            ask(graph, evidence={names[t]: int(own[t]) for t in np.flatnonzero(own >= 0).tolist()}).log_z
+        )
     return found
 
 

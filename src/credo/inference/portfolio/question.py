@@ -19,6 +19,7 @@ from ...core import check
 from ...core.errors import ModelError, QueryError
 from ...core.evidence import Evidence, Restriction, condition
 from ...core.factor_graph import FactorGraph, Model
+from ...core.instance import Template
 from ...core.result import Joint, Result, Samples, unrestrict
 from ...optimise.driver import Observer, View
 from ...optimise.run import call, current_run
@@ -32,7 +33,7 @@ __all__ = ["Question", "graph_of", "infer", "pose", "query", "sample", "without_
 
 @hinted
 def infer(  # noqa: PLR0913, the options of one call
-    model: Model,
+    model: Model | Template,
     method: str | Algorithm | None = None,
     *,
     evidence: Mapping[str, Any] | None = None,
@@ -184,7 +185,7 @@ def _state_of(warm_start: Result | None) -> Any:
 
 
 def pose(
-    model: Model,
+    model: Model | Template,
     evidence: Mapping[str, Any] | None,
     maximise: Literal["all"] | Iterable[str] = (),
     temperatures: Mapping[str, float] | None = None,
@@ -236,7 +237,7 @@ def query(
 
 @hinted
 def sample(
-    model: Model,
+    model: Model | Template,
     count: int | None = None,
     *,
     evidence: Mapping[str, Any] | None = None,
@@ -316,7 +317,7 @@ class Question:
     has_evidence: bool  # whether anything was observed
 
     @classmethod
-    def of(cls, model: Model, evidence: Mapping[str, Any] | None) -> Question:
+    def of(cls, model: Model | Template, evidence: Mapping[str, Any] | None) -> Question:
         """Check the evidence and condition the model on it."""
         original = graph_of(model)
         checked = Evidence.of(original.variables, evidence)

@@ -1,0 +1,156 @@
+"""What a call of `fit` learns from: blanks are filled, and data are read in the form of the model."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from ..core import check
+from ..core.errors import DataError, ModelError, OptionError
+from ..core.instance import Template
+from ..core.variable import Variables
+from ..data.read import read
+from ..data.sources import named_columns
+from ..data.stream import Stream
+from ..data.table import StateTable
+from ..families.blank import BlankRows
+from ..families.independent import rows_model
+from ..families.learnable import Learnable
+from ..inference.portfolio.question import graph_of
+from ..models.bayes_net import BayesNet
+from ..models.blank_net import BlankNet
+from .labels import read_labels, unlabelled_columns, with_labels
+from .streams import fill_from_stream, read_stream
+
+__all__ = ["read_task"]
+
+
+def read_task(
+    model: Any,
+    data: Any,
+    weights: Any,
+    validation: Any,
+    rng: np.random.Generator,
+    named: dict[str, Any],
+    labels: str | None = None,
+) -> tuple[Any, Any, Any]:
+    """The model where learning starts, what it learns from, and what it watches.
+
+    Parameters
+    ----------
+    model, data, weights, validation, labels
+        As in `fit`.
+    rng
+        Of blanks, and of what is held back.
+    named
+        groups, columns and lengths.
+    """
+    model = rows_model(model)
+    if isinstance(data, Stream) and labels is not None:
+        raise OptionError("labels: a stream has none; give data in memory, such as credo.data.read(path)")
+    known = None if labels is None else _known(model, data, weights, labels, named)
+    model, data, weights = _filled(model, data, weights, rng, named, known)
+    return model, *_read(model, data, weights, validation, rng, named, known)
+
+
+def _known(
+    model: Any, data: Any, weights: Any, labels: str, named: dict[str, Any]
+) -> tuple[str, int, np.ndarray]:
+    """Name, number of states, and the state of every row; the column is not among those emitted."""
+    if not isinstance(model, (BlankRows, Learnable)):
+        raise OptionError(f"labels: a {type(model).__name__} has no hidden rows; leave labels out")
+    states = model.count if isinstance(model, BlankRows) else len(model.emission)
+    if named["columns"] is None:
+        named["columns"] = unlabelled_columns(data, labels, named["groups"], weights)
+    return labels, states, read_labels(data, labels, states, named["groups"], named["lengths"])
+
+
+def _filled(
+    model: Any, data: Any, weights: Any, rng: np.random.Generator, named: dict[str, Any], known: Any
+) -> tuple[Any, Any, Any]:
+    """A blank with what the data say; data and weights as far as they had to be read for it."""
+    if isinstance(data, Stream) and isinstance(model, (BlankNet, BlankRows)):
+        return *fill_from_stream(model, data, rng), weights
+    if isinstance(model, BlankNet):
+        from .network_data import fill_blank
+
+        return *fill_blank(model, data, rng, weights), None
+    if isinstance(model, BlankRows):
+        data = named_columns(data) if isinstance(data, (str, os.PathLike)) else data
+        states = None if known is None else known[2]
+        return model.fill(data, rng, known=states, **named, weights=weights), data, weights
+    return model, data, weights
+
+
+def _read(
+    model: Any,
+    data: Any,
+    weights: Any,
+    validation: Any,
+    rng: np.random.Generator,
+    named: dict[str, Any],
+    known: Any,
+) -> tuple[Any, Any]:
+    """What to learn from and what to watch, as the model reads it."""
+    if isinstance(data, Stream):
+        rows = read_stream(model, data, weights, named)
+        if isinstance(validation, (int, float, Stream)):
+            raise OptionError(
+                "validation: a stream is not split; give rows of their own, such as credo.data.read(path)"
+            )
+        if validation is None:
+            return rows, None
+        return rows, _read(model, validation, None, None, rng, dict.fromkeys(named), None)[0]
+    if not isinstance(model, Template):
+        given = [name for name, value in named.items() if value is not None and name != "columns"]
+        if given:
+            raise OptionError(
+                f"{', '.join(given)}: a {type(model).__name__} has rows, no sequences; leave out"
+            )
+        if named["columns"] is not None:
+            schema = graph_of(model).variables
+            data, weights = read(data, schema=schema, columns=named["columns"], weights=weights), None
+        if isinstance(model, BayesNet) and model.regressions:
+            return _network_rows(model, data, weights, validation, rng)
+        return _split(graph_of(model).variables, data, weights, validation, rng)
+    if not hasattr(model, "sequences"):
+        raise ModelError(
+            f"fit: expected a model whose rows come from a family, got {type(model).__name__}; labels beside "
+            "features are learned by ChainCRF().fit(X, y) or GraphCRF().fit(X, y)"
+        )
+    observed = model.sequences(data, weights=weights, **named)  # type: ignore[attr-defined]
+    if known is not None:
+        observed = with_labels(observed, *known)
+    if isinstance(validation, (int, float)) and not isinstance(validation, bool):
+        check.in_range("validation", validation, 0, 1)
+        return observed.split(float(validation), rng) if validation else (observed, None)
+    return observed, None if validation is None else model.sequences(validation, **named)  # type: ignore[attr-defined]
+
+
+def _network_rows(
+    model: BayesNet, data: Any, weights: Any, validation: Any, rng: np.random.Generator
+) -> tuple[Any, Any]:
+    from .network_data import read_network
+
+    observed = read_network(model, data, weights)
+    if isinstance(validation, (int, float)) and not isinstance(validation, bool):
+        return observed.split(float(validation), rng) if validation else (observed, None)
+    return observed, None if validation is None else read_network(model, validation)
+
+
+def _split(
+    variables: Variables, data: Any, weights: Any, validation: Any, rng: np.random.Generator
+) -> tuple[StateTable, StateTable | None]:
+    """What to learn from and what to watch: a share of the data, or data of their own."""
+    observed = StateTable.of(variables, data, weights=weights, soft=True)
+    if isinstance(validation, (int, float)) and not isinstance(validation, bool):
+        check.in_range("validation", validation, 0, 1)
+        return observed.split(float(validation), rng) if validation else (observed, None)
+    if validation is None:
+        return observed, None
+    try:
+        return observed, StateTable.of(variables, validation, soft=True)
+    except DataError as error:
+        raise DataError(f"validation: {error}") from None
