@@ -49,8 +49,8 @@ class CRF(Shown):
     >>> crf = CRF(["noun", "verb"], [[1.0, 0.0], [0.0, 2.0]], [[0.0, 1.0], [1.0, 0.0]])
     >>> x = np.array([[1.0, 0.0], [0.0, 1.0]])
     >>> credo.infer(crf, data=x).marginals["label"].round(2)
-    array([[0.89, 0.11],
-           [0.07, 0.93]])
+    array([[0.85, 0.15],
+           [0.08, 0.92]])
     >>> credo.predict(crf, x)
     array(['noun', 'verb'], dtype=object)
     """

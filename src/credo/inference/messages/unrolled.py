@@ -70,7 +70,7 @@ class UnrolledBP:
         self.graph, self.sweeps, self.damping = graph, sweeps, damping
         with precision(double=True):
             key = ("unrolled belief propagation", graph.structure_key)
-            self._wires = graph.memo.recall(key, lambda: _wired(graph))
+            self._wires = graph.memo.recall(key, lambda: _wire(graph))
 
     def differentiate(
         self, log_tables: np.ndarray, states: np.ndarray, weights: np.ndarray
@@ -107,7 +107,7 @@ class UnrolledBP:
         return np.where((given < 0) | (given == own), 0.0, _NEVER)
 
 
-def _wired(graph: FactorGraph) -> _Wires:
+def _wire(graph: FactorGraph) -> _Wires:
     wiring = graph.wiring
     tables, states = [], [np.empty(0, np.int64)]
     for group in graph.shape_groups:
@@ -146,7 +146,7 @@ def _log_z(tables: Any, clamp: Any, wires: _Wires, damping: Any, sweeps: int) ->
     belief = jnp.where(wires.mask, (clamp + wires.around(messages))[wires.rows], -jnp.inf)
     value = jax.nn.logsumexp(belief, axis=1).sum()
     for log, own, both in zip(logs, _blocks(logs, nu), _blocks(logs, messages + nu), strict=True):
-        joint = _joined(log, own)
+        joint = _join(log, own)
         value = value + jax.nn.logsumexp(joint, axis=tuple(range(1, joint.ndim))).sum()
         value = value - sum(jax.nn.logsumexp(edge, axis=1).sum() for edge in both)
     return value
@@ -164,7 +164,7 @@ def _blocks(logs: list[Any], flat: Any) -> list[list[Any]]:
     return found
 
 
-def _joined(log: Any, incoming: list[Any]) -> Any:
+def _join(log: Any, incoming: list[Any]) -> Any:
     for axis, nu in enumerate(incoming):
         log = log + nu.reshape(len(nu), *[1] * axis, -1, *[1] * (len(incoming) - 1 - axis))
     return log
@@ -172,7 +172,7 @@ def _joined(log: Any, incoming: list[Any]) -> Any:
 
 def _outgoing(log: Any, incoming: list[Any]) -> list[Any]:
     """Messages of a group of factors to each of their variables, normalised."""
-    joint = _joined(log, incoming)
+    joint = _join(log, incoming)
     found = []
     for axis, nu in enumerate(incoming):
         others = tuple(1 + k for k in range(len(incoming)) if k != axis)
@@ -182,7 +182,7 @@ def _outgoing(log: Any, incoming: list[Any]) -> list[Any]:
     return found
 
 
-def _differentiated(
+def _differentiate(
     tables: Any, clamps: Any, weights: Any, wires: _Wires, damping: Any, sweeps: int
 ) -> tuple[Any, Any]:
     def weighted(tables: Any) -> tuple[Any, Any]:
@@ -193,4 +193,4 @@ def _differentiated(
     return values, slope
 
 
-_PROGRAM = Compiled(_differentiated)
+_PROGRAM = Compiled(_differentiate)

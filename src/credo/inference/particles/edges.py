@@ -21,7 +21,7 @@ from ...nn.arrays import precision
 from ...nn.compiled import Compiled
 from ..problem.potentials import evaluate, group_function, is_traceable
 from .pairs import EdgeClass, ParticlePairs
-from .tables import shuffled
+from .tables import shuffle
 
 __all__ = ["conditional_draws", "edge_sums", "log_mixtures", "send", "send_largest", "unary_values"]
 
@@ -117,7 +117,7 @@ def _blocks(
 _PROGRAM = Compiled(_blocks)
 
 
-def _traced(
+def _trace(
     kind: EdgeClass, swap: bool, one: np.ndarray, other: np.ndarray, arrays: Any, formula: Formula
 ) -> Any:
     functions = tuple((group_function(group), group.domains, swapped) for group, swapped in kind.members)
@@ -164,7 +164,7 @@ def _on_edges(
         first = pairs.n_edges if swap else 0
         rows = slice(first + kind.start, first + kind.stop)
         own = (kind, swap, one[rows], other[rows], tuple(a[rows] for a in arrays), formula)
-        parts.append(_traced(*own) if _is_compiled(kind, *own[2:4]) else _one_by_one(pairs, *own))
+        parts.append(_trace(*own) if _is_compiled(kind, *own[2:4]) else _one_by_one(pairs, *own))
         if formula is not _largest and not all((p < np.inf).all() for p in parts[-1]):
             _refuse(pairs, *own[:4])
     return tuple(np.concatenate(p) for p in zip(*parts, strict=True))
@@ -274,7 +274,7 @@ def conditional_draws(
     shape = particles.shape
     with np.errstate(divide="ignore"):
         log_widths = np.log(np.diff(points, axis=1))
-    uniforms, within = shuffled(shape[0], shape[1], rng), rng.random(shape)
+    uniforms, within = shuffle(shape[0], shape[1], rng), rng.random(shape)
     if not pairs.n_edges:
         return np.zeros(shape), np.zeros(shape)
     log_mass, cell = _on_edges(

@@ -48,7 +48,7 @@ def predict_hidden(
             raise QueryError(f"targets: no hidden variable named {name!r}; there are {list(rows)}")
     columns = {name: _per_part(rows[name], parts, reading["groups"]) for name in names}
     made = [
-        _told(form, {name: columns[name][k] for name in names}, targets, proba)
+        _describe(form, {name: columns[name][k] for name in names}, targets, proba)
         for k, form in enumerate(parts)
     ]
     return made if _is_list(data) else made[0]
@@ -111,7 +111,7 @@ def _per_part(rows: Any, parts: list[Form], groups: str | None) -> list[np.ndarr
     return [whole]
 
 
-def _told(form: Form, columns: Mapping[str, np.ndarray], targets: Any, proba: bool) -> Any:
+def _describe(form: Form, columns: Mapping[str, np.ndarray], targets: Any, proba: bool) -> Any:
     made: dict[str, Any] = {}
     for name, rows in columns.items():
         if proba:

@@ -192,7 +192,7 @@ def impute(
             empty |= rows.column(name).missing
         which = np.flatnonzero(empty)
         question = RowQuestion(graph, gaps, inference, impossible == "refuse", how == "mode", options)
-        found = _completed(question, rows.take(which), how) if len(which) else {}
+        found = _complete(question, rows.take(which), how) if len(which) else {}
     filled = {}
     for name, values in found.items():
         column = rows.column(name)
@@ -203,7 +203,7 @@ def impute(
     return form.filled(filled)
 
 
-def _completed(question: RowQuestion, rows: Dataset, how: How) -> dict[str, np.ndarray]:
+def _complete(question: RowQuestion, rows: Dataset, how: How) -> dict[str, np.ndarray]:
     """What stands for the missing cells of rows that have some."""
     if how == "sample":
         return draw_rows(question, rows)

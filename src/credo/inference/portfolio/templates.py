@@ -41,7 +41,7 @@ from ..problem.running import opened
 from .label_graphs import Ask, draw_graphs, infer_graphs, labels_log_z, total_of
 
 __all__ = [
-    "Forecast",
+    "FutureRows",
     "draw_paths",
     "draw_rows",
     "forecast",
@@ -81,7 +81,7 @@ def infer_template(
         return _of_graphs(instance, general, options)
     with call():
         if instance is None and not causal and maximise != "all":
-            found = _smoothed(model, model.sequences(data, **reading))
+            found = _smooth(model, model.sequences(data, **reading))
         else:
             instance = model.instantiate(data, **reading) if instance is None else instance
             found = _answer(instance, causal=causal, maximise=maximise)
@@ -188,14 +188,14 @@ def _emitting(model: Any) -> Any:
     return model
 
 
-def _smoothed(model: Any, data: Dataset) -> Result:
+def _smooth(model: Any, data: Dataset) -> Result:
     """Forward-backward over blocks of sequences, which bounds the memory."""
     states, total, each = len(model.emission), 0.0, np.empty(data.n_units)
     counts: dict[str, np.ndarray] = {}
     blocks = list(data.blocks(max(ENTRIES // states, 1)))
     marginals = np.empty((data.n_rows, states)) if len(blocks) > 1 else None
     for which, part in blocks:
-        instance, found = _smoothed_part(model, part, which.start)
+        instance, found = _smooth_part(model, part, which.start)
         total, each[which] = total + instance.total(found.log_z), found.log_z
         counts = {name: count + counts.get(name, 0.0) for name, count in found.counts.items()}
         if marginals is not None:
@@ -217,7 +217,7 @@ def _told(
     )
 
 
-def _smoothed_part(model: Any, part: Dataset, first: int) -> tuple[Instance, Answer]:
+def _smooth_part(model: Any, part: Dataset, first: int) -> tuple[Instance, Answer]:
     rows, emit = part.rows(), model.emission.log_density
     instance = model.hidden(emit(rows), part.begin, first).weighed(part.weights)
     # The scores are nobody else's: overwriting them saves a copy, and few rows are ever asked for again.
@@ -301,7 +301,7 @@ def draw_rows(model: Any, lengths: Any, seed: Any) -> tuple[np.ndarray, np.ndarr
     return rows, np.stack(np.unravel_index(states, instance.shape), axis=1) if instance.shape else states
 
 
-class Forecast(NamedTuple):
+class FutureRows(NamedTuple):
     """The rows after the end of the data; of several sequences, a list of these."""
 
     states: np.ndarray  # (steps, states) probabilities of the hidden state
@@ -340,7 +340,7 @@ def forecast(
 
     Returns
     -------
-    Forecast or list of Forecast
+    FutureRows or list of FutureRows
         One per sequence; a list if there are several.
 
     Examples
@@ -361,7 +361,7 @@ def forecast(
         instance = model.instantiate(data, lengths=lengths, mask=mask, groups=groups, columns=columns)
         found = forecast_states(replace(instance, begin=instance.cuts, weights=None), int(steps))
     means = _means(model.emission)
-    parts = [Forecast(p, None if means is None else p @ means, model.emission) for p in found]
+    parts = [FutureRows(p, None if means is None else p @ means, model.emission) for p in found]
     return parts[0] if len(parts) == 1 else parts
 
 

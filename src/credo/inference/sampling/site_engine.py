@@ -63,14 +63,14 @@ class SiteEngine:
         seed: int,
     ) -> None:
         self._graph, self._warmup, self._seed = graph, warmup, seed
-        self._structure, self._plan = _planned(graph, moves)
+        self._structure, self._plan = _make_plan(graph, moves)
         self._scale = scale
         self.begin(starts, 0)
 
     def begin(self, starts: Draws, turn: int) -> None:
         """Put the chains at other points, untuned."""
         self._turn = turn
-        self._state = _stated(self._graph, starts, self._scale, self._structure.width)
+        self._state = _make_state(self._graph, starts, self._scale, self._structure.width)
 
     def advance(self, first: int, count: int) -> Draws:
         """Do sweeps number first, first + 1, ... and return the state after each."""
@@ -126,7 +126,7 @@ class SiteEngine:
         return Draws(found, values, logs.T)
 
 
-def _stated(graph: FactorGraph, starts: Draws, scale: np.ndarray, width: int) -> SiteState:
+def _make_state(graph: FactorGraph, starts: Draws, scale: np.ndarray, width: int) -> SiteState:
     n, chains = len(graph.variables), len(starts.states)
     states, reals = np.zeros((n + 1, chains), dtype=np.int64), np.zeros((n + 1, chains))
     logits = np.zeros((n + 1, chains, width))
@@ -140,7 +140,7 @@ def _stated(graph: FactorGraph, starts: Draws, scale: np.ndarray, width: int) ->
     return SiteState(states, reals, logits, np.append(scale, 1.0), np.zeros(len(graph.batches), dtype=bool))
 
 
-def _planned(graph: FactorGraph, moves: tuple[str, str, str]) -> tuple[SiteStructure, dict[str, Any]]:
+def _make_plan(graph: FactorGraph, moves: tuple[str, str, str]) -> tuple[SiteStructure, dict[str, Any]]:
     """The program's constants, and its arrays."""
     kinds = _kinds(graph, moves)
     chosen = {kind: np.array([k == kind for k in kinds], dtype=bool) for kind in dict.fromkeys(kinds)}
@@ -203,7 +203,7 @@ def _advance(
         state, kept = carry
         own = fold(key, first + k)
         for number in range(len(structure.moves)):
-            state = _moved(number, state, plan, structure, fold(own, number), first + k, warmup)
+            state = _move(number, state, plan, structure, fold(own, number), first + k, warmup)
         now = (state.states, state.reals, state.logits, _height(state, plan, structure=structure))
         return state, tuple(all_.at[k].set(one) for all_, one in zip(kept, now, strict=True))
 
@@ -226,7 +226,7 @@ def _height(state: SiteState, plan: Any, *, structure: SiteStructure) -> Any:
 _ADVANCE, _HEIGHT = Compiled(_advance), Compiled(_height)
 
 
-def _moved(
+def _move(
     number: int, state: SiteState, plan: Any, structure: SiteStructure, key: Any, sweep: Any, warmup: Any
 ) -> SiteState:
     move, domain, met = structure.moves[number]

@@ -176,7 +176,7 @@ def _points(beliefs: Any, plan: Any, domain: Any, at: Any) -> tuple[Any, Any]:
     return values, jnp.broadcast_to(weights, values.shape)
 
 
-def _expected(
+def _expect(
     g: int, row: Any, beliefs: Any, plan: Any, structure: MeanFieldStructure, axis: int | None, own: Any
 ) -> Any:
     """Expected log-potentials of factors; (rows,), or (rows, values) by the values of one axis."""
@@ -237,7 +237,7 @@ def _around(kind: int, b: Any, own: Any, beliefs: Any, plan: Any, structure: Mea
     total = jnp.zeros(own.shape)
     for m, (g, axis) in enumerate((structure.discrete, structure.real)[kind]):
         row, slot = plan["rows"][kind][m][b], plan["slots"][kind][m][b]
-        total = total.at[slot].add(_expected(g, row, beliefs, plan, structure, axis, own[slot]))
+        total = total.at[slot].add(_expect(g, row, beliefs, plan, structure, axis, own[slot]))
     return total[:length]
 
 
@@ -261,7 +261,7 @@ def _energy(beliefs: Any, plan: Any, *, structure: MeanFieldStructure) -> Any:
     for g, domains in enumerate(structure.domains):
         rows = jnp.arange(len(plan["scopes"][g]))
         parts.append(
-            _expected(g, rows, beliefs, plan, structure, None, None) if domains else jnp.zeros(len(rows))
+            _expect(g, rows, beliefs, plan, structure, None, None) if domains else jnp.zeros(len(rows))
         )
     entropy = -jnp.where(
         probabilities > 0, probabilities * jnp.log(jnp.maximum(probabilities, 1e-300)), 0.0
@@ -275,12 +275,12 @@ def _sweep(beliefs: Any, plan: Any, orders: Any, *, structure: MeanFieldStructur
     change = jnp.zeros(())
     for kind, update in enumerate((_update_discrete, _update_real, _update_closed)):
         if plan["members"][kind].shape[0]:
-            beliefs, moved = _updated(kind, update, beliefs, plan, orders[kind], structure)
+            beliefs, moved = _update(kind, update, beliefs, plan, orders[kind], structure)
             change = jnp.maximum(change, moved)
     return beliefs, change
 
 
-def _updated(
+def _update(
     kind: int, update: Any, beliefs: Any, plan: Any, order: Any, structure: MeanFieldStructure
 ) -> Any:
     members = plan["members"][kind]
