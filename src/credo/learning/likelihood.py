@@ -37,8 +37,9 @@ from ..data.stream import Stream
 from ..data.table import StateTable
 from ..families.independent import rows_model
 from ..inference.messages.bp import BP
+from ..inference.portfolio.label_graphs import labels_log_z
 from ..inference.portfolio.question import graph_of, infer
-from ..inference.portfolio.templates import label_log_z, sequence_log_z, total_log_z
+from ..inference.portfolio.templates import sequence_log_z, total_log_z
 from ..inference.problem.base import Algorithm, Budget, algorithms
 from ..inference.problem.gradients import needs
 from ..optimise.optimisers import Optimiser, optimiser_of
@@ -264,7 +265,8 @@ def _of_labels(
         limits = {"max_iter": budget.max_iter, "tol": budget.tol, "seconds": budget.seconds, "seed": seed}
         return infer(graph, method, **limits, **asked)  # type: ignore[arg-type]
 
-    return label_log_z(model, data, targets, reading, ask, is_named=method is not None)
+    instance, states = model.labelled(data, targets, **reading)
+    return labels_log_z(instance, states, ask, is_named=method is not None)
 
 
 def _row_likelihoods(

@@ -94,6 +94,11 @@ def _read(
     known: Any,
 ) -> tuple[Any, Any]:
     """What to learn from and what to watch, as the model reads it."""
+    if isinstance(model, Template) and not hasattr(model, "sequences"):
+        raise ModelError(
+            f"fit: expected a model whose rows come from a family, got {type(model).__name__}; labels beside "
+            "features are learned by ChainCRF().fit(X, y) or GraphCRF().fit(X, y)"
+        )
     if isinstance(data, Stream):
         rows = read_stream(model, data, weights, named)
         if isinstance(validation, (int, float, Stream)):
@@ -115,11 +120,6 @@ def _read(
         if isinstance(model, BayesNet) and model.regressions:
             return _network_rows(model, data, weights, validation, rng)
         return _split(graph_of(model).variables, data, weights, validation, rng)
-    if not hasattr(model, "sequences"):
-        raise ModelError(
-            f"fit: expected a model whose rows come from a family, got {type(model).__name__}; labels beside "
-            "features are learned by ChainCRF().fit(X, y) or GraphCRF().fit(X, y)"
-        )
     observed = model.sequences(data, weights=weights, **named)  # type: ignore[attr-defined]
     if known is not None:
         observed = with_labels(observed, *known)

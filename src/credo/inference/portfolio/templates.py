@@ -38,7 +38,7 @@ from ..exact.walks import walk
 from ..problem.base import Algorithm, Budget, algorithms
 from ..problem.rows import reads_rows, run_rows
 from ..problem.running import opened
-from .label_graphs import Ask, draw_graphs, infer_graphs, labels_log_z, total_of
+from .label_graphs import Ask, draw_graphs, infer_graphs
 
 __all__ = [
     "FutureRows",
@@ -47,7 +47,6 @@ __all__ = [
     "forecast",
     "infer_by_name",
     "infer_template",
-    "label_log_z",
     "names_given",
     "sequence_log_z",
     "template_of",
@@ -128,7 +127,7 @@ def _of_graphs(instance: Instance, general: Ask, options: Mapping[str, Any]) -> 
             f"checkpoint: expected one graph, whose run it keeps, got {instance.units}; ask them one by one"
         )
     watch = Stopwatch()
-    with call() if instance.units > 1 else nullcontext():
+    with call(seconds=options["seconds"]) if instance.units > 1 else nullcontext():
         found = infer_graphs(instance, general, maximise=options["maximise"])
     return found.but(seconds=watch.seconds, compile_seconds=watch.compile_seconds)
 
@@ -236,24 +235,6 @@ def total_log_z(model: Any, data: Dataset) -> float:
     """The sum over sequences, each counted with its weight; what counts for nothing may be impossible."""
     counted = data.weights > 0
     return float(data.weights[counted] @ sequence_log_z(model, data)[counted])
-
-
-def label_log_z(
-    model: Any, data: Any, targets: Any, reading: Mapping[str, Any], ask: Ask, *, is_named: bool
-) -> tuple[np.ndarray, bool]:
-    """Log p(labels | features) of every input, missing labels summed out, and whether it is exact.
-
-    `ask` is `infer` with its options: for graphs, and where a method was named.
-    """
-    with call():
-        instance, states = template_of(model).labelled(data, targets, **reading)
-        if instance.structure != "graph" and not is_named:
-            return unit_log_z(instance.clamped(states)) - unit_log_z(instance), True
-        free = infer_graphs(instance, ask, maximise=())
-        value, each = total_of(labels_log_z(instance, states, ask))
-    if value is None or each is None or free.log_z is None or free.each is None:
-        raise QueryError(f"log_likelihood: {free.algorithm} computes no log Z; use another inference")
-    return each - free.each, {value.kind, free.log_z.kind} == {"exact"}
 
 
 def _in_rows(instance: Instance, found: Result) -> Result:

@@ -10,7 +10,9 @@ import pytest
 from scipy import sparse
 
 import credo
-from credo.core.errors import CredoError
+from credo.core.errors import ConvergenceWarning, CredoError, ModelError, UnsupportedError
+from credo.core.instance import Instance
+from credo.core.result import Status
 from credo.models.crf import CRF
 
 RNG = np.random.default_rng(0)
@@ -149,6 +151,42 @@ def test_transitions_too_large_for_exponentials_are_answered_in_logarithms():
     assert found.marginals["label"][0] == pytest.approx([np.exp(2) / (1 + np.exp(2)), 1 / (1 + np.exp(2))])
 
 
+def test_inputs_without_nodes_are_answered_beside_others():
+    empty = ([], [])
+    for items in ([empty, (X, SQUARE), empty], [[], X, []]):
+        found = credo.infer(PLAIN, data=items)
+        assert found.each == pytest.approx([0.0, found.log_z.value, 0.0])
+        assert [rows.shape for rows in found.marginals["label"]] == [(0, 3), (4, 3), (0, 3)]
+        best = credo.infer(PLAIN, data=items, maximise="all").assignment["label"]
+        assert [len(path) for path in best] == [0, 4, 0]
+
+
+def test_bounds_of_graphs_sum_to_a_bound_and_estimates_to_an_estimate():
+    items = [(X, SQUARE), (-X, SQUARE), (X, CHAIN)]
+    exact = credo.infer(PLAIN, data=items)
+    lower = credo.infer(PLAIN, "mean-field", data=items, seed=0)
+    assert lower.log_z.kind == "lower" and lower.status is Status.CONVERGED
+    assert (lower.each <= exact.each + 1e-9).all()
+    close = credo.infer(PLAIN, "bp", data=items)
+    assert close.log_z.kind == "estimate"
+    assert close.each == pytest.approx(exact.each, abs=0.1)
+    named = credo.log_likelihood(PLAIN, items, "bp", targets=[list("abca")] * 3)
+    assert named.kind == "estimate"
+    with pytest.warns(ConvergenceWarning, match="max_iter was reached"):
+        cut = credo.infer(PLAIN, "bp", data=items, max_iter=1)
+    assert cut.status is Status.OUT_OF_ITERATIONS
+
+
+def test_methods_without_log_z_give_marginals_and_no_likelihood():
+    items = [(X, SQUARE), (-X, SQUARE)]
+    exact = credo.infer(PLAIN, data=items).marginals["label"]
+    found = credo.infer(PLAIN, "gibbs", data=items, seed=0)
+    assert found.log_z is None and found.each is None
+    assert found.marginals["label"][0] == pytest.approx(exact[0], abs=0.1)
+    with pytest.raises(UnsupportedError, match=r"log_likelihood: gibbs.* computes no log Z"):
+        credo.log_likelihood(PLAIN, items, "gibbs", targets=[list("abca")] * 2, seed=0)
+
+
 def test_filtering_gives_each_label_the_field_of_the_nodes_before_it():
     found = credo.infer(PLAIN, data=X, causal=True).marginals["label"]
     for t in range(4):
@@ -195,6 +233,17 @@ def test_predictions_have_the_form_of_the_data():
     table = credo.predict(NAMED, frame, "tag", groups="s", proba=True)
     assert list(table.columns) == ["n", "v"]
     assert table.loc[6].to_numpy() == pytest.approx(credo.predict(NAMED, ROWS[2:], proba=True)[0])
+
+
+def test_an_instance_of_pairs_needs_their_scores():
+    for structure, shape in (("steps", "(4, 3, 3)"), ("graph", "(1, 3, 3)"), ("chains", "None")):
+        tables = {"start": np.ones(3), "transition": np.ones((3, 3))} if structure == "chains" else {}
+        edges = np.array([[0, 1]]) if structure == "graph" else None
+        scores = {"pairs": np.zeros((2, 3, 3)), "edges": edges}
+        with pytest.raises(
+            ModelError, match=re.escape(f"log scores of pairs of shape {shape}, got (2, 3, 3)")
+        ):
+            Instance(structure, np.zeros((4, 3)), np.array([0, 4]), tables, **scores)
 
 
 REFUSALS = [
