@@ -9,6 +9,7 @@ import numpy as np
 from ..core.errors import DataError, ModelError
 from .base import Family
 from .categorical import Categorical
+from .conjugate import Conjugate
 from .conjugate_product import ConjugateProduct
 from .dirichlet import Dirichlet
 from .gamma import Gamma, Poisson
@@ -18,7 +19,27 @@ from .gaussian_wishart import GaussianWishart
 from .normal_gamma import NormalGamma
 from .product import Product
 
-__all__ = ["check_prior", "default_prior"]
+__all__ = ["check_prior", "default_prior", "why_no_conjugate"]
+
+_PRIORS: dict[type[Family], type[Conjugate]] = {
+    Categorical: Dirichlet,
+    Poisson: Gamma,
+    Gaussian: GaussianWishart,
+    DiagonalGaussian: NormalGamma,
+}
+
+
+def why_no_conjugate(member: Family) -> str | None:
+    """None if members of this family have a conjugate prior, otherwise the reason."""
+    if isinstance(member, Product):
+        return next((why for part in member.parts if (why := why_no_conjugate(part)) is not None), None)
+    if type(member) in _PRIORS:
+        return None
+    return (
+        "variational Bayes: expected Categorical, Gaussian, DiagonalGaussian or Poisson members, or "
+        f"products of these, which have conjugate priors, got {type(member).__name__}; use maximum "
+        "likelihood for others"
+    )
 
 
 def default_prior(member: Family, x: np.ndarray) -> Any:
@@ -42,11 +63,7 @@ def default_prior(member: Family, x: np.ndarray) -> Any:
     if isinstance(member, Product):
         each = zip(member.parts, member.split(x), strict=True)
         return ConjugateProduct(member, [default_prior(part, own) for part, own in each])
-    raise ModelError(
-        f"variational Bayes: expected Categorical, Gaussian, DiagonalGaussian or Poisson members, or "
-        f"products of these, which have conjugate priors, got {type(member).__name__}; use maximum "
-        "likelihood for others"
-    )
+    raise ModelError(why_no_conjugate(member))
 
 
 def _centre(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -73,25 +90,21 @@ def check_prior(prior: Any, member: Family) -> Any:
     """The prior, refused if it does not belong to the family of these members; of a product one per part."""
     if isinstance(member, Product):
         return _checked_parts(prior, member)
-    wanted = {
-        Categorical: Dirichlet,
-        Poisson: Gamma,
-        Gaussian: GaussianWishart,
-        DiagonalGaussian: NormalGamma,
-    }
-    kind = wanted.get(type(member))
+    kind = _PRIORS.get(type(member))
     if kind is None or not isinstance(prior, kind):
         name = "none" if kind is None else kind.__name__
         raise ModelError(f"prior of {type(member).__name__}: expected {name}, got {type(prior).__name__}")
-    size = {
-        Dirichlet: lambda: (prior.concentration.shape[1], getattr(member, "states", 0)),
-        GaussianWishart: lambda: (prior.dimension, getattr(member, "dimension", 0)),
-        NormalGamma: lambda: (prior.dimension, getattr(member, "dimension", 0)),
-        Gamma: lambda: (1, 1),
-    }[kind]()
+    size = _size(prior), getattr(member, "states", 0) or getattr(member, "dimension", 1)
     if size[0] != size[1]:
         raise ModelError(f"prior: expected {size[1]} states or dimensions as the data have, got {size[0]}")
     return prior
+
+
+def _size(prior: Conjugate) -> int:
+    """States or dimensions of the data that a prior is for; 1 for counts."""
+    if isinstance(prior, Dirichlet):
+        return int(prior.concentration.shape[1])
+    return int(prior.dimension) if isinstance(prior, (GaussianWishart, NormalGamma)) else 1
 
 
 def _checked_parts(prior: Any, member: Product) -> ConjugateProduct:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core import check
-from ..core.errors import DataError, OptionError
+from ..core.errors import DataError, ModelError, OptionError
 from ..core.instance import Template
 from ..core.variable import Variables
 from ..data.read import read
@@ -94,6 +94,11 @@ def _read(
     known: Any,
 ) -> tuple[Any, Any]:
     """What to learn from and what to watch, as the model reads it."""
+    if isinstance(model, Template) and not hasattr(model, "sequences"):
+        raise ModelError(
+            f"fit: expected a model whose rows come from a family, got {type(model).__name__}; labels beside "
+            "features are learned by ChainCRF().fit(X, y) or GraphCRF().fit(X, y)"
+        )
     if isinstance(data, Stream):
         rows = read_stream(model, data, weights, named)
         if isinstance(validation, (int, float, Stream)):
