@@ -12,9 +12,10 @@ import credo
 from credo import BayesNet
 from credo.core.errors import ModelError, OptionError
 from credo.evaluate.models import compare_models
-from credo.families import Categorical, DiagonalGaussian, Gaussian, Mixture
+from credo.families import Categorical, DiagonalGaussian, Gaussian, Mixture, Product, StudentT
 from credo.learning import BayesianMixture
 from credo.learning.evidence import laplace_tables, table_evidence
+from credo.models.factorial_hmm import FactorialHMM
 from credo.models.hmm import HMM
 from markup import cells, read
 
@@ -111,11 +112,82 @@ def test_hidden_markov_models_are_compared_over_sequences():
     assert table.best == "2" and table.rows_of_data == 150
     assert table["2"].cv > table["1"].cv
     assert table["2"].vb < table["2"].log_likelihood
-    flat = (np.concatenate(sequences), np.full(6, 25))
-    again = compare_models({"1": models["1"]}, flat, criteria=["vb"])
+    again = compare_models({"1": models["1"]}, np.concatenate(sequences), lengths=[25] * 6, criteria=["vb"])
     assert again["1"].vb == pytest.approx(table["1"].vb, abs=1e-6)
-    short = compare_models({"1": models["1"]}, sequences[0], criteria=["cv"])
+    assert table["1"].exact == pytest.approx(table["1"].vb) and "hidden states" in table["2"].reasons["exact"]
+    short = compare_models({"1": models["1"]}, sequences[0][:3], criteria=["cv"])
     assert "the data have 1 parts, fewer than folds=5" in repr(short)
+
+
+def test_one_sequence_is_validated_by_steps_given_the_others():
+    x = np.array([0, 1, 1, 0, 0, 0, 1, 0])
+    one = HMM([1.0], [[1.0]], Categorical([[0.5, 0.5]]))
+    row = compare_models({"1": one}, x, criteria=["cv"], folds=4).rows[0]
+    total = 0.0
+    for first in range(0, 8, 2):  # one state: every step is predicted by the counts of the others
+        rest = np.delete(x, [first, first + 1])
+        p = (1 + np.bincount(rest, minlength=2)) / (2 + 6)
+        total += np.log(p[x[first : first + 2]]).sum()
+    assert row.cv == pytest.approx(total / 8)
+    sticky = np.repeat([0, 1, 0, 1, 0], 20)
+    models = {"1": one, "2": HMM([0.5, 0.5], [[0.6, 0.4], [0.4, 0.6]], Categorical([[0.7, 0.3], [0.3, 0.7]]))}
+    table = compare_models(models, sticky, criteria=["cv"], folds=10)
+    assert table.best == "2" and table["2"].cv > table["1"].cv + 0.2
+
+
+def test_blanks_are_compared_by_what_the_data_make_of_them():
+    rng = np.random.default_rng(0)
+    frame = {"size": two_clusters(30).ravel(), "kind": ["a"] * 25 + ["b"] * 30 + ["a"] * 5}
+    blanks = {str(k): Mixture.blank(k) for k in (1, 2)}
+    table = compare_models(blanks, frame, criteria=["bic", "exact", "vb", "cv"], folds=2, restarts=2)
+    assert table.best == "2" and [row.parameters for row in table] == [3, 7]
+    assert table["1"].exact == pytest.approx(table["1"].vb) and table["2"].exact is None
+    states = np.repeat([0, 1, 0, 1], 15)
+    x = np.where(states, 3.0, -3.0) + rng.normal(size=60)
+    two, one = credo.HMM.gaussian(states=2), credo.HMM.blank(1, {"x": "diagonal"})
+    table = compare_models({"1": one, "2": two}, {"x": x}, criteria=["bic", "vb"], restarts=2)
+    assert table["2"].bic > table["1"].bic and table.best == "2"
+    net = credo.BayesNet.from_edges([("a", "b")])
+    drawn = credo.sample(TRUTH, 50, seed=0)
+    data = {name: drawn.column(name).tolist() for name in "ab"}
+    again = compare_models({"blank": net, "net": TRUTH}, data, criteria=["exact"])
+    assert again["blank"].exact == pytest.approx(again["net"].exact)
+
+
+def test_columns_and_groups_of_a_frame_are_read_as_fit_reads_them():
+    rng = np.random.default_rng(0)
+    frame = {"who": np.repeat(["p", "q"], 20), "x": rng.normal(size=40), "y": rng.normal(size=40)}
+    how = {"groups": "who", "columns": ["x"]}
+    table = compare_models([credo.HMM.gaussian(states=1)], frame, criteria=["vb"], **how)
+    assert table.rows[0].parameters == 2 and table.rows_of_data == 40
+    with pytest.raises(OptionError, match="a BayesNet has rows, no sequences"):
+        compare_models([TRUTH], frame, groups="who")
+
+
+def test_factorial_chains_products_and_leaves_without_closed_form_are_candidates():
+    half, move = [0.5, 0.5], [[0.8, 0.2], [0.2, 0.8]]
+    effects = [[[0.0], [1.0]], [[0.0], [4.0]]]
+    chains = FactorialHMM.additive([half, half], [move, move], effects, [[0.2]])
+    x, _ = credo.sample(chains, lengths=40, seed=0)
+    table = compare_models({"chains": chains}, x, folds=2, restarts=1)
+    row = table["chains"]
+    assert np.isfinite([row.bic, row.cv, row.log_likelihood]).all() and row.vb is None
+    assert "got FactorialHMM" in row.reasons["vb"] and "got FactorialHMM" in row.reasons["exact"]
+    tails = StudentT([[0.0]], [[1.0]], [4.0], learn_freedom=False)
+    pair = Product([DiagonalGaussian([[0.0]], [[1.0]]), tails], [0, 1])
+    both = compare_models({"pair": pair}, rng_table(), criteria=["bic", "vb", "cv"], folds=2)
+    assert np.isfinite([both["pair"].bic, both["pair"].cv]).all() and both["pair"].parameters == 4
+    assert both.basis == "bic" and "got StudentT" in both["pair"].reasons["vb"]
+
+
+def rng_table():
+    return np.random.default_rng(1).standard_t(4, size=(40, 2))
+
+
+def test_networks_with_real_nodes_are_refused():
+    net = credo.BayesNet.from_edges([("k", "x")])
+    with pytest.raises(ModelError, match="a network with real nodes has no priors"):
+        compare_models([net], {"k": ["a", "b", "a"], "x": [0.5, 1.5, 2.5]})
 
 
 def test_ctrl_c_returns_the_rows_so_far(monkeypatch):
@@ -164,7 +236,7 @@ def test_notebooks_show_the_table_of_models_and_what_is_missing():
     [
         (lambda d: compare_models({}, d), OptionError, "models: expected at least one, got none"),
         (lambda d: compare_models(3, d), OptionError, "models: expected several, got one int"),
-        (lambda d: compare_models(["x"], d), ModelError, "models: expected BayesNet, HMM, .* got str"),
+        (lambda d: compare_models(["x"], d), ModelError, "models: expected a Bayesian network, .* got str"),
         (lambda d: compare_models([TRUTH], d, criteria=["aic"]), OptionError, "criteria must be one of"),
         (lambda d: compare_models([TRUTH], d, folds=1), OptionError, "folds must be at least 2"),
         (lambda d: compare_models([TRUTH], d, level=2.0), OptionError, "level must be in"),

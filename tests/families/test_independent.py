@@ -10,6 +10,7 @@ import pytest
 
 import credo
 from credo.core.errors import ConvergenceWarning, DataError, ModelError, UnsupportedError
+from credo.core.result import Status
 from credo.families import (
     Categorical,
     DiagonalGaussian,
@@ -223,3 +224,22 @@ def test_components_are_predicted_in_the_form_of_the_rows():
     np.testing.assert_allclose(shares.to_numpy(), expected)
     with pytest.raises(ModelError, match="impute: expected a model of named variables, got Mixture"):
         credo.impute(mixture(), frame)
+
+
+def test_one_member_with_a_closed_form_is_exact_after_one_step():
+    x = np.random.default_rng(0).normal([1.0, -2.0], [2.0, 0.5], (50, 2))
+    found = credo.fit(Gaussian([[0.0, 0.0]], [np.eye(2)]), x, "em")
+    assert found.status is Status.EXACT and len(found.objective) == 2
+    np.testing.assert_allclose(found.model.mean[0], x.mean(axis=0))
+    np.testing.assert_allclose(found.model.covariances[0], np.cov(x.T, bias=True))
+    frame = {"n": np.arange(6) % 3, "v": np.arange(6.0)}
+    product = Product([Poisson([1.0]), DiagonalGaussian([[0.0]], [[1.0]])], ["n", "v"])
+    assert credo.fit(product, frame, "em").status is Status.EXACT
+
+
+def test_what_is_chosen_or_missing_is_never_exact_after_one_step():
+    x = np.random.default_rng(0).normal([1.0, -2.0], [2.0, 0.5], (50, 2))
+    gone = np.where(np.arange(50)[:, None] % 5 == [0, 1], np.nan, x)
+    assert credo.fit(Gaussian([[0.0, 0.0]], [np.eye(2)]), gone, "em").status is Status.CONVERGED
+    mixture = Mixture([[0.5, 0.5]], DiagonalGaussian([[0.0, 0.0], [1.0, -1.0]], np.ones((2, 2))))
+    assert quietly(mixture, x, "em").status is not Status.EXACT

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .bijections import bijection_of
 from .domain import Discrete
 from .factor import Factor, TableFactor
 
@@ -88,6 +87,8 @@ def _probes(domain: Any) -> np.ndarray:
     count = len(_PROBES)
     if isinstance(domain, Discrete):
         return np.arange(count) % domain.size
+    from .bijections import bijection_of  # tables are not probed
+
     own = bijection_of(domain)
     free = _PROBES[(np.arange(count)[:, None] + np.arange(own.free)) % count]
     return np.asarray(own.inverse(free))

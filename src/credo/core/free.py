@@ -42,7 +42,7 @@ def is_plain(domain: Any) -> bool:
 class Volume:
     """The factor |dx / du|^t of one variable, its coordinates one by one, times a factor of its value."""
 
-    own: Bijection
+    own: Bijection  # from its coordinates to its values
     function: Callable[..., Any] | None = None  # log of the factor of the value; None: there is none
 
     def __call__(self, *arguments: Any) -> Any:

@@ -58,6 +58,13 @@ class Column:
         found = np.isnan(self.values)
         return found if found.ndim == 1 else found.all(axis=1)
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether all cells are known, of vectors all coordinates."""
+        if self.is_discrete:
+            return self.soft is None and not (self.values == MISSING).any()
+        return not np.isnan(self.values).any()
+
     def evidence(self, row: int) -> Any:
         """What a cell that is not missing says: a position, a number, a vector, or likelihoods."""
         value = self.values[row]

@@ -166,6 +166,11 @@ class Dataset(Shown):
         return gone
 
     @property
+    def is_complete(self) -> bool:
+        """Whether every cell, and every coordinate of a vector, is known for sure."""
+        return all(column.is_complete for column in self.columns)
+
+    @property
     def row_weights(self) -> np.ndarray:
         """The weight of its unit for every row, (rows,)."""
         return self.weights if self.has_rows_as_units else np.repeat(self.weights, self.lengths)

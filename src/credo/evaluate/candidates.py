@@ -1,38 +1,44 @@
 """Models as comparison sees them: fitted, scored on other data, and weighed by their evidence.
 
-Bayesian networks (any data), mixtures and single members of a family (rows), hidden Markov models
-(sequences).
+Bayesian networks, and models of hidden rows, which `credo.fit` learns by `vb` and `em` as far as they offer
+it.
 """
 
 from __future__ import annotations
 
 import abc
 import warnings
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ..core import check
 from ..core.errors import ConvergenceWarning, ModelError, UnsupportedError
 from ..core.result import Estimate
 from ..data.dataset import Dataset
 from ..data.table import StateTable
-from ..families.base import ClosedLeaf, Family
-from ..families.conjugates import check_prior, default_prior
+from ..families.base import Family
+from ..families.blank import BlankRows
 from ..families.dirichlet import Dirichlet
+from ..families.independent import IndependentRows
+from ..families.learnable import Learnable
 from ..families.mixture import Mixture, MixturePrior
 from ..learning.base import fit
 from ..learning.bayesian_mixture import BayesianMixture
 from ..learning.em import EM
-from ..learning.evidence import conjugate_evidence, laplace_tables, table_evidence
+from ..learning.evidence import laplace_tables, table_evidence
 from ..learning.likelihood import log_likelihood
-from ..learning.vb import VariationalBayes
+from ..learning.task_data import read_task
+from ..learning.vb import VariationalBayes, why_not_posterior
 from ..learning.vb_tables import table_rows
 from ..models.bayes_net import BayesNet
-from ..models.hmm import HMM
+from ..models.blank_net import BlankNet
 
 __all__ = ["Candidate", "candidate"]
 
 _FLOOR = 1e-4  # of variances in maximum likelihood, relative to those of the data
+_TOL = 1e-4  # change of a parameter that ends it; gradient steps end at the tolerance of `em`
 
 
 class Candidate(abc.ABC):
@@ -67,32 +73,43 @@ class Candidate(abc.ABC):
         """Log-likelihood of some parts under the model that VB learns from others, and their rows."""
 
 
-def candidate(model: Any, data: Any, *, prior: Any, restarts: int, seed: int | None) -> Candidate:
-    """The candidate for a model of any kind that can be compared."""
-    options: dict[str, Any] = {"restarts": restarts, "seed": seed}
-    if isinstance(model, BayesNet):
-        return _Network(model, data, prior, **options)
-    if isinstance(model, HMM):
-        return _Chain(model, data, prior, **options)
+def candidate(
+    model: Any, data: Any, *, prior: Any, restarts: int, seed: int | None, folds: int, **named: Any
+) -> Candidate:
+    """The candidate for a model of any kind that can be compared.
+
+    Parameters
+    ----------
+    model, data, prior, restarts, seed
+        As in `compare_models`.
+    folds
+        Into how many parts the data have to be cut.
+    named
+        groups, columns, lengths of the data.
+    """
     if isinstance(model, BayesianMixture):
-        rows, members = model.members(data)
-        weights = np.full((1, len(members)), 1.0 / len(members))
-        found = model.prior if model.prior is not None else prior
-        return _Rows(Mixture(weights, members), rows, found, model.concentration, **options)
-    if isinstance(model, Mixture) and len(model) == 1:
-        return _Rows(model, data, prior, None, **options)
-    if isinstance(model, ClosedLeaf) and len(model) == 1:
-        return _Rows(Mixture([[1.0]], model), data, prior, None, **options)
-    raise ModelError(
-        "models: expected BayesNet, HMM, BayesianMixture, Mixture or a family with one member, "
-        f"got {type(model).__name__}"
-    )
+        data, members = model.members(data)
+        prior = model.mixture_prior(prior if model.prior is None else model.prior)
+        model = Mixture(np.full((1, len(members)), 1.0 / len(members)), members)
+    if not isinstance(model, (BayesNet, BlankNet, BlankRows, Family, Learnable)):
+        raise ModelError(
+            "models: expected a Bayesian network, a model of hidden rows (HMM, a mixture, a family with one "
+            f"member, any Learnable), or a blank of these, got {type(model).__name__}"
+        )
+    found, observed, _ = read_task(model, data, None, None, check.generator(seed), named)
+    if isinstance(found, BayesNet):
+        return _Network(found, observed, prior, restarts=restarts, seed=seed)
+    return _Hidden(found, observed, prior, restarts=restarts, seed=seed, folds=folds)
 
 
 class _Network(Candidate):
     def __init__(self, model: BayesNet, data: Any, prior: Any, *, restarts: int, seed: int | None) -> None:
-        self._model, self._seed = model, seed
-        self._data = StateTable.of(model.variables, data)
+        if not isinstance(data, StateTable):
+            raise ModelError(
+                "models: a network with real nodes has no priors to be weighed by; compare its "
+                "log_likelihood on rows that it was not learned from"
+            )
+        self._model, self._seed, self._data = model, seed, data
         self._prior = "bdeu(size=10)" if prior is None else prior
         self._restarts = 1 if self._data.is_complete else restarts
         self.rows = self.parts = len(self._data)
@@ -130,95 +147,97 @@ class _Network(Candidate):
         return log_likelihood(found, self._data.take(test)).value, len(test)
 
 
-class _Rows(Candidate):
-    """A mixture; one component has a closed form."""
+class _Hidden(Candidate):
+    """A model of hidden rows: whatever `vb` and `em` learn, reading and scoring are the same."""
 
     def __init__(
-        self, model: Mixture, data: Any, prior: Any, concentration: float | None, *, restarts: int,
-        seed: int | None,
-    ) -> None:  # fmt: skip
-        self._model, self._restarts, self._seed = model, restarts, seed
-        self._members: Family = model.components
-        self._x = self._members.rows(data)
-        self._concentration = 1.0 if concentration is None else concentration
-        default = default_prior(self._members, self._x)
-        self._prior = default if prior is None else check_prior(prior, self._members)
-        self.rows = self.parts = len(self._x)
+        self, model: Any, data: Dataset, prior: Any, *, restarts: int, seed: int | None, folds: int
+    ) -> None:
+        self._model, self._data, self._seed, self._prior = model, data, seed, prior
+        self._why_not = why_not_posterior(model)
+        self._is_closed = model.emission.to_free() is None
+        if isinstance(model, IndependentRows) and isinstance(model.family, Mixture):
+            self._prior = _weighted(prior, model.family.weights.shape[1])
+        self._restarts = restarts if len(model.emission) > 1 else 1  # one member has nothing to be found
+        self.rows = round(data.total_rows)
+        self._cuts = None
+        if data.is_sequences and data.n_units < folds <= data.n_rows:
+            self._cuts = np.linspace(0, data.n_rows, folds + 1).astype(np.int64)
+        self.parts = data.n_units if self._cuts is None else folds
 
     @property
     def n_parameters(self) -> int:
-        return self._model.n_parameters
+        return int(self._model.n_parameters)
 
     def likelihood(self) -> float:
-        spread = np.nanvar(self._x, axis=0).mean() if self._x.dtype.kind == "f" else 0.0
-        how = EM(floor=_FLOOR * float(spread), restarts=self._runs)
-        start = self._learned(self._x).model
-        found: Estimate = _quietly(fit, start, self._x, how, seed=self._seed).log_likelihood
+        start = self._model if self._why_not is not None else self._vb.model
+        found: Estimate = self._climbed(start, self._data).log_likelihood
         return found.value
 
     def exact(self) -> Estimate:
-        if len(self._members) > 1:
-            raise UnsupportedError("hidden choices of components leave no closed form")
-        return conjugate_evidence(self._prior, self._x)
+        found: Estimate = self._vb.evidence
+        if found.kind == "exact":
+            return found
+        if len(self._model.emission) > 1:
+            raise UnsupportedError("hidden states leave no closed form")
+        raise UnsupportedError("values are missing, so the parameters do not integrate out in closed form")
 
     def laplace(self) -> Estimate:
         raise UnsupportedError("Laplace is offered for Bayesian networks only; use VB")
 
     def vb(self) -> Estimate:
-        found: Estimate = self._learned(self._x).evidence
+        found: Estimate = self._vb.evidence
         return found
 
-    @property
-    def _runs(self) -> int:
-        """How many starts; one component has nothing to be found."""
-        return self._restarts if len(self._members) > 1 else 1
+    @cached_property
+    def _vb(self) -> Any:
+        if self._why_not is not None:
+            raise UnsupportedError(self._why_not)
+        return self._averaged(self._data)
 
-    def _learned(self, x: np.ndarray) -> Any:
-        count = len(self._members)
-        prior = MixturePrior(Dirichlet(np.full((1, count), self._concentration)), self._prior)
-        how = VariationalBayes(prior=prior, restarts=self._runs)
-        return _quietly(fit, self._model, x, how, seed=self._seed, max_iter=1000, tol=1e-5)
-
-    def held_out(self, train: np.ndarray, test: np.ndarray) -> tuple[float, int]:
-        model = self._learned(self._x[train]).model
-        return float(model.log_density(self._x[test]).sum()), len(test)
-
-
-class _Chain(Candidate):
-    def __init__(self, model: HMM, data: Any, prior: Any, *, restarts: int, seed: int | None) -> None:
-        self._model, self._prior, self._restarts, self._seed = model, prior, restarts, seed
-        pair = isinstance(data, tuple) and len(data) == 2
-        self._data = model.sequences(*data) if pair else model.sequences(data)
-        self.rows, self.parts = round(self._data.total_rows), self._data.n_units
-
-    @property
-    def n_parameters(self) -> int:
-        return self._model.n_parameters
-
-    def likelihood(self) -> float:
-        rows = self._data.rows()
-        floor = _FLOOR * float(np.nanvar(rows, axis=0).mean()) if rows.dtype.kind == "f" else 0.0
-        start = self._learned(self._data).model
-        how = EM(restarts=self._restarts, floor=floor)
-        found = _quietly(fit, start, self._data, how, seed=self._seed, max_iter=500, tol=1e-4)
-        return found.log_likelihood.value
-
-    def exact(self) -> Estimate:
-        raise UnsupportedError("hidden states leave no closed form")
-
-    def laplace(self) -> Estimate:
-        raise UnsupportedError("Laplace is offered for Bayesian networks only; use VB")
-
-    def vb(self) -> Estimate:
-        return self._learned(self._data).evidence
-
-    def _learned(self, data: Dataset) -> Any:
+    def _averaged(self, data: Dataset) -> Any:
+        """The fit of variational Bayes."""
         how = VariationalBayes(prior=self._prior, restarts=self._restarts)
-        return _quietly(fit, self._model, data, how, seed=self._seed, tol=1e-6)
+        return _quietly(fit, self._model, data, how, seed=self._seed, max_iter=1000, tol=1e-6)
+
+    def _climbed(self, start: Any, data: Dataset) -> Any:
+        how = EM(restarts=self._restarts, floor=_FLOOR * _least_variance(self._data))
+        return _quietly(fit, start, data, how, seed=self._seed, tol=_TOL if self._is_closed else None)
 
     def held_out(self, train: np.ndarray, test: np.ndarray) -> tuple[float, int]:
-        part = self._data.take(test)
-        return log_likelihood(self._learned(self._data.take(train)).model, part).value, round(part.total_rows)
+        if self._cuts is not None:
+            return self._held_block(int(test[0]))
+        found, part = self._trained(self._data.take(train)), self._data.take(test)
+        return log_likelihood(found, part).value, round(part.total_rows)
+
+    def _held_block(self, number: int) -> tuple[float, int]:
+        """Consecutive steps given all others, which are what is learned from."""
+        assert self._cuts is not None
+        first, end = self._cuts[number : number + 2]
+        rows = np.arange(self._data.n_rows)
+        others = self._model.sequences(self._data, mask=(rows < first) | (rows >= end))
+        found = self._trained(others)
+        return log_likelihood(found, self._data).value - log_likelihood(found, others).value, int(end - first)
+
+    def _trained(self, data: Dataset) -> Any:
+        """With averaged parameters where there are priors, otherwise with the most likely ones."""
+        if self._why_not is not None:
+            return self._climbed(self._model, data).model
+        return self._averaged(data).model
+
+
+def _weighted(prior: Any, components: int) -> MixturePrior:
+    """One count per component where only the components have a prior, or nothing has."""
+    if isinstance(prior, MixturePrior):
+        return prior
+    return MixturePrior(Dirichlet(np.ones((1, components))), prior)
+
+
+def _least_variance(data: Dataset) -> float:
+    """Of the columns of numbers that vary; 0 without such columns."""
+    columns = [column.values.reshape(data.n_rows, -1) for column in data.columns if not column.is_discrete]
+    known = [x for block in columns for x in block.T if not np.isnan(x).all()]
+    return min((v for v in map(np.nanvar, known) if v > 0), default=0.0)
 
 
 def _quietly(call: Any, *arguments: Any, **options: Any) -> Any:

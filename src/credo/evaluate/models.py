@@ -167,25 +167,28 @@ def compare_models(
     level: float = 0.05,
     restarts: int = 3,
     seed: int | None = 0,
+    groups: str | None = None,
+    columns: Any = None,
+    lengths: Any = None,
 ) -> ModelComparison:
     """Weigh models against each other on the same data.
 
     Parameters
     ----------
     models
-        Name -> model, or a list: Bayesian networks (their structure counts, tables are learned), hidden
-        Markov models, mixtures (`Mixture` with one member, or `BayesianMixture`), or single members of
-        a family.
+        Name -> model, or a list: Bayesian networks (their structure counts, tables are learned), models of
+        hidden rows (`HMM`, `SemiMarkov`, `FactorialHMM`, mixtures, families with one member, any
+        `Learnable`), or blanks of these, which get columns and states from the data.
     data
-        In the form the models read: a table for networks, rows for mixtures, a list of sequences or
-        (rows, lengths) for hidden Markov models.
+        As in `fit`.
     criteria
         Some of `"bic"`, `"laplace"`, `"exact"`, `"vb"`, `"cv"`; all by default.
     prior
         Of the parameters, in the form the models take: concentrations such as `"bdeu(size=10)"` for
         networks (the default), a conjugate prior for mixtures, `HMMPrior`.
     folds
-        Parts of the cross-validation.
+        Parts of the cross-validation: rows or sequences at random; of fewer sequences than folds
+        consecutive steps, each part scored given all other steps.
     nested
         Whether each model contains the one before; then each is tested against it. The test does not
         hold for numbers of components or hidden states, whose smaller models lie on the border.
@@ -193,6 +196,8 @@ def compare_models(
         Of the nested tests.
     restarts, seed
         Of everything iterative; the seed also deals the rows into folds.
+    groups, columns, lengths
+        Of the data, as in `fit`.
 
     Examples
     --------
@@ -205,6 +210,15 @@ def compare_models(
     >>> table = compare_models({"apart": apart, "a -> b": truth}, data, nested=True)
     >>> table.best, table.chosen, table.basis
     ('a -> b', 'a -> b', 'exact')
+
+    Two hidden states or three, told from one sequence:
+
+    >>> two, three = credo.HMM.gaussian(states=2), credo.HMM.gaussian(states=3)
+    >>> truth = credo.HMM([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], credo.families.Gaussian([[0.0], [4.0]]))
+    >>> x, _ = credo.sample(truth, lengths=100, seed=0)
+    >>> table = compare_models({"2": two, "3": three}, x, criteria=["bic", "vb", "cv"])
+    >>> table.best, table.basis
+    ('2', 'vb')
     """
     named = _named(models)
     wanted = _CRITERIA if criteria is None else tuple(criteria)
@@ -212,7 +226,9 @@ def compare_models(
         check.one_of("criteria", name, _CRITERIA)
     check.whole("folds", folds, 2)
     check.in_range("level", level, 0, 1)
-    made = {name: candidate(m, data, prior=prior, restarts=restarts, seed=seed) for name, m in named.items()}
+    options = {"prior": prior, "restarts": restarts, "seed": seed, "folds": folds}
+    reading = {"groups": groups, "columns": columns, "lengths": lengths}
+    made = {name: candidate(m, data, **options, **reading) for name, m in named.items()}
     todo = _Rows(list(made.items()), wanted, folds, seed)
     rows = drive(todo, None, Budget(max_iter=len(made) - 1))
     if nested:
@@ -271,7 +287,10 @@ def _row(name: str, one: Candidate, wanted: tuple[str, ...], folds: int, seed: i
         if one.parts < folds:
             reasons["cv"] = f"the data have {one.parts} parts, fewer than folds={folds}"
         else:
-            found["cv"], found["cv_error"] = _cross_validated(one, folds, seed)
+            try:
+                found["cv"], found["cv_error"] = _cross_validated(one, folds, seed)
+            except UnsupportedError as error:
+                reasons["cv"] = str(error)
     return ModelRow(
         name, one.n_parameters, value, seconds=time.perf_counter() - clock, reasons=reasons, **found
     )

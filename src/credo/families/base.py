@@ -244,6 +244,11 @@ class Family(Members):
         return None
 
     @property
+    def is_closed(self) -> bool:
+        """Whether sums over complete rows say all, because nothing is chosen and no leaf needs gradients."""
+        return False
+
+    @property
     def structure(self) -> tuple[Any, ...]:
         """All that `leaves_at` depends on except free numbers; equal ones share a compiled program."""
         return (type(self),)
@@ -302,6 +307,11 @@ class ClosedLeaf(Family, ExponentialFamily):
     >>> coin.update(None, coin.collect([0, 0, 1])).probabilities[0].round(3)
     array([0.667, 0.333])
     """
+
+    @property
+    def is_closed(self) -> bool:
+        """Always."""
+        return True
 
     def expect(self, x: Any, weights: Any = None, leaves: Tree = None) -> Expected:
         """The sums; there is nothing to choose, and no density is needed."""

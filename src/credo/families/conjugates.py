@@ -9,6 +9,7 @@ import numpy as np
 from ..core.errors import DataError, ModelError
 from .base import Family
 from .categorical import Categorical
+from .conjugate import Conjugate
 from .conjugate_product import ConjugateProduct
 from .dirichlet import Dirichlet
 from .gamma import Gamma, Poisson
@@ -18,7 +19,27 @@ from .gaussian_wishart import GaussianWishart
 from .normal_gamma import NormalGamma
 from .product import Product
 
-__all__ = ["check_prior", "default_prior"]
+__all__ = ["check_prior", "default_prior", "why_no_conjugate"]
+
+_PRIORS: dict[type[Family], type[Conjugate]] = {
+    Categorical: Dirichlet,
+    Poisson: Gamma,
+    Gaussian: GaussianWishart,
+    DiagonalGaussian: NormalGamma,
+}
+
+
+def why_no_conjugate(member: Family) -> str | None:
+    """None if members of this family have a conjugate prior, otherwise the reason."""
+    if isinstance(member, Product):
+        return next((why for part in member.parts if (why := why_no_conjugate(part)) is not None), None)
+    if type(member) in _PRIORS:
+        return None
+    return (
+        "variational Bayes: expected Categorical, Gaussian, DiagonalGaussian or Poisson members, or "
+        f"products of these, which have conjugate priors, got {type(member).__name__}; use maximum "
+        "likelihood for others"
+    )
 
 
 def default_prior(member: Family, x: np.ndarray) -> Any:
@@ -42,11 +63,7 @@ def default_prior(member: Family, x: np.ndarray) -> Any:
     if isinstance(member, Product):
         each = zip(member.parts, member.split(x), strict=True)
         return ConjugateProduct(member, [default_prior(part, own) for part, own in each])
-    raise ModelError(
-        f"variational Bayes: expected Categorical, Gaussian, DiagonalGaussian or Poisson members, or "
-        f"products of these, which have conjugate priors, got {type(member).__name__}; use maximum "
-        "likelihood for others"
-    )
+    raise ModelError(why_no_conjugate(member))
 
 
 def _centre(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -73,13 +90,7 @@ def check_prior(prior: Any, member: Family) -> Any:
     """The prior, refused if it does not belong to the family of these members; of a product one per part."""
     if isinstance(member, Product):
         return _checked_parts(prior, member)
-    wanted = {
-        Categorical: Dirichlet,
-        Poisson: Gamma,
-        Gaussian: GaussianWishart,
-        DiagonalGaussian: NormalGamma,
-    }
-    kind = wanted.get(type(member))
+    kind = _PRIORS.get(type(member))
     if kind is None or not isinstance(prior, kind):
         name = "none" if kind is None else kind.__name__
         raise ModelError(f"prior of {type(member).__name__}: expected {name}, got {type(prior).__name__}")

@@ -278,6 +278,11 @@ class Product(Family):
         return None if self.to_free() is None else tuple(part.is_free for part in self._parts)
 
     @property
+    def is_closed(self) -> bool:
+        """Where all parts are."""
+        return all(part.is_closed for part in self._parts)
+
+    @property
     def structure(self) -> tuple[Any, ...]:
         """The parts, whatever their columns."""
         return Product, *(part.structure for part in self._parts)

@@ -23,7 +23,6 @@ missing cells are treated together.
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,6 +30,7 @@ import numpy as np
 from ..core.errors import DataError, ImpossibleRowError, TooLargeError
 from ..models.bayes_net import BayesNet
 from ..models.regression import Regression
+from .conditional_parts import Node, PatternPart
 from .counts import TableStep
 from .em_data import Expected
 from .em_steps import EMProblem, EMStart
@@ -40,29 +40,8 @@ __all__ = ["NetworkProblem"]
 
 _MOST_STATES = 1 << 16  # joint states of the hidden variables of a part
 _AT_ONCE = 1 << 20  # numbers of one array of the E-step
-_LOG_2PI = float(np.log(2 * np.pi))
 _NOTHING = 1e-200  # weight of a joint state below which it was never seen
 _RANK = 1e-10  # share of the largest eigenvalue below which parents are collinear
-
-
-@dataclass(frozen=True)
-class _Node:
-    """Where the parameters and statistics of a real node lie."""
-
-    i: int  # position of the variable
-    reals: tuple[int, ...]  # real parents
-    given: tuple[int, ...]  # discrete parents
-    sizes: tuple[int, ...]  # of the discrete parents
-    at: int  # of its parameters: (S, k + 2) rows bias, weights, variance
-    moments: int  # of its moments: (S, k + 2, k + 2)
-
-    @property
-    def count(self) -> int:
-        return int(np.prod(self.sizes, dtype=np.int64))
-
-    @property
-    def width(self) -> int:
-        return len(self.reals) + 2
 
 
 class NetworkProblem(EMProblem):
@@ -116,10 +95,10 @@ class NetworkProblem(EMProblem):
         entries = [int(np.prod(sizes[s])) if sizes[s[-1]] else 0 for s in self.scopes]
         self.table_at = np.concatenate([[0], np.cumsum(entries)])
         at = moments = int(self.table_at[-1])
-        self.nodes: dict[int, _Node] = {}
+        self.nodes: dict[int, Node] = {}
         for i in np.flatnonzero(sizes == 0).tolist():
             reals, given = model._parents_of(i)
-            node = _Node(i, tuple(reals), tuple(given), tuple(sizes[given].tolist()), at, moments)
+            node = Node(i, tuple(reals), tuple(given), tuple(sizes[given].tolist()), at, moments)
             self.nodes[i] = node
             at, moments = at + node.count * node.width, moments + node.count * node.width**2
         self.n_parameters, self.n_statistics = at, moments
@@ -146,7 +125,7 @@ class NetworkProblem(EMProblem):
 
     # Parameters ---------------------------------------------------------------------------------------------
 
-    def _of(self, parameters: np.ndarray, node: _Node) -> np.ndarray:
+    def of_node(self, parameters: np.ndarray, node: Node) -> np.ndarray:
         """(S, k + 2): bias, weights and variance of a node."""
         return parameters[node.at : node.at + node.count * node.width].reshape(node.count, node.width)
 
@@ -157,7 +136,7 @@ class NetworkProblem(EMProblem):
         for i, node in self.nodes.items():
             regression = self.model.regressions[self.model.variables.names[i]]
             weights = regression.weights.reshape(node.count, -1)
-            own, reals = self._of(found, node), list(node.reals)
+            own, reals = self.of_node(found, node), list(node.reals)
             own[:, 0] = (regression.bias.ravel() + weights @ self.centre[reals] - self.centre[i]) / self.unit[
                 i
             ]
@@ -179,14 +158,14 @@ class NetworkProblem(EMProblem):
             seen = self.x[:, i][~np.isnan(self.x[:, i])]
             if i in self.held or not len(seen):
                 continue
-            own = self._of(parameters, node)
+            own = self.of_node(parameters, node)
             own[:, 0], own[:, 1:-1], own[:, -1] = rng.choice(seen, node.count), 0.0, 1.0
 
     def made(self, parameters: np.ndarray) -> BayesNet:
         """The network with these parameters, in the units of the data."""
         model, regressions = self.model, {}
         for i, node in self.nodes.items():
-            own, reals = self._of(parameters, node), list(node.reals)
+            own, reals = self.of_node(parameters, node), list(node.reals)
             weights = own[:, 1:-1] * self.unit[i] / self.unit[reals]
             bias = own[:, 0] * self.unit[i] + self.centre[i] - weights @ self.centre[reals]
             regressions[model.variables.names[i]] = Regression(
@@ -230,10 +209,10 @@ class NetworkProblem(EMProblem):
                 moments = statistics[node.moments : node.moments + size]
                 moments = moments.reshape(node.count, node.width, node.width)
                 for s in range(node.count):
-                    self._regress(node, s, moments[s], self._of(found, node)[s])
+                    self._regress(node, s, moments[s], self.of_node(found, node)[s])
         return found
 
-    def _regress(self, node: _Node, s: int, moments: np.ndarray, own: np.ndarray) -> None:
+    def _regress(self, node: Node, s: int, moments: np.ndarray, own: np.ndarray) -> None:
         """One weighted regression from its moments, written into `own`."""
         weight = moments[0, 0]
         if weight <= _NOTHING:
@@ -256,7 +235,7 @@ class NetworkProblem(EMProblem):
             )
         own[0], own[1:-1], own[-1] = mean[-1] - weights @ mean[:-1], weights, variance
 
-    def _told(self, node: _Node, s: int) -> str:
+    def _told(self, node: Node, s: int) -> str:
         variables = self.model.variables
         at = np.unravel_index(s, node.sizes) if node.sizes else ()
         given = [
@@ -283,7 +262,7 @@ class NetworkProblem(EMProblem):
                 step = max(_AT_ONCE // (count * (len(missing) + 1) ** 2), 1)
                 for first in range(0, len(rows), step):
                     block = rows[first : first + step]
-                    part = _Part(self, parameters, logs, block, discrete, missing, around)
+                    part = PatternPart(self, parameters, logs, block, discrete, missing, around)
                     total += part.add_to(statistics)
         return Expected(total, statistics)
 
@@ -318,110 +297,3 @@ class NetworkProblem(EMProblem):
             own = [j for j in scope if j in label]
             (parts[root(own[0])][1] if own else plain).append(i)
         return [*parts.values(), *([([], plain)] if plain else [])]
-
-
-class _Part:
-    """Rows of one pattern, one part: weights (rows, joint states) and Gaussians given these."""
-
-    def __init__(
-        self, problem: NetworkProblem, parameters: np.ndarray, logs: np.ndarray, rows: np.ndarray,
-        discrete: list[int], missing: list[int], around: list[int],
-    ) -> None:  # fmt: skip
-        self.problem, self.rows, self.missing, self.around = problem, rows, missing, around
-        self.sizes = problem.model.variables.sizes
-        joint = (
-            np.indices(tuple(self.sizes[discrete])).reshape(len(discrete), -1)
-            if discrete
-            else np.empty((0, 1))
-        )
-        self.own = dict(zip(discrete, joint.astype(np.int64), strict=True))
-        self.shape = (len(rows), joint.shape[1])
-        self.log_weight = np.zeros(self.shape)
-        self._tables(logs)
-        self._gaussian(parameters)
-
-    def _code(self, variables: Any) -> np.ndarray:
-        """Joint state of some discrete variables in each row and joint state of the part."""
-        code: Any = np.zeros((1, 1), dtype=np.int64)
-        for j in variables:
-            own = self.own[j][None] if j in self.own else self.problem.data.states[self.rows, j][:, None]
-            code = code * self.sizes[j] + own
-        return np.broadcast_to(code, self.shape)
-
-    def _tables(self, logs: np.ndarray) -> None:
-        self.entries = {
-            i: self.problem.table_at[i] + self._code(self.problem.scopes[i])
-            for i in self.around
-            if self.sizes[i]
-        }
-        for entry in self.entries.values():
-            self.log_weight += logs[entry]
-
-    def _gaussian(self, parameters: np.ndarray) -> None:
-        """Precision and mode of the missing numbers, and the density of the others."""
-        m, problem = len(self.missing), self.problem
-        self.codes = {i: self._code(problem.nodes[i].given) for i in self.around if not self.sizes[i]}
-        J, h, forms = np.zeros((*self.shape, m, m)), np.zeros((*self.shape, m)), []
-        for i, code in self.codes.items():
-            node = problem.nodes[i]
-            own = problem._of(parameters, node)[code]
-            a, g = np.zeros((*self.shape, m)), own[..., 0].copy()
-            for j, factor in [(i, np.array(-1.0)), *((p, own[..., 1 + k]) for k, p in enumerate(node.reals))]:
-                if j in self.missing:
-                    a[..., self.missing.index(j)] -= factor
-                else:
-                    g += factor * problem.x[self.rows, j][:, None]
-            v = own[..., -1]
-            J += a[..., :, None] * a[..., None, :] / v[..., None, None]
-            h += a * (g / v)[..., None]
-            forms.append((a, g, v))
-        self.covariance = np.linalg.inv(J) if m else J
-        self.mean = (self.covariance @ h[..., None])[..., 0] if m else h
-        for a, g, v in forms:
-            gap = (a * self.mean).sum(axis=-1) - g
-            self.log_weight -= 0.5 * (gap**2 / v + np.log(v) + _LOG_2PI)
-        if m:
-            self.log_weight += 0.5 * (m * _LOG_2PI - np.linalg.slogdet(J)[1])
-        for i in self.codes:  # densities are per unit of the data, not of the columns
-            if i not in self.missing:
-                self.log_weight -= np.log(problem.unit[i])
-
-    def add_to(self, statistics: np.ndarray) -> float:
-        """Add what these rows expect; returns their log-likelihood."""
-        problem, weights = self.problem, self.problem.data.weights[self.rows]
-        top = self.log_weight.max(axis=1)
-        if np.isneginf(top).any():
-            raise ImpossibleRowError(int(self.rows[int(np.flatnonzero(np.isneginf(top))[0])]))
-        share = np.exp(self.log_weight - top[:, None])
-        sums = share.sum(axis=1)
-        share *= (weights / sums)[:, None]
-        for entry in self.entries.values():
-            _add(statistics, entry, share)
-        for i, code in self.codes.items():
-            self._add_moments(statistics, problem.nodes[i], code, share)
-        return float(weights @ (top + np.log(sums)))
-
-    def _add_moments(self, statistics: np.ndarray, node: _Node, code: np.ndarray, share: np.ndarray) -> None:
-        members = [*node.reals, node.i]
-        z = [np.ones((1, 1)), *(self._expected(j) for j in members)]
-        place = [self.missing.index(j) if j in self.missing else None for j in members]
-        for a in range(node.width):
-            for b in range(a, node.width):
-                value = z[a] * z[b]
-                if a and b and place[a - 1] is not None and place[b - 1] is not None:
-                    value = value + self.covariance[..., place[a - 1], place[b - 1]]
-                for one, other in {(a, b), (b, a)}:
-                    entry = node.moments + code * node.width**2 + one * node.width + other
-                    _add(statistics, entry, share * value)
-
-    def _expected(self, j: int) -> np.ndarray:
-        if j in self.missing:
-            return self.mean[..., self.missing.index(j)]
-        return self.problem.x[self.rows, j][:, None]
-
-
-def _add(statistics: np.ndarray, entry: np.ndarray, amount: np.ndarray) -> None:
-    """Add amounts at entries that may repeat; the range of entries is what is written."""
-    low, high = int(entry.min()), int(entry.max())
-    sums = np.bincount(entry.ravel() - low, np.broadcast_to(amount, entry.shape).ravel())
-    statistics[low : high + 1] += sums

@@ -90,6 +90,11 @@ class HiddenRows(EMProblem):
         """The model; of independent rows the family."""
         return parameters.family if isinstance(parameters, IndependentRows) else parameters
 
+    def is_closed_form(self) -> bool:
+        """Complete rows of a family without choices: nothing is hidden, and nothing filled in."""
+        is_sure = isinstance(self.first, IndependentRows) and self.first.family.is_closed
+        return is_sure and self.stream is None and self.data.is_complete
+
     def fall(self, number: int) -> float:
         """A start may have variances below the floor, and then the first step falls."""
         if self.floor > 0 and number == 2:

@@ -28,6 +28,7 @@ import numpy as np
 
 from ..core import check
 from ..core.errors import DataError
+from ..families.conjugates import why_no_conjugate
 from ..families.learnable import Learnable
 from ..models.bayes_net import BayesNet
 from ..models.factor_analysis import FactorAnalysis
@@ -37,7 +38,17 @@ from .vb_rows import PosteriorRows
 from .vb_steps import Prune, run_vb
 from .vb_tables import Network, network_problem, why_not_network
 
-__all__ = ["VariationalBayes"]
+__all__ = ["VariationalBayes", "why_not_posterior"]
+
+
+def why_not_posterior(model: Any) -> str | None:
+    """None if a model of rows has a distribution over its parameters, otherwise the reason."""
+    if isinstance(model, Learnable) and hasattr(model, "posterior"):
+        return why_no_conjugate(model.emission)
+    return (
+        "it learns the tables of a BayesNet, and models of rows with conjugate priors, got "
+        f"{type(model).__name__}; use em or likelihood"
+    )
 
 
 @register_learner
@@ -92,11 +103,9 @@ class VariationalBayes(Learner):
             if self.prune == "search" or task.validation is not None or given:
                 return "factor analysis has its own priors, which are learned; only restarts and prune=unused"
             return None
-        if not (isinstance(task.model, Learnable) and hasattr(task.model, "posterior")):
-            return (
-                "it learns the tables of a BayesNet, and models of rows with conjugate priors, got "
-                f"{type(task.model).__name__}; use em or likelihood"
-            )
+        reason = why_not_posterior(task.model)
+        if reason is not None:
+            return reason
         if not isinstance(self.prior, (*task.model.prior_kinds, NoneType)):
             kinds = " or ".join(kind.__name__ for kind in task.model.prior_kinds)
             return f"{self.prior!r:.80} is no prior of {task.name}; give {kinds}"

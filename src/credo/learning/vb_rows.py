@@ -69,7 +69,7 @@ class PosteriorRows(Prunable, HiddenRows):
     def is_closed_form(self) -> bool:
         """Whether there is nothing to choose and nothing to fill in."""
         is_sure = self.blank.states == 1 and self.blank.structure != "segments" and not self.adapts
-        return is_sure and not any(column.missing.any() for column in self.data.columns)
+        return is_sure and self.data.is_complete
 
     def maximise(self, statistics: Expected, parameters: Any) -> Any:
         """The conjugate update."""

@@ -44,7 +44,6 @@ from .conditional_tables import (
     take_slices,
     topological_order,
 )
-from .state_rows import state_rows
 
 if TYPE_CHECKING:
     from .blank_net import BlankNet
@@ -521,6 +520,8 @@ class BayesNet(NamedModel):
                 )
             names = self._variables.names
             return self._graph.log_scores({name: states.column(name) for name in names})
+        from .state_rows import state_rows
+
         states = state_rows("log_probs", self._variables, states)
         total = np.zeros(len(states))
         for i in range(len(self._variables)):

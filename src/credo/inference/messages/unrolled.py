@@ -126,15 +126,15 @@ def _wire(graph: FactorGraph) -> _Wires:
     )
 
 
-def _log_z(tables: Any, clamp: Any, wires: _Wires, damping: Any, sweeps: int) -> Any:
+def _log_z(tables: Any, clamp: Any, wires: _Wires, damping: Any, sweeps: int) -> jax.Array:
     """The Bethe value of one row."""
     logs = [tables[at] for at in wires.tables]
     size = sum(sum(log.shape[0] * k for k in log.shape[1:]) for log in logs)
 
-    def towards(messages: Any) -> Any:
+    def towards(messages: Any) -> jax.Array:
         return wires.spread(clamp + wires.around(messages)) - messages
 
-    def sweep(messages: Any, _: Any) -> Any:
+    def sweep(messages: Any, _: Any) -> tuple[Any, None]:
         pairs = zip(logs, _blocks(logs, towards(messages)), strict=True)
         new = jnp.concatenate([m.ravel() for log, nu in pairs for m in _outgoing(log, nu)])
         return damping * messages + (1 - damping) * new, None
@@ -164,7 +164,7 @@ def _blocks(logs: list[Any], flat: Any) -> list[list[Any]]:
     return found
 
 
-def _join(log: Any, incoming: list[Any]) -> Any:
+def _join(log: Any, incoming: list[Any]) -> jax.Array:
     for axis, nu in enumerate(incoming):
         log = log + nu.reshape(len(nu), *[1] * axis, -1, *[1] * (len(incoming) - 1 - axis))
     return log
@@ -183,7 +183,7 @@ def _outgoing(log: Any, incoming: list[Any]) -> list[Any]:
 
 
 def _differentiate(
-    tables: Any, clamps: Any, weights: Any, wires: _Wires, damping: Any, sweeps: int
+    tables: Any, clamps: Any, weights: jax.Array, wires: _Wires, damping: Any, sweeps: int
 ) -> tuple[Any, Any]:
     def weighted(tables: Any) -> tuple[Any, Any]:
         values = jax.vmap(lambda clamp: _log_z(tables, clamp, wires, damping, sweeps))(clamps)

@@ -33,23 +33,23 @@ _WIDE = 16  # numbers per factor from which a function is taken to make a table 
 Formula = Callable[..., Any]  # (namespace, table, *arrays) -> arrays, each with the edges on its first axis
 
 
-def _log_sum(xp: Any, values: Any, axis: int) -> Any:
+def _log_sum(xp: Any, values: jax.Array, axis: int) -> jax.Array:
     top = values.max(axis=axis, keepdims=True)
     safe = xp.where(xp.isneginf(top), 0.0, top)
     with np.errstate(divide="ignore"):
         return xp.log(xp.exp(values - safe).sum(axis=axis)) + xp.squeeze(safe, axis)
 
 
-def _message(xp: Any, table: Any, log_weights: Any) -> tuple[Any, ...]:
+def _message(xp: Any, table: Any, log_weights: jax.Array) -> tuple[Any, ...]:
     return (_log_sum(xp, table + log_weights[:, :, None], 1),)
 
 
-def _largest(xp: Any, table: Any, log_weights: Any) -> tuple[Any, ...]:
+def _largest(xp: Any, table: Any, log_weights: jax.Array) -> tuple[Any, ...]:
     whole = table + log_weights[:, :, None]
     return (xp.where(xp.isnan(whole), -xp.inf, whole).max(axis=1),)
 
 
-def _sums(xp: Any, table: Any, one: Any, other: Any) -> tuple[Any, ...]:
+def _sums(xp: Any, table: Any, one: Any, other: jax.Array) -> tuple[Any, ...]:
     whole = table + one[:, :, None] + other[:, None, :]
     top = whole.max(axis=(1, 2), keepdims=True)
     weight = xp.exp(whole - xp.where(xp.isneginf(top), 0.0, top))
@@ -76,8 +76,8 @@ def _column(domain: Any, values: Any) -> Any:
 
 
 def _table(
-    one: Any, other: Any, parameters: Any, functions: tuple[tuple[Any, Any, bool], ...], swap: bool
-) -> Any:
+    one: Any, other: jax.Array, parameters: Any, functions: tuple[tuple[Any, Any, bool], ...], swap: bool
+) -> jax.Array:
     """Sum of the log-potentials of all factors of an edge, (edges, sender's points, receiver's points)."""
     total: Any = 0.0
     for (function, domains, swapped), numbers in zip(functions, parameters, strict=True):
@@ -89,18 +89,18 @@ def _table(
 
 def _blocks(
     one: Any,
-    other: Any,
+    other: jax.Array,
     parameters: Any,
     arrays: Any,
     functions: Any,
     swap: bool,
     formula: Formula,
     size: int,
-) -> Any:
+) -> jax.Array:
     count = one.shape[0]
     number = -(-count // size)
 
-    def do(block: Any) -> Any:
+    def do(block: Any) -> jax.Array:
         one, other, parameters, arrays = block
         return formula(jnp, _table(one, other, parameters, functions, swap), *arrays)
 
@@ -328,7 +328,9 @@ def _mixtures(xp: Any, means: Any, log_weights: Any, sds: Any, points: Any) -> A
     return _log_sum(xp, own[:, :, None] - 0.5 * gap**2, 1)
 
 
-def _mixture_blocks(means: Any, log_weights: Any, sds: Any, points: Any, size: int) -> Any:
+def _mixture_blocks(
+    means: jax.Array, log_weights: jax.Array, sds: jax.Array, points: jax.Array, size: int
+) -> jax.Array:
     count = means.shape[0]
     number = -(-count // size)
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...core.errors import UnsupportedError
-from ...core.free import is_plain
 from ...optimise.run import planning
 from ..exact.junction_tree import JunctionTreePropagation
 from ..problem.base import Algorithm, Problem, algorithms
@@ -69,6 +68,8 @@ def choose(problem: Problem, seconds: float | None = None, *, many: bool = False
 
 def _choose_other(problem: Problem) -> tuple[Algorithm, str]:
     """The same where some factors cannot be tables."""
+    from ...core.free import is_plain  # tables need no coordinates
+
     is_free = not all(is_plain(domain) for domain in compact(problem).problem.graph.variables.domains)
     known = _FOR_SAMPLES if problem.samples else _FOR_FREE if is_free else _FOR_OTHERS
     for name, why in known:

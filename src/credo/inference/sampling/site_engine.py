@@ -189,17 +189,17 @@ def _advance(
     state: SiteState,
     plan: Any,
     seed: Any,
-    first: Any,
-    limit: Any,
+    first: jax.Array,
+    limit: jax.Array,
     warmup: Any,
     *,
     structure: SiteStructure,
     chunk: int,
-) -> Any:
+) -> jax.Array:
     """Sweeps, and what the chains were after each of them."""
     key = key_of(seed)
 
-    def sweep(k: Any, carry: Any) -> Any:
+    def sweep(k: jax.Array, carry: Any) -> tuple[Any, tuple[Any, ...]]:
         state, kept = carry
         own = fold(key, first + k)
         for number in range(len(structure.moves)):
@@ -212,7 +212,7 @@ def _advance(
     return jax.lax.fori_loop(0, limit, sweep, (state, kept))
 
 
-def _height(state: SiteState, plan: Any, *, structure: SiteStructure) -> Any:
+def _height(state: SiteState, plan: Any, *, structure: SiteStructure) -> jax.Array:
     """Sum of all log-potentials, per chain."""
     total = jnp.zeros(state.reals.shape[1])
     for g, function in enumerate(structure.functions):
@@ -227,7 +227,13 @@ _ADVANCE, _HEIGHT = Compiled(_advance), Compiled(_height)
 
 
 def _move(
-    number: int, state: SiteState, plan: Any, structure: SiteStructure, key: Any, sweep: Any, warmup: Any
+    number: int,
+    state: SiteState,
+    plan: Any,
+    structure: SiteStructure,
+    key: jax.Array,
+    sweep: Any,
+    warmup: Any,
 ) -> SiteState:
     move, domain, met = structure.moves[number]
     arrays = plan["blocks"][number]
@@ -236,7 +242,7 @@ def _move(
         members = arrays["members"][b]
         rows, slots = ([x[b] for x in arrays[name]] for name in ("rows", "slots"))
 
-        def weigh(own: Any, bad: Any) -> Any:
+        def weigh(own: jax.Array, bad: Any) -> tuple[jax.Array, Any]:
             return _weights(own, bad, state, plan, structure, met, rows, slots)
 
         around = tuple(zip(met, rows, slots, strict=True))
@@ -246,7 +252,7 @@ def _move(
     return jax.lax.fori_loop(0, len(arrays["members"]), one, state)
 
 
-def _current(state: SiteState, domain: Any, at: Any) -> Any:
+def _current(state: SiteState, domain: Any, at: jax.Array) -> jax.Array:
     """Values of variables, with an axis for candidates."""
     if isinstance(domain, Discrete):
         return state.states[at][..., None]
@@ -257,8 +263,15 @@ def _current(state: SiteState, domain: Any, at: Any) -> Any:
 
 
 def _weights(
-    own: Any, bad: Any, state: SiteState, plan: Any, structure: SiteStructure, met: Any, rows: Any, slots: Any
-) -> Any:
+    own: jax.Array,
+    bad: Any,
+    state: SiteState,
+    plan: Any,
+    structure: SiteStructure,
+    met: Any,
+    rows: Any,
+    slots: Any,
+) -> tuple[jax.Array, Any]:
     """Sum of the log-potentials around each variable of a block, (length, chains, candidates)."""
     length = own.shape[0]
     own = jnp.concatenate([own, own[:1]])

@@ -24,10 +24,10 @@ _FAVOUR = 6.0  # logit of the states in which a component starts where a model h
 class StartOf:
     """Random parameters of one restart."""
 
-    layout: BetheLayout
-    places: Places
-    options: Any
-    rng: np.random.Generator
+    layout: BetheLayout  # which variables there are, by kind
+    places: Places  # where the mass of variables lies
+    options: Any  # of the method: components, spread
+    rng: np.random.Generator  # of this restart
 
     def parameters(self, problem: Problem) -> BetheParameters:
         """Means around the places of variables, logits around zero, concentrations near one."""
