@@ -23,7 +23,7 @@ l1    1     0.145 0.028  0.016 0.010
 rho   1     0.783 0.091  0.995 0.010
 log-Z 1     0.825 0.841  0.364 0.201
 """
-REGIONS = {"regions": "all-faces", "max_states": 2**16}
+REGIONS = {"regions": "all-faces", "max_entries": 2**16}
 
 
 def methods(settings: Mapping[str, Any]) -> dict[str, Method]:

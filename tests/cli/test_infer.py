@@ -76,7 +76,7 @@ def test_states_and_names_with_special_characters_can_be_observed(run, tmp_path)
 
 
 def test_compare_prints_the_aligned_table(run, asia):
-    answer = run("compare", asia, "enumerate", "enumerate(max_states=4)", "-e", "dysp=yes")
+    answer = run("compare", asia, "enumerate", "enumerate(max_entries=4)", "-e", "dysp=yes")
     assert answer.status == 0
     header, first, second = answer.out.splitlines()
     assert header.split()[:3] == ["method", "seconds", "iters"]
@@ -93,11 +93,11 @@ def test_compare_json_and_every_method_by_default(run, asia):
 
 
 def test_compare_where_nobody_answers_is_an_error(run, asia):
-    answer = run("compare", asia, "enumerate(max_states=4)")
+    answer = run("compare", asia, "enumerate(max_entries=4)")
     assert (answer.status, answer.out) == (1, "")
     assert answer.err.startswith(
-        "credo: no method could treat this problem: enumerate(max_states=4): "
-        "the joint table has 2^8.0 entries, more than max_states=4"
+        "credo: no method could treat this problem: enumerate(max_entries=4): "
+        "the joint table has 2^8.0 entries, more than max_entries=4"
     )
     assert "'junction-tree'" in answer.err
 

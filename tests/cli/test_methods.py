@@ -28,7 +28,7 @@ def test_one_method_is_shown_with_its_options_and_their_meaning(run):
         "answers       marginals and log Z, MAP, marginal MAP, powered sums, powered sums in a given order"
         in text
     )
-    assert re.search(r"max_states +4194304 +\w+", text)
+    assert re.search(r"max_entries +4194304 +\w+", text)
     assert "promises      exact" in text
 
 

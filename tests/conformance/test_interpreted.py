@@ -41,7 +41,7 @@ def test_maxima_keep_their_word(spec: str):
     try_each(fresh(), partial(test_maxima.check_map, spec))
 
 
-@pytest.mark.parametrize("spec", those("max"))
+@pytest.mark.parametrize("spec", those("mixed"))
 def test_marginal_maxima_keep_their_word(spec: str):
     try_each(((one,) for one, _ in fresh()), partial(test_maxima.check_marginal_map, spec))
 

@@ -22,7 +22,7 @@ ASIA = credo.datasets.asia()
         lambda: credo.infer(ASIA, "bp", tol=HUGE),
         lambda: credo.infer(ASIA, "bp", seconds=HUGE),
         lambda: credo.infer(ASIA, f"bp(damping={HUGE})"),
-        lambda: credo.infer(ASIA, f"enumerate(max_states={HUGE})"),
+        lambda: credo.infer(ASIA, f"enumerate(max_entries={HUGE})"),
         lambda: credo.infer(ASIA, f"junction-tree(memory_gb={HUGE})"),
         lambda: credo.infer(ASIA, f"wmb(ibound={HUGE})"),
         lambda: credo.infer(ASIA, f"local-search(patience={HUGE})", maximise="all"),

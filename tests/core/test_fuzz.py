@@ -105,7 +105,7 @@ def test_well_formed_evidence_is_answered_unless_it_is_impossible(graph, states)
 @given(st.text(max_size=40))
 def test_any_text_as_a_method_is_resolved_or_refused(text):
     graph = credo.FactorGraph({"a": 2}, {"a": [1, 2]})
-    for spec in (text, f"enumerate({text})", f"enumerate(max_states={text})"):
+    for spec in (text, f"enumerate({text})", f"enumerate(max_entries={text})"):
         try:
             result = credo.infer(graph, spec)
         except CredoError as error:

@@ -71,16 +71,16 @@ def test_errors_are_relative_to_the_first_method(model):
 
 
 def test_a_refusing_method_keeps_its_row_and_its_reason(model):
-    table = credo.compare(model, ["enumerate", "enumerate(max_states=4)"])
-    refused = table["enumerate(max_states=4)"]
+    table = credo.compare(model, ["enumerate", "enumerate(max_entries=4)"])
+    refused = table["enumerate(max_entries=4)"]
     assert not refused.answered
     assert refused.status == "refused"
-    assert refused.reason.startswith("the joint table has 2^4.0 entries, more than max_states=4")
+    assert refused.reason.startswith("the joint table has 2^4.0 entries, more than max_entries=4")
     assert refused.log_z is None
 
 
 def test_if_the_first_refuses_the_table_says_what_the_errors_refer_to(model):
-    table = credo.compare(model, ["enumerate(max_states=4)", "enumerate", Indifferent()])
+    table = credo.compare(model, ["enumerate(max_entries=4)", "enumerate", Indifferent()])
     assert table.reference == "enumerate"
     assert "errors are relative to enumerate, the first method that answered" in str(table)
 
@@ -112,22 +112,22 @@ def test_marginal_map_with_likelihoods_on_the_maximised_variable(model):
 
 
 def test_the_printed_table_is_aligned(model):
-    lines = str(credo.compare(model, ["enumerate", Indifferent(), "enumerate(max_states=2)"])).splitlines()
+    lines = str(credo.compare(model, ["enumerate", Indifferent(), "enumerate(max_entries=2)"])).splitlines()
     assert lines[0].split() == "method seconds iters log Z kind log Z error max TV mean TV status".split()
     column = lines[0].index("kind")
     assert [line[column : column + 8].strip() for line in lines[1:]] == ["exact", "estimate", "-"]
-    assert "refused: the joint table has 2^4.0 entries, more than max_states=2" in lines[3]
+    assert "refused: the joint table has 2^4.0 entries, more than max_entries=2" in lines[3]
 
 
 def test_the_rows_go_to_json_and_pandas(model):
-    table = credo.compare(model, ["enumerate", "enumerate(max_states=4)"])
+    table = credo.compare(model, ["enumerate", "enumerate(max_entries=4)"])
     rows = json.loads(table.to_json())
-    assert [row["method"] for row in rows] == ["enumerate", "enumerate(max_states=4)"]
+    assert [row["method"] for row in rows] == ["enumerate", "enumerate(max_entries=4)"]
     assert rows[1]["reason"].startswith("the joint table")
     assert "score" not in rows[0]
     frame = table.to_frame()
     assert frame.loc["enumerate", "max_tv"] == 0.0
-    assert frame.loc["enumerate(max_states=4)", "status"] == "refused"
+    assert frame.loc["enumerate(max_entries=4)", "status"] == "refused"
 
 
 def test_without_methods_every_registered_one_runs_exact_ones_first(model):

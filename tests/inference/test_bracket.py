@@ -219,7 +219,7 @@ def test_tables_follow_the_memory():
     wide = next(e for e in entrants(asked) if e.sizes)
     for memory_gb, most in ((0, 1), (0.01, 2**27 * 0.01 / 2640 + 1), (1000, 2**20)):
         spec = Runner(wide, 1e9).begin(asked, memory_gb)
-        assert 1 <= int(spec.split("max_table=")[1].rstrip(")")) <= most
+        assert 1 <= int(spec.split("max_entries=")[1].rstrip(")")) <= most
 
 
 def test_a_runner_goes_on_climbs_and_leaves():

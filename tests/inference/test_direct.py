@@ -144,5 +144,5 @@ def test_ctrl_c_between_two_rounds_keeps_what_was_found(monkeypatch):
 def test_bad_regions_are_refused():
     with pytest.raises(OptionError, match="regions must be one of"):
         RegionDirect(regions="provinces")
-    with pytest.raises(OptionError, match="max_states must be at least 8"):
-        RegionDirect(max_states=2)
+    with pytest.raises(OptionError, match="max_entries must be at least 8"):
+        RegionDirect(max_entries=2)

@@ -97,7 +97,7 @@ def test_bethe_at_a_product_is_mean_field(name: str):
 def test_bethe_is_reweighted_by_one_and_the_region_free_energy_of_factors_and_variables(c: Case):
     marginals, tables = beliefs(c)
     bethe = free_energy.bethe(c.graph, marginals, tables)
-    assert free_energy.reweighted(c.graph, marginals, tables, 1.0) == bethe
+    assert free_energy.reweighted_energy(c.graph, marginals, tables, 1.0) == bethe
     degree = [sum(n in scope for scope, _ in c.factors) for n in c.names]
     cuts = lambda flat, sizes: np.split(flat, np.cumsum(sizes)[:-1]) if len(sizes) else []
     large, small = cuts(tables, c.graph.table_size), cuts(marginals, c.sizes)
@@ -119,7 +119,7 @@ def test_reweighted_is_the_formula_with_mutual_informations():
         b = truth.joint(scope)
         information = sum(free_energy.entropy(truth.joint([n])) for n in scope) - free_energy.entropy(b)
         value += (b * table).sum() - r * information
-    assert free_energy.reweighted(c.graph, marginals, tables, rho) == pytest.approx(-value, abs=1e-12)
+    assert free_energy.reweighted_energy(c.graph, marginals, tables, rho) == pytest.approx(-value, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_reweighted_is_the_formula_with_mutual_informations():
 def test_with_spanning_tree_weights_even_the_true_marginals_give_an_upper_bound(name: str, rho: float):
     # By symmetry every edge of a cycle or a complete graph is in the same share of spanning trees.
     c = case(name)
-    assert -free_energy.reweighted(c.graph, *beliefs(c), rho) > log_z(c)
+    assert -free_energy.reweighted_energy(c.graph, *beliefs(c), rho) > log_z(c)
 
 
 def _first_then(function, second, first):
@@ -149,7 +149,7 @@ def test_gradients_equal_finite_differences(name: str):
     rho = np.random.default_rng(5).uniform(0.2, 1.5, c.graph.n_factors)
     for weights in (rho, 1.0):
         by_state, by_entry = free_energy.reweighted_gradient(c.graph, marginals, tables, weights)
-        value = partial(free_energy.reweighted, c.graph, rho=weights)
+        value = partial(free_energy.reweighted_energy, c.graph, rho=weights)
         numeric = differences(partial(_first_then, value, tables), marginals)
         np.testing.assert_allclose(by_state, numeric, **close)
         numeric = differences(partial(value, marginals), tables)
@@ -273,7 +273,7 @@ FOUR = np.full(4, 0.25)
         (lambda: free_energy.entropy([np.nan]), r"beliefs must be non-negative, got nan"),
         (lambda: free_energy.variational(GRAPH, FOUR), r"joint: expected shape \(2, 2\), got \(4,\)"),
         (
-            lambda: free_energy.reweighted(GRAPH, FOUR, FOUR, [1, 1]),
+            lambda: free_energy.reweighted_energy(GRAPH, FOUR, FOUR, [1, 1]),
             r"rho: expected one number per factor \(1\)",
         ),
         (

@@ -234,7 +234,7 @@ def test_a_contradiction_between_regions_is_found(solver):
         ("gbp(damping=1)", r"damping must be in \[0, 1\), got 1"),
         ("gbp(damping_domain=sqrt)", "damping_domain must be one of"),
         ("gbp(schedule=flooding)", "schedule must be one of"),
-        ("gbp(max_states=2)", "max_states must be at least 8, got 2"),
+        ("gbp(max_entries=2)", "max_entries must be at least 8, got 2"),
     ],
 )
 def test_wrong_options_are_refused(spec, message):

@@ -366,7 +366,7 @@ def test_an_order_that_maximises_before_it_sums_is_followed():
         ({"inner": 0}, "inner must be"),
         ({"weights": "even"}, "weights"),
         ({"updates": "all"}, "updates"),
-        ({"max_table": 0}, "max_table must be"),
+        ({"max_entries": 0}, "max_entries must be"),
     ],
 )
 def test_options_are_checked(options, message):

@@ -13,7 +13,7 @@ from credo.inference.bounds import gdd_passes
 from credo.inference.bounds.gdd import GDD
 from credo.inference.messages.trw import TRW
 from credo.inference.portfolio.question import pose
-from credo.kernels.gdd_passes import shifted
+from credo.kernels.gdd_passes import shift_tables
 from inference.gdd_models import TASKS, random_graph, random_question, ring_and_grid, truth_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::credo.core.errors.ConvergenceWarning")
@@ -81,7 +81,7 @@ def test_slopes_match_finite_differences(ibound):
 
     def value(change, logs):
         theta = np.empty_like(plan.soft.theta)
-        shifted(plan.soft.layout, plan.start, change, 1.0, plan.soft.theta, theta)
+        shift_tables(plan.soft.layout, plan.start, change, 1.0, plan.soft.theta, theta)
         grown = part * np.exp(logs)
         share = least + (1 - least * plan.fellows) * grown / plan.by_bucket(grown)
         return plan.soft.evaluate(theta, plan.weights(share, 1.0)), share

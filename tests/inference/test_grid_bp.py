@@ -20,7 +20,7 @@ from credo.core.errors import (
 )
 from credo.core.result import Status
 from credo.inference.messages.bp import BP
-from credo.inference.messages.grid_tables import Grids, discretised
+from credo.inference.messages.grid_tables import Grids, discretise
 
 
 @pytest.mark.parametrize("rule", ["trapezoid", "midpoint"])
@@ -298,7 +298,7 @@ def test_equal_factors_share_one_table():
     factors += [potentials.laplace(variables[0], variables[5], scale=2.0), potentials.gaussian(variables[0])]
     graph = credo.HybridNet(variables, factors).to_factor_graph()
     grids = Grids(np.full(6, -5.0), np.full(6, 5.0), 11, "trapezoid")
-    tables = discretised(graph, grids, np.ones(6, dtype=bool), 1e6)
+    tables = discretise(graph, grids, np.ones(6, dtype=bool), 1e6)
     assert len(tables.log_tables) == 2 * 121 + 11 + 6 * 11
     for a, factor in enumerate(factors):
         points = np.linspace(-5, 5, 11)
@@ -306,7 +306,7 @@ def test_equal_factors_share_one_table():
         np.testing.assert_allclose(tables.log_table(a), factor.log_values(*axes))
     np.testing.assert_allclose(np.exp(tables.log_table(len(factors))).sum(), 10.0)
     grids.high[3] = 6.0
-    own = discretised(graph, grids, np.ones(6, dtype=bool), 1e6)
+    own = discretise(graph, grids, np.ones(6, dtype=bool), 1e6)
     assert len(own.log_tables) == 4 * 121 + 11 + 6 * 11
 
 

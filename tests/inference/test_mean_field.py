@@ -263,17 +263,7 @@ def _random_constraints(seed: int, tightness: float) -> Case:
 def test_the_search_finds_a_possible_box_or_proves_there_is_none(seed: int, tightness: float):
     c = _random_constraints(seed, tightness)
     graph, w, rng = c.graph, c.graph.wiring, np.random.default_rng(seed)
-    code, keep = feasible.feasible_box(
-        graph.log_tables,
-        w.table_start,
-        w.scope_start,
-        w.scope,
-        w.edge_stride,
-        w.state_start,
-        rng.permutation(6),
-        rng.random(int(w.state_start[-1])),
-        1000,
-    )
+    code, keep = feasible.feasible_box(graph, rng.permutation(6), rng.random(int(w.state_start[-1])), 1000)
     possible = c.log_weights > -np.inf
     assert code == (feasible.FOUND if possible.any() else feasible.IMPOSSIBLE)
     if code == feasible.FOUND:
@@ -287,30 +277,14 @@ def test_the_search_counts_its_dead_ends():
     differ = np.where(np.eye(2) == 1, -np.inf, 0.0)
     pairs = np.array(list(itertools.combinations(range(3), 2)))
     graph = credo.FactorGraph.from_arrays(np.full(3, 2), (pairs, differ), log=True)
-    w = graph.wiring
-    codes = [
-        feasible.feasible_box(
-            graph.log_tables,
-            w.table_start,
-            w.scope_start,
-            w.scope,
-            w.edge_stride,
-            w.state_start,
-            np.arange(3),
-            np.zeros(6),
-            most,
-        )[0]
-        for most in (0, 10)
-    ]
+    codes = [feasible.feasible_box(graph, np.arange(3), np.zeros(6), most)[0] for most in (0, 10)]
     assert codes == [feasible.GAVE_UP, feasible.IMPOSSIBLE]
 
 
 def test_best_entries_sum_the_largest_entry_of_each_factor():
     c = case("three-way factors")
     w = c.graph.wiring
-    found = feasible.best_entries(
-        c.graph.log_tables, w.table_start, w.scope_start, w.scope, w.edge_stride, w.state_start
-    )
+    found = feasible.entry_scores(c.graph)
     expected = np.zeros(int(w.state_start[-1]))
     for scope, table in c.factors:
         for k, name in enumerate(scope):

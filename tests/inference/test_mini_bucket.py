@@ -34,9 +34,9 @@ def test_upper_bounds_hold_on_random_models(kind: str):
         for method in (
             MiniBucket(ibound=1),
             MiniBucket(ibound=1, matching=True),
-            MiniBucket(ibound=2, max_table=8),
+            MiniBucket(ibound=2, max_entries=8),
             Reordering(ibound=1),
-            Reordering(ibound=20, max_table=2**20),
+            Reordering(ibound=20, max_entries=2**20),
         ):
             if refusal(method, asked) is not None:
                 assert isinstance(method, Reordering) and kind == "odd order"
@@ -74,7 +74,7 @@ def test_lower_bounds_hold_on_random_models():
 def test_enough_room_makes_it_exact(kind: str):
     for seed in range(20):
         asked = problem(random_graph(seed), kind, seed)
-        found = _run(MiniBucket(ibound=20, max_table=2**20), asked)
+        found = _run(MiniBucket(ibound=20, max_entries=2**20), asked)
         assert found.status is Status.EXACT and found.log_z.kind == "exact"
         assert found.log_z.value == pytest.approx(powered(asked), rel=1e-10, abs=1e-10)
 
@@ -94,7 +94,7 @@ def test_a_free_order_is_narrower_and_the_value_larger():
     gaps = []
     for seed in range(40):
         asked = problem(random_graph(seed), "mixed", seed)
-        found = _run(Reordering(ibound=20, max_table=2**20), asked)
+        found = _run(Reordering(ibound=20, max_entries=2**20), asked)
         gaps.append(found.log_z.value - powered(asked))
     assert min(gaps) >= -SLACK and max(gaps) > 0.05
 
@@ -148,14 +148,14 @@ def test_refusals_are_sentences():
         MiniBucket(bound="both")
     with pytest.raises(OptionError, match="ibound must be at least 0"):
         Reordering(ibound=-1)
-    with pytest.raises(OptionError, match="max_table must be at least 1"):
-        MiniBucket(max_table=0)
+    with pytest.raises(OptionError, match="max_entries must be at least 1"):
+        MiniBucket(max_entries=0)
 
 
 def test_tables_beyond_the_memory_are_refused(monkeypatch):
     monkeypatch.setattr("credo.inference.bounds.bucket_passes.machine_gigabytes", lambda: 1e-6)
     with pytest.raises(
-        TooLargeError, match="more than half of this machine's memory; lower ibound or max_table"
+        TooLargeError, match="more than half of this machine's memory; lower ibound or max_entries"
     ):
         credo.infer(credo.datasets.ising_grid(6, seed=0), "mini-bucket")
 

@@ -15,7 +15,7 @@ from credo.inference.particles.ep_particle_bp import Sites, project
 from credo.inference.particles.pairs import ParticlePairs
 from credo.inference.particles.readout import bethe_value, tabulate
 from credo.inference.particles.start import locate
-from credo.inference.particles.tables import draw, log_widths, moments, panels, stratified
+from credo.inference.particles.tables import draw, log_widths, moments, panels, stratify
 from hybrid_zoo import gaussian_tree, laplace_chain, real
 
 
@@ -132,7 +132,7 @@ def test_updates_that_go_astray_together_give_way_to_the_belief():
 def test_draws_have_the_density_that_is_reported():
     points = np.array([[0.0, 1.0, 3.0, 4.0]])
     values = np.log([[1.0, 3.0, 1.0, 0.5]])
-    uniforms = stratified(1, 20000, np.random.default_rng(0))
+    uniforms = stratify(1, 20000, np.random.default_rng(0))
     x, log_density = draw(points, values, uniforms)
     mass = np.array([2.0, 4.0, 0.75]) / 6.75
     np.testing.assert_allclose(np.histogram(x[0], points[0])[0] / 20000, mass, atol=1e-3)

@@ -121,7 +121,7 @@ def test_the_size_of_portions_does_not_change_what_a_search_finds(most):
         arrays = (graph.log_tables, w.table_start, w.scope_start, w.scope, w.edge_stride, w.state_start)
         n = len(w.sizes)
         wish = (rng.permutation(n), rng.random(int(w.state_start[-1])), 1000)
-        code, keep = feasible.feasible_box(*arrays, *wish)
+        code, keep = feasible.feasible_box(graph, *wish)
         box, cut = box_start(*arrays), UNDECIDED
         while cut == UNDECIDED:
             cut = box_steps(box, *arrays, *wish, most)

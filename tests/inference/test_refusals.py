@@ -252,12 +252,12 @@ def test_unknown_propagation_is_refused():
 
 
 def test_a_joint_table_too_large_to_enumerate_is_refused():
-    with pytest.raises(OptionError, match="max_states must be at least 1, got 0"):
-        credo.infer(grid(2), "enumerate(max_states=0)")
-    says = r"the joint table has 2\^25.0 entries, more than max_states=4194304"
+    with pytest.raises(OptionError, match="max_entries must be at least 1, got 0"):
+        credo.infer(grid(2), "enumerate(max_entries=0)")
+    says = r"the joint table has 2\^25.0 entries, more than max_entries=4194304"
     with pytest.raises(UnsupportedError, match=says):
         credo.infer(grid(5), "enumerate")
-    assert credo.infer(grid(3), "enumerate(max_states=512)").converged
+    assert credo.infer(grid(3), "enumerate(max_entries=512)").converged
 
 
 def test_what_a_method_does_not_do_is_said():

@@ -469,7 +469,7 @@ def test_large_regions_get_a_narrow_head():
 
 def test_the_infinite_face_counts_as_a_region():
     regions = region_graph(
-        credo.datasets.ising_grid(5, seed=0).to_factor_graph(), "all-faces", max_states=2**16
+        credo.datasets.ising_grid(5, seed=0).to_factor_graph(), "all-faces", max_entries=2**16
     )
     assert np.bincount(regions.levels).tolist() == [17, 36, 21]
     assert regions.is_valid
@@ -533,7 +533,7 @@ def test_ctrl_c_and_the_clock_end_a_run(monkeypatch):
         ({"rate": -0.1}, "rate must be at least 0"),
         ({"stop": -0.1}, "stop must be at least 0"),
         ({"restarts": 0}, "restarts must be at least 1"),
-        ({"max_states": 1}, "max_states must be at least 8"),
+        ({"max_entries": 1}, "max_entries must be at least 8"),
         ({"polish": "wax"}, "polish must be one of"),
         ({"precision": "half"}, "precision must be one of"),
         ({"regions": "provinces"}, "regions must be one of"),

@@ -98,7 +98,7 @@ def test_evidence_is_kept(seed: int):
 def test_bounds_are_true_after_any_number_of_nodes(seed: int, nodes: int):
     graph = dense_graph(seed, 14)
     exact = solve(graph, "junction-tree").log_z.value
-    found = solve(graph, f"soft-consistency(nodes={nodes}, eliminate=0)")
+    found = solve(graph, f"soft-consistency(max_nodes={nodes}, eliminate=0)")
     assert found.log_z.value >= exact - 1e-9 * abs(exact)
     assert found.score.value <= exact + 1e-9 * abs(exact)
     assert (found.log_z.kind == "exact") == (found.status is Status.OPTIMAL)
@@ -167,7 +167,7 @@ def test_a_large_gap_counts_as_converged_with_a_large_tol():
 
 
 def test_same_seed_same_answer():
-    one, two = (solve(dense_graph(5, 16), "soft-consistency(nodes=50)") for _ in range(2))
+    one, two = (solve(dense_graph(5, 16), "soft-consistency(max_nodes=50)") for _ in range(2))
     assert one.log_z == two.log_z
     assert (one.assignment.indices == two.assignment.indices).all()
 
@@ -212,7 +212,7 @@ def _cost(part, x):
             UnsupportedError,
             "it gives MAP, and the question asks for marginals and log Z",
         ),
-        (lambda g: solve(g, "soft-consistency(nodes=-1)"), OptionError, "nodes must be at least 0"),
+        (lambda g: solve(g, "soft-consistency(max_nodes=-1)"), OptionError, "max_nodes must be at least 0"),
         (lambda g: solve(g, "soft-consistency(eliminate=-1)"), OptionError, "eliminate must be at least 0"),
     ],
 )

@@ -26,7 +26,7 @@ LINKAGE = Path(__file__).resolve().parents[3] / "shared" / "data" / "uai08" / "l
 RNG = np.random.default_rng(0)
 UPPER = [
     WMB(ibound=1),
-    WMB(ibound=2, max_table=8),
+    WMB(ibound=2, max_entries=8),
     WMB(ibound=1, adapt=False),
     WMB(ibound=1, adapt=False, damping=0.05),
     WMB(ibound=1, update="gradient"),
@@ -151,7 +151,7 @@ def test_weights_tau_and_zeros_are_mini_bucket_elimination():
 def test_enough_room_makes_it_exact(kind: str):
     for seed in range(20):
         asked = problem(random_graph(seed), kind, seed)
-        found = WMB(ibound=20, max_table=2**20).run(asked, Budget(), RNG)
+        found = WMB(ibound=20, max_entries=2**20).run(asked, Budget(), RNG)
         assert found.status is Status.EXACT
         assert found.log_z.value == pytest.approx(powered(asked), rel=1e-10, abs=1e-10)
 
@@ -239,7 +239,7 @@ def test_refusals_are_sentences():
         ({"rate": -1}, "rate must be at least 0"),
         ({"floor": 1.0}, "floor must be in"),
         ({"ibound": -1}, "ibound must be at least 0"),
-        ({"max_table": 0}, "max_table must be at least 1"),
+        ({"max_entries": 0}, "max_entries must be at least 1"),
     ):
         with pytest.raises(OptionError, match=message):
             WMB(**options)

@@ -7,7 +7,7 @@ import pytest
 
 from conformance.subjects import ask
 from credo.kernels import random_numbers
-from credo.kernels.random_numbers import below, mixed, shuffled, uniform
+from credo.kernels.random_numbers import below, mix_bits, shuffle, uniform
 from tiers import interpreted
 from zoo import case
 
@@ -44,7 +44,7 @@ def test_bits_are_those_of_splitmix(tier, seed):
 
 @pytest.mark.filterwarnings("ignore:overflow encountered")
 def test_no_two_numbers_are_mixed_to_the_same(tier):
-    assert len({int(tier(mixed)(np.uint64(h))) for h in range(5000)}) == 5000
+    assert len({int(tier(mix_bits)(np.uint64(h))) for h in range(5000)}) == 5000
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered")
@@ -69,11 +69,11 @@ def test_uniform_numbers_are_multiples_of_a_double_s_last_place_below_one(tier):
 @pytest.mark.filterwarnings("ignore:overflow encountered")
 def test_a_shuffle_is_a_permutation_and_every_place_is_as_likely(tier):
     state = state_of(5)
-    found = np.array([tier(shuffled)(state, 5) for _ in range(2000)])
+    found = np.array([tier(shuffle)(state, 5) for _ in range(2000)])
     np.testing.assert_array_equal(np.sort(found, axis=1), np.tile(np.arange(5), (2000, 1)))
     for place in range(5):
         assert np.abs(np.bincount(found[:, place]) - 400).max() < 5 * np.sqrt(400)
-    assert shuffled(state, 0).shape == (0,)
+    assert shuffle(state, 0).shape == (0,)
 
 
 def test_nobody_else_s_numbers_change():

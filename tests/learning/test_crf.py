@@ -12,11 +12,11 @@ import credo
 from credo.core.errors import ConvergenceWarning, CredoError, QueryError
 from credo.core.result import Status
 from credo.learning import ChainCRF, GraphCRF
-from credo.learning.crf_features import Features, Labels
-from credo.learning.crf_inputs import Graphs, LabelledSequences, chain_parts, graph_parts
 from credo.learning.crf_objectives import ChainLikelihood, GraphLikelihood, WeightLayout
 from credo.learning.expectations import Oracle
 from credo.models.crf import CRF
+from credo.models.crf_features import Features, Labels
+from credo.models.crf_inputs import Graphs, LabelledSequences, chain_parts, graph_parts
 
 
 def sentences(count, seed=0, words=30, labels=4, longest=9):
@@ -177,7 +177,7 @@ def test_predictions_equal_inference_on_the_factor_graph():
     X, y = sentences(40)
     crf = ChainCRF().fit(X, y)
     for x, labels, marginals in zip(X[:6], crf.predict(X[:6]), crf.predict_marginals(X[:6]), strict=True):
-        net = crf.crf_.given(x)
+        net = crf.crf_.instantiate(x)
         best = credo.infer(net, "junction-tree", maximise="all").assignment
         assert labels.tolist() == list(best.values())
         assert marginals.ravel() == pytest.approx(credo.infer(net, "junction-tree").marginals.flat)
@@ -355,7 +355,7 @@ REFUSALS = [
     (lambda: ChainCRF.from_model(3), "from_model: expected a CRF, got int"),
     (
         lambda: ChainCRF().fit(X2, Y2).log_likelihood(X2, [["z"] * len(v) for v in Y2]),
-        "labels of item 0: 'z' at node 0 was not seen in training; the labels are",
+        "labels of item 0: 'z' at node 0 is none of the field's; the labels are",
     ),
     (lambda: ChainCRF().fit(X2, Y2).score(X2, Y2[:2]), "y: expected 3 lists of labels"),
     (lambda: ChainCRF().fit(X2, Y2).score(X2, [v[1:] for v in Y2]), "labels of item 0: expected"),
@@ -375,7 +375,7 @@ REFUSALS = [
         lambda: (
             GraphCRF().fit([([[1.0], [2.0]], None, [{"far": 1}])], [[0, 1]]).predict([([[1.0], [2.0]], None)])
         ),
-        "edge features of item 0: expected 1 per edge, got none",
+        "edge features: expected 1 per step, got none",
     ),
     (
         lambda: ChainCRF().fit([([[1.0], [2.0]], [{"far": 1}])], [[0, 1]]).predict([[[1.0], [2.0]]]),

@@ -249,6 +249,11 @@ def test_streams_say_what_they_lack_and_where(files, frames):
             OptionError,
             "each: a stream is summed over its",
         ),
+        (
+            lambda: fit(chain(), steps, labels="s"),
+            OptionError,
+            "labels: a stream has none; give data in memo",
+        ),
         (lambda: fit(net, rows, validation=0.1), OptionError, "validation: a stream is not split; give rows"),
         (
             lambda: fit(net, rows, validation=rows),

@@ -11,7 +11,8 @@ from scipy import sparse
 
 import credo
 from credo.core.errors import CredoError
-from credo.models.crf import CRF, expanded_features
+from credo.models.crf import CRF
+from credo.models.crf_features import expanded_features
 from markup import cells
 
 RNG = np.random.default_rng(0)
@@ -24,7 +25,7 @@ def test_the_graph_scores_every_labelling_as_the_formula_says(make):
     crf = CRF(LABELS, W, V)
     x, z = RNG.standard_normal((4, 4)), RNG.standard_normal((5, 2))
     edges = [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)]
-    graph = crf.given(make(x), edges, make(z)).to_factor_graph()
+    graph = crf.instantiate((make(x), edges, make(z))).to_factor_graph()
     for y in itertools.product(range(3), repeat=4):
         expected = sum(x[i] @ W[:, y[i]] for i in range(4))
         expected += sum(z[e] @ V[:, y[i], y[j]] for e, (i, j) in enumerate(edges))
@@ -33,13 +34,12 @@ def test_the_graph_scores_every_labelling_as_the_formula_says(make):
 
 def test_without_edges_it_is_a_chain_with_one_table():
     crf = CRF(LABELS, W, V[0])
-    net = crf.given(RNG.standard_normal((3, 4)))
-    graph = net.to_factor_graph()
+    graph = crf.instantiate(RNG.standard_normal((3, 4))).to_factor_graph()
     assert graph.n_factors == 5
     assert graph.log_table(3) == pytest.approx(V[0])
-    assert net.variables.names[2] == "y2"
-    assert net.variables[0].states == ("a", "b", "c")
-    single = crf.given(RNG.standard_normal((1, 4))).to_factor_graph()
+    assert graph.variables.names[2] == "y2"
+    assert graph.variables[0].states == ("a", "b", "c")
+    single = crf.instantiate(RNG.standard_normal((1, 4))).to_factor_graph()
     assert single.n_factors == 1
 
 
@@ -70,19 +70,38 @@ REFUSALS = [
     (lambda: CRF(LABELS, [["a"]], V), "node_weights: expected numbers"),
     (lambda: CRF(LABELS, W * np.nan, V), "node_weights: expected finite numbers"),
     (lambda: CRF(LABELS, W, V, node_features=["a"]), "node_features: expected 4 different names, got 1"),
-    (lambda: CRF(LABELS, W, V).given(X), "edge features: expected 2 per edge, got none"),
-    (lambda: CRF(LABELS, W, V).given(X, None, np.zeros((3, 2))), "expected 1 rows, one per edge, got 3"),
+    (lambda: CRF(LABELS, W, V).instantiate(X), "edge features: expected 2 per step, got none"),
     (
-        lambda: CRF(LABELS, W, V[0]).given(np.zeros((2, 5))),
+        lambda: CRF(LABELS, W, V).instantiate((X, None, np.zeros((3, 2)))),
+        "edge features of item 0: expected 1 rows, one between every two positions, got 3",
+    ),
+    (
+        lambda: CRF(LABELS, W, V).instantiate((X, [(0, 1)], np.zeros((3, 2)))),
+        "item 0: edge features: expected 1 rows, one per edge, got 3",
+    ),
+    (
+        lambda: CRF(LABELS, W, V[0]).instantiate(np.zeros((2, 5))),
         "of shape (rows, 4), got (2, 5)",
     ),
-    (lambda: CRF(LABELS, W, V[0]).given(X * np.nan), "node features: expected finite numbers"),
-    (lambda: CRF(LABELS, W, V[0]).given([["a"]]), "node features: expected an array of numbers"),
-    (lambda: CRF(LABELS, W, V[0]).given([{"a": 1}]), "dictionaries need a field with named features"),
-    (lambda: CRF(LABELS, W, V[0]).given(X, [(0, 2)]), "edges: expected positions in [0, 2), got 0 to 2"),
-    (lambda: CRF(LABELS, W, V[0]).given(X, [(1, 1)]), "edges: node 1 is joined to itself"),
-    (lambda: CRF(LABELS, W, V[0]).given(X, [0, 1]), "edges: expected pairs of node positions"),
-    (lambda: CRF(LABELS, W, V[0]).given(X, [(0,), (1, 1)]), "edges: expected pairs of node positions"),
+    (
+        lambda: CRF(LABELS, W, V[0]).instantiate(X * np.nan),
+        "node features of item 0: expected finite numbers",
+    ),
+    (
+        lambda: CRF(LABELS, W, V[0]).instantiate([["a"]]),
+        "node features of item 0: expected an array of numbers",
+    ),
+    (lambda: CRF(LABELS, W, V[0]).instantiate([{"a": 1}]), "dictionaries need a field with named features"),
+    (
+        lambda: CRF(LABELS, W, V[0]).instantiate((X, [(0, 2)])),
+        "edges: expected positions in [0, 2), got 0 to 2",
+    ),
+    (lambda: CRF(LABELS, W, V[0]).instantiate((X, [(1, 1)])), "edges: node 1 is joined to itself"),
+    (lambda: CRF(LABELS, W, V[0]).instantiate((X, [0, 1])), "edges: expected pairs of node positions"),
+    (
+        lambda: CRF(LABELS, W, V[0]).instantiate((X, [(0,), (1, 1)])),
+        "edges: expected pairs of node positions",
+    ),
     (lambda: expanded_features({"a": object()}), "feature 'a': expected a number, a text or a list of texts"),
 ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from credo.optimise.curvature import curved, dot, is_curved, last_scale
+from credo.optimise.curvature import apply_curvature, dot, is_curved, last_scale
 
 
 def quadratic(seed, n=6):
@@ -19,7 +19,7 @@ def test_the_last_turn_is_undone_exactly():
         curvature, rng = quadratic(seed)
         moves = list(rng.normal(size=(3, 6)))
         turns = [curvature @ m for m in moves]
-        found = curved(turns[-1], moves, turns, last_scale(moves, turns))
+        found = apply_curvature(turns[-1], moves, turns, last_scale(moves, turns))
         np.testing.assert_allclose(found, moves[-1], rtol=1e-9)
 
 
@@ -30,7 +30,9 @@ def test_conjugate_moves_give_the_inverse_curvature():
     turns = [value * vector for value, vector in zip(values, vectors.T, strict=True)]
     slope = np.arange(6.0)
     for metric in (last_scale(moves, turns), lambda v: 3.0 * v):
-        np.testing.assert_allclose(curved(slope, moves, turns, metric), np.linalg.solve(curvature, slope))
+        np.testing.assert_allclose(
+            apply_curvature(slope, moves, turns, metric), np.linalg.solve(curvature, slope)
+        )
 
 
 def test_the_way_is_always_downhill():
@@ -39,13 +41,13 @@ def test_the_way_is_always_downhill():
         moves = list(rng.normal(size=(4, 6)))
         turns = [curvature @ m for m in moves]
         slope = rng.normal(size=6)
-        assert dot(slope, curved(slope, moves, turns, last_scale(moves, turns))) > 0
+        assert dot(slope, apply_curvature(slope, moves, turns, last_scale(moves, turns))) > 0
 
 
 def test_without_moves_the_metric_is_all():
     slope = np.array([1.0, -2.0])
-    assert curved(slope, (), (), last_scale((), ())).tolist() == [1.0, -2.0]
-    assert curved(slope, (), (), lambda v: 2.0 * v).tolist() == [2.0, -4.0]
+    assert apply_curvature(slope, (), (), last_scale((), ())).tolist() == [1.0, -2.0]
+    assert apply_curvature(slope, (), (), lambda v: 2.0 * v).tolist() == [2.0, -4.0]
     assert dot(slope, slope) == pytest.approx(5.0)
 
 

@@ -84,7 +84,7 @@ def test_a_comparison_of_maxima_shows_how_far_each_score_is_below_the_best(tmp_p
 
 
 def test_a_real_comparison_can_be_drawn(tmp_path):
-    table = credo.compare(credo.datasets.sprinkler(), ["enumerate", "enumerate(max_states=2)"])
+    table = credo.compare(credo.datasets.sprinkler(), ["enumerate", "enumerate(max_entries=2)"])
     assert draws(plot_comparison(table), tmp_path)
 
 

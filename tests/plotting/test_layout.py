@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from credo.plotting.layout import lattice_columns, layered
+from credo.plotting.layout import lattice_columns, place_layers
 
 
 def test_long_edges_bend_around_the_layers_they_cross():
-    found = layered([1.0, 1.0, 1.0], [(0, 1), (1, 2), (0, 2)])
+    found = place_layers([1.0, 1.0, 1.0], [(0, 1), (1, 2), (0, 2)])
     np.testing.assert_allclose(found.positions[:, 1], [0.0, -0.95, -1.9])
     assert [len(route) for route in found.routes] == [2, 2, 3]
     bend, between = found.routes[2][1], found.positions[1]
@@ -23,6 +23,6 @@ def test_grids_are_recognised_by_their_edges_alone():
 
 def test_layers_stand_closer_where_less_room_is_asked_for():
     edges = [(0, k) for k in range(1, 6)]
-    wide, narrow = (layered([0.1] * 6, edges, gap=gap).positions for gap in (0.5, 0.1))
+    wide, narrow = (place_layers([0.1] * 6, edges, gap=gap).positions for gap in (0.5, 0.1))
     np.testing.assert_allclose(np.diff(np.sort(wide[1:, 0])), 0.6)
     np.testing.assert_allclose(np.diff(np.sort(narrow[1:, 0])), 0.2)

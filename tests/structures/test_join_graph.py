@@ -82,7 +82,7 @@ def test_a_wide_enough_ibound_gives_a_junction_tree():
 
 def test_a_limit_on_tables_keeps_clusters_small():
     graph = credo.datasets.ising_grid(5, seed=0).to_factor_graph()
-    found = join_graph(graph, elimination_order(graph), 8, max_table=8)
+    found = join_graph(graph, elimination_order(graph), 8, max_entries=8)
     assert np.diff(found.cluster_start).max() <= 3
 
 

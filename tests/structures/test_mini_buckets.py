@@ -65,7 +65,7 @@ def test_every_factor_and_message_has_its_place(case: Case, ibound: int):
     graph = case.graph
     rng = np.random.default_rng(ibound)
     for order in (elimination_order(graph).order, rng.permutation(len(graph.variables))):
-        made = mini_buckets(graph, order, ibound=ibound, max_table=12)
+        made = mini_buckets(graph, order, ibound=ibound, max_entries=12)
         _check_buckets(graph, made)
         _check_messages(made)
         _check_factors(graph, made)
@@ -123,12 +123,12 @@ def test_wrong_arguments_are_named():
     order = np.arange(len(graph.variables))
     with pytest.raises(OptionError, match="ibound must be at least 0, got -1"):
         mini_buckets(graph, order, ibound=-1)
-    with pytest.raises(OptionError, match="max_table must be at least 1, got 0"):
-        mini_buckets(graph, order, ibound=1, max_table=0)
+    with pytest.raises(OptionError, match="max_entries must be at least 1, got 0"):
+        mini_buckets(graph, order, ibound=1, max_entries=0)
     with pytest.raises(QueryError, match="order: expected each of the 5 variables once, got 4 positions"):
         mini_buckets(graph, order[:4], ibound=1)
     wide = credo.FactorGraph.from_arrays(
         np.full(70, 2), (np.stack([np.zeros(69, dtype=np.int64), np.arange(1, 70)], axis=1), np.ones((2, 2)))
     )
-    with pytest.raises(OverflowError, match="more than 2\\^62 entries; lower max_table"):
-        mini_buckets(wide, np.arange(70), ibound=69, max_table=2.0**80)
+    with pytest.raises(OverflowError, match="more than 2\\^62 entries; lower max_entries"):
+        mini_buckets(wide, np.arange(70), ibound=69, max_entries=2.0**80)

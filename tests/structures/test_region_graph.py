@@ -55,7 +55,7 @@ def test_faces_of_a_grid_have_the_known_counts(n, sizes):
 
 
 def test_the_outer_face_adds_the_rim():
-    found = region_graph(grid(5), "all-faces", max_states=2**16)
+    found = region_graph(grid(5), "all-faces", max_entries=2**16)
     assert by_level(found) == ([17, 36, 21], [{1}, {-1}, {1}])
 
 
@@ -222,8 +222,8 @@ def test_regions_from_names_must_cover_everything(regions, message):
 def test_unknown_choices_are_refused():
     with pytest.raises(OptionError, match="regions must be one of"):
         region_graph(grid(2), "squares")
-    with pytest.raises(OptionError, match=r"max_states must be a whole number, got 2\.5"):
-        region_graph(grid(2), max_states=2.5)
+    with pytest.raises(OptionError, match=r"max_entries must be a whole number, got 2\.5"):
+        region_graph(grid(2), max_entries=2.5)
     with pytest.raises(OptionError, match="view must be one of"):
         cluster_variation(grid(2), [], view="edges")
     with pytest.raises(OptionError, match="intersections must be one of"):

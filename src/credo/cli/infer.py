@@ -189,7 +189,7 @@ def _as_dict(result: Result, names: list[str], tables: list[Joint]) -> dict[str,
     if result.assignment is not None:
         wanted = set(names)
         found["assignment"] = {
-            n: s if isinstance(s, str) else _listed(s) for n, s in result.assignment.items() if n in wanted
+            n: s if isinstance(s, str) else _list(s) for n, s in result.assignment.items() if n in wanted
         }
     if tables:
         found["joints"] = [
@@ -207,10 +207,10 @@ def _belief(marginals: Marginals, name: str) -> dict[str, Any]:
     """State -> probability, or the moments of a continuous variable."""
     if name not in marginals.densities:
         return dict(marginals[name].to_dict())
-    return {moment: _listed(getattr(marginals[name], moment)) for moment in ("mean", "sd")}
+    return {moment: _list(getattr(marginals[name], moment)) for moment in ("mean", "sd")}
 
 
-def _listed(value: Any) -> Any:
+def _list(value: Any) -> Any:
     """A number, or a list of numbers."""
     import numpy as np
 

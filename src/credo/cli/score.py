@@ -13,7 +13,7 @@ from .output import print_json, print_pairs
 if TYPE_CHECKING:
     from ..core.factor_graph import FactorGraph
     from ..evaluate.scoring import Score
-    from ..io.uai_results import Answer
+    from ..io.uai_results import UaiAnswer
 
 __all__ = ["run"]
 
@@ -65,7 +65,11 @@ def run(
 
 
 def _score(
-    found: Answer, truth: Answer, graph: FactorGraph | None, observed: Mapping[str, int], method: str | None
+    found: UaiAnswer,
+    truth: UaiAnswer,
+    graph: FactorGraph | None,
+    observed: Mapping[str, int],
+    method: str | None,
 ) -> tuple[Score, dict[str, Any]]:
     from ..evaluate.scoring import score_marginals, score_partition, trivial_log10_z
 
@@ -79,14 +83,18 @@ def _score(
 
 
 def _assignments(
-    found: Answer, truth: Answer, graph: FactorGraph | None, observed: Mapping[str, int], method: str | None
+    found: UaiAnswer,
+    truth: UaiAnswer,
+    graph: FactorGraph | None,
+    observed: Mapping[str, int],
+    method: str | None,
 ) -> tuple[Score, dict[str, Any]]:
     from ..core.errors import QueryError
     from ..evaluate.scoring import score_assignment, trivial_assignment, value_of
 
     if graph is None:
         raise QueryError(f"{found.task}: the value of an assignment depends on the model; give --model MODEL")
-    ours, theirs = (_named(answer, graph) for answer in (found, truth))
+    ours, theirs = (_name(answer, graph) for answer in (found, truth))
     if set(ours) != set(theirs):
         raise QueryError(
             f"{found.task}: expected states of the {len(theirs)} variables of the reference, "
@@ -99,7 +107,7 @@ def _assignments(
     return score_assignment(values[0], values[1], values[2], found.task), details
 
 
-def _named(answer: Answer, graph: FactorGraph) -> dict[str, str]:
+def _name(answer: UaiAnswer, graph: FactorGraph) -> dict[str, str]:
     """Name -> label of an assignment given by positions."""
     from ..core.errors import QueryError
 

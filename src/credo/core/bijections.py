@@ -103,7 +103,7 @@ class _Logarithm(Bijection):
         return xp.log(xp.asarray(x))[..., None]
 
     def inverse(self, u: Any) -> Any:
-        return namespace(u).exp(_limited(u[..., 0]))
+        return namespace(u).exp(_limit(u[..., 0]))
 
     def log_jacobian(self, u: Any) -> Any:
         xp, u = namespace(u), u[..., 0]
@@ -131,7 +131,7 @@ class _ScaledLogit(Bijection):
     def inverse(self, u: Any) -> Any:
         xp, a, b = namespace(u), self.domain.low, self.domain.high
         small = (b - a) / (
-            1 + xp.exp(_limited(xp.abs(u[..., 0])))
+            1 + xp.exp(_limit(xp.abs(u[..., 0])))
         )  # the distance from the nearer end, all digits
         x = xp.where(u[..., 0] < 0, a + small, b - small)
         inside = np.asarray([a, b], dtype=x.dtype)
@@ -176,7 +176,7 @@ class _LogRatios(Bijection):
         return apart - xp.log(xp.exp(apart).sum(axis=-1, keepdims=True))
 
 
-def _limited(u: Any) -> Any:
+def _limit(u: Any) -> Any:
     """Numbers whose exponentials are neither zero nor infinite."""
     return namespace(u).clip(u, -_most(u), _most(u))
 

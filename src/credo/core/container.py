@@ -93,9 +93,9 @@ def read_container(
         except FormatError:
             raise
         except json.JSONDecodeError as error:
-            raise _refused(path, f"its {_CONTENT} is no JSON ({error})") from None
+            raise _refusal(path, f"its {_CONTENT} is no JSON ({error})") from None
         except _DAMAGE as error:
-            raise _refused(path, f"it is damaged or of another kind ({error})") from None
+            raise _refusal(path, f"it is damaged or of another kind ({error})") from None
 
 
 def _size(file: IO[bytes]) -> int:
@@ -108,12 +108,12 @@ def _members(path: str | Path, archive: zipfile.ZipFile, size: int) -> list[zipf
     first = _CONTENT_BEFORE if found and found[0].filename == _CONTENT_BEFORE else _CONTENT
     names = [first, *(f"{k}.npy" for k in range(len(found) - 1))]
     if [member.filename for member in found] != names:
-        raise _refused(path, f"expected the members {_CONTENT}, 0.npy, 1.npy, ..., got others")
+        raise _refusal(path, f"expected the members {_CONTENT}, 0.npy, 1.npy, ..., got others")
     for member in found:
         if member.compress_type != zipfile.ZIP_STORED or member.flag_bits & _ENCRYPTED:
-            raise _refused(path, f"its member {member.filename} is compressed or encrypted")
+            raise _refusal(path, f"its member {member.filename} is compressed or encrypted")
     if sum(member.file_size for member in found) > size:
-        raise _refused(path, "its members say that they are larger than the file")
+        raise _refusal(path, "its members say that they are larger than the file")
     return found
 
 
@@ -127,12 +127,12 @@ def _array(path: str | Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo, 
                 raise ValueError(f"version {version} of its header is unknown")
             shape, is_fortran, dtype = read[version](file)
         except ValueError as error:
-            raise _refused(path, f"its member {member.filename} is no array ({error})") from None
+            raise _refusal(path, f"its member {member.filename} is no array ({error})") from None
         if dtype.hasobject:
-            raise _refused(path, f"its member {member.filename} holds pickled objects, which are never read")
+            raise _refusal(path, f"its member {member.filename} holds pickled objects, which are never read")
         size = prod(shape) * dtype.itemsize
         if min(shape, default=0) < 0 or size != member.file_size - file.tell():
-            raise _refused(path, f"the header of its member {member.filename} disagrees with its size")
+            raise _refusal(path, f"the header of its member {member.filename} disagrees with its size")
         order: Any = "F" if is_fortran else "C"
         if mapped and size:
             begin = _data_offset(path, member) + file.tell()
@@ -151,5 +151,5 @@ def _data_offset(path: str | Path, member: zipfile.ZipInfo) -> int:
     return member.header_offset + _MEMBER + int(name) + int(extra)
 
 
-def _refused(path: str | Path, why: str) -> FormatError:
+def _refusal(path: str | Path, why: str) -> FormatError:
     return FormatError(f"{path}: expected a file written by credo, but {why}; give another file name")

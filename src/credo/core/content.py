@@ -35,7 +35,7 @@ def read_content(path: str | os.PathLike[str]) -> bytes:
     try:
         raw = path.read_bytes()
         if kind in COMPRESSED:
-            raw = _unpacked(path, (gzip if kind == ".gz" else lzma).open(io.BytesIO(raw)))
+            raw = _unpack(path, (gzip if kind == ".gz" else lzma).open(io.BytesIO(raw)))
         return raw.removeprefix(codecs.BOM_UTF8)
     except FileNotFoundError:
         raise FormatError(f"{path}: there is no such file") from None
@@ -49,7 +49,7 @@ def read_content(path: str | os.PathLike[str]) -> bytes:
         raise FormatError(f"{path}: cannot be read (it does not fit into memory)") from None
 
 
-def _unpacked(path: Path, packed: IO[bytes]) -> bytes:
+def _unpack(path: Path, packed: IO[bytes]) -> bytes:
     """All that is packed, unless that is more than anybody means: a few bytes can hold terabytes."""
     limit = int(machine_gigabytes() * _SHARE * 2**30)
     pieces, size = [], 0

@@ -37,7 +37,7 @@ __all__ = [
     "Real",
     "Simplex",
     "domain_of",
-    "unlabelled",
+    "unlabelled_states",
 ]
 
 
@@ -63,7 +63,7 @@ class Discrete:
                 raise ModelError(f"a domain needs at least one state, got {states!r:.80}")
             if states >= _MANY:
                 raise ModelError(f"a domain has fewer than 2^63 states, got {states!r:.80}")
-            return unlabelled(int(states))
+            return unlabelled_states(int(states))
         if isinstance(states, (str, bytes)) or not isinstance(states, Iterable):
             raise ModelError(f"states: expected a count or a list of labels, got {states!r}")
         labels = tuple(str(s) for s in states)
@@ -101,7 +101,7 @@ class Discrete:
 
 
 @lru_cache(maxsize=4096)
-def unlabelled(size: int) -> Discrete:
+def unlabelled_states(size: int) -> Discrete:
     """The domain of this many states without labels, made once."""
     return Discrete(size)
 

@@ -111,7 +111,7 @@ class TableFactor(Factor):
 
     def __init__(self, scope: Iterable[Variable], table: Any) -> None:
         self.scope = tuple(scope)
-        self.log_table = _shaped(self.scope, to_log(table, check_scope(self.scope)))
+        self.log_table = _shape(self.scope, to_log(table, check_scope(self.scope)))
 
     @classmethod
     def from_log(cls, scope: Iterable[Variable], log_table: Any) -> TableFactor:
@@ -121,7 +121,7 @@ class TableFactor(Factor):
         where = check_scope(made.scope)
         values = float_array(where, log_table, expected="a table of numbers", copy=True)
         check_log_table(values, where)
-        made.log_table = _shaped(made.scope, values)
+        made.log_table = _shape(made.scope, values)
         return made
 
     @property
@@ -200,7 +200,7 @@ def check_scope(scope: tuple[Variable, ...]) -> str:
     return f"factor over {names}"
 
 
-def _shaped(scope: tuple[Variable, ...], values: np.ndarray) -> np.ndarray:
+def _shape(scope: tuple[Variable, ...], values: np.ndarray) -> np.ndarray:
     shape = tuple(v.discrete.size for v in scope)
     if values.shape != shape:
         if values.ndim != 1 or values.size != int(np.prod(shape)):

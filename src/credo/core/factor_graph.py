@@ -7,9 +7,8 @@ All tables live in four flat arrays from birth:
     scope_start[a] : scope_start[a+1]   the slice of `scope` with factor a's variable positions
     table_start[a]                      where factor a's log table begins in `log_tables` (C order)
 
-so a million tables are one array, readers and bulk constructors fill it without a Python
-object per factor, and many factors may share one table (equal `table_start`).
-`graph.wiring` adds the derived index arrays message-passing kernels need.
+These, and what follows from them alone, are the base class (`flat_tables.py`); `graph.wiring` is the
+index arrays that message-passing kernels need.
 
 Factors that are no tables lie in groups of one kind (`others`, see `groups.py`), over any domains.
 Every factor has a number, its place among all of them; `graph.factors[a]` makes a view of one when
@@ -18,29 +17,27 @@ somebody wants to look at it. `graph.batches` gives all factors, tables too, as 
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from .bulk import TableArrays, refuse_without_states
+from .bulk import check_scopes, flat_arrays, is_array_like, merge_blocks, refuse_without_states, table_over
 from .errors import ModelError, QueryError
-from .factor import Factor, TableFactor, look_up
+from .factor import TableFactor
 from .factor_list import FactorList, probe
-from .groups import FactorBatch, Group, TableBlock, domains_of, groups_of
-from .naming import NamedModel
+from .flat_tables import FlatTables
+from .groups import FactorBatch, Group, TableBlock, groups_of
 from .records import register
 from .variable import Variables
-from .wiring import Memo, ShapeGroup, Wiring, products_of, starts_of
+from .wiring import Memo, is_forest_of, starts_of
 
 if TYPE_CHECKING:
     from .log_density import LogDensity
 
 __all__ = ["FactorGraph", "Model"]
-
 
 _NONE = np.empty(0, dtype=np.int64)
 
@@ -55,7 +52,7 @@ class Model(Protocol):
 
 
 @register("FactorGraph")
-class FactorGraph(NamedModel):
+class FactorGraph(FlatTables):
     """Variables of any domain, and factors; immutable.
 
     Parameters
@@ -80,23 +77,17 @@ class FactorGraph(NamedModel):
     -2.8026
     """
 
-    variables: Variables
-    scope_start: np.ndarray
-    scope: np.ndarray
-    table_start: np.ndarray
-    log_tables: np.ndarray
     others: tuple[Group, ...] = ()  # factors that are no tables
     numbers: np.ndarray | None = None  # of the tables among all factors; None: 0, 1, ...
-    memo: Memo  # what algorithms compiled for this structure
 
     def __init__(self, variables: Any, factors: Any = ()) -> None:
         self.variables = Variables.of(variables)
         if isinstance(factors, Mapping):
-            factors = [self._factor(scope, table) for scope, table in factors.items()]
+            factors = [table_over(self.variables, scope, table) for scope, table in factors.items()]
         if not isinstance(factors, Iterable):
             raise ModelError(f"factors: expected a mapping scope -> table or a list, got {factors!r:.80}")
         factors = list(factors)
-        self._check_scopes(factors)
+        check_scopes(self.variables, factors)
         tables = [f for f in factors if isinstance(f, TableFactor)]
         position = self.variables.position
         self.scope_start = starts_of([len(f.scope) for f in tables])
@@ -158,18 +149,6 @@ class FactorGraph(NamedModel):
         graph._freeze()
         return graph
 
-    @classmethod
-    def _unchecked(
-        cls, variables: Variables, scope_start: np.ndarray, scope: np.ndarray, log_tables: np.ndarray
-    ) -> FactorGraph:
-        graph = cls.__new__(cls)
-        graph.variables = variables
-        graph.scope_start = np.ascontiguousarray(scope_start, dtype=np.int64)
-        graph.scope = np.ascontiguousarray(scope, dtype=np.int64)
-        graph.log_tables = np.ascontiguousarray(log_tables, dtype=np.float64)
-        graph.memo = Memo()
-        return graph
-
     def with_states(
         self, variables: Variables, log_tables: np.ndarray, table_start: np.ndarray
     ) -> FactorGraph:
@@ -203,19 +182,8 @@ class FactorGraph(NamedModel):
         >>> FactorGraph.from_arrays(np.full(10, 2), (chain, [[2.0, 1.0], [1.0, 2.0]]))
         FactorGraph(10 variables, 9 factors, 18 edges)
         """
-        variables = Variables.of(np.asarray(variables) if _is_array_like(variables) else variables)
-        parts = [TableArrays.of(variables, scopes, tables, log=log) for scopes, tables in groups]
-        offset, starts = 0, []
-        for part in parts:
-            starts.append(offset + part.table_start)
-            offset += part.tables.size
-        return cls.from_flat(
-            variables,
-            starts_of(np.concatenate([np.full(len(p.scopes), p.scopes.shape[1]) for p in parts] or [_NONE])),
-            np.concatenate([p.scopes.ravel() for p in parts] or [_NONE]),
-            np.concatenate([p.tables.ravel() for p in parts] or [_NONE]),
-            table_start=np.concatenate(starts or [_NONE]),
-        )
+        variables = Variables.of(np.asarray(variables) if is_array_like(variables) else variables)
+        return cls.from_flat(variables, **flat_arrays(variables, groups, log=log))
 
     def to_parts(self) -> dict[str, Any]:
         """What files keep: the flat arrays, and the groups."""
@@ -237,43 +205,6 @@ class FactorGraph(NamedModel):
         probe(made)
         return made
 
-    def _factor(self, scope: Any, table: Any) -> TableFactor:
-        if not isinstance(scope, (str, Iterable)):
-            raise ModelError(f"factors: expected a name or names of variables as a scope, got {scope!r:.80}")
-        names = (scope,) if isinstance(scope, str) else tuple(scope)
-        return TableFactor([self.variables[self.variables.position(n)] for n in names], table)
-
-    def _check_scopes(self, factors: list[Any]) -> None:
-        for f in factors:
-            if not isinstance(f, Factor):
-                raise ModelError(
-                    f"expected a factor (TableFactor, GaussianFactor, DensityFactor ...), got {f!r:.80}"
-                )
-            for v in f.scope:
-                if v not in self.variables:
-                    raise ModelError(
-                        f"factor over {list(f.names)}: variable '{v.name}' is not in the graph with "
-                        f"{'these states' if v.is_discrete else f'the domain {v.domain!r}'}; declare it in "
-                        "`variables`"
-                    )
-
-    def _check_repeats(self) -> None:
-        factor = np.repeat(np.arange(self.n_tables), np.diff(self.scope_start))
-        pair = np.sort(factor * max(len(self.variables), 1) + self.scope)
-        twice = np.flatnonzero(pair[1:] == pair[:-1])
-        if len(twice):
-            a, i = divmod(int(pair[twice[0]]), len(self.variables))
-            raise ModelError(f"factor {a}: variable '{self.variables.names[i]}' appears twice in the scope")
-
-    def _freeze(self) -> None:
-        for array in (self.scope_start, self.scope, self.table_start, self.log_tables):
-            array.flags.writeable = False
-
-    @property
-    def n_tables(self) -> int:
-        """Number of factors that are tables."""
-        return len(self.scope_start) - 1
-
     @property
     def n_factors(self) -> int:
         """Number of factors."""
@@ -289,24 +220,6 @@ class FactorGraph(NamedModel):
     def is_tables(self) -> bool:
         """Whether all factors are tables and all variables have states: what discrete methods read."""
         return not self.others and self.variables.is_discrete
-
-    @cached_property
-    def table_size(self) -> np.ndarray:
-        """Number of entries of each factor's table."""
-        sizes = products_of(self.scope_start, self.variables.sizes[self.scope].astype(np.float64))
-        if sizes.max(initial=0.0) > 2.0**62:  # floats tell, where whole numbers would wrap around
-            raise ModelError(f"factor {int(sizes.argmax())}: its table would have more than 2^62 entries")
-        if sizes.max(initial=0.0) < 2.0**53:
-            return sizes.astype(np.int64)
-        return products_of(self.scope_start, self.variables.sizes[self.scope])
-
-    @cached_property
-    def structure_key(self) -> bytes:
-        """A short name of the state counts and scopes, under which plans are filed in `memo`."""
-        made = hashlib.blake2b(digest_size=16)
-        for array in (self.variables.sizes, self.scope_start, self.scope):
-            made.update(np.ascontiguousarray(array).data)
-        return made.digest()
 
     @cached_property
     def factors(self) -> FactorList:
@@ -339,31 +252,18 @@ class FactorGraph(NamedModel):
 
     def is_forest_of(self, factors: np.ndarray) -> bool:
         """The same for some of the factors."""
-        from scipy.sparse import coo_matrix
-        from scipy.sparse.csgraph import connected_components
-
         factor, variable = self.edges
         chosen = np.isin(factor, factors)
-        factor, variable = factor[chosen], variable[chosen]
-        n = len(self.variables) + self.n_factors
-        ends = (np.ones(len(factor)), (len(self.variables) + factor, variable))
-        parts, _ = connected_components(coo_matrix(ends, shape=(n, n)), directed=False)
-        return bool(len(factor) == n - parts)
+        return is_forest_of(self.n_factors, len(self.variables), factor[chosen], variable[chosen])
 
     @cached_property
     def batches(self) -> tuple[FactorBatch, ...]:
         """All factors as calls of functions: by function, domains and shapes of the parameters."""
         places = self.factors.places
-        found = [self._batch_of(group, places[0]) for group in self.shape_groups]
+        found = [self.batch_of(group, places[0]) for group in self.shape_groups]
         for group, own in zip(self.others, places[1:], strict=True):
             found.extend(replace(group, numbers=own).batches(self.variables))
         return tuple(sorted(found, key=lambda batch: int(batch.factors[0])))
-
-    def _batch_of(self, group: ShapeGroup, places: np.ndarray) -> FactorBatch:
-        size = int(np.prod(group.shape, dtype=np.int64))
-        logs = self.log_tables[group.table_start[:, None] + np.arange(size)].reshape(-1, *group.shape)
-        domains = domains_of(self.variables, group.scopes[0])
-        return FactorBatch(look_up, domains, places[group.factors], group.scopes, (logs,))
 
     @cached_property
     def log_density(self) -> LogDensity:
@@ -382,61 +282,9 @@ class FactorGraph(NamedModel):
 
         return LogDensity.of(self)
 
-    @cached_property
-    def wiring(self) -> Wiring:
-        """Index arrays for kernels, compiled once."""
-        return Wiring.of(self)
-
-    @cached_property
-    def shape_groups(self) -> tuple[ShapeGroup, ...]:
-        """The factors grouped by table shape."""
-        arity = np.diff(self.scope_start)
-        found = []
-        for k in np.unique(arity):
-            of_arity = np.flatnonzero(arity == k)
-            scopes = self.scope[self.scope_start[of_arity][:, None] + np.arange(k)]
-            sizes = self.variables.sizes[scopes]
-            if k == 0 or (sizes == sizes[0]).all():
-                shapes, which = sizes[:1], np.zeros(len(sizes), dtype=np.int64)
-            else:
-                shapes, which = np.unique(sizes, axis=0, return_inverse=True)
-            for g, shape in enumerate(shapes):
-                rows = np.flatnonzero(which.ravel() == g)
-                found.append(
-                    ShapeGroup(
-                        tuple(map(int, shape)),
-                        of_arity[rows],
-                        scopes[rows],
-                        self.table_start[of_arity[rows]],
-                    )
-                )
-        return tuple(found)
-
-    def scope_of(self, a: int) -> np.ndarray:
-        """Variable positions of table `a`, in axis order."""
-        return self.scope[self.scope_start[a] : self.scope_start[a + 1]]
-
-    def log_table(self, a: int) -> np.ndarray:
-        """Log table `a`, a read-only view."""
-        start = self.table_start[a]
-        shape = self.variables.sizes[self.scope_of(a)]
-        return self.log_tables[start : start + self.table_size[a]].reshape(shape)
-
-    def select(self, factors: np.ndarray) -> FactorGraph:
-        """The graph with only these factors (positions), in this order; tables are not copied."""
-        arity = np.diff(self.scope_start)[factors]
-        start = starts_of(arity)
-        edges = np.arange(start[-1]) + np.repeat(self.scope_start[factors] - start[:-1], arity)
-        made = FactorGraph._unchecked(self.variables, start, self.scope[edges], self.log_tables)
-        made.table_start = self.table_start[factors]
-        made.memo = self.memo  # plans are filed under the scopes, so they may be shared
-        made._freeze()
-        return made
-
     def log_score(self, assignment: Mapping[str, Any]) -> float:
         """Sum of all log-potentials at one joint state, given as name -> state or value."""
-        missing = [n for n in self.variables.names if n not in assignment]
-        if missing:
+        if missing := [n for n in self.variables.names if n not in assignment]:
             what = "state" if self.is_tables else "value"
             raise ModelError(f"log_score: the assignment lacks {missing[:5]}; every variable needs a {what}")
         if not self.is_tables:
@@ -451,34 +299,9 @@ class FactorGraph(NamedModel):
             for factor in self.factors:
                 total = total + factor.log_values(*(states[name] for name in factor.names))
             return np.asarray(total)
-        return self._log_scores(np.asarray(states))
-
-    def _log_scores(self, states: np.ndarray) -> np.ndarray:
-        n = len(self.variables)
         if not self.is_tables:
             raise QueryError("log_scores: expected columns by name, because some variables have no states")
-        if states.ndim != 2 or states.shape[1] != n or (states.dtype.kind not in "iu" and states.size):
-            raise QueryError(
-                f"log_scores: expected integers of shape (rows, {n}), got {states.dtype} {states.shape}"
-            )
-        if ((states < 0) | (states >= self.variables.sizes)).any():
-            row, i = np.argwhere((states < 0) | (states >= self.variables.sizes))[0]
-            raise QueryError(
-                f"log_scores: row {row} has state {states[row, i]} of '{self.variables.names[i]}', "
-                f"expected 0 to {self.variables.sizes[i] - 1}"
-            )
-        wiring = self.wiring
-        total = np.zeros(len(states))
-        if self.n_factors == 0:
-            return total
-        has_scope = np.flatnonzero(np.diff(self.scope_start))
-        for row, x in enumerate(np.asarray(states, dtype=np.int64)):
-            entry = self.table_start.copy()
-            if len(has_scope):
-                steps = wiring.edge_stride * x[self.scope]
-                entry[has_scope] += np.add.reduceat(steps, self.scope_start[has_scope])
-            total[row] = self.log_tables[entry].sum()
-        return total
+        return self.table_scores(np.asarray(states))
 
     def moved(self, variables: Variables, position: np.ndarray, others: Iterable[Group]) -> FactorGraph:
         """The same tables over other variables, variable i at `position[i]`, and other groups."""
@@ -504,7 +327,7 @@ class FactorGraph(NamedModel):
         made.table_start, numbers = self.table_start, self.numbers
         if blocks:
             numbers = np.arange(self.n_tables) if numbers is None else numbers
-            numbers = _merge(made, numbers, blocks)
+            numbers = merge_blocks(made, numbers, blocks)
         is_whole = not others and (numbers is None or np.array_equal(numbers, np.arange(len(numbers))))
         made.others, made.numbers = tuple(others), None if is_whole else numbers
         made.memo = self.memo
@@ -513,8 +336,10 @@ class FactorGraph(NamedModel):
 
     def as_tables(self) -> FactorGraph | None:
         """Tables in place of every group, if all can be tables; None otherwise."""
-        if not self.others or not self.variables.is_discrete:
-            return None if self.others or not self.variables.is_discrete else self
+        if not self.variables.is_discrete:
+            return None
+        if not self.others:
+            return self
         parts = [group.to_tables(self.variables) for group in self.others]
         if any(part is None for part in parts):
             return None
@@ -560,10 +385,7 @@ class FactorGraph(NamedModel):
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, FactorGraph)
-            and self.variables == other.variables
-            and np.array_equal(self.scope_start, other.scope_start)
-            and np.array_equal(self.scope, other.scope)
-            and all(np.array_equal(self.log_table(a), other.log_table(a)) for a in range(self.n_tables))
+            and self.has_equal_tables(other)
             and ((not self.others and not other.others) or self.factors.has_equal_groups(other.factors))
         )
 
@@ -576,29 +398,3 @@ class FactorGraph(NamedModel):
     def __repr__(self) -> str:
         edges = len(self.scope) + sum(group.scopes.size for group in self.others)
         return f"FactorGraph({len(self.variables)} variables, {self.n_factors} factors, {edges} edges)"
-
-
-def _merge(graph: FactorGraph, numbers: np.ndarray, blocks: Sequence[TableBlock]) -> np.ndarray:
-    """Put blocks of tables into the flat arrays of a graph under construction; the numbers of all tables."""
-    arity = [np.diff(graph.scope_start), *(np.full(len(b.numbers), b.scopes.shape[1]) for b in blocks)]
-    sizes = [int(np.prod(b.logs.shape[1:], dtype=np.int64)) for b in blocks]
-    begin = len(graph.log_tables) + starts_of(
-        [len(b.numbers) * size for b, size in zip(blocks, sizes, strict=True)]
-    )
-    starts = [
-        first + size * np.arange(len(b.numbers)) for first, size, b in zip(begin, sizes, blocks, strict=False)
-    ]
-    all_numbers = np.concatenate([numbers, *(b.numbers for b in blocks)])
-    order = np.argsort(all_numbers, kind="stable")
-    arities = np.concatenate(arity)
-    old = starts_of(arities)
-    graph.scope_start = starts_of(arities[order])
-    edge = np.arange(old[-1]) + np.repeat(old[:-1][order] - graph.scope_start[:-1], arities[order])
-    graph.scope = np.concatenate([graph.scope, *(b.scopes.ravel() for b in blocks)])[edge]
-    graph.table_start = np.concatenate([graph.table_start, *starts])[order]
-    graph.log_tables = np.concatenate([graph.log_tables, *(b.logs.ravel() for b in blocks)])
-    return all_numbers[order]
-
-
-def _is_array_like(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and bool(value) and isinstance(value[0], (int, np.integer))

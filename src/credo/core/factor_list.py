@@ -43,13 +43,13 @@ class FactorList(Sequence[Any]):
             return tuple(self[i] for i in range(len(self))[a])
         a = range(len(self))[a]
         if a not in self._kept:
-            factor = self._made(int(self._order[a]))
+            factor = self._make(int(self._order[a]))
             if isinstance(factor, TableFactor):  # a view; a million of them are not kept
                 return factor
             self._kept[a] = factor
         return self._kept[a]
 
-    def _made(self, at: int) -> Factor:
+    def _make(self, at: int) -> Factor:
         graph, kind = self._graph, int(np.searchsorted(self._ends, at, side="right"))
         if kind == 0:
             scope = [graph.variables[int(i)] for i in graph.scope_of(at)]

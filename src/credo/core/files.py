@@ -50,13 +50,13 @@ def replacing(path: str | os.PathLike[str], *, text: bool = False) -> Iterator[I
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
-        with _opened(target, text) as file:
+        with _open(target, text) as file:
             yield file
         return
     # Two processes that write at once must not write into one file.
     beside = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
-        with _opened(beside, text) as file:
+        with _open(beside, text) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -70,7 +70,7 @@ def replacing(path: str | os.PathLike[str], *, text: bool = False) -> Iterator[I
     _sync_folder(target.parent)
 
 
-def _opened(path: Path, text: bool) -> IO[Any]:
+def _open(path: Path, text: bool) -> IO[Any]:
     return open(path, "w", newline="", encoding="utf-8") if text else open(path, "wb")
 
 

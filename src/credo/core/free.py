@@ -79,7 +79,7 @@ class FreeGraph:
         power = np.array(
             [0.0 if m is None or m.keeps_volume else t for m, t in zip(maps, temperatures, strict=True)]
         )
-        groups = [_freed(group, maps, start, power) for group in graph.others]
+        groups = [_free(group, maps, start, power) for group in graph.others]
         volumes = _volumes(graph, maps, start, power)
         made = graph.moved(_coordinates(variables, maps), start[:-1], [*groups, *volumes])
         return cls(made, variables, maps, start)
@@ -130,7 +130,7 @@ def _coordinates(variables: Variables, maps: tuple[Bijection | None, ...]) -> Va
     return Variables(names, domains)
 
 
-def _freed(group: Group, maps: tuple[Bijection | None, ...], start: np.ndarray, power: np.ndarray) -> Group:
+def _free(group: Group, maps: tuple[Bijection | None, ...], start: np.ndarray, power: np.ndarray) -> Group:
     """A group over coordinates; the domains of a scope agree column by column.
 
     Factors of one variable take what is left in `power` of its volume with them.

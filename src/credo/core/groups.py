@@ -77,15 +77,9 @@ class Group(abc.ABC):
     scopes: np.ndarray  # (count, arity) variable positions
 
     @classmethod
-    def stacked(
-        cls,
-        numbers: np.ndarray,
-        scopes: np.ndarray,
-        function: Callable[..., Any],
-        parameters: tuple[np.ndarray, ...],
-    ) -> Group:
+    def of(cls, batch: FactorBatch) -> Group:
         """The group of factors of one function, their parameters stacked."""
-        return cls(numbers, scopes, *parameters)
+        return cls(batch.factors, batch.scopes, *batch.parameters)
 
     @abc.abstractmethod
     def batches(self, variables: Variables) -> Iterator[FactorBatch]:
@@ -237,7 +231,7 @@ class LinearGaussians(Group):
             b = b - (w * x.reshape(len(rows), *[1] * (w.ndim - 2), -1)).sum(axis=-1)
             for axis in np.flatnonzero(given[k:])[::-1]:
                 at = seen.states[scopes[:, k + axis]]
-                w, b, v, c = (_taken(p, at, int(axis) + 1) for p in (w, b, v, c))
+                w, b, v, c = (_take(p, at, int(axis) + 1) for p in (w, b, v, c))
             scopes, w = scopes[:, ~given], w[..., free]
             if not w.shape[-1]:
                 yield TableBlock(numbers, scopes, c - 0.5 * b**2 / v)
@@ -261,7 +255,7 @@ class LinearGaussians(Group):
         return LinearGaussianFactor(scope, *(p[row] for p in parts))
 
 
-def _taken(array: np.ndarray, at: np.ndarray, axis: int) -> np.ndarray:
+def _take(array: np.ndarray, at: np.ndarray, axis: int) -> np.ndarray:
     """Entry `at[a]` of an axis in row a; the axis goes."""
     index = at.reshape(-1, *[1] * (array.ndim - 1))
     return np.take_along_axis(array, index, axis=axis).squeeze(axis)
@@ -278,15 +272,9 @@ class Densities(Group):
     parameters: tuple[np.ndarray, ...]  # each (count, ...)
 
     @classmethod
-    def stacked(
-        cls,
-        numbers: np.ndarray,
-        scopes: np.ndarray,
-        function: Callable[..., Any],
-        parameters: tuple[np.ndarray, ...],
-    ) -> Group:
+    def of(cls, batch: FactorBatch) -> Group:
         """Function and parameters as they are."""
-        return cls(numbers, scopes, function, parameters)
+        return cls(batch.factors, batch.scopes, batch.function, batch.parameters)
 
     def batches(self, variables: Variables) -> Iterator[FactorBatch]:
         """One call of the function."""
@@ -336,15 +324,9 @@ class Bilinear(Group):
     weights: np.ndarray  # W, (left, right)
 
     @classmethod
-    def stacked(
-        cls,
-        numbers: np.ndarray,
-        scopes: np.ndarray,
-        function: Callable[..., Any],
-        parameters: tuple[np.ndarray, ...],
-    ) -> Group:
+    def of(cls, batch: FactorBatch) -> Group:
         """One factor."""
-        return cls(numbers, scopes, parameters[0][0])
+        return cls(batch.factors, batch.scopes, batch.parameters[0][0])
 
     def batches(self, variables: Variables) -> Iterator[FactorBatch]:
         """A factor per pair, grouped by the domains."""
@@ -429,10 +411,10 @@ def groups_of(numbered: Sequence[tuple[int, Factor]], variables: Variables) -> t
         scopes = [variables.positions(f.names) for _, f in members]
         stacked = tuple(np.stack(p) for p in zip(*(f.parameters for _, f in members), strict=True))
         first = members[0][1]
-        group = _GROUPS.get(type(first), Densities)
-        made.append(
-            group.stacked(numbers, np.array(scopes, np.int64).reshape(-1, arity), first.function, stacked)
-        )
+        positions = np.array(scopes, np.int64).reshape(-1, arity)
+        domains = domains_of(variables, positions[0])
+        batch = FactorBatch(first.function, domains, numbers, positions, stacked)
+        made.append(_GROUPS.get(type(first), Densities).of(batch))
     return tuple(made)
 
 

@@ -1,6 +1,7 @@
 r"""A model of hidden rows together with data: what inference answers and learning counts.
 
-A *template* (hidden Markov model, semi-Markov model, factorial chains) is a graph only together with data.
+A *template* (hidden Markov or semi-Markov model, factorial chains, conditional random field) is a graph only
+together with data.
 `template.instantiate(data)` makes an `Instance` of arrays alone: a log score for every row and hidden state,
 weights that all rows share, by the name of the parameter they come from, and where each sequence begins:
 
@@ -12,6 +13,8 @@ The structures are
     chains        start(s_1) prod transition(s_{t-1}, s_t)
     segments      start, transition and durations of segments; the last may be cut by the end of the data
     factorial     several chains, start0, transition0, start1, ...; a score for every joint state of a row
+    steps         exp( pairs[t, s_{t-1}, s_t] ): chains whose every step has log scores of its own
+    graph         exp( pairs[e, s_i, s_j] ) for the pairs of rows (i, j) = edges[e]
 
 Tables hold weights, not logarithms, and need not sum to one: variational Bayes puts exp E[log] there. A
 factor graph is made only where a general method is asked for: a chain of a million steps is two arrays here.
@@ -26,17 +29,20 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
+from .domain import Discrete
 from .errors import ModelError
 from .factor_graph import FactorGraph
 from .rows import Rows
 
 __all__ = ["Instance", "Structure", "Template"]
 
-Structure = Literal["independent", "chains", "segments", "factorial"]
+Structure = Literal["independent", "chains", "segments", "factorial", "steps", "graph"]
 _NAMES = {
     "independent": ("weights",),
     "chains": ("start", "transition"),
     "segments": ("start", "transition", "durations"),
+    "steps": (),
+    "graph": (),
 }
 
 
@@ -45,7 +51,7 @@ class Template(Protocol):
     """A model that is a graph only together with data."""
 
     def instantiate(self, x: Any, **reading: Any) -> Instance:
-        """The hidden rows of these sequences, read as by `data.read_sequences`."""
+        """The hidden rows of these data, which `reading` says how to read."""
         ...
 
 
@@ -71,12 +77,15 @@ class Instance:
     first: int = 0  # number of the first sequence, if these are a part of more
     name: str = "state"  # of the hidden variable
     weights: np.ndarray | None = None  # (units,) how often each counts in sums over them; None is once
+    pairs: np.ndarray | None = None  # (rows or edges, states, states) log scores of the step into each row
+    edges: np.ndarray | None = None  # (edges, 2) rows of one unit each, in the order of the units
+    domain: Discrete | None = None  # labels of the states; without, they are numbers
 
     def __post_init__(self) -> None:
         chains = range(len(self.shape))
         several = tuple(f"{name}{m}" for m in chains for name in _NAMES["chains"])
         wanted = several if self.structure == "factorial" else _NAMES.get(self.structure)
-        if not wanted or set(self.tables) != set(wanted):
+        if wanted is None or set(self.tables) != set(wanted):
             raise ModelError(
                 f"instance: expected one of the structures {_NAMES} with its tables, or factorial with those "
                 f"of every chain, got {self.structure!r} with {sorted(self.tables)}"
@@ -91,9 +100,17 @@ class Instance:
             if prod(self.shape) != self.states:
                 raise ModelError(f"instance: expected {prod(self.shape)} joint states, got {self.states}")
             sizes = {f"{name}{m}": self.shape[m] for m in chains for name in _NAMES["chains"]}
+        self._check_pairs()
         for name, table in self.tables.items():
             if table.shape[0] != sizes[name]:
                 raise ModelError(f"{name}: expected {sizes[name]} states, got shape {table.shape}")
+
+    def _check_pairs(self) -> None:
+        count = {"steps": len(self.scores), "graph": -1 if self.edges is None else len(self.edges)}
+        wanted = (count[self.structure], self.states, self.states) if self.structure in count else None
+        got = None if self.pairs is None else self.pairs.shape
+        if got != wanted:
+            raise ModelError(f"instance: expected log scores of pairs of shape {wanted}, got {got}")
 
     @property
     def states(self) -> int:
@@ -114,6 +131,14 @@ class Instance:
     def first_rows(self) -> np.ndarray:
         """The first row of every sequence that has one."""
         return self.begin[:-1][self.lengths > 0]
+
+    def clamped(self, states: np.ndarray) -> Instance:
+        """The same with only these states possible, (rows,); -1 leaves all of them."""
+        scores = self.scores.copy()
+        known = np.flatnonzero(states >= 0)
+        scores[known] = -np.inf
+        scores[known, states[known]] = self.scores[known, states[known]]
+        return replace(self, scores=scores)
 
     def weighed(self, weights: np.ndarray) -> Instance:
         """The same sequences, each counted so often."""
@@ -161,11 +186,26 @@ class Instance:
     def to_factor_graph(self) -> FactorGraph:
         """One variable per row, in order: s0, s1, ..., or s0_0, s0_1, ... of several sequences.
 
-        Of several chains one variable per chain and row, chain by chain: s0_0, s0_1, ..., s1_0, ...
+        Of several chains one variable per chain and row, chain by chain: s0_0, s0_1, ..., s1_0, ... Rows
+        whose states have labels are y0, y1, ... instead.
         """
         from .instance_graph import graph_of
 
         return graph_of(self)
+
+    def unit(self, number: int) -> Instance:
+        """One of the sequences, or graphs, by itself."""
+        first, last = (int(row) for row in self.begin[number : number + 2])
+        begin, rows = np.array([0, last - first]), self.scores[first:last]
+        pairs, edges, weights = self.pairs, self.edges, self.weights
+        if edges is not None and pairs is not None:
+            own = slice(*np.searchsorted(edges[:, 0], [first, last]))  # units are in order, if not the ends
+            pairs, edges = pairs[own], edges[own] - first
+        elif pairs is not None:
+            pairs = pairs[first:last]
+        counted = None if weights is None else weights[number : number + 1]
+        here = self.first + number
+        return replace(self, scores=rows, begin=begin, first=here, weights=counted, pairs=pairs, edges=edges)
 
     def __repr__(self) -> str:
         size = f"{len(self.scores)} rows, {self.states} states"

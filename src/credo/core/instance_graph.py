@@ -30,17 +30,34 @@ def graph_of(instance: Instance) -> FactorGraph:
     pairs, steps = np.empty(0, np.int64), np.empty(0)
     if instance.structure == "independent":
         scores += logs["weights"]
+    elif instance.pairs is not None:
+        pairs, steps = _scored(instance, instance.pairs)
     else:
         scores[instance.first_rows] += logs["start"]
         pairs = _neighbours(instance)
         steps = np.tile(logs["transition"].ravel(), len(pairs) // 2)
     sizes = np.concatenate([np.full(rows, 1), np.full(len(pairs) // 2, 2)])
     return FactorGraph.from_flat(
-        Variables.of(dict.fromkeys(_names(instance), instance.states)),
+        _variables(instance),
         np.concatenate([[0], np.cumsum(sizes)]),
         np.concatenate([np.arange(rows), pairs]),
         np.concatenate([scores.ravel(), steps]),
     )
+
+
+def _scored(instance: Instance, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of rows with log scores of their own."""
+    if instance.edges is not None:
+        return instance.edges.ravel(), scores.ravel()
+    pairs = _neighbours(instance)
+    return pairs, scores[pairs[1::2]].ravel()
+
+
+def _variables(instance: Instance) -> Variables:
+    names = _names(instance)
+    if instance.domain is None:
+        return Variables.of(dict.fromkeys(names, instance.states))
+    return Variables(tuple(f"y{name[1:]}" for name in names), (instance.domain,) * len(names))
 
 
 def _several(instance: Instance) -> FactorGraph:

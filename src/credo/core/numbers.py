@@ -65,7 +65,7 @@ def float_array(
     except _MaskedError:
         told = "a masked array with masked entries; `filled(...)` gives them a number"
     except _FAILURES:
-        told = _told(value)
+        told = _describe(value)
     raise error(f"{what}: expected {expected}, got {told}" if what else f"expected {expected}, got {told}")
 
 
@@ -111,7 +111,7 @@ def _numbers_of(objects: np.ndarray, missing: bool) -> np.ndarray:
     return np.array([np.nan if is_missing(x) else float(x) for x in objects.flat]).reshape(objects.shape)
 
 
-def _told(value: Any) -> str:
+def _describe(value: Any) -> str:
     """What was given in the place of numbers, and the way out where there is one."""
     if hasattr(value, "columns"):
         others = [str(name) for name in value.columns if np.asarray(value[name]).dtype.kind not in "biuf"]

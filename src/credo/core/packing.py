@@ -58,7 +58,7 @@ class _Packer:
         if kind in (tuple, list):
             return self._sequence(value, path)
         if id(value) in self._frozen:
-            return self._thawed(*self._frozen[id(value)])
+            return self._thaw(*self._frozen[id(value)])
         if (known := known_class(kind)) is not None:
             return self._record(known, value, path)
         if hasattr(kind, "_fields") and not kind.__module__.startswith(_OURS):
@@ -145,33 +145,33 @@ class _Packer:
         made = (seeds.entropy, tuple(seeds.spawn_key), seeds.pool_size, seeds.n_children_spawned)
         return self.packed({"state": dict(bits.state), "seeds": made}, path)
 
-    def _thawed(self, tree: Any, arrays: list[np.ndarray]) -> Any:
+    def _thaw(self, tree: Any, arrays: list[np.ndarray]) -> Any:
         """An earlier packed form, its arrays among these."""
         first = len(self.arrays)
         self.arrays += arrays
-        return _renumbered(tree, first)
+        return _renumber(tree, first)
 
 
 _ARRAYS = ("array", "scalar", "jax", "key", "floats", "scalars", "rows", "sparse")
 
 
-def _renumbered(tree: Any, by: int) -> Any:
+def _renumber(tree: Any, by: int) -> Any:
     if isinstance(tree, list):
-        return [_renumbered(t, by) for t in tree]
+        return [_renumber(t, by) for t in tree]
     if isinstance(tree, dict) and "record" in tree:  # names of fields may be spelt like the words for arrays
-        return {**tree, "fields": {k: _renumbered(v, by) for k, v in tree["fields"].items()}}
+        return {**tree, "fields": {k: _renumber(v, by) for k, v in tree["fields"].items()}}
     if isinstance(tree, dict):
-        return {k: _shifted(v, by) if k in _ARRAYS else _renumbered(v, by) for k, v in tree.items()}
+        return {k: _shift(v, by) if k in _ARRAYS else _renumber(v, by) for k, v in tree.items()}
     return tree
 
 
-def _shifted(numbers: Any, by: int) -> Any:
+def _shift(numbers: Any, by: int) -> Any:
     """The numbers of arrays, one or several."""
     if type(numbers) is int:
         return numbers + by
     if isinstance(numbers, list) and all(type(n) is int for n in numbers):
         return [n + by for n in numbers]
-    return _renumbered(numbers, by)
+    return _renumber(numbers, by)
 
 
 def _is_like(value: Any, first: np.ndarray) -> bool:

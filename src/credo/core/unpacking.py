@@ -34,15 +34,15 @@ class _Unpacker:
         if tree is None or type(tree) in (bool, int, float, str):
             return tree
         if not isinstance(tree, dict) or not tree:
-            raise _damaged(f"expected a value, got {tree!r:.40}")
+            raise _damage_error(f"expected a value, got {tree!r:.40}")
         for tag, read in _READERS.items():
             if tag in tree:
                 return read(self, tree, like)
-        raise _damaged(f"the kind of value {sorted(tree)!r:.60} is unknown to this version")
+        raise _damage_error(f"the kind of value {sorted(tree)!r:.60} is unknown to this version")
 
     def array(self, number: Any) -> np.ndarray:
         if type(number) is not int or not 0 <= number < len(self._arrays):
-            raise _damaged(f"there is no array {number!r:.20}")
+            raise _damage_error(f"there is no array {number!r:.20}")
         return self._arrays[number]
 
     def shaped(self, tree: Any, like: Any) -> np.ndarray:
@@ -50,7 +50,7 @@ class _Unpacker:
         if axes is None:
             return found
         if not isinstance(axes, list) or sorted(axes, key=str) != sorted(range(found.ndim), key=str):
-            raise _damaged(f"the axes {axes!r:.40} are not those of an array")
+            raise _damage_error(f"the axes {axes!r:.40} are not those of an array")
         return found.transpose(np.argsort(axes))
 
     def sequence(self, tree: Any, like: Any) -> Any:
@@ -64,7 +64,7 @@ class _Unpacker:
         name = next(n for n in ("floats", "scalars", "rows") if n in tree)
         found = self.array(tree[name])
         if found.ndim == 0:
-            raise _damaged("a list of numbers has none")
+            raise _damage_error("a list of numbers has none")
         made = found.tolist() if name == "floats" else list(found)
         return tuple(made) if tree.get("as") == "tuple" else made
 
@@ -73,12 +73,12 @@ class _Unpacker:
         found = {}
         for pair in self._list(tree["dict"]):
             if len(self._list(pair)) != 2:
-                raise _damaged("a table has an entry that is no pair")
+                raise _damage_error("a table has an entry that is no pair")
             key = self.unpacked(pair[0], None)
             try:
                 found[key] = self.unpacked(pair[1], likes.get(key))
             except TypeError:
-                raise _damaged("a table has a key that cannot be one") from None
+                raise _damage_error("a table has a key that cannot be one") from None
         return found
 
     def some(self, tree: Any, like: Any) -> Any:
@@ -89,18 +89,18 @@ class _Unpacker:
     def foreign(self, tree: Any, like: Any) -> Any:
         parts = self._list(tree["like"])
         if not hasattr(like, "_fields") or len(like) != len(parts):
-            raise _damaged("a part belongs to something that was not started")
+            raise _damage_error("a part belongs to something that was not started")
         return type(like)(*map(self.unpacked, parts, like))
 
     def status(self, tree: Any, like: Any) -> Status:
         try:
             return Status(tree["status"])
         except ValueError:
-            raise _damaged(f"the status {tree['status']!r:.40} is unknown to this version") from None
+            raise _damage_error(f"the status {tree['status']!r:.40} is unknown to this version") from None
 
     def special(self, tree: Any, like: Any) -> float:
         if tree["float"] not in _SPECIAL:
-            raise _damaged(f"expected a number, got {tree['float']!r:.40}")
+            raise _damage_error(f"expected a number, got {tree['float']!r:.40}")
         return _SPECIAL[tree["float"]]
 
     def jax(self, tree: Any, like: Any) -> Any:
@@ -120,7 +120,7 @@ class _Unpacker:
             made = kind(tuple(parts), shape=tuple(self._list(shape)))
             made.check_format(full_check=True)
         except (ValueError, TypeError, OverflowError) as error:
-            raise _damaged(f"a sparse matrix is none ({error})") from None
+            raise _damage_error(f"a sparse matrix is none ({error})") from None
         return made
 
     def generator(self, tree: Any, like: Any) -> np.random.Generator:
@@ -129,65 +129,65 @@ class _Unpacker:
             state, (entropy, spawned, size, children) = found["state"], found["seeds"]
             name = state["bit_generator"]
             if name not in GENERATORS:
-                raise _damaged(f"the generator {name!r:.40} is unknown to this version")
+                raise _damage_error(f"the generator {name!r:.40} is unknown to this version")
             seeds = np.random.SeedSequence(
                 entropy, spawn_key=spawned, pool_size=size, n_children_spawned=children
             )
             rng = np.random.Generator(getattr(np.random, name)(seeds))
             rng.bit_generator.state = state
         except (KeyError, TypeError, ValueError):
-            raise _damaged("a generator lacks its state") from None
-        return _moved(like, rng) if isinstance(like, np.random.Generator) else rng
+            raise _damage_error("a generator lacks its state") from None
+        return _move(like, rng) if isinstance(like, np.random.Generator) else rng
 
     def record(self, tree: Any, like: Any) -> Any:
         known = known_record(tree["record"])
         if known is None:
-            raise _damaged(
+            raise _damage_error(
                 f"the record {tree['record']!r:.40} is unknown to this version; import the module that "
                 "registers it, if it is yours"
             )
         fields = tree.get("fields")
         if not isinstance(known.made, type) or not isinstance(fields, dict) or not _fits(known, fields):
-            raise _damaged(f"the record '{known.tag}' has other fields than in this version")
+            raise _damage_error(f"the record '{known.tag}' has other fields than in this version")
         if not known.changes:
-            return self._made(known, fields, like)
+            return self._make(known, fields, like)
         if type(like) is not known.made:
-            raise _damaged(f"the record '{known.tag}' belongs to something that was not started")
+            raise _damage_error(f"the record '{known.tag}' belongs to something that was not started")
         for name in known.fields or ():
             if fields[name] is not None and getattr(like, name) is None and hasattr(like, "revive"):
                 like.revive(name)
             setattr(like, name, self.unpacked(fields[name], getattr(like, name)))
         return like
 
-    def _made(self, known: Known, fields: dict[str, Any], like: Any) -> Any:
+    def _make(self, known: Known, fields: dict[str, Any], like: Any) -> Any:
         if not fields and type(like) is known.made:
             return like  # with all it has computed
         values = {n: self.unpacked(t, getattr(like, n, None)) for n, t in fields.items()}
         for name in known.rebuilt:
             if not hasattr(like, name):
-                raise _damaged(f"the record '{known.tag}' belongs to something that was not started")
+                raise _damage_error(f"the record '{known.tag}' belongs to something that was not started")
             values[name] = getattr(like, name)
         if not known.stands_alone:
             return known.made(**values)
         try:
             return known.made(**values) if known.fields is not None else known.made.from_parts(**values)
         except CredoError as error:
-            raise _damaged(str(error)) from None
+            raise _damage_error(str(error)) from None
         except Exception as error:  # parts of a wrong kind make constructors fail in any way
             told = f"{type(error).__name__}: {error}"
-            raise _damaged(f"the parts of '{known.tag}' do not make one ({told:.200})") from None
+            raise _damage_error(f"the parts of '{known.tag}' do not make one ({told:.200})") from None
 
     def function(self, tree: Any, like: Any) -> Any:
         known = known_record(tree["function"])
         if known is None or isinstance(known.made, type):
-            raise _damaged(
+            raise _damage_error(
                 f"the function {tree['function']!r:.40} is unknown; import the module that registers it"
             )
         return known.made
 
     def _list(self, tree: Any) -> list[Any]:
         if not isinstance(tree, list):
-            raise _damaged(f"expected several values, got {tree!r:.40}")
+            raise _damage_error(f"expected several values, got {tree!r:.40}")
         return tree
 
 
@@ -225,7 +225,7 @@ def _fits(known: Known, fields: dict[str, Any]) -> bool:
     return True
 
 
-def _moved(rng: np.random.Generator, to: np.random.Generator) -> np.random.Generator:
+def _move(rng: np.random.Generator, to: np.random.Generator) -> np.random.Generator:
     """The generator itself where another one stands, if it came from the same seed."""
     mine, other = cast(list[np.random.SeedSequence], [g.bit_generator.seed_seq for g in (rng, to)])
     ahead = other.n_children_spawned - mine.n_children_spawned
@@ -238,5 +238,5 @@ def _moved(rng: np.random.Generator, to: np.random.Generator) -> np.random.Gener
     return rng
 
 
-def _damaged(why: str) -> FormatError:
+def _damage_error(why: str) -> FormatError:
     return FormatError(why)

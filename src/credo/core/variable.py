@@ -14,7 +14,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from .domain import Continuous, Discrete, Domain, domain_of, unlabelled
+from .domain import Continuous, Discrete, Domain, domain_of, unlabelled_states
 from .errors import EvidenceError, ModelError, QueryError
 from .records import register
 from .wiring import starts_of
@@ -163,7 +163,7 @@ class _SizedDomains(Sequence[Discrete]):
         return len(self.sizes)
 
     def __getitem__(self, i: Any) -> Any:
-        return unlabelled(int(self.sizes[i]))
+        return unlabelled_states(int(self.sizes[i]))
 
 
 class _RestrictedDomains(Sequence[Any]):
@@ -180,7 +180,7 @@ class _RestrictedDomains(Sequence[Any]):
         if domain.size == self.sizes[i]:
             return domain
         if domain.size == 0:  # a value was observed
-            return unlabelled(1)
+            return unlabelled_states(1)
         start = self.base.state_start[i]
         return domain.restrict(np.flatnonzero(self.keep[start : start + domain.size]))
 

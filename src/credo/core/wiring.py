@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from .factor_graph import FactorGraph
+    from .flat_tables import FlatTables
 
-__all__ = ["Memo", "ShapeGroup", "Wiring", "products_of", "starts_of", "strides_of"]
+__all__ = ["Memo", "ShapeGroup", "Wiring", "is_forest_of", "products_of", "starts_of", "strides_of"]
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Wiring:
     table_size: np.ndarray  # (m,) entries of each log table
 
     @classmethod
-    def of(cls, graph: FactorGraph) -> Wiring:
+    def of(cls, graph: FlatTables) -> Wiring:
         """Compile the index arrays of a graph."""
         sizes, scope = graph.variables.sizes, graph.scope
         arity = np.diff(graph.scope_start)
@@ -102,3 +102,14 @@ def strides_of(start: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         at = start[1:][arity > k] - 1 - k
         stride[at] = stride[at + 1] * sizes[at + 1]
     return stride
+
+
+def is_forest_of(factors: int, variables: int, factor: np.ndarray, variable: np.ndarray) -> bool:
+    """Whether so many factors and variables, joined by these edges, form no cycle."""
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    n = factors + variables
+    edges = coo_matrix((np.ones(len(factor)), (variables + factor, variable)), shape=(n, n))
+    parts, _ = connected_components(edges, directed=False)
+    return bool(len(factor) == n - parts)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.domain import Discrete, Domain, Real, unlabelled
+from ..core.domain import Discrete, Domain, Real, unlabelled_states
 from ..core.errors import DataError
 from ..core.numbers import float_array
 from .column import MISSING, Column
@@ -93,7 +93,7 @@ def _made(name: str, values: np.ndarray, domain: Domain | None) -> Column:
         states = values.astype(np.int64, copy=False)
         lowest = int(states.min(initial=MISSING))
         if domain is None:
-            domain = unlabelled(max(int(states.max(initial=0)) + 1, 1))
+            domain = unlabelled_states(max(int(states.max(initial=0)) + 1, 1))
         if lowest < MISSING or int(states.max(initial=0)) >= domain.size:
             raise DataError(
                 f"data: column '{name}': expected positions from -1 (missing) to {domain.size - 1}, "

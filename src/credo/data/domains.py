@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.domain import Discrete, Domain, Real, unlabelled
+from ..core.domain import Discrete, Domain, Real, unlabelled_states
 from ..core.errors import DataError
 from ..core.numbers import float_array, is_missing
 from .cells import Cells, is_missing_word
@@ -174,7 +174,7 @@ def _labelled_numbers(name: str, found: list[int]) -> Domain:
             "give missing=-1 if it stands for missing cells, labels, astype(str), if it is a state",
         )
     plain = found == list(range(len(found)))
-    return unlabelled(len(found)) if plain else Discrete.of([str(v) for v in found])
+    return unlabelled_states(len(found)) if plain else Discrete.of([str(v) for v in found])
 
 
 def _positions(name: str, found: list[int]) -> Domain:
@@ -182,7 +182,7 @@ def _positions(name: str, found: list[int]) -> Domain:
     if found[0] < -1 or found[-1] < 0:
         raise _no_states(name, f"{found[0]}", "whole numbers of an array are positions of states from 0")
     _refuse_amounts(name, found[-1] + 1)
-    return unlabelled(found[-1] + 1)
+    return unlabelled_states(found[-1] + 1)
 
 
 def _refuse_amounts(name: str, count: int) -> None:

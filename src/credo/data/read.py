@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from ..core import check
-from ..core.domain import Discrete, Real, unlabelled
+from ..core.domain import Discrete, Real, unlabelled_states
 from ..core.errors import DataError, QueryError
 from ..core.variable import Variable, Variables
 from .cells import Cells
@@ -238,7 +238,7 @@ def _again(data: Dataset, variables: Variables | None, columns: Iterable[str] | 
 def _column_of(named: Mapping[str, Any], name: str) -> Any:
     if name not in named:
         try:
-            Variables(tuple(named), (unlabelled(1),) * len(named)).position(name)
+            Variables(tuple(named), (unlabelled_states(1),) * len(named)).position(name)
         except QueryError as error:
             raise DataError(f"data: {str(error).replace('variable', 'column', 1)}") from None
     return named[name]

@@ -23,7 +23,7 @@ from ..core.variable import Variable, Variables
 from .cells import Cells
 from .column import MISSING, Column
 
-__all__ = ["Raw", "joined", "named_columns", "read_file", "split_list"]
+__all__ = ["Raw", "is_table", "joined", "named_columns", "read_file", "split_list"]
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,13 @@ def named_columns(source: Any, variables: Variables | None = None) -> Raw:
     if isinstance(source, Sequence) and source and isinstance(source[0], Mapping):
         return Raw(_of_rows(source))
     return _of_array(source, variables)
+
+
+def is_table(source: Any) -> bool:
+    """Whether columns have names: a frame, a mapping of columns, a dataset, a file; not a list of rows."""
+    if isinstance(source, (Mapping, str, os.PathLike)):
+        return True
+    return hasattr(source, "columns") and not isinstance(source, np.ndarray)
 
 
 def split_list(x: Any, width: int | None = None) -> list[Any] | None:

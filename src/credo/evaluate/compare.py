@@ -17,6 +17,7 @@ from typing import Any, Literal
 from ..core.display import Listing, Shown, data_frame, finite
 from ..core.errors import ConvergenceWarning, OptionError, UnsupportedError, ZeroProbabilityError
 from ..core.factor_graph import FactorGraph, Model
+from ..core.instance import Template
 from ..core.registry import describe
 from ..core.result import Result, Status
 from ..inference.portfolio.question import graph_of, infer, without_data
@@ -144,7 +145,7 @@ class Comparison(Shown):
 
 
 def compare(  # noqa: PLR0913, the options of one call
-    model: Model,
+    model: Model | Template,
     methods: str | Algorithm | Iterable[str | Algorithm] | None = None,
     *,
     evidence: Mapping[str, Any] | None = None,
@@ -235,7 +236,7 @@ def _chosen(methods: Any, graph: FactorGraph) -> list[Algorithm]:
     return made
 
 
-def _ask(model: Model, algorithm: Algorithm, arguments: dict[str, Any]) -> Result | Exception:
+def _ask(model: Model | Template, algorithm: Algorithm, arguments: dict[str, Any]) -> Result | Exception:
     try:
         with warnings.catch_warnings():
             # The status column says the same for every row.
@@ -246,7 +247,7 @@ def _ask(model: Model, algorithm: Algorithm, arguments: dict[str, Any]) -> Resul
 
 
 def _tabulate(
-    model: Model,
+    model: Model | Template,
     found: list[tuple[str, Result | Exception]],
     evidence: Mapping[str, Any] | None,
     *,
@@ -287,7 +288,7 @@ def _row(method: str, answer: Result, truth: Result, scored: dict[str, Any]) -> 
 
 
 def _score(
-    model: Model, answer: Result, truth: tuple[str, Any], evidence: Mapping[str, Any] | None
+    model: Model | Template, answer: Result, truth: tuple[str, Any], evidence: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """The true value of the assignment, and how far it is from the reference's."""
     found, (method, reference) = answer.assignment, truth

@@ -28,6 +28,7 @@ import numpy as np
 from ..core.errors import QueryError, UnsupportedError, ZeroProbabilityError
 from ..core.evidence import Evidence
 from ..core.factor_graph import FactorGraph, Model
+from ..core.instance import Template
 from ..inference.portfolio.question import graph_of, infer
 from ..inference.problem.base import Algorithm
 from ..kernels.tables import best_states
@@ -134,7 +135,7 @@ def trivial_assignment(graph: FactorGraph, names: Iterable[str] | None = None) -
 
 
 def value_of(
-    model: Model,
+    model: Model | Template,
     assignment: Mapping[str, Any],
     *,
     evidence: Mapping[str, Any] | None = None,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.domain import Domain, unlabelled
+from ..core.domain import Domain, unlabelled_states
 from ..core.errors import DataError, ModelError
 from ..core.numbers import float_array
 from ..core.records import register
@@ -68,7 +68,7 @@ class Categorical(ClosedLeaf):
 
     def schema(self, names: Sequence[str]) -> dict[str, Domain]:
         """States."""
-        return {name: unlabelled(self.states) for name in names}
+        return {name: unlabelled_states(self.states) for name in names}
 
     @property
     def states(self) -> int:

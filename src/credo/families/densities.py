@@ -9,6 +9,7 @@ SimplexParticleDensity    the same on a simplex, smoothed by Dirichlet kernels
 
 from __future__ import annotations
 
+import abc
 import itertools
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,7 +27,10 @@ __all__ = [
     "MixtureDensity",
     "ParticleDensity",
     "SimplexParticleDensity",
+    "WeightedPoints",
 ]
+
+_AT_ONCE = 64  # points whose smoothed density is asked for in one go
 
 _CLIMBS = 200  # most steps from a component to the nearest mode
 _LIGHT = 1e-12  # weight below which a component is not shown
@@ -240,11 +244,16 @@ class ParticleDensity(Density):
 
 
 @dataclass(frozen=True, repr=False)
-class SimplexParticleDensity(Density):
-    """Weighted points of a simplex variable."""
+class WeightedPoints(Density):
+    """Weighted points of several coordinates; what has no meaning for points is asked of `smooth`."""
 
     particles: np.ndarray  # (count, width)
     weights: np.ndarray  # (count,) sum to 1
+
+    @property
+    @abc.abstractmethod
+    def smooth(self) -> Density:
+        """A mixture of kernels on the particles."""
 
     @property
     def mean(self) -> np.ndarray:
@@ -255,6 +264,25 @@ class SimplexParticleDensity(Density):
     def variance(self) -> np.ndarray:
         """The variance of every coordinate."""
         return self.weights @ (self.particles - self.mean) ** 2
+
+    @property
+    def mode(self) -> np.ndarray:
+        """The particle where the smoothed density is highest."""
+        parts = np.array_split(self.particles, max(1, len(self.particles) // _AT_ONCE))
+        return self.particles[np.argmax(np.concatenate([self.log_density(part) for part in parts]))]
+
+    def log_density(self, x: Any) -> np.ndarray:
+        """Log of the smoothed density at points."""
+        return self.smooth.log_density(x)
+
+    def sample(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        """Particles drawn by their weights."""
+        return self.particles[rng.choice(len(self.particles), size=count, p=self.weights)]
+
+
+@dataclass(frozen=True, repr=False)
+class SimplexParticleDensity(WeightedPoints):
+    """Weighted points of a simplex variable."""
 
     @cached_property
     def smooth(self) -> DirichletMixtureDensity:
@@ -268,20 +296,6 @@ class SimplexParticleDensity(Density):
         own = float((self.weights @ (self.particles * (1 - self.particles))).sum())
         width = max(share * float(self.variance.sum()) / own, 1e-9) if own > 0 else 1.0
         return DirichletMixtureDensity(self.weights, 1 + self.particles / width)
-
-    @property
-    def mode(self) -> np.ndarray:
-        """The particle where the smoothed density is highest."""
-        parts = np.array_split(self.particles, max(1, len(self.particles) // 256))
-        return self.particles[np.argmax(np.concatenate([self.log_density(part) for part in parts]))]
-
-    def log_density(self, x: Any) -> np.ndarray:
-        """Log of the smoothed density at points."""
-        return self.smooth.log_density(x)
-
-    def sample(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Particles drawn by their weights."""
-        return self.particles[rng.choice(len(self.particles), size=count, p=self.weights)]
 
     def __repr__(self) -> str:
         return f"SimplexParticleDensity({len(self.particles)} particles)"

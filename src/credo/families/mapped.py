@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core.belief import Density
 from ..core.bijections import Bijection
-from .densities import ParticleDensity
+from .densities import ParticleDensity, WeightedPoints
 
 __all__ = ["MappedDensity", "VectorMixtureDensity", "VectorParticleDensity"]
 
@@ -162,27 +162,14 @@ class VectorMixtureDensity(Density):
 
 
 @dataclass(frozen=True, repr=False)
-class VectorParticleDensity(Density):
+class VectorParticleDensity(WeightedPoints):
     """Weighted points of a vector variable."""
-
-    particles: np.ndarray  # (count, d)
-    weights: np.ndarray  # (count,) sum to 1
-
-    @property
-    def mean(self) -> np.ndarray:
-        """The mean."""
-        return self.weights @ self.particles
 
     @property
     def covariance(self) -> np.ndarray:
         """The covariance matrix."""
         apart = self.particles - self.mean
         return np.asarray((self.weights * apart.T) @ apart)
-
-    @property
-    def variance(self) -> np.ndarray:
-        """The variance of every coordinate."""
-        return self.weights @ (self.particles - self.mean) ** 2
 
     @cached_property
     def smooth(self) -> VectorMixtureDensity:
@@ -196,20 +183,6 @@ class VectorParticleDensity(Density):
         return VectorMixtureDensity(
             self.weights, self.particles, np.broadcast_to(own, (len(self.weights), d, d))
         )
-
-    @property
-    def mode(self) -> np.ndarray:
-        """The particle where the smoothed density is highest."""
-        parts = np.array_split(self.particles, max(1, len(self.particles) // 64))
-        return self.particles[np.argmax(np.concatenate([self.log_density(part) for part in parts]))]
-
-    def log_density(self, x: Any) -> np.ndarray:
-        """Log of the smoothed density at points."""
-        return self.smooth.log_density(x)
-
-    def sample(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Particles drawn by their weights."""
-        return self.particles[rng.choice(len(self.particles), size=count, p=self.weights)]
 
     def __repr__(self) -> str:
         return f"VectorParticleDensity({len(self.particles)} particles of {self.particles.shape[1]} numbers)"

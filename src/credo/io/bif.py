@@ -54,10 +54,10 @@ def read(content: bytes, file: str) -> BayesNet:
     >>> read(text, "a.bif").tables["a"]
     array([0.8, 0.2])
     """
-    return _Reader(SourceText(content, file, _COMMENT, ("//", "/*"))).run()
+    return _BifReader(SourceText(content, file, _COMMENT, ("//", "/*"))).run()
 
 
-class _Reader:
+class _BifReader:
     def __init__(self, source: SourceText) -> None:
         self.source = source
         self.draft = Draft(source.file)
@@ -75,23 +75,23 @@ class _Reader:
                 continue
             end = text.find("}", head.end())
             if end < 0:
-                raise self._unclosed(at)
+                raise self._unclosed_error(at)
             # Tables wait for the last variable: blocks may come in any order.
             if head[2] is not None:
                 tables.append((at, head[2], head.end(), end))
             at = end + 1
         for start, names, begin, end in tables:
             family = self._family(names, source.line(start))
-            _Table(source, self.draft, family, begin, end).read()
+            _ProbabilityBlock(source, self.draft, family, begin, end).read()
         return self.draft.finish()
 
     def _no_block(self, at: int) -> FormatError:
         if _UNOPENED.match(self.source.text, at):
-            return self._unclosed(at)
+            return self._unclosed_error(at)
         shown = self.source.readable(self.source.text[at : at + 60])
         return self.source.error(at, f"expected a network, variable or probability block, got {shown!r}")
 
-    def _unclosed(self, at: int) -> FormatError:
+    def _unclosed_error(self, at: int) -> FormatError:
         shown = self.source.readable(self.source.text[at : at + 60])
         return self.source.error(at, f"block {shown!r} is not closed; is the file cut off?")
 
@@ -104,7 +104,7 @@ class _Reader:
             is_type = text.startswith("type", at)
             end = text.find(";", text.find("}", at) if is_type else at)
             if end < 0:
-                raise self._unclosed(start)
+                raise self._unclosed_error(start)
             statement = text[at:end].rstrip()
             if is_type and states is None:
                 states = self._states(name, statement, at)
@@ -145,7 +145,7 @@ class _Reader:
         return self.draft.family(child, parents, line)
 
 
-class _Table:
+class _ProbabilityBlock:
     """The body of one probability block, text[begin:end]."""
 
     def __init__(self, source: SourceText, draft: Draft, family: NodeFamily, begin: int, end: int) -> None:

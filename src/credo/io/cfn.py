@@ -44,29 +44,29 @@ _NUMERIC = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _TAGS = ("scope", "defaultcost", "costs", "type", "params", "parameters")
 
 
-class _Group(NamedTuple):
+class _Bracket(NamedTuple):
     """What stands between two brackets: words (one chunk of text each) and inner groups."""
 
-    items: list[Any]  # bytes or _Group
+    items: list[Any]  # bytes or _Bracket
     line: int  # of the opening bracket
 
     def words(self) -> list[Any]:
         """Single words and groups, in order."""
         found: list[Any] = []
         for item in self.items:
-            found += [item] if isinstance(item, _Group) else _words(item)
+            found += [item] if isinstance(item, _Bracket) else _words(item)
         return found
 
     def flat(self) -> bytes:
         """All words, inner brackets ignored."""
-        return b" ".join(item.flat() if isinstance(item, _Group) else item for item in self.items)
+        return b" ".join(item.flat() if isinstance(item, _Bracket) else item for item in self.items)
 
 
 class _Function(NamedTuple):
     line: int
     scope: list[int]
     default: float | None
-    costs: _Group | str
+    costs: _Bracket | str
 
 
 def read_cfn(content: bytes, file: str = "<bytes>") -> MarkovNet:
@@ -80,8 +80,8 @@ def read_cfn(content: bytes, file: str = "<bytes>") -> MarkovNet:
     array([[ -1.,  -2.],
            [ -3., -inf]])
     """
-    outer = [g for g in _parse(content, file).items if isinstance(g, _Group)]
-    parts = [g for g in (outer[0].items if outer else []) if isinstance(g, _Group)]
+    outer = [g for g in _parse(content, file).items if isinstance(g, _Bracket)]
+    parts = [g for g in (outer[0].items if outer else []) if isinstance(g, _Bracket)]
     if len(parts) < 3:
         raise wrong(file, 1, f"expected the groups problem, variables and functions, got {len(parts)}")
     bound, sign = _bound(parts[0], file)
@@ -95,14 +95,14 @@ def _words(chunk: bytes) -> list[str]:
     return [word.strip('"') for word in re.split(r"[\s,:]+", text) if word]
 
 
-def _parse(content: bytes, file: str) -> _Group:
+def _parse(content: bytes, file: str) -> _Bracket:
     """Nested groups; only the outermost closing bracket may be missing, as in some public files."""
     content = re.sub(rb"(?m)^#[^\n]*", b"", content)
-    stack = [_Group([], 1)]
+    stack = [_Bracket([], 1)]
     line = 1
     for part in _BRACKET.split(content):
         if part in (b"[", b"{"):
-            group = _Group([], line)
+            group = _Bracket([], line)
             stack[-1].items.append(group)
             stack.append(group)
         elif part in (b"]", b"}"):
@@ -118,7 +118,7 @@ def _parse(content: bytes, file: str) -> _Group:
     return stack[0]
 
 
-def _bound(problem: _Group, file: str) -> tuple[float, int]:
+def _bound(problem: _Bracket, file: str) -> tuple[float, int]:
     """The bound on the total cost, and the sign that turns a minimum into a maximum."""
     for word in reversed(problem.words()):
         if isinstance(word, str) and word[:1] in ("<", ">"):
@@ -131,7 +131,7 @@ def _bound(problem: _Group, file: str) -> tuple[float, int]:
     raise wrong(file, problem.line, "expected a bound such as mustbe: <10.0 in the group problem, got none")
 
 
-def _variables(group: _Group, file: str) -> Variables:
+def _variables(group: _Bracket, file: str) -> Variables:
     made: list[Variable] = []
     name: str | None = None
     for item in group.words():
@@ -141,7 +141,7 @@ def _variables(group: _Group, file: str) -> Variables:
             name = item
             continue
         title = f"x{len(made)}" if name is None else name
-        states = item.words() if isinstance(item, _Group) else _size(item, title, group, file)
+        states = item.words() if isinstance(item, _Bracket) else _size(item, title, group, file)
         if isinstance(states, list) and not all(isinstance(s, str) for s in states):
             raise wrong(file, item.line, f"variable '{title}': expected state names, got inner brackets")
         made.append(Variable(title, states))
@@ -149,7 +149,7 @@ def _variables(group: _Group, file: str) -> Variables:
     return Variables.of(made)
 
 
-def _size(word: str, name: str, group: _Group, file: str) -> int:
+def _size(word: str, name: str, group: _Bracket, file: str) -> int:
     size = float(word)
     if size < 0:
         raise UnsupportedError(
@@ -162,7 +162,7 @@ def _size(word: str, name: str, group: _Group, file: str) -> int:
     return int(size)
 
 
-def _functions(group: _Group, variables: Variables, file: str) -> dict[str, _Function]:
+def _functions(group: _Bracket, variables: Variables, file: str) -> dict[str, _Function]:
     found: dict[str, _Function] = {}
     known = {name: i for i, name in enumerate(variables.names)}
     name: str | None = None
@@ -178,7 +178,7 @@ def _functions(group: _Group, variables: Variables, file: str) -> dict[str, _Fun
     return found
 
 
-def _function(group: _Group, name: str, known: dict[str, int], file: str) -> _Function:
+def _function(group: _Bracket, name: str, known: dict[str, int], file: str) -> _Function:
     words = group.words()
     if "type" in words[:-1]:
         kind = words[words.index("type") + 1]
@@ -187,7 +187,7 @@ def _function(group: _Group, name: str, known: dict[str, int], file: str) -> _Fu
             "credo reads cost tables only"
         )
     rest = [w for w in words if not (isinstance(w, str) and w in _TAGS)]
-    fits = 2 <= len(rest) <= 3 and isinstance(rest[0], _Group)
+    fits = 2 <= len(rest) <= 3 and isinstance(rest[0], _Bracket)
     if not fits or (len(rest) == 3 and not (isinstance(rest[1], str) and _NUMERIC.fullmatch(rest[1]))):
         raise wrong(file, group.line, f"function '{name}': expected a scope and costs, got {len(rest)} parts")
     default = float(rest[1]) if len(rest) == 3 else None
@@ -199,7 +199,7 @@ def _function(group: _Group, name: str, known: dict[str, int], file: str) -> _Fu
     return _Function(group.line, scope, default, rest[-1])
 
 
-def _position(word: Any, known: dict[str, int], group: _Group, file: str) -> int:
+def _position(word: Any, known: dict[str, int], group: _Bracket, file: str) -> int:
     """Position of a variable given by its name or position."""
     if isinstance(word, str):
         if word in known:
@@ -258,7 +258,7 @@ def _owner(name: str, named: dict[str, _Function], file: str) -> str:
 
 def _table(f: _Function, name: str, variables: Variables, file: str) -> np.ndarray:
     """Costs in C order."""
-    assert isinstance(f.costs, _Group)
+    assert isinstance(f.costs, _Bracket)
     shape = [int(variables.sizes[i]) for i in f.scope]
     text = re.sub(rb'[,:"]', b" ", f.costs.flat())
     size = math.prod(shape)

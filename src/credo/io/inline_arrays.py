@@ -51,13 +51,17 @@ def read_array(part: Any, where: str) -> np.ndarray:
     if not isinstance(shape, list) or not all(type(n) is int and 0 <= n < 2**62 for n in shape):
         raise FormatError(f"{where}: expected a shape, got {shape!r:.40}")
     dtype = np.dtype(code)
-    flat = _listed(part["data"], dtype, where) if "data" in part else _unpacked(part["base64"], dtype, where)
+    flat = (
+        _read_list(part["data"], dtype, where)
+        if "data" in part
+        else _read_packed(part["base64"], dtype, where)
+    )
     if prod(shape) != len(flat):
         raise FormatError(f"{where}: expected {prod(shape)} entries for the shape {shape}, got {len(flat)}")
     return flat.reshape(shape)
 
 
-def _listed(data: Any, dtype: np.dtype[Any], where: str) -> np.ndarray:
+def _read_list(data: Any, dtype: np.dtype[Any], where: str) -> np.ndarray:
     kinds: tuple[type, ...] = {"b": (bool,), "f": (float, int)}.get(dtype.kind, (int,))
     if isinstance(data, list) and dtype.kind in "biuf":
         if dtype.kind == "f":
@@ -70,7 +74,7 @@ def _listed(data: Any, dtype: np.dtype[Any], where: str) -> np.ndarray:
     raise FormatError(f"{where}: expected a list of numbers of the type {dtype}, got {data!r:.60}")
 
 
-def _unpacked(text: Any, dtype: np.dtype[Any], where: str) -> np.ndarray:
+def _read_packed(text: Any, dtype: np.dtype[Any], where: str) -> np.ndarray:
     try:
         raw = base64.b64decode(text, validate=True)
         return np.frombuffer(raw, dtype=dtype).copy()

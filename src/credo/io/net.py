@@ -41,10 +41,10 @@ def read(content: bytes, file: str) -> BayesNet:
     >>> read(text, "a.net").tables["a"]
     array([0.8, 0.2])
     """
-    return _Reader(SourceText(content, file, r"%[^\n]*+", ("%",), escapes=True)).run()
+    return _NetReader(SourceText(content, file, r"%[^\n]*+", ("%",), escapes=True)).run()
 
 
-class _Reader:
+class _NetReader:
     def __init__(self, source: SourceText) -> None:
         self.source = source
         self.draft = Draft(source.file)
@@ -70,7 +70,7 @@ class _Reader:
                 continue
             end = text.find("}", head.end())
             if end < 0:
-                raise self._unclosed(at)
+                raise self._unclosed_error(at)
             if words == ["potential"]:
                 potentials.append((at, head[2] or "", head.end(), end))
             elif words != ["net"] or head[2] is not None:
@@ -89,13 +89,13 @@ class _Reader:
         if self.depth and end >= 0 and re.match(r"\w+\s*=", statement):
             return end + 1
         if re.match(r"(?:net|node|discrete|potential|class)\b[^{}]*+\Z", text[at:]):
-            raise self._unclosed(at)
+            raise self._unclosed_error(at)
         shown = self.source.readable(statement)
         if statement.startswith("instance"):
             raise self.source.error(at, f"{shown!r}: instances of other classes cannot be read")
         raise self.source.error(at, f"expected a net, node or potential block, got {shown!r}")
 
-    def _unclosed(self, at: int) -> FormatError:
+    def _unclosed_error(self, at: int) -> FormatError:
         shown = self.source.readable(self.source.text[at : at + 60])
         return self.source.error(at, f"block {shown!r} is not closed; is the file cut off?")
 

@@ -34,7 +34,7 @@ from .scan import Numbers, strip_comments
 from .tables import text_of
 
 __all__ = [
-    "Answer",
+    "UaiAnswer",
     "read_answer",
     "read_evidence",
     "read_evidence_samples",
@@ -139,7 +139,7 @@ def write_query(names: Iterable[str], variables: Variables) -> str:
 
 
 @dataclass(frozen=True)
-class Answer:
+class UaiAnswer:
     """What a result file says."""
 
     task: str  # PR, MAR, MAP or MMAP
@@ -153,7 +153,7 @@ class Answer:
         return None if self.log10_z is None else self.log10_z * math.log(10)
 
 
-def read_answer(source: Source, task: str | None = None, query: Sequence[int] | None = None) -> Answer:
+def read_answer(source: Source, task: str | None = None, query: Sequence[int] | None = None) -> UaiAnswer:
     r"""Read a result file.
 
     Parameters
@@ -189,7 +189,7 @@ def read_answer(source: Source, task: str | None = None, query: Sequence[int] | 
     return _READ[TASKS[first]](content, file, line, query)
 
 
-def _read_pr(content: bytes, file: str, line: int, query: Any) -> Answer:
+def _read_pr(content: bytes, file: str, line: int, query: Any) -> UaiAnswer:
     words = content.split()
     if len(words) == 2 and words[0] == b"1":
         words = words[1:]  # the number of samples
@@ -200,10 +200,10 @@ def _read_pr(content: bytes, file: str, line: int, query: Any) -> Answer:
     if math.isnan(value):
         shown = content[:60].decode("ascii", "backslashreplace").strip()
         raise wrong(file, line, f"expected log10 of the partition function, got {shown!r}")
-    return Answer("PR", log10_z=value)
+    return UaiAnswer("PR", log10_z=value)
 
 
-def _read_mar(content: bytes, file: str, line: int, query: Any) -> Answer:
+def _read_mar(content: bytes, file: str, line: int, query: Any) -> UaiAnswer:
     numbers = Numbers(content, file, line)
     _skip_samples(numbers, lambda at: _mar_length(numbers.values, at))
     n = numbers.count("number of variables")
@@ -213,7 +213,7 @@ def _read_mar(content: bytes, file: str, line: int, query: Any) -> Answer:
     if len(flat) and not (flat.min() >= 0 and flat.max() <= 1 + 1e-6):
         raise FormatError(f"{file}: expected probabilities, got values from {flat.min():g} to {flat.max():g}")
     cut = np.cumsum(found.lengths)[:-1]
-    return Answer("MAR", marginals=tuple(np.split(flat, cut)) if n else ())
+    return UaiAnswer("MAR", marginals=tuple(np.split(flat, cut)) if n else ())
 
 
 def _mar_length(values: np.ndarray, at: int) -> int:
@@ -226,29 +226,29 @@ def _mar_length(values: np.ndarray, at: int) -> int:
     return at
 
 
-def _read_map(content: bytes, file: str, line: int, query: Any) -> Answer:
+def _read_map(content: bytes, file: str, line: int, query: Any) -> UaiAnswer:
     numbers = Numbers(content, file, line)
     _skip_samples(numbers, lambda at: at + 1 + int(numbers.values[at]))
     n = numbers.count("number of variables")
     states = numbers.integers(n, "states")
     numbers.end()
-    return Answer("MAP", states=dict(enumerate(states.tolist())))
+    return UaiAnswer("MAP", states=dict(enumerate(states.tolist())))
 
 
-def _read_mmap(content: bytes, file: str, line: int, query: Sequence[int] | None) -> Answer:
+def _read_mmap(content: bytes, file: str, line: int, query: Sequence[int] | None) -> UaiAnswer:
     numbers = Numbers(content, file, line)
     k = numbers.count("number of query variables")
     if len(numbers) == 1 + 2 * k:
         found = dict(numbers.integers(2 * k, "variables and states").reshape(k, 2).tolist())
         if len(found) < k:
             raise FormatError(f"{file}: expected the states of {k} variables, got one twice")
-        return Answer("MMAP", states=found)
+        return UaiAnswer("MMAP", states=found)
     states = numbers.integers(k, "states")
     numbers.end()
     if query is None or len(query) != k:
         got = "no query" if query is None else f"a query of {len(query)}"
         raise FormatError(f"{file}: expected the positions of its {k} query variables, got {got}")
-    return Answer("MMAP", states=dict(zip(sorted(map(int, query)), states.tolist(), strict=True)))
+    return UaiAnswer("MMAP", states=dict(zip(sorted(map(int, query)), states.tolist(), strict=True)))
 
 
 def _skip_samples(numbers: Numbers, end: Any) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from .jit import jit
 from .mini_buckets import _eliminate as eliminate
 from .mini_buckets import _index as index
-from .random_numbers import STRIDE, mixed
+from .random_numbers import STRIDE, mix_bits
 
 __all__ = [
     "EMPTY",
@@ -26,7 +26,7 @@ __all__ = [
     "recall",
     "recalled",
     "remember",
-    "summed",
+    "sum_children",
     "summed_at_root",
     "weight",
 ]
@@ -156,9 +156,9 @@ def weight(plan, i, x):
 
 @jit
 def _key(plan, i, x):
-    h = mixed(np.uint64(i + 1))
+    h = mix_bits(np.uint64(i + 1))
     for e in range(plan.context_start[i], plan.context_start[i + 1]):
-        h = mixed(h + STRIDE * np.uint64(x[plan.context[e]] + 1))
+        h = mix_bits(h + STRIDE * np.uint64(x[plan.context[e]] + 1))
     return h
 
 
@@ -216,7 +216,7 @@ def remember(plan, memory, i, value, kind):
 
 
 @jit
-def summed(plan, memory, i):
+def sum_children(plan, memory, i):
     """The value of the summed part below i, cached."""
     slot = recall(plan, memory, i)
     if slot >= 0:
@@ -233,7 +233,7 @@ def summed_at_root(plan, memory):
     total = 0.0
     for e in range(plan.child_start[i], plan.child_start[i + 1]):
         c = plan.child[e]
-        total += summed(plan, memory, c) if plan.is_sum[c] else leaving(plan, c, memory.x)
+        total += sum_children(plan, memory, c) if plan.is_sum[c] else leaving(plan, c, memory.x)
     return total
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .and_or_nodes import EXACT, UPPER, bounds, leaving, recall, remember, summed, weight
+from .and_or_nodes import EXACT, UPPER, bounds, leaving, recall, remember, sum_children, weight
 from .jit import jit
 
 __all__ = [
@@ -152,7 +152,7 @@ def depth_first(plan, memory, nodes, work):
             continue
         c = plan.child[memory.turn[i]]
         if plan.is_sum[c]:
-            memory.answer[0] = summed(plan, memory, c)
+            memory.answer[0] = sum_children(plan, memory, c)
             count[3] = 1
             back = True
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .and_or_nodes import bounds, leaving, summed
+from .and_or_nodes import bounds, leaving, sum_children
 from .and_or_search import DONE, FULL, MORE
 from .jit import jit
 
@@ -94,7 +94,7 @@ def best_first(plan, memory, turns, above, state, depth, value, heap, size, thre
             bound = value[node]
             for e in range(plan.child_start[i], plan.child_start[i + 1]):
                 if plan.is_sum[plan.child[e]] and bound > -np.inf:
-                    bound += summed(plan, memory, plan.child[e]) - leaving(plan, plan.child[e], x)
+                    bound += sum_children(plan, memory, plan.child[e]) - leaving(plan, plan.child[e], x)
             depth[node] = d
             if bound > threshold:
                 _push(queue, size, min(bound, value[node]), node)

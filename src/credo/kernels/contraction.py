@@ -251,7 +251,7 @@ def _groups(axes_a, axes_b, axes_c, sizes, seen, lists):
 
 
 @jit
-def _joined(lists, counts, second, third):
+def _join(lists, counts, second, third):
     """The axes of the batch and of two other groups, one after another."""
     order = np.empty(counts[0] + counts[second] + counts[third], np.int64)
     at = 0
@@ -271,9 +271,9 @@ def _gemm(A, axes_a, B, axes_b, C, axes_c, sizes, work, counts, totals):
     none = np.zeros(1)
     one = np.ones(1)
     empty = axes_a[:0]
-    order_a = _joined(lists, counts, 1, 3)
-    order_b = _joined(lists, counts, 3, 2)
-    order_c = _joined(lists, counts, 1, 2)
+    order_a = _join(lists, counts, 1, 3)
+    order_b = _join(lists, counts, 3, 2)
+    order_c = _join(lists, counts, 1, 2)
     pa = np.zeros(b * m * k)
     rows = plan_nest(axes_a, empty, order_a, sizes, strides, seen, loops)
     _run_nest(MUL_ADD, A, one, pa, none, 1.0, loops, rows, digit)

@@ -134,7 +134,7 @@ def name_of(kernel: Kernel) -> str:
     for k in sorted(kernel.reach, key=lambda k: (k.__module__, k.__name__)):
         code = k.py_func.__code__
         world = k.py_func.__globals__
-        named = {n: _told(world[n]) for n in code.co_names if n in world}
+        named = {n: _describe(world[n]) for n in code.co_names if n in world}
         digest.update(
             repr((k.__module__, _content(code), sorted(named.items()), sorted(k.options.items()))).encode()
         )
@@ -146,7 +146,7 @@ def _content(code: CodeType) -> Any:
     return code.co_code, code.co_names, code.co_varnames, constants
 
 
-def _told(value: Any) -> str:
+def _describe(value: Any) -> str:
     """What a global name means to a kernel: the value of a constant, else what it is called."""
     if isinstance(value, (bool, int, float, complex, str, tuple, np.generic)):
         return repr(value)

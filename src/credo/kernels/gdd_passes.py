@@ -13,7 +13,7 @@ from .arrays import copy
 from .jit import jit
 from .mini_bucket_tables import entries_of, fold, largest_table, log_belief, normalise_logs
 
-__all__ = ["common_beliefs", "first_entries", "shifted"]
+__all__ = ["common_beliefs", "first_entries", "shift_tables"]
 
 
 @jit
@@ -42,7 +42,7 @@ def common_beliefs(layout, psi, message, context, weight, start, belief):
 
 
 @jit
-def shifted(layout, start, change, length, theta, target):
+def shift_tables(layout, start, change, length, theta, target):
     """Write theta + length * change to `target`; the change is over the common variables."""
     where = np.empty(largest_table(layout), np.int64)
     copy(theta, target)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .jit import jit
-from .random_numbers import below, shuffled, uniform
+from .random_numbers import below, shuffle, uniform
 
 __all__ = ["Landscape", "anneal", "local_scores", "search_rounds"]
 
@@ -188,7 +188,7 @@ def search_rounds(t, x, movable, rounds, effort, largest, tol, state):
     queue, queued, ends = np.empty(n + 1, np.int64), np.zeros(n, np.bool_), np.zeros(2, np.int64)
     trail = np.empty((_LONGEST, 2), np.int64)
     total, gained = np.zeros(4), np.zeros(4)
-    for i in shuffled(state, n):
+    for i in shuffle(state, n):
         _wake(i, queue, queued, ends)
     _descend(t, value, broken, x, queue, queued, ends, trail, total, tol, np.inf)
     for k in range(4):

@@ -10,7 +10,7 @@ import numpy as np
 
 from .jit import jit
 
-__all__ = ["STRIDE", "below", "mixed", "shuffled", "uniform"]
+__all__ = ["STRIDE", "below", "mix_bits", "shuffle", "uniform"]
 
 STRIDE = np.uint64(0x9E3779B97F4A7C15)  # odd and without pattern: 2^64 over the golden ratio
 _BITS_30, _BITS_27, _BITS_31 = np.uint64(30), np.uint64(27), np.uint64(31)
@@ -21,7 +21,7 @@ _UNIT = 2.0**-53
 
 
 @jit
-def mixed(h):
+def mix_bits(h):
     """A 64-bit number whose every bit depends on every bit of h; different for different h."""
     h = (h ^ (h >> _BITS_30)) * _FIRST
     h = (h ^ (h >> _BITS_27)) * _SECOND
@@ -31,7 +31,7 @@ def mixed(h):
 @jit
 def _next_bits(state):
     state[0] += STRIDE
-    return mixed(state[0])
+    return mix_bits(state[0])
 
 
 @jit
@@ -47,7 +47,7 @@ def uniform(state):
 
 
 @jit
-def shuffled(state, count):
+def shuffle(state, count):
     """The numbers 0 to count - 1 in random order."""
     order = np.empty(count, np.int64)
     for k in range(count):

@@ -247,7 +247,7 @@ def smooth_segments(
         own = slice(start[s], start[s + 1])
         if start[s] == start[s + 1]:
             continue
-        found = None if logs else _scaled(initial, step, durations, scores[own], cut)
+        found = None if logs else _scale(initial, step, durations, scores[own], cut)
         if found is None:
             found = _in_logs(initial, step, durations, scores[own], cut)
         log_z[s], marginals[own] = found[0], found[1]
@@ -256,7 +256,7 @@ def smooth_segments(
     return SegmentSums(log_z, marginals, *sums)
 
 
-def _scaled(initial, step, durations, scores, cut):  # type: ignore[no-untyped-def]
+def _scale(initial, step, durations, scores, cut):  # type: ignore[no-untyped-def]
     steps, states = scores.shape
     longest = durations.shape[1]
     block = int(np.ceil(np.sqrt(steps)))

@@ -114,7 +114,7 @@ def _repeat(net, work, tree, node, path):
 
 
 @inner
-def _reduced(net, work, a):
+def _reduce(net, work, a):
     """What factor a still costs at the supporting states."""
     at, c = net.table_start[a], 0.0
     for f in range(net.scope_start[a], net.scope_start[a + 1]):
@@ -152,7 +152,7 @@ def _choose(net, work, tree, blame, tiny):
         blame[i] = 0.0
     top, total = 0.0, work.number[C0]
     for a in range(net.table_start.shape[0]):
-        c = _reduced(net, work, a)
+        c = _reduce(net, work, a)
         total += c
         if c > tiny:
             c = min(c, work.number[UPPER] - work.number[C0])

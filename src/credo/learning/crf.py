@@ -20,32 +20,30 @@ from typing import Any, Literal
 import numpy as np
 
 from ..core import check
+from ..core.domain import Discrete
 from ..core.errors import ConvergenceWarning, DataError, OptionError, QueryError, UnsupportedError
-from ..core.factor_graph import FactorGraph
-from ..core.progress import Progress
+from ..core.numbers import is_missing
 from ..core.records import register
-from ..core.result import Estimate, Kind
+from ..core.result import Estimate, Kind, Result
 from ..inference.portfolio.question import infer
 from ..inference.problem.base import Algorithm, Budget, Problem, algorithms
 from ..inference.problem.reading import refusal
 from ..models.crf import CRF
+from ..models.crf_features import MISSING, Features, Labels, label_list
+from ..models.crf_inputs import Graphs, LabelledSequences, chain_parts, graph_parts, label_graph
 from ..optimise.optimisers import Optimiser, optimiser_of
 from ..optimise.run import noted
 from .ascent import Ascent
 from .base import Fit
-from .crf_features import MISSING, Features, Labels, is_missing, label_list
-from .crf_inputs import Graphs, LabelledSequences, chain_parts, graph_parts
 from .crf_objectives import (
     ChainLikelihood,
     GraphLikelihood,
-    WeightLayout,
     chain_layout,
-    graph_at,
     graph_layout,
 )
 from .estimator import Estimator
 from .expectations import Oracle
-from .likelihood import check_ascent
+from .likelihood import check_ascent, log_likelihood
 from .priors import Prior, prior_of
 from .runs import completed
 
@@ -80,8 +78,17 @@ class _Estimator(Estimator):
             raise QueryError(f"this {type(self).__name__} is not fitted yet; call fit(X, y) first")
         return self.crf_
 
-    def _known(self) -> Labels:
-        return Labels(self.classes_, {label: k for k, label in enumerate(self.classes_.tolist())})
+    def _labelled(self, states: Any) -> list[np.ndarray]:
+        """Labels as they were written, one array per item."""
+        return [self.classes_[part] for part in _listed(states)]
+
+    def _log_likelihood(self, inputs: list[Any], y: Any, inference: Any = None) -> float:
+        """The sum over items; labels that are written alike are the same."""
+        listed = [label_list(part, number) for number, part in enumerate(y)]
+        found = log_likelihood(
+            self._fitted(), inputs, inference, targets=listed, seed=self.get_params()["seed"]
+        )
+        return float(found)
 
     def _adopt(self, crf: CRF) -> Any:
         if not isinstance(crf, CRF):
@@ -212,34 +219,28 @@ class ChainCRF(_Estimator):
 
     def predict(self, X: Sequence[Any]) -> list[np.ndarray]:
         """The most probable labels of each sequence."""
-        objective, weights, data = self._ready(X)
-        return np.split(self.classes_[objective.best(weights, data)], data.start[1:-1])
+        return self._labelled(self._asked(X, maximise="all").assignment)
 
     def predict_marginals(self, X: Sequence[Any]) -> list[np.ndarray]:
         """Label probabilities (positions, labels) of each sequence, columns as in `classes_`."""
-        objective, weights, data = self._ready(X)
-        return np.split(objective.marginals(weights, data), data.start[1:-1])
+        return _listed(self._asked(X).marginals)
 
     def score(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> float:
         """Fraction of positions with a known label that are predicted right."""
         return _accuracy(self.predict(X), y)
 
-    @noted
     def log_likelihood(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> float:
         """Sum over sequences of log p(y | x)."""
-        objective, weights, data = self._ready(X, y)
-        return objective.value(weights, data) * data.total
+        return self._log_likelihood(self._inputs(X, y), y)
 
-    def _ready(
-        self, X: Sequence[Any], y: Any = None
-    ) -> tuple[ChainLikelihood, np.ndarray, LabelledSequences]:
-        crf = self._fitted()
+    def _asked(self, X: Sequence[Any], maximise: Any = ()) -> Result:
+        return infer(self._fitted(), data=self._inputs(X), maximise=maximise)
+
+    def _inputs(self, X: Sequence[Any], y: Any = None) -> list[Any]:
+        """Sequences as the field takes them: without edges, which join neighbours."""
         _check_items(X, y)
-        data = LabelledSequences.of(X, Features.of_field(crf), y, self._known())
-        if data.edges is None and (len(crf.edge_weights) > 1 or crf.edge_features is not None):
-            raise DataError(f"edge features: expected {len(crf.edge_weights)} per step, got none")
-        layout = WeightLayout.of(np.ones(crf.node_weights.shape, bool), np.ones(crf.edge_weights.shape, bool))
-        return ChainLikelihood(layout), layout.gather(crf.node_weights, crf.edge_weights), data
+        nodes, steps = chain_parts(X)
+        return [part if step is None else (part, None, step) for part, step in zip(nodes, steps, strict=True)]
 
 
 @register("GraphCRF")
@@ -313,7 +314,7 @@ class GraphCRF(_Estimator):
         layout = graph_layout(data, size, self.support, self.symmetric)
         objective = GraphLikelihood(layout, Oracle(self.inference, Budget(), self.seed, warm=False))
         if self.decode == "map":
-            self._check_maximises(graph_at(*layout.spread(np.zeros(layout.count)), data, 0))
+            self._check_maximises(Discrete(size))
         weights, self.fit_ = self._climb(objective, data, layout.count, self.get_params())
         self._keep(known, features, layout.spread(weights))
         return self
@@ -322,51 +323,33 @@ class GraphCRF(_Estimator):
         """Labels of the nodes of each graph."""
         if self.decode == "marginals":
             return [self.classes_[p.argmax(axis=1)] for p in self.predict_marginals(X)]
-        answers = [result.assignment for result in self._answers(X, maximise="all")]
-        # Without nodes there is nothing to maximise, and no assignment.
-        return [self.classes_[:0] if x is None else self.classes_[x.indices] for x in answers]
+        self._check_maximises(self._fitted().domain)
+        return self._labelled(self._asked(X, maximise="all").assignment)
 
     def predict_marginals(self, X: Sequence[Any]) -> list[np.ndarray]:
         """Label probabilities (nodes, labels) of each graph, columns as in `classes_`."""
-        size = len(self._fitted().labels)
-        return [result.marginals.flat.reshape(-1, size).copy() for result in self._answers(X, maximise=())]
+        return _listed(self._asked(X).marginals)
 
     def score(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> float:
         """Fraction of nodes with a known label that are predicted right."""
         return _accuracy(self.predict(X), y)
 
-    @noted
     def log_likelihood(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> float:
         """Sum over graphs of log p(y | x), as the inference algorithm sees it."""
-        crf = self._fitted()
         _check_items(X, y)
-        data = Graphs.of(X, Features.of_field(crf), len(crf.labels), y, self._known())
-        layout = WeightLayout.of(np.ones(crf.node_weights.shape, bool), np.ones(crf.edge_weights.shape, bool))
-        objective = GraphLikelihood(layout, Oracle(self.inference, Budget(), self.seed, warm=False))
-        return objective.value(layout.gather(crf.node_weights, crf.edge_weights), data) * data.total
+        return self._log_likelihood([*X], y, self.inference)
 
-    @noted
-    def _answers(self, X: Sequence[Any], maximise: Any) -> list[Any]:
+    def _asked(self, X: Sequence[Any], maximise: Any = ()) -> Result:
         crf = self._fitted()
         _check_items(X, None)
-        data = Graphs.of(X, Features.of_field(crf), len(crf.labels))
-        found = []
-        with Progress("GraphCRF", len(data)) as bar:
-            for n in range(len(data)):
-                graph = graph_at(crf.node_weights, crf.edge_weights, data, n)
-                if maximise and not n:
-                    self._check_maximises(graph)
-                found.append(infer(graph, self.inference, maximise=maximise, seed=self.seed))
-                bar.update(n + 1)
-        return found
+        return infer(crf, self.inference, data=[*X], maximise=maximise, seed=self.seed)
 
-    def _check_maximises(self, graph: FactorGraph) -> None:
+    def _check_maximises(self, domain: Discrete) -> None:
         """Predictions of joint labels need a method for maxima; better said before the learning."""
         if self.inference is None:
             return
-        algorithm = algorithms.resolve(self.inference)
-        n = len(graph.variables)
-        reason = refusal(algorithm, Problem(graph, np.zeros(n), np.zeros(n, dtype=np.int64)))
+        algorithm, pair = algorithms.resolve(self.inference), label_graph(domain, 2, None)
+        reason = refusal(algorithm, Problem(pair, np.zeros(2), np.zeros(2, dtype=np.int64)))
         if reason is not None:
             raise UnsupportedError(
                 f"decode='map' cannot be done by {algorithm.name}: {reason}; "
@@ -383,6 +366,12 @@ def _check_items(X: Any, y: Any) -> None:
     if y is not None and (not hasattr(y, "__len__") or len(y) != len(X)):
         got = len(y) if hasattr(y, "__len__") else type(y).__name__
         raise DataError(f"y: expected {len(X)} lists of labels, one per item of X, got {got}")
+
+
+def _listed(rows: Any) -> list[np.ndarray]:
+    """One array per item; of a single one there is no list."""
+    found = rows["label"]
+    return found if isinstance(found, list) else [found]
 
 
 def _any_missing(labels: Any) -> bool:

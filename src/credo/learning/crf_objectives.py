@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels.chains import best_paths, chain_sums, score_chains
+from ..kernels.chains import chain_sums, score_chains
 from ..kernels.scaled_chains import smooth_chains
-from .crf_features import MISSING
-from .crf_inputs import Graphs, LabelledSequences
+from ..models.crf_features import MISSING
+from ..models.crf_inputs import Graphs, LabelledSequences
 from .expectations import Oracle
 
 __all__ = [
@@ -136,15 +136,6 @@ class ChainLikelihood:
             masked = _masked(parts[2], data.labels)
             seen, _, _ = chain_sums(parts[0], parts[1], masked, data.start, marginals=False)
         return float((seen - log_z).sum()) / data.total
-
-    def best(self, weights: np.ndarray, data: LabelledSequences) -> np.ndarray:
-        """Most probable labels of all positions."""
-        return best_paths(*chain_potentials(*self.layout.spread(weights), data), data.start)[0]
-
-    def marginals(self, weights: np.ndarray, data: LabelledSequences) -> np.ndarray:
-        """Label probabilities of all positions."""
-        parts = chain_potentials(*self.layout.spread(weights), data)
-        return chain_sums(*parts, data.start, pairs="none")[1]
 
 
 def _masked(scores: np.ndarray, labels: np.ndarray | None) -> np.ndarray:

@@ -29,7 +29,7 @@ from ..core.evidence import Evidence
 from ..core.result import Result, Samples
 from ..core.variable import Variable, Variables
 from ..data.read import read
-from ..inference.particles.kernel_messages import Column, KernelField, Likelihood
+from ..inference.particles.kernel_messages import KernelColumn, KernelField, Likelihood
 from ..inference.particles.kernel_sweeps import infer_field
 from ..inference.particles.pairs import ParticlePairs, why_not_pairs
 from ..inference.problem.base import Budget
@@ -90,7 +90,7 @@ class KernelBP:
         else:
             self.variables, ends, rows = _of_edges(structure, data, names)
         columns = [
-            Column.of(v.name, rows[v.name], v.size if v.is_discrete else 0, width, ridge, rank)
+            KernelColumn.of(v.name, rows[v.name], v.size if v.is_discrete else 0, width, ridge, rank)
             for v in self.variables
         ]
         self._field = KernelField(columns, ends)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.domain import Discrete, unlabelled
+from ..core.domain import Discrete, unlabelled_states
 from ..core.errors import DataError
 from ..data.column import MISSING, Column
 from ..data.dataset import Dataset
@@ -60,7 +60,7 @@ def with_labels(data: Dataset, labels: str, states: int, known: np.ndarray) -> D
     """The dataset with the known states as its target."""
     if len(known) != data.n_rows:
         raise DataError(f"labels: expected {data.n_rows} rows, got {len(known)}")
-    column = Column(labels, unlabelled(states), known)
+    column = Column(labels, unlabelled_states(states), known)
     return replace(data, columns=(*data.columns, column), targets=(labels,), block=data.rows())
 
 

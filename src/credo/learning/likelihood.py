@@ -31,12 +31,13 @@ from ..core.evidence import Evidence
 from ..core.factor_graph import FactorGraph, Model
 from ..core.instance import Template
 from ..core.result import Estimate
-from ..data.dataset import Dataset
+from ..data.dataset import Dataset, unit_weights
 from ..data.read import read
 from ..data.stream import Stream
 from ..data.table import StateTable
 from ..families.independent import rows_model
 from ..inference.messages.bp import BP
+from ..inference.portfolio.label_graphs import labels_log_z
 from ..inference.portfolio.question import graph_of, infer
 from ..inference.portfolio.templates import sequence_log_z, total_log_z
 from ..inference.problem.base import Algorithm, Budget, algorithms
@@ -154,7 +155,7 @@ def check_ascent(
 
 @noted
 def log_likelihood(
-    model: Model,
+    model: Model | Template,
     data: Any,
     inference: str | Algorithm | None = None,
     *,
@@ -162,6 +163,7 @@ def log_likelihood(
     mask: Any = None,
     groups: str | None = None,
     columns: Any = None,
+    targets: Any = None,
     weights: Any = None,
     budget: Budget | None = None,
     seed: int | None = None,
@@ -169,16 +171,21 @@ def log_likelihood(
 ) -> Any:
     """Total log-likelihood of data under a model, in natural logarithms.
 
+    Of a `CRF` it is conditional: log p(labels | features), where missing labels are summed out.
+
     Parameters
     ----------
     model
-        Anything with `to_factor_graph()`, or a template such as `HMM`.
+        Anything with `to_factor_graph()`, or a template such as `HMM` or `CRF`.
     data
         As in `fit`, streams included; a cell that is missing is summed or integrated out.
     inference
         What computes log Z; by default the rule of `infer`.
     lengths, mask, groups, columns
         Of sequences, if the model is a template such as `HMM`; as in `infer`.
+    targets
+        Of a `CRF`: the labels of one input, or a list with those of each, None where missing; of a table the
+        name of their column. What `credo.data.read(X, targets=y)` read knows them.
     weights
         How often each row, or sequence, counts.
     budget, seed
@@ -200,6 +207,13 @@ def log_likelihood(
     """
     reading = {"lengths": lengths, "mask": mask, "groups": groups, "columns": columns}
     model = rows_model(model)
+    if isinstance(model, Template) and hasattr(model, "labelled"):
+        values, is_exact = _of_labels(model, data, targets, reading, inference, budget or Budget(), seed)
+        counted = unit_weights(weights, len(values), "input")
+        total = float(counted[counted > 0] @ values[counted > 0])
+        return values if each else Estimate(total, "exact" if is_exact else "estimate")
+    if targets is not None:
+        raise OptionError("targets: expected none, got some; only random fields have labels beside features")
     if isinstance(data, Stream):
         if each:
             raise OptionError(
@@ -216,9 +230,9 @@ def log_likelihood(
             )
         rows = model.sequences(data, **reading, weights=weights)  # type: ignore[attr-defined]
         return sequence_log_z(model, rows) if each else Estimate(total_log_z(model, rows), "exact")
-    given = [name for name, value in reading.items() if value is not None]
-    if given:
-        raise OptionError(f"{', '.join(given)}: expected none, got some; only templates have sequences")
+    told = [name for name, value in reading.items() if value is not None]
+    if told:
+        raise OptionError(f"{', '.join(told)}: expected none, got some; only templates have sequences")
     graph = graph_of(model)
     if each or not graph.is_tables:
         table = read(data, schema=graph.variables, weights=weights)
@@ -240,6 +254,19 @@ def _stream_likelihood(model: Any, data: Stream, **asked: Any) -> Estimate:
     found = [*watched(data.map(lambda batch: log_likelihood(model, batch, **asked)))]
     kinds = {part.kind for part in found}
     return Estimate(sum(part.value for part in found), kinds.pop() if len(kinds) == 1 else "estimate")
+
+
+def _of_labels(
+    model: Any, data: Any, targets: Any, reading: Mapping[str, Any], method: Any, budget: Budget, seed: Any
+) -> tuple[np.ndarray, bool]:
+    """Conditional log-likelihoods of the labels of every input, and whether they are exact."""
+
+    def ask(graph: FactorGraph, **asked: Any) -> Any:
+        limits = {"max_iter": budget.max_iter, "tol": budget.tol, "seconds": budget.seconds, "seed": seed}
+        return infer(graph, method, **limits, **asked)  # type: ignore[arg-type]
+
+    instance, states = model.labelled(data, targets, **reading)
+    return labels_log_z(instance, states, ask, is_named=method is not None)
 
 
 def _row_likelihoods(

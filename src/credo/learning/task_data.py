@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core import check
-from ..core.errors import DataError, OptionError
+from ..core.errors import DataError, ModelError, OptionError
 from ..core.instance import Template
 from ..core.variable import Variables
 from ..data.read import read
@@ -48,39 +48,11 @@ def read_task(
         groups, columns and lengths.
     """
     model = rows_model(model)
-    if isinstance(data, Stream):
-        return _streamed(model, data, weights, validation, rng, named, labels)
+    if isinstance(data, Stream) and labels is not None:
+        raise OptionError("labels: a stream has none; give data in memory, such as credo.data.read(path)")
     known = None if labels is None else _known(model, data, weights, labels, named)
     model, data, weights = _filled(model, data, weights, rng, named, known)
     return model, *_read(model, data, weights, validation, rng, named, known)
-
-
-def _streamed(
-    model: Any,
-    data: Stream,
-    weights: Any,
-    validation: Any,
-    rng: np.random.Generator,
-    named: dict[str, Any],
-    labels: str | None,
-) -> tuple[Any, Any, Any]:
-    """The same of a stream, which is read batch by batch whenever it is learned from."""
-    if labels is not None:
-        raise OptionError(
-            "labels: a stream has no labelled rows; leave it out, or give data in memory, such as "
-            "credo.data.read(path)"
-        )
-    if isinstance(validation, (int, float, Stream)) and not isinstance(validation, bool):
-        raise OptionError(
-            "validation: a stream is not split; give rows of their own, such as credo.data.read(path)"
-        )
-    if isinstance(model, (BlankNet, BlankRows)):
-        model, data = fill_from_stream(model, data, rng)
-    observed = read_stream(model, data, weights, named)
-    if validation is None:
-        return model, observed, None
-    held, _ = _read(model, validation, None, None, rng, dict.fromkeys(named), None)
-    return model, observed, held
 
 
 def _known(
@@ -99,6 +71,8 @@ def _filled(
     model: Any, data: Any, weights: Any, rng: np.random.Generator, named: dict[str, Any], known: Any
 ) -> tuple[Any, Any, Any]:
     """A blank with what the data say; data and weights as far as they had to be read for it."""
+    if isinstance(data, Stream) and isinstance(model, (BlankNet, BlankRows)):
+        return *fill_from_stream(model, data, rng), weights
     if isinstance(model, BlankNet):
         from .network_data import fill_blank
 
@@ -120,6 +94,20 @@ def _read(
     known: Any,
 ) -> tuple[Any, Any]:
     """What to learn from and what to watch, as the model reads it."""
+    if isinstance(model, Template) and not hasattr(model, "sequences"):
+        raise ModelError(
+            f"fit: expected a model whose rows come from a family, got {type(model).__name__}; labels beside "
+            "features are learned by ChainCRF().fit(X, y) or GraphCRF().fit(X, y)"
+        )
+    if isinstance(data, Stream):
+        rows = read_stream(model, data, weights, named)
+        if isinstance(validation, (int, float, Stream)):
+            raise OptionError(
+                "validation: a stream is not split; give rows of their own, such as credo.data.read(path)"
+            )
+        if validation is None:
+            return rows, None
+        return rows, _read(model, validation, None, None, rng, dict.fromkeys(named), None)[0]
     if not isinstance(model, Template):
         given = [name for name, value in named.items() if value is not None and name != "columns"]
         if given:

@@ -4,14 +4,14 @@ r"""Conditional random fields: a Markov network over labels whose tables depend 
 
 x_i are the features of node i, z_ij those of edge (i, j); the weights W (features, labels) and
 V (edge features, labels, labels) are shared by all nodes and edges of all graphs. Without edge features every
-edge has the one feature 1, so V holds a single table of transition scores. A field has no factor graph
-of its own: `crf.given(x)` is the Markov network of the labels for one input.
+edge has the one feature 1, so V holds a single table of transition scores. The field is a template: it has no
+factor graph of its own, and `credo.infer(crf, data=x)` and its relatives answer questions about the labels of
+inputs; `crf.instantiate(x).to_factor_graph()` is their Markov network.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,13 +20,11 @@ from ..core import check
 from ..core.display import Axis, Listing, Shown, grid, told
 from ..core.domain import Discrete
 from ..core.errors import DataError, ModelError
-from ..core.factor_graph import FactorGraph
-from ..core.numbers import float_array
+from ..core.instance import Instance
 from ..core.records import register
-from ..core.variable import Variables
-from .mrf import MarkovNet
+from .crf_features import feature_rows
 
-__all__ = ["CRF", "expanded_features", "feature_rows", "label_graph"]
+__all__ = ["CRF"]
 
 
 @register("CRF", fields=["labels", "node_weights", "edge_weights", "node_features", "edge_features"])
@@ -49,9 +47,12 @@ class CRF(Shown):
     >>> import credo, numpy as np
     >>> from credo.models.crf import CRF
     >>> crf = CRF(["noun", "verb"], [[1.0, 0.0], [0.0, 2.0]], [[0.0, 1.0], [1.0, 0.0]])
-    >>> chain = crf.given(np.array([[1.0, 0.0], [0.0, 1.0]]))
-    >>> credo.infer(chain, maximise="all").assignment
-    Assignment(y0=noun, y1=verb)
+    >>> x = np.array([[1.0, 0.0], [0.0, 1.0]])
+    >>> credo.infer(crf, data=x).marginals["label"].round(2)
+    array([[0.85, 0.15],
+           [0.08, 0.92]])
+    >>> credo.predict(crf, x)
+    array(['noun', 'verb'], dtype=object)
     """
 
     def __init__(
@@ -75,6 +76,11 @@ class CRF(Shown):
         self.node_features = _names("node_features", node_features, len(self._node))
         self.edge_features = _names("edge_features", edge_features, len(self._edge))
         self._node.flags.writeable = self._edge.flags.writeable = False
+
+    @property
+    def domain(self) -> Discrete:
+        """The states of every node."""
+        return self._domain
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -105,31 +111,63 @@ class CRF(Shown):
         """Log potentials (count, labels, labels) of edges; None stands for the one feature 1."""
         size = self._domain.size
         if features is None:
-            if len(self._edge) != 1:
-                raise DataError(f"edge features: expected {len(self._edge)} per edge, got none")
+            if count:
+                self.check_plain_edges("edge")
             return np.broadcast_to(self._edge[0], (count, size, size))
         rows = feature_rows("edge features", features, self.edge_features, len(self._edge))
         if rows.shape[0] != count:
             raise DataError(f"edge features: expected {count} rows, one per edge, got {rows.shape[0]}")
         return np.asarray(rows @ self._edge.reshape(len(self._edge), -1)).reshape(count, size, size)
 
-    def given(self, features: Any, edges: Any = None, edge_features: Any = None) -> MarkovNet:
-        """The Markov network of the labels y0, y1, ... for one input.
+    def check_plain_edges(self, what: str) -> None:
+        """Refuse edges without features where the field has weights for some."""
+        if len(self._edge) != 1 or self.edge_features is not None:
+            raise DataError(f"edge features: expected {len(self._edge)} per {what}, got none")
+
+    def instantiate(self, x: Any, **reading: Any) -> Instance:
+        """The labels of one input, or of a list of inputs: what `infer(crf, data=x)` is asked about.
 
         Parameters
         ----------
-        features
-            Node features: an array (nodes, features), dense or sparse, or a list of dictionaries.
-        edges
-            Pairs of node positions; None makes a chain.
-        edge_features
-            Edge features in the order of `edges`; None if the field has none.
+        x
+            Node features: an array (nodes, features), dense or sparse, or a list of dictionaries; a tuple
+            (node features, edges) or (node features, edges, edge features), where `edges` are pairs of node
+            positions, None for a chain; or a list of any of these. Tables whose columns have names, and
+            datasets, are dictionaries row by row.
+        reading
+            `lengths` of the inputs in one array or table; of tables `groups`, the column that tells inputs
+            apart, and `columns`, the features.
+
+        Examples
+        --------
+        >>> import credo
+        >>> crf = credo.CRF(["noun", "verb"], [[1.0, 0.0], [0.0, 2.0]], [[0.0, 1.0], [1.0, 0.0]])
+        >>> crf.instantiate([[1.0, 0.0], [0.0, 1.0]])
+        Instance(chains, 1 sequences, 2 rows, 2 states)
+        >>> crf.instantiate(([[1.0, 0.0], [0.0, 1.0]], [(1, 0)])).to_factor_graph().variables.names
+        ('y0', 'y1')
         """
-        scores = self.node_scores(features)
-        graph = label_graph(self._domain, len(scores), edges)
-        pairs = self.edge_scores(edge_features, graph.n_factors - len(scores))
-        tables = np.concatenate([scores.ravel(), pairs.ravel()])
-        return MarkovNet.from_graph(graph.with_states(graph.variables, tables, graph.table_start))
+        from .crf_instances import Inputs
+
+        return Inputs.of(self, x, **reading).instance(self)
+
+    def labelled(self, x: Any, targets: Any = None, **reading: Any) -> tuple[Instance, np.ndarray]:
+        """The labels of inputs, and the positions of those that were observed, -1 where missing.
+
+        Parameters
+        ----------
+        x, reading
+            As in `instantiate`.
+        targets
+            Labels of one input, or a list with those of each; None or NaN is missing. Of a table also the
+            name of the column that has them; a dataset knows its targets.
+        """
+        from .crf_instances import Inputs
+
+        read = Inputs.of(self, x, targets, **reading)
+        if read.known is None:
+            raise DataError("targets: expected the labels that were observed, got none")
+        return read.instance(self), read.known
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -157,105 +195,6 @@ class CRF(Shown):
             f"CRF({self._domain.size} labels, {len(self._node)} node features, "
             f"{len(self._edge)} edge features)"
         )
-
-
-def label_graph(domain: Discrete, count: int, edges: Any) -> FactorGraph:
-    """The structure of a field on one input: a unary factor per node, then one per edge; tables are zero."""
-    if edges is None:
-        edges = np.stack([np.arange(max(count - 1, 0)), np.arange(1, max(count, 1))], axis=1)
-    try:
-        pairs = np.asarray(edges if len(edges) else np.empty((0, 2), np.int64))
-    except (TypeError, ValueError, OverflowError):
-        raise DataError(f"edges: expected pairs of node positions, got {edges!r:.80}") from None
-    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
-        raise DataError(f"edges: expected pairs of node positions, got {edges!r:.80}")
-    if len(pairs) and not (0 <= pairs.min() and pairs.max() < count):
-        raise DataError(f"edges: expected positions in [0, {count}), got {pairs.min()} to {pairs.max()}")
-    if (pairs[:, 0] == pairs[:, 1]).any():
-        node = pairs[pairs[:, 0] == pairs[:, 1]][0, 0]
-        raise DataError(f"edges: node {node} is joined to itself")
-    names = Variables.numbered(np.full(count, domain.size), "y").names
-    size = domain.size
-    start = np.concatenate([np.arange(count + 1), count + 2 * np.arange(1, len(pairs) + 1)])
-    scope = np.concatenate([np.arange(count), pairs.ravel()])
-    tables = np.zeros(count * size + len(pairs) * size * size)
-    return FactorGraph.from_flat(Variables(names, (domain,) * count), start, scope, tables)
-
-
-def expanded_features(row: Mapping[str, Any]) -> dict[str, float]:
-    """Names and values of one dictionary of features.
-
-    A number is its own value, True and False are 1 and 0; a text becomes the feature "name:text" with the
-    value 1, and a list of texts one such feature each.
-
-    Examples
-    --------
-    >>> from credo.models.crf import expanded_features
-    >>> expanded_features({"word": "cat", "length": 3, "title": False})
-    {'word:cat': 1.0, 'length': 3.0, 'title': 0.0}
-    """
-    found: dict[str, float] = {}
-    for name, value in row.items():
-        if isinstance(value, str):
-            found[f"{name}:{value}"] = 1.0
-        elif isinstance(value, (list, tuple, set, frozenset)):
-            found.update({f"{name}:{item}": 1.0 for item in value})
-        else:
-            try:
-                found[str(name)] = float(value)
-            except (TypeError, ValueError, OverflowError):
-                raise DataError(
-                    f"feature {name!r}: expected a number, a text or a list of texts, got {value!r:.80}"
-                ) from None
-    return found
-
-
-def feature_rows(what: str, features: Any, names: Sequence[str] | None, count: int | None) -> Any:
-    """Features as a matrix (rows, count), a float array or a sparse matrix in row form.
-
-    Dictionaries need the names of the features; those that are not among them are left out, as a feature
-    without a weight.
-    """
-    from scipy import sparse
-
-    if sparse.issparse(features):
-        found = sparse.csr_array(features).astype(np.float64)
-        finite = np.isfinite(found.data).all()
-    elif isinstance(features, Sequence) and len(features) and isinstance(features[0], Mapping):
-        if names is None:
-            raise DataError(f"{what}: expected numbers; dictionaries need a field with named features")
-        found = _from_dictionaries(features, _positions(tuple(names)))
-        finite = np.isfinite(found.data).all()
-    else:
-        found = float_array(what, features, error=DataError, expected="an array of numbers")
-        finite = np.isfinite(found).all()
-    if found.ndim != 2 or (count is not None and found.shape[1] != count):
-        wanted = "features" if count is None else count
-        raise DataError(f"{what}: expected an array of shape (rows, {wanted}), got {found.shape}")
-    if not finite:
-        raise DataError(f"{what}: expected finite numbers, got NaN or infinity")
-    return found
-
-
-@lru_cache(maxsize=8)
-def _positions(names: tuple[str, ...]) -> dict[str, int]:
-    """Name -> column; kept, because every sequence of a data set asks for the same."""
-    return {name: k for k, name in enumerate(names)}
-
-
-def _from_dictionaries(rows: Sequence[Mapping[str, Any]], position: Mapping[str, int]) -> Any:
-    from scipy import sparse
-
-    values, columns, ends = [], [], [0]
-    for row in rows:
-        for name, value in expanded_features(row).items():
-            k = position.get(name)
-            if k is not None:
-                values.append(value)
-                columns.append(k)
-        ends.append(len(values))
-    shape = (len(rows), len(position))
-    return sparse.csr_array((np.array(values, dtype=np.float64), columns, ends), shape=shape)
 
 
 def _names(what: str, names: Sequence[str] | None, count: int) -> tuple[str, ...] | None:

@@ -77,11 +77,11 @@ class _Lists(eqx.Module):
 
     def __call__(self, x: jax.Array) -> jax.Array:
         pairs = zip(self.columns, self.weights, strict=True)
-        parts = [(_taken(x, at) * w).sum(axis=-1) for at, w in pairs]
-        return _taken(jnp.concatenate([*parts, jnp.zeros(1, x.dtype)]), self.order)
+        parts = [(_take(x, at) * w).sum(axis=-1) for at, w in pairs]
+        return _take(jnp.concatenate([*parts, jnp.zeros(1, x.dtype)]), self.order)
 
 
-def _taken(x: jax.Array, at: Any) -> jax.Array:
+def _take(x: jax.Array, at: Any) -> jax.Array:
     return x.at[at].get(mode="promise_in_bounds")
 
 

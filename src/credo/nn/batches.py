@@ -13,7 +13,7 @@ import numpy as np
 from ..core import check
 from ..core.errors import DataError
 
-__all__ = ["Batch", "Batches", "Rows"]
+__all__ = ["Batch", "Batches", "CompiledRows"]
 
 
 class Batch(NamedTuple):
@@ -23,14 +23,14 @@ class Batch(NamedTuple):
     weights: Any  # (size,) one per row; zero where the last batch of an epoch is filled up
 
 
-class Rows(NamedTuple):
+class CompiledRows(NamedTuple):
     """All rows, where the compiled steps read them."""
 
     tree: Any
     length: int  # how many
 
     @classmethod
-    def of(cls, tree: Any) -> Rows:
+    def of(cls, tree: Any) -> CompiledRows:
         """Rows of a tree of arrays with one leading axis."""
         leaves = jax.tree.leaves(tree)
         lengths = {len(leaf) for leaf in leaves}

@@ -28,7 +28,7 @@ from ..core.result import Status
 from ..optimise.driver import UNKNOWN, Outcome, Step
 from ..optimise.pace import Pace
 from ..optimise.run import Run
-from .batches import Batch, Batches, Rows
+from .batches import Batch, Batches, CompiledRows
 from .compiled import Compiled
 from .hooks import Hook, HookTurn
 from .loop import repeat
@@ -69,7 +69,7 @@ class TrainedChunks(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Chunks:
-    """Mini-batch steps as the driver sees them; the problem is `Rows`."""
+    """Mini-batch steps as the driver sees them; the problem is `CompiledRows`."""
 
     phases: Sequence[Phase]  # the steps that take turns
     carry: Any  # before the first step
@@ -88,11 +88,11 @@ class Chunks:
         for phase in self.phases:
             check.whole("turns of a phase", phase.turns, 1)
 
-    def start(self, problem: Rows, run: Run) -> Step:
+    def start(self, problem: CompiledRows, run: Run) -> Step:
         """The given state."""
         return Step(ChunkState(self.carry, memory=self.hook.begin(self.carry) if self.hook else None))
 
-    def advance(self, problem: Rows, state: ChunkState, run: Run) -> Step:
+    def advance(self, problem: CompiledRows, state: ChunkState, run: Run) -> Step:
         """Some steps of an epoch, as many as go in a short time; at its end, one step of the driver."""
         left, began = self.batches.count(problem.length) - state.position, run.elapsed
         many = min(self._pace.count, left)
@@ -101,7 +101,7 @@ class Chunks:
         if not all(np.isfinite(numbers).all() for numbers in rows.values()):
             return Step(state, [UNKNOWN], status=Status.DIVERGED)
         before = state.sums or {}
-        sums = {**before, **{name: _added(before.get(name), n) for name, n in rows.items()}}
+        sums = {**before, **{name: _add(before.get(name), n) for name, n in rows.items()}}
         if many < left:
             return Step(state._replace(carry=carry, position=state.position + many, sums=sums))
         means = {name: total / count for name, (total, count) in sums.items() if count}
@@ -112,12 +112,12 @@ class Chunks:
         new = ChunkState(turn.carry, state.epoch + 1, memory=turn.memory)
         return Step(new, [turn.residual], trace, turn.status)
 
-    def read(self, problem: Rows, outcome: Outcome) -> TrainedChunks:
+    def read(self, problem: CompiledRows, outcome: Outcome) -> TrainedChunks:
         """What the hook chooses."""
         carry = outcome.state.carry
         return TrainedChunks(self.hook.choose(carry, outcome.state.memory) if self.hook else carry, outcome)
 
-    def _run(self, problem: Rows, state: ChunkState, many: int) -> tuple[Any, dict[str, np.ndarray]]:
+    def _run(self, problem: CompiledRows, state: ChunkState, many: int) -> tuple[Any, dict[str, np.ndarray]]:
         """The state after some batches, and the metrics of those steps that show them."""
         count = self.batches.count(problem.length)
         room, whose = min(_ROOM, count), self._whose(count, state)
@@ -139,7 +139,7 @@ class Chunks:
         return cycle[at % len(cycle)].astype(np.int32)
 
 
-def _added(before: tuple[float, int] | None, numbers: np.ndarray) -> tuple[float, int]:
+def _add(before: tuple[float, int] | None, numbers: np.ndarray) -> tuple[float, int]:
     """A sum that goes on, one number after another: chunks must not change its bits."""
     total, count = before or (0.0, 0)
     return float(np.add.accumulate([total, *numbers])[-1]), count + len(numbers)

@@ -22,7 +22,7 @@ _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
-def _mixed(z: Any) -> Any:
+def _mix(z: Any) -> Any:
     z = (z ^ (z >> np.uint64(30))) * _FIRST
     z = (z ^ (z >> np.uint64(27))) * _SECOND
     return z ^ (z >> np.uint64(31))
@@ -30,12 +30,12 @@ def _mixed(z: Any) -> Any:
 
 def key_of(seed: Any) -> Any:
     """A key from a whole number; needs double precision."""
-    return _mixed(jnp.asarray(seed).astype(jnp.uint64) * _GAMMA)
+    return _mix(jnp.asarray(seed).astype(jnp.uint64) * _GAMMA)
 
 
 def fold(key: Any, number: Any) -> Any:
     """Another key for every whole number."""
-    return _mixed(key ^ _mixed((jnp.asarray(number).astype(jnp.uint64) + np.uint64(1)) * _GAMMA))
+    return _mix(key ^ _mix((jnp.asarray(number).astype(jnp.uint64) + np.uint64(1)) * _GAMMA))
 
 
 def uniform(key: Any, shape: tuple[int, ...]) -> Any:
@@ -50,7 +50,7 @@ def uniform(key: Any, shape: tuple[int, ...]) -> Any:
     [0.652 0.701]
     """
     counter = jnp.arange(math.prod(shape), dtype=jnp.uint64) + np.uint64(1)
-    bits = _mixed(key + counter * _GAMMA).reshape(shape)
+    bits = _mix(key + counter * _GAMMA).reshape(shape)
     return (bits >> np.uint64(11)).astype(jnp.float64) * 2.0**-53
 
 

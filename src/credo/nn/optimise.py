@@ -134,7 +134,7 @@ def minimise(
     first = adam.first(data, shared) if carry is None else adam.again(carry)
     adam.prepare(first, data, shared)
     watch, budget = Stopwatch(), Budget(steps, adam.tol_of(first), seconds)
-    fit: Minimised = drive(_Steps(name, adam, rate), (data, shared), budget, state=first)
+    fit: Minimised = drive(_RateSteps(name, adam, rate), (data, shared), budget, state=first)
     return replace(fit, seconds=watch.seconds, compile_seconds=adam.compile_seconds)
 
 
@@ -244,7 +244,7 @@ class CompiledAdam:
         return (carry, data, shared, *limits, np.int32(_WARM_UP), np.int32(limit), np.int32(done))
 
 
-class _Steps:
+class _RateSteps:
     """Steps of one rate as the driver sees them: the residual is the largest one."""
 
     def __init__(self, name: str, adam: CompiledAdam, rate: float) -> None:

@@ -109,7 +109,7 @@ class _Whole:
 
 
 @record("cccp")
-class _State(NamedTuple):
+class _TangentState(NamedTuple):
     """Where the procedure has come to."""
 
     x: Any
@@ -133,9 +133,9 @@ class CCCP:
     def start(self, problem: ConvexConcave, run: Run) -> Step:
         """The first place of the problem, evaluated."""
         x = problem.begin()
-        return Step(_State(x, problem.value(x)))
+        return Step(_TangentState(x, problem.value(x)))
 
-    def advance(self, problem: ConvexConcave, state: _State, run: Run) -> Step:
+    def advance(self, problem: ConvexConcave, state: _TangentState, run: Run) -> Step:
         """One convex problem; where the function does not fall any more, its place stays."""
         new = lower(problem, self.solver, state.x, state.value, self.inner, run.rng)
         change = problem.change(state.x, new.x)
@@ -143,9 +143,9 @@ class CCCP:
             if change < run.budget.tol:
                 return Step(state, [change], {"value": [state.value]})
             return Step(state, status=Status.STALLED)
-        return Step(_State(new.x, new.value), [change], {"value": [new.value]})
+        return Step(_TangentState(new.x, new.value), [change], {"value": [new.value]})
 
-    def value(self, state: _State) -> float:
+    def value(self, state: _TangentState) -> float:
         """Minus the function, because drivers take larger values to be better."""
         return -state.value
 

@@ -134,11 +134,11 @@ class Checkpoint:
         content, arrays = self._saved
         self._saved = None  # its arrays are those of the state from here on
         try:
-            return self._resumed(work, content, arrays, like)
+            return self._resume(work, content, arrays, like)
         except FormatError as error:
             raise FormatError(f"checkpoint '{self._path}': {error}; {_WAY_OUT}") from None
 
-    def _resumed(self, work: Work, content: Any, arrays: list[np.ndarray], like: Any) -> Outcome:
+    def _resume(self, work: Work, content: Any, arrays: list[np.ndarray], like: Any) -> Outcome:
         from .driver import Outcome
 
         def read(tree: Any, like: Any = None) -> Any:
@@ -183,7 +183,7 @@ class Checkpoint:
             return
         if at is not self._of:
             self._of, self._parts = at, [*changing_parts((at.state, work.memory, work.run.rng))]
-        self._frozen = {id(part): _copied(pack(part)) for part in self._parts}
+        self._frozen = {id(part): _copy(pack(part)) for part in self._parts}
         self._kept, self._is_written = (list(work.values), work.best, at, at.status), False
         if perf_counter() >= self._due:
             self._write(work, strict=self._due == -np.inf)
@@ -224,7 +224,7 @@ class Checkpoint:
         values, best, at, status = self._kept
         frozen = {**self._frozen, id(_BEFORE): self._before}
         parts = {
-            "values": values, "best": _told(best, best and best.status), "at": _told(at, status),
+            "values": values, "best": _summary(best, best and best.status), "at": _summary(at, status),
             "before": _BEFORE, "memory": work.memory, "rng": work.run.rng,
         }  # fmt: skip
         tree, arrays = pack(parts, frozen)
@@ -248,7 +248,7 @@ _TOLD = ("method", "learner", "seed", "inference", "tier")  # parts of an identi
 _BEFORE = object()  # stands for the generator before a start
 
 
-def _told(at: Outcome | None, status: Status | None) -> dict[str, Any] | None:
+def _summary(at: Outcome | None, status: Status | None) -> dict[str, Any] | None:
     if at is None:
         return None
     return {
@@ -257,6 +257,6 @@ def _told(at: Outcome | None, status: Status | None) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def _copied(packed: tuple[Any, list[np.ndarray]]) -> tuple[Any, list[np.ndarray]]:
+def _copy(packed: tuple[Any, list[np.ndarray]]) -> tuple[Any, list[np.ndarray]]:
     tree, arrays = packed
     return tree, [array.copy(order="K") for array in arrays]

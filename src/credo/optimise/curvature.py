@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.records import record
 
-__all__ = ["CurvaturePairs", "curved", "dot", "is_curved", "last_scale"]
+__all__ = ["CurvaturePairs", "apply_curvature", "dot", "is_curved", "last_scale"]
 
 _LEAST = 1e-200  # products of numbers that are smaller underflow
 _SHORT = 8192  # numbers up to which a product by BLAS stays in this thread
@@ -21,12 +21,12 @@ def dot(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def is_curved(move: np.ndarray, turn: np.ndarray) -> bool:
-    """Whether a move and the turn of the slope along it make a pair that `curved` can use."""
+    """Whether a move and the turn of the slope along it make a pair that `apply_curvature` can use."""
     lengths = dot(move, move), dot(turn, turn)
     return min(lengths) > _LEAST and dot(move, turn) > 1e-10 * float(np.sqrt(lengths[0] * lengths[1]))
 
 
-def curved(
+def apply_curvature(
     slope: np.ndarray,
     moves: Sequence[np.ndarray],
     turns: Sequence[np.ndarray],
@@ -66,7 +66,7 @@ class CurvaturePairs(NamedTuple):
         self, slope: np.ndarray, metric: Callable[[np.ndarray], np.ndarray] | None = None
     ) -> np.ndarray:
         """The slope times the inverse curvature."""
-        return curved(slope, self.moves, self.turns, metric or last_scale(self.moves, self.turns))
+        return apply_curvature(slope, self.moves, self.turns, metric or last_scale(self.moves, self.turns))
 
     def after(self, move: np.ndarray, turn: np.ndarray, memory: int) -> CurvaturePairs:
         """With one more pair if its curvature is safely positive, and no more than `memory` of them."""

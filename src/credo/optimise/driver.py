@@ -263,7 +263,7 @@ class Work:
                 except (Stopped, KeyboardInterrupt) as stopped:
                     if self.best is None:
                         raise
-                    self.best.status = self._answered(stopped)
+                    self.best.status = self._answer(stopped)
                     break
                 self._climb(at)
                 if restarts > 1:
@@ -308,7 +308,7 @@ class Work:
                     self.on_step(len(at.residuals), self._view(at))
                     at.status = at.status or run.ended()  # an observer may stop the run
         except (Stopped, KeyboardInterrupt) as stopped:
-            at.status, is_cut = self._answered(stopped), True
+            at.status, is_cut = self._answer(stopped), True
         at.status = at.ended
         if keep is not None:
             keep.end(self, at, is_cut)
@@ -319,7 +319,7 @@ class Work:
         done = self.run.elapsed if self._shows_time else at.number * most + len(at.residuals)
         return done, f"residual {at.last:.1e}" if at.last < UNKNOWN else ""
 
-    def _answered(self, stopped: BaseException) -> Status:
+    def _answer(self, stopped: BaseException) -> Status:
         """What the run ended with: a state is there, and is the answer."""
         if isinstance(stopped, Stopped):
             return stopped.status

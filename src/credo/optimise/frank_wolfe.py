@@ -155,7 +155,7 @@ class FrankWolfe:
         for block in map(int, order):
             look()
             move = self._move(problem, new, block)
-            new, gap = self._taken(problem, new, block, move), gap + move.gap
+            new, gap = self._take(problem, new, block, move), gap + move.gap
         new = new._replace(value=problem.value(new.x))
         if gap < run.budget.tol:
             gap = sum(problem.best(new.x, block)[1] for block in range(problem.blocks))
@@ -167,7 +167,7 @@ class FrankWolfe:
         move = self._move(problem, state, 0)
         new = state._replace(bound=max(state.bound, state.value - move.gap))
         if move.gap >= run.budget.tol:
-            new = self._taken(problem, new, 0, move)
+            new = self._take(problem, new, 0, move)
             new = new._replace(value=problem.value(new.x))
         return Step(new, [move.gap], {"value": [new.value], "gap": [move.gap]})
 
@@ -185,7 +185,7 @@ class FrankWolfe:
         weight = active.weights[worst]
         return _Move(active.vertices[worst], gap, excess[worst], weight / (1 - weight), worst)
 
-    def _taken(self, problem: Any, state: FrankWolfeState, block: int, move: _Move) -> FrankWolfeState:
+    def _take(self, problem: Any, state: FrankWolfeState, block: int, move: _Move) -> FrankWolfeState:
         is_away = move.away >= 0
         if self.steps == "open":
             n = problem.blocks

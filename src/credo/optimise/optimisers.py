@@ -76,10 +76,10 @@ class Optimiser(abc.ABC):
 
     def minimise(self, loss: Loss, start: np.ndarray, budget: Budget) -> tuple[np.ndarray, Status]:
         """Descend; the weights at the end, and why it ended."""
-        return driver.drive(_Descent(self, start), loss, self.limits(budget))  # type: ignore[no-any-return]
+        return driver.drive(_LineSearchDescent(self, start), loss, self.limits(budget))  # type: ignore[no-any-return]
 
 
-class _Descent:
+class _LineSearchDescent:
     """An optimiser alone, as the driver sees it."""
 
     def __init__(self, optimiser: Optimiser, first: np.ndarray) -> None:
@@ -122,16 +122,16 @@ class LBFGS(Optimiser):
         """The slopes at the start."""
         here = Point.at(loss.full, start, loss.l1)
         if not here.is_finite:
-            return driver.Step(_seen(Descent(here)), [driver.UNKNOWN], status=Status.DIVERGED)
-        return driver.Step(_seen(Descent(here)), [here.steepness])
+            return driver.Step(_look(Descent(here)), [driver.UNKNOWN], status=Status.DIVERGED)
+        return driver.Step(_look(Descent(here)), [here.steepness])
 
     def advance(self, loss: Loss, state: tuple[Look, Descent], run: Run) -> driver.Step:
         """One line search; the residual is the largest slope."""
         step = advance(loss.full, state[1], loss.l1, memory=self.memory)
-        return step._replace(state=state if step.state is state[1] else _seen(step.state))
+        return step._replace(state=state if step.state is state[1] else _look(step.state))
 
 
-def _seen(descent: Descent) -> tuple[Look, Descent]:
+def _look(descent: Descent) -> tuple[Look, Descent]:
     return Look(descent.here.w, descent.here.value, descent.here.slope), descent
 
 

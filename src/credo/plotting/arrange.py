@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .drawing import Drawing
-from .layout import GAP, lattice_columns, layered
+from .layout import GAP, lattice_columns, place_layers
 from .nodes import DotMark, Node
 from .spread import shelves, spread
 
@@ -33,7 +33,7 @@ def arrange_arrows(edges: Pairs, nodes: Sequence[Node], given: np.ndarray | None
     joined = np.array(sorted({i for edge in edges for i in edge}), dtype=np.int64)
     number = {int(i): k for k, i in enumerate(joined)}
     spacing = float(sizes[:, 1].max(initial=0.0)) + LAYER_GAP
-    found = layered(
+    found = place_layers(
         sizes[joined, 0].tolist(),
         [(number[i], number[j]) for i, j in edges],
         spacing,

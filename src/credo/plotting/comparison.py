@@ -47,7 +47,7 @@ def plot_comparison(
     rows = [row for row in comparison.rows if row.answered]
     if not rows:
         raise QueryError("plot_comparison: no method answered, so there is nothing to draw")
-    measured = _measured(rows, comparison.maximised)
+    measured = _measure(rows, comparison.maximised)
     chosen = list(measured) if names is None else list(names)
     unknown = [name for name in chosen if name not in measured]
     if unknown or not chosen:
@@ -67,7 +67,7 @@ def plot_comparison(
     return figure
 
 
-def _measured(rows: list[Any], maximised: bool) -> dict[str, Values]:
+def _measure(rows: list[Any], maximised: bool) -> dict[str, Values]:
     """Name of a panel -> what each method has there."""
     found: dict[str, Values] = {"seconds": [row.seconds for row in rows]}
     if maximised:

@@ -58,7 +58,7 @@ def plot_densities(
     found = {label: marginals_of(answer) for label, answer in answers.items()}
     if not found:
         raise QueryError("plot_densities: expected at least one answer, got none")
-    chosen = _chosen(next(iter(found.values())), names)
+    chosen = _choose(next(iter(found.values())), names)
     columns = min(PANELS_PER_ROW, len(chosen))
     rows = -(-len(chosen) // columns)
     size = 2.7 * columns, 1.9 * rows + 0.4
@@ -72,7 +72,7 @@ def plot_densities(
     return figure
 
 
-def _chosen(beliefs: Marginals, names: Iterable[str] | None) -> list[str]:
+def _choose(beliefs: Marginals, names: Iterable[str] | None) -> list[str]:
     """The variables to draw."""
     chosen = [n for n in beliefs if _is_curve(beliefs[n])] if names is None else list(names)
     if not chosen and names is None:

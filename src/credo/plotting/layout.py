@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
-__all__ = ["LayeredLayout", "lattice_columns", "layered"]
+__all__ = ["LayeredLayout", "lattice_columns", "place_layers"]
 
 GAP = 0.28  # between neighbours in a layer
 SWEEPS = 24  # passes up and down; orders settle within a few
@@ -28,7 +28,7 @@ class LayeredLayout:
     routes: list[np.ndarray]  # per edge: (points, 2), from the parent's centre to the child's
 
 
-def layered(
+def place_layers(
     widths: Sequence[float],
     edges: Sequence[tuple[int, int]],
     spacing: float = 0.95,

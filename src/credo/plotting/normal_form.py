@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core.errors import QueryError, UnsupportedError
 from ..models.normal_form import Diverter, NormalForm
-from .layout import LayeredLayout, layered
+from .layout import LayeredLayout, place_layers
 from .style import COLOURS, INK, Size, require, sheet
 
 __all__ = ["plot_normal_form"]
@@ -73,7 +73,7 @@ def plot_normal_form(
                 ends.append((len(widths), i))
                 widths.append(max(0.3, 2 * CHARACTER * len(graph.branches.names[i])))
         edges.append((pair[0], pair[1]))
-    found = layered(widths, edges, SPACING)
+    found = place_layers(widths, edges, SPACING)
     low, high = _corners(graph, found.positions, widths)
     axes, scale = sheet("plot_normal_form", low, high, ax=ax, figsize=figsize)
     _paint(axes, graph, seen, found, widths, ends, scale)
@@ -139,7 +139,7 @@ def _arrow(
     ends = points[len(points) // 2 - 1 : len(points) // 2 + 1]
     middle, (across, down) = ends.mean(axis=0), ends[1] - ends[0]
     shift = 0.05 + 0.07 * abs(across / down)  # clear of a slanted arrow over the height of the text
-    text = _raised(name)
+    text = _superscript(name)
     text = f"{text} = {seen[name]}" if name in seen and np.ndim(seen[name]) == 0 else text
     axes.text(
         middle[0] + shift,
@@ -154,7 +154,7 @@ def _arrow(
     )
 
 
-def _raised(name: str) -> str:
+def _superscript(name: str) -> str:
     """A copy "S^2" of a variable as the papers write it, with its number raised."""
     stem, mark, number = name.rpartition("^")
     if not mark or not number.isdecimal():

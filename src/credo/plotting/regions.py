@@ -10,7 +10,7 @@ from ..core.errors import QueryError, UnsupportedError
 from ..core.factor_graph import FactorGraph, Model
 from ..structures.region_builders import region_graph
 from ..structures.regions import RegionGraph
-from .layout import layered
+from .layout import place_layers
 from .style import COLOURS, FAINT, INK, Size, require, sheet
 
 __all__ = ["plot_regions"]
@@ -57,7 +57,7 @@ def plot_regions(regions: RegionGraph | Model, *, ax: Any = None, figsize: Size 
         )
     labels = [" ".join(regions.names(r)) for r in range(len(regions))]
     widths = np.array([CHARACTER * max(len(label), 3) + 0.24 for label in labels])
-    found = layered(widths.tolist(), regions.edges, spacing=1.1)
+    found = place_layers(widths.tolist(), regions.edges, spacing=1.1)
     half = np.stack([widths, np.full(len(widths), HEIGHT)], axis=1) / 2
     corners = np.concatenate([found.positions - half, found.positions + half])
     corners = corners if len(corners) else np.zeros((1, 2))

@@ -45,7 +45,7 @@ def plot_trace(
     -------
     matplotlib.figure.Figure
     """
-    title, trace, last = _recorded(result)
+    title, trace, last = _read_trace(result)
     if not trace:
         raise QueryError(f"plot_trace: {title} recorded no trace; only iterative methods have one")
     chosen = list(trace) if names is None else list(names)
@@ -89,7 +89,7 @@ def _line(panel: Any, name: str, steps: np.ndarray, values: np.ndarray, number: 
     tidy(panel)
 
 
-def _recorded(result: Any) -> tuple[str, dict[str, np.ndarray], int | None]:
+def _read_trace(result: Any) -> tuple[str, dict[str, np.ndarray], int | None]:
     """What ran, its quantities and, for learning, which records the start too, the last step's number."""
     from ..learning.base import Fit
 

@@ -64,7 +64,7 @@ def independent(joint: Joint | Any, x: Axes, y: Axes, given: Axes = (), *, tol: 
     (True, False, False)
     """
     check.at_least("tol", tol, 0)
-    table = _Table.of(joint)
+    table = _JointTable.of(joint)
     return table.independent(*table.axes(x=x, y=y, given=given), tol=tol)
 
 
@@ -123,7 +123,7 @@ def is_i_map(graph: AnyGraph, target: Any, *, tol: float = TOLERANCE, max_variab
             raise QueryError("is_i_map: expected two graphs over the same variables")
         _check_small("is_i_map", len(names), max_variables)
         return set(_statements(view, names)) <= set(_statements(other, list(names_of(other))))
-    table = _Table.of(target)
+    table = _JointTable.of(target)
     axes = table.axes_of(names)
     if isinstance(view, DirectedGraph):
         groups = _directed_basis(view)
@@ -177,14 +177,14 @@ def _undirected_basis(graph: Checked, n: int) -> Iterator[Group]:
                 yield part, left, np.array(chosen, dtype=np.int64)
 
 
-class _Table(NamedTuple):
+class _JointTable(NamedTuple):
     """A joint table and, if known, the names of its axes."""
 
     values: np.ndarray
     names: tuple[str, ...] | None
 
     @classmethod
-    def of(cls, joint: Any) -> _Table:
+    def of(cls, joint: Any) -> _JointTable:
         if isinstance(joint, Joint) and joint.given:
             raise QueryError("expected a joint table p(scope), got a conditional one; ask without `given`")
         values = float_array(

@@ -69,7 +69,7 @@ class JoinGraph:
 
 
 def join_graph(
-    graph: FactorGraph, order: EliminationOrder, ibound: int = 0, *, max_table: int = 1 << 20
+    graph: FactorGraph, order: EliminationOrder, ibound: int = 0, *, max_entries: int = 1 << 20
 ) -> JoinGraph:
     """The join graph of the factors, or of the mini-buckets of an order.
 
@@ -81,7 +81,7 @@ def join_graph(
         An elimination order of all variables.
     ibound
         Variables a mini-bucket may pass on; 0 for the factors as they are.
-    max_table
+    max_entries
         Entries a mini-bucket's table may have; larger factors stay what they are.
 
     Examples
@@ -98,7 +98,9 @@ def join_graph(
     check.whole("ibound", ibound, 0)
     if ibound == 0:
         return _of_factors(graph, order)
-    made = _Joins(graph, order, mini_buckets(graph, order.order, ibound=ibound, max_table=max_table)).finish()
+    made = _Joins(
+        graph, order, mini_buckets(graph, order.order, ibound=ibound, max_entries=max_entries)
+    ).finish()
     # Factors over one variable belong to it alone.
     few = np.diff(free_scopes(graph)[0]) < 2
     made.home[few] = -1

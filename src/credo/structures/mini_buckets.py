@@ -93,12 +93,12 @@ class MiniBuckets:
     @cached_property
     def children(self) -> tuple[np.ndarray, np.ndarray]:
         """CSR arrays (start, child) of the mini-buckets that send to each."""
-        return _grouped(self.parent, len(self))
+        return _group(self.parent, len(self))
 
     @cached_property
     def factors(self) -> tuple[np.ndarray, np.ndarray]:
         """CSR arrays (start, factor) of the factors placed in each."""
-        return _grouped(self.factor_home, len(self))
+        return _group(self.factor_home, len(self))
 
     @cached_property
     def loose_factors(self) -> np.ndarray:
@@ -157,7 +157,7 @@ def _sweep(graph: FactorGraph, levels: np.ndarray) -> np.ndarray:
 
 
 def mini_buckets(
-    graph: FactorGraph, order: np.ndarray, *, ibound: int, max_table: float = 2.0**62
+    graph: FactorGraph, order: np.ndarray, *, ibound: int, max_entries: float = 2.0**62
 ) -> MiniBuckets:
     """Partition the buckets of an elimination order.
 
@@ -169,7 +169,7 @@ def mini_buckets(
         Positions of all variables, first eliminated first.
     ibound
         A mini-bucket joins at most `ibound` + 1 variables, as an exact elimination of that width does.
-    max_table
+    max_entries
         Most entries of a joined table. A single factor beyond a limit stands alone.
 
     Examples
@@ -183,15 +183,15 @@ def mini_buckets(
     (False, True)
     """
     check.whole("ibound", ibound, 0)
-    check.at_least("max_table", max_table, 1)
+    check.at_least("max_entries", max_entries, 1)
     order = np.ascontiguousarray(order, dtype=np.int64)
     if not np.array_equal(np.sort(order), np.arange(len(graph.variables))):
         raise QueryError(
             f"order: expected each of the {len(graph.variables)} variables once, got {len(order)} positions"
         )
     return graph.memo.recall(  # type: ignore[no-any-return]
-        ("mini-buckets", graph.structure_key, order.tobytes(), int(ibound), float(max_table)),
-        lambda: _partition(graph, order, int(min(ibound, len(order))) + 1, float(max_table)),
+        ("mini-buckets", graph.structure_key, order.tobytes(), int(ibound), float(max_entries)),
+        lambda: _partition(graph, order, int(min(ibound, len(order))) + 1, float(max_entries)),
     )
 
 
@@ -211,7 +211,7 @@ def _partition(
     )
     log2 = np.concatenate([[0.0], np.cumsum(np.log2(sizes[axes]))])[start]
     if len(log2) > 1 and np.diff(log2).max() > 62:
-        raise OverflowError("a mini-bucket has more than 2^62 entries; lower max_table")
+        raise OverflowError("a mini-bucket has more than 2^62 entries; lower max_entries")
     size = np.multiply.reduceat(sizes[axes], start[:-1]) if len(start) > 1 else np.empty(0, dtype=np.int64)
     message = size // sizes[axes[start[:-1]]]
     return MiniBuckets(
@@ -227,7 +227,7 @@ def _partition(
     )
 
 
-def _grouped(owner: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+def _group(owner: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Items by owner as CSR arrays; those without one (-1) are left out."""
     by_owner = np.argsort(owner, kind="stable")
     start = np.searchsorted(owner[by_owner], np.arange(count + 1))

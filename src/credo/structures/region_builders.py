@@ -58,14 +58,14 @@ REGIONS = (
     "loops",
     "star",
 )
-MAX_STATES = 2**12  # table of the largest loop that is kept whole
+MAX_ENTRIES = 2**12  # table of the largest loop that is kept whole
 
 
 def region_graph(
     graph: FactorGraph,
     regions: str | Iterable[Iterable[str]] = "auto",
     *,
-    max_states: int = MAX_STATES,
+    max_entries: int = MAX_ENTRIES,
 ) -> RegionGraph:
     """The region graph of a factor graph.
 
@@ -81,7 +81,7 @@ def region_graph(
         variables); "junction-tree" (exact); "auto": "bethe" for a forest, otherwise each connected
         part gets star triangles if it is complete, faces if planar, a loop basis if neither (or if
         NetworkX is missing and the graph is no grid).
-    max_states
+    max_entries
         Loops with more joint states are split into triangles that fan out from one variable.
 
     Examples
@@ -91,7 +91,7 @@ def region_graph(
     >>> region_graph(credo.datasets.complete_ising(9).to_factor_graph())
     RegionGraph(37 regions, 64 edges, levels 28/8/1, counting numbers 1/-6/21)
     """
-    check.whole("max_states", max_states, 1)
+    check.whole("max_entries", max_entries, 1)
     if not isinstance(regions, str):
         return _from_names(graph, regions)
     check.one_of("regions", regions, REGIONS)
@@ -103,7 +103,7 @@ def region_graph(
         return cluster_variation(graph, _scopes(graph), repair=True).without_idle()
     primal = _free_primal(graph)
     loops = _loops(primal, "auto" if regions == "loop-edge-node" else regions)
-    loops = [part for loop in watched(loops) for part in _split(graph, loop, max_states)]
+    loops = [part for loop in watched(loops) for part in _split(graph, loop, max_entries)]
     if regions == "loop-edge-node":
         return loop_edge_node(graph, loops)
     return cluster_variation(graph, loops, view="loops", repair=True).without_idle()
@@ -240,7 +240,7 @@ def _from_names(graph: FactorGraph, regions: Iterable[Iterable[str]]) -> RegionG
 
 def _loops(primal: UndirectedGraph, name: str) -> list[Loop]:
     if name == "star":
-        return [loop for part in _parts(primal) for loop in _moved(star_triangles(part[0]), part[1])]
+        return [loop for part in _parts(primal) for loop in _move(star_triangles(part[0]), part[1])]
     if name == "loops":
         return loop_basis(primal)
     if name in ("faces", "all-faces"):
@@ -250,7 +250,7 @@ def _loops(primal: UndirectedGraph, name: str) -> list[Loop]:
         return faces
     chosen: list[Loop] = []
     for part, members in [(primal, np.arange(len(primal)))] if lattice_columns(primal) else _parts(primal):
-        chosen += _moved(_best_loops(part), members)
+        chosen += _move(_best_loops(part), members)
     return chosen
 
 
@@ -279,14 +279,14 @@ def _parts(graph: UndirectedGraph) -> list[tuple[UndirectedGraph, np.ndarray]]:
     return found
 
 
-def _moved(loops: Iterable[Loop], members: np.ndarray) -> list[Loop]:
+def _move(loops: Iterable[Loop], members: np.ndarray) -> list[Loop]:
     return [tuple(int(members[i]) for i in loop) for loop in loops]
 
 
-def _split(graph: FactorGraph, loop: Loop, max_states: int) -> list[Loop]:
+def _split(graph: FactorGraph, loop: Loop, max_entries: int) -> list[Loop]:
     """The loop, or triangles that share one of its variables if its table would be too large."""
     sizes = graph.variables.sizes
-    if len(loop) <= 3 or float(np.log2(sizes[list(loop)]).sum()) <= np.log2(max_states) + 1e-9:
+    if len(loop) <= 3 or float(np.log2(sizes[list(loop)]).sum()) <= np.log2(max_entries) + 1e-9:
         return [loop]
     at = min(range(len(loop)), key=lambda k: (sizes[loop[k]], loop[k]))
     turned = loop[at:] + loop[:at]

@@ -222,7 +222,7 @@ class RegionGraph:
         parents, children = [set(p) for p in self.parents], [set(c) for c in self.children]
         dropped: set[int] = set()
         for r in watched(np.flatnonzero(self.counting == 0)[::-1].tolist()):
-            if not _connected(_reach([r], parents) - {r}, parents, children):
+            if not _is_connected(_reach([r], parents) - {r}, parents, children):
                 continue
             dropped.add(r)
             for p in parents[r]:
@@ -270,7 +270,7 @@ def _reach(first: Iterable[int], step: Sequence[Iterable[int]]) -> set[int]:
     return found
 
 
-def _connected(members: set[int], parents: Sequence[set[int]], children: Sequence[set[int]]) -> bool:
+def _is_connected(members: set[int], parents: Sequence[set[int]], children: Sequence[set[int]]) -> bool:
     """Whether these regions hang together by edges among themselves."""
     inside = {r: (parents[r] | children[r]) & members for r in members}
     todo = [next(iter(members))] if members else []

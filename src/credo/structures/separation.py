@@ -63,7 +63,7 @@ def separated(graph: AnyGraph, x: Names, y: Names, given: Names = ()) -> bool:
     """
     view = as_graph(graph)
     xs, ys, vs = _disjoint(view, x=x, y=y, given=given)
-    return not reached(view, xs, vs)[ys].any()
+    return not reach(view, xs, vs)[ys].any()
 
 
 def d_separated(parents: Parents, x: Names, y: Names, given: Names = ()) -> bool:
@@ -85,9 +85,9 @@ def reachable(graph: AnyGraph, x: Names, given: Names = ()) -> tuple[str, ...]:
     """All variables outside `x` and `given` that are not separated from `x` by `given`."""
     view = as_graph(graph)
     xs, vs = _disjoint(view, x=x, given=given)
-    found = reached(view, xs, vs)
+    found = reach(view, xs, vs)
     found[xs] = False
-    return _named(view, found)
+    return _name(view, found)
 
 
 def d_connected(parents: Parents, x: Names, given: Names = ()) -> tuple[str, ...]:
@@ -126,14 +126,14 @@ def markov_blanket(graph: AnyGraph, x: Names) -> tuple[str, ...]:
         touched = np.zeros(len(start) - 1, dtype=bool)
         touched[group[inside[member]]] = True
         found[member[touched[group]]] = True
-    return _named(view, found & ~inside)
+    return _name(view, found & ~inside)
 
 
 def is_markov_blanket(graph: AnyGraph, x: Names, blanket: Names) -> bool:
     """Whether `blanket` separates `x` from all variables outside both."""
     view = as_graph(graph)
     xs, vs = _disjoint(view, x=x, blanket=blanket)
-    found = reached(view, xs, vs)
+    found = reach(view, xs, vs)
     found[xs] = False
     return not found.any()
 
@@ -204,14 +204,14 @@ def connection(graph: Checked, given: np.ndarray) -> np.ndarray:
     """(n, n) which pairs of variables outside `given` (a mask) are not separated by it."""
     n = len(given)
     if isinstance(graph, DirectedGraph):
-        rows = [reached(graph, np.array([i]), np.flatnonzero(given)) for i in range(n)]
+        rows = [reach(graph, np.array([i]), np.flatnonzero(given)) for i in range(n)]
         return np.array(rows, dtype=bool).reshape(n, n)
     labels = _labels(graph, given)[:n]
     pairs: np.ndarray = labels[:, None] == labels[None, :]
     return pairs
 
 
-def reached(graph: Checked, x: np.ndarray, given: np.ndarray) -> np.ndarray:
+def reach(graph: Checked, x: np.ndarray, given: np.ndarray) -> np.ndarray:
     """Mask of the variables outside `given` not separated from `x`, those of `x` included."""
     known = _mask(graph, given)
     if isinstance(graph, DirectedGraph):
@@ -278,6 +278,6 @@ def _mask(graph: Checked, positions: np.ndarray) -> np.ndarray:
     return mask
 
 
-def _named(graph: Checked, mask: np.ndarray) -> tuple[str, ...]:
+def _name(graph: Checked, mask: np.ndarray) -> tuple[str, ...]:
     names = names_of(graph)
     return tuple(names[i] for i in np.flatnonzero(mask).tolist())

@@ -27,7 +27,7 @@ _SHARE, _RATE, _FLOOR = 0.5, 2.5, 0.002  # of the way to agreement, of weight up
 def tightest_passes(
     problem: Problem,
     ibound: int | None,
-    max_table: int,
+    max_entries: int,
     bound: Bound = "upper",
     *,
     most: float = 2.0**21,
@@ -40,7 +40,7 @@ def tightest_passes(
     The other arguments are those of `bucket_passes`.
     """
     with planning(_PLANNING):
-        found = bucket_passes(problem, ibound, max_table, most=most, free=free)
+        found = bucket_passes(problem, ibound, max_entries, most=most, free=free)
         joined, entries = found.limits
         tried = [found]
         for k in range(1, _LOWER + 1):

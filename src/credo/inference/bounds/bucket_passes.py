@@ -22,7 +22,7 @@ from ...optimise.run import check
 from ...structures.mini_buckets import MiniBuckets, mini_bucket_order, mini_buckets
 from ..problem.base import Problem
 from ..problem.value import meets
-from .possible import possible_state, valued
+from .possible import evaluate_states, possible_state
 
 __all__ = [
     "Bound",
@@ -151,29 +151,29 @@ class BucketPasses:
 def bucket_passes(
     problem: Problem,
     ibound: int | None,
-    max_table: int,
+    max_entries: int,
     *,
     most: float = 2.0**21,
     free: bool = False,
 ) -> BucketPasses:
     """Mini-buckets along an order that respects the problem's levels, or along any if `free`.
 
-    Without an `ibound`, `max_table` is lowered until all tables together have at most `most` entries: room in
-    entries is used better than room in variables where state counts differ.
+    Without an `ibound`, `max_entries` is lowered until all tables together have at most `most` entries: room
+    in entries is used better than room in variables where state counts differ.
     """
     graph = problem.graph
     levels = np.zeros_like(problem.levels) if free else problem.levels
     order = mini_bucket_order(graph, levels)
     joined = len(order) if ibound is None else ibound
-    buckets = mini_buckets(graph, order, ibound=joined, max_table=max_table)
-    while ibound is None and max_table > _LEAST and buckets.table_start[-1] > most:
-        max_table //= 2
-        buckets = mini_buckets(graph, order, ibound=joined, max_table=max_table)
+    buckets = mini_buckets(graph, order, ibound=joined, max_entries=max_entries)
+    while ibound is None and max_entries > _LEAST and buckets.table_start[-1] > most:
+        max_entries //= 2
+        buckets = mini_buckets(graph, order, ibound=joined, max_entries=max_entries)
     entries = 5.0 * float(buckets.table_start[-1])  # tables before and after a step, and messages
     if entries * 8 > machine_gigabytes() * 2**30 / 2:
         raise TooLargeError(
             f"mini-buckets need {entries * 8 / 2**30:.3g} GB: more than half of this machine's memory; "
-            "lower ibound or max_table"
+            "lower ibound or max_entries"
         )
     layout, home_start, home = graph.memo.recall(
         (
@@ -181,7 +181,7 @@ def bucket_passes(
             graph.structure_key,
             order.tobytes(),
             joined,
-            max_table,
+            max_entries,
             problem.temperatures.tobytes(),
         ),
         lambda: _layout(graph, buckets, problem.temperatures),
@@ -192,7 +192,7 @@ def bucket_passes(
     )
     heat = problem.temperatures
     exact = buckets.is_exact and (not free or bool((heat == heat[:1]).all()))
-    limits, homes = (joined, max_table), (home_start, home)
+    limits, homes = (joined, max_entries), (home_start, home)
     return BucketPasses(buckets, layout, theta, float(constant), heat, exact, limits, homes)
 
 
@@ -275,7 +275,7 @@ def finish(problem: Problem, passes: BucketPasses, tables: Tables, result: Resul
         result = replace(result, status=Status.EXACT, log_z=Estimate(bound, "exact"))
     if not wanted.any() or not problem.maximises_last:
         return result
-    states, score = valued(problem, passes.decode(tables.psi), passes.buckets.order[::-1])
+    states, score = evaluate_states(problem, passes.decode(tables.psi), passes.buckets.order[::-1])
     if kind == "upper" and meets(score.value, bound) and not passes.is_exact:
         result = replace(result, status=Status.OPTIMAL, log_z=Estimate(bound, "exact"))
     shown = np.where(wanted, states, -1)

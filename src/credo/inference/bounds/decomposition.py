@@ -29,7 +29,7 @@ from ..problem import feasible
 from ..problem.base import Problem
 from ..problem.value import meets, value_of
 
-__all__ = ["Decomposition", "DecompositionPlan", "answer", "folded", "terms_of"]
+__all__ = ["Decomposition", "DecompositionPlan", "answer", "fold", "terms_of"]
 
 _CLIMBS = 20  # sweeps of single changes after decoding
 _FAILURES = 2000  # dead ends after which the search for a possible state gives up
@@ -59,7 +59,11 @@ class Decomposition:
     @classmethod
     def of(cls, problem: Problem) -> Decomposition:
         """Drop impossible states and fold the small factors; raises if no state is possible."""
-        graph = _gathered(*folded(problem.graph))
+        if not np.isneginf(problem.graph.log_tables).any():
+            node, constant, kept = fold(problem.graph)
+            everything = Restriction(problem.graph.variables, np.ones(len(node), dtype=np.bool_))
+            return cls(problem, everything, kept, node, constant)
+        graph = _gathered(*fold(problem.graph))
         start = graph.variables.state_start
         keep = supported_states(graph.log_tables, graph.table_start, graph.scope_start, graph.scope, start)
         if len(start) > 1 and not np.logical_or.reduceat(keep, start[:-1]).all():
@@ -134,22 +138,11 @@ class Decomposition:
 
     def possible(self, shifts: np.ndarray) -> tuple[np.ndarray, float] | None:
         """States of positive weight near those the shifts favour; None if the search gives up."""
-        graph, t = self.graph, self.terms
-        belief = self.node.copy()
+        t, belief = self.terms, self.node.copy()
         edge_size = t.sizes[t.scope]
         flat = np.arange(len(shifts)) - np.repeat(t.edge_state_start[:-1], edge_size)
         np.add.at(belief, np.repeat(t.state_start[t.scope], edge_size) + flat, shifts)
-        code, keep = feasible.feasible_box(
-            graph.log_tables,
-            t.table_start,
-            t.scope_start,
-            t.scope,
-            t.edge_stride,
-            t.state_start,
-            self.plan.order,
-            belief,
-            _FAILURES,
-        )
+        code, keep = feasible.feasible_box(self.graph, self.plan.order, belief, _FAILURES)
         if code == feasible.IMPOSSIBLE:
             raise self.problem.contradiction()
         if code == feasible.GAVE_UP:
@@ -207,7 +200,7 @@ def terms_of(graph: FactorGraph) -> kernel.Terms:
     )
 
 
-def folded(graph: FactorGraph) -> tuple[np.ndarray, float, FactorGraph]:
+def fold(graph: FactorGraph) -> tuple[np.ndarray, float, FactorGraph]:
     """Terms per state, the constant, and one factor for each other set of variables."""
     node, constant, kept = _fold(graph)
     return node, constant, _merge(kept)
@@ -236,8 +229,9 @@ def _merge(graph: FactorGraph) -> FactorGraph:
     for k in np.unique(arity).tolist():
         rows = np.flatnonzero(arity == k)
         scopes = np.sort(graph.scope[graph.scope_start[rows][:, None] + np.arange(k)], axis=1)
-        _, first, which = np.unique(scopes, axis=0, return_index=True, return_inverse=True)
-        home[rows] = rows[first[which.ravel()]]
+        order = np.lexsort(scopes.T)  # stable, so the first of equal ones is the first of the factors
+        is_new = np.append(True, (scopes[order[1:]] != scopes[order[:-1]]).any(axis=1))
+        home[rows[order]] = rows[order[np.flatnonzero(is_new)[np.cumsum(is_new) - 1]]]
     extra = np.flatnonzero(home != np.arange(len(home)))
     if not len(extra):
         return graph

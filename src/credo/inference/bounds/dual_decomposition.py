@@ -105,11 +105,11 @@ class DualDecomposition(IterativeAlgorithm[DualState]):
             changes.append(change)
             if change < tol:
                 break
-        state = _decoded(state)
+        state = _decode(state)
         if meets(state.score, state.bound):
             changes[-1] = 0.0
         elif self.updates == "auto" and state.heat == 0.0:
-            state, changes[-1] = _unstalled(state, changes[-1], tol)
+            state, changes[-1] = _leave_stall(state, changes[-1], tol)
         bounds, scores = state.bounds, (*state.scores, *[state.score] * len(changes))
         return state._replace(bounds=(*bounds[:-1], state.bound), scores=scores), changes
 
@@ -157,7 +157,7 @@ class DualDecomposition(IterativeAlgorithm[DualState]):
         return answer(self.name, problem, status, state.bound, states, trace)
 
 
-def _decoded(state: DualState) -> DualState:
+def _decode(state: DualState) -> DualState:
     """The state with the better of its states and newly decoded ones.
 
     Shifts of smoothed maxima and of subgradients lie beside the corners of the bound: a monotone sweep on
@@ -177,7 +177,7 @@ def _decoded(state: DualState) -> DualState:
     return state._replace(bound=bound)
 
 
-def _unstalled(state: DualState, change: float, tol: float) -> tuple[DualState, float]:
+def _leave_stall(state: DualState, change: float, tol: float) -> tuple[DualState, float]:
     """Go over to smoothed maxima where a sweep gains next to nothing of the gap."""
     gap = state.bound - state.score
     worth = _STALLED * gap / max(1.0, abs(state.bound))

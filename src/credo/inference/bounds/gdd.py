@@ -51,7 +51,7 @@ from .gdd_blocks import bound_after, sweep_blocks
 from .gdd_joint import JointDescent, joint_start, joint_step
 from .gdd_passes import Passing, pass_start, pass_step
 from .gdd_plan import GDDPlan, make_plan
-from .possible import valued
+from .possible import evaluate_states
 
 __all__ = ["GDD", "GDDState"]
 
@@ -92,7 +92,7 @@ class GDD(IterativeAlgorithm[GDDState | Passing]):
     floor: float = 0.002  # share of its temperature that every region that may have some keeps
     inner: int = 5  # steps of a block that has no closed form
     smooth: bool = True  # let maxima start as powered sums that cool down
-    max_table: int = 1 << 20  # entries of a cluster's table beyond which factors are not joined
+    max_entries: int = 1 << 20  # entries of a cluster's table beyond which factors are not joined
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -102,7 +102,7 @@ class GDD(IterativeAlgorithm[GDDState | Passing]):
         check.one_of("weights", self.weights, ["auto", "matched", "uniform"])
         check.in_range("floor", self.floor, 0, 0.5)
         check.whole("inner", self.inner, 1)
-        check.whole("max_table", self.max_table, 1)
+        check.whole("max_entries", self.max_entries, 1)
 
     def start(self, problem: Problem, rng: np.random.Generator) -> GDDState | Passing:
         """No shifts."""
@@ -110,12 +110,12 @@ class GDD(IterativeAlgorithm[GDDState | Passing]):
             return pass_start(
                 problem,
                 self.ibound,
-                self.max_table,
+                self.max_entries,
                 smooth=self.smooth,
                 free=not self.fixed_weights,
                 floor=self.floor,
             )
-        plan = make_plan(problem, self.ibound or 0, self.max_table, smooth=self._is_smoothed(problem))
+        plan = make_plan(problem, self.ibound or 0, self.max_entries, smooth=self._is_smoothed(problem))
         base, constant = plan.tables(problem)
         if constant == -np.inf or not project_zeros(
             plan.regions, plan.separators, plan.edges, plan.maps, base
@@ -317,4 +317,4 @@ def _best_value(problem: Problem, found: list[np.ndarray], late: np.ndarray) -> 
     distinct = {np.where(cold, s, 0).tobytes(): s for s in found}.values()
     scored = [(s, value_of(problem, s)) for s in distinct]
     states, score = max(scored, key=lambda pair: pair[1].value)
-    return valued(problem, states, late) if score.value == -np.inf else (states, score)
+    return evaluate_states(problem, states, late) if score.value == -np.inf else (states, score)

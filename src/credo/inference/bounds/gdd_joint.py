@@ -44,7 +44,7 @@ def joint_start(problem: Problem, state: GDDState, floor: float, *, free: bool) 
     finite = state.base[np.isfinite(state.base)]
     cold = bool((problem.temperatures == 0).any())
     heat = max(0.1, float(finite.std()) / 2) if cold and len(finite) else 1.0
-    return _begun(problem, state, heat, free, point, floor)
+    return _begin(problem, state, heat, free, point, floor)
 
 
 def joint_step(problem: Problem, state: GDDState, floor: float) -> tuple[GDDState, float, bool]:
@@ -62,7 +62,7 @@ def joint_step(problem: Problem, state: GDDState, floor: float) -> tuple[GDDStat
     is_done = False
     if cold and (gained < _SLOW or now.age >= _PER_HEAT):
         is_done = now.heat <= _COLDEST
-        now = _begun(problem, state, now.heat / 2, now.free, moved.here.w, floor)
+        now = _begin(problem, state, now.heat / 2, now.free, moved.here.w, floor)
     elif not cold:
         is_done = gained < _STILL
     plan = state.plan
@@ -76,7 +76,7 @@ def joint_step(problem: Problem, state: GDDState, floor: float) -> tuple[GDDStat
     return moved_state, bound, is_done
 
 
-def _begun(
+def _begin(
     problem: Problem, state: GDDState, heat: float, free: bool, point: np.ndarray, floor: float
 ) -> JointDescent:
     """A descent from a point at a new temperature."""

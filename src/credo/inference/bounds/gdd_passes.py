@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.records import record
-from ...kernels.gdd_passes import common_beliefs, first_entries, shifted
+from ...kernels.gdd_passes import common_beliefs, first_entries, shift_tables
 from ...kernels.mini_bucket_tables import COLD
 from ...optimise.curvature import CurvaturePairs, dot
 from ...optimise.line_search import backtrack, falls
@@ -94,7 +94,7 @@ class PassPlan:
 
 
 @record("gdd slopes")
-class _Slopes(NamedTuple):
+class _PassSlopes(NamedTuple):
     """What a backward pass tells."""
 
     context: np.ndarray  # beliefs of the parents
@@ -110,7 +110,7 @@ class Passing(NamedTuple):
     plan: PassPlan  # mini-buckets and layout
     tables: Tables  # costs, smoothed weights and messages now
     share: np.ndarray  # (count,) weights as shares of the temperatures
-    slopes: _Slopes | None  # at these tables, None before the first backward pass
+    slopes: _PassSlopes | None  # at these tables, None before the first backward pass
     heat: float  # temperature in place of zero
     coldest: float  # where that ends
     sharp: bool  # whether maxima are matched themselves now
@@ -119,19 +119,21 @@ class Passing(NamedTuple):
     pairs: CurvaturePairs  # recent moves, and how the slopes changed with them
     gains: tuple[float, ...]  # of the last two matchings, and since the last leap
     rest: tuple[int, int]  # sweeps until the next leap, and how many to wait if that disappoints
-    undo: tuple[Tables, np.ndarray, _Slopes | None] | None  # where the last leap began: tables, share, slopes
+    undo: (
+        tuple[Tables, np.ndarray, _PassSlopes | None] | None
+    )  # where the last leap began: tables, share, slopes
     best: Tables  # the tightest bound so far, with zeros in place
     bounds: tuple[float, ...]  # the bound after each sweep
     states: np.ndarray | None  # best decoding so far, where all variables are maximised
 
 
 def pass_start(
-    problem: Problem, ibound: int | None, max_table: int, *, smooth: bool, free: bool, floor: float
+    problem: Problem, ibound: int | None, max_entries: int, *, smooth: bool, free: bool, floor: float
 ) -> Passing:
     """Even weights, no shifts."""
     if ibound is not None:
         ibound = max(1, ibound)
-    hard = tightest_passes(problem, ibound, max_table)
+    hard = tightest_passes(problem, ibound, max_entries)
     cold = problem.temperatures == 0
     soft = hard
     if cold.any():
@@ -190,15 +192,15 @@ def pass_step(problem: Problem, state: Passing) -> tuple[Passing, float]:
     if state.tables.value == -np.inf:
         raise problem.contradiction()
     gain = max(0.0, before - state.tables.value)
-    sharp = state.tables if state.sharp or not plan.is_mixed else _sharpened(state)
+    sharp = state.tables if state.sharp or not plan.is_mixed else _sharpen(state)
     if sharp.value == -np.inf:
         raise problem.contradiction()
     best = sharp if sharp.value < state.best.value else state.best
     state = state._replace(best=best, bounds=(*state.bounds, sharp.value))
-    return _judged(state, gain, state.tables.value - sharp.value, max(1.0, abs(sharp.value)))
+    return _judge(state, gain, state.tables.value - sharp.value, max(1.0, abs(sharp.value)))
 
 
-def _judged(state: Passing, gain: float, price: float, size: float) -> tuple[Passing, float]:
+def _judge(state: Passing, gain: float, price: float, size: float) -> tuple[Passing, float]:
     """Whether to cool, to leap again or to stop: the change that the loop is told."""
     is_stalled = gain <= _STALL * size
     if state.sharp:
@@ -212,7 +214,7 @@ def _judged(state: Passing, gain: float, price: float, size: float) -> tuple[Pas
     return state, gain / size
 
 
-def _sharpened(state: Passing) -> Tables:
+def _sharpen(state: Passing) -> Tables:
     """The tables with zeros in place: the bound that counts."""
     plan = state.plan
     return plan.hard.evaluate(state.tables.theta, plan.weights(state.share, 0.0))
@@ -287,7 +289,7 @@ def _arrive(state: Passing, new: Tables, share: np.ndarray, move: np.ndarray | N
     return state._replace(tables=new, share=share, slopes=slopes, pairs=pairs)
 
 
-def _look(state: Passing, tables: Tables, share: np.ndarray, *, leaping: bool | None = None) -> _Slopes:
+def _look(state: Passing, tables: Tables, share: np.ndarray, *, leaping: bool | None = None) -> _PassSlopes:
     """A backward pass, and the slopes that follow from it if a leap may need them."""
     check()
     plan = state.plan
@@ -295,10 +297,10 @@ def _look(state: Passing, tables: Tables, share: np.ndarray, *, leaping: bool | 
         leaping = len(state.bounds) >= _SETTLED and state.rest[0] == 0
     if state.sharp:
         context, entropy, _ = plan.hard.backward(tables, _DULL if len(state.bounds) > _SHARP else 1.0)
-        return _Slopes(context, entropy, np.empty(0), np.empty(0))
+        return _PassSlopes(context, entropy, np.empty(0), np.empty(0))
     context, entropy, _ = plan.soft.backward(tables, 1.0)
     if not leaping:
-        return _Slopes(context, entropy, np.empty(0), np.empty(0))
+        return _PassSlopes(context, entropy, np.empty(0), np.empty(0))
     belief = np.empty(plan.start[-1])
     common_beliefs(plan.soft.layout, tables.psi, tables.message, context, tables.weight, plan.start, belief)
     least = plan.least()
@@ -308,7 +310,7 @@ def _look(state: Passing, tables: Tables, share: np.ndarray, *, leaping: bool | 
     by_weight = np.where(moving, (share - least) * plan.heat * (entropy - mean), 0.0)
     agreed = plan.by_slot(share[plan.owner] * belief)[plan.slot]
     metric = tables.weight[plan.owner] / np.maximum(agreed, _RARE)
-    return _Slopes(context, entropy, np.concatenate([belief, by_weight]), metric)
+    return _PassSlopes(context, entropy, np.concatenate([belief, by_weight]), metric)
 
 
 def _leap_or_match(state: Passing) -> Passing:
@@ -347,14 +349,14 @@ def _leap(state: Passing) -> Passing:
     return state._replace(pairs=CurvaturePairs())
 
 
-def _along(state: Passing, slopes: _Slopes, pairs: CurvaturePairs) -> Passing | None:
+def _along(state: Passing, slopes: _PassSlopes, pairs: CurvaturePairs) -> Passing | None:
     """Down the way that the pairs show, if that lowers the bound."""
     way, old = _way(state, slopes, pairs), state.tables.value
     predicted = dot(slopes.slope, way)
     if not predicted < 0:
         return None
     found = backtrack(
-        lambda length: _moved(state, way, length),
+        lambda length: _move(state, way, length),
         lambda there, length: falls(there[0].value, old, length * predicted),
         min(1.0, 4.0 * state.length),
         _HALVINGS,
@@ -365,19 +367,19 @@ def _along(state: Passing, slopes: _Slopes, pairs: CurvaturePairs) -> Passing | 
     return _arrive(state._replace(pairs=pairs, length=length), new, share, length * way)
 
 
-def _moved(state: Passing, way: np.ndarray, length: float) -> tuple[Tables, np.ndarray]:
+def _move(state: Passing, way: np.ndarray, length: float) -> tuple[Tables, np.ndarray]:
     """Tables and shares so far along a way."""
     check()
     plan, n, least = state.plan, len(state.plan.owner), state.plan.least()
     part = np.maximum((state.share - least) / (1.0 - least * plan.fellows), 1e-12)
     theta = np.empty_like(state.tables.theta)
-    shifted(plan.soft.layout, plan.start, way[:n], length, state.tables.theta, theta)
+    shift_tables(plan.soft.layout, plan.start, way[:n], length, state.tables.theta, theta)
     grown = part * np.exp(length * way[n:])
     share = least + (1.0 - least * plan.fellows) * grown / plan.by_bucket(grown)
     return plan.soft.evaluate(theta, plan.weights(share, state.heat)), share
 
 
-def _way(state: Passing, slopes: _Slopes, pairs: CurvaturePairs) -> np.ndarray:
+def _way(state: Passing, slopes: _PassSlopes, pairs: CurvaturePairs) -> np.ndarray:
     """Where to leap: down the curvature, no further than is sensible."""
     plan, n = state.plan, len(state.plan.owner)
     way = -_direction(state, slopes, pairs)
@@ -388,7 +390,7 @@ def _way(state: Passing, slopes: _Slopes, pairs: CurvaturePairs) -> np.ndarray:
     return way
 
 
-def _direction(state: Passing, slopes: _Slopes, pairs: CurvaturePairs) -> np.ndarray:
+def _direction(state: Passing, slopes: _PassSlopes, pairs: CurvaturePairs) -> np.ndarray:
     """The slope times the inverse curvature seen so far; the metric of matching stands for the rest."""
     plan, n = state.plan, len(state.plan.owner)
     heat = np.where(plan.cold, 1.0, plan.heat)

@@ -131,9 +131,9 @@ class GDDPlan:
 
     def first_weights(self, heat: np.ndarray, rule: Literal["matched", "uniform"]) -> np.ndarray:
         """One weight per axis; those of a variable sum to its temperature."""
-        return self._spread(heat, self._hosted() if rule == "matched" else np.ones(len(self.axis_size)))
+        return self._spread(heat, self._host() if rule == "matched" else np.ones(len(self.axis_size)))
 
-    def _hosted(self) -> np.ndarray:
+    def _host(self) -> np.ndarray:
         """How often each axis is where its variable is eliminated."""
         parts = np.zeros(len(self.axis_size))
         np.add.at(parts, _axis(self.joins, self.joins.host_cluster, self.joins.host_variable), 1.0)
@@ -153,20 +153,20 @@ def _axis(joins: JoinGraph, cluster: np.ndarray, variable: np.ndarray) -> np.nda
     return np.searchsorted(owner * n + rank[joins.cluster], cluster * n + rank[variable])
 
 
-def make_plan(problem: Problem, ibound: int, max_table: int = 1 << 20, *, smooth: bool = False) -> GDDPlan:
+def make_plan(problem: Problem, ibound: int, max_entries: int = 1 << 20, *, smooth: bool = False) -> GDDPlan:
     """The plan for a problem, filed with its graph; with `smooth`, maxima will have positive weights."""
     if smooth:
         problem = replace(problem, temperatures=np.ones_like(problem.temperatures))
     graph = problem.graph
     cold = (problem.temperatures == 0).tobytes()
-    key = ("gdd", graph.structure_key, problem.levels.tobytes(), cold, ibound, max_table)
-    return recall(graph.memo, key, lambda: _plan(problem, ibound, max_table))  # type: ignore[no-any-return]
+    key = ("gdd", graph.structure_key, problem.levels.tobytes(), cold, ibound, max_entries)
+    return recall(graph.memo, key, lambda: _plan(problem, ibound, max_entries))  # type: ignore[no-any-return]
 
 
-def _plan(problem: Problem, ibound: int, max_table: int) -> GDDPlan:
+def _plan(problem: Problem, ibound: int, max_entries: int) -> GDDPlan:
     graph = problem.graph
     order = _order(problem)
-    joins = join_graph(graph, order, ibound, max_table=max_table)
+    joins = join_graph(graph, order, ibound, max_entries=max_entries)
     sizes, clusters = graph.variables.sizes, joins.n_clusters
     axis_variable = np.concatenate([joins.cluster, joins.separator])
     axis_start = np.concatenate([joins.cluster_start, joins.cluster_start[-1] + joins.separator_start[1:]])

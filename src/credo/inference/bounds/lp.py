@@ -19,6 +19,7 @@ import numpy as np
 
 from ...core import check
 from ...core.errors import ZeroProbabilityError
+from ...core.factor_graph import FactorGraph
 from ...core.result import Result, Status
 from ...optimise.run import Run
 from ..problem.base import Algorithm, Budget, Problem, register
@@ -52,6 +53,8 @@ class LP(Algorithm):
 
     def why_not(self, problem: Problem) -> str | None:
         """All variables maximised, and not too many entries."""
+        if _most_unknowns(problem.graph) <= self.max_entries:
+            return None
         try:
             work = Decomposition.of(problem)
         except ZeroProbabilityError:
@@ -68,9 +71,9 @@ class LP(Algorithm):
         """Solve, turn prices into shifts, round."""
         with Run(budget, rng, whole=False) as run:
             run.has_begun = False  # planning may outlast the time: there is nothing yet to answer with
-            return self._solved(problem, run)
+            return self._solve_program(problem, run)
 
-    def _solved(self, problem: Problem, run: Run) -> Result:
+    def _solve_program(self, problem: Problem, run: Run) -> Result:
         work = Decomposition.of(problem)
         shifts, sweeps = work.no_shifts(), _INSTEAD
         found = self._solve(work, run) if len(work.graph.scope) else None
@@ -83,7 +86,7 @@ class LP(Algorithm):
                 belief = np.asarray(found.x)[: len(work.node)]
                 tried.append(work.improve(_favourites(belief, work.terms.state_start)))
                 integral = bool(np.minimum(np.abs(belief), np.abs(1 - belief)).max() < _INTEGRAL)
-        upper, shifts = _polished(work, shifts, sweeps, run)
+        upper, shifts = _polish(work, shifts, sweeps, run)
         status = _status(work, found, upper)
         tried += [work.decode(shifts, backwards=backwards) for backwards in (False, True)]
         states, score = max(tried, key=lambda pair: pair[1])
@@ -148,12 +151,17 @@ def _status(work: Decomposition, found: Any, upper: float) -> Status:
     return Status.CONVERGED if apart <= _APART * max(1.0, abs(upper)) else Status.STALLED
 
 
+def _most_unknowns(graph: FactorGraph) -> int:
+    """States and entries, impossible ones and those of factors over the same variables included."""
+    return int(graph.variables.state_start[-1]) + int(graph.table_size.sum())
+
+
 def _prices(work: Decomposition, prices: np.ndarray) -> np.ndarray:
     """The shifts that a solver's prices mean; any finite ones give a bound."""
     return np.nan_to_num(-np.asarray(prices)[: int(work.terms.edge_state_start[-1])])
 
 
-def _polished(work: Decomposition, shifts: np.ndarray, sweeps: int, run: Run) -> tuple[float, np.ndarray]:
+def _polish(work: Decomposition, shifts: np.ndarray, sweeps: int, run: Run) -> tuple[float, np.ndarray]:
     """The lowest bound of some monotone sweeps, and its shifts."""
     best, moved = work.bound(shifts), shifts.copy()
     for turn in range(sweeps):

@@ -1,6 +1,6 @@
 """Mini-bucket elimination: one pass, bounded tables, a bound at once.
 
-The bucket of a variable is split into mini-buckets of at most `ibound` + 1 variables and `max_table`
+The bucket of a variable is split into mini-buckets of at most `ibound` + 1 variables and `max_entries`
 entries. One of them takes the powered sum at the variable's temperature, the others the maximum,
 
     sum^t_x prod_r f_r(x)  <=  sum^t_x f_1(x)  prod_{r > 1} max_x f_r(x),
@@ -41,7 +41,7 @@ class MiniBucket(Algorithm):
     name: ClassVar[str] = "mini-bucket"
     promises: ClassVar[frozenset[str]] = frozenset({"exact on trees", "upper"})
     ibound: int | None = None  # variables of a cluster besides its own; None: as many as fit
-    max_table: int = 2**20  # most entries of a joined table
+    max_entries: int = 2**20  # most entries of a joined table
     matching: bool = False  # shift costs so that the mini-buckets of a bucket agree
     bound: Bound = "upper"  # which side
 
@@ -49,7 +49,7 @@ class MiniBucket(Algorithm):
         """Check the options."""
         if self.ibound is not None:
             check.whole("ibound", self.ibound, 0)
-        check.whole("max_table", self.max_table, 1)
+        check.whole("max_entries", self.max_entries, 1)
         check.one_of("bound", self.bound, ["upper", "lower"])
 
     def why_not(self, problem: Problem) -> str | None:
@@ -70,7 +70,7 @@ def why_not_buckets(problem: Problem, bound: Bound) -> str | None:
 
 def eliminate(options: MiniBucket, problem: Problem, *, free: bool) -> Result:
     """Mini-bucket elimination along a constrained or a free order."""
-    limits = (options.ibound, options.max_table)
+    limits = (options.ibound, options.max_entries)
     passes = tightest_passes(
         problem, *limits, options.bound, most=_ENTRIES, free=free, matching=options.matching, once=True
     )

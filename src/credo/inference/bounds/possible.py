@@ -10,7 +10,7 @@ from ..problem import feasible
 from ..problem.base import Problem
 from ..problem.value import value_of
 
-__all__ = ["possible_state", "valued"]
+__all__ = ["evaluate_states", "possible_state"]
 
 _DEAD_ENDS = 10_000  # after which the search gives up
 _WISH = 1e6  # by which the wanted states are preferred to all others
@@ -21,29 +21,20 @@ def possible_state(problem: Problem, states: np.ndarray, order: np.ndarray) -> n
 
     Variables are decided along `order`, each in favour of its entry of `states`, then of large entries.
     """
-    graph = problem.graph
-    wiring = graph.wiring
-    arrays = (
-        graph.log_tables,
-        graph.table_start,
-        graph.scope_start,
-        graph.scope,
-        wiring.edge_stride,
-        wiring.state_start,
-    )
-    wish = np.maximum(feasible.best_entries(*arrays), -_WISH / 2)
-    wish[wiring.state_start[:-1] + states] += _WISH
-    code, keep = feasible.feasible_box(*arrays, np.ascontiguousarray(order), wish, _DEAD_ENDS)
+    graph, start = problem.graph, problem.graph.variables.state_start
+    wish = np.maximum(feasible.entry_scores(graph), -_WISH / 2)
+    wish[start[:-1] + states] += _WISH
+    code, keep = feasible.feasible_box(graph, order, wish, _DEAD_ENDS)
     if code == feasible.IMPOSSIBLE:
         raise problem.contradiction()
     if code == feasible.GAVE_UP:
         return None
     # Every combination of the kept states is possible: take the wished one of each.
     wish[~keep] = -np.inf
-    return best_states(wiring.state_start, wish)
+    return best_states(start, wish)
 
 
-def valued(problem: Problem, states: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, Estimate]:
+def evaluate_states(problem: Problem, states: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, Estimate]:
     """States and what they are worth; where that is nothing, possible ones near them if they are found."""
     score = value_of(problem, states)
     if score.value == -np.inf:

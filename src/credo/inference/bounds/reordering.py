@@ -31,16 +31,16 @@ class Reordering(Algorithm):
     name: ClassVar[str] = "reordering"
     promises: ClassVar[frozenset[str]] = frozenset({"upper"})
     ibound: int | None = None  # variables of a cluster besides its own; None: as many as fit
-    max_table: int = 2**20  # most entries of a joined table
+    max_entries: int = 2**20  # most entries of a joined table
     matching: bool = False  # shift costs so that the mini-buckets of a bucket agree
 
     def __post_init__(self) -> None:
         """Check the options."""
         if self.ibound is not None:
             check.whole("ibound", self.ibound, 0)
-        check.whole("max_table", self.max_table, 1)
+        check.whole("max_entries", self.max_entries, 1)
 
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """One forward pass in the free order."""
-        options = MiniBucket(ibound=self.ibound, max_table=self.max_table, matching=self.matching)
+        options = MiniBucket(ibound=self.ibound, max_entries=self.max_entries, matching=self.matching)
         return eliminate(options, problem, free=True)

@@ -37,7 +37,7 @@ from ...structures.spanning_trees import Forests, covering_forests, random_fores
 from ..problem.base import IterativeAlgorithm, Problem, register
 from ..problem.forest import ForestPasses
 from .decomposition import answer
-from .possible import valued
+from .possible import evaluate_states
 
 __all__ = ["TRWPrimal"]
 
@@ -46,7 +46,7 @@ _COLDEST = 1e-3  # temperature at which smoothed maxima stop being sharpened
 _PER_HEAT = 40  # steps at one temperature at most
 
 
-class _Work:
+class _PrimalBound:
     """What stays the same while the bound is minimised."""
 
     def __init__(self, graph: FactorGraph, forests: Forests) -> None:
@@ -75,7 +75,7 @@ class _Value(NamedTuple):
 class PrimalState(NamedTuple):
     """A point, its value, and what L-BFGS remembers."""
 
-    work: _Work  # forests and index arrays
+    work: _PrimalBound  # forests and index arrays
     descent: Descent  # shifts per forest and state, then one logit per forest; and what L-BFGS remembers
     heat: float  # temperature of the smoothed maxima, 1 for sums
     age: int  # steps taken at this temperature
@@ -113,7 +113,7 @@ class TRWPrimal(IterativeAlgorithm[PrimalState]):
         """No shifts, equal weights: theta split by appearance."""
         graph = problem.graph
         forests = random_forests(graph, self.trees, rng) if self.trees else covering_forests(graph)
-        work = _Work(graph, forests)
+        work = _PrimalBound(graph, forests)
         if work.passes.is_impossible:
             raise problem.contradiction()
         point = np.zeros(len(forests) * (work.shape[1] + 1))
@@ -153,7 +153,7 @@ class TRWPrimal(IterativeAlgorithm[PrimalState]):
         descent = Descent(Point.at(self._function(problem, state.work, heat), state.point))
         return state._replace(heat=heat, age=0, descent=descent), 1.0
 
-    def _function(self, problem: Problem, work: _Work, heat: float) -> Function:
+    def _function(self, problem: Problem, work: _PrimalBound, heat: float) -> Function:
         """What L-BFGS descends."""
 
         def evaluate(point: np.ndarray) -> tuple[float, np.ndarray, _Value]:
@@ -162,7 +162,7 @@ class TRWPrimal(IterativeAlgorithm[PrimalState]):
 
         return evaluate
 
-    def _evaluate(self, problem: Problem, work: _Work, point: np.ndarray, heat: float) -> _Value:
+    def _evaluate(self, problem: Problem, work: _PrimalBound, point: np.ndarray, heat: float) -> _Value:
         """The bound at a point; gradient and marginals are those of the given temperature."""
         count, size = work.shape
         shifts, logits = point[: count * size].reshape(count, size), point[count * size :]
@@ -214,5 +214,5 @@ class TRWPrimal(IterativeAlgorithm[PrimalState]):
                 trace=trace,
             )
         favoured = best_states(graph.variables.state_start, value.states)
-        states, _ = valued(problem, favoured, np.arange(len(favoured)))
+        states, _ = evaluate_states(problem, favoured, np.arange(len(favoured)))
         return answer(self.name, problem, status, state.best, states, trace)

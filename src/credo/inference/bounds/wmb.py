@@ -74,7 +74,7 @@ class WMB(IterativeAlgorithm[WMBState]):
     name: ClassVar[str] = "wmb"
     promises: ClassVar[frozenset[str]] = frozenset({"exact on trees", "upper"})
     ibound: int | None = None  # variables of a cluster besides its own; None: as many as fit
-    max_table: int = 2**17  # most entries of a joined table
+    max_entries: int = 2**17  # most entries of a joined table
     bound: Bound = "upper"  # which side
     update: Literal["fixed-point", "gradient"] = "fixed-point"  # how costs are shifted
     damping: float = 1.0  # share of the way to agreement a step goes at most
@@ -87,7 +87,7 @@ class WMB(IterativeAlgorithm[WMBState]):
         """Check the options."""
         if self.ibound is not None:
             check.whole("ibound", self.ibound, 0)
-        check.whole("max_table", self.max_table, 1)
+        check.whole("max_entries", self.max_entries, 1)
         check.one_of("bound", self.bound, ["upper", "lower"])
         check.one_of("update", self.update, ["fixed-point", "gradient"])
         check.in_range("damping", self.damping, 0, 1 + 1e-12)
@@ -106,7 +106,7 @@ class WMB(IterativeAlgorithm[WMBState]):
 
     def start(self, problem: Problem, rng: np.random.Generator) -> WMBState:
         """Even weights, no shifts."""
-        passes = tightest_passes(problem, self.ibound, self.max_table, self.bound)
+        passes = tightest_passes(problem, self.ibound, self.max_entries, self.bound)
         tables = passes.evaluate(passes.theta, first_weights(passes, self.bound, split=True))
         if tables.value == -np.inf and self.bound == "upper":
             raise problem.contradiction()

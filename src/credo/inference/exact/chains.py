@@ -2,6 +2,7 @@ r"""Exact answers about chains and independent rows: smoothing, filtering, best 
 
     log Z = log sum_s start(s_1) prod_t transition(s_{t-1}, s_t) exp(sum_t scores[t, s_t])   per sequence
 
+Where every step has log scores of its own these stand for the transition, and no table is counted.
 Forward-backward works on scaled weights, O(rows states^2), and in logarithms where those would underflow.
 Counts have the names of the tables: derivatives of the total log Z by the logarithms of their entries.
 """
@@ -15,7 +16,7 @@ import numpy as np
 
 from ...core.errors import ZeroProbabilityError
 from ...core.instance import Instance
-from ...kernels.chains import best_paths, filter_chains, sample_chains
+from ...kernels.chains import best_paths, chain_sums, filter_chains, sample_chains
 from ...kernels.scaled_chains import likelihoods, smooth_chains
 
 __all__ = ["Answer", "best", "draw", "filtered", "log_z", "smooth"]
@@ -41,6 +42,9 @@ def smooth(instance: Instance, again: Callable[[slice], np.ndarray] | None = Non
     """
     if instance.structure == "independent":
         return _independent(instance)
+    if instance.structure == "steps":
+        log_z, marginals, _ = chain_sums(*_logs(instance), instance.scores, instance.begin, pairs="none")
+        return Answer(log_z, marginals, {})
     tables = instance.tables
     found = smooth_chains(
         tables["start"], tables["transition"], instance.scores, instance.begin, again=again,
@@ -83,6 +87,8 @@ def log_z(instance: Instance) -> np.ndarray:
         with np.errstate(divide="ignore"):
             rows = np.logaddexp.reduce(instance.scores + np.log(tables["weights"]), axis=1)
         return _by_unit(instance, rows)
+    if instance.structure == "steps":
+        return chain_sums(*_logs(instance), instance.scores, instance.begin, marginals=False)[0]
     return likelihoods(tables["start"], tables["transition"], instance.scores, instance.begin)
 
 
@@ -121,6 +127,8 @@ def draw(instance: Instance, uniforms: np.ndarray) -> np.ndarray:
 
 
 def _logs(instance: Instance) -> tuple[np.ndarray, np.ndarray]:
+    if instance.pairs is not None:
+        return np.zeros(instance.states), instance.pairs
     with np.errstate(divide="ignore"):
         return np.log(instance.tables["start"]), np.log(instance.tables["transition"])[None]
 

@@ -307,7 +307,7 @@ def _read(
         densities = _densities(problem, found.factor_marginals, integrals)
         result = replace(result, marginals=Marginals(variables, np.array(found.marginals.flat), densities))
     if found.assignment is not None or not problem.is_sum:
-        result = _assigned(result, problem, keep, integrals)
+        result = _assign(result, problem, keep, integrals)
     if found.samples is not None:
         indices = np.full((len(found.samples), len(variables)), -1, dtype=np.int64)
         indices[:, keep] = found.samples.indices
@@ -337,7 +337,7 @@ def _densities(problem: Problem, beliefs: FactorMarginals, integrals: list[Integ
     return made
 
 
-def _assigned(result: Result, problem: Problem, keep: np.ndarray, integrals: list[Integral]) -> Result:
+def _assign(result: Result, problem: Problem, keep: np.ndarray, integrals: list[Integral]) -> Result:
     """The best states with the best numbers given them."""
     variables = problem.graph.variables
     indices = np.full(len(variables), -1, dtype=np.int64)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.domain import Real, unlabelled
+from ...core.domain import Real, unlabelled_states
 from ...core.factor_graph import FactorGraph
 from ...core.groups import Gaussians, Group, LinearGaussians
 from ...core.variable import Variables
@@ -121,13 +121,13 @@ def solve_real_rows(graph: FactorGraph, clamps: np.ndarray, values: np.ndarray) 
     parts = []
     for rows in _blocks(graph, values):
         try:
-            found = _Rows(graph, clamps[rows], values[rows]).solve()
+            found = _PatternRows(graph, clamps[rows], values[rows]).solve()
         except ContradictoryRowError as error:
             raise ContradictoryRowError(error.rows + rows.start) from None
         if found is None:
             return None
         parts.append(found)
-    return _joined(parts)
+    return _join(parts)
 
 
 def _blocks(graph: FactorGraph, values: np.ndarray) -> list[slice]:
@@ -135,7 +135,7 @@ def _blocks(graph: FactorGraph, values: np.ndarray) -> list[slice]:
     return [slice(first, first + size) for first in range(0, len(values), size)]
 
 
-def _joined(parts: list[RealRows]) -> RealRows:
+def _join(parts: list[RealRows]) -> RealRows:
     numbers = {
         i: Mixtures(*(np.concatenate(arrays) for arrays in zip(*(p.numbers[i] for p in parts), strict=True)))
         for i in parts[0].numbers
@@ -159,7 +159,7 @@ def _linear(graph: FactorGraph, values: np.ndarray) -> dict[int, Mixtures]:
     }
 
 
-class _Rows:
+class _PatternRows:
     """Rows of one pattern, few enough to be held together."""
 
     def __init__(self, graph: FactorGraph, clamps: np.ndarray, values: np.ndarray) -> None:
@@ -168,7 +168,7 @@ class _Rows:
         self.row = len(graph.variables)  # position of the variable whose states are the rows
         old = graph.variables
         name = "row" if "row" not in old.names else "row " + "".join(old.names)
-        self.variables = Variables((*old.names, name), (*old.domains, unlabelled(len(values))))
+        self.variables = Variables((*old.names, name), (*old.domains, unlabelled_states(len(values))))
 
     def solve(self) -> RealRows | None:
         """The tables of all rows, the discrete model with them, and the mixtures."""

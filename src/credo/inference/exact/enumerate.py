@@ -45,17 +45,17 @@ class Enumerate(Algorithm):
 
     name: ClassVar[str] = "enumerate"
     promises: ClassVar[frozenset[str]] = frozenset({"exact"})
-    max_states: int = 2**22  # refuse larger joint tables
+    max_entries: int = 2**22  # refuse joint tables with more
 
     def __post_init__(self) -> None:
         """Check the options."""
-        check.whole("max_states", self.max_states, 1)
+        check.whole("max_entries", self.max_entries, 1)
 
     def why_not(self, problem: Problem) -> str | None:
-        """Refuse joint tables larger than `max_states`."""
+        """Refuse joint tables larger than `max_entries`."""
         bits = float(np.log2(problem.graph.variables.sizes).sum())
-        if bits > np.log2(self.max_states) + 1e-9:
-            return f"the joint table has 2^{bits:.1f} entries, more than max_states={self.max_states}"
+        if bits > np.log2(self.max_entries) + 1e-9:
+            return f"the joint table has 2^{bits:.1f} entries, more than max_entries={self.max_entries}"
         return None
 
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:

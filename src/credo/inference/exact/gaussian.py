@@ -22,7 +22,7 @@ import numpy as np
 
 from ...core.result import Assignment, Marginals, Result, Samples, Status
 from ..problem.base import Algorithm, Budget, Problem, register
-from ..problem.gaussian_system import GaussianSystem, claimed, gaussian_densities, joint_densities, rounding
+from ..problem.gaussian_system import GaussianSystem, claim, gaussian_densities, joint_densities, rounding
 
 __all__ = ["GaussianElimination"]
 
@@ -61,7 +61,7 @@ class GaussianElimination(Algorithm):
         densities = gaussian_densities(variables.names, mean, factorisation.variances())
         densities |= joint_densities(problem, mean, factorisation)
         value = system.log_integral(factorisation, mean)
-        log_z, notes = claimed(value, "exact", rounding(problem.graph, np.abs(mean)))
+        log_z, notes = claim(value, "exact", rounding(problem.graph, np.abs(mean)))
         return Result(
             self.name,
             Status.EXACT,
@@ -79,7 +79,7 @@ class GaussianElimination(Algorithm):
             log_determinant = system.part(summed).factorise().log_determinant
             value += 0.5 * (len(summed) * float(np.log(2 * np.pi)) - log_determinant)
         best = {variables.names[i]: float(mean[i]) for i in problem.maximised}
-        found, notes = claimed(value, "exact", rounding(problem.graph, np.abs(mean)))
+        found, notes = claim(value, "exact", rounding(problem.graph, np.abs(mean)))
         return Result(
             self.name,
             Status.EXACT,

@@ -46,12 +46,12 @@ def unit_log_z(instance: Instance) -> np.ndarray:
         tables = instance.tables
         parts = (tables["start"], tables["transition"], tables["durations"])
         return smooth_segments(*parts, instance.scores, instance.begin, cut=instance.cut).log_z
-    return chains.log_z(_walked(instance))
+    return chains.log_z(_walk(instance))
 
 
 def filter_rows(instance: Instance) -> np.ndarray:
     """Probabilities of every state given the rows up to it."""
-    found = chains.filtered(_walked(instance))
+    found = chains.filtered(_walk(instance))
     return _without_remaining(instance, found) if instance.structure == "segments" else found
 
 
@@ -59,12 +59,12 @@ def best_states(instance: Instance) -> tuple[np.ndarray, np.ndarray]:
     """The most probable states (rows,) and their log weight per sequence."""
     if instance.structure == "segments":
         return best_of_segments(instance)
-    return chains.best(_walked(instance))
+    return chains.best(_walk(instance))
 
 
 def draw_states(instance: Instance, count: int, rng: np.random.Generator) -> np.ndarray:
     """Joint draws of the hidden states given the data, (count, rows)."""
-    drawn = chains.draw(_walked(instance), rng.random((count, len(instance.scores))))
+    drawn = chains.draw(_walk(instance), rng.random((count, len(instance.scores))))
     return drawn // instance.tables["durations"].shape[1] if instance.structure == "segments" else drawn
 
 
@@ -73,13 +73,13 @@ def forecast_states(instance: Instance, steps: int) -> np.ndarray:
 
     A unit without rows begins with the forecast.
     """
-    walked = _walked(instance)
+    walked = _walk(instance)
     now = chains.filtered(walked)
     out = np.empty((instance.units, steps, walked.states))
     for unit, (first, last) in enumerate(zip(instance.begin, instance.begin[1:], strict=False)):
         belief = now[last - 1] if last > first else None
         for k in range(steps):
-            belief = _moved(walked, belief)
+            belief = _move(walked, belief)
             out[unit, k] = belief
     if instance.structure != "segments":
         return out
@@ -87,14 +87,14 @@ def forecast_states(instance: Instance, steps: int) -> np.ndarray:
     return flat.reshape(instance.units, steps, instance.states)
 
 
-def _walked(instance: Instance) -> Instance:
+def _walk(instance: Instance) -> Instance:
     """The instance as one chain, or as independent rows."""
     if instance.structure == "segments":
         return remaining_steps(instance)
     return product_chain(instance) if instance.structure == "factorial" else instance
 
 
-def _moved(instance: Instance, belief: np.ndarray | None) -> np.ndarray:
+def _move(instance: Instance, belief: np.ndarray | None) -> np.ndarray:
     tables = instance.tables
     if instance.structure == "independent":
         found = tables["weights"]

@@ -25,23 +25,15 @@ def feasible_states(problem: Problem, restart: int, rng: np.random.Generator, na
 
     Raises `Stopped` where the time ends before there is such a combination.
     """
-    w, tables = problem.graph.wiring, problem.graph.log_tables
-    score = feasible.best_entries(tables, w.table_start, w.scope_start, w.scope, w.edge_stride, w.state_start)
+    graph = problem.graph
+    score = feasible.entry_scores(graph)
     for attempt in range(_SEARCHES):
         check()
         # The first search follows the tables; later ones trust them less, so that they differ.
         trust, noise = (1.0, 1e-3) if restart + attempt == 0 else (rng.random(), 1.0)
         preference = trust * np.maximum(score, -1e300) + noise * rng.gumbel(size=len(score))
         code, keep = feasible.feasible_box(
-            tables,
-            w.table_start,
-            w.scope_start,
-            w.scope,
-            w.edge_stride,
-            w.state_start,
-            rng.permutation(len(w.sizes)),
-            preference,
-            _DEAD_ENDS,
+            graph, rng.permutation(len(graph.variables)), preference, _DEAD_ENDS
         )
         if code == feasible.IMPOSSIBLE:
             raise problem.contradiction()

@@ -55,9 +55,9 @@ def solve_tables(instances: Instances, effort: float) -> TableBatch:
     check()
     problem, scale = instances.problem, _common_temperature(instances.problem)
     if scale != 1.0:
-        instances = _divided(instances, scale)
+        instances = _divide(instances, scale)
     heat = instances.problem.temperatures
-    work = _Work.of(instances, effort)
+    work = _BatchRun.of(instances, effort)
     rows = np.arange(len(instances))
     codes = work.solve(rows, logs=bool(((heat != 0) & (heat != 1)).any()))
     again = rows[codes == UNDERFLOW]
@@ -82,7 +82,7 @@ def _common_temperature(problem: Problem) -> float:
     return float(heat[0]) if len(heat) and heat[0] > 0 and (heat == heat[0]).all() else 1.0
 
 
-def _divided(instances: Instances, temperature: float) -> Instances:
+def _divide(instances: Instances, temperature: float) -> Instances:
     problem, graph = instances.problem, instances.problem.graph
     shared = graph.with_states(graph.variables, graph.log_tables / temperature, graph.table_start)
     sums = replace(problem, graph=shared, temperatures=np.ones_like(problem.temperatures))
@@ -90,7 +90,7 @@ def _divided(instances: Instances, temperature: float) -> Instances:
 
 
 @dataclass(frozen=True)
-class _Work:
+class _BatchRun:
     """One plan, and room for all answers."""
 
     instances: Instances
@@ -104,7 +104,7 @@ class _Work:
     summed: np.ndarray  # in the layout of the tree
 
     @classmethod
-    def of(cls, instances: Instances, effort: float) -> _Work:
+    def of(cls, instances: Instances, effort: float) -> _BatchRun:
         problem, graph = instances.problem, instances.problem.graph
         tree = _plan(problem, effort)
         row_start = np.full(graph.n_factors, -1, dtype=np.int64)

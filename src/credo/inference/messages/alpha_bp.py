@@ -70,7 +70,7 @@ class AlphaBP(IterativeAlgorithm[MessageState]):
 
     def why_not(self, problem: Problem) -> str | None:
         """Sums only; zeros only where no message is divided by."""
-        posed = self._posed(problem)
+        posed = self._pose(problem)
         return zeros_reason(posed.graph, self.weights(posed).power)
 
     def weights(self, problem: Problem) -> Weighted:
@@ -81,7 +81,7 @@ class AlphaBP(IterativeAlgorithm[MessageState]):
         step = np.where(single, 1.0 if self.singleton_alpha is None else self.singleton_alpha, alpha)
         return Weighted(np.where(single, 1.0, alpha), step)
 
-    def _posed(self, problem: Problem) -> Problem:
+    def _pose(self, problem: Problem) -> Problem:
         """The problem with the prior's factors after the model's own."""
         if not self.prior:
             return problem
@@ -98,7 +98,7 @@ class AlphaBP(IterativeAlgorithm[MessageState]):
 
     def start(self, problem: Problem, rng: np.random.Generator) -> MessageState:
         """Uniform (or random) messages; those of factors on one variable are the factors."""
-        posed = self._posed(problem)
+        posed = self._pose(problem)
         weights = self.weights(posed)
         state = engine.start(posed, weights, rng, random=self.random_start)
         if self.singleton_alpha is None and not weights.is_plain:

@@ -114,7 +114,7 @@ def _refine(
     for _ in range(_ROUNDS):
         check()
         rough = _is_rough(done, active, count)
-        done = [_joined([*done, active.at(~rough)])]
+        done = [_join([*done, active.at(~rough)])]
         if not rough.any():
             return done
         active = _halve(log_integrand, active.at(rough))
@@ -138,7 +138,7 @@ def _ring(dimension: int, level: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _outer_share(done: list[_Cells], count: int, end: float) -> np.ndarray:
     """The share of the second moments in cells that touch the last edge."""
-    cells = _joined(done)
+    cells = _join(done)
     top, total = _totals(cells, count)
     outer = ((cells.low <= -end) | (cells.high >= end)).any(axis=1)
     mass = np.exp(cells.top - top[cells.owner]) * cells.weight * outer
@@ -167,7 +167,7 @@ def _measure(log_integrand: LogIntegrand, owner: np.ndarray, low: np.ndarray, hi
         _measure_some(log_integrand, owner[k : k + size], low[k : k + size], high[k : k + size])
         for k in range(0, len(owner), size)
     ]
-    return _joined(parts)
+    return _join(parts)
 
 
 def _measure_some(
@@ -191,7 +191,7 @@ def _measure_some(
 
 def _is_rough(done: list[_Cells], active: _Cells, count: int) -> np.ndarray:
     """Which of the active cells are to be halved."""
-    cells = _joined([*done, active])
+    cells = _join([*done, active])
     top, total = _totals(cells, count)
     owner = active.owner
     unit = np.exp(active.top - top[owner]) / np.where(total > 0, total, 1.0)[owner]
@@ -227,12 +227,12 @@ def _halve(log_integrand: LogIntegrand, cells: _Cells) -> _Cells:
     return _measure(log_integrand, owner, lows.reshape(-1, d), highs.reshape(-1, d))
 
 
-def _joined(parts: list[_Cells]) -> _Cells:
+def _join(parts: list[_Cells]) -> _Cells:
     return parts[0] if len(parts) == 1 else _Cells(*(np.concatenate(p) for p in zip(*parts, strict=True)))
 
 
 def _collect(done: list[_Cells], count: int, d: int) -> Integrals:
-    cells = _joined(done)
+    cells = _join(done)
     top, _ = _totals(cells, count)
     unit = np.exp(cells.top - top[cells.owner])
     sums = np.zeros((count, 1 + d + d * d))

@@ -29,7 +29,7 @@ from ..problem.located import places_of
 from ..problem.starting_places import starting_places
 from .ep_points import PointsTilt
 from .ep_tilted import GaussianTilt, Proposal, TableTilt, Tilt
-from .gaussian_couplings import merged
+from .gaussian_couplings import merge_pairs
 from .moments import group_log_values, is_positive_definite
 
 __all__ = ["SiteGroup", "SiteLayout", "SiteParameters"]
@@ -197,7 +197,7 @@ class _SiteBuilder:
             self._constant += float(g.sum())
             if len(group.domains) == 1:
                 return None
-            scopes, couplings = merged(scopes, J)
+            scopes, couplings = merge_pairs(scopes, J)
             if self._coupling is None:
                 return self._sites(group, scopes, GaussianTilt(couplings))
             places = self._start[scopes]

@@ -22,7 +22,7 @@ from ...kernels import positive_messages
 from ..problem.base import Problem
 from .positive_forms import _Binary, _Linear
 from .readout import Readout, read_logs, uniform_logs
-from .sweeps import Sweep, Weighted, orders, paced
+from .sweeps import Sweep, Weighted, orders, pace_sweeps
 
 __all__ = ["Kept", "choose_form", "safe_form"]
 
@@ -116,6 +116,6 @@ class _Log:
                 if left < sweep.tol:
                     break
             return np.array(changes)
-        run, sweep = paced(log_kernel.log_sweeps, graph, sweep)
+        run, sweep = pace_sweeps(log_kernel.log_sweeps, graph, sweep)
         rows, at_once = orders(graph, self._active, sweep)
         return np.asarray(run(rows, at_once, *weights, *common, *tables, values, sweep.most, sweep.tol))

@@ -35,7 +35,7 @@ from ...core.errors import QueryError
 from ...core.records import record
 from ...core.result import Assignment, Kind, Marginals, Result, Status
 from ..problem.base import IterativeAlgorithm, Problem, register
-from ..problem.gaussian_system import GaussianSystem, claimed, gaussian_densities, no_integral, rounding
+from ..problem.gaussian_system import GaussianSystem, claim, gaussian_densities, no_integral, rounding
 from .gaussian_couplings import Couplings
 from .walk_sums import WalkSums, walk_sums
 
@@ -145,11 +145,11 @@ class GaussianBP(IterativeAlgorithm[GaussianMessages]):
         if problem.is_max:
             best = {name: float(mean[i]) for i, name in enumerate(variables.names)}
             value, doubt = c.constant + c.log_value(mean), rounding(problem.graph, np.abs(mean))
-            score, told = claimed(value, "exact", doubt)
+            score, told = claim(value, "exact", doubt)
             return Result(
                 self.name,
                 status,
-                log_z=claimed(value, "lower", doubt)[0],
+                log_z=claim(value, "lower", doubt)[0],
                 assignment=Assignment(variables, np.full(len(mean), -1), best),
                 score=score,
                 notes=(*notes, *told),
@@ -167,7 +167,7 @@ class GaussianBP(IterativeAlgorithm[GaussianMessages]):
             sentence = "the belief of a factor has no integral, so there is no log Z; use gaussian"
             return replace(found, notes=(*notes, sentence))
         kind: Kind = "exact" if c.is_forest and status is Status.CONVERGED else "estimate"
-        given, told = claimed(log_z, kind, rounding(problem.graph, np.abs(mean)))
+        given, told = claim(log_z, kind, rounding(problem.graph, np.abs(mean)))
         return replace(found, log_z=given, notes=(*notes, *told))
 
     def _trouble(

@@ -12,7 +12,7 @@ from ...core.wiring import starts_of
 from ...structures.graph import component_labels
 from ..problem.gaussian_system import GaussianSystem, no_integral
 
-__all__ = ["Couplings", "merged"]
+__all__ = ["Couplings", "merge_pairs"]
 
 _LOG_2PI = float(np.log(2 * np.pi))
 
@@ -43,7 +43,7 @@ class Couplings:
         for group in graph.batches:
             if len(group.domains) < 2:
                 continue
-            scope, matrix = merged(group.scopes, group.parameters[0])
+            scope, matrix = merge_pairs(group.scopes, group.parameters[0])
             arities.append(np.full(len(scope), scope.shape[1]))
             scopes.append(scope.ravel())
             matrices.append(matrix.ravel())
@@ -137,7 +137,7 @@ class Couplings:
         return found
 
 
-def merged(scopes: np.ndarray, matrices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def merge_pairs(scopes: np.ndarray, matrices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The off-diagonal matrices of equal scopes added up; those without any coupling left out."""
     order = np.argsort(scopes, axis=1)
     sorted_scopes = np.take_along_axis(scopes, order, axis=1)

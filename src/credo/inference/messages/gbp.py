@@ -54,7 +54,7 @@ from ...core.records import record
 from ...core.result import Estimate, Result, Status
 from ...kernels import regions as kernel
 from ...optimise.run import Run, Stopped, planning
-from ...structures.region_builders import MAX_STATES, REGIONS
+from ...structures.region_builders import MAX_ENTRIES, REGIONS
 from ..problem.base import Algorithm, Budget, IterativeAlgorithm, Problem, register
 from .bp import BP
 from .gbp_double_loop import DescentState, RegionDescent
@@ -94,7 +94,7 @@ class GBP(Algorithm):
     damping: float | None = None
     damping_domain: Literal["log", "linear"] = "log"  # whether logs of messages are mixed, or messages
     schedule: Literal["bottom-up", "top-down", "random"] = "bottom-up"  # which regions send first
-    max_states: int = MAX_STATES  # loops with more joint states are split into triangles
+    max_entries: int = MAX_ENTRIES  # loops with more joint states are split into triangles
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -107,18 +107,18 @@ class GBP(Algorithm):
             check.in_range("damping", self.damping, 0, 1)
         check.one_of("damping_domain", self.damping_domain, ["log", "linear"])
         check.one_of("schedule", self.schedule, ["bottom-up", "top-down", "random"])
-        check.whole("max_states", self.max_states, 8)
+        check.whole("max_entries", self.max_entries, 8)
 
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Pass messages, minimise the free energy, or a single and then the double loop."""
         with Run(budget, rng, whole=False) as run:
             run.has_begun = False  # there is nothing yet to answer with
-            return self._solved(problem, budget, rng, run)
+            return self._solve(problem, budget, rng, run)
 
-    def _solved(self, problem: Problem, budget: Budget, rng: np.random.Generator, run: Run) -> Result:
+    def _solve(self, problem: Problem, budget: Budget, rng: np.random.Generator, run: Run) -> Result:
         try:
             with planning():
-                tables = self._planned(problem)
+                tables = self._make_plan(problem)
         except Stopped as cut:
             return self._on_factors(problem, budget, rng, cut.status)
         messages = self._messages(tables)
@@ -140,9 +140,9 @@ class GBP(Algorithm):
         second = RegionDescent(tables, found.state, False).run(problem, budget, rng)
         return replace(second, notes=(*second.notes, note))
 
-    def _planned(self, problem: Problem) -> RegionTables:
+    def _make_plan(self, problem: Problem) -> RegionTables:
         """The numbers of the problem on its regions, with every index that sweeps and answers need."""
-        plan = plan_of(problem.graph, self.regions, self.max_states)
+        plan = plan_of(problem.graph, self.regions, self.max_entries)
         tables = RegionTables(problem, plan)
         if self.solver != "messages" and not plan.regions.is_forest:
             _ = plan.pairs
@@ -164,7 +164,7 @@ class GBP(Algorithm):
         if problem.warm is None:
             return DescentState(np.zeros(tables.plan.pairs.message_start[-1]), messages.first_beliefs(), ())
         earlier = _warm(problem, DescentState, "multipliers", int(tables.plan.pairs.message_start[-1]))
-        return DescentState(_revived(earlier.multipliers), _revived(earlier.logs), ())
+        return DescentState(_revive(earlier.multipliers), _revive(earlier.logs), ())
 
     def _messages(self, tables: RegionTables) -> _Messages:
         damping = self.damping
@@ -197,7 +197,7 @@ def _warm(problem: Problem, kind: type, part: str, size: int) -> Any:
     return state
 
 
-def _revived(logs: np.ndarray) -> np.ndarray:
+def _revive(logs: np.ndarray) -> np.ndarray:
     """Entries that were impossible become unlikely: the tables may have changed since."""
     return np.maximum(logs, _FAINT)
 
@@ -231,7 +231,7 @@ class _Messages(IterativeAlgorithm[GBPState]):
     def start(self, problem: Problem, rng: np.random.Generator) -> GBPState:
         if problem.warm is not None:
             earlier = _warm(problem, GBPState, "messages", int(self.plan.message_start[-1]))
-            return GBPState(_revived(earlier.messages), 0, rng)
+            return GBPState(_revive(earlier.messages), 0, rng)
         sizes = np.diff(self.plan.message_start)
         first = np.repeat(-np.log(sizes), sizes) if self.linear else np.zeros(self.plan.message_start[-1])
         return GBPState(first, 0, rng)

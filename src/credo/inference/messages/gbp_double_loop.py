@@ -66,7 +66,7 @@ class _FreeEnergy:
         return float(np.abs(np.exp(new.logs) - np.exp(old.logs)).max(initial=0.0))
 
 
-class _Passes:
+class _TangentPasses:
     """Passes with fixed tangents as the driver sees them; the residual is the disagreement of beliefs."""
 
     name = "gbp"
@@ -112,7 +112,9 @@ class RegionDescent(IterativeAlgorithm[DescentState]):
         before = state.free_energies[-1] if state.free_energies else np.inf
         steps = _PASSES if state.free_energies else _FIRST_PASSES
         whole = _FreeEnergy(self.tables)
-        found = lower(whole, _Passes(self, problem), state, before, Inner(steps, _MOST_PASSES, _AGREED))
+        found = lower(
+            whole, _TangentPasses(self, problem), state, before, Inner(steps, _MOST_PASSES, _AGREED)
+        )
         change = np.array([whole.change(state, found.x)])
         return found.x._replace(free_energies=(*state.free_energies, found.value)), change
 

@@ -40,8 +40,8 @@ from ..problem.base import Algorithm, Budget, Problem, register
 from . import engine
 from .bp import BP
 from .grid_ranges import first_ranges, next_ranges
-from .grid_tables import Grids, discretised
-from .grid_walls import at_walls, halved, moved
+from .grid_tables import Grids, discretise
+from .grid_walls import at_walls, halve, largest_move
 
 __all__ = ["GridBP"]
 
@@ -104,7 +104,7 @@ class GridBP(Algorithm):
             result = self._last(problem, grids, budget, rng, cut)
             if moving and cut is None:
                 note = f"the ranges of {moving[:5]} still moved after {self.rounds} rounds; give low and high"
-                result = _stalled(result, note)
+                result = _mark_stalled(result, note)
             if all(v.is_discrete for v in problem.graph.variables):
                 return replace(result, algorithm=self.name)
             if not problem.is_sum:
@@ -113,27 +113,29 @@ class GridBP(Algorithm):
             if not found.status.is_success or run.ended() is not None:
                 return found
             given = self.low is not None  # integrals end where they are told to
-            return self._resolved(problem, found, halved(grids, walls | given), budget, rng)
+            return self._resolve(problem, found, halve(grids, walls | given), budget, rng)
 
-    def _resolved(
+    def _resolve(
         self, problem: Problem, found: Result, grids: Grids, budget: Budget, rng: np.random.Generator
     ) -> Result:
         """The answer, and what coarser grids make of it; nothing if these have none in the time left."""
         try:
             coarse = self._ask(problem, grids, (), budget, rng)
         except ZeroProbabilityError:
-            return _stalled(found, "with every other point nothing is left of the product; give more points")
+            return _mark_stalled(
+                found, "with every other point nothing is left of the product; give more points"
+            )
         if not coarse.status.is_success:
             return found
         ends = np.ones((len(problem.graph.variables), 2), dtype=bool)  # the finer grids told of cuts
-        apart = moved(problem.graph.variables, found, self._beliefs(problem, grids, coarse, ends))
+        apart = largest_move(problem.graph.variables, found, self._beliefs(problem, grids, coarse, ends))
         if apart <= _MOVED:
             return found
         note = (
             "with every other point, log Z per variable, means and widths in deviations, or probabilities "
             f"move by {apart:.2g}: the grids resolve the factors no better; give more points, or low and high"
         )
-        return _stalled(found, note) if apart > _LOST else replace(found, notes=(*found.notes, note))
+        return _mark_stalled(found, note) if apart > _LOST else replace(found, notes=(*found.notes, note))
 
     def _last(
         self,
@@ -188,7 +190,7 @@ class GridBP(Algorithm):
     ) -> Result:
         heat = np.ones(len(problem.graph.variables))
         heat[list(maximise)] = 0.0
-        tables = discretised(problem.graph, grids, heat == 1, self.max_entries)
+        tables = discretise(problem.graph, grids, heat == 1, self.max_entries)
         asked = Problem(tables, heat, (heat == 0).astype(np.int64), has_evidence=problem.has_evidence)
         try:
             return self._bp.run(asked, budget, rng)
@@ -221,12 +223,14 @@ class GridBP(Algorithm):
             algorithm=self.name,
             marginals=Marginals(variables, flat, densities),
             factor_marginals=None,
-            notes=(*result.notes, _told(grids, variables)),
+            notes=(*result.notes, _describe(grids, variables)),
         )
         if not cut:
             return result
         note = f"the beliefs about {cut[:5]} are cut off by their grids; give low and high"
-        return _stalled(result, note) if self.low is None else replace(result, notes=(*result.notes, note))
+        return (
+            _mark_stalled(result, note) if self.low is None else replace(result, notes=(*result.notes, note))
+        )
 
     def _maximum(self, problem: Problem, grids: Grids, result: Result) -> Result:
         variables, found = problem.graph.variables, result.assignment
@@ -245,7 +249,7 @@ class GridBP(Algorithm):
             log_z=Estimate(value, "lower" if problem.is_max else "estimate"),
             assignment=Assignment(variables, indices, values),
             score=Estimate(value, "exact" if problem.is_max else "estimate"),
-            notes=(*result.notes, _told(grids, variables)),
+            notes=(*result.notes, _describe(grids, variables)),
         )
 
 
@@ -263,13 +267,13 @@ def _slope(end: float, before: float) -> float:
     return float(end - before) if np.isfinite(end) and np.isfinite(before) else 0.0
 
 
-def _stalled(result: Result, note: str) -> Result:
+def _mark_stalled(result: Result, note: str) -> Result:
     """A run whose grids are not where the beliefs are has not succeeded."""
     status = Status.STALLED if result.status.is_success else result.status
     return replace(result, status=status, notes=(*result.notes, note))
 
 
-def _told(grids: Grids, variables: Variables) -> str:
+def _describe(grids: Grids, variables: Variables) -> str:
     real = variables.sizes == 0
     low, high = grids.low[real].min(), grids.high[real].max()
     return f"real variables have {grids.count} points each, between {low:.6g} and {high:.6g}"

@@ -20,7 +20,7 @@ from ...core.variable import Variable, Variables
 from ...core.wiring import starts_of
 from .moments import group_log_values
 
-__all__ = ["Grids", "discretised"]
+__all__ = ["Grids", "discretise"]
 
 _AT_ONCE = 1 << 22  # entries evaluated together
 
@@ -52,7 +52,7 @@ class Grids:
         return float(self.high[i] - self.low[i]) / cells
 
 
-def discretised(graph: FactorGraph, grids: Grids, summed: np.ndarray, max_entries: float) -> FactorGraph:
+def discretise(graph: FactorGraph, grids: Grids, summed: np.ndarray, max_entries: float) -> FactorGraph:
     """The graph of tables at the points; one more factor per summed real variable holds its weights."""
     variables = Variables.of([v if v.is_discrete else Variable(v.name, grids.count) for v in graph.variables])
     keys = [_keys(group, grids) for group in graph.batches]

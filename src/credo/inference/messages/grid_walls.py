@@ -19,7 +19,7 @@ from ...core.result import Result
 from ...core.variable import Variables
 from .grid_tables import Grids
 
-__all__ = ["at_walls", "halved", "moved"]
+__all__ = ["at_walls", "halve", "largest_move"]
 
 _TRIFLE = 1e-12  # of a cell: how precisely walls are found
 _STEEP = 3.0  # nats within a cell from which a density is taken to be infinite at a wall
@@ -66,7 +66,7 @@ def _wall(height: Callable[[np.ndarray], np.ndarray], inside: float, outside: fl
     return inside
 
 
-def halved(grids: Grids, walls: np.ndarray) -> Grids:
+def halve(grids: Grids, walls: np.ndarray) -> Grids:
     """Every other point of the grids; where an even number has walls at both ends, half as many between."""
     count = (grids.count + 1) // 2
     if grids.rule == "midpoint" or grids.count % 2:
@@ -77,7 +77,7 @@ def halved(grids: Grids, walls: np.ndarray) -> Grids:
     return replace(grids, low=low, high=high, count=count)
 
 
-def moved(variables: Variables, fine: Result, coarse: Result) -> float:
+def largest_move(variables: Variables, fine: Result, coarse: Result) -> float:
     """How far answers are apart: log Z per variable, means and widths in deviations, probabilities."""
     assert fine.marginals is not None and coarse.marginals is not None
     assert fine.log_z is not None and coarse.log_z is not None

@@ -183,7 +183,7 @@ def group_log_values(
     if group.function is look_up and len(columns) == group.parameters[0].ndim - 1:
         at = np.arange(len(rows)).reshape(-1, *(1 for _ in columns[0].shape[1:])) if columns else slice(None)
         return np.asarray(group.parameters[0][rows][(at, *columns)])
-    compiled = _compiled() if len(rows) >= _MANY else None
+    compiled = _compile() if len(rows) >= _MANY else None
     if compiled is None:
         factors = (graph.factors[int(a)] for a in group.factors[rows])
         return np.stack([f.log_values(*(c[k] for c in columns)) for k, f in enumerate(factors)])
@@ -200,7 +200,7 @@ def group_log_values(
     return np.asarray(compiled(graph, part, [c[again] for c in columns]))[: len(rows)]
 
 
-def _compiled() -> Any:
+def _compile() -> Any:
     """The compiled evaluation, or None without JAX."""
     try:
         from ..problem.potentials import evaluate

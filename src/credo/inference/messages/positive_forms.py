@@ -21,7 +21,7 @@ from ...kernels.jit import threads
 from ...kernels.message_beliefs import log_beliefs
 from ..problem.base import Problem
 from .readout import Readout, uniform_logs
-from .sweeps import Sweep, Weighted, orders, paced
+from .sweeps import Sweep, Weighted, orders, pace_sweeps
 
 __all__: list[str] = []
 
@@ -104,7 +104,7 @@ class _Linear(_Positive):
         """The active factors around each variable."""
         w = self.problem.graph.wiring
         edges = np.flatnonzero(self.free[w.edge_factor] >= 2)
-        start, around = _grouped(w.scope[edges], len(w.sizes))
+        start, around = _group(w.scope[edges], len(w.sizes))
         return start, w.edge_factor[edges[around]]
 
     @cached_property
@@ -160,7 +160,7 @@ class _Linear(_Positive):
         if sweep.schedule == "residual":
             due = self.all_due() if sweep.due is None else sweep.due
             common = (w.scope_start, w.scope, w.sizes, w.state_start, w.edge_state_start)
-            run, sweep = paced(residual_messages.linear_residual, graph, sweep)
+            run, sweep = pace_sweeps(residual_messages.linear_residual, graph, sweep)
             return np.asarray(
                 run(
                     self.active,
@@ -175,7 +175,7 @@ class _Linear(_Positive):
                     sweep.tol,
                 )
             )
-        run, sweep = paced(positive_messages.linear_sweeps, graph, sweep)
+        run, sweep = pace_sweeps(positive_messages.linear_sweeps, graph, sweep)
         rows, at_once = orders(graph, self.active, sweep)
         return np.asarray(
             run(
@@ -225,7 +225,7 @@ class _Binary(_Positive):
         """Twice the place of a factor in `active`, plus one for its second variable, by variable."""
         first, second, _, prior, _ = self._arrays
         ends = np.stack([first, second], axis=1).ravel()
-        return _grouped(ends, len(prior))
+        return _group(ends, len(prior))
 
     def uniform(self) -> np.ndarray:
         """Uniform messages."""
@@ -282,20 +282,20 @@ class _Binary(_Positive):
         graph = self.problem.graph
         if sweep.schedule == "residual":
             due = self.all_due() if sweep.due is None else sweep.due
-            run, sweep = paced(residual_messages.binary_residual, graph, sweep)
+            run, sweep = pace_sweeps(residual_messages.binary_residual, graph, sweep)
             return np.asarray(
                 run(first, second, rows, prior, *self._around, due, values, sweep.most, sweep.tol)
             )
         if sweep.schedule == "flooding":
             cores = threads() if len(first) >= _PARALLEL_FROM else 1
             if cores > 1:
-                run, sweep = paced(binary_messages.binary_sweeps_parallel, graph, sweep)
+                run, sweep = pace_sweeps(binary_messages.binary_sweeps_parallel, graph, sweep)
                 return np.asarray(run(first, second, rows, prior, values, sweep.most, sweep.tol, cores))
-            run, sweep = paced(binary_messages.binary_sweeps, graph, sweep)
+            run, sweep = pace_sweeps(binary_messages.binary_sweeps, graph, sweep)
             return np.asarray(run(first, second, rows, prior, values, sweep.most, sweep.tol))
         place = np.zeros(graph.n_factors, dtype=np.int64)
         place[self.active] = np.arange(len(self.active))
-        run, sweep = paced(binary_messages.binary_ordered, graph, sweep)
+        run, sweep = pace_sweeps(binary_messages.binary_ordered, graph, sweep)
         order, _ = orders(graph, self.active, sweep)
         return np.asarray(run(place[order], first, second, rows, prior, values, sweep.most, sweep.tol))
 
@@ -305,7 +305,7 @@ def _all_due(senders: int) -> np.ndarray:
     return np.append(np.full(senders, np.inf), 0.0)
 
 
-def _grouped(ends: np.ndarray, variables: int) -> tuple[np.ndarray, np.ndarray]:
+def _group(ends: np.ndarray, variables: int) -> tuple[np.ndarray, np.ndarray]:
     """Positions of `ends` by variable, and where each variable's begin."""
     start = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=variables))])
     return start, np.argsort(ends, kind="stable")

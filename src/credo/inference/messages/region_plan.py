@@ -31,12 +31,12 @@ _MOST_ENTRIES = 2**27  # of all region tables together; a gigabyte of numbers
 _PIECE = 1 << 21  # entries filled between two looks at the clock
 
 
-def plan_of(graph: FactorGraph, regions: Any, max_states: int) -> RegionPlan:
+def plan_of(graph: FactorGraph, regions: Any, max_entries: int) -> RegionPlan:
     """The compiled region graph of this structure, made once."""
     name = regions if isinstance(regions, str) else tuple(tuple(r) for r in regions)
-    key = ("region plan", graph.structure_key, name, max_states)
+    key = ("region plan", graph.structure_key, name, max_entries)
     made: RegionPlan = graph.memo.recall(
-        key, lambda: RegionPlan(region_graph(graph, regions, max_states=max_states))
+        key, lambda: RegionPlan(region_graph(graph, regions, max_entries=max_entries))
     )
     return made
 
@@ -211,7 +211,7 @@ class RegionTables:
     def __init__(self, problem: Problem, plan: RegionPlan) -> None:
         self.problem, self.plan = problem, plan
         region, factor, maps = plan.placements
-        self.theta = self._placed(region, factor, maps, np.ones(len(region)))
+        self.theta = self._place(region, factor, maps, np.ones(len(region)))
         constant = plan.homes[2] < 0
         self.constant = float(problem.graph.log_tables[problem.graph.table_start[constant]].sum())
         if self.constant == -np.inf or not self._possible():
@@ -234,7 +234,7 @@ class RegionTables:
             plan.message_start,
         )
 
-    def _placed(self, region: Any, factor: Any, maps: Any, weight: np.ndarray) -> np.ndarray:
+    def _place(self, region: Any, factor: Any, maps: Any, weight: np.ndarray) -> np.ndarray:
         graph, start = self.problem.graph, self.plan.table_start
         theta = np.zeros(start[-1])
         entries = np.cumsum(np.diff(start)[region])
@@ -258,7 +258,7 @@ class RegionTables:
         region, factor, maps = self.plan.placements
         kept = self.plan.is_root[region]
         shares = np.bincount(factor[kept], minlength=self.problem.graph.n_factors)
-        return self._placed(region[kept], factor[kept], maps[kept], 1.0 / shares[factor[kept]])
+        return self._place(region[kept], factor[kept], maps[kept], 1.0 / shares[factor[kept]])
 
     def log_z(self, logs: np.ndarray) -> float:
         """Minus the region free energy of normalised log beliefs."""
@@ -269,7 +269,7 @@ class RegionTables:
     def result(self, name: str, logs: np.ndarray, status: Status) -> Result:
         """Marginals from the smallest region that holds each variable and factor."""
         graph, plan = self.problem.graph, self.plan
-        if np.isnan(logs).any() or not self._all_normalised(logs):
+        if np.isnan(logs).any() or not self._can_normalise(logs):
             raise self.problem.contradiction()
         variable, variable_map, factor, factor_map = plan.homes
         marginals = np.empty(graph.variables.state_start[-1])
@@ -288,6 +288,6 @@ class RegionTables:
             factor_marginals=FactorMarginals(graph, tables),
         )
 
-    def _all_normalised(self, logs: np.ndarray) -> bool:
+    def _can_normalise(self, logs: np.ndarray) -> bool:
         start = self.plan.table_start[:-1]
         return not len(start) or bool((np.maximum.reduceat(logs, start) > -np.inf).all())

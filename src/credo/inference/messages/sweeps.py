@@ -12,7 +12,7 @@ from ...kernels import message_beliefs
 from ...kernels.jit import Kernel
 from ...structures import recognise
 
-__all__ = ["SCHEDULES", "Schedule", "Sweep", "Weighted", "is_forest", "orders", "paced"]
+__all__ = ["SCHEDULES", "Schedule", "Sweep", "Weighted", "is_forest", "orders", "pace_sweeps"]
 
 Schedule = Literal["auto", "flooding", "sequential", "random", "residual", "tree"]
 SCHEDULES = ("auto", "flooding", "sequential", "random", "residual", "tree")
@@ -51,7 +51,7 @@ class Sweep(NamedTuple):
 _PER_ENTRY = 10  # units of work of a sweep, per entry of a table
 
 
-def paced(kernel: Kernel, graph: FactorGraph, sweep: Sweep) -> tuple[Callable[..., Any], Sweep]:
+def pace_sweeps(kernel: Kernel, graph: FactorGraph, sweep: Sweep) -> tuple[Callable[..., Any], Sweep]:
     """The kernel for as many of the sweeps as it should do at once, and those sweeps."""
     work = _PER_ENTRY * (len(graph.log_tables) + 1)
     most = kernel.portion(work, sweep.most)

@@ -34,7 +34,7 @@ from ..problem.forest import ForestPasses
 __all__ = ["TRP", "TRPState", "log_joint"]
 
 
-class _Work:
+class _ForestRewriting:
     """What stays the same while factors are rewritten."""
 
     def __init__(self, graph: FactorGraph, members: np.ndarray) -> None:
@@ -63,7 +63,7 @@ class _Work:
 class TRPState(NamedTuple):
     """The current factorisation of the joint."""
 
-    work: _Work  # forests and index arrays
+    work: _ForestRewriting  # forests and index arrays
     node: np.ndarray  # log f_i per flat state
     tables: np.ndarray  # log f_a, dense; factors over one variable are part of `node`
     constant: float  # log of what the rewritten factors lost
@@ -88,7 +88,7 @@ class TRP(IterativeAlgorithm[TRPState]):
         """The model itself, with factors over one variable in the node terms."""
         graph = problem.graph
         forests = random_forests(graph, self.trees, rng) if self.trees else covering_forests(graph)
-        work = _Work(graph, forests.members)
+        work = _ForestRewriting(graph, forests.members)
         if work.passes.is_impossible:
             raise problem.contradiction()
         return TRPState(work, work.passes.node, work.passes.dense_tables(), work.passes.constant)

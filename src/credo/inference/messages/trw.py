@@ -60,7 +60,7 @@ _FAINT = 600.0  # log range below the maximum to which an underflowed message is
 
 
 @record("trw round")
-class _Round(NamedTuple):
+class _AppearanceRound(NamedTuple):
     """The best appearance probabilities so far and what they gave."""
 
     rho: np.ndarray
@@ -77,7 +77,7 @@ class TRWState(NamedTuple):
     messages: MessageState  # of the engine
     rho: np.ndarray  # appearance probability per factor
     first: np.ndarray  # the rho of the start
-    best: _Round | None  # None until the first rho has settled
+    best: _AppearanceRound | None  # None until the first rho has settled
     length: float  # last step on rho
     rounds: int  # steps on rho still to try
     bound: float = np.inf  # certified by the messages when their change was last below tol
@@ -176,7 +176,7 @@ class TRW(IterativeAlgorithm[TRWState]):
             found = engine.read(problem, state.messages, self._weights(state.passes, state.rho))
             forest = spanning_forest(problem.graph, _information(problem.graph, found))
             target = _KEPT * state.first + (1 - _KEPT) * np.where(state.passes.spread >= 2, forest, 1.0)
-            best = _Round(state.rho, bound, logs, target)
+            best = _AppearanceRound(state.rho, bound, logs, target)
             length = min(2 * length, 2 / (self.rounds - rounds + 2))
         else:
             length /= 2
@@ -185,7 +185,9 @@ class TRW(IterativeAlgorithm[TRWState]):
         rho = (1 - length) * best.rho + length * best.target
         return self._restart(problem, state, rho, best)._replace(length=length, rounds=rounds)
 
-    def _restart(self, problem: Problem, state: TRWState, rho: np.ndarray, best: _Round) -> TRWState:
+    def _restart(
+        self, problem: Problem, state: TRWState, rho: np.ndarray, best: _AppearanceRound
+    ) -> TRWState:
         rng = state.messages.rng
         messages = engine.start(problem, self._weights(state.passes, rho), rng, messages=best.messages)
         return state._replace(messages=messages, rho=rho, best=best, bound=np.inf)

@@ -70,7 +70,7 @@ class UnrolledBP:
         self.graph, self.sweeps, self.damping = graph, sweeps, damping
         with precision(double=True):
             key = ("unrolled belief propagation", graph.structure_key)
-            self._wires = graph.memo.recall(key, lambda: _wired(graph))
+            self._wires = graph.memo.recall(key, lambda: _wire(graph))
 
     def differentiate(
         self, log_tables: np.ndarray, states: np.ndarray, weights: np.ndarray
@@ -107,7 +107,7 @@ class UnrolledBP:
         return np.where((given < 0) | (given == own), 0.0, _NEVER)
 
 
-def _wired(graph: FactorGraph) -> _Wires:
+def _wire(graph: FactorGraph) -> _Wires:
     wiring = graph.wiring
     tables, states = [], [np.empty(0, np.int64)]
     for group in graph.shape_groups:
@@ -126,15 +126,15 @@ def _wired(graph: FactorGraph) -> _Wires:
     )
 
 
-def _log_z(tables: Any, clamp: Any, wires: _Wires, damping: Any, sweeps: int) -> Any:
+def _log_z(tables: Any, clamp: Any, wires: _Wires, damping: Any, sweeps: int) -> jax.Array:
     """The Bethe value of one row."""
     logs = [tables[at] for at in wires.tables]
     size = sum(sum(log.shape[0] * k for k in log.shape[1:]) for log in logs)
 
-    def towards(messages: Any) -> Any:
+    def towards(messages: Any) -> jax.Array:
         return wires.spread(clamp + wires.around(messages)) - messages
 
-    def sweep(messages: Any, _: Any) -> Any:
+    def sweep(messages: Any, _: Any) -> tuple[Any, None]:
         pairs = zip(logs, _blocks(logs, towards(messages)), strict=True)
         new = jnp.concatenate([m.ravel() for log, nu in pairs for m in _outgoing(log, nu)])
         return damping * messages + (1 - damping) * new, None
@@ -146,7 +146,7 @@ def _log_z(tables: Any, clamp: Any, wires: _Wires, damping: Any, sweeps: int) ->
     belief = jnp.where(wires.mask, (clamp + wires.around(messages))[wires.rows], -jnp.inf)
     value = jax.nn.logsumexp(belief, axis=1).sum()
     for log, own, both in zip(logs, _blocks(logs, nu), _blocks(logs, messages + nu), strict=True):
-        joint = _joined(log, own)
+        joint = _join(log, own)
         value = value + jax.nn.logsumexp(joint, axis=tuple(range(1, joint.ndim))).sum()
         value = value - sum(jax.nn.logsumexp(edge, axis=1).sum() for edge in both)
     return value
@@ -164,7 +164,7 @@ def _blocks(logs: list[Any], flat: Any) -> list[list[Any]]:
     return found
 
 
-def _joined(log: Any, incoming: list[Any]) -> Any:
+def _join(log: Any, incoming: list[Any]) -> jax.Array:
     for axis, nu in enumerate(incoming):
         log = log + nu.reshape(len(nu), *[1] * axis, -1, *[1] * (len(incoming) - 1 - axis))
     return log
@@ -172,7 +172,7 @@ def _joined(log: Any, incoming: list[Any]) -> Any:
 
 def _outgoing(log: Any, incoming: list[Any]) -> list[Any]:
     """Messages of a group of factors to each of their variables, normalised."""
-    joint = _joined(log, incoming)
+    joint = _join(log, incoming)
     found = []
     for axis, nu in enumerate(incoming):
         others = tuple(1 + k for k in range(len(incoming)) if k != axis)
@@ -182,8 +182,8 @@ def _outgoing(log: Any, incoming: list[Any]) -> list[Any]:
     return found
 
 
-def _differentiated(
-    tables: Any, clamps: Any, weights: Any, wires: _Wires, damping: Any, sweeps: int
+def _differentiate(
+    tables: Any, clamps: Any, weights: jax.Array, wires: _Wires, damping: Any, sweeps: int
 ) -> tuple[Any, Any]:
     def weighted(tables: Any) -> tuple[Any, Any]:
         values = jax.vmap(lambda clamp: _log_z(tables, clamp, wires, damping, sweeps))(clamps)
@@ -193,4 +193,4 @@ def _differentiated(
     return values, slope
 
 
-_PROGRAM = Compiled(_differentiated)
+_PROGRAM = Compiled(_differentiate)

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ...core import check
-from ...structures.region_builders import MAX_STATES
+from ...structures.region_builders import MAX_ENTRIES
 from ..problem.base import register
 from .minimiser import FreeEnergyMinimiser, check_regions
 from .plan import NetworkPlan
@@ -47,7 +47,7 @@ class BetheDirect(FreeEnergyMinimiser):
         _check(self)
 
     def _where(self) -> tuple[Any, int]:
-        return "bethe", MAX_STATES
+        return "bethe", MAX_ENTRIES
 
     def _plan(self) -> NetworkPlan:
         return _plan(self)
@@ -61,7 +61,7 @@ class RegionDirect(FreeEnergyMinimiser):
     name: ClassVar[str] = "region-direct"
     # root regions: auto, bethe, cvm, faces, all-faces, star, loops, loop-edge-node, junction-tree, or names
     regions: str | Sequence[Sequence[str]] = "auto"
-    max_states: int = MAX_STATES  # loops with more joint states are split into triangles
+    max_entries: int = MAX_ENTRIES  # loops with more joint states are split into triangles
     rounds: int = 50  # of multipliers that max_iter steps are shared out to; what they leave over goes on
     rate: float = 0.1  # of Adam in the first round; a tenth of it in the last and after it
     penalty: float = 10.0  # weight of the squared disagreement
@@ -70,11 +70,11 @@ class RegionDirect(FreeEnergyMinimiser):
     def __post_init__(self) -> None:
         """Check the options."""
         check_regions(self.regions)
-        check.whole("max_states", self.max_states, 8)
+        check.whole("max_entries", self.max_entries, 8)
         _check(self)
 
     def _where(self) -> tuple[Any, int]:
-        return self.regions, self.max_states
+        return self.regions, self.max_entries
 
     def _plan(self) -> NetworkPlan:
         return _plan(self)

@@ -59,15 +59,15 @@ class FreeEnergyMinimiser(Algorithm):
         self, problems: Sequence[Problem], budget: Budget, rng: np.random.Generator
     ) -> tuple[list[Result], float]:
         """Results of problems of one structure, started from one network, and the seconds of compiling."""
-        plan, where = self._planned(budget), self._where()
+        plan, where = self._make_plan(budget), self._where()
         system = system_of(problems[0].graph, *where)
         tables = [RegionTables(problem, system.plan) for problem in problems]
         if not system.n_entries:
             return [_constant(self.name, t) for t in tables], 0.0
         posed = [system.problem(t) for t in tables]
         found = self._solve(system, problems, posed, plan, rng)
-        gbp = GBP(regions=where[0], max_states=where[1])
-        reader = _Reader(self.name, plan, system, gbp, budget, rng)
+        gbp = GBP(regions=where[0], max_entries=where[1])
+        reader = _ResultMaker(self.name, plan, system, gbp, budget, rng)
         results = []
         for k, t in enumerate(tables):
             own = found[k * plan.restarts : (k + 1) * plan.restarts]
@@ -99,7 +99,7 @@ class FreeEnergyMinimiser(Algorithm):
                 return k
         return 0
 
-    def _planned(self, budget: Budget) -> NetworkPlan:
+    def _make_plan(self, budget: Budget) -> NetworkPlan:
         """How, within these limits."""
         plan = self._plan()
         return replace(
@@ -116,13 +116,13 @@ class FreeEnergyMinimiser(Algorithm):
         solve = _neural()
         variables = len(problems[0].graph.variables)
         first = [solve.starts_of(system, variables, plan, rng) for _ in range(plan.restarts)]
-        starts = [s for problem in problems for s in _warmed(problem, first)]
+        starts = [s for problem in problems for s in _warm(problem, first)]
         repeated = [p for p in posed for _ in first]
         return solve.solve(system, repeated, starts, plan)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
-class _Reader:
+class _ResultMaker:
     """Makes results of what was found."""
 
     name: str
@@ -152,7 +152,7 @@ class _Reader:
             shown = RegionAnswer(raw[best], first, 0.0)
         result = tables.result(self.name, shown.logs, status)
         if self.plan.polish != "none":
-            other, gain = self._polished(tables, answer)
+            other, gain = self._polish(tables, answer)
             notes.append(f"polish by {self.plan.polish}: free energy {-gain:+.3g}, {other.status.value}")
             if gain > 0:
                 result = replace(other, algorithm=self.name)
@@ -170,7 +170,7 @@ class _Reader:
         stopped = Status.STALLED if found.stopped else Status.OUT_OF_ITERATIONS
         return judged if judged is Status.CONVERGED else found.cut or stopped
 
-    def _polished(self, tables: RegionTables, answer: RegionAnswer) -> tuple[Result, float]:
+    def _polish(self, tables: RegionTables, answer: RegionAnswer) -> tuple[Result, float]:
         if self.plan.polish == "gbp":
             return polish_gbp(tables, answer, self.gbp, self.budget, self.rng)
         other, gain = polish_bp(tables, answer, self.budget, self.rng)
@@ -183,7 +183,7 @@ def _constant(name: str, tables: RegionTables) -> Result:
     return replace(found, log_z=Estimate(tables.constant, "exact"))
 
 
-def _warmed(problem: Problem, first: list[Any]) -> list[Any]:
+def _warm(problem: Problem, first: list[Any]) -> list[Any]:
     """The starts, the first one replaced by the parameters of an earlier run."""
     if problem.warm is None:
         return first

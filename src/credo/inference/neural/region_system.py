@@ -36,15 +36,15 @@ class Bucket(NamedTuple):
     entries: int
 
 
-def system_of(graph: FactorGraph, regions: Any, max_states: int) -> RegionSystem:
+def system_of(graph: FactorGraph, regions: Any, max_entries: int) -> RegionSystem:
     """The system of this structure, made once for all models that share it."""
     named = None if isinstance(regions, str) else tuple(tuple(r) for r in regions)
     key = (
         graph.structure_key,
         regions if named is None else (named, tuple(graph.variables.names)),
-        max_states,
+        max_entries,
     )
-    made: RegionSystem = _SYSTEMS.recall(key, lambda: RegionSystem(plan_of(graph, regions, max_states)))
+    made: RegionSystem = _SYSTEMS.recall(key, lambda: RegionSystem(plan_of(graph, regions, max_entries)))
     return made
 
 

@@ -43,7 +43,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from ...core import check
-from ...structures.region_builders import MAX_STATES
+from ...structures.region_builders import MAX_ENTRIES
 from ..problem.base import register
 from .minimiser import FreeEnergyMinimiser, check_regions
 from .plan import NetworkPlan
@@ -70,7 +70,7 @@ class RENN(FreeEnergyMinimiser):
     name: ClassVar[str] = "renn"
     # root regions: auto, bethe, cvm, faces, all-faces, star, loops, loop-edge-node, junction-tree, or names
     regions: str | Sequence[Sequence[str]] = "auto"
-    max_states: int = MAX_STATES  # loops with more joint states are split into triangles
+    max_entries: int = MAX_ENTRIES  # loops with more joint states are split into triangles
     penalty: float = 5.0  # weight of the squared disagreement between parents and children
     width: int = 128  # numbers per variable
     attention: int = 1  # attention layers
@@ -86,13 +86,13 @@ class RENN(FreeEnergyMinimiser):
     def __post_init__(self) -> None:
         """Check the options."""
         check_regions(self.regions)
-        check.whole("max_states", self.max_states, 8)
+        check.whole("max_entries", self.max_entries, 8)
         check.one_of("polish", self.polish, ["none", "gbp", "bp"])
         check.one_of("precision", self.precision, ["single", "double"])
         _check(self)
 
     def _where(self) -> tuple[Any, int]:
-        return self.regions, self.max_states
+        return self.regions, self.max_entries
 
     def _plan(self) -> NetworkPlan:
         return _plan(self, self.polish, self.precision == "double")
@@ -122,7 +122,7 @@ class InferenceNet(FreeEnergyMinimiser):
         _check(self)
 
     def _where(self) -> tuple[Any, int]:
-        return "bethe", MAX_STATES
+        return "bethe", MAX_ENTRIES
 
     def _plan(self) -> NetworkPlan:
         return _plan(self)

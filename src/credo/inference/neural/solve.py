@@ -82,11 +82,11 @@ def solve(
             spent += fit.seconds
             if fit.cut is Status.INTERRUPTED:
                 break
-    return _completed(found, system, problems, starts)
+    return _complete(found, system, problems, starts)
 
 
 @record("multipliers")
-class _Round(NamedTuple):
+class _MultiplierRound(NamedTuple):
     """Where the method of multipliers has come to."""
 
     carry: Carry
@@ -97,13 +97,13 @@ class _Round(NamedTuple):
     done: int = 0  # steps of all rounds
 
 
-class _Rounds:
+class _MultiplierRounds:
     """The method of multipliers as the driver sees it: rounds of steps, after each y <- y + 2 penalty r."""
 
     def __init__(self, adam: CompiledAdam, system: RegionSystem, plan: NetworkPlan) -> None:
         self._adam, self._system, self._plan, self.name = adam, system, plan, plan.name
 
-    def advance(self, problem: tuple[Any, Any], state: _Round, run: Run) -> Step:
+    def advance(self, problem: tuple[Any, Any], state: _MultiplierRound, run: Run) -> Step:
         data, shared = problem
         carry = state.carry if state.taken else self._adam.again(state.carry)
         left = self._length(state.number) - state.taken
@@ -126,7 +126,7 @@ class _Rounds:
         fit = self._adam.read(state.carry, outcome.trace, cut)
         return replace(fit, steps=state.ends, stopped=self._adam.has_converged(state.carry)), state.multiplier
 
-    def _next(self, state: _Round, has_converged: np.ndarray) -> _Round:
+    def _next(self, state: _MultiplierRound, has_converged: np.ndarray) -> _MultiplierRound:
         """The start of the next round."""
         watched = np.asarray(state.carry.watched).astype(np.float64)
         r = np.stack([self._system.disagreement @ b for b in watched])
@@ -172,8 +172,8 @@ def _fit_rounds(
     first = adam.first(data, shared)
     adam.prepare(first, data, shared)
     watch, budget = Stopwatch(), Budget(plan.steps, adam.tol_of(first), plan.seconds)
-    state = _Round(first, data["multiplier"], np.zeros(len(first.active), np.int64))
-    fit, multiplier = drive(_Rounds(adam, system, plan), (data, shared), budget, state=state)
+    state = _MultiplierRound(first, data["multiplier"], np.zeros(len(first.active), np.int64))
+    fit, multiplier = drive(_MultiplierRounds(adam, system, plan), (data, shared), budget, state=state)
     return replace(fit, seconds=watch.seconds, compile_seconds=adam.compile_seconds), multiplier
 
 
@@ -213,7 +213,7 @@ def _split(fit: Minimised, multiplier: np.ndarray, count: int) -> list[SolvedNet
     return found
 
 
-def _completed(
+def _complete(
     found: list[SolvedNetwork], system: RegionSystem, problems: Problems, starts: Sequence[NetworkStart]
 ) -> list[SolvedNetwork]:
     """Problems that Ctrl-C left untouched hold no beliefs; readers take these as uniform."""

@@ -34,7 +34,7 @@ __all__ = [
     "Cloud",
     "ParticleMethod",
     "ParticleState",
-    "believed",
+    "believe",
     "messages_at",
     "without_variables",
 ]
@@ -139,7 +139,7 @@ class ParticleMethod(IterativeAlgorithm[ParticleState]):
         refuse_improper(problem.graph)
         pairs = ParticlePairs(problem.graph)
         if problem.warm is not None:
-            return _resumed(problem.warm, pairs, self._width(pairs))
+            return _resume(problem.warm, pairs, self._width(pairs))
         seed = int(rng.integers(2**63))
         particles, log_base, sites = self._first(pairs, np.random.default_rng([seed, 0]))
         log_unary = unary_values(pairs, particles)
@@ -151,7 +151,7 @@ class ParticleMethod(IterativeAlgorithm[ParticleState]):
         return without_variables(self.name, problem) or super().run(problem, budget, rng)
 
     @abc.abstractmethod
-    def _drawn(self, state: ParticleState) -> tuple[Cloud, float, Any]:
+    def _draw_points(self, state: ParticleState) -> tuple[Cloud, float, Any]:
         """New particles and the messages at them, what the step counts, and what is kept besides."""
 
     def step(self, problem: Problem, state: ParticleState) -> tuple[ParticleState, float]:
@@ -159,9 +159,9 @@ class ParticleMethod(IterativeAlgorithm[ParticleState]):
         pairs, old = state.pairs, state.cloud
         drew = bool(pairs.is_real.any()) and state.pace.draws(state.steps, self.redraws)
         if drew:
-            cloud, note, sites = self._drawn(state)
+            cloud, note, sites = self._draw_points(state)
         else:
-            beliefs, cavities, _ = believed(pairs, old, old.particles)
+            beliefs, cavities, _ = believe(pairs, old, old.particles)
             cloud = Cloud.of(pairs, old.particles, old.log_base, beliefs, cavities)
             note, sites = 0.0, state.sites
         steps = (*state.steps, summary(pairs, cloud, note))
@@ -205,7 +205,7 @@ def messages_at(pairs: ParticlePairs, cloud: Cloud, points: np.ndarray) -> np.nd
     return send(pairs, cloud.particles[pairs.sender], cloud.log_weights, points[pairs.receiver])
 
 
-def believed(
+def believe(
     pairs: ParticlePairs, cloud: Cloud, points: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Beliefs, cavities and messages at points (n, p)."""
@@ -215,7 +215,7 @@ def believed(
     return *pairs.beliefs(unary_values(pairs, points), messages), messages
 
 
-def _resumed(warm: Any, pairs: ParticlePairs, width: int) -> ParticleState:
+def _resume(warm: Any, pairs: ParticlePairs, width: int) -> ParticleState:
     same = (
         isinstance(warm, ParticleState)
         and warm.cloud.particles.shape == (pairs.n, width)

@@ -21,7 +21,7 @@ from ...nn.arrays import precision
 from ...nn.compiled import Compiled
 from ..problem.potentials import evaluate, group_function, is_traceable
 from .pairs import EdgeClass, ParticlePairs
-from .tables import shuffled
+from .tables import shuffle
 
 __all__ = ["conditional_draws", "edge_sums", "log_mixtures", "send", "send_largest", "unary_values"]
 
@@ -33,23 +33,23 @@ _WIDE = 16  # numbers per factor from which a function is taken to make a table 
 Formula = Callable[..., Any]  # (namespace, table, *arrays) -> arrays, each with the edges on its first axis
 
 
-def _log_sum(xp: Any, values: Any, axis: int) -> Any:
+def _log_sum(xp: Any, values: jax.Array, axis: int) -> jax.Array:
     top = values.max(axis=axis, keepdims=True)
     safe = xp.where(xp.isneginf(top), 0.0, top)
     with np.errstate(divide="ignore"):
         return xp.log(xp.exp(values - safe).sum(axis=axis)) + xp.squeeze(safe, axis)
 
 
-def _message(xp: Any, table: Any, log_weights: Any) -> tuple[Any, ...]:
+def _message(xp: Any, table: Any, log_weights: jax.Array) -> tuple[Any, ...]:
     return (_log_sum(xp, table + log_weights[:, :, None], 1),)
 
 
-def _largest(xp: Any, table: Any, log_weights: Any) -> tuple[Any, ...]:
+def _largest(xp: Any, table: Any, log_weights: jax.Array) -> tuple[Any, ...]:
     whole = table + log_weights[:, :, None]
     return (xp.where(xp.isnan(whole), -xp.inf, whole).max(axis=1),)
 
 
-def _sums(xp: Any, table: Any, one: Any, other: Any) -> tuple[Any, ...]:
+def _sums(xp: Any, table: Any, one: Any, other: jax.Array) -> tuple[Any, ...]:
     whole = table + one[:, :, None] + other[:, None, :]
     top = whole.max(axis=(1, 2), keepdims=True)
     weight = xp.exp(whole - xp.where(xp.isneginf(top), 0.0, top))
@@ -76,8 +76,8 @@ def _column(domain: Any, values: Any) -> Any:
 
 
 def _table(
-    one: Any, other: Any, parameters: Any, functions: tuple[tuple[Any, Any, bool], ...], swap: bool
-) -> Any:
+    one: Any, other: jax.Array, parameters: Any, functions: tuple[tuple[Any, Any, bool], ...], swap: bool
+) -> jax.Array:
     """Sum of the log-potentials of all factors of an edge, (edges, sender's points, receiver's points)."""
     total: Any = 0.0
     for (function, domains, swapped), numbers in zip(functions, parameters, strict=True):
@@ -89,18 +89,18 @@ def _table(
 
 def _blocks(
     one: Any,
-    other: Any,
+    other: jax.Array,
     parameters: Any,
     arrays: Any,
     functions: Any,
     swap: bool,
     formula: Formula,
     size: int,
-) -> Any:
+) -> jax.Array:
     count = one.shape[0]
     number = -(-count // size)
 
-    def do(block: Any) -> Any:
+    def do(block: Any) -> jax.Array:
         one, other, parameters, arrays = block
         return formula(jnp, _table(one, other, parameters, functions, swap), *arrays)
 
@@ -117,7 +117,7 @@ def _blocks(
 _PROGRAM = Compiled(_blocks)
 
 
-def _traced(
+def _trace(
     kind: EdgeClass, swap: bool, one: np.ndarray, other: np.ndarray, arrays: Any, formula: Formula
 ) -> Any:
     functions = tuple((group_function(group), group.domains, swapped) for group, swapped in kind.members)
@@ -164,7 +164,7 @@ def _on_edges(
         first = pairs.n_edges if swap else 0
         rows = slice(first + kind.start, first + kind.stop)
         own = (kind, swap, one[rows], other[rows], tuple(a[rows] for a in arrays), formula)
-        parts.append(_traced(*own) if _is_compiled(kind, *own[2:4]) else _one_by_one(pairs, *own))
+        parts.append(_trace(*own) if _is_compiled(kind, *own[2:4]) else _one_by_one(pairs, *own))
         if formula is not _largest and not all((p < np.inf).all() for p in parts[-1]):
             _refuse(pairs, *own[:4])
     return tuple(np.concatenate(p) for p in zip(*parts, strict=True))
@@ -274,7 +274,7 @@ def conditional_draws(
     shape = particles.shape
     with np.errstate(divide="ignore"):
         log_widths = np.log(np.diff(points, axis=1))
-    uniforms, within = shuffled(shape[0], shape[1], rng), rng.random(shape)
+    uniforms, within = shuffle(shape[0], shape[1], rng), rng.random(shape)
     if not pairs.n_edges:
         return np.zeros(shape), np.zeros(shape)
     log_mass, cell = _on_edges(
@@ -328,7 +328,9 @@ def _mixtures(xp: Any, means: Any, log_weights: Any, sds: Any, points: Any) -> A
     return _log_sum(xp, own[:, :, None] - 0.5 * gap**2, 1)
 
 
-def _mixture_blocks(means: Any, log_weights: Any, sds: Any, points: Any, size: int) -> Any:
+def _mixture_blocks(
+    means: jax.Array, log_weights: jax.Array, sds: jax.Array, points: jax.Array, size: int
+) -> jax.Array:
     count = means.shape[0]
     number = -(-count // size)
 

@@ -34,7 +34,7 @@ from ...core.records import record
 from ..problem.base import register
 from .cloud import Cloud, ParticleMethod, ParticleState
 from .pairs import ParticlePairs
-from .tables import log_widths, moments, stratified
+from .tables import log_widths, moments, stratify
 
 __all__ = ["EPParticleBP", "Sites"]
 
@@ -109,25 +109,25 @@ class EPParticleBP(ParticleMethod):
             precision[real], shift[real] = 1 / variance, mean / variance
         none = np.zeros(len(pairs.sender))
         sites = Sites(precision, shift, none, none)
-        return *_placed(pairs, sites, *state_points(pairs, width), self.widen, rng), sites
+        return *_place(pairs, sites, *state_points(pairs, width), self.widen, rng), sites
 
-    def _drawn(self, state: ParticleState) -> tuple[Cloud, float, Any]:
+    def _draw_points(self, state: ParticleState) -> tuple[Cloud, float, Any]:
         from .edges import send, unary_values
 
         pairs, cloud, rng = state.pairs, state.cloud, state.rng()
         senders, log_weights = cloud.particles[pairs.sender], cloud.log_weights
         if self.components is not None and self.components < log_weights.shape[1]:
-            senders, log_weights = _thinned(pairs, senders, log_weights, self.components, rng)
+            senders, log_weights = _thin(pairs, senders, log_weights, self.components, rng)
         at = _quadrature(pairs, state.sites, self.points)
         messages = send(pairs, senders, log_weights, at[pairs.receiver])
         sites, skipped = project(pairs, state.sites, at, unary_values(pairs, at), messages)
-        particles, log_base = _placed(pairs, sites, cloud.particles, cloud.log_base, self.widen, rng)
+        particles, log_base = _place(pairs, sites, cloud.particles, cloud.log_base, self.widen, rng)
         messages = send(pairs, senders, log_weights, particles[pairs.receiver])
         beliefs, cavities = pairs.beliefs(unary_values(pairs, particles), messages)
         return Cloud.of(pairs, particles, log_base, beliefs, cavities), float(skipped), sites
 
 
-def _placed(
+def _place(
     pairs: ParticlePairs,
     sites: Sites,
     particles: np.ndarray,
@@ -140,7 +140,7 @@ def _placed(
 
     real, width = pairs.is_real, particles.shape[1]
     precision, shift = (a[real][:, None] for a in sites.proposals(pairs))
-    normal = ndtri(np.clip(stratified(len(precision), width, rng), 1e-15, 1 - 1e-15))
+    normal = ndtri(np.clip(stratify(len(precision), width, rng), 1e-15, 1 - 1e-15))
     particles, log_base = particles.copy(), log_base.copy()
     sd = widen / np.sqrt(precision)
     particles[real] = shift / precision + sd * normal
@@ -148,14 +148,14 @@ def _placed(
     return particles, log_base
 
 
-def _thinned(
+def _thin(
     pairs: ParticlePairs, senders: np.ndarray, log_weights: np.ndarray, count: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Some terms of every message, drawn by their weights; all terms where the sender is discrete."""
     reached = np.cumsum(np.exp(log_weights), axis=1)
     reached /= reached[:, -1:]
     row = np.arange(len(reached))[:, None]
-    uniforms = stratified(len(reached), count, rng)
+    uniforms = stratify(len(reached), count, rng)
     index = np.searchsorted((reached + row).ravel(), (uniforms + row).ravel(), side="right")
     index = np.clip(index.reshape(uniforms.shape) - row * reached.shape[1], 0, reached.shape[1] - 1)
     chosen = np.full(uniforms.shape, -np.log(count))

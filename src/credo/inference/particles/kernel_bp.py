@@ -114,17 +114,17 @@ class DrawnKernelBP(Algorithm):
             samples, told, cut = self._draws(problem, rng)
             run.has_begun = False  # before there is a field, only a signal ends the learning
             with nullcontext() if cut is None else unwatched():  # draws that were cut are learned from
-                field = self._learned(problem, samples)
+                field = self._learn(problem, samples)
             run.has_begun = True
             result = self._sweeps(problem, field, budget, cut)
         return replace(result, notes=(*told, *result.notes))
 
-    def _learned(self, problem: Problem, samples: Samples) -> KernelField:
+    def _learn(self, problem: Problem, samples: Samples) -> KernelField:
         """What messages need to know of the draws."""
-        from .kernel_messages import Column, KernelField
+        from .kernel_messages import KernelColumn, KernelField
 
         columns = [
-            Column.of(
+            KernelColumn.of(
                 v.name,
                 samples.column(v.name).astype(np.float64),
                 v.size if v.is_discrete else 0,
@@ -150,7 +150,7 @@ class DrawnKernelBP(Algorithm):
     ) -> tuple[Samples, tuple[str, ...], Status | None]:
         """Rows of the tempered model, a sentence about how they were made, and what cut the drawing short."""
         graph = problem.graph
-        factors = [_tempered(f, self.temper) if len(f.scope) == 1 else f for f in graph.factors]
+        factors = [_temper(f, self.temper) if len(f.scope) == 1 else f for f in graph.factors]
         problem = Problem.about(FactorGraph(graph.variables, factors), samples=self.samples)
         name = next(iter(able(problem, _SAMPLERS)), "gibbs") if self.sampler is None else self.sampler
         algorithm = algorithms.resolve(name)
@@ -178,7 +178,7 @@ class DrawnKernelBP(Algorithm):
         return found.samples, (told,), cut
 
 
-def _tempered(factor: Factor, power: float) -> Factor:
+def _temper(factor: Factor, power: float) -> Factor:
     if isinstance(factor, GaussianFactor):
         return GaussianFactor(
             factor.scope, power * factor.precision, power * factor.shift, power * factor.constant

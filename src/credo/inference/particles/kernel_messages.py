@@ -30,7 +30,7 @@ from ...core.errors import DataError
 from ...families.densities import GridDensity, MixtureDensity, ParticleDensity
 from ...optimise.run import check
 
-__all__ = ["Column", "KernelField", "Likelihood"]
+__all__ = ["KernelColumn", "KernelField", "Likelihood"]
 
 Likelihood = Callable[[np.ndarray], np.ndarray]  # of values, or states
 
@@ -40,7 +40,7 @@ _REACH = 4.0  # of these beyond the rows, in widths of the Parzen density
 
 
 @dataclass(frozen=True)
-class Column:
+class KernelColumn:
     """One variable: its rows, and the features that stand for its kernel."""
 
     values: np.ndarray  # (rows,) numbers, or states
@@ -55,7 +55,7 @@ class Column:
     @classmethod
     def of(
         cls, name: str, values: np.ndarray, size: int, width: float, ridge: float, rank: int | None
-    ) -> Column:
+    ) -> KernelColumn:
         """Features of a column of numbers, or of states of a variable with `size` of them."""
         rows = len(values)
         if size:
@@ -144,7 +144,7 @@ class KernelField:
         (E, 2) positions of the columns.
     """
 
-    def __init__(self, columns: list[Column], pairs: np.ndarray) -> None:
+    def __init__(self, columns: list[KernelColumn], pairs: np.ndarray) -> None:
         self.columns = columns
         self.sender = np.concatenate([pairs[:, 0], pairs[:, 1]])
         self.receiver = np.concatenate([pairs[:, 1], pairs[:, 0]])

@@ -50,18 +50,18 @@ def infer_field(
         What ended the work on the field early, if anything did: what was learned is worth a few sweeps.
     """
     budget = replace(budget, max_iter=max(budget.max_iter, 1))
-    sweeps = _Sweeps(name, field, observed, known, cut)
+    sweeps = _KernelSweeps(name, field, observed, known, cut)
     return drive(sweeps, variables, budget)  # type: ignore[no-any-return]
 
 
-class _State(NamedTuple):
+class _KernelState(NamedTuple):
     """After some sweeps."""
 
     messages: np.ndarray  # (2E, rows)
     fits: list[tuple[float, np.ndarray]]  # the regressions behind them
 
 
-class _Sweeps:
+class _KernelSweeps:
     """The messages of a field as the driver sees them."""
 
     def __init__(
@@ -76,7 +76,7 @@ class _Sweeps:
         self._rows = {i: f(field.columns[i].values) for i, f in known.items()}
 
     def start(self, problem: Variables, run: Run) -> Step:
-        state = _State(*self._field.start())
+        state = _KernelState(*self._field.start())
         changes: list[float] = []
         while self._cut is not None and len(changes) < min(run.count, _LAST):
             state, change = self._sweep(state)
@@ -85,15 +85,15 @@ class _Sweeps:
                 break
         return Step(state, changes, status=self._cut)
 
-    def advance(self, problem: Variables, state: _State, run: Run) -> Step:
+    def advance(self, problem: Variables, state: _KernelState, run: Run) -> Step:
         state, change = self._sweep(state)
         return Step(state, [change])
 
-    def _sweep(self, state: _State) -> tuple[_State, float]:
+    def _sweep(self, state: _KernelState) -> tuple[_KernelState, float]:
         messages, fits, change = self._field.sweep(state.messages, self._rows, self._observed)
         if not np.isfinite(change):
             raise UnsupportedError(f"{self.name}: messages grow without bound on this graph; raise ridge")
-        return _State(messages, fits), change
+        return _KernelState(messages, fits), change
 
     def read(self, problem: Variables, outcome: Outcome) -> Result:
         marginals, lost = _marginals(problem, self._field, outcome.state.fits, self._observed, self._known)

@@ -16,9 +16,9 @@ import numpy as np
 from ...core.records import record
 from ...families.natural import log_sum
 from .edges import log_mixtures
-from .tables import shuffled, stratified
+from .tables import shuffle, stratify
 
-__all__ = ["Bank", "bandwidths", "drawn_in", "gibbs_products", "importance_products", "resampled"]
+__all__ = ["Bank", "bandwidths", "drawn_in", "gibbs_products", "importance_products", "resample"]
 
 _BLOCK = 1 << 20  # numbers held at once
 _CANDIDATES = 4  # per draw of importance sampling
@@ -86,14 +86,14 @@ def _labels(logits: np.ndarray, count: int, rng: np.random.Generator) -> np.ndar
     """One label per chain: logits (rows, chains or 1, m) -> (rows, count)."""
     weight = np.exp(logits - logits.max(axis=2, keepdims=True))
     reached = np.cumsum(weight, axis=2)
-    uniforms = shuffled(len(logits), count, rng) * reached[:, :, -1]
+    uniforms = shuffle(len(logits), count, rng) * reached[:, :, -1]
     return np.minimum((reached < uniforms[:, :, None]).sum(axis=2), logits.shape[2] - 1)
 
 
 def _normals(rows: int, count: int, rng: np.random.Generator) -> np.ndarray:
     from scipy.special import ndtri
 
-    return np.asarray(ndtri(np.clip(shuffled(rows, count, rng), 1e-15, 1 - 1e-15)))
+    return np.asarray(ndtri(np.clip(shuffle(rows, count, rng), 1e-15, 1 - 1e-15)))
 
 
 def importance_products(bank: Bank, slots: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -113,15 +113,15 @@ def importance_products(bank: Bank, slots: np.ndarray, count: int, rng: np.rando
     logs = [np.where(there[:, s, None], bank.taken(slots[:, s]).log_values(x), np.nan) for s in range(width)]
     stacked = np.stack(logs)
     mean = log_sum(np.where(np.isnan(stacked), -np.inf, stacked), axis=0)
-    return resampled(x, np.nansum(stacked, axis=0) - mean, count, rng)
+    return resample(x, np.nansum(stacked, axis=0) - mean, count, rng)
 
 
-def resampled(x: np.ndarray, log_weights: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+def resample(x: np.ndarray, log_weights: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
     """`count` values per row, drawn by their weights."""
     weight = np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
     reached = np.cumsum(weight, axis=1)
     row = np.arange(len(x))[:, None]
-    uniforms = stratified(len(x), count, rng) + row
+    uniforms = stratify(len(x), count, rng) + row
     index = np.searchsorted((reached / reached[:, -1:] + row).ravel(), uniforms.ravel(), side="right")
     index = np.clip(index.reshape(uniforms.shape) - row * x.shape[1], 0, x.shape[1] - 1)
     return np.take_along_axis(x, index, 1)

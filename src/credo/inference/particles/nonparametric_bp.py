@@ -164,12 +164,12 @@ class NonparametricBP(IterativeAlgorithm[KernelMixtureState]):
     def step(self, problem: Problem, state: KernelMixtureState) -> tuple[KernelMixtureState, float]:
         """New mixtures, from new draws or from those that have found their places."""
         drew = state.pace.draws(state.steps, self.redraws)
-        new = self._redrawn(state) if drew else _reweighted(state)
+        new = self._redraw(state) if drew else _reweight(state)
         new = _believing(new, widen=drew)
         new = replace(new, pace=state.pace.after(new.steps, drew))
         return new, UNKNOWN if drew else distance(new.log_weights, state.log_weights)
 
-    def _redrawn(self, state: KernelMixtureState) -> KernelMixtureState:
+    def _redraw(self, state: KernelMixtureState) -> KernelMixtureState:
         """Draw at the senders, send the draws through the pair factors, and smooth what arrives."""
         from .edges import conditional_draws, unary_values
         from .mixtures import Bank, bandwidths, drawn_in
@@ -179,14 +179,14 @@ class NonparametricBP(IterativeAlgorithm[KernelMixtureState]):
         there = state.points[pairs.receiver]
         log_receiver = (unary_values(pairs, state.points) * _share(pairs))[pairs.receiver]
         means, log_mass = conditional_draws(pairs, senders, there, log_receiver, rng)
-        total = _normalised(pairs, log_weights + log_mass)
+        total = _normalise(pairs, log_weights + log_mass)
         least = _LEAST * (there[:, -1] - there[:, 0])
         sds = np.maximum(self.bandwidth * bandwidths(means, total, least), least)
         return replace(
             state,
             messages=Bank(drawn_in(means, total, sds), total, sds),
             senders=senders,
-            log_weights=_normalised(pairs, log_weights),
+            log_weights=_normalise(pairs, log_weights),
             log_base=log_weights - _heard(pairs, state.messages, senders),
             log_mass=log_mass,
         )
@@ -254,13 +254,13 @@ def _believing(state: KernelMixtureState, *, widen: bool) -> KernelMixtureState:
     return replace(state, points=points, steps=(*state.steps, step))
 
 
-def _reweighted(state: KernelMixtureState) -> KernelMixtureState:
+def _reweight(state: KernelMixtureState) -> KernelMixtureState:
     """The draws as they are, with the weights that the messages give them now."""
     pairs = state.pairs
     log_weights = state.log_base + _heard(pairs, state.messages, state.senders)
-    total = _normalised(pairs, log_weights + state.log_mass)
+    total = _normalise(pairs, log_weights + state.log_mass)
     messages = state.messages._replace(log_weights=total)
-    return replace(state, messages=messages, log_weights=_normalised(pairs, log_weights))
+    return replace(state, messages=messages, log_weights=_normalise(pairs, log_weights))
 
 
 def _heard(pairs: ParticlePairs, messages: Bank, draws: np.ndarray) -> np.ndarray:
@@ -274,7 +274,7 @@ def _heard(pairs: ParticlePairs, messages: Bank, draws: np.ndarray) -> np.ndarra
     return total
 
 
-def _normalised(pairs: ParticlePairs, log_weights: np.ndarray) -> np.ndarray:
+def _normalise(pairs: ParticlePairs, log_weights: np.ndarray) -> np.ndarray:
     """Log weights (2E, m) of sum one."""
     norm = log_sum(log_weights)
     if np.isneginf(norm).any():

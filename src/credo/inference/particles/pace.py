@@ -22,7 +22,7 @@ import numpy as np
 from ...core.records import record
 from .steps import ParticleStep
 
-__all__ = ["FIRST", "DrawPace", "distance", "settled"]
+__all__ = ["FIRST", "DrawPace", "distance", "has_settled"]
 
 _DRIFT = 3.0  # of averages over iterations, in their standard errors
 _LEAST = 8  # draws before particles are kept
@@ -41,7 +41,7 @@ class DrawPace(NamedTuple):
         if redraws is not None:
             return len(steps) <= redraws
         if not self.kept:
-            return not settled(steps[self.since :])
+            return not has_settled(steps[self.since :])
         drawn = steps[-1 - self.kept].effective
         return bool((steps[-1].effective < _WORN * drawn).any())
 
@@ -55,7 +55,7 @@ class DrawPace(NamedTuple):
 FIRST = DrawPace()  # nothing was drawn yet but the start
 
 
-def settled(steps: Sequence[ParticleStep]) -> bool:
+def has_settled(steps: Sequence[ParticleStep]) -> bool:
     """Whether the means of the last quarter of some iterations are those of the quarter before.
 
     Differences are measured in the standard errors that independent particles would give them, and their

@@ -34,9 +34,9 @@ import numpy as np
 
 from ...core import check
 from ..problem.base import register
-from .cloud import Cloud, ParticleMethod, ParticleState, believed
+from .cloud import Cloud, ParticleMethod, ParticleState, believe
 from .pairs import ParticlePairs
-from .tables import draw, stratified
+from .tables import draw, stratify
 
 __all__ = ["ParticleBP"]
 
@@ -84,11 +84,11 @@ class ParticleBP(ParticleMethod):
         real = pairs.is_real
         if real.any():
             points, values, _ = locate(pairs, max(_PLACES, int(pairs.sizes.max())), self.spread)
-            drawn, log_w = draw(points[real], values[real], stratified(int(real.sum()), width, rng))
+            drawn, log_w = draw(points[real], values[real], stratify(int(real.sum()), width, rng))
             particles[real], log_base[real] = drawn, -np.log(width) - log_w
         return particles, log_base, None
 
-    def _drawn(self, state: ParticleState) -> tuple[Cloud, float, Any]:
+    def _draw_points(self, state: ParticleState) -> tuple[Cloud, float, Any]:
         from . import proposals
 
         pairs, cloud, rng = state.pairs, state.cloud, state.rng()
@@ -96,9 +96,9 @@ class ParticleBP(ParticleMethod):
             return *proposals.walk(pairs, cloud, self.steps, self.stride, rng), None
         particles, log_base = cloud.particles.copy(), cloud.log_base.copy()
         real = pairs.is_real
-        uniforms = stratified(int(real.sum()), particles.shape[1], rng)
+        uniforms = stratify(int(real.sum()), particles.shape[1], rng)
         propose = proposals.from_table if self.proposal == "table" else proposals.from_normal
         particles[real], log_w = propose(pairs, cloud, uniforms)
         log_base[real] = -np.log(particles.shape[1]) - log_w
-        beliefs, cavities, _ = believed(pairs, cloud, particles)
+        beliefs, cavities, _ = believe(pairs, cloud, particles)
         return Cloud.of(pairs, particles, log_base, beliefs, cavities), 1.0, None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .cloud import Cloud, believed
+from .cloud import Cloud, believe
 from .edges import unary_values
 from .pairs import ParticlePairs
 from .tables import draw, moments
@@ -24,11 +24,11 @@ def walk(
     real = pairs.is_real[:, None]
     x = cloud.particles
     length = stride * np.where(real, x.std(axis=1, keepdims=True), 0.0)
-    beliefs, _, messages = believed(pairs, cloud, x)
+    beliefs, _, messages = believe(pairs, cloud, x)
     accepted = 0.0
     for _ in range(steps):
         tried = x + length * rng.standard_normal(x.shape)
-        new_beliefs, _, new_messages = believed(pairs, cloud, tried)
+        new_beliefs, _, new_messages = believe(pairs, cloud, tried)
         with np.errstate(invalid="ignore", divide="ignore"):
             better = np.log(rng.random(x.shape)) < new_beliefs - beliefs  # false for -inf less -inf
         better &= real
@@ -51,7 +51,7 @@ def from_table(pairs: ParticlePairs, cloud: Cloud, uniforms: np.ndarray) -> tupl
     chosen = np.linspace(0, old.shape[1] - 1, count // 2).round().astype(np.int64)
     points = np.zeros((pairs.n, count)) + cloud.particles[:, :1]
     points[real] = np.sort(np.concatenate([even, old[:, chosen]], axis=1), axis=1)
-    beliefs = believed(pairs, cloud, points)[0]
+    beliefs = believe(pairs, cloud, points)[0]
     return draw(points[real], beliefs[real], uniforms)
 
 

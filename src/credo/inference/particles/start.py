@@ -35,7 +35,7 @@ def state_points(pairs: ParticlePairs, count: int) -> tuple[np.ndarray, np.ndarr
 
 def locate(pairs: ParticlePairs, count: int, spread: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Points (n, count) that cover where real variables may lie, log densities there, and who was found."""
-    look = _Look(pairs, count)
+    look = _PointSearch(pairs, count)
     look.find(pairs.is_real, np.zeros(pairs.n, dtype=bool))
     unknown = pairs.is_real & ~look.known
     near = pairs.collect((~unknown[pairs.sender]).astype(np.float64)) > 0  # who has a known neighbour
@@ -50,7 +50,7 @@ def locate(pairs: ParticlePairs, count: int, spread: float) -> tuple[np.ndarray,
     return look.points, look.values, look.known & pairs.is_real
 
 
-class _Look:
+class _PointSearch:
     """Points of all variables, moved to where the variables are."""
 
     def __init__(self, pairs: ParticlePairs, count: int) -> None:
@@ -66,7 +66,7 @@ class _Look:
             return
         pairs, count = self.pairs, self.points.shape[1]
         heard = senders[pairs.sender][:, None]
-        told = self._told()
+        told = self._messages()
 
         def height(x: np.ndarray) -> np.ndarray:
             at = np.where(pairs.is_real[:, None], x, 0.0)
@@ -84,7 +84,7 @@ class _Look:
         self.points[found], self.values[found] = points[found], height(points)[found]
         self.known |= found
 
-    def _told(self) -> np.ndarray:
+    def _messages(self) -> np.ndarray:
         """Log weights of the points of all senders."""
         return unary_values(self.pairs, self.points, strict=False) + self._log_states
 

@@ -19,8 +19,8 @@ __all__ = [
     "log_widths",
     "moments",
     "refine",
-    "shuffled",
-    "stratified",
+    "shuffle",
+    "stratify",
 ]
 
 NEGLIGIBLE = 30.0  # nats below the maximum
@@ -49,14 +49,14 @@ def _shares(log_mass: np.ndarray) -> np.ndarray:
     return np.asarray(weight / np.maximum(weight.sum(axis=1, keepdims=True), 1e-300))
 
 
-def stratified(rows: int, count: int, rng: np.random.Generator) -> np.ndarray:
+def stratify(rows: int, count: int, rng: np.random.Generator) -> np.ndarray:
     """Rising numbers in [0, 1), one in each of `count` equal intervals, per row."""
     return np.asarray((np.arange(count) + rng.random((rows, count))) / count)
 
 
-def shuffled(rows: int, count: int, rng: np.random.Generator) -> np.ndarray:
+def shuffle(rows: int, count: int, rng: np.random.Generator) -> np.ndarray:
     """The same in random order: to be combined with other stratified numbers."""
-    return rng.permuted(stratified(rows, count, rng), axis=1)
+    return rng.permuted(stratify(rows, count, rng), axis=1)
 
 
 def _cells(points: np.ndarray, log_values: np.ndarray) -> np.ndarray:

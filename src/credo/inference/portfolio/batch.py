@@ -99,7 +99,7 @@ def infer_batch(
     problem = tables_only("infer_batch", question.problem(maximise, temperatures, order))
     instances = _instances(problem, factors, log_tables, weights, each=each)
     budget = Budget(max_iter, tol)
-    algorithm = _chosen(method, instances)
+    algorithm = _choose(method, instances)
     reason = refusal(algorithm, problem)
     if reason is not None:
         raise UnsupportedError(f"{algorithm.name} cannot treat this problem: {reason}")
@@ -153,7 +153,7 @@ def _instances(problem: Problem, factors: Any, log_tables: Any, weights: Any, *,
     return Instances(problem, chosen, tables, np.ascontiguousarray(shares), each=each)
 
 
-def _chosen(method: str | Algorithm | None, instances: Instances) -> Any:
+def _choose(method: str | Algorithm | None, instances: Instances) -> Any:
     """The algorithm asked for; without one the junction tree if its kernel takes all instances."""
     from .choose import choose
 

@@ -1,4 +1,4 @@
-"""Hidden states of the rows of sequences, in the form in which the rows came."""
+"""Hidden states of the rows of sequences, and labels of nodes, in the form in which the rows came."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import QueryError
+from ...core.variable import Variable
 from ...data.forms import Form
 from ...data.read import group_order
+from ...data.sources import is_table
 from ...families.independent import rows_model
 from .question import infer
 
-__all__ = ["predict_hidden"]
+__all__ = ["predict_hidden", "predict_labels"]
 
 
 def predict_hidden(
@@ -46,10 +48,49 @@ def predict_hidden(
             raise QueryError(f"targets: no hidden variable named {name!r}; there are {list(rows)}")
     columns = {name: _per_part(rows[name], parts, reading["groups"]) for name in names}
     made = [
-        _told(form, {name: columns[name][k] for name in names}, targets, proba)
+        _describe(form, {name: columns[name][k] for name in names}, targets, proba)
         for k, form in enumerate(parts)
     ]
     return made if _is_list(data) else made[0]
+
+
+def predict_labels(
+    model: Any,
+    data: Any,
+    targets: Any,
+    reading: Mapping[str, Any],
+    *,
+    proba: bool,
+    maximise: Any,
+    inference: Any,
+    options: Mapping[str, Any],
+) -> Any:
+    """Labels of all nodes, or their probabilities: an array per input, of a table a column of its form."""
+    best = maximise == "all"
+    if proba and best:
+        raise QueryError("proba: the best labels have no probabilities; leave out maximise, or proba")
+    form, reading = Form.of(data) if is_table(data) else None, dict(reading)
+    name = "label" if targets is None else targets
+    if not isinstance(name, str) or (form is None and name != "label"):
+        raise QueryError(f"targets: expected 'label', the hidden variable of a field, got {targets!r:.80}")
+    if form is not None and reading["columns"] is None:
+        reading["columns"] = [column for column in form.names if column not in (name, reading["groups"])]
+    source = data if form is None else form.whole
+    found = infer(model, inference, data=source, maximise=maximise, **reading, **options)
+    known: Any = found.assignment if best else found.marginals
+    rows, variable = known["label"], Variable(name, model.domain)
+    if form is not None:
+        whole = _per_part(rows, [form], reading["groups"])[0]
+        if proba:
+            pairs = zip(form.words(variable), whole.T, strict=True)
+            return form.table({word: form.numbers(word, column) for word, column in pairs})
+        return form.column(variable, whole if best else whole.argmax(axis=1))
+    if proba:
+        return rows
+    words = np.array(model.labels, dtype=object)
+    if isinstance(rows, list):
+        return [words[part if best else part.argmax(axis=1)] for part in rows]
+    return words[rows if best else rows.argmax(axis=1)]
 
 
 def _is_list(data: Any) -> bool:
@@ -70,7 +111,7 @@ def _per_part(rows: Any, parts: list[Form], groups: str | None) -> list[np.ndarr
     return [whole]
 
 
-def _told(form: Form, columns: Mapping[str, np.ndarray], targets: Any, proba: bool) -> Any:
+def _describe(form: Form, columns: Mapping[str, np.ndarray], targets: Any, proba: bool) -> Any:
     made: dict[str, Any] = {}
     for name, rows in columns.items():
         if proba:

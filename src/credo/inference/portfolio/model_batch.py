@@ -63,14 +63,14 @@ class ModelBatch(Sequence[Result]):
     @property
     def marginals(self) -> np.ndarray:
         """(models, flat states) marginals; the models must have equally many states."""
-        return self._stacked("marginals")
+        return self._stack("marginals")
 
     @property
     def factor_marginals(self) -> np.ndarray:
         """(models, flat entries) factor marginals; the models must have tables of equal sizes."""
-        return self._stacked("factor_marginals")
+        return self._stack("factor_marginals")
 
-    def _stacked(self, what: str) -> np.ndarray:
+    def _stack(self, what: str) -> np.ndarray:
         found = [getattr(r, what) for r in self.results]
         if any(f is None for f in found):
             raise QueryError(f"a run computed no {what.replace('_', ' ')}; ask another method")
@@ -144,7 +144,7 @@ def infer_models(
         )
         return ModelBatch(one_by_one, watch.seconds, watch.compile_seconds)
     questions = [Question.of(model, e) for model, e in zip(given, said, strict=True)]
-    problems = [_posed(algorithm, question, w) for question, w in zip(questions, warm, strict=True)]
+    problems = [_pose(algorithm, question, w) for question, w in zip(questions, warm, strict=True)]
     with call():
         found, compiling = _by_structure(algorithm, problems, Budget(max_iter, tol, seconds), seed)
     results = tuple(unrestrict(r, q.restriction, q.original) for r, q in zip(found, questions, strict=True))
@@ -164,7 +164,7 @@ def _each(what: str, given: Any, single: type, count: int) -> list[Any]:
     return listed
 
 
-def _posed(algorithm: Any, question: Question, warm: Result | None) -> Problem:
+def _pose(algorithm: Any, question: Question, warm: Result | None) -> Problem:
     problem = question.problem((), None, None)
     reason = refusal(algorithm, problem)
     if reason is not None:

@@ -19,7 +19,7 @@ from ...optimise.run import call
 from ..problem.base import Algorithm
 from .completions import draw_rows, most_probable_rows
 from .evidence_rows import Impossible
-from .hidden_predictions import predict_hidden
+from .hidden_predictions import predict_hidden, predict_labels
 from .question import graph_of
 from .row_beliefs import RowBeliefs, RowQuestion
 
@@ -31,7 +31,7 @@ How = Literal["mode", "mean", "map", "sample"]
 def predict(  # noqa: PLR0913, the options of one call
     model: Any,
     data: Any,
-    targets: str | Iterable[str],
+    targets: str | Iterable[str] | None = None,
     *,
     proba: bool = False,
     std: bool = False,
@@ -57,7 +57,8 @@ def predict(  # noqa: PLR0913, the options of one call
         A table as `fit` reads it. Missing cells and columns that are left out are unknown. What the columns
         of the targets say is ignored.
     targets
-        The name of one variable, or several names.
+        The name of one variable, or several names. A `CRF` needs none: its labels are predicted, and of a
+        table whose column of this name has labels that column is no feature.
     proba
         Give the probabilities of all states instead: a table with a column per state, of several targets a
         mapping of such tables.
@@ -98,11 +99,14 @@ def predict(  # noqa: PLR0913, the options of one call
     """
     options = {"max_iter": max_iter, "tol": tol, "seed": seed}
     reading = {"lengths": lengths, "groups": groups, "columns": columns, "mask": mask}
-    if isinstance(rows_model(model), Template):
+    template = rows_model(model)
+    if isinstance(template, Template):
         if std or impossible != "refuse":
             raise QueryError("std, impossible: hidden states of sequences have neither; leave both out")
         asked: Any = {"proba": proba, "maximise": maximise, "inference": inference, "options": options}
-        return predict_hidden(model, data, targets, reading, **asked)
+        if hasattr(template, "labelled"):
+            return predict_labels(model, data, targets, reading, **asked)
+        return predict_hidden(model, data, _named(targets), reading, **asked)
     given = [name for name, value in reading.items() if value is not None]
     if given:
         raise QueryError(f"{', '.join(given)}: a {type(model).__name__} has rows, no sequences; leave out")
@@ -126,6 +130,12 @@ def predict(  # noqa: PLR0913, the options of one call
             spread = _unless(found.possible, found.numbers[name].sd)
             columns[f"{name}_std"] = form.numbers(f"{name}_std", spread)
     return columns[names[0]] if isinstance(targets, str) and not std else form.table(columns)
+
+
+def _named(targets: Any) -> Any:
+    if targets is None:
+        raise QueryError("targets: expected a name or a list of names of variables, got none")
+    return targets
 
 
 def impute(
@@ -182,7 +192,7 @@ def impute(
             empty |= rows.column(name).missing
         which = np.flatnonzero(empty)
         question = RowQuestion(graph, gaps, inference, impossible == "refuse", how == "mode", options)
-        found = _completed(question, rows.take(which), how) if len(which) else {}
+        found = _complete(question, rows.take(which), how) if len(which) else {}
     filled = {}
     for name, values in found.items():
         column = rows.column(name)
@@ -193,7 +203,7 @@ def impute(
     return form.filled(filled)
 
 
-def _completed(question: RowQuestion, rows: Dataset, how: How) -> dict[str, np.ndarray]:
+def _complete(question: RowQuestion, rows: Dataset, how: How) -> dict[str, np.ndarray]:
     """What stands for the missing cells of rows that have some."""
     if how == "sample":
         return draw_rows(question, rows)

@@ -19,6 +19,7 @@ from ...core import check
 from ...core.errors import ModelError, QueryError
 from ...core.evidence import Evidence, Restriction, condition
 from ...core.factor_graph import FactorGraph, Model
+from ...core.instance import Template
 from ...core.result import Joint, Result, Samples, unrestrict
 from ...optimise.driver import Observer, View
 from ...optimise.run import call, current_run
@@ -32,7 +33,7 @@ __all__ = ["Question", "graph_of", "infer", "pose", "query", "sample", "without_
 
 @hinted
 def infer(  # noqa: PLR0913, the options of one call
-    model: Model,
+    model: Model | Template,
     method: str | Algorithm | None = None,
     *,
     evidence: Mapping[str, Any] | None = None,
@@ -99,8 +100,9 @@ def infer(  # noqa: PLR0913, the options of one call
         beginning) or `tol` now allow more. Kernels are compiled from the beginning.
     data, lengths
         Observations of a template, a model that is a graph only together with data (`HMM`, `SemiMarkov`,
-        `FactorialHMM`): one table of rows, with the lengths of its sequences if it holds several, or a list
-        of tables. `marginals["state"]` is then (rows, states), `assignment["state"]` the best path, of
+        `FactorialHMM`; of a `CRF` its inputs, see `CRF.instantiate`, and `"label"` is the name): one table
+        of rows, with the lengths of its sequences if it holds several, or a list of tables.
+        `marginals["state"]` is then (rows, states), `assignment["state"]` the best path, of
         several sequences a list of those; `factor_marginals["transition"]` expected counts by the name of the
         table; `log_z` the total log-likelihood, `each` that of every sequence.
     mask
@@ -131,9 +133,9 @@ def infer(  # noqa: PLR0913, the options of one call
             "maximise": maximise, "max_iter": max_iter, "tol": tol, "seconds": seconds, "seed": seed,
             "strict": strict, "on_step": on_step, "trace": trace, "checkpoint": checkpoint, "every": every,
         }  # fmt: skip
-        if method is None:
-            return infer_template(model, data, reading, causal=causal, maximise=maximise)
         general = partial(infer, method=method, **rest)
+        if method is None:
+            return infer_template(model, data, reading, rest, causal=causal, general=general)
         return infer_by_name(model, data, reading, method, rest, causal=causal, general=general)
     without_data(causal=causal or None, **reading)
     warm = _state_of(warm_start)
@@ -183,7 +185,7 @@ def _state_of(warm_start: Result | None) -> Any:
 
 
 def pose(
-    model: Model,
+    model: Model | Template,
     evidence: Mapping[str, Any] | None,
     maximise: Literal["all"] | Iterable[str] = (),
     temperatures: Mapping[str, float] | None = None,
@@ -235,7 +237,7 @@ def query(
 
 @hinted
 def sample(
-    model: Model,
+    model: Model | Template,
     count: int | None = None,
     *,
     evidence: Mapping[str, Any] | None = None,
@@ -263,7 +265,8 @@ def sample(
 
     if data is not None:
         names_given(evidence=evidence, method=method)
-        return draw_paths(model, data, {"lengths": lengths, **reading}, 1 if count is None else count, seed)
+        reading["lengths"] = lengths
+        return draw_paths(model, data, reading, 1 if count is None else count, seed, sample)
     without_data(**reading)
     if lengths is not None:
         names_given(evidence=evidence, method=method, count=count)
@@ -314,7 +317,7 @@ class Question:
     has_evidence: bool  # whether anything was observed
 
     @classmethod
-    def of(cls, model: Model, evidence: Mapping[str, Any] | None) -> Question:
+    def of(cls, model: Model | Template, evidence: Mapping[str, Any] | None) -> Question:
         """Check the evidence and condition the model on it."""
         original = graph_of(model)
         checked = Evidence.of(original.variables, evidence)

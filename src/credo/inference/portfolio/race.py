@@ -202,7 +202,7 @@ def entrants(problem: Problem) -> list[Entrant]:
 def _rising(name: str, sizes: tuple[int, ...], options: str = "") -> Entrant:
     """One level per size of cluster."""
     return Entrant(
-        tuple(f"{name}({options}ibound={size}, max_table={{table}})" for size in sizes), sizes=sizes
+        tuple(f"{name}({options}ibound={size}, max_entries={{table}})" for size in sizes), sizes=sizes
     )
 
 

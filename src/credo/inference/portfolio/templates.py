@@ -1,13 +1,14 @@
 """Questions about templates, models that are graphs only together with data, for the public calls.
 
 Without a method the structure of the instance decides: independent rows, chains and segments have exact
-answers of their own. A named method reads the arrays of the instance if it can; else it is asked about its
-factor graph, and the answer is put into rows again.
+answers of their own, graphs are asked one by one. A named method reads the arrays of the instance if it can;
+else it is asked about its factor graph, and the answer is put into rows again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
@@ -37,9 +38,10 @@ from ..exact.walks import walk
 from ..problem.base import Algorithm, Budget, algorithms
 from ..problem.rows import reads_rows, run_rows
 from ..problem.running import opened
+from .label_graphs import Ask, draw_graphs, infer_graphs
 
 __all__ = [
-    "Forecast",
+    "FutureRows",
     "draw_paths",
     "draw_rows",
     "forecast",
@@ -56,14 +58,32 @@ _CHOSEN = "{} of hidden rows are answered exactly by their own recursions"
 
 
 def infer_template(
-    model: Any, data: Any, reading: Mapping[str, Any], *, causal: bool, maximise: Any
+    model: Any,
+    data: Any,
+    reading: Mapping[str, Any],
+    options: Mapping[str, Any],
+    *,
+    causal: bool,
+    general: Ask,
 ) -> Result:
-    """The exact answer to `infer(model, data=...)`; `reading` says how the data are read."""
-    model = template_of(model)
+    """The exact answer to `infer(model, data=...)`; `reading` says how the data are read.
+
+    Rows that form graphs are asked about by `general`: `infer` with the `options` of the call.
+    """
+    model, maximise = template_of(model), options["maximise"]
     _check(causal, maximise)
     watch = Stopwatch()
+    instance = None if _emits(model) else model.instantiate(data, **reading)
+    if instance is not None and instance.structure == "graph":
+        if causal:
+            raise QueryError("causal: expected chains, whose rows have an order, got graphs; leave it out")
+        return _of_graphs(instance, general, options)
     with call():
-        found = _answer(model, data, reading, causal=causal, maximise=maximise)
+        if instance is None and not causal and maximise != "all":
+            found = _smooth(model, model.sequences(data, **reading))
+        else:
+            instance = model.instantiate(data, **reading) if instance is None else instance
+            found = _answer(instance, causal=causal, maximise=maximise)
     return found.but(seconds=watch.seconds, compile_seconds=watch.compile_seconds)
 
 
@@ -75,7 +95,7 @@ def infer_by_name(
     options: Mapping[str, Any],
     *,
     causal: bool,
-    general: Callable[[Instance], Result],
+    general: Ask,
 ) -> Result:
     """The answer of a method that was named: from the arrays of the instance where it reads these.
 
@@ -88,6 +108,8 @@ def infer_by_name(
     algorithm = algorithms.resolve(method)
     with call():
         instance = model.instantiate(data, **reading)
+    if not _emits(model):
+        return _of_graphs(instance, general, options)
     if not reads_rows(algorithm, instance, options["maximise"]):
         return _in_rows(instance, general(instance))
     with call(options["on_step"]) as run:
@@ -97,6 +119,17 @@ def infer_by_name(
         return run_rows(
             algorithm, instance, budget, seed=options["seed"], strict=options["strict"], keep=run.checkpoint
         )
+
+
+def _of_graphs(instance: Instance, general: Ask, options: Mapping[str, Any]) -> Result:
+    if options["checkpoint"] is not None and instance.units > 1:
+        raise QueryError(
+            f"checkpoint: expected one graph, whose run it keeps, got {instance.units}; ask them one by one"
+        )
+    watch = Stopwatch()
+    with call(seconds=options["seconds"]) if instance.units > 1 else nullcontext():
+        found = infer_graphs(instance, general, maximise=options["maximise"])
+    return found.but(seconds=watch.seconds, compile_seconds=watch.compile_seconds)
 
 
 def _check(causal: bool, maximise: Any) -> None:
@@ -122,16 +155,15 @@ def template_of(model: Any) -> Any:
     return found
 
 
-def _answer(model: Any, data: Any, reading: Mapping[str, Any], *, causal: bool, maximise: Any) -> Result:
-    read = model.sequences(data, **reading)
-    if not causal and maximise != "all":
-        return _smoothed(model, read)
-    instance = model.instantiate(read)
+def _answer(instance: Instance, *, causal: bool, maximise: Any) -> Result:
     notes = (_CHOSEN.format(instance.structure),)
     if causal:
         each, known = unit_log_z(instance), cast(Any, instance.named(filter_rows(instance)))
         total = Estimate(instance.total(each), "exact")
         return Result("filter", Status.EXACT, total, marginals=known, notes=notes, each=each)
+    if maximise != "all":
+        answer = smooth_rows(instance)
+        return _told(instance, answer.marginals, instance.begin, answer.counts, answer.log_z)
     path, value = best_states(instance)
     total = Estimate(instance.total(value), "exact")
     paths: Any = instance.named(path)
@@ -139,29 +171,52 @@ def _answer(model: Any, data: Any, reading: Mapping[str, Any], *, causal: bool, 
     return Result(name, Status.EXACT, total, assignment=paths, score=total, notes=notes, each=value)
 
 
-def _smoothed(model: Any, data: Dataset) -> Result:
+def _emits(model: Any) -> bool:
+    """Whether data are rows from a family, which can be scored block by block."""
+    return hasattr(model, "sequences")
+
+
+def _emitting(model: Any) -> Any:
+    """A template of rows from a family; what needs its data to say anything is refused."""
+    model = template_of(model)
+    if not _emits(model):
+        raise ModelError(
+            f"expected a model that makes up rows, got {type(model).__name__}, whose labels depend on "
+            "features, which must be given; ask about data="
+        )
+    return model
+
+
+def _smooth(model: Any, data: Dataset) -> Result:
     """Forward-backward over blocks of sequences, which bounds the memory."""
     states, total, each = len(model.emission), 0.0, np.empty(data.n_units)
     counts: dict[str, np.ndarray] = {}
     blocks = list(data.blocks(max(ENTRIES // states, 1)))
     marginals = np.empty((data.n_rows, states)) if len(blocks) > 1 else None
     for which, part in blocks:
-        instance, found = _smoothed_part(model, part, which.start)
+        instance, found = _smooth_part(model, part, which.start)
         total, each[which] = total + instance.total(found.log_z), found.log_z
         counts = {name: count + counts.get(name, 0.0) for name, count in found.counts.items()}
         if marginals is not None:
             marginals[data.begin[which.start] : data.begin[which.stop]] = found.marginals
     rows = found.marginals if marginals is None else marginals
     begin = data.begin if data.is_sequences else data.begin[[0, -1]]
+    return _told(instance, rows, begin, counts, each, total)
+
+
+def _told(
+    instance: Instance, rows: Any, begin: Any, counts: Any, each: Any, total: float | None = None
+) -> Result:
+    """What smoothing found."""
     known: Any = Rows.of(rows, begin, instance.shape, instance.name)
-    note, slopes = _CHOSEN.format(instance.structure), cast(Any, counts)
-    name, value = _NAMES.get(instance.structure, "forward-backward"), Estimate(total, "exact")
+    value = Estimate(instance.total(each) if total is None else total, "exact")
+    name, note = _NAMES.get(instance.structure, "forward-backward"), _CHOSEN.format(instance.structure)
     return Result(
-        name, Status.EXACT, value, marginals=known, factor_marginals=slopes, notes=(note,), each=each
+        name, Status.EXACT, value, marginals=known, factor_marginals=counts or None, notes=(note,), each=each
     )
 
 
-def _smoothed_part(model: Any, part: Dataset, first: int) -> tuple[Instance, Answer]:
+def _smooth_part(model: Any, part: Dataset, first: int) -> tuple[Instance, Answer]:
     rows, emit = part.rows(), model.emission.log_density
     instance = model.hidden(emit(rows), part.begin, first).weighed(part.weights)
     # The scores are nobody else's: overwriting them saves a copy, and few rows are ever asked for again.
@@ -196,19 +251,27 @@ def _in_rows(instance: Instance, found: Result) -> Result:
     return found.but(**changes)
 
 
-def draw_paths(model: Any, data: Any, reading: Mapping[str, Any], count: int, seed: Any) -> Any:
-    """Joint draws of hidden states given data: (count, rows), a list of those for several sequences."""
+def draw_paths(
+    model: Any, data: Any, reading: Mapping[str, Any], count: int, seed: Any, draw: Callable[..., Any]
+) -> Any:
+    """Joint draws of hidden states given data: (count, rows), a list of those for several sequences.
+
+    `draw(graph, count, seed=...)` makes those of general graphs.
+    """
     model = template_of(model)
     check.whole("count", count, 0)
+    rng = check.generator(seed)
     with call():
         instance = model.instantiate(data, **reading)
-        drawn = draw_states(instance, count, check.generator(seed))
+        if instance.structure == "graph":
+            return instance.named_draws(draw_graphs(instance, count, rng, draw))
+        drawn = draw_states(instance, count, rng)
     return instance.named_draws(drawn)
 
 
 def draw_rows(model: Any, lengths: Any, seed: Any) -> tuple[np.ndarray, np.ndarray]:
     """Rows and hidden states of new sequences; the states of several chains are (rows, chains)."""
-    model = template_of(model)
+    model = _emitting(model)
     rng = check.generator(seed)
     begin = np.concatenate([[0], np.cumsum(step_counts(lengths))]).astype(np.int64)
     with call():
@@ -219,7 +282,7 @@ def draw_rows(model: Any, lengths: Any, seed: Any) -> tuple[np.ndarray, np.ndarr
     return rows, np.stack(np.unravel_index(states, instance.shape), axis=1) if instance.shape else states
 
 
-class Forecast(NamedTuple):
+class FutureRows(NamedTuple):
     """The rows after the end of the data; of several sequences, a list of these."""
 
     states: np.ndarray  # (steps, states) probabilities of the hidden state
@@ -258,7 +321,7 @@ def forecast(
 
     Returns
     -------
-    Forecast or list of Forecast
+    FutureRows or list of FutureRows
         One per sequence; a list if there are several.
 
     Examples
@@ -273,13 +336,13 @@ def forecast(
            [0.34, 0.66]]), array([[3.2 ],
            [2.64]]))
     """
-    model = template_of(model)
+    model = _emitting(model)
     check.whole("steps", steps, 1)
     with call():
         instance = model.instantiate(data, lengths=lengths, mask=mask, groups=groups, columns=columns)
         found = forecast_states(replace(instance, begin=instance.cuts, weights=None), int(steps))
     means = _means(model.emission)
-    parts = [Forecast(p, None if means is None else p @ means, model.emission) for p in found]
+    parts = [FutureRows(p, None if means is None else p @ means, model.emission) for p in found]
     return parts[0] if len(parts) == 1 else parts
 
 

@@ -40,7 +40,7 @@ def in_values(result: Result, free: FreeGraph, graph: FactorGraph) -> Result:
         }
         changes["marginals"] = Marginals(variables, np.array(result.marginals.flat), found)
         if result.diagnostics:
-            changes["diagnostics"] = _diagnosed(result.diagnostics, free, found)
+            changes["diagnostics"] = _diagnose(result.diagnostics, free, found)
     if result.factor_marginals is not None:
         changes["factor_marginals"] = FactorMarginals(graph, np.array(result.factor_marginals.flat))
     if result.assignment is not None:
@@ -49,10 +49,10 @@ def in_values(result: Result, free: FreeGraph, graph: FactorGraph) -> Result:
     if result.samples is not None:
         values = free.values(dict(result.samples.continuous))
         changes["samples"] = Samples(variables, result.samples.indices[:, first], values)
-    return replace(result, **changes, notes=(*result.notes, *_told(free)))
+    return replace(result, **changes, notes=(*result.notes, *_describe(free)))
 
 
-def _diagnosed(
+def _diagnose(
     coordinates: dict[str, np.ndarray], free: FreeGraph, densities: dict[str, Density]
 ) -> dict[str, np.ndarray]:
     """Of the worst coordinate; R-hat and the effective size look at ranks, so they are those of values."""
@@ -68,7 +68,7 @@ def _diagnosed(
     return worst
 
 
-def _told(free: FreeGraph) -> tuple[str, ...]:
+def _describe(free: FreeGraph) -> tuple[str, ...]:
     """A sentence for whoever reads places in the notes of a method."""
     limited = [v.name for v in free.graph.variables if isinstance(v.domain, FreeCoordinate)]
     if not limited:

@@ -41,7 +41,7 @@ __all__ = [
     "mean_field_gradient",
     "region_based",
     "region_based_gradient",
-    "reweighted",
+    "reweighted_energy",
     "reweighted_gradient",
     "variational",
 ]
@@ -50,7 +50,7 @@ __all__ = [
 def average_energy(graph: FactorGraph, factor_marginals: np.ndarray) -> float:
     """Minus the expectation of the sum of all log tables; +inf if an impossible entry has weight."""
     return -_expectation(
-        _tables_in_order(graph), _checked("factor marginals", factor_marginals, graph.table_size)
+        _tables_in_order(graph), _check("factor marginals", factor_marginals, graph.table_size)
     )
 
 
@@ -63,7 +63,7 @@ def entropy(beliefs: Any) -> float:
     >>> round(entropy([0.5, 0.5, 0.0]), 6)
     0.693147
     """
-    return -float(_b_log_b(_checked("beliefs", beliefs)).sum())
+    return -float(_b_log_b(_check("beliefs", beliefs)).sum())
 
 
 def variational(graph: FactorGraph, joint: np.ndarray) -> float:
@@ -82,7 +82,7 @@ def variational(graph: FactorGraph, joint: np.ndarray) -> float:
     joint = np.asarray(joint, dtype=np.float64)
     if joint.shape != tuple(sizes):
         raise QueryError(f"joint: expected shape {tuple(map(int, sizes))}, got {joint.shape}")
-    flat = _checked("joint", joint.ravel())
+    flat = _check("joint", joint.ravel())
     support = np.flatnonzero(flat)
     # Only states with weight are scored, so impossible ones elsewhere never meet a zero.
     states = np.stack(np.unravel_index(support, joint.shape), axis=1) if joint.ndim else np.empty((1, 0))
@@ -94,7 +94,7 @@ def mean_field(graph: FactorGraph, marginals: np.ndarray) -> float:
     """Free energy of the product of the marginals; its negative is a lower bound on log Z."""
     from ...kernels.mean_field import expected_score
 
-    b, w = _checked("marginals", marginals, graph.variables.sizes), graph.wiring
+    b, w = _check("marginals", marginals, graph.variables.sizes), graph.wiring
     score = expected_score(
         graph.log_tables, w.table_start, w.scope_start, w.scope, w.edge_stride, w.state_start, b
     )
@@ -105,7 +105,7 @@ def mean_field_gradient(graph: FactorGraph, marginals: np.ndarray) -> np.ndarray
     """Derivative of `mean_field` by each marginal: log b_i(x_i) + 1 less the expected log tables."""
     from ...kernels.mean_field import expected_logs
 
-    b, w = _checked("marginals", marginals, graph.variables.sizes), graph.wiring
+    b, w = _check("marginals", marginals, graph.variables.sizes), graph.wiring
     logs = expected_logs(
         graph.log_tables,
         w.table_start,
@@ -121,7 +121,7 @@ def mean_field_gradient(graph: FactorGraph, marginals: np.ndarray) -> np.ndarray
 
 def bethe(graph: FactorGraph, marginals: np.ndarray, factor_marginals: np.ndarray) -> float:
     """The Bethe free energy; -log Z at the marginals of a tree."""
-    return reweighted(graph, marginals, factor_marginals, np.ones(graph.n_factors))
+    return reweighted_energy(graph, marginals, factor_marginals, np.ones(graph.n_factors))
 
 
 def bethe_gradient(
@@ -131,7 +131,9 @@ def bethe_gradient(
     return reweighted_gradient(graph, marginals, factor_marginals, np.ones(graph.n_factors))
 
 
-def reweighted(graph: FactorGraph, marginals: np.ndarray, factor_marginals: np.ndarray, rho: Any) -> float:
+def reweighted_energy(
+    graph: FactorGraph, marginals: np.ndarray, factor_marginals: np.ndarray, rho: Any
+) -> float:
     """The free energy with the entropy of factor a counted rho[a] times.
 
     Parameters
@@ -146,11 +148,11 @@ def reweighted(graph: FactorGraph, marginals: np.ndarray, factor_marginals: np.n
     Examples
     --------
     >>> import credo
-    >>> from credo.inference.problem.free_energy import reweighted
+    >>> from credo.inference.problem.free_energy import reweighted_energy
     >>> graph = credo.datasets.sprinkler().to_factor_graph()
     >>> exact = credo.infer(graph, "junction-tree")
     >>> beliefs = exact.marginals.flat, exact.factor_marginals.flat
-    >>> bool(-reweighted(graph, *beliefs, rho=1.0) < -reweighted(graph, *beliefs, rho=0.5))
+    >>> bool(-reweighted_energy(graph, *beliefs, rho=1.0) < -reweighted_energy(graph, *beliefs, rho=0.5))
     True
     """
     b, tables = _both(graph, marginals, factor_marginals)
@@ -165,7 +167,7 @@ def reweighted(graph: FactorGraph, marginals: np.ndarray, factor_marginals: np.n
 def reweighted_gradient(
     graph: FactorGraph, marginals: np.ndarray, factor_marginals: np.ndarray, rho: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Derivatives of `reweighted` by the marginals and by the factor marginals."""
+    """Derivatives of `reweighted_energy` by the marginals and by the factor marginals."""
     b, tables = _both(graph, marginals, factor_marginals)
     rho = _weights(graph, rho)
     counts = np.repeat(_variable_counts(graph, rho), graph.variables.sizes)
@@ -226,7 +228,7 @@ def _regions(
         )
     found = []
     for r, (table, count, potential) in enumerate(zip(tables, counts, potentials, strict=True)):
-        b, logs = _checked(f"region {r}", table), np.asarray(potential, dtype=np.float64)
+        b, logs = _check(f"region {r}", table), np.asarray(potential, dtype=np.float64)
         if b.shape != logs.shape:
             raise QueryError(f"region {r}: expected a log potential of shape {b.shape}, got {logs.shape}")
         found.append((b, float(count), logs))
@@ -237,12 +239,12 @@ def _both(
     graph: FactorGraph, marginals: np.ndarray, factor_marginals: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     return (
-        _checked("marginals", marginals, graph.variables.sizes),
-        _checked("factor marginals", factor_marginals, graph.table_size),
+        _check("marginals", marginals, graph.variables.sizes),
+        _check("factor marginals", factor_marginals, graph.table_size),
     )
 
 
-def _checked(what: str, beliefs: Any, sizes: np.ndarray | None = None) -> np.ndarray:
+def _check(what: str, beliefs: Any, sizes: np.ndarray | None = None) -> np.ndarray:
     """The beliefs as numbers, none of them negative, and as many as the sizes add up to."""
     values: np.ndarray = np.asarray(beliefs, dtype=np.float64)
     if sizes is not None and values.shape != (int(sizes.sum()),):

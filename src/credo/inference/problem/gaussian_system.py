@@ -10,7 +10,7 @@ J_SS has to be positive definite, or there is no integral over S, and so none at
 
 Far from zero, or with tiny variances, g, h'x and x'Jx are large and nearly cancel. A value of the form at x
 is known up to eps (|g| + |h|'|x| + |x|'|J||x| / 2), summed over the factors (`rounding`), and no more than
-that is claimed (`claimed`); a residual c - (w'x - b)^2 / (2 v) up to eps (|c| + (|w|'|x| + |b|)^2 / (2 v)).
+that is claimed (`claim`); a residual c - (w'x - b)^2 / (2 v) up to eps (|c| + (|w|'|x| + |b|)^2 / (2 v)).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .base import Problem
 __all__ = [
     "Factorisation",
     "GaussianSystem",
-    "claimed",
+    "claim",
     "closed_only",
     "gaussian_densities",
     "gaussian_only",
@@ -115,7 +115,7 @@ def refuse_improper(graph: FactorGraph) -> None:
         return
     forms = [g for g in graph.batches if g.function is quadratic and g.scopes.shape[1]]
     with contextlib.suppress(TooLargeError):
-        GaussianSystem(graph.variables.names, *_summed(graph, forms), 0.0).part(own).factorise()
+        GaussianSystem(graph.variables.names, *_sum(graph, forms), 0.0).part(own).factorise()
 
 
 def rounding(graph: FactorGraph, size: np.ndarray) -> float:
@@ -141,7 +141,7 @@ def _residual_sizes(group: FactorBatch, size: np.ndarray) -> np.ndarray:
     return np.asarray(np.where(is_possible, reach, 0.0).reshape(count, -1).max(axis=1))
 
 
-def claimed(value: float, kind: Kind, doubt: float) -> tuple[Estimate, tuple[str, ...]]:
+def claim(value: float, kind: Kind, doubt: float) -> tuple[Estimate, tuple[str, ...]]:
     """A number of this kind as far as its rounding allows, and what there is to say about that."""
     clear = doubt <= _CLEAR * max(1.0, abs(value))
     if kind == "exact":
@@ -152,7 +152,7 @@ def claimed(value: float, kind: Kind, doubt: float) -> tuple[Estimate, tuple[str
     return Estimate(value, kind), () if clear else (why,)
 
 
-def _summed(graph: FactorGraph, groups: Sequence[FactorBatch]) -> tuple[Any, np.ndarray]:
+def _sum(graph: FactorGraph, groups: Sequence[FactorBatch]) -> tuple[Any, np.ndarray]:
     """The precision matrix and the shift of groups of Gaussian factors."""
     from scipy.sparse import coo_matrix
 
@@ -166,7 +166,7 @@ def _summed(graph: FactorGraph, groups: Sequence[FactorBatch]) -> tuple[Any, np.
         columns.append(np.tile(group.scopes, (1, k)).ravel())
         entries.append(J.ravel())
         np.add.at(shift, group.scopes, h)
-    triplets = (_joined(entries, float), (_joined(rows, int), _joined(columns, int)))
+    triplets = (_join(entries, float), (_join(rows, int), _join(columns, int)))
     matrix = coo_matrix(triplets, shape=(n, n)).tocsc()
     matrix.eliminate_zeros()
     matrix.sort_indices()
@@ -191,7 +191,7 @@ class GaussianSystem:
         constant += sum(float(g.parameters[2].sum()) for g in forms)
         if constant == -np.inf:
             raise problem.contradiction()
-        return cls(graph.variables.names, *_summed(graph, forms), constant)
+        return cls(graph.variables.names, *_sum(graph, forms), constant)
 
     def part(self, keep: np.ndarray) -> GaussianSystem:
         """The same form with all variables but those at `keep` fixed to zero."""
@@ -420,5 +420,5 @@ def _constants(graph: FactorGraph, group: Any) -> float:
     return float(sum(float(graph.factors[int(a)].log_values()) for a in group.factors))
 
 
-def _joined(parts: list[np.ndarray], kind: type) -> np.ndarray:
+def _join(parts: list[np.ndarray], kind: type) -> np.ndarray:
     return np.concatenate(parts).astype(kind) if parts else np.empty(0, dtype=kind)

@@ -217,7 +217,7 @@ def places_of(graph: FactorGraph) -> Places:
 
 def _pass_on(graph: FactorGraph, pieces: list[Piece], found: Places, real: np.ndarray) -> None:
     """Places of variables without confining factors of their own."""
-    linked = _linked(graph, real)
+    linked = _link(graph, real)
     reached = list(nearest(linked, found.known))
     alone = real & ~np.isin(np.arange(len(real)), reached)
     if alone.any():
@@ -335,7 +335,7 @@ def together(
 
 
 def _values(graph: FactorGraph, group: FactorBatch, columns: list[np.ndarray]) -> np.ndarray:
-    compiled = _compiled() if len(group.factors) > _FEW else None
+    compiled = _compile() if len(group.factors) > _FEW else None
     if compiled is not None:
         return np.asarray(compiled(graph, group, columns, strict=False))
     with double_precision(), np.errstate(all="ignore"):
@@ -354,7 +354,7 @@ def _row(graph: FactorGraph, group: FactorBatch, a: int, columns: list[np.ndarra
         raise
 
 
-def _compiled() -> Any:
+def _compile() -> Any:
     """The compiled evaluation, or None without JAX."""
     try:
         from .potentials import evaluate
@@ -363,7 +363,7 @@ def _compiled() -> Any:
     return evaluate
 
 
-def _linked(graph: FactorGraph, real: np.ndarray) -> dict[int, list[int]]:
+def _link(graph: FactorGraph, real: np.ndarray) -> dict[int, list[int]]:
     """Real variables and the real variables they share a factor with."""
     links: dict[int, list[int]] = {}
     for scope in graph.scopes:

@@ -46,7 +46,7 @@ def group_function(group: FactorBatch, *, last: bool = False) -> Callable[[Any, 
     gives the same function object, so that programs can be filed under it.
     """
     widths = tuple(not isinstance(d, Discrete) and bool(d.shape) for d in group.domains)
-    make = _traced if is_traceable(group) else _called_back
+    make = _trace if is_traceable(group) else _called_back
     values = make(group.function, widths)
     return _with_factors_last(values) if last else values
 
@@ -116,7 +116,7 @@ def _largest(program: Any) -> int:
 
 
 @lru_cache(maxsize=1024)
-def _traced(function: Callable[..., Any], widths: tuple[bool, ...]) -> Callable[[Any, Any], Any]:
+def _trace(function: Callable[..., Any], widths: tuple[bool, ...]) -> Callable[[Any, Any], Any]:
     def values(columns: Any, parameters: Any) -> Any:
         def one(own: Any, numbers: Any) -> Any:
             return jnp.broadcast_to(function(*own, *numbers), _common(own, widths))
@@ -150,22 +150,22 @@ def _called_back(function: Callable[..., Any], widths: tuple[bool, ...]) -> Call
 
         def called(*packed: Any) -> np.ndarray:
             pairs = zip(packed, kinds, strict=True)
-            found = host(*jax.tree.unflatten(tree, [_unpacked(x, kind) for x, kind in pairs]))
+            found = host(*jax.tree.unflatten(tree, [_unpack(x, kind) for x, kind in pairs]))
             return np.ascontiguousarray(found, dtype=kind)[..., None].view(np.uint32)
 
         shape = struct((leaves[0].shape[0], *inner, kind.itemsize // 4), np.dtype(np.uint32))
-        packed = jax.pure_callback(called, shape, *map(_packed, leaves), vmap_method="sequential")
+        packed = jax.pure_callback(called, shape, *map(_pack, leaves), vmap_method="sequential")
         return jax.lax.bitcast_convert_type(packed if kind.itemsize > 4 else packed[..., 0], kind)
 
     return values
 
 
-def _packed(x: Any) -> Any:
+def _pack(x: Any) -> Any:
     """Numbers of 64 bits as pairs of words: a callback may run in a thread where JAX knows 32 bits only."""
     return jax.lax.bitcast_convert_type(x, jnp.uint32) if x.dtype.itemsize == 8 else x
 
 
-def _unpacked(x: Any, kind: np.dtype[Any]) -> np.ndarray:
+def _unpack(x: Any, kind: np.dtype[Any]) -> np.ndarray:
     array = np.ascontiguousarray(x)
     return array.view(kind)[..., 0] if kind.itemsize == 8 else array
 

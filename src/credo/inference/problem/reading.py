@@ -27,7 +27,7 @@ from .contents import KINDS, TASKS, Method, methods
 if TYPE_CHECKING:
     from ...core.free import FreeGraph
 
-__all__ = ["Posed", "able", "compact", "declared", "pose_for", "refusal"]
+__all__ = ["Posed", "able", "compact", "declaration_of", "pose_for", "refusal"]
 
 
 class Posed(NamedTuple):
@@ -51,19 +51,19 @@ class Posed(NamedTuple):
         return spread(result, self.keep, asked.graph, asked.maximised, asked.query)
 
 
-def declared(algorithm: Any) -> Algorithm | Method:
+def declaration_of(algorithm: Any) -> Algorithm | Method:
     """Where it is said what an algorithm, or a class of them, reads and answers."""
     return methods().get(algorithm.name) or algorithm
 
 
 def pose_for(algorithm: Any, problem: Problem) -> Posed | str:
     """The problem as the algorithm reads it, or why it cannot."""
-    known = declared(algorithm)
+    known = declaration_of(algorithm)
     posed = _readable(known, problem)
     if isinstance(posed, str) or _is_answered(posed.problem, known.answers):
         return posed
     told = [TASKS[task] for task in known.answers]
-    return f"it gives {_listed(told)}, and the question asks for {TASKS[posed.problem.task]}"
+    return f"it gives {_join_words(told)}, and the question asks for {TASKS[posed.problem.task]}"
 
 
 def _is_answered(problem: Problem, answers: tuple[str, ...]) -> bool:
@@ -76,11 +76,11 @@ def _readable(known: Algorithm | Method, problem: Problem) -> Posed | str:
     if "tables" in known.groups and (tables := problem.graph.as_tables()) is not None:
         whole = problem if tables is problem.graph else replace(problem, graph=tables)
         return Posed(whole, None, problem)
-    posed = _converted(known, compact(problem))
-    return _why_unreadable(known, posed.problem.graph) or _freed(posed)
+    posed = _convert(known, compact(problem))
+    return _why_unreadable(known, posed.problem.graph) or _free(posed)
 
 
-def _freed(posed: Posed) -> Posed:
+def _free(posed: Posed) -> Posed:
     """The problem in free coordinates, where there are other domains than methods are written for."""
     problem = posed.problem
     if problem.graph.variables.is_discrete:
@@ -136,14 +136,14 @@ def _why_unreadable(known: Algorithm | Method, graph: FactorGraph) -> str | None
     variables = graph.variables
     if "discrete" not in known.reads and variables.sizes.any():
         name = variables.names[int((variables.sizes > 0).argmax())]
-        return f"it works on {_listed(known.reads)} variables, and '{name}' is discrete"
+        return f"it works on {_join_words(known.reads)} variables, and '{name}' is discrete"
     strange = [domain for domain in variables.continuous if not _is_read(known, domain)]
     if strange:
         name, domain = variables.first_in(strange)
         told = f"'{name}' is continuous ({domain.kind}) and not observed"
         if is_vector(domain):
             told = f"'{name}' is a vector of {domain.numbers} numbers and not observed"
-        return f"it works on {_listed(known.reads)} variables, and {told}"
+        return f"it works on {_join_words(known.reads)} variables, and {told}"
     if "functions" in known.groups:
         return None
     wrong = [group.kind for group in graph.others if group.kind not in known.groups]
@@ -151,7 +151,7 @@ def _why_unreadable(known: Algorithm | Method, graph: FactorGraph) -> str | None
         wrong.append("tables")
     if not wrong:
         return None
-    return f"it reads {_listed(known.groups)} factors, and some are {wrong[0]}"
+    return f"it reads {_join_words(known.groups)} factors, and some are {wrong[0]}"
 
 
 def is_vector(domain: Any) -> bool:
@@ -166,7 +166,7 @@ def _is_read(known: Algorithm | Method, domain: Any) -> bool:
     return domain.kind in known.reads or (domain.kind not in KINDS and "positive" in known.reads)
 
 
-def _converted(known: Algorithm | Method, posed: Posed) -> Posed:
+def _convert(known: Algorithm | Method, posed: Posed) -> Posed:
     """The problem with groups that are not read as others that are, where there are such."""
     graph = posed.problem.graph
     parts = [part for group in graph.others for part in _forms(known, group, graph)]
@@ -187,6 +187,6 @@ def _forms(known: Algorithm | Method, group: Group, graph: FactorGraph) -> Itera
     return group.unfolded(graph.variables) if "functions" in known.groups else (group,)
 
 
-def _listed(words: Any) -> str:
+def _join_words(words: Any) -> str:
     *first, last = [str(word) for word in words] or ["nothing"]
     return f"{', '.join(first)} and {last}" if first else last

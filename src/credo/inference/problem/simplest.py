@@ -18,7 +18,7 @@ from ...core.registry import summary_of
 from ...core.variable import Variable
 from .base import Algorithm, Problem
 from .contents import KINDS, TASKS, Method
-from .reading import declared, refusal
+from .reading import declaration_of, refusal
 
 __all__ = ["accepts", "method_of"]
 
@@ -31,7 +31,7 @@ def method_of(cls: type[Algorithm]) -> Method:
         summary_of(cls),
         answers=tuple(task for task in TASKS if any(task in tasks for tasks in accepted.values())),
         reads=tuple(domain for domain, tasks in accepted.items() if tasks),
-        groups=declared(cls).groups,
+        groups=declaration_of(cls).groups,
         promises=tuple(sorted(cls.promises)),
         compiles=cls.compiles,
         checkpoints=cls.checkpoints,

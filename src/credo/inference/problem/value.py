@@ -73,11 +73,11 @@ def _value(problem: Problem, states: np.ndarray, log2_operations: float, *, slop
     graph = rest.graph
     key = ("may fit", graph.structure_key, rest.levels.tobytes(), log2_operations)
     if not recall(graph.memo, key, lambda: may_fit(rest, log2_operations)):
-        return _expanded(_from_below(rest), restriction, problem.graph)
+        return _expand(_from_below(rest), restriction, problem.graph)
     try:
         ready = prepare(rest, 1.0)
         if Limits(None, log2_operations).excess(ready.forecast):
-            return _expanded(_from_below(rest), restriction, problem.graph)
+            return _expand(_from_below(rest), restriction, problem.graph)
         assert ready.tree is not None  # a hopeless plan exceeds the limits
         up = climb(ready.problem, ready.tree)
         found = Estimate(up.log_z, "exact")
@@ -86,12 +86,12 @@ def _value(problem: Problem, states: np.ndarray, log2_operations: float, *, slop
         tables = beliefs(ready.problem, up)[0]
         if ready.restriction is not None:
             tables = ready.restriction.expand_tables(tables, graph)
-        return _expanded((found, FactorMarginals(graph, tables)), restriction, problem.graph)
+        return _expand((found, FactorMarginals(graph, tables)), restriction, problem.graph)
     except ZeroProbabilityError:
         return Estimate(-np.inf, "exact"), None
 
 
-def _expanded(found: _Valued, restriction: Restriction, graph: FactorGraph) -> _Valued:
+def _expand(found: _Valued, restriction: Restriction, graph: FactorGraph) -> _Valued:
     """The same, in terms of all states."""
     value, slopes = found
     if slopes is None:

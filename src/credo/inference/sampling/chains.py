@@ -153,7 +153,7 @@ class Sampler(Algorithm):
         each = max(self.draws or budget.max_iter, -(-problem.samples // self.chains), 1)
         self._refuse_large(problem, each)
         budget = replace(budget, max_iter=self.warmup + each, tol=max(self.r_hat - 1, budget.tol))
-        return drive(_Sweeps(self, budget.tol), problem, budget, rng, whole=False)  # type: ignore[no-any-return]
+        return drive(_ChainSweeps(self, budget.tol), problem, budget, rng, whole=False)  # type: ignore[no-any-return]
 
     def _refuse_large(self, problem: Problem, each: int) -> None:
         needed = 8.0 * self.chains * each * _numbers(problem.graph.variables)
@@ -183,7 +183,7 @@ class _Drawn(NamedTuple):
     found: Diagnosis | None = None  # of all draws, once they are there
 
 
-class _Sweeps:
+class _ChainSweeps:
     """Chains as the driver sees them; what is asked for is a number of draws, judged when they are there."""
 
     def __init__(self, sampler: Sampler, tol: float) -> None:
@@ -209,20 +209,20 @@ class _Sweeps:
             return self._scout(problem, state, run)
         left = self._sampler._tuning - state.done
         most = left if left > 0 else min(run.count, _next_look(-left) + left)
-        part = self._moved(state, most, run)
+        part = self._move(state, most, run)
         count = part.states.shape[1]
         new = state._replace(done=state.done + count)
         if left > 0:
             return _step(state, new, part)
         new = new._replace(parts=(*state.parts, part))
         if count < run.count:
-            return _step(state, _looked(problem, new), part)
+            return _step(state, _look(problem, new), part)
         return self._last(problem, state, new, part)
 
     def _scout(self, problem: Problem, state: _Drawn, run: Run) -> Step:
         """A piece of a short run; the last one puts the chains where they shall begin."""
         engine, turn = state.engine, state.turn
-        part = self._moved(state, self._short - state.done, run)
+        part = self._move(state, self._short - state.done, run)
         done = state.done + part.states.shape[1]
         if done < self._short:
             return _step(state, state._replace(done=done), part)
@@ -232,7 +232,7 @@ class _Sweeps:
         engine.begin(starts, turn)
         return _step(state, _Drawn(engine, turn, ends=() if is_last else ends), part)
 
-    def _moved(self, state: _Drawn, most: int, run: Run) -> Draws:
+    def _move(self, state: _Drawn, most: int, run: Run) -> Draws:
         count, began = min(self._pace.count, most, run.count), run.elapsed
         part = state.engine.advance(state.done, count)
         self._pace.took(run.elapsed - began)
@@ -253,7 +253,7 @@ class _Sweeps:
         draws = join(parts or (engine.current(),))
         found = diagnose_draws(variables, draws) if found is None else found
         faults = self._faults(problem, engine, found)
-        told = f"{draws.states.shape[0]} chains of {draws.states.shape[1]} draws{_told(variables, found)}"
+        told = f"{draws.states.shape[0]} chains of {draws.states.shape[1]} draws{_describe(variables, found)}"
         return Result(
             self.name,
             status,
@@ -321,7 +321,7 @@ def _next_look(draws: int) -> int:
     return look
 
 
-def _looked(problem: Problem, state: _Drawn) -> _Drawn:
+def _look(problem: Problem, state: _Drawn) -> _Drawn:
     """R-hat of the draws so far, if it is time."""
     draws = sum(p.states.shape[1] for p in state.parts)
     variables = problem.graph.variables
@@ -335,7 +335,7 @@ def _worst(found: Diagnosis) -> float:
     return float(found.r_hat.max(initial=1.0))
 
 
-def _told(variables: Variables, found: Diagnosis) -> str:
+def _describe(variables: Variables, found: Diagnosis) -> str:
     if not len(variables):
         return ""
     high, low = int(np.argmax(found.r_hat)), int(np.argmin(found.ess))

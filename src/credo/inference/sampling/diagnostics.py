@@ -52,7 +52,7 @@ def diagnose(draws: np.ndarray, *, is_flag: bool = False) -> Diagnosis:
     >>> bool(diagnose(draws).r_hat < 1.01), bool(diagnose(draws + np.arange(4)[:, None]).r_hat > 1.1)
     (True, True)
     """
-    x = _checked(draws)
+    x = _check(draws)
     shape = x.shape[2:]
     spread = x.std(axis=(0, 1))
     if x.shape[1] < _FEWEST:
@@ -67,7 +67,7 @@ def diagnose(draws: np.ndarray, *, is_flag: bool = False) -> Diagnosis:
 
 def r_hat(draws: np.ndarray, *, is_flag: bool = False) -> np.ndarray:
     """How much the spread of all draws exceeds that within chains."""
-    x = _checked(draws)
+    x = _check(draws)
     if x.shape[1] < _FEWEST:
         return np.full(x.shape[2:], np.inf)
     halves = _halves(x)
@@ -89,7 +89,7 @@ def mcse(draws: np.ndarray) -> np.ndarray:
     return diagnose(draws, is_flag=True).mcse
 
 
-def _checked(draws: np.ndarray) -> np.ndarray:
+def _check(draws: np.ndarray) -> np.ndarray:
     x = np.asarray(draws, dtype=np.float64)
     if x.ndim < 2 or not x.shape[0]:
         raise QueryError(f"draws: expected shape (chains, draws, ...), got {x.shape}")

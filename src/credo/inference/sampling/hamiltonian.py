@@ -45,7 +45,7 @@ class HamiltonianSettings(NamedTuple):
 class _Carry(NamedTuple):
     """One chain; arrays get a leading axis over chains."""
 
-    key: Any  # of the random numbers
+    key: jax.Array  # of the random numbers
     state: Any  # position, log density, gradient
     tuning: Any  # step size and mass matrix
     divergences: Any  # after the warm-up
@@ -137,8 +137,10 @@ def _schedule(warmup: int) -> np.ndarray:
     return np.concatenate([stages, np.full((1, 2), -1, dtype=np.int64)])
 
 
-def _start(seeds: Any, points: Any, first: Any, arrays: Any, *, settings: HamiltonianSettings) -> _Carry:
-    def one(key: Any, point: Any) -> _Carry:
+def _start(
+    seeds: Any, points: jax.Array, first: jax.Array, arrays: Any, *, settings: HamiltonianSettings
+) -> _Carry:
+    def one(key: jax.Array, point: Any) -> _Carry:
         state = blackjax.hmc.init(point, lambda u: log_density(u, arrays, settings.shape))
         size = mass_matrix_adaptation(settings.is_diagonal)[0](len(point))
         tuning = (dual_averaging_adaptation(settings.target)[0](first), size)
@@ -150,15 +152,21 @@ def _start(seeds: Any, points: Any, first: Any, arrays: Any, *, settings: Hamilt
 
 
 def _advance(
-    carry: _Carry, arrays: Any, stages: Any, first: Any, limit: Any, *, settings: HamiltonianSettings
-) -> Any:
+    carry: _Carry,
+    arrays: Any,
+    stages: Any,
+    first: jax.Array,
+    limit: jax.Array,
+    *,
+    settings: HamiltonianSettings,
+) -> jax.Array:
     """Steps of every chain, and its position and log density after each."""
     kernel = (blackjax.nuts if settings.is_nuts else blackjax.hmc).build_kernel()
 
-    def density(u: Any) -> Any:
+    def density(u: jax.Array) -> jax.Array:
         return log_density(u, arrays, settings.shape)
 
-    def one(carry: _Carry, key: Any, is_drawing: Any) -> tuple[_Carry, Any]:
+    def one(carry: _Carry, key: jax.Array, is_drawing: Any) -> tuple[_Carry, Any]:
         length: Any = settings.length
         if not settings.is_nuts:
             # A fixed length may be a multiple of a period of the motion, which then goes nowhere.
@@ -174,7 +182,7 @@ def _advance(
         new = carry._replace(state=state, divergences=divergences, bad=bad)
         return new, info.acceptance_rate
 
-    def step(k: Any, both: Any) -> Any:
+    def step(k: jax.Array, both: Any) -> Any:
         carry, kept = both
         is_drawing = stages[k, 0] < 0
         carry, accepted = jax.vmap(one, in_axes=(0, 0, None))(carry, keys[k], is_drawing)
@@ -203,7 +211,9 @@ def _tunings(settings: HamiltonianSettings) -> list[Any]:
     first_size, next_size, last_size = dual_averaging_adaptation(settings.target)
     _, next_mass, last_mass = mass_matrix_adaptation(settings.is_diagonal)
 
-    def tuned(tuning: Any, position: Any, accepted: Any, is_slow: bool, is_end: bool) -> Any:
+    def tuned(
+        tuning: Any, position: jax.Array, accepted: Any, is_slow: bool, is_end: bool
+    ) -> tuple[Any, Any]:
         size, mass = tuning
         size = next_size(size, jnp.where(jnp.isfinite(accepted), accepted, 0.0))
         if is_slow:

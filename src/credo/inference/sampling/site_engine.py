@@ -63,14 +63,14 @@ class SiteEngine:
         seed: int,
     ) -> None:
         self._graph, self._warmup, self._seed = graph, warmup, seed
-        self._structure, self._plan = _planned(graph, moves)
+        self._structure, self._plan = _make_plan(graph, moves)
         self._scale = scale
         self.begin(starts, 0)
 
     def begin(self, starts: Draws, turn: int) -> None:
         """Put the chains at other points, untuned."""
         self._turn = turn
-        self._state = _stated(self._graph, starts, self._scale, self._structure.width)
+        self._state = _make_state(self._graph, starts, self._scale, self._structure.width)
 
     def advance(self, first: int, count: int) -> Draws:
         """Do sweeps number first, first + 1, ... and return the state after each."""
@@ -126,7 +126,7 @@ class SiteEngine:
         return Draws(found, values, logs.T)
 
 
-def _stated(graph: FactorGraph, starts: Draws, scale: np.ndarray, width: int) -> SiteState:
+def _make_state(graph: FactorGraph, starts: Draws, scale: np.ndarray, width: int) -> SiteState:
     n, chains = len(graph.variables), len(starts.states)
     states, reals = np.zeros((n + 1, chains), dtype=np.int64), np.zeros((n + 1, chains))
     logits = np.zeros((n + 1, chains, width))
@@ -140,7 +140,7 @@ def _stated(graph: FactorGraph, starts: Draws, scale: np.ndarray, width: int) ->
     return SiteState(states, reals, logits, np.append(scale, 1.0), np.zeros(len(graph.batches), dtype=bool))
 
 
-def _planned(graph: FactorGraph, moves: tuple[str, str, str]) -> tuple[SiteStructure, dict[str, Any]]:
+def _make_plan(graph: FactorGraph, moves: tuple[str, str, str]) -> tuple[SiteStructure, dict[str, Any]]:
     """The program's constants, and its arrays."""
     kinds = _kinds(graph, moves)
     chosen = {kind: np.array([k == kind for k in kinds], dtype=bool) for kind in dict.fromkeys(kinds)}
@@ -189,21 +189,21 @@ def _advance(
     state: SiteState,
     plan: Any,
     seed: Any,
-    first: Any,
-    limit: Any,
+    first: jax.Array,
+    limit: jax.Array,
     warmup: Any,
     *,
     structure: SiteStructure,
     chunk: int,
-) -> Any:
+) -> jax.Array:
     """Sweeps, and what the chains were after each of them."""
     key = key_of(seed)
 
-    def sweep(k: Any, carry: Any) -> Any:
+    def sweep(k: jax.Array, carry: Any) -> tuple[Any, tuple[Any, ...]]:
         state, kept = carry
         own = fold(key, first + k)
         for number in range(len(structure.moves)):
-            state = _moved(number, state, plan, structure, fold(own, number), first + k, warmup)
+            state = _move(number, state, plan, structure, fold(own, number), first + k, warmup)
         now = (state.states, state.reals, state.logits, _height(state, plan, structure=structure))
         return state, tuple(all_.at[k].set(one) for all_, one in zip(kept, now, strict=True))
 
@@ -212,7 +212,7 @@ def _advance(
     return jax.lax.fori_loop(0, limit, sweep, (state, kept))
 
 
-def _height(state: SiteState, plan: Any, *, structure: SiteStructure) -> Any:
+def _height(state: SiteState, plan: Any, *, structure: SiteStructure) -> jax.Array:
     """Sum of all log-potentials, per chain."""
     total = jnp.zeros(state.reals.shape[1])
     for g, function in enumerate(structure.functions):
@@ -226,8 +226,14 @@ def _height(state: SiteState, plan: Any, *, structure: SiteStructure) -> Any:
 _ADVANCE, _HEIGHT = Compiled(_advance), Compiled(_height)
 
 
-def _moved(
-    number: int, state: SiteState, plan: Any, structure: SiteStructure, key: Any, sweep: Any, warmup: Any
+def _move(
+    number: int,
+    state: SiteState,
+    plan: Any,
+    structure: SiteStructure,
+    key: jax.Array,
+    sweep: Any,
+    warmup: Any,
 ) -> SiteState:
     move, domain, met = structure.moves[number]
     arrays = plan["blocks"][number]
@@ -236,7 +242,7 @@ def _moved(
         members = arrays["members"][b]
         rows, slots = ([x[b] for x in arrays[name]] for name in ("rows", "slots"))
 
-        def weigh(own: Any, bad: Any) -> Any:
+        def weigh(own: jax.Array, bad: Any) -> tuple[jax.Array, Any]:
             return _weights(own, bad, state, plan, structure, met, rows, slots)
 
         around = tuple(zip(met, rows, slots, strict=True))
@@ -246,7 +252,7 @@ def _moved(
     return jax.lax.fori_loop(0, len(arrays["members"]), one, state)
 
 
-def _current(state: SiteState, domain: Any, at: Any) -> Any:
+def _current(state: SiteState, domain: Any, at: jax.Array) -> jax.Array:
     """Values of variables, with an axis for candidates."""
     if isinstance(domain, Discrete):
         return state.states[at][..., None]
@@ -257,8 +263,15 @@ def _current(state: SiteState, domain: Any, at: Any) -> Any:
 
 
 def _weights(
-    own: Any, bad: Any, state: SiteState, plan: Any, structure: SiteStructure, met: Any, rows: Any, slots: Any
-) -> Any:
+    own: jax.Array,
+    bad: Any,
+    state: SiteState,
+    plan: Any,
+    structure: SiteStructure,
+    met: Any,
+    rows: Any,
+    slots: Any,
+) -> tuple[jax.Array, Any]:
     """Sum of the log-potentials around each variable of a block, (length, chains, candidates)."""
     length = own.shape[0]
     own = jnp.concatenate([own, own[:1]])

@@ -36,7 +36,7 @@ class _Slice(NamedTuple):
 
 
 def slice_moves(
-    weigh: Callable[[Any, Any], tuple[Any, Any]], width: Any, key: Any, shape: Any, bad: Any
+    weigh: Callable[[Any, Any], tuple[Any, Any]], width: jax.Array, key: jax.Array, shape: Any, bad: Any
 ) -> tuple[Any, Any]:
     """Moves drawn uniformly from a slice of exp(weigh) below its height at zero.
 
@@ -63,7 +63,7 @@ def slice_moves(
     left = jnp.floor(_STEPS_OUT * share)
     outwards = jnp.array([-1.0, 1.0])
 
-    def is_searching(now: _Slice) -> Any:
+    def is_searching(now: _Slice) -> jax.Array:
         return (now.phase < 3).any() & (now.round < _ROUNDS)
 
     def look(now: _Slice) -> _Slice:
@@ -103,7 +103,7 @@ def slice_moves(
     return end.found, end.bad
 
 
-def _shrunk(ends: Any, point: Any) -> Any:
+def _shrunk(ends: Any, point: Any) -> jax.Array:
     """The part of an interval on the side of zero."""
     low, high = ends[..., 0], ends[..., 1]
     return jnp.stack([jnp.where(point < 0, point, low), jnp.where(point < 0, high, point)], axis=-1)

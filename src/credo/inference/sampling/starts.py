@@ -56,7 +56,7 @@ def starting_points(
         if not bad.any():
             return found
         fresh = _points(graph, boxes, places, spread * 10 ** rng.uniform(-2, 1, count), rng)
-        found = _mixed(bad, fresh, found)
+        found = _mix(bad, fresh, found)
         bad = _impossible(graph, found)
     if not bad.any():
         return found
@@ -117,7 +117,7 @@ def _impossible(graph: FactorGraph, points: Draws) -> np.ndarray:
     return np.isneginf(np.broadcast_to(graph.log_scores(columns), len(points.states)))
 
 
-def _mixed(bad: np.ndarray, fresh: Draws, old: Draws) -> Draws:
+def _mix(bad: np.ndarray, fresh: Draws, old: Draws) -> Draws:
     states, values = old.states.copy(), {name: v.copy() for name, v in old.values.items()}
     states[bad] = fresh.states[bad]
     for name, v in values.items():

@@ -23,7 +23,7 @@ from ...core.result import Result, Status
 from ...kernels import graph_cut as kernel
 from ...kernels.max_flow import arcs_by_tail
 from ...optimise.run import is_ending
-from ..bounds.decomposition import Decomposition, answer, folded
+from ..bounds.decomposition import Decomposition, answer, fold
 from ..problem.base import IterativeAlgorithm, Problem, register
 from ..problem.value import meets
 
@@ -32,7 +32,7 @@ __all__ = ["AlphaExpansion", "ExpansionState"]
 _RISE = 1e-12  # smallest relative gain that counts: equal scores must not be swapped for ever
 
 
-class _Pairs(NamedTuple):
+class _ExpansionTables(NamedTuple):
     """What all moves share."""
 
     node: np.ndarray  # log weights per flat state
@@ -48,7 +48,7 @@ class _Pairs(NamedTuple):
 class ExpansionState(NamedTuple):
     """States, their score, and what bounds it."""
 
-    pairs: _Pairs
+    pairs: _ExpansionTables
     states: np.ndarray  # of the problem's graph
     score: float
     bound: float  # an upper bound on the best score
@@ -72,7 +72,7 @@ class AlphaExpansion(IterativeAlgorithm[ExpansionState]):
 
     def why_not(self, problem: Problem) -> str | None:
         """Pairs with equal state counts whose expansions are cuts; all maximised."""
-        graph = folded(problem.graph)[2]
+        graph = fold(problem.graph)[2]
         sizes = graph.variables.sizes
         wide = np.flatnonzero(np.diff(graph.scope_start) > 2)
         if len(wide):
@@ -97,12 +97,12 @@ class AlphaExpansion(IterativeAlgorithm[ExpansionState]):
         states, score = work.decode(shifts)
         if score == -np.inf:
             states, score = work.possible(shifts) or (states, score)
-        node, _, graph = folded(problem.graph)
+        node, _, graph = fold(problem.graph)
         node = np.where(work.restriction.keep, node, -np.inf)
         first, second = graph.scope[::2].copy(), graph.scope[1::2].copy()
         start, arcs = arcs_by_tail(len(graph.variables), first, second)
         head = np.stack([second, first], axis=1).ravel()
-        pairs = _Pairs(node, graph, first, second, start, arcs, head)
+        pairs = _ExpansionTables(node, graph, first, second, start, arcs, head)
         return ExpansionState(pairs, work.original(states), score, work.bound(shifts), 0, 0, ())
 
     def step(self, problem: Problem, state: ExpansionState) -> tuple[ExpansionState, float]:

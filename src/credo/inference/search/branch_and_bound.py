@@ -82,10 +82,10 @@ class BranchAndBound(Algorithm):
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Bound, search, and say what is proven."""
         # What a step has found is kept even where the step is cut.
-        return drive(_Steps(self), problem, budget, rng, whole=False)  # type: ignore[no-any-return]
+        return drive(_NodeSteps(self), problem, budget, rng, whole=False)  # type: ignore[no-any-return]
 
 
-class _Steps:
+class _NodeSteps:
     """The search as the driver sees it."""
 
     name = BranchAndBound.name
@@ -126,8 +126,8 @@ class _Search:
     def __init__(self, options: BranchAndBound, problem: Problem, run: Run) -> None:
         self._options, self._problem, self._rng = options, problem, run.rng
         self._beside = StateSearch(problem, run.rng, 16.0, first_states(problem, run.rng), run.budget.seconds)
-        self._wmb = WMB(ibound=62, max_table=2 ** (options.log2_table or 4))
-        self._passes = bucket_passes(problem, self._wmb.ibound, self._wmb.max_table)
+        self._wmb = WMB(ibound=62, max_entries=2 ** (options.log2_table or 4))
+        self._passes = bucket_passes(problem, self._wmb.ibound, self._wmb.max_entries)
         self._tables = self._wmb.start(problem, run.rng).best
         self._state: WMBState | None = None
         self._change = 1.0  # of the last iteration of the mini-buckets
@@ -143,7 +143,7 @@ class _Search:
         score = self._beside.score
         return score.value >= self.upper - _MET * max(1.0, abs(self.upper))
 
-    def _ended(self) -> Step:
+    def _finish(self) -> Step:
         """There is nothing more to do; `result` knows whether that is a proof."""
         return Step(self, status=Status.OUT_OF_ITERATIONS)
 
@@ -162,7 +162,7 @@ class _Search:
     def _bound(self, run: Run) -> None:
         """Mini-buckets as large as the time allows, and some iterations on them."""
         if not self._options.log2_table:
-            self._wmb, self._passes = self._sized(run)
+            self._wmb, self._passes = self._size_bounds(run)
         self._state = self._wmb.start(self._problem, self._rng)
         for _ in range(_BOUND_SWEEPS):
             if _is_past(run, _BOUND_SHARE) or self._state.passes.is_exact:
@@ -181,7 +181,7 @@ class _Search:
         self._bounding += run.elapsed - began
         self.upper = min(self.upper, self._state.best.value)
 
-    def _sized(self, run: Run) -> tuple[WMB, BucketPasses]:
+    def _size_bounds(self, run: Run) -> tuple[WMB, BucketPasses]:
         """The widest mini-buckets whose tables fit the time given."""
         seconds = run.given if np.isfinite(run.given) else _WITHOUT_LIMIT
         allowed = min(_ENTRIES_PER_SECOND * seconds, _MOST_ENTRIES)
@@ -189,8 +189,8 @@ class _Search:
         for log2 in range(5, 25):
             if passes.is_exact or 1.6 * passes.buckets.table_start[-1] > allowed or _is_past(run, 0.1):
                 break
-            wider = replace(self._wmb, max_table=2**log2)
-            found = bucket_passes(self._problem, wider.ibound, wider.max_table)
+            wider = replace(self._wmb, max_entries=2**log2)
+            found = bucket_passes(self._problem, wider.ibound, wider.max_entries)
             if found.buckets.table_start[-1] > allowed:
                 break
             wmb, passes = wider, found
@@ -202,7 +202,7 @@ class _Search:
             self._beside.ask_messages()
             return Step(self)
         if self._is_met():
-            return self._ended()
+            return self._finish()
         plan = make_plan(self._problem, self._passes, self._tables)
         if plan is None:
             self._notes = ("the model is too large, or its sums are too wide, for branching: no search",)
@@ -223,8 +223,8 @@ class _Search:
     def _alone(self, run: Run) -> Step:
         """The local search alone."""
         if self._beside.is_spent(_PATIENCE) and not self._beside.widen():
-            return self._ended()
-        return self._recorded(0.0)
+            return self._finish()
+        return self._record(0.0)
 
     def _threshold(self) -> float:
         score = self._beside.score.value
@@ -232,7 +232,7 @@ class _Search:
             return score
         return score + _MET * max(1.0, abs(score)) - self._passes.constant
 
-    def _recorded(self, spent: float) -> Step:
+    def _record(self, spent: float) -> Step:
         """A portion of work is done, in so many seconds: the local search has its share next."""
         self._after, self.next, self._spent = self.next, self._aside, spent
         trace = {"bound": [self.upper], "score": [self._beside.score.value]}
@@ -252,7 +252,7 @@ class _Search:
         if self._beside.proven:
             self.upper = min(self.upper, self._beside.score.value)
         self.next = self._after
-        return self._ended() if self._is_met() else Step(self)
+        return self._finish() if self._is_met() else Step(self)
 
     def _portion(self) -> int:
         """Nodes that may be opened now; 0 if the limit is reached."""
@@ -261,7 +261,7 @@ class _Search:
 
     def _depth_first(self, run: Run) -> Step:
         if self._portion() == 0:
-            return self._ended()
+            return self._finish()
         plan, memory = self._plan, self._memory
         began, before = run.elapsed, memory.tally[1]
         kernel.raise_threshold(plan, memory, self._threshold())
@@ -274,7 +274,7 @@ class _Search:
         states = np.append(self._beside.best, 0)  # with a place for the common root
         kernel.partial_solution(plan, memory, states)
         self._beside.propose(states[:-1])
-        return self._recorded(spent)
+        return self._record(spent)
 
     def _explore(self, search: Kernel, *arrays: Any, nodes: int | None = None) -> Any:
         """One iteration of a search, in portions while its kernel is interpreted."""
@@ -297,7 +297,7 @@ class _Search:
         """The root is answered: read the optimal assignment, or keep the one that was not exceeded."""
         if not self._memory.tally[3]:
             self._keep()
-            return self._ended()
+            return self._finish()
         self.upper = float(self._memory.answer[0]) + self._passes.constant
         return self._complete()
 
@@ -317,7 +317,7 @@ class _Search:
         states[plan.walk[1:inside][known]] = found[known]
         self._beside.propose(states)
         if known.all():
-            return self._ended()
+            return self._finish()
         # Its value came from the cache, without states.
         at = 1 + int(np.flatnonzero(~known)[0])
         memory.x[plan.walk[1:at]] = memory.solution[1:at]
@@ -334,24 +334,24 @@ class _Search:
         """Search again below a variable whose states are not known."""
         if self._explore(kernel.depth_first, self._plan, self._memory, nodes=2**60) != kernel.DONE:
             return Step(self)
-        return self._complete() if self._memory.tally[3] else self._ended()
+        return self._complete() if self._memory.tally[3] else self._finish()
 
     def _best_first(self, run: Run) -> Step:
         if self._portion() == 0:
-            return self._ended()
+            return self._finish()
         memory, open_ = self._memory, self._open
         began, before = run.elapsed, memory.tally[1]
         code, node = self._explore(best_first, self._plan, memory, *open_, self._threshold())
         self._nodes += int(memory.tally[1] - before)
         if code == kernel.DONE:
             self._adopt(node)
-            return self._ended()
+            return self._finish()
         self.upper = min(self.upper, self._at_least_score(float(open_.value[open_.heap[0]])))
         if code == kernel.FULL:
             self._notes = (f"{_NODES} open nodes fill the memory; the search went on depth first",)
             self._memory = make_memory(self._plan, len(memory.key))
             self._enter()
-        return self._recorded(run.elapsed - began)
+        return self._record(run.elapsed - began)
 
     def _adopt(self, node: int) -> None:
         """The best node is complete: its states are optimal. Without one, those in hand are."""

@@ -60,7 +60,7 @@ class Decimation(Algorithm):
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Rounds until every maximised variable is decided; the budget counts rounds."""
         budget = replace(budget, tol=max(budget.tol, _NONE))
-        return drive(_Rounds(self), problem, budget, rng)  # type: ignore[no-any-return]
+        return drive(_DecimationRounds(self), problem, budget, rng)  # type: ignore[no-any-return]
 
     def believe(
         self, problem: Problem, messages: np.ndarray | None, size: int, rng: np.random.Generator
@@ -82,13 +82,13 @@ class Decimation(Algorithm):
 class _Chosen(NamedTuple):
     """Where the rounds are."""
 
-    work: _Work
+    work: _AllowedStates
     allowed: np.ndarray  # flags of states
     belief: np.ndarray  # log beliefs of the last round
     messages: np.ndarray | None = None  # to start the next one from
 
 
-class _Rounds:
+class _DecimationRounds:
     """Decimation as the driver sees it: the residual is the share of variables that are undecided."""
 
     name = Decimation.name
@@ -97,7 +97,7 @@ class _Rounds:
         self._options = options
 
     def start(self, problem: Problem, run: Run) -> Step:
-        work = _Work(problem)
+        work = _AllowedStates(problem)
         return Step(_Chosen(work, work.first, np.zeros(len(work.first))))
 
     def advance(self, problem: Problem, state: _Chosen, run: Run) -> Step:
@@ -128,14 +128,14 @@ class _Rounds:
         )
 
 
-class _Work:
+class _AllowedStates:
     """What follows from the states that are allowed: a graph with a unary slot per variable says which."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.graph = problem, _with_slots(problem.graph)
         self.start = problem.graph.variables.state_start
         self.owner = np.repeat(np.arange(len(self.start) - 1), np.diff(self.start))
-        self.first = self._supported(np.ones(int(self.start[-1]), dtype=np.bool_))
+        self.first = self._support(np.ones(int(self.start[-1]), dtype=np.bool_))
         if not self._is_possible(self.first):
             raise problem.contradiction()
 
@@ -144,7 +144,7 @@ class _Work:
         tables[len(tables) - len(allowed) :] = np.where(allowed, 0.0, -np.inf)
         return tables
 
-    def _supported(self, allowed: np.ndarray) -> np.ndarray:
+    def _support(self, allowed: np.ndarray) -> np.ndarray:
         g = self.graph
         return np.asarray(
             supported_states(self._tables(allowed), g.table_start, g.scope_start, g.scope, self.start)
@@ -166,7 +166,7 @@ class _Work:
         made = self.graph.with_states(self.graph.variables, self._tables(allowed), self.graph.table_start)
         return replace(self.problem, graph=made, warm=None)
 
-    def _ranked(self, allowed: np.ndarray, belief: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _rank(self, allowed: np.ndarray, belief: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The best allowed flat state of each variable, and its margin over the second best."""
         value = np.where(allowed, np.maximum(belief, -1e300), -np.inf)
         order = np.lexsort((np.arange(len(value)), -value, self.owner))
@@ -178,7 +178,7 @@ class _Work:
 
     def fix(self, allowed: np.ndarray, belief: np.ndarray, share: float) -> np.ndarray:
         """Fix the most decided variables; where that is impossible, take possible states instead."""
-        best, margin = self._ranked(allowed, belief)
+        best, margin = self._rank(allowed, belief)
         open_ = np.flatnonzero(self.undecided(allowed))
         if not len(open_):
             return allowed
@@ -187,25 +187,16 @@ class _Work:
         is_chosen[chosen] = True
         wanted = allowed & ~is_chosen[self.owner]
         wanted[best[chosen]] = True
-        wanted = self._supported(wanted)
+        wanted = self._support(wanted)
         return wanted if self._is_possible(wanted) else self.rescue(allowed, belief)
 
     def rescue(self, allowed: np.ndarray, belief: np.ndarray) -> np.ndarray:
         """States near the beliefs all of whose combinations are possible; the likeliest if none is found."""
-        g, w = self.graph, self.graph.wiring
-        best, margin = self._ranked(allowed, belief)
+        best, margin = self._rank(allowed, belief)
         order = np.argsort(-margin, kind="stable").astype(np.int64)
         for among in (allowed, self.first):
             code, keep = feasible.feasible_box(
-                self._tables(among),
-                g.table_start,
-                g.scope_start,
-                g.scope,
-                w.edge_stride,
-                self.start,
-                order,
-                np.maximum(belief, -1e300),
-                _FAILURES,
+                self.graph, order, np.maximum(belief, -1e300), _FAILURES, self._tables(among)
             )
             if code == feasible.FOUND:
                 return np.asarray(keep & among)
@@ -218,7 +209,7 @@ class _Work:
 
     def states(self, allowed: np.ndarray, belief: np.ndarray) -> np.ndarray:
         """The best allowed state of each variable, improved one by one in a pure maximisation."""
-        states = self._ranked(allowed, belief)[0] - self.start[:-1]
+        states = self._rank(allowed, belief)[0] - self.start[:-1]
         if self.problem.is_max and len(states):
             terms = terms_of(self.problem.graph)
             decoding.climb(terms, np.zeros(len(belief)), states, _CLIMBS)

@@ -88,7 +88,7 @@ class LocalSearch(Algorithm):
 
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Search until nothing was gained for a while, the budget is used up, or somebody stops it."""
-        steps = _Steps(self.block, self.patience, asks_messages=self.start == "messages")
+        steps = _FlipSteps(self.block, self.patience, asks_messages=self.start == "messages")
         return steps.drive(problem, budget, rng)
 
 
@@ -116,7 +116,7 @@ def improve(
     block, patience
         As the options of `local-search`.
     """
-    found = _Steps(block, patience, np.where(problem.temperatures == 0, states, 0)).drive(
+    found = _FlipSteps(block, patience, np.where(problem.temperatures == 0, states, 0)).drive(
         problem, budget, rng
     )
     assert found.assignment is not None and found.score is not None
@@ -124,7 +124,7 @@ def improve(
 
 
 @dataclass(frozen=True, eq=False)
-class _Steps:
+class _FlipSteps:
     """The search as the driver sees it."""
 
     name: ClassVar[str] = LocalSearch.name
@@ -387,25 +387,14 @@ def descend(
 def first_states(problem: Problem, rng: np.random.Generator) -> np.ndarray:
     """States that no zero entry forbids, by large entries; any states if none are found in time."""
     graph = problem.graph
-    w, tables = graph.wiring, graph.log_tables
-    score = feasible.best_entries(tables, w.table_start, w.scope_start, w.scope, w.edge_stride, w.state_start)
-    score = np.maximum(score, -1e300)
+    score = np.maximum(feasible.entry_scores(graph), -1e300)
     keep = np.ones(len(score), dtype=bool)
-    if np.isneginf(tables).any():
-        code, keep = feasible.feasible_box(
-            tables,
-            w.table_start,
-            w.scope_start,
-            w.scope,
-            w.edge_stride,
-            w.state_start,
-            rng.permutation(len(w.sizes)),
-            score + 1e-3 * rng.gumbel(size=len(score)),
-            _DEAD_ENDS,
-        )
+    if np.isneginf(graph.log_tables).any():
+        order, noise = rng.permutation(len(graph.variables)), rng.gumbel(size=len(score))
+        code, keep = feasible.feasible_box(graph, order, score + 1e-3 * noise, _DEAD_ENDS)
         if code == feasible.IMPOSSIBLE:
             raise problem.contradiction()
-    return best_states(w.state_start, np.where(keep, score, -np.inf))
+    return best_states(graph.variables.state_start, np.where(keep, score, -np.inf))
 
 
 def by_messages(

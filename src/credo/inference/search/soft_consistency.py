@@ -39,7 +39,7 @@ from ...kernels.soft_consistency_root import assignment_cost, decode, descend, s
 from ...kernels.soft_consistency_search import Stack, fresh_stack, search
 from ...optimise.driver import UNKNOWN, Outcome, Step, drive
 from ...optimise.run import Run
-from ..bounds.possible import valued
+from ..bounds.possible import evaluate_states
 from ..problem.base import Budget, Problem, ResumableAlgorithm, register
 from .local_search import improve
 from .soft_network import NetworkPart, Reduced, reduce_graph
@@ -58,7 +58,7 @@ _LOCAL = 4  # iterations of the first local search, before the branching; later 
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class SoftConsistency(ResumableAlgorithm["_Run"]):
+class SoftConsistency(ResumableAlgorithm["_CostSearch"]):
     """Branch and bound with soft local consistency: exact MAP for wide models with structured tables.
 
     A step of the budget is about 0.2 s of search. `tol` is the gap at which the run ends.
@@ -69,29 +69,29 @@ class SoftConsistency(ResumableAlgorithm["_Run"]):
     promises: ClassVar[frozenset[str]] = frozenset({"upper"})
     eliminate: int = 3  # variables with at most so many neighbours are eliminated beforehand
     cycles: bool = True  # merge pairs of variables along short cycles into one factor: tighter bounds
-    nodes: int = 0  # search nodes per unconnected part after which the run ends; 0: no limit
+    max_nodes: int = 0  # search nodes per unconnected part after which the run ends; 0: no limit
 
     def __post_init__(self) -> None:
         """Check the options."""
         check.whole("eliminate", self.eliminate, 0)
-        check.whole("nodes", self.nodes, 0)
+        check.whole("max_nodes", self.max_nodes, 0)
 
-    def start(self, problem: Problem, rng: np.random.Generator) -> _Run:
+    def start(self, problem: Problem, rng: np.random.Generator) -> _CostSearch:
         """All parts of the problem, nothing searched."""
-        return _Run(problem, self, rng)
+        return _CostSearch(problem, self, rng)
 
-    def resume(self, problem: Problem, state: _Run, budget: Budget) -> Result:
+    def resume(self, problem: Problem, state: _CostSearch, budget: Budget) -> Result:
         """Sweeps, local search, then branching until proven, the budget is used up, or somebody stops it."""
         # What a step has found is kept in the state even where the step is cut.
-        return drive(_Steps(), problem, budget, state=state, whole=False)  # type: ignore[no-any-return]
+        return drive(_CostSearchSteps(), problem, budget, state=state, whole=False)  # type: ignore[no-any-return]
 
 
-class _Steps:
+class _CostSearchSteps:
     """The search as the driver sees it."""
 
     name = SoftConsistency.name
 
-    def advance(self, problem: Problem, state: _Run, run: Run) -> Step:
+    def advance(self, problem: Problem, state: _CostSearch, run: Run) -> Step:
         if state.is_done or not state.may_go_on:
             return Step(state, status=Status.OPTIMAL if state.is_done else Status.OUT_OF_ITERATIONS)
         state.step(run.left if np.isfinite(run.left) else None)
@@ -104,7 +104,7 @@ class _Steps:
 
 
 @record("soft-consistency", kept=("_parts", "_polished", "_steps", "_rng"))
-class _Run:
+class _CostSearch:
     """All parts of a problem."""
 
     def __init__(self, problem: Problem, options: SoftConsistency, rng: np.random.Generator) -> None:
@@ -112,7 +112,7 @@ class _Run:
         self._reduced: Reduced = reduce_graph(problem.graph, degree=options.eliminate, cycles=options.cycles)
         if self._reduced.constant == np.inf:
             raise problem.contradiction()
-        self._parts = [_PartSearch(part, options.nodes) for part in self._reduced.parts]
+        self._parts = [_PartSearch(part, options.max_nodes) for part in self._reduced.parts]
         self._polished, self._steps = 0, 0
         for part in self._parts:
             self._use(part)
@@ -185,7 +185,9 @@ class _Run:
 
     def read(self, name: str, status: Status, trace: dict[str, np.ndarray]) -> Result:
         """The answer so far."""
-        states, score = valued(self._problem, self.states(), np.arange(len(self._problem.graph.variables)))
+        states, score = evaluate_states(
+            self._problem, self.states(), np.arange(len(self._problem.graph.variables))
+        )
         slack = _CLOSE * max(1.0, abs(score.value)) if np.isfinite(score.value) else 0.0
         bound = Estimate(max(self.upper, score.value) + slack, "upper")
         if self.is_done or self.upper - score.value <= slack:

@@ -35,17 +35,14 @@ def boxes(problem: Problem, layout: BetheLayout, components: int, rng: np.random
 
     c = next(c for c, kind in enumerate(layout.kinds) if kind.family == "discrete")
     graph = _tables(layout, c)
-    w, tables, size = graph.wiring, graph.log_tables, layout.kinds[c].size
-    score = kernel.best_entries(tables, w.table_start, w.scope_start, w.scope, w.edge_stride, w.state_start)
+    sizes, size = graph.variables.sizes, layout.kinds[c].size
+    score = kernel.entry_scores(graph)
     flags = np.zeros((len(layout.members[c]), components, size))
-    at = np.arange(size) < w.sizes[:, None]
+    at = np.arange(size) < sizes[:, None]
     used = np.zeros(len(score))  # so that components start in different places
     for m in range(components):
         preference = rng.random() * np.maximum(score, -1e300) + rng.gumbel(size=len(score)) - used
-        code, keep = kernel.feasible_box(
-            tables, w.table_start, w.scope_start, w.scope, w.edge_stride, w.state_start,
-            rng.permutation(len(w.sizes)), preference, _DEAD_ENDS,
-        )  # fmt: skip
+        code, keep = kernel.feasible_box(graph, rng.permutation(len(sizes)), preference, _DEAD_ENDS)
         if code == kernel.IMPOSSIBLE:
             raise problem.contradiction()
         if code == kernel.FOUND:

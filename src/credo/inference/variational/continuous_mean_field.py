@@ -17,7 +17,7 @@ from ...families.densities import MixtureDensity
 from ...optimise.driver import Outcome, Step
 from ...optimise.run import Run
 from ..problem.base import Budget, Problem
-from ..problem.gaussian_system import claimed, closed_only, has_closed_form, rounding
+from ..problem.gaussian_system import claim, closed_only, has_closed_form, rounding
 from ..problem.gradients import needs
 from ..problem.starting_places import Places, starting_places
 from .descent import Descents, starting_beliefs
@@ -157,7 +157,7 @@ def _read(problem: Problem, sweeper: Any, found: Result) -> Result:
         return replace(result, status=Status.DIVERGED, notes=(*notes, note))
     if sweeper.is_exact:
         size = (np.abs(state.means) + np.sqrt(state.variances))[:-1]
-        log_z, told = claimed(0.0 - state.free_energy, "lower", rounding(problem.graph, size))
+        log_z, told = claim(0.0 - state.free_energy, "lower", rounding(problem.graph, size))
         return replace(result, log_z=log_z, notes=(*notes, *told))
     nodes = len(sweeper.plan["nodes"][0])
     finer = 2 * nodes + 1

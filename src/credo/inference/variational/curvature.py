@@ -33,14 +33,14 @@ class LocalShape:
             return np.asarray(_TRACES(points, self._density.arrays, shape=self._density.shape))
 
 
-def _slopes(points: Any, arrays: Any, *, shape: Shape) -> Any:
+def _slopes(points: jax.Array, arrays: Any, *, shape: Shape) -> tuple[Any, Any]:
     return jax.vmap(jax.value_and_grad(lambda u: log_density(u, arrays, shape)))(points)
 
 
-def _traces(points: Any, arrays: Any, *, shape: Shape) -> Any:
+def _traces(points: jax.Array, arrays: Any, *, shape: Shape) -> jax.Array:
     slope = jax.grad(lambda u: log_density(u, arrays, shape))
 
-    def one(u: Any) -> Any:
+    def one(u: jax.Array) -> jax.Array:
         # One product per direction, so that the Hessian is never held.
         return jax.lax.map(lambda e: jnp.vdot(e, jax.jvp(slope, (u,), (e,))[1]), jnp.eye(len(u))).sum()
 

@@ -188,8 +188,7 @@ class _Moments:
         """All trees towards their vertices; the weights by a multiplicative step of the same size."""
         vertices, by_weight = vertex
         parts = tuple(
-            tree.completed(_mixed(p, v, length))
-            for tree, p, v in zip(x.trees, x.parts, vertices, strict=True)
+            tree.completed(_mix(p, v, length)) for tree, p, v in zip(x.trees, x.parts, vertices, strict=True)
         )
         weights = x.weights
         if self._learns:
@@ -231,7 +230,7 @@ def _linear(tree: Tree, p: TreeMoments, own: Slopes) -> tuple[TreeMoments, float
     return vertex, float(gap)
 
 
-def _mixed(p: TreeMoments, vertex: TreeMoments, step: float) -> TreeMoments:
+def _mix(p: TreeMoments, vertex: TreeMoments, step: float) -> TreeMoments:
     return TreeMoments(
         (1 - step) * p.nodes + step * vertex.nodes,
         (1 - step) * p.edges + step * vertex.edges,

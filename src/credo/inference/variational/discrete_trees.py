@@ -339,11 +339,11 @@ class TreeMixture:
                 chance = np.broadcast_to(part.nodes[start[i] : start[i + 1]], (len(mine), sizes[i]))
                 rows[mine, i] = _draw(chance, rng)
             for i in tree.outward:
-                rows[mine, i] = _draw(_oriented(tree, part, int(i))[rows[mine, tree.up[i]]], rng)
+                rows[mine, i] = _draw(_orient(tree, part, int(i))[rows[mine, tree.up[i]]], rng)
         return rows
 
 
-def _oriented(tree: Tree, part: TreeMoments, i: int) -> np.ndarray:
+def _orient(tree: Tree, part: TreeMoments, i: int) -> np.ndarray:
     """The joint of a variable and the one above it, (states above, states)."""
     model, a, p = tree.model, int(tree.link[i]), int(tree.up[i])
     sizes = model.variables.sizes
@@ -362,7 +362,7 @@ def _tree_log_probability(tree: Tree, part: TreeMoments, states: np.ndarray) -> 
         for i in tree.outward:
             p = int(tree.up[i])
             above = part.nodes[start[p] + states[:, p]]
-            joint = _oriented(tree, part, int(i))[states[:, p], states[:, i]]
+            joint = _orient(tree, part, int(i))[states[:, p], states[:, i]]
             total += np.log(np.divide(joint, above, where=above > 0, out=np.zeros(len(states))))
     return total
 

@@ -118,7 +118,7 @@ class FactorialDescents(Descents[FactorialState]):
         return found
 
 
-class _Chains:
+class _FactorialChains:
     """What both mean fields ask of an instance."""
 
     def __init__(self, instance: Instance) -> None:
@@ -146,7 +146,7 @@ class _Chains:
         return float(self.row_weights @ self.fields(beliefs, None))
 
 
-class _Structured(_Chains):
+class _Structured(_FactorialChains):
     """One joint belief per chain."""
 
     def __init__(self, instance: Instance) -> None:
@@ -166,7 +166,7 @@ class _Structured(_Chains):
         return self.energy(beliefs) + sum(self._terms)
 
 
-class _Factored(_Chains):
+class _Factored(_FactorialChains):
     """One belief per chain and step."""
 
     def __init__(self, instance: Instance) -> None:

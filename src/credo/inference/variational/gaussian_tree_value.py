@@ -109,38 +109,42 @@ def _moments(p: GaussianTreeParameters, arrays: Arrays) -> tuple[Any, Any, Any]:
     return variances, (noise[:, i] * noise[:, j]).sum(axis=2), noise
 
 
-def _log_normal(x: Any, mean: Any, variance: Any) -> Any:
+def _log_normal(x: jax.Array, mean: jax.Array | float, variance: jax.Array | float) -> jax.Array:
     return -0.5 * ((x - mean) ** 2 / variance + jnp.log(variance) + _LOG_2PI)
 
 
-def _log_pair(x: Any, y: Any, mean: Any, other: Any, v: Any, w: Any, c: Any) -> Any:
+def _log_pair(
+    x: jax.Array, y: jax.Array, mean: jax.Array, other: jax.Array, v: jax.Array, w: jax.Array, c: jax.Array
+) -> jax.Array:
     """Log density of two numbers with these means, variances v, w and covariance c."""
     rest = w - c**2 / v
     return _log_normal(x, mean, v) + _log_normal(y, other + c / v * (x - mean), rest)
 
 
-def _mix(p: GaussianTreeParameters, terms: Any) -> Any:
+def _mix(p: GaussianTreeParameters, terms: Any) -> jax.Array:
     """Log of the weighted sum over components, which are on the first axis."""
     log_weights = jax.nn.log_softmax(p.logits)
     return jax.nn.logsumexp(log_weights.reshape(-1, *[1] * (terms.ndim - 1)) + terms, axis=0)
 
 
-def _log_nodes(p: GaussianTreeParameters, variances: Any, x: Any) -> Any:
+def _log_nodes(p: GaussianTreeParameters, variances: jax.Array, x: jax.Array) -> jax.Array:
     """Log of the beliefs b_i at x (..., n)."""
     return _mix(p, jax.vmap(lambda mean, v: _log_normal(x, mean, v))(p.means, variances))
 
 
-def _log_pairs(p: GaussianTreeParameters, arrays: Arrays, variances: Any, covariances: Any, xy: Any) -> Any:
+def _log_pairs(
+    p: GaussianTreeParameters, arrays: Arrays, variances: jax.Array, covariances: Any, xy: Any
+) -> jax.Array:
     """Log of the beliefs b_ij at xy (..., edges, 2)."""
     i, j = arrays.ends[:, 0], arrays.ends[:, 1]
 
-    def one(mean: Any, v: Any, c: Any) -> Any:
+    def one(mean: jax.Array, v: jax.Array, c: jax.Array) -> jax.Array:
         return _log_pair(xy[..., 0], xy[..., 1], mean[i], mean[j], v[i], v[j], c)
 
     return _mix(p, jax.vmap(one)(p.means, variances, covariances))
 
 
-def _node_potentials(arrays: Arrays, functions: Any, x: Any) -> Any:
+def _node_potentials(arrays: Arrays, functions: Any, x: jax.Array) -> jax.Array:
     """Summed log-potentials of single variables at x (..., n)."""
     total = jnp.zeros(x.shape)
     for (where, parameters), function in zip(arrays.single, functions[0], strict=True):
@@ -149,7 +153,7 @@ def _node_potentials(arrays: Arrays, functions: Any, x: Any) -> Any:
     return total
 
 
-def _pair_potentials(arrays: Arrays, functions: Any, xy: Any) -> Any:
+def _pair_potentials(arrays: Arrays, functions: Any, xy: Any) -> jax.Array:
     """Summed log-potentials of pairs at xy (..., edges, 2)."""
     total = jnp.zeros(xy.shape[:-1])
     for (edge, side, parameters), function in zip(arrays.double, functions[1], strict=True):
@@ -163,7 +167,7 @@ def _pair_potentials(arrays: Arrays, functions: Any, xy: Any) -> Any:
 class _Gains(NamedTuple):
     """Quadrature points, what is gained at each, and the means of that under every component."""
 
-    x: Any  # (K, M, n)
+    x: jax.Array  # (K, M, n)
     xy: Any  # (K, K, M, edges, 2)
     nodes: Any  # (K, M, n)
     pairs: Any  # (K, K, M, edges)
@@ -171,12 +175,12 @@ class _Gains(NamedTuple):
     mean_pairs: Any  # (M, edges)
 
     @property
-    def of_component(self) -> Any:
+    def of_component(self) -> jax.Array:
         """Summed means, (M,)."""
         return self.mean_nodes.sum(axis=1) + self.mean_pairs.sum(axis=1)
 
 
-def _gains(p: GaussianTreeParameters, arrays: Arrays, points: Any, functions: Any) -> _Gains:
+def _gains(p: GaussianTreeParameters, arrays: Arrays, points: jax.Array, functions: Any) -> _Gains:
     """What single variables and pairs gain; `points` are standard normal nodes and weights."""
     at, weight = points
     v, c, _ = _moments(p, arrays)
@@ -187,7 +191,9 @@ def _gains(p: GaussianTreeParameters, arrays: Arrays, points: Any, functions: An
     return _Gains(x, xy, nodes, pairs, jnp.einsum("a,amn->mn", weight, nodes), mean_pairs)
 
 
-def _by_quadrature(p: GaussianTreeParameters, arrays: Arrays, points: Any, functions: Any) -> tuple[Any, Any]:
+def _by_quadrature(
+    p: GaussianTreeParameters, arrays: Arrays, points: jax.Array, functions: Any
+) -> tuple[Any, Any]:
     """The value by quadrature, and a surrogate in which only log densities are differentiated."""
     weight = points[1]
     v, c, _ = _moments(p, arrays)
@@ -207,7 +213,9 @@ def _by_quadrature(p: GaussianTreeParameters, arrays: Arrays, points: Any, funct
     return share @ held.of_component, surrogate
 
 
-def _grid(means: Any, variances: Any, covariances: Any, ends: Any, at: Any) -> tuple[Any, Any]:
+def _grid(
+    means: jax.Array, variances: jax.Array, covariances: Any, ends: Any, at: jax.Array
+) -> tuple[Any, Any]:
     """Quadrature points under every component: (K, M, n) and, whitened pair by pair, (K, K, M, edges, 2)."""
     i, j = ends[:, 0], ends[:, 1]
     sd = jnp.sqrt(variances)
@@ -219,10 +227,10 @@ def _grid(means: Any, variances: Any, covariances: Any, ends: Any, at: Any) -> t
     return x, jnp.stack([first, second], axis=-1)
 
 
-def _log_joint(p: GaussianTreeParameters, arrays: Arrays, x: Any) -> Any:
+def _log_joint(p: GaussianTreeParameters, arrays: Arrays, x: jax.Array) -> jax.Array:
     """Log density of the mixture at rows (S, n)."""
 
-    def one(up: Any, mean: Any, slope: Any, log_sd: Any) -> Any:
+    def one(up: Any, mean: jax.Array, slope: jax.Array, log_sd: Any) -> jax.Array:
         gap = x - mean
         above = jnp.where(up >= 0, gap[:, jnp.maximum(up, 0)], 0.0)
         return _log_normal((gap - slope * above) * jnp.exp(-log_sd), 0.0, 1.0).sum(axis=1) - log_sd.sum()
@@ -231,7 +239,9 @@ def _log_joint(p: GaussianTreeParameters, arrays: Arrays, x: Any) -> Any:
     return jax.nn.logsumexp(jax.nn.log_softmax(p.logits)[:, None] + terms, axis=0)
 
 
-def _by_samples(p: GaussianTreeParameters, arrays: Arrays, points: Any, functions: Any) -> tuple[Any, Any]:
+def _by_samples(
+    p: GaussianTreeParameters, arrays: Arrays, points: jax.Array, functions: Any
+) -> tuple[Any, Any]:
     """The value and its surrogate from joint samples; `points` are a key and an array, a row per sample."""
     key, like = points
     still, (variances, covariances, noise) = jax.lax.stop_gradient((p, _moments(p, arrays)))
@@ -252,11 +262,11 @@ _ESTIMATES = {"quadrature": _by_quadrature, "samples": _by_samples}
 
 
 def estimated(
-    p: GaussianTreeParameters, arrays: Arrays, points: Any, *, functions: Any, estimate: str
-) -> Any:
+    p: GaussianTreeParameters, arrays: Arrays, points: jax.Array, *, functions: Any, estimate: str
+) -> tuple[Any, Any]:
     """The value and its slopes, inside JAX programs; `points` are what the estimate needs."""
 
-    def surrogate(q: GaussianTreeParameters) -> Any:
+    def surrogate(q: GaussianTreeParameters) -> tuple[Any, Any]:
         value, stand_in = _ESTIMATES[estimate](q, arrays, points, functions)
         return stand_in, value
 

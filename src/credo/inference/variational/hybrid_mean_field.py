@@ -165,7 +165,7 @@ def _hermite(nodes: int) -> tuple[np.ndarray, np.ndarray]:
     return points, weights / weights.sum()
 
 
-def _points(beliefs: Any, plan: Any, domain: Any, at: Any) -> tuple[Any, Any]:
+def _points(beliefs: Any, plan: Any, domain: Any, at: jax.Array) -> tuple[Any, Any]:
     """Values of variables to sum over and their weights, (rows, values)."""
     probabilities, means, variances = beliefs
     if isinstance(domain, Discrete):
@@ -176,9 +176,15 @@ def _points(beliefs: Any, plan: Any, domain: Any, at: Any) -> tuple[Any, Any]:
     return values, jnp.broadcast_to(weights, values.shape)
 
 
-def _expected(
-    g: int, row: Any, beliefs: Any, plan: Any, structure: MeanFieldStructure, axis: int | None, own: Any
-) -> Any:
+def _expect(
+    g: int,
+    row: jax.Array,
+    beliefs: Any,
+    plan: Any,
+    structure: MeanFieldStructure,
+    axis: int | None,
+    own: Any,
+) -> jax.Array:
     """Expected log-potentials of factors; (rows,), or (rows, values) by the values of one axis."""
     if structure.forms[g] is not None:
         return _expected_form(g, row, beliefs, plan, structure, axis, own)
@@ -201,8 +207,14 @@ def _expected(
 
 
 def _expected_form(
-    g: int, row: Any, beliefs: Any, plan: Any, structure: MeanFieldStructure, axis: int | None, own: Any
-) -> Any:
+    g: int,
+    row: jax.Array,
+    beliefs: Any,
+    plan: Any,
+    structure: MeanFieldStructure,
+    axis: int | None,
+    own: Any,
+) -> jax.Array:
     """The same where the form is closed."""
     mean, variance, shares = _moments(g, row, beliefs, plan, structure)
     mean, variance, shares = mean[:, None], variance[:, None], [s[:, None] for s in shares]
@@ -220,7 +232,7 @@ def _expected_form(
 
 
 def _moments(
-    g: int, row: Any, beliefs: Any, plan: Any, structure: MeanFieldStructure
+    g: int, row: jax.Array, beliefs: Any, plan: Any, structure: MeanFieldStructure
 ) -> tuple[Any, Any, list[Any]]:
     """Means and variances (rows, k) of the real variables of factors; probabilities of each discrete one."""
     probabilities, means, variances = beliefs
@@ -230,18 +242,20 @@ def _moments(
     return means[at[:, :k]], variances[at[:, :k]], shares
 
 
-def _around(kind: int, b: Any, own: Any, beliefs: Any, plan: Any, structure: MeanFieldStructure) -> Any:
+def _around(
+    kind: int, b: Any, own: jax.Array, beliefs: Any, plan: Any, structure: MeanFieldStructure
+) -> jax.Array:
     """The functions f_i of a block at `own` (length, values)."""
     length = len(own)
     own = jnp.concatenate([own, own[:1]])
     total = jnp.zeros(own.shape)
     for m, (g, axis) in enumerate((structure.discrete, structure.real)[kind]):
         row, slot = plan["rows"][kind][m][b], plan["slots"][kind][m][b]
-        total = total.at[slot].add(_expected(g, row, beliefs, plan, structure, axis, own[slot]))
+        total = total.at[slot].add(_expect(g, row, beliefs, plan, structure, axis, own[slot]))
     return total[:length]
 
 
-def _natural(b: Any, beliefs: Any, plan: Any, structure: MeanFieldStructure) -> Any:
+def _natural(b: Any, beliefs: Any, plan: Any, structure: MeanFieldStructure) -> tuple[jax.Array, jax.Array]:
     """Precisions and shifts of the quadratic functions f_i of a block."""
     length = plan["members"][2].shape[1]
     precision, shift = jnp.zeros(length + 1), jnp.zeros(length + 1)
@@ -254,14 +268,14 @@ def _natural(b: Any, beliefs: Any, plan: Any, structure: MeanFieldStructure) -> 
     return precision[:length], shift[:length]
 
 
-def _energy(beliefs: Any, plan: Any, *, structure: MeanFieldStructure) -> Any:
+def _energy(beliefs: Any, plan: Any, *, structure: MeanFieldStructure) -> tuple[list[jax.Array], jax.Array]:
     """Expected log-potentials of every factor, group by group, and the entropy."""
     probabilities, _, variances = beliefs
     parts = []
     for g, domains in enumerate(structure.domains):
         rows = jnp.arange(len(plan["scopes"][g]))
         parts.append(
-            _expected(g, rows, beliefs, plan, structure, None, None) if domains else jnp.zeros(len(rows))
+            _expect(g, rows, beliefs, plan, structure, None, None) if domains else jnp.zeros(len(rows))
         )
     entropy = -jnp.where(
         probabilities > 0, probabilities * jnp.log(jnp.maximum(probabilities, 1e-300)), 0.0
@@ -270,22 +284,22 @@ def _energy(beliefs: Any, plan: Any, *, structure: MeanFieldStructure) -> Any:
     return parts, entropy + jnp.where(is_real, 0.5 * jnp.log(2 * np.pi * np.e * variances), 0.0).sum()
 
 
-def _sweep(beliefs: Any, plan: Any, orders: Any, *, structure: MeanFieldStructure) -> Any:
+def _sweep(beliefs: Any, plan: Any, orders: Any, *, structure: MeanFieldStructure) -> tuple[Any, jax.Array]:
     """Beliefs after updating every block, and the largest change."""
     change = jnp.zeros(())
     for kind, update in enumerate((_update_discrete, _update_real, _update_closed)):
         if plan["members"][kind].shape[0]:
-            beliefs, moved = _updated(kind, update, beliefs, plan, orders[kind], structure)
+            beliefs, moved = _update(kind, update, beliefs, plan, orders[kind], structure)
             change = jnp.maximum(change, moved)
     return beliefs, change
 
 
-def _updated(
+def _update(
     kind: int, update: Any, beliefs: Any, plan: Any, order: Any, structure: MeanFieldStructure
-) -> Any:
+) -> jax.Array:
     members = plan["members"][kind]
 
-    def one(k: Any, carry: Any) -> Any:
+    def one(k: jax.Array, carry: Any) -> tuple[Any, jax.Array]:
         beliefs, change = carry
         b = order[k]
 
@@ -316,7 +330,7 @@ def _update_real(members: Any, beliefs: Any, plan: Any, around: Any) -> tuple[An
     m, v = means[members], variances[members]
     points, weights = plan["nodes"]
 
-    def look(m: Any, v: Any) -> tuple[Any, Any]:
+    def look(m: Any, v: jax.Array) -> tuple[Any, Any]:
         logs = around(m[:, None] + jnp.sqrt(v)[:, None] * points)
         return logs, logs @ weights + 0.5 * jnp.log(v)
 
@@ -325,7 +339,7 @@ def _update_real(members: Any, beliefs: Any, plan: Any, around: Any) -> tuple[An
     bend = (logs * (points**2 - 1)) @ weights / v
     allowed = here - plan["slack"] - _ROUNDING * (1 + jnp.abs(here))
 
-    def is_searching(state: Any) -> Any:
+    def is_searching(state: Any) -> jax.Array:
         return (state[0] < _HALVINGS) & (~state[4]).any()
 
     def halve(state: Any) -> Any:

@@ -32,7 +32,7 @@ from ...core.result import Estimate, Kind, Marginals, Result, Samples, Status
 from ...optimise.driver import Outcome, Step, drive
 from ...optimise.run import Run
 from ..problem.base import Algorithm, Budget, Problem, register
-from ..problem.gaussian_system import claimed, rounding
+from ..problem.gaussian_system import claim, rounding
 from ..problem.starting_places import Places, refuse_flat_along, starting_places
 from .components import told_components
 from .descent import told_ends
@@ -108,12 +108,12 @@ class GaussianTreeBeliefs(Algorithm):
         graph = problem.graph
         if not len(graph.variables):
             return _constant(self.name, problem)
-        climbs = _Climbs(self, graph)
+        climbs = _GaussianTreeAscent(self, graph)
         result: Result = drive(climbs, problem, budget, rng, restarts=self.restarts)
         return _with_samples(result, problem, rng)
 
 
-class _Climbs:
+class _GaussianTreeAscent:
     """Climbs from trees of their own, as the driver sees them."""
 
     name = GaussianTreeBeliefs.name
@@ -198,7 +198,7 @@ class _Climbs:
             "lower" if is_exact and (self._model.is_forest or options.components == 1) else "estimate"
         )
         size = np.abs(p.means).max(axis=0) + np.exp(p.log_sds).max(axis=0)
-        log_z, told = claimed(finer, kind, rounding(self._graph, size))
+        log_z, told = claim(finer, kind, rounding(self._graph, size))
         notes = [*told, told_components(mixture.weights, mixture.overlaps)]
         if not is_exact:
             notes.append(f"{nodes} nodes gave {value:.8g}, {2 * nodes} nodes give {finer:.8g}")

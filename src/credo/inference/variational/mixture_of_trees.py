@@ -77,12 +77,10 @@ class TreeBeliefs(Algorithm):
     def why_not(self, problem: Problem) -> str | None:
         """Factors of at most two variables with several states."""
         graph = problem.graph
-        several = np.append(graph.variables.sizes[graph.scope] > 1, False)
-        wide = [
-            a for a, k in enumerate(np.diff(np.cumsum(np.append(0, several))[graph.scope_start])) if k > 2
-        ]
-        if wide:
-            names = [graph.variables.names[int(i)] for i in graph.scope_of(wide[0])]
+        several = np.cumsum(np.append(0, graph.variables.sizes[graph.scope] > 1))
+        wide = np.flatnonzero(np.diff(several[graph.scope_start]) > 2)
+        if len(wide):
+            names = [graph.variables.names[int(i)] for i in graph.scope_of(int(wide[0]))]
             return f"the factor over {names} has more than two variables, and trees have pairs"
         if np.isneginf(graph.log_tables).any() and hard_edges_close_a_cycle(PairModel(graph)):
             return "factors with zeros close a cycle, and no tree can contain them all; use bp"
@@ -93,12 +91,12 @@ class TreeBeliefs(Algorithm):
         model = PairModel(problem.graph)
         if model.is_impossible:
             raise problem.contradiction()
-        climbs = _Climbs(self, model)
+        climbs = _DiscreteTreeAscent(self, model)
         result = drive(climbs, problem, budget, rng, restarts=self.restarts)
         return _with_samples(result, problem, model, rng)
 
 
-class _Climbs:
+class _DiscreteTreeAscent:
     """Climbs from trees of their own, as the driver sees them."""
 
     name = TreeBeliefs.name
@@ -145,7 +143,7 @@ class _Climbs:
         return notes
 
 
-def _kept(model: PairModel) -> np.ndarray:
+def _keep(model: PairModel) -> np.ndarray:
     """Positions of the variables with several states."""
     return np.flatnonzero(model.original.sizes > 1)
 
@@ -162,5 +160,5 @@ def _with_samples(result: Result, problem: Problem, model: PairModel, rng: np.ra
     if not problem.samples:
         return result
     rows = np.zeros((problem.samples, len(model.original)), dtype=np.int64)
-    rows[:, _kept(model)] = result.state.sample(problem.samples, rng)
+    rows[:, _keep(model)] = result.state.sample(problem.samples, rng)
     return replace(result, samples=Samples(problem.graph.variables, rows))

@@ -42,7 +42,7 @@ from ...optimise.driver import UNKNOWN, Outcome, Step, drive
 from ...optimise.optimisers import LBFGS, Loss
 from ...optimise.run import Run
 from ..problem.base import Algorithm, Budget, Problem, register
-from ..problem.gaussian_system import claimed, rounding
+from ..problem.gaussian_system import claim, rounding
 from ..problem.gradients import needs, why_no_gradients
 from ..problem.located import Places
 from ..problem.starting_places import starting_places
@@ -109,7 +109,7 @@ class NonparametricVI(Algorithm):
         places = replace(places, scale=np.full(len(places.scale), unit))
         density = LogDensity.of(problem.graph, places.centre, places.scale)
         first = self._start(problem, places, rng).inside(places)
-        result: Result = drive(_Rounds(LocalShape(density), places, first), problem, budget, rng)
+        result: Result = drive(_MixtureRounds(LocalShape(density), places, first), problem, budget, rng)
         if result.status is Status.DIVERGED:
             return result
         _refuse_zeros(density, result.state.inside(places))
@@ -130,7 +130,7 @@ class NonparametricVI(Algorithm):
 
 
 @record("nonparametric-vi")
-class _Round(NamedTuple):
+class _MixtureRound(NamedTuple):
     """Where the rounds stand, in the coordinates of the density."""
 
     mixture: MixtureState
@@ -138,7 +138,7 @@ class _Round(NamedTuple):
     number: int  # of rounds so far
 
 
-class _Rounds:
+class _MixtureRounds:
     """The rounds as the driver sees them."""
 
     name = NonparametricVI.name
@@ -148,13 +148,13 @@ class _Rounds:
 
     def start(self, problem: Problem, run: Run) -> Step:
         first = self._first
-        return Step(_Round(first, -_cost(self._shape, first.means)(first.log_variances)[0], 0))
+        return Step(_MixtureRound(first, -_cost(self._shape, first.means)(first.log_variances)[0], 0))
 
-    def advance(self, problem: Problem, state: _Round, run: Run) -> Step:
+    def advance(self, problem: Problem, state: _MixtureRound, run: Run) -> Step:
         means = _best_means(self._shape, state.mixture)
         log_variances, value = _best_variances(self._shape, means, state.mixture.log_variances)
         is_lost = not np.isfinite(value) or log_variances.max() > _WIDEST
-        new = _Round(MixtureState(means, log_variances), value, state.number + 1)
+        new = _MixtureRound(MixtureState(means, log_variances), value, state.number + 1)
         if is_lost:
             trace = {"change": [1.0], "residual": [1.0], "objective": [value]}
             return Step(new, [UNKNOWN], trace, Status.DIVERGED)
@@ -251,7 +251,7 @@ def _read(problem: Problem, outcome: Outcome, state: MixtureState, constant: flo
     weights = np.full(len(means), 1 / len(means))
     trace = {name: np.array(outcome.trace.get(name, ())) for name in ("change", "residual", "objective")}
     result = Result(
-        _Rounds.name,
+        _MixtureRounds.name,
         outcome.ended,
         marginals=Marginals(
             variables,
@@ -269,7 +269,7 @@ def _read(problem: Problem, outcome: Outcome, state: MixtureState, constant: flo
         return replace(result, notes=(note,))
     is_exact = all(g.function is quadratic for g in graph.batches if g.scopes.shape[1])
     doubt = rounding(graph, np.abs(means).max(axis=0) + sds.max())
-    log_z, notes = claimed(constant + outcome.state.value, "lower" if is_exact else "estimate", doubt)
+    log_z, notes = claim(constant + outcome.state.value, "lower" if is_exact else "estimate", doubt)
     return replace(result, log_z=log_z, notes=notes)
 
 

@@ -62,7 +62,7 @@ def blankets(density: LogDensity, seen: str) -> tuple[np.ndarray, np.ndarray] | 
     return at, is_meant
 
 
-def direction(x: Any, slope: Any, near: Any, width: Any) -> Any:
+def direction(x: jax.Array, slope: jax.Array, near: Any, width: jax.Array) -> tuple[Any, jax.Array]:
     """The direction phi of each particle and its mean kernel, both (count, dimension).
 
     `width` is h^2, one number per kernel.
@@ -71,7 +71,7 @@ def direction(x: Any, slope: Any, near: Any, width: Any) -> Any:
         phi, mean = _along(x, x, slope, width)
         return phi, jnp.broadcast_to(mean, phi.shape)
 
-    def one(inputs: Any) -> Any:
+    def one(inputs: Any) -> tuple[Any, Any]:
         at, is_meant, own, steep, h = inputs
         phi, mean = _along(x[:, at] * is_meant, own[:, None], steep[:, None], h)
         return phi[:, 0], mean[:, 0]
@@ -80,13 +80,13 @@ def direction(x: Any, slope: Any, near: Any, width: Any) -> Any:
     return phi.T, mean.T
 
 
-def _along(seen: Any, x: Any, slope: Any, width: Any) -> Any:
+def _along(seen: Any, x: jax.Array, slope: jax.Array, width: jax.Array) -> tuple[jax.Array, jax.Array]:
     k = jnp.exp(-_squares(seen) / (2 * width))
     mean = k.mean(axis=1)[:, None]
     return (k @ slope - k @ x / width) / len(x) + x * mean / width, mean
 
 
-def _squares(x: Any) -> Any:
+def _squares(x: jax.Array) -> jax.Array:
     return ((x[:, None] - x[None]) ** 2).sum(axis=-1)
 
 
@@ -111,12 +111,20 @@ def _median(x: np.ndarray) -> float:
 
 
 def _steps(
-    carry: Any, arrays: Any, near: Any, width: Any, first: Any, limit: Any, rate: Any, *, shape: Shape
-) -> Any:
+    carry: Any,
+    arrays: Any,
+    near: Any,
+    width: jax.Array,
+    first: jax.Array,
+    limit: jax.Array,
+    rate: jax.Array,
+    *,
+    shape: Shape,
+) -> jax.Array:
     """Steps of Adam, and at each the size of the direction and the energy, minus the mean log density."""
     look = jax.vmap(jax.value_and_grad(lambda u: log_density(u, arrays, shape)))
 
-    def step(k: Any, state: Any) -> Any:
+    def step(k: jax.Array, state: Any) -> tuple[Any, Any, Any, Any, Any]:
         x, mean, square, sizes, energies = state
         logs, slopes = look(x)
         phi, kernel = direction(x, slopes, near, width)

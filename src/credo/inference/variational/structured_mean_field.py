@@ -150,7 +150,7 @@ class _ClusterDescents(Descents[Any]):
         new, change = sweep(problem.graph, state.beliefs, self._options.order, self.rng)
         state = _Naive(new, state.sweeps + 1)
         is_there = change < run.budget.tol or state.sweeps == run.budget.max_iter
-        return Step(self._clustered(state) if is_there else state)  # only sweeps over clusters are counted
+        return Step(self._cluster(state) if is_there else state)  # only sweeps over clusters are counted
 
     def sweep(
         self, problem: Problem, state: StructuredState, rng: np.random.Generator
@@ -161,14 +161,14 @@ class _ClusterDescents(Descents[Any]):
 
     def read(self, problem: Problem, outcome: Outcome) -> Result:
         graph = problem.graph
-        outcome = replace(outcome, state=self._clustered(outcome.state))
+        outcome = replace(outcome, state=self._cluster(outcome.state))
         return replace(
             self.bound(outcome),
             marginals=Marginals(graph.variables, outcome.state.marginals),
             factor_marginals=FactorMarginals(graph, self._parts.factor_tables(outcome.state.pieces)),
         )
 
-    def _clustered(self, state: _Naive | StructuredState) -> StructuredState:
+    def _cluster(self, state: _Naive | StructuredState) -> StructuredState:
         return self._parts.start(state.beliefs.marginals) if isinstance(state, _Naive) else state
 
 

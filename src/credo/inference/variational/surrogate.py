@@ -146,9 +146,9 @@ class Surrogate:
         positions = self.variables.positions(names)
         if len(set(positions.tolist())) < len(positions):
             raise QueryError(f"marginal: a variable is named twice in {list(names)}")
-        return self._kept(positions)
+        return self._keep(positions)
 
-    def _kept(self, positions: np.ndarray) -> Surrogate:
+    def _keep(self, positions: np.ndarray) -> Surrogate:
         chosen = [self.variables[int(i)] for i in positions]
         rows = [self._real[int(i)] for i in positions if int(i) in self._real]
         parts = [np.arange(*self.variables.state_start[i : i + 2]) for i in positions]
@@ -175,7 +175,7 @@ class Surrogate:
         if not np.isfinite(top):
             raise ZeroProbabilityError(f"the mixture gives {dict(given)} the weight zero; check the values")
         rest = [i for i, name in enumerate(self.variables.names) if name not in columns]
-        return replace(self._kept(np.array(rest, np.int64)), log_weights=logs - top)
+        return replace(self._keep(np.array(rest, np.int64)), log_weights=logs - top)
 
     def conditional(self, names: str | Iterable[str], given: Mapping[str, Any]) -> Any:
         """The marginal of some variables given values of others; see `marginal`."""
@@ -233,7 +233,7 @@ class Surrogate:
         """Joint draws; `rng` is a generator or a seed."""
         check.whole("count", count, 0)
         rng = check.generator(rng)
-        part = rng.choice(len(self.log_weights), size=count, p=_normalised(self.weights))
+        part = rng.choice(len(self.log_weights), size=count, p=_normalise(self.weights))
         indices = np.full((count, len(self.variables)), -1, np.int64)
         continuous: dict[str, np.ndarray] = {}
         for i, name in enumerate(self.variables.names):
@@ -261,7 +261,7 @@ class Surrogate:
             raise QueryError(f"maximum: expected 'all' or a list of names, got {names!r}")
         mixture = self.condition(given) if given else self
         if names != "all":
-            mixture = mixture._kept(np.sort(mixture.variables.positions(names)))
+            mixture = mixture._keep(np.sort(mixture.variables.positions(names)))
         values = mixture._best()
         indices = np.full(len(self.variables), -1, np.int64)
         continuous: dict[str, Any] = {}
@@ -278,7 +278,7 @@ class Surrogate:
         if all(sizes) and math.prod(sizes) * len(self.log_weights) <= _EXHAUSTIVE:
             states = np.unravel_index(int(np.argmax(self.table)), sizes) if sizes else ()
             return dict(zip(self.variables.names, states, strict=True))
-        starts = _Climb(self).run()
+        starts = _ModeAscent(self).run()
         values = _log_sum(self._log_components(starts) + self.log_weights, -1)
         best = int(np.argmax(values))
         return {name: column[best] for name, column in starts.items()}
@@ -290,7 +290,7 @@ class Surrogate:
         )
 
 
-class _Climb:
+class _ModeAscent:
     """Ascent of the mixture density from the mode of every component at once; starts on the first axis."""
 
     def __init__(self, mixture: Surrogate) -> None:
@@ -359,7 +359,7 @@ class _Climb:
 
     def _without(self, row: int) -> np.ndarray:
         """The logs without the discrete variable of a row."""
-        rest = _Climb.__new__(_Climb)
+        rest = _ModeAscent.__new__(_ModeAscent)
         rest._mixture, rest._x, rest._simplex = self._mixture, self._x, self._simplex
         rest._where, rest._states = np.delete(self._where, row), np.delete(self._states, row, axis=0)
         return rest._logs()
@@ -386,7 +386,7 @@ def _log_sum(logs: np.ndarray, axis: int) -> np.ndarray:
     return np.asarray(np.logaddexp.reduce(logs, axis=axis))
 
 
-def _normalised(p: np.ndarray) -> np.ndarray:
+def _normalise(p: np.ndarray) -> np.ndarray:
     return np.asarray(p / p.sum())
 
 

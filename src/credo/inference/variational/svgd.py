@@ -132,7 +132,7 @@ class _Moves:
 
     def read(self, problem: Problem, outcome: Outcome) -> Result:
         values = self._density.values(outcome.state.at)
-        status, notes = self._judged(outcome)
+        status, notes = self._judge(outcome)
         return Result(
             self.name,
             status,
@@ -143,7 +143,7 @@ class _Moves:
             notes=notes,
         )
 
-    def _judged(self, outcome: Outcome) -> tuple[Status, tuple[str, ...]]:
+    def _judge(self, outcome: Outcome) -> tuple[Status, tuple[str, ...]]:
         """Particles where the weight is zero have no gradient to lead them back: that is no success."""
         from ..problem.potentials import log_values
 

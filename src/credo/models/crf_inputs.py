@@ -18,10 +18,18 @@ import numpy as np
 from ..core.domain import Discrete
 from ..core.errors import DataError
 from ..core.factor_graph import FactorGraph
-from ..models.crf import label_graph
+from ..core.variable import Variables
 from .crf_features import MISSING, Features, Labels
 
-__all__ = ["Graphs", "LabelledSequences", "chain_parts", "graph_parts"]
+__all__ = [
+    "Graphs",
+    "LabelledSequences",
+    "chain_parts",
+    "edge_pairs",
+    "graph_parts",
+    "label_graph",
+    "spaced",
+]
 
 
 def chain_parts(items: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -71,7 +79,7 @@ class LabelledSequences:
         """Check and stack."""
         nodes, steps = chain_parts(items)
         rows, start = features.node_rows(nodes)
-        edges = None if steps[0] is None else _spaced(*features.edge_rows(steps), start)
+        edges = None if steps[0] is None else spaced(*features.edge_rows(steps), start)
         codes = None
         if labels is not None and known is not None:
             lengths = np.diff(start).tolist()
@@ -142,7 +150,7 @@ def _inside(start: np.ndarray) -> np.ndarray:
     return np.flatnonzero(found)
 
 
-def _spaced(rows: Any, row_start: np.ndarray, start: np.ndarray) -> Any:
+def spaced(rows: Any, row_start: np.ndarray, start: np.ndarray) -> Any:
     """Edge features with a row of zeros for the first position of every sequence."""
     from scipy import sparse
 
@@ -247,3 +255,31 @@ def _edge_parts(parts: list[Any], counts: np.ndarray, features: Features) -> lis
             f"got {start[number + 1] - start[number]}"
         )
     return _split(found, start)
+
+
+def edge_pairs(edges: Any, count: int) -> np.ndarray:
+    """Pairs of node positions (edges, 2) of a graph with so many nodes; None joins them to a chain."""
+    if edges is None:
+        return np.stack([np.arange(max(count - 1, 0)), np.arange(1, max(count, 1))], axis=1)
+    try:
+        pairs = np.asarray(edges if len(edges) else np.empty((0, 2), np.int64))
+    except (TypeError, ValueError, OverflowError):
+        raise DataError(f"edges: expected pairs of node positions, got {edges!r:.80}") from None
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+        raise DataError(f"edges: expected pairs of node positions, got {edges!r:.80}")
+    if len(pairs) and not (0 <= pairs.min() and pairs.max() < count):
+        raise DataError(f"edges: expected positions in [0, {count}), got {pairs.min()} to {pairs.max()}")
+    if (pairs[:, 0] == pairs[:, 1]).any():
+        node = pairs[pairs[:, 0] == pairs[:, 1]][0, 0]
+        raise DataError(f"edges: node {node} is joined to itself")
+    return pairs.astype(np.int64, copy=False)
+
+
+def label_graph(domain: Discrete, count: int, edges: Any) -> FactorGraph:
+    """The structure of a field on one input: a unary factor per node, then one per edge; tables are zero."""
+    pairs, size = edge_pairs(edges, count), domain.size
+    names = Variables.numbered(np.full(count, size), "y").names
+    start = np.concatenate([np.arange(count + 1), count + 2 * np.arange(1, len(pairs) + 1)])
+    scope = np.concatenate([np.arange(count), pairs.ravel()])
+    tables = np.zeros(count * size + len(pairs) * size * size)
+    return FactorGraph.from_flat(Variables(names, (domain,) * count), start, scope, tables)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..core.errors import DataError
+from ..core.numbers import float_array, is_missing
 from ..core.wiring import starts_of
-from ..models.crf import CRF, expanded_features, feature_rows
 
-__all__ = ["MISSING", "Features", "Labels", "is_missing", "label_list"]
+if TYPE_CHECKING:
+    from .crf import CRF
+
+__all__ = ["MISSING", "Features", "Labels", "expanded_features", "feature_rows", "label_list"]
 
 MISSING = -1  # the code of a label that was not observed
 
@@ -22,7 +26,7 @@ class Labels:
     """The label set of an estimator: what users write, and its positions."""
 
     classes: np.ndarray  # as given, sorted
-    position: dict[Any, int]  # label -> place in `classes`
+    position: dict[Any, int]  # label, as it is and as it is written -> place in `classes`
 
     @classmethod
     def of(cls, labels: Sequence[Sequence[Any]]) -> Labels:
@@ -45,7 +49,12 @@ class Labels:
         classes = np.array(ordered) if plain else np.empty(len(ordered), object)
         if not plain:
             classes[:] = ordered
-        return cls(classes, {label: k for k, label in enumerate(ordered)})
+        return cls(classes, {key: k for k, label in enumerate(ordered) for key in (label, str(label))})
+
+    @classmethod
+    def of_field(cls, crf: CRF) -> Labels:
+        """Those of a field; a value that is written like a label is that label."""
+        return cls(np.array(crf.labels), {label: k for k, label in enumerate(crf.labels)})
 
     def codes(self, labels: Any, number: int, length: int) -> np.ndarray:
         """Positions of the labels of one sequence or graph, -1 where missing."""
@@ -55,14 +64,17 @@ class Labels:
         for t, label in enumerate(labels):
             if is_missing(label):
                 found[t] = MISSING
-            elif label in self.position:
-                found[t] = self.position[label]
-            else:
+                continue
+            # Numbers are the same however they are written.
+            is_number = isinstance(label, (int, float, np.number))
+            place = self.position.get(label if is_number and label in self.position else str(label))
+            if place is None:
                 known = [str(c) for c in self.classes[:12]]
                 raise DataError(
-                    f"labels of item {number}: {label!r} at node {t} was not seen in training; "
+                    f"labels of item {number}: {label!r} at node {t} is none of the field's; "
                     f"the labels are {known}"
                 )
+            found[t] = place
         return found
 
 
@@ -71,13 +83,6 @@ def label_list(labels: Any, number: int) -> Any:
     if isinstance(labels, (str, Mapping)) or not hasattr(labels, "__len__"):
         raise DataError(f"labels of item {number}: expected a list, got {labels!r:.80}")
     return labels
-
-
-def is_missing(label: Any) -> bool:
-    """Whether a label was not observed."""
-    if isinstance(label, (float, np.floating)):
-        return bool(np.isnan(label))
-    return label is None or type(label).__name__ == "NAType"  # that of pandas, which need not be there
 
 
 @dataclass(frozen=True)
@@ -164,3 +169,79 @@ def _stacked(
     if any(sparse.issparse(part) for part in found):
         return sparse.csr_array(sparse.vstack([sparse.csr_array(part) for part in found])), start
     return np.concatenate(found), start
+
+
+def expanded_features(row: Mapping[str, Any]) -> dict[str, float]:
+    """Names and values of one dictionary of features.
+
+    A number is its own value, True and False are 1 and 0; a text becomes the feature "name:text" with the
+    value 1, and a list of texts one such feature each.
+
+    Examples
+    --------
+    >>> from credo.models.crf_features import expanded_features
+    >>> expanded_features({"word": "cat", "length": 3, "title": False})
+    {'word:cat': 1.0, 'length': 3.0, 'title': 0.0}
+    """
+    found: dict[str, float] = {}
+    for name, value in row.items():
+        if isinstance(value, str):
+            found[f"{name}:{value}"] = 1.0
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            found.update({f"{name}:{item}": 1.0 for item in value})
+        else:
+            try:
+                found[str(name)] = float(value)
+            except (TypeError, ValueError, OverflowError):
+                raise DataError(
+                    f"feature {name!r}: expected a number, a text or a list of texts, got {value!r:.80}"
+                ) from None
+    return found
+
+
+def feature_rows(what: str, features: Any, names: Sequence[str] | None, count: int | None) -> Any:
+    """Features as a matrix (rows, count), a float array or a sparse matrix in row form.
+
+    Dictionaries need the names of the features; those that are not among them are left out, as a feature
+    without a weight.
+    """
+    from scipy import sparse
+
+    if sparse.issparse(features):
+        found = sparse.csr_array(features).astype(np.float64)
+        finite = np.isfinite(found.data).all()
+    elif isinstance(features, Sequence) and len(features) and isinstance(features[0], Mapping):
+        if names is None:
+            raise DataError(f"{what}: expected numbers; dictionaries need a field with named features")
+        found = _from_dictionaries(features, _positions(tuple(names)))
+        finite = np.isfinite(found.data).all()
+    else:
+        found = float_array(what, features, error=DataError, expected="an array of numbers")
+        finite = np.isfinite(found).all()
+    if found.ndim != 2 or (count is not None and found.shape[1] != count):
+        wanted = "features" if count is None else count
+        raise DataError(f"{what}: expected an array of shape (rows, {wanted}), got {found.shape}")
+    if not finite:
+        raise DataError(f"{what}: expected finite numbers, got NaN or infinity")
+    return found
+
+
+@lru_cache(maxsize=8)
+def _positions(names: tuple[str, ...]) -> dict[str, int]:
+    """Name -> column; kept, because every sequence of a data set asks for the same."""
+    return {name: k for k, name in enumerate(names)}
+
+
+def _from_dictionaries(rows: Sequence[Mapping[str, Any]], position: Mapping[str, int]) -> Any:
+    from scipy import sparse
+
+    values, columns, ends = [], [], [0]
+    for row in rows:
+        for name, value in expanded_features(row).items():
+            k = position.get(name)
+            if k is not None:
+                values.append(value)
+                columns.append(k)
+        ends.append(len(values))
+    shape = (len(rows), len(position))
+    return sparse.csr_array((np.array(values, dtype=np.float64), columns, ends), shape=shape)
