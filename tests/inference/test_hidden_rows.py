@@ -9,7 +9,7 @@ import pytest
 import credo
 from credo.core.errors import ModelError, OptionError, QueryError, UnsupportedError, ZeroProbabilityError
 from credo.core.instance import Instance
-from credo.families import Categorical, DiagonalGaussian
+from credo.families import Categorical, DiagonalGaussian, Mixture, Poisson, Product, StudentT
 from credo.inference.exact.hidden_rows import (
     best_states,
     draw_states,
@@ -162,6 +162,31 @@ def test_expected_rows_of_a_forecast_are_mixed_means():
     hmm = credo.HMM([0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]], DiagonalGaussian([[0.0], [4.0]], [[1.0], [1.0]]))
     ahead = credo.forecast(hmm, [[0.1], [3.9]], steps=2)
     np.testing.assert_allclose(ahead.mean, 4 * ahead.states[:, 1:], atol=1e-12)
+
+
+def test_forecasts_of_products_mixtures_and_heavy_tails_have_means_too():
+    half, move = [0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]]
+    normals = DiagonalGaussian([[0.0], [4.0], [6.0], [8.0]], np.ones((4, 1)))
+    mixed = Mixture([[0.25, 0.75], [0.5, 0.5]], normals)
+    parts = [
+        mixed,
+        Categorical([[0.9, 0.1], [0.2, 0.8]]),
+        DiagonalGaussian([[1.0, 2.0], [3.0, 5.0]], np.ones((2, 2))),
+        StudentT([[-1.0], [1.0]], np.ones((2, 1)), [3.0, 4.0]),
+        Poisson([2.0, 9.0]),
+    ]
+    names = ["size", "kind", ("left", "right"), "tail", "count"]
+    hmm = credo.HMM(half, move, Product(parts, names))
+    x, _ = credo.sample(hmm, lengths=6, seed=0)
+    ahead = credo.forecast(hmm, x, steps=3)
+    each = {"size": [3, 7], "left": [1, 3], "right": [2, 5], "tail": [-1, 1], "count": [2, 9]}
+    assert ahead.mean.keys() == {"kind", *each} and ahead.mean["kind"] is None
+    for name, means in each.items():
+        np.testing.assert_allclose(ahead.mean[name], ahead.states @ np.array(means, dtype=float))
+    alone = credo.forecast(credo.HMM(half, move, mixed), [[0.5], [7.0]], steps=2)
+    np.testing.assert_allclose(alone.mean, alone.states @ [[3.0], [7.0]])
+    wild = credo.HMM(half, move, StudentT([[-1.0], [1.0]], np.ones((2, 1)), [1.0, 4.0]))
+    assert credo.forecast(wild, [[0.5]]).mean is None  # the first state has no mean
 
 
 def test_paths_given_data_have_the_marginals_of_the_smoother():

@@ -185,7 +185,7 @@ def test_a_state_that_can_only_go_to_one_that_is_not_left_is_kept():
         ),
         (
             lambda m: vb(HMM([1.0], [[1.0]], Mixture([[0.5, 0.5]], Poisson([1.0, 2.0]))), [1.0, 2.0]),
-            ModelError,
+            UnsupportedError,
             "got Mixture; use maximum likelihood",
         ),
         (lambda m: vb(m, [0, 1], prior="bdeu(size=1)"), UnsupportedError, "is no prior of .*; give HMMPrior"),

@@ -237,7 +237,7 @@ def _least_variance(data: Dataset) -> float:
     """Of the columns of numbers that vary; 0 without such columns."""
     columns = [column.values.reshape(data.n_rows, -1) for column in data.columns if not column.is_discrete]
     known = [x for block in columns for x in block.T if not np.isnan(x).all()]
-    return min((float(v) for v in map(np.nanvar, known) if v > 0), default=0.0)
+    return min((v for x in known if (v := float(np.nanvar(x))) > 0), default=0.0)
 
 
 def _quietly(call: Any, *arguments: Any, **options: Any) -> Any:

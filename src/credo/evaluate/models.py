@@ -214,7 +214,9 @@ def compare_models(
     Two hidden states or three, told from one sequence:
 
     >>> two, three = credo.HMM.gaussian(states=2), credo.HMM.gaussian(states=3)
-    >>> truth = credo.HMM([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], credo.families.Gaussian([[0.0], [4.0]]))
+    >>> from credo.families import DiagonalGaussian
+    >>> far = DiagonalGaussian([[0.0], [4.0]], [[1.0], [1.0]])
+    >>> truth = credo.HMM([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], far)
     >>> x, _ = credo.sample(truth, lengths=100, seed=0)
     >>> table = compare_models({"2": two, "3": three}, x, criteria=["bic", "vb", "cv"])
     >>> table.best, table.basis

@@ -55,6 +55,11 @@ class AveragedFamily:
         """A copy in which the rows marked in `hidden` (rows,) observe nothing."""
         return np.asarray(self.parameters.mean().hide(x, hidden))
 
+    @property
+    def means(self) -> Any:
+        """Under expected parameters."""
+        return self.parameters.mean().means
+
     def log_density(self, x: Any) -> np.ndarray:
         """E[log p(x | parameters)], (rows, members), what is missing summed out."""
         return np.asarray(self.parameters.expected_log_density(x))

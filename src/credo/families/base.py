@@ -36,7 +36,7 @@ need no code in a learner. The mathematics on plain arrays is in `natural.py`. A
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -244,6 +244,11 @@ class Family(Members):
         return None
 
     @property
+    def means(self) -> Any:
+        """The expected row of every member, (members, ...), of products by column; None for symbols."""
+        return None
+
+    @property
     def is_closed(self) -> bool:
         """Whether sums over complete rows say all, because nothing is chosen and no leaf needs gradients."""
         return False
@@ -350,6 +355,13 @@ class ClosedLeaf(Family, ExponentialFamily):
             else:
                 total += weighted_sums(weights[first : first + block], statistics)
         return total
+
+
+def map_columns(function: Callable[[np.ndarray], Any], means: Any) -> Any:
+    """A function of every array among `Family.means`; None stays None."""
+    if isinstance(means, dict):
+        return {name: None if own is None else function(own) for name, own in means.items()}
+    return None if means is None else function(means)
 
 
 def each_member(family: Family) -> Any:

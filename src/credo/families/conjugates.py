@@ -9,7 +9,6 @@ import numpy as np
 from ..core.errors import DataError, ModelError
 from .base import Family
 from .categorical import Categorical
-from .conjugate import Conjugate
 from .conjugate_product import ConjugateProduct
 from .dirichlet import Dirichlet
 from .gamma import Gamma, Poisson
@@ -21,7 +20,7 @@ from .product import Product
 
 __all__ = ["check_prior", "default_prior", "why_no_conjugate"]
 
-_PRIORS: dict[type[Family], type[Conjugate]] = {
+_PRIORS: dict[type[Family], Any] = {
     Categorical: Dirichlet,
     Poisson: Gamma,
     Gaussian: GaussianWishart,

@@ -51,6 +51,11 @@ class Poisson(ClosedLeaf):
         """Expected count of each member, (members,), read-only."""
         return self._rate
 
+    @property
+    def means(self) -> np.ndarray:
+        """The rates."""
+        return self._rate
+
     def __len__(self) -> int:
         return len(self._rate)
 

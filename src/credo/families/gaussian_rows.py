@@ -46,6 +46,11 @@ class GaussianRows(ClosedLeaf):
         return self._mean
 
     @property
+    def means(self) -> np.ndarray:
+        """The same, by the name that all families have."""
+        return self._mean
+
+    @property
     @abc.abstractmethod
     def covariances(self) -> np.ndarray:
         """Full covariance matrices (members, d, d)."""

@@ -20,7 +20,7 @@ import numpy as np
 from ..core.domain import Domain
 from ..core.errors import DataError, ModelError
 from ..core.records import register
-from .base import Family, Statistics, each_member
+from .base import Family, Statistics, each_member, map_columns
 from .categorical import Categorical
 from .dirichlet import Dirichlet
 from .stick_breaking import StickBreaking
@@ -139,6 +139,15 @@ class Mixture(Family):
     def schema(self, names: Sequence[str]) -> dict[str, Domain]:
         """That of the components."""
         return self._components.schema(names)
+
+    @property
+    def means(self) -> Any:
+        """Those of the components, weighted."""
+        weights = self._choice.probabilities
+        return map_columns(
+            lambda own: np.einsum("kc,kc...->k...", weights, own.reshape(*weights.shape, *own.shape[1:])),
+            self._components.means,
+        )
 
     @property
     def n_parameters(self) -> int:

@@ -278,6 +278,18 @@ class Product(Family):
         return None if self.to_free() is None else tuple(part.is_free for part in self._parts)
 
     @property
+    def means(self) -> dict[Any, np.ndarray | None]:
+        """By column, None for columns of symbols."""
+        found: dict[Any, np.ndarray | None] = {}
+        for part, group in zip(self._parts, self._columns, strict=True):
+            own = part.means
+            if own is not None and own.ndim == 2 and (len(group) > 1 or own.shape[1] == 1):
+                found |= zip(group, own.T, strict=True)
+            else:
+                found |= dict.fromkeys(group, own)
+        return found
+
+    @property
     def is_closed(self) -> bool:
         """Where all parts are."""
         return all(part.is_closed for part in self._parts)

@@ -80,6 +80,11 @@ class StudentT(Family):
         return self._freedom
 
     @property
+    def means(self) -> np.ndarray | None:
+        """The locations; None where a member has no mean, because its freedom is 1 or less."""
+        return self._location if (self._freedom > 1).all() else None
+
+    @property
     def dimension(self) -> int:
         """How many coordinates a row has."""
         return self._location.shape[1]

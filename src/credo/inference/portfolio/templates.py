@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -22,6 +23,7 @@ from ...core.rows import Rows
 from ...core.stopwatch import Stopwatch
 from ...data.dataset import Dataset
 from ...data.sequences import step_counts
+from ...families.base import map_columns
 from ...families.independent import rows_model
 from ...optimise.run import call
 from ..exact.chains import Answer
@@ -286,7 +288,7 @@ class FutureRows(NamedTuple):
     """The rows after the end of the data; of several sequences, a list of these."""
 
     states: np.ndarray  # (steps, states) probabilities of the hidden state
-    mean: np.ndarray | None  # (steps, ...) expected rows, where members of the family have means
+    mean: Any  # (steps, ...) expected rows, of products by column; None for symbols
     emission: Any  # the family: row k is a mixture of its members with the weights states[k]
 
     def log_density(self, rows: Any) -> np.ndarray:
@@ -341,18 +343,11 @@ def forecast(
     with call():
         instance = model.instantiate(data, lengths=lengths, mask=mask, groups=groups, columns=columns)
         found = forecast_states(replace(instance, begin=instance.cuts, weights=None), int(steps))
-    means = _means(model.emission)
-    parts = [FutureRows(p, None if means is None else p @ means, model.emission) for p in found]
+    family = model.emission
+    parts = [
+        FutureRows(p, map_columns(partial(np.tensordot, p, axes=1), family.means), family) for p in found
+    ]
     return parts[0] if len(parts) == 1 else parts
-
-
-def _means(emission: Any) -> np.ndarray | None:
-    """Expected rows of the members of a family, None where rows are symbols."""
-    for name in ("mean", "rate"):
-        found = getattr(emission, name, None)
-        if isinstance(found, np.ndarray):
-            return found
-    return None
 
 
 def names_given(**options: Any) -> None:
