@@ -99,7 +99,7 @@ def check_prior(prior: Any, member: Family) -> Any:
     return prior
 
 
-def _size(prior: Conjugate) -> int:
+def _size(prior: Any) -> int:
     """States or dimensions of the data that a prior is for; 1 for counts."""
     if isinstance(prior, Dirichlet):
         return int(prior.concentration.shape[1])
