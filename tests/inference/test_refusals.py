@@ -204,7 +204,7 @@ def test_samples_of_a_wide_model_have_a_way_out():
 
 def test_naming_a_way_out_does_not_look_at_the_factors_of_large_models(monkeypatch):
     asked = []
-    monkeypatch.setattr("credo.core.factor_list.FactorList._made", lambda *of: asked.append(of))
+    monkeypatch.setattr("credo.core.factor_list.FactorList._make", lambda *of: asked.append(of))
     with pytest.raises(TooLargeError, match="such as 'bp'"):
         credo.infer(grid(60), "junction-tree")
     assert not asked
