@@ -24,6 +24,10 @@ from credo.inference.problem import tree as tree_module
 from credo.inference.problem.base import algorithms
 from credo.inference.problem.tree import Forecast, Limits
 
+# A module that is first imported while a function is replaced would keep the replacement for good.
+for _name in algorithms.names():
+    algorithms.get(_name)
+
 METHODS = ["junction-tree", "junction-tree(propagation=hugin)", "elimination"]
 
 
