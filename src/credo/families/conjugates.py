@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -93,12 +94,13 @@ def check_prior(prior: Any, member: Family) -> Any:
     if kind is None or not isinstance(prior, kind):
         name = "none" if kind is None else kind.__name__
         raise ModelError(f"prior of {type(member).__name__}: expected {name}, got {type(prior).__name__}")
-    size = {
+    sizes: dict[Any, Callable[[], tuple[int, int]]] = {
         Dirichlet: lambda: (prior.concentration.shape[1], getattr(member, "states", 0)),
         GaussianWishart: lambda: (prior.dimension, getattr(member, "dimension", 0)),
         NormalGamma: lambda: (prior.dimension, getattr(member, "dimension", 0)),
         Gamma: lambda: (1, 1),
-    }[kind]()
+    }
+    size = sizes[kind]()
     if size[0] != size[1]:
         raise ModelError(f"prior: expected {size[1]} states or dimensions as the data have, got {size[0]}")
     return prior
