@@ -148,7 +148,7 @@ def test_soft_evidence_of_sequences_is_refused_until_families_read_it():
     )
     rows = {"x": [0, 1, [0.5, 1.0]]}
     with pytest.raises(
-        DataError, match="'x' has soft evidence, which only em, vb and log_likelihood of models"
+        DataError, match="'x' has soft evidence, which only em, vb and log_likelihood of"
     ):
         credo.fit(hmm, rows)
 

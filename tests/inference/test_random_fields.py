@@ -255,6 +255,8 @@ REFUSALS = [
     (lambda: credo.infer(EDGED, data=(X, SQUARE)), "item 0: edge features: expected 2 per edge, got none"),
     (lambda: credo.infer(EDGED, data=[(X, None, Z), X]), "edge features: expected them for all inputs or"),
     (lambda: credo.infer(PLAIN, data=[(X, [(0, 9)])]), "item 0: edges: expected positions in [0, 4)"),
+    (lambda: credo.infer(EDGED, data=(X, Z)), "edge features come third, after the edges, or None"),
+    (lambda: credo.infer(PLAIN), "expected data=, got none: a CRF is a graph only together with data"),
     (lambda: credo.infer(PLAIN, data=(X, SQUARE), causal=True), "causal: expected chains, whose rows have"),
     (lambda: credo.infer(PLAIN, data=X, mask=[True] * 4), "mask: a field has no distribution over features"),
     (lambda: credo.infer(PLAIN, data=X, groups="s"), "groups, columns: expected a table whose columns"),

@@ -18,6 +18,7 @@ from credo.core.errors import (
     DataError,
     ModelError,
     OptionError,
+    UnsupportedError,
 )
 from credo.core.result import Status
 from credo.families import (
@@ -319,7 +320,7 @@ def test_the_same_seed_gives_the_same_answer():
         ),
         (
             lambda x: vb(TiedGaussian(np.zeros((2, 2)), np.eye(2)), x),
-            ModelError,
+            UnsupportedError,
             "got TiedGaussian; use maximum likelihood",
         ),
         (lambda x: vb(CASES["gaussian"][0], x, adapt=("all",)), OptionError, "adapt must be one of"),

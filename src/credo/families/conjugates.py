@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -94,16 +93,17 @@ def check_prior(prior: Any, member: Family) -> Any:
     if kind is None or not isinstance(prior, kind):
         name = "none" if kind is None else kind.__name__
         raise ModelError(f"prior of {type(member).__name__}: expected {name}, got {type(prior).__name__}")
-    sizes: dict[Any, Callable[[], tuple[int, int]]] = {
-        Dirichlet: lambda: (prior.concentration.shape[1], getattr(member, "states", 0)),
-        GaussianWishart: lambda: (prior.dimension, getattr(member, "dimension", 0)),
-        NormalGamma: lambda: (prior.dimension, getattr(member, "dimension", 0)),
-        Gamma: lambda: (1, 1),
-    }
-    size = sizes[kind]()
+    size = _size(prior), getattr(member, "states", 0) or getattr(member, "dimension", 1)
     if size[0] != size[1]:
         raise ModelError(f"prior: expected {size[1]} states or dimensions as the data have, got {size[0]}")
     return prior
+
+
+def _size(prior: Any) -> int:
+    """States or dimensions of the data that a prior is for; 1 for counts."""
+    if isinstance(prior, Dirichlet):
+        return int(prior.concentration.shape[1])
+    return int(prior.dimension) if isinstance(prior, (GaussianWishart, NormalGamma)) else 1
 
 
 def _checked_parts(prior: Any, member: Product) -> ConjugateProduct:

@@ -73,6 +73,7 @@ def _reach(t, edge, shifts, out, begin, digit):
     first, last = t.scope_start[a], t.scope_start[a + 1]
     size = t.sizes[t.scope[edge]]
     table = t.table_start[a]
+    # Own shifts do not enter, so `out` may be the shifts themselves.
     if last - first == 2:
         other = first + last - 1 - edge
         count, step, stride = t.sizes[t.scope[other]], t.edge_stride[other], t.edge_stride[edge]
@@ -87,6 +88,7 @@ def _reach(t, edge, shifts, out, begin, digit):
     count, from_ = t.sizes[t.scope[inner]], t.edge_state_start[inner]
     for x in range(size):
         out[begin + x] = -np.inf
+    # Entries along the last axis lie side by side, and what the other axes take off is the same for a run.
     for k in range(last - first):
         digit[k] = 0
     for at in range(table, table + t.table_size[a], count):
@@ -227,11 +229,14 @@ def sequential_sweep(t, node, shifts, order, is_first, is_last, forward, backwar
             i = order[p] if turn == 0 else order[n - 1 - p]
             around = t.neighbour_edge[t.neighbour_start[i] : t.neighbour_start[i + 1]]
             for e in around:
+                # A factor's first member of this pass was its last of the pass before: since then no other
+                # member moved, so what the factor had to say then still holds.
                 if not (known[e] and trust):
                     _reach(t, e, shifts, shifts, t.edge_state_start[e], digit)
             _total(t, i, node, shifts, total)
             for e in around:
                 begin, end = t.edge_state_start[e], t.edge_state_start[e + 1]
+                # A factor with nobody left to visit gets nothing back: no member could use it in this pass.
                 if not closed[e]:
                     for s in range(begin, end):
                         shifts[s] -= share[i] * total[s - begin]

@@ -35,6 +35,7 @@ def _confine(i, state_start, belief, zeros, out):
     for k in range(state_start[i], state_start[i + 1]):
         if zeros[k] == 0:
             top = max(top, belief[k])
+    # States that are best up to rounding stay: which of equal ones wins must not hang on the order of sums.
     for k in range(state_start[i], state_start[i + 1]):
         if zeros[k] > 0 or belief[k] < top - 1e-9 * max(1.0, abs(top)):
             out[k - state_start[i]] = -np.inf
@@ -65,6 +66,8 @@ def _send(
     kept *= sizes[target]
     peak[:kept] = -np.inf
     temp[:kept] = 0.0
+    # Twice over the table: first the peak of every kept entry, then sums of exponentials below that peak,
+    # which cannot overflow. `where` is the kept entry of the table's entry; it follows by strides.
     for turn in range(2):
         where = 0
         digit[:] = 0
@@ -88,6 +91,7 @@ def _send(
                 where -= step[k] * digit[k]
                 digit[k] = 0
                 k -= 1
+    # What was summed is done; over the maximised companions (`groups`) the best counts.
     top = -np.inf
     for x in range(sizes[target]):
         best = -np.inf

@@ -120,6 +120,7 @@ def all_messages(psi, t, n, dims, work, width, out, spare):
     if n == 3 and dims[0] == 2 and dims[1] == 2 and dims[2] == 2:
         _binary_triple(psi, t, work, width, out)
         return
+    # Forwards: products of the cavities of the first axes, each kept for the way back.
     one, last = _U(1), n - _U(1)
     left, rows, here = _U(0), dims[0], spare
     for j in range(one, last):
@@ -133,6 +134,7 @@ def all_messages(psi, t, n, dims, work, width, out, spare):
         here += rows
     to_left = here if last > one else out
     _matrix(psi, t, rows, dims[last], work, left, last * width, to_left, out + last * width)
+    # Backwards: what is left of the table after an axis was summed out is the table of the axes before it.
     j = last
     while j > one:
         j -= one

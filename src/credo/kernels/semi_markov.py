@@ -37,6 +37,7 @@ def _advance(alpha, begin, durations, weights, new):
         w, b = weights[k], begin[k]
         line = 0.0
         for r in range(longest - 1):
+            # r more rows are left: one less of a segment under way, or a new one of r + 1 rows.
             a = w * (alpha[k, r + 1] + b * durations[k, r])
             new[k, r] = a
             line += a
@@ -55,6 +56,7 @@ def _forward(initial, step, durations, weights, shift, cut, begin, ends, scale, 
     alpha, new = np.zeros(durations.shape), np.empty(durations.shape)
     log_z = 0.0
     for t in range(steps):
+        # With every sqrt(T)-th alpha kept, the way back computes the others anew, a block at a time.
         if t % block == 0:
             kept[t // block] = alpha
         for k in range(states):
@@ -106,7 +108,7 @@ def _backward(
     beta, spent = np.empty(durations.shape), np.empty(durations.shape)
     value = np.empty(states)
     buffer = np.empty((block, states, longest))
-    closing = 1.0
+    closing = 1.0  # with `cut` a last segment may go on beyond the data, without it ends there (r = 0)
     if not cut:
         closing = 0.0
         for k in range(states):

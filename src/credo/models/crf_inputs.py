@@ -266,7 +266,10 @@ def edge_pairs(edges: Any, count: int) -> np.ndarray:
     except (TypeError, ValueError, OverflowError):
         raise DataError(f"edges: expected pairs of node positions, got {edges!r:.80}") from None
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
-        raise DataError(f"edges: expected pairs of node positions, got {edges!r:.80}")
+        raise DataError(
+            f"edges: expected pairs of node positions, got {edges!r:.80}; edge features come third, after "
+            "the edges, or None for a chain"
+        )
     if len(pairs) and not (0 <= pairs.min() and pairs.max() < count):
         raise DataError(f"edges: expected positions in [0, {count}), got {pairs.min()} to {pairs.max()}")
     if (pairs[:, 0] == pairs[:, 1]).any():

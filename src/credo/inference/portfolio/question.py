@@ -303,6 +303,11 @@ def without_data(**given: Any) -> None:
 def graph_of(model: Any) -> Any:
     """The factor graph of a model, or a sentence about what is none."""
     if not hasattr(model, "to_factor_graph"):
+        if isinstance(model, Template):
+            raise ModelError(
+                f"expected data=, got none: a {type(model).__name__} is a graph only together with data, "
+                "model.instantiate(data).to_factor_graph()"
+            )
         raise ModelError(f"expected a model (something with to_factor_graph()), got {type(model).__name__}")
     return model.to_factor_graph()
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...core import check
 from ...core.errors import ModelError, QueryError
-from ...core.instance import Instance, Template
+from ...core.instance import Instance
 from ...core.result import Estimate, Result, Status
 from ...core.rows import Rows
 from ...core.stopwatch import Stopwatch
@@ -149,7 +149,7 @@ def _check(causal: bool, maximise: Any) -> None:
 def template_of(model: Any) -> Any:
     """The model that reads data, of a family that of independent rows; what is a graph already is refused."""
     found = rows_model(model)
-    if not isinstance(found, Template):
+    if not hasattr(found, "instantiate"):  # quicker than asking for the protocol
         raise ModelError(
             f"data: expected a template (something with instantiate(data)), got {type(model).__name__}; what "
             "is known about a model of named variables is evidence={name: state}"
