@@ -147,9 +147,7 @@ def test_soft_evidence_of_sequences_is_refused_until_families_read_it():
         [0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], credo.families.Categorical([[0.9, 0.1], [0.2, 0.8]])
     )
     rows = {"x": [0, 1, [0.5, 1.0]]}
-    with pytest.raises(
-        DataError, match="'x' has soft evidence, which only em, vb and log_likelihood of"
-    ):
+    with pytest.raises(DataError, match="'x' has soft evidence, which only em, vb and log_likelihood of"):
         credo.fit(hmm, rows)
 
 
