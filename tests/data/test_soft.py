@@ -54,6 +54,21 @@ def test_em_with_soft_cells_is_em_with_an_observed_child_for_each(options):
     np.testing.assert_allclose(found.objective, known.objective + more / N, atol=1e-10)
 
 
+@pytest.mark.parametrize("inference", [None, "enumerate"])
+def test_vb_with_soft_cells_is_vb_with_an_observed_child_of_known_table(inference):
+    data = credo.data.read(ROWS, schema=net().variables, soft={"b": SOFT})
+    wider, rows, more = with_child()
+    limits = {"max_iter": 5, "tol": 0.0, "seed": 0, "inference": inference}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = credo.fit(net(), data, "vb(start=given)", **limits)
+        known = credo.fit(wider, rows, "vb(start=given)", fixed=["seen"], **limits)
+    for name in "abc":
+        np.testing.assert_allclose(found.model.tables[name], known.model.tables[name], atol=1e-12)
+    assert found.evidence.value == pytest.approx(known.evidence.value + more, abs=1e-9)
+    assert found.evidence.kind == "lower"
+
+
 @pytest.mark.parametrize("inference", [None, "junction-tree", "enumerate"])
 def test_the_log_likelihood_sums_the_weighted_states(inference):
     model = net()
@@ -112,12 +127,12 @@ def test_refusals_of_soft_evidence(soft, message):
 
 def test_what_reads_no_soft_evidence_says_so():
     data = credo.data.read(ROWS, schema=net().variables, soft={"b": SOFT})
-    for learner in ("counts", "likelihood", "vb", "ipf"):
+    for learner in ("counts", "likelihood", "ipf"):
         with pytest.raises(
             UnsupportedError, match=f"{learner} cannot treat this task: .*soft evidence; use em"
         ):
             credo.fit(net(), data, learner)
-    with pytest.raises(DataError, match="'b' has soft evidence, which only em and log_likelihood"):
+    with pytest.raises(DataError, match="'b' has soft evidence, which only em, vb and log_likelihood"):
         credo.learning.chow_liu(data)
     with pytest.raises(DataError, match="'b' has soft evidence, which only em"):
         data.rows()
@@ -132,7 +147,7 @@ def test_soft_evidence_of_sequences_is_refused_until_families_read_it():
         [0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], credo.families.Categorical([[0.9, 0.1], [0.2, 0.8]])
     )
     rows = {"x": [0, 1, [0.5, 1.0]]}
-    with pytest.raises(DataError, match="'x' has soft evidence, which only em and log_likelihood of models"):
+    with pytest.raises(DataError, match="'x' has soft evidence, which only em, vb and log_likelihood of"):
         credo.fit(hmm, rows)
 
 

@@ -21,7 +21,7 @@ def rows_of(columns: Any, count: int) -> np.ndarray:
     soft = next((c.name for c in columns if c.soft is not None), None)
     if soft is not None:
         raise DataError(
-            f"data: column '{soft}' has soft evidence, which only em and log_likelihood of models with "
+            f"data: column '{soft}' has soft evidence, which only em, vb and log_likelihood of models with "
             "tables read; give states, or None where they are not known"
         )
     if len(columns) == 1 and columns[0].is_discrete:

@@ -93,7 +93,7 @@ class StateTable:
         if self.soft is None or soft:
             return self
         raise DataError(
-            f"data: '{self.variables.names[self.soft.of[0]]}' has soft evidence, which only em and "
+            f"data: '{self.variables.names[self.soft.of[0]]}' has soft evidence, which only em, vb and "
             "log_likelihood of models with tables read; give states, or None where they are not known"
         )
 

@@ -305,7 +305,7 @@ def _why_not_soft(learner: Learner, task: Task) -> str | None:
     parts = (task.data, task.validation)
     if learner.reads_soft or all(getattr(part, "soft", None) is None for part in parts):
         return None
-    return "some cells are soft evidence; use em"
+    return "some cells are soft evidence; use em or vb"
 
 
 def _check_keeps(learner: Learner | None) -> None:

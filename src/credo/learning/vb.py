@@ -77,6 +77,7 @@ class VariationalBayes(Learner):
     name: ClassVar[str] = "vb"
     monotone: ClassVar[bool] = True
     checkpoints: ClassVar[bool] = True
+    reads_soft: ClassVar[bool] = True
     tol: ClassVar[float] = 1e-3  # change of an expected parameter, in standard deviations where it is a mean
     prior: Any = None  # networks: uniform, bdeu, towards, or by name; others: HMMPrior, MixturePrior, ...
     start: Literal["auto", "given", "random"] = "auto"  # of the first run; auto breaks symmetries only

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ..core.progress import Progress
 from ..core.result import Result, Status
 from .run import Budget, Run, Stopped, unwatched
 
@@ -252,6 +251,8 @@ class Work:
 
     def run_all(self, state: Any) -> Outcome:
         """Every start in turn; the best, under the status of the last one if that was cut."""
+        from ..core.progress import Progress  # an answer in one step has no bar
+
         restarts = self.restarts
         steps = self.run.budget.max_iter * restarts
         with Progress(self.algorithm.name, self.run.given if self._shows_time else steps) as bar:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from ...core import check
 from ...core.errors import ModelError, QueryError
 from ...core.evidence import Evidence, Restriction, condition
 from ...core.factor_graph import FactorGraph, Model
-from ...core.instance import Template
 from ...core.result import Joint, Result, Samples, unrestrict
 from ...optimise.driver import Observer, View
 from ...optimise.run import call, current_run
@@ -27,6 +26,9 @@ from ..problem.base import Algorithm, Budget, Problem, names_to_maximise
 from ..problem.hints import hinted
 from ..problem.reading import Posed
 from ..problem.running import chosen, generator_of, opened, run_algorithm
+
+if TYPE_CHECKING:
+    from ...core.instance import Template
 
 __all__ = ["Question", "graph_of", "infer", "pose", "query", "sample", "without_data"]
 
@@ -303,6 +305,8 @@ def without_data(**given: Any) -> None:
 def graph_of(model: Any) -> Any:
     """The factor graph of a model, or a sentence about what is none."""
     if not hasattr(model, "to_factor_graph"):
+        from ...core.instance import Template  # what is a graph already needs none
+
         if isinstance(model, Template):
             raise ModelError(
                 f"expected data=, got none: a {type(model).__name__} is a graph only together with data, "
