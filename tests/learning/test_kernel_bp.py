@@ -23,7 +23,7 @@ from credo.core.errors import (
 from credo.core.result import Status
 from credo.inference.exact.gaussian import GaussianElimination
 from credo.inference.particles.kernel_bp import Tempered
-from credo.inference.particles.kernel_messages import Column, KernelField
+from credo.inference.particles.kernel_messages import KernelColumn, KernelField
 from credo.inference.sampling.site_engine import SiteEngine
 from credo.learning import KernelBP
 from credo.optimise.run import check
@@ -74,7 +74,7 @@ def test_without_evidence_beliefs_are_parzen_densities(learned):
 
 def test_an_update_is_a_kernel_ridge_regression():
     rows = ROWS[:60, :2]
-    columns = [Column.of(f"x{i}", rows[:, i], 0, 0.8, 1e-2, None) for i in range(2)]
+    columns = [KernelColumn.of(f"x{i}", rows[:, i], 0, 0.8, 1e-2, None) for i in range(2)]
     field = KernelField(columns, np.array([[0, 1]]))
     target = columns[0].likelihood(0.3)
     messages, fits, _ = field.sweep(field.start()[0], {}, {0: 0.3})
@@ -92,7 +92,7 @@ def test_an_update_is_a_kernel_ridge_regression():
 
 def test_the_median_distance_is_the_width():
     values = np.array([0.0, 1.0, 3.0, 7.0])
-    column = Column.of("x", values, 0, 2.0, 1e-3, None)
+    column = KernelColumn.of("x", values, 0, 2.0, 1e-3, None)
     assert column.width == pytest.approx(2 * np.median([1, 3, 7, 2, 6, 4]))
 
 
@@ -105,7 +105,7 @@ def test_few_features_are_nearly_as_good_as_all():
 
 
 def test_features_reproduce_the_gram_matrix():
-    column = Column.of("x", ROWS[:80, 0], 0, 0.5, 1e-3, None)
+    column = KernelColumn.of("x", ROWS[:80, 0], 0, 0.5, 1e-3, None)
     gram = np.exp(-0.5 * ((ROWS[:80, 0][:, None] - ROWS[:80, 0]) / column.width) ** 2)
     np.testing.assert_allclose(column.features @ column.features.T, gram, atol=1e-6)
     assert len(column.pivots) < 40

@@ -14,7 +14,7 @@ from credo.core.result import Status
 from credo.nn import chunks
 from credo.nn.adam import Gradient, Rates, learned
 from credo.nn.arrays import precision
-from credo.nn.batches import Batches, Rows
+from credo.nn.batches import Batches, CompiledRows
 from credo.nn.chunks import Chunks, Phase
 from credo.nn.hooks import EarlyStopping, HookTurn
 from credo.optimise.driver import drive
@@ -44,7 +44,7 @@ def regression(size=5, rates=None, clip=np.inf, **options):
 
 def run(algorithm, data, epochs, **options):
     with precision(double=True):
-        return drive(algorithm, Rows.of(data), Budget(epochs, 0.0), **options)
+        return drive(algorithm, CompiledRows.of(data), Budget(epochs, 0.0), **options)
 
 
 def plain_adam(data, epochs, size, rates, clip):
@@ -205,7 +205,7 @@ def test_a_hook_may_change_the_state_and_say_how_far_it_is():
             return carry
 
     with precision(double=True):
-        found = drive(regression(hook=Halving()), Rows.of(table()), Budget(100, 0.2))
+        found = drive(regression(hook=Halving()), CompiledRows.of(table()), Budget(100, 0.2))
     assert found.outcome.residuals == [1.0, 0.5, 0.25, 0.125] and found.outcome.status is Status.CONVERGED
     assert float(found.carry["model"].rates.rate) == 0.1 / 16
 
@@ -263,6 +263,6 @@ def test_what_cannot_be_trained_is_told():
     with pytest.raises(
         DataError, match=r"expected arrays with the same number of rows, at least one, got \[2, 3\]"
     ):
-        Rows.of((np.zeros(2), np.zeros(3)))
+        CompiledRows.of((np.zeros(2), np.zeros(3)))
     with pytest.raises(OptionError, match=r"metric 'all': expected one number a step, got shape \(2,\)"):
         run(Chunks(phases=[Phase(wide)], carry={"a": np.zeros(1)}, batches=Batches(2)), table(), 1)
