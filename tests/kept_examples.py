@@ -39,7 +39,6 @@ from credo.learning.crf import ChainCRF, GraphCRF
 from credo.learning.hmm_estimators import CategoricalHMM, GaussianHMM, PoissonHMM
 from credo.learning.lda import BetheLDA
 from credo.learning.vb_factor_analysis import FactorPosterior
-from credo.learning.vb_tables import TablePosterior
 from credo.models.bayesian_tree import BayesianTree
 from credo.models.factor_analysis import FactorAnalysis
 from credo.models.factorial_hmm import FactorialHMM
@@ -49,6 +48,7 @@ from credo.models.mixture_of_trees import MixtureOfTrees
 from credo.models.normal_form import Block, Diverter, NormalForm, Source
 from credo.models.regression import Regression
 from credo.models.semi_markov import SemiMarkov
+from credo.models.table_posterior import TablePosterior
 
 RNG = np.random.default_rng(7)
 STEPS = [[0.7, 0.3], [0.1, 0.9]]

@@ -12,9 +12,9 @@ from credo import BayesNet
 from credo.core.errors import CredoError
 from credo.core.result import Status
 from credo.data.table import StateTable
-from credo.learning import BDeu, PerTable, Towards, UniformTablePrior, fit
+from credo.learning import fit
 from credo.learning.hidden_parts import observed_counts
-from credo.learning.table_priors import table_prior_of
+from credo.models.table_priors import BDeu, PerTable, Towards, UniformTablePrior, table_prior_of
 
 STATES = {"a": 2, "b": 3, "c": 2, "d": 2}
 PARENTS = {"b": ["a"], "c": ["a", "b"], "d": ["c"]}

@@ -233,3 +233,17 @@ def test_the_concentration_of_named_tables_alone_can_be_learned():
     found = fit(model, columns, VariationalBayes(adapt=("b",)), tol=1e-3)
     prior = found.posterior.prior.concentration
     assert (prior[:6] == 1.0).all() and len(set(prior[6:])) == 1 and prior[6] != 1.0
+
+
+def test_the_posterior_of_no_data_is_the_prior_and_vb_starts_from_it():
+    net = credo.BayesNet.random({"a": 2, "b": 3}, {"b": ["a"]}, seed=0)
+    blank = net.posterior("bdeu(size=6)")
+    assert blank.divergence() == 0
+    np.testing.assert_allclose(blank.concentration("b"), np.ones((2, 3)))
+    np.testing.assert_allclose(blank.mean().tables["b"], np.full((2, 3), 1 / 3))
+    found = credo.fit(net, {"a": [0, 0, 1], "b": [2, 2, 1]}, "vb", prior="bdeu(size=6)").posterior
+    np.testing.assert_allclose(found.concentration("b"), [[1, 1, 3], [1, 2, 1]])
+    np.testing.assert_allclose(found.prior.concentration, blank.rows.concentration)
+    mixed = credo.BayesNet({"x": credo.Real()}, {}, {"x": {"bias": 0.0, "variance": 1.0}})
+    with pytest.raises(ModelError, match="real nodes of a BayesNet have no distribution"):
+        mixed.posterior()

@@ -58,7 +58,7 @@ CONTENTS = {
     "BetheLDA": "learning.lda",
     "BayesianMixture": "learning.bayesian_mixture",
     "FactorPosterior": "learning.vb_factor_analysis",
-    "TablePosterior": "learning.vb_tables",
+    "TablePosterior": "models.table_posterior",
     "BayesNet": "models.bayes_net",
     "BlankHMM": "models.blank_hmm",
     "BlankNet": "models.blank_net",

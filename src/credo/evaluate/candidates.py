@@ -31,9 +31,9 @@ from ..learning.evidence import laplace_tables, table_evidence
 from ..learning.likelihood import log_likelihood
 from ..learning.task_data import read_task
 from ..learning.vb import VariationalBayes, why_not_posterior
-from ..learning.vb_tables import table_rows
 from ..models.bayes_net import BayesNet
 from ..models.blank_net import BlankNet
+from ..models.table_posterior import table_rows
 
 __all__ = ["Candidate", "candidate"]
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from .priors import Elastic, GaussianPrior, LaplacePrior
     from .pseudolikelihood import MaximumPseudolikelihood
     from .structure import chow_liu, mutual_information
-    from .table_priors import BDeu, PerTable, Towards, UniformTablePrior
     from .theta_chain import ThetaChain
     from .vb import VariationalBayes
 
@@ -38,7 +37,6 @@ __all__ = [
     "EM",
     "IPF",
     "LEARNERS",
-    "BDeu",
     "BayesianMixture",
     "BetheLDA",
     "Blocks",
@@ -59,11 +57,8 @@ __all__ = [
     "MixtureOfTreesEM",
     "NetworkProblem",
     "NetworkRows",
-    "PerTable",
     "PoissonHMM",
     "ThetaChain",
-    "Towards",
-    "UniformTablePrior",
     "VariationalBayes",
     "chow_liu",
     "climb_leaves",
@@ -133,7 +128,6 @@ furnish(
         "priors": ("Elastic", "GaussianPrior", "LaplacePrior"),
         "pseudolikelihood": ("MaximumPseudolikelihood",),
         "structure": ("chow_liu", "mutual_information"),
-        "table_priors": ("BDeu", "PerTable", "Towards", "UniformTablePrior"),
         "theta_chain": ("ThetaChain",),
         "vb": ("VariationalBayes",),
     },

@@ -26,10 +26,10 @@ from ..data.dataset import Dataset
 from ..data.stream import Stream
 from ..data.table import StateTable
 from ..models.bayes_net import BayesNet
+from ..models.table_priors import table_prior_of
 from ..optimise.run import watched
 from .base import Fit, Learner, Task, register_learner
 from .hidden_parts import observed_counts
-from .table_priors import table_prior_of
 
 __all__ = ["CountTables", "TableStep", "Unseen"]
 

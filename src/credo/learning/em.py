@@ -43,6 +43,7 @@ from ..data.stream import Stream
 from ..data.table import StateTable
 from ..families.learnable import Learnable
 from ..models.bayes_net import BayesNet
+from ..models.table_priors import TablePrior, table_prior_of
 from .base import Fit, Learner, Task, register_learner
 from .conditional_gaussian import NetworkProblem
 from .counts import TableStep, Unseen
@@ -57,7 +58,6 @@ from .parameters import Parameters, why_not_linear
 from .priors import Prior, prior_of, priors
 from .runs import completed
 from .streams import first_batch
-from .table_priors import TablePrior, table_prior_of
 
 __all__ = ["EM"]
 

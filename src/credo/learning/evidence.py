@@ -27,11 +27,11 @@ from ..core.result import Estimate
 from ..data.table import StateTable
 from ..families.conjugate import Conjugate
 from ..models.bayes_net import BayesNet
+from ..models.table_posterior import table_rows
 from ..optimise.driver import Outcome, Step, advice, drive
 from ..optimise.run import Budget, Run, check, noted
 from .e_step import EStep
 from .expectations import Oracle
-from .vb_tables import table_rows
 
 __all__ = [
     "Laplace",

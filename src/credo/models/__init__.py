@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .normal_form import Block, Diverter, NormalForm, Source
     from .regression import Regression
     from .semi_markov import SemiMarkov
+    from .table_posterior import TablePosterior
 
 __all__ = [
     "CRF",
@@ -48,6 +49,7 @@ __all__ = [
     "SemiMarkov",
     "SemiMarkovPosterior",
     "Source",
+    "TablePosterior",
     "normal_form_build",
     "potentials",
 ]
@@ -71,6 +73,7 @@ furnish(
         "normal_form": ("Block", "Diverter", "NormalForm", "Source"),
         "regression": ("Regression",),
         "semi_markov": ("SemiMarkov",),
+        "table_posterior": ("TablePosterior",),
     },
     modules=("normal_form_build", "potentials"),
 )

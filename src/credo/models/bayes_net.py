@@ -48,6 +48,7 @@ from .conditional_tables import (
 if TYPE_CHECKING:
     from .blank_net import BlankNet
     from .regression import Regression, RegressionTable
+    from .table_posterior import TablePosterior
 
 __all__ = ["ROW_TOLERANCE", "BayesNet"]
 
@@ -507,6 +508,26 @@ class BayesNet(NamedModel):
     def log_prob(self, assignment: Mapping[str, Any]) -> float:
         """Log-probability of one joint state, given as name -> state for every variable."""
         return self._graph.log_score(assignment)
+
+    def posterior(self, prior: Any = None) -> TablePosterior:
+        """The distribution over the tables before any data: what variational Bayes learns.
+
+        Parameters
+        ----------
+        prior
+            `"uniform(count=1)"` (the default), `"bdeu(size=10)"`, `"towards(size=1)"`, or a mapping child
+            name -> concentrations. Entries that are zero in the network are impossible.
+
+        Examples
+        --------
+        >>> import credo
+        >>> net = credo.datasets.sprinkler()
+        >>> float(net.posterior("bdeu(size=8)").concentration("rain").sum())
+        8.0
+        """
+        from .table_posterior import TablePosterior
+
+        return TablePosterior.of(self, prior)
 
     def log_probs(self, states: Samples | np.ndarray) -> np.ndarray:
         """Log-probability of each row of state indices (rows, n), in variable order.

@@ -18,7 +18,7 @@ import numpy as np
 from ..core.errors import OptionError, QueryError
 from ..core.numbers import float_array
 from ..core.registry import Registry
-from ..models.bayes_net import BayesNet
+from .bayes_net import BayesNet
 
 __all__ = ["BDeu", "PerTable", "TablePrior", "Towards", "UniformTablePrior", "table_prior_of", "table_priors"]
 
