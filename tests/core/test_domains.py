@@ -296,8 +296,11 @@ class TestFreeGraphs:
     def test_maximised_variables_have_no_volume(self):
         x = Variable("x", Positive())
         graph = FactorGraph([x], [DensityFactor([x], log_gamma, 2.5)])
-        assert FreeGraph.of(graph, np.zeros(1)).graph.n_factors == 1
-        assert FreeGraph.of(graph, np.ones(1)).graph.n_factors == 2
+        u = np.log(1.7)
+        with_volume, without = (FreeGraph.of(graph, levels).graph for levels in (np.ones(1), np.zeros(1)))
+        values = [g.factors[0].log_value({g.variables.names[0]: u}) for g in (with_volume, without)]
+        assert values[1] == pytest.approx(graph.factors[0].log_value({"x": 1.7}), abs=1e-12)
+        assert values[0] - values[1] == pytest.approx(u, abs=1e-12)
 
     def test_a_plain_graph_stays(self):
         x = Variable("x", Real())
