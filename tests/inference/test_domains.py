@@ -63,7 +63,9 @@ TOGETHER = FactorGraph(
 )
 
 
-@pytest.mark.parametrize("method", ["nuts", "hmc", "gibbs", "metropolis(draws=4000)"])
+@pytest.mark.parametrize(
+    "method", [pytest.param("nuts", marks=pytest.mark.slow), "hmc", "gibbs", "metropolis(draws=4000)"]
+)
 def test_samplers_have_the_moments_of_the_models(method):
     """Within four standard errors of the mean, told by the effective sample size."""
     found = credo.infer(TOGETHER, method, seed=1, max_iter=2000)
@@ -228,7 +230,7 @@ def test_what_has_no_integral_towards_an_end_is_refused(method, domain, function
         credo.infer(FactorGraph([x], [DensityFactor([x], function)]), method)
 
 
-@pytest.mark.parametrize("method", ["nuts", "gibbs", "grid-bp"])
+@pytest.mark.parametrize("method", [pytest.param("nuts", marks=pytest.mark.slow), "gibbs", "grid-bp"])
 def test_a_density_may_be_infinite_at_the_ends(method):
     """The arcsine law, whose density is unbounded at both ends of its interval."""
     p = Variable("p", Interval(0, 1))
@@ -464,7 +466,7 @@ def standard(x):
     return -0.5 * (x**2).sum(-1)
 
 
-@pytest.mark.parametrize("method", ["nuts", "gibbs"])
+@pytest.mark.parametrize("method", [pytest.param("nuts", marks=pytest.mark.slow), "gibbs"])
 def test_a_domain_of_a_user_is_read_by_methods_that_read_vectors(method):
     """The smaller and the larger of two standard normal numbers have the means -+ 1 / sqrt(pi)."""
     register_bijection("rising", Steps)

@@ -198,7 +198,7 @@ def test_every_method_named_as_a_way_out_takes_the_question_on(task, model):
     for name in named:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            assert credo.infer(model, name, max_iter=2, seconds=1, seed=0, **QUESTIONS[task]).status
+            assert credo.infer(model, name, max_iter=2, seconds=0.3, seed=0, **QUESTIONS[task]).status
 
 
 def test_samples_of_a_wide_model_have_a_way_out():

@@ -167,7 +167,7 @@ def test_the_free_energy_of_beliefs_that_disagree_counts_the_means_of_parents(re
     assert found == pytest.approx(free_energy.region_based(beliefs, plan.counting, logs), abs=1e-9)
 
 
-@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("zeros", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize("layers", [pytest.param((0, 0), marks=pytest.mark.slow), (1, 1)])
 def test_gradients_are_those_of_finite_differences(layers, zeros):
     graph = three_way(zeros)
