@@ -10,7 +10,7 @@ import pytest
 import credo
 from credo.core.errors import ConvergenceWarning, UnsupportedError
 from credo.families import Categorical, Gaussian, Mixture, Product, StudentT
-from credo.learning.leaf_steps import RATE, Pace, climb_surely, leaf_objective
+from credo.learning.leaf_steps import RATE, ClimbPace, climb_surely, leaf_objective
 
 TRUTH = credo.HMM(
     [0.5, 0.5], [[0.95, 0.05], [0.1, 0.9]], StudentT([[0.0], [4.0]], [[1.0], [0.5]], [3.0, 5.0])
@@ -101,7 +101,7 @@ def test_steps_that_would_lower_the_objective_are_shortened():
     x, q = np.array([[-1.0], [0.0], [1.5]]), np.ones((3, 1))
     leaf = StudentT([[0.1]], [[1.0]], [5.0])
     before = leaf_objective(leaf, x, q)
-    found, pace = climb_surely(leaf, x, q, Pace(rate=2.0))
+    found, pace = climb_surely(leaf, x, q, ClimbPace(rate=2.0))
     assert leaf_objective(found, x, q) >= before and pace.rate < 2.0 and not pace.is_stuck
     best = leaf
     for _ in range(40):

@@ -484,7 +484,9 @@ def test_a_falling_objective_is_noted(monkeypatch):
     values = iter([-3.0, -2.0, -2.5, -2.5])
     whole = EStep.__call__
     monkeypatch.setattr(
-        EStep, "__call__", lambda self, t: e_step_module.Expected(next(values) * 100, whole(self, t).counts)
+        EStep,
+        "__call__",
+        lambda self, t: e_step_module.ExpectedTables(next(values) * 100, whole(self, t).counts),
     )
     found = fit(mixture(1), hidden_class_data(100), "em", max_iter=3)
     assert "the objective fell in 1 of 3 iterations: a numerical problem" in found.notes

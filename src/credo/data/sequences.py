@@ -21,10 +21,10 @@ from .dataset import Dataset, begin_of, unit_weights
 from .read import read
 from .sources import named_columns, split_list
 
-__all__ = ["Rows", "emitted_columns", "read_sequences", "step_counts"]
+__all__ = ["RowReader", "emitted_columns", "read_sequences", "step_counts"]
 
 
-class Rows(Protocol):
+class RowReader(Protocol):
     """What a family says about rows of data."""
 
     def rows(self, x: Any) -> np.ndarray:
@@ -42,7 +42,7 @@ class Rows(Protocol):
 
 def read_sequences(
     source: Any,
-    family: Rows,
+    family: RowReader,
     *,
     lengths: Any = None,
     mask: Any = None,
@@ -95,7 +95,7 @@ def read_sequences(
     return found if mask is None else _masked(found, family, mask)
 
 
-def _own_columns(family: Rows, columns: Any) -> Any:
+def _own_columns(family: RowReader, columns: Any) -> Any:
     """The columns of a family that names them, in its order; otherwise those that were asked for."""
     own = list(getattr(family, "names", ()))
     if own and columns is not None and set(columns) != set(own):
@@ -133,7 +133,7 @@ def _names(source: Any) -> list[str] | None:
 
 
 def _of_table(
-    source: Any, wanted: list[str], family: Rows, lengths: Any, groups: Any, weights: Any
+    source: Any, wanted: list[str], family: RowReader, lengths: Any, groups: Any, weights: Any
 ) -> Dataset:
     """Named columns, read with what the family says about them."""
     told = weights if isinstance(weights, str) else None
@@ -149,7 +149,9 @@ def _of_table(
     return replace(_made(table, family.rows(table.rows()), begin), weights=counted)
 
 
-def _again(data: Dataset, family: Rows, lengths: Any, groups: Any, columns: Any, weights: Any) -> Dataset:
+def _again(
+    data: Dataset, family: RowReader, lengths: Any, groups: Any, columns: Any, weights: Any
+) -> Dataset:
     """A dataset; rows that are units of their own become the steps of one sequence, or of several."""
     if groups is not None or (data.is_sequences and (lengths is not None or weights is not None)):
         raise DataError(
@@ -180,7 +182,7 @@ def _made(table: Dataset, rows: np.ndarray, begin: np.ndarray) -> Dataset:
     return replace(table, begin=begin, weights=ones, is_sequences=True, block=rows)
 
 
-def _plain(source: Any, lengths: Any, family: Rows) -> tuple[np.ndarray, np.ndarray]:
+def _plain(source: Any, lengths: Any, family: RowReader) -> tuple[np.ndarray, np.ndarray]:
     """Rows without names and where sequences begin.
 
     Lists that are no rows of such data are sequences of one length.
@@ -199,7 +201,7 @@ def _plain(source: Any, lengths: Any, family: Rows) -> tuple[np.ndarray, np.ndar
     return rows, _whole(len(rows)) if lengths is None else begin_of(len(rows), lengths=lengths)
 
 
-def _joined(parts: Any, family: Rows) -> tuple[np.ndarray, np.ndarray]:
+def _joined(parts: Any, family: RowReader) -> tuple[np.ndarray, np.ndarray]:
     found = []
     for s, part in enumerate(parts):
         try:
@@ -210,7 +212,7 @@ def _joined(parts: Any, family: Rows) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(found), begin
 
 
-def _of_rows(rows: np.ndarray, family: Rows, begin: np.ndarray, weights: np.ndarray) -> Dataset:
+def _of_rows(rows: np.ndarray, family: RowReader, begin: np.ndarray, weights: np.ndarray) -> Dataset:
     if not len(rows):
         raise DataError("data: expected at least one step, got none")
     fields = rows.dtype.names
@@ -235,7 +237,7 @@ def _counted(weights: Any, begin: np.ndarray) -> np.ndarray:
     return unit_weights(weights, len(begin) - 1, "sequence")
 
 
-def _masked(data: Dataset, family: Rows, mask: Any) -> Dataset:
+def _masked(data: Dataset, family: RowReader, mask: Any) -> Dataset:
     seen = np.asarray(mask)
     if seen.shape != (data.n_rows,) or seen.dtype != bool:
         raise DataError(

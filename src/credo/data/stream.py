@@ -36,7 +36,7 @@ from .dataset import Dataset
 from .read import read
 from .stream_files import ParquetTables
 from .stream_schema import common_schema
-from .stream_sources import Source, source_of
+from .stream_sources import StreamSource, source_of
 from .stream_tables import Rows, UnitTable, continued_rows, run_lengths
 
 __all__ = ["Stream", "stream"]
@@ -108,7 +108,7 @@ def stream(
 class Stream(Shown):
     """Batches of rows or sequences; made by `stream`."""
 
-    source: Source  # where tables come from
+    source: StreamSource  # where tables come from
     batch_rows: int  # of a batch
     shuffle: bool  # whether epochs differ in order
     seed: int  # of the orders

@@ -24,12 +24,12 @@ from ..core.fingerprint import fingerprint
 from .sources import named_columns
 from .stream_files import ParquetTables, TextTables
 
-__all__ = ["Source", "source_of"]
+__all__ = ["StreamSource", "source_of"]
 
 _KINDS = (".parquet", ".csv", ".tsv")
 
 
-class Source(Protocol):
+class StreamSource(Protocol):
     """Tables with the same columns, by number."""
 
     in_order: bool  # whether tables can be had in their order only
@@ -53,7 +53,7 @@ class Source(Protocol):
         """Another text for other data, as far as that is known without reading them."""
 
 
-def source_of(data: Any) -> Source:
+def source_of(data: Any) -> StreamSource:
     """The tables of a path or several, of a list of tables, or of a function that gives tables."""
     if callable(data):
         return GivenTables(data)

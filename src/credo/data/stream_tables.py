@@ -11,7 +11,7 @@ from ..core.errors import DataError
 from ..core.numbers import is_missing
 from .dataset import Dataset
 from .sources import named_columns
-from .stream_sources import Source
+from .stream_sources import StreamSource
 
 __all__ = ["UnitTable", "continued_rows", "run_lengths"]
 
@@ -78,7 +78,7 @@ def run_lengths(ids: np.ndarray) -> np.ndarray:
     return np.diff(ends, prepend=-1)
 
 
-def continued_rows(source: Source, groups: str) -> np.ndarray:
+def continued_rows(source: StreamSource, groups: str) -> np.ndarray:
     """First rows of every table that go on with the last sequence of the table before; takes a pass."""
     found = np.zeros(len(source.sizes), dtype=np.int64)
     known: set[Any] = set()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..core.lazy import furnish
 
 if TYPE_CHECKING:
-    from .base import ClosedLeaf, Expected, Family, Statistics
+    from .base import ClosedLeaf, ExpectedSums, Family, Statistics
     from .blank import BlankMixture, family_of
     from .categorical import Categorical
     from .conjugate import Conjugate
@@ -34,7 +34,7 @@ __all__ = [
     "ConjugateProduct",
     "DiagonalGaussian",
     "Dirichlet",
-    "Expected",
+    "ExpectedSums",
     "Family",
     "Gamma",
     "Gaussian",
@@ -59,7 +59,7 @@ __all__ = [
 furnish(
     __name__,
     {
-        "base": ("ClosedLeaf", "Expected", "Family", "Statistics"),
+        "base": ("ClosedLeaf", "ExpectedSums", "Family", "Statistics"),
         "conjugate": ("Conjugate",),
         "blank": ("BlankMixture", "family_of"),
         "categorical": ("Categorical",),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.domain import Domain
-from .base import Expected
+from .base import ExpectedSums
 from .trees import Tree
 
 __all__ = ["AveragedFamily"]
@@ -76,9 +76,9 @@ class AveragedFamily:
         """Nothing is chosen."""
         return None, weights
 
-    def expect(self, x: Any, weights: Any = None, leaves: Tree = None) -> Expected:
+    def expect(self, x: Any, weights: Any = None, leaves: Tree = None) -> ExpectedSums:
         """What rows with weights (rows, members) say to the distribution of the parameters."""
-        found: Expected = self.parameters.expect(x, weights)
+        found: ExpectedSums = self.parameters.expect(x, weights)
         return found
 
     def __repr__(self) -> str:

@@ -51,7 +51,7 @@ from .trees import Tree, add_trees, scale_tree
 
 __all__ = [
     "ClosedLeaf",
-    "Expected",
+    "ExpectedSums",
     "ExponentialFamily",
     "Family",
     "Members",
@@ -84,7 +84,7 @@ class Statistics:
 
 @record("family expected")
 @dataclass(frozen=True)
-class Expected:
+class ExpectedSums:
     """What weighted rows say to a family, choices divided; parts of the data add up."""
 
     count: np.ndarray  # (members,) total weight of rows that observe something
@@ -92,8 +92,8 @@ class Expected:
     sums: Tree  # of the leaves, see `Family.collect`
     free: Tree = None  # where gradient steps led those numbers that follow from no sums
 
-    def __add__(self, other: Expected) -> Expected:
-        return Expected(
+    def __add__(self, other: ExpectedSums) -> ExpectedSums:
+        return ExpectedSums(
             self.count + other.count, add_trees(self.counts, other.counts), add_trees(self.sums, other.sums)
         )
 
@@ -102,9 +102,9 @@ class Expected:
         found = family.update(self.counts, self.sums, prior, floor=floor)
         return found if self.free is None else found.from_free(self.free)
 
-    def scaled(self, step: float) -> Expected:
+    def scaled(self, step: float) -> ExpectedSums:
         """The same with all weights multiplied by one number, as mini-batches need it."""
-        return Expected(step * self.count, scale_tree(self.counts, step), scale_tree(self.sums, step))
+        return ExpectedSums(step * self.count, scale_tree(self.counts, step), scale_tree(self.sums, step))
 
 
 class Members(abc.ABC):
@@ -185,7 +185,7 @@ class Family(Members):
         no choices; None comes back where a leaf has no closed form.
         """
 
-    def expect(self, x: Any, weights: Any = None, leaves: Tree = None) -> Expected:
+    def expect(self, x: Any, weights: Any = None, leaves: Tree = None) -> ExpectedSums:
         """The E-step for rows with weights (rows, members): counts of choices and sums of leaves.
 
         Who has the `leaves` of these rows may give them.
@@ -195,7 +195,7 @@ class Family(Members):
         share = np.ones((len(found), len(self))) if share is None else share
         share = np.where(self.missing(found)[:, None], 0.0, share)
         counts, q = self.divide(self.leaves(found) if leaves is None else leaves, share)
-        return Expected(share.sum(axis=0), counts, self.collect(found, q))
+        return ExpectedSums(share.sum(axis=0), counts, self.collect(found, q))
 
     @abc.abstractmethod
     def update(self, counts: Tree, sums: Tree, prior: Any = None, *, floor: float = 0.0) -> Self:
@@ -318,10 +318,10 @@ class ClosedLeaf(Family, ExponentialFamily):
         """Always."""
         return True
 
-    def expect(self, x: Any, weights: Any = None, leaves: Tree = None) -> Expected:
+    def expect(self, x: Any, weights: Any = None, leaves: Tree = None) -> ExpectedSums:
         """The sums; there is nothing to choose, and no density is needed."""
         sums = self.collect(x, weights)
-        return Expected(sums.count, None, sums)
+        return ExpectedSums(sums.count, None, sums)
 
     @classmethod
     @abc.abstractmethod

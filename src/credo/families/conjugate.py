@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..core.errors import ModelError
-from .base import Expected, ExponentialFamily
+from .base import ExpectedSums, ExponentialFamily
 
 __all__ = ["Conjugate"]
 
@@ -43,10 +43,10 @@ class Conjugate(ExponentialFamily):
         exp of it is not normalised, and must not be.
         """
 
-    def expect(self, x: Any, weights: Any = None) -> Expected:
+    def expect(self, x: Any, weights: Any = None) -> ExpectedSums:
         """What rows with weights (rows, members) say to `posterior`, as `Family.expect` for an M-step."""
         sums = self.mean().collect(x, weights)
-        return Expected(sums.count, None, sums)
+        return ExpectedSums(sums.count, None, sums)
 
     @abc.abstractmethod
     def match(self, members: Any) -> Self:

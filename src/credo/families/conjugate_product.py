@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.errors import ModelError
 from ..core.records import register
-from .base import Expected, Members
+from .base import ExpectedSums, Members
 from .conjugate import Conjugate
 from .product import Product
 from .trees import Tree
@@ -81,13 +81,13 @@ class ConjugateProduct(Members):
         each = zip(self._parts, self._family.split(self._family.rows(x)), strict=True)
         return np.add.reduce([part.expected_log_density(own) for part, own in each])
 
-    def expect(self, x: Any, weights: Any = None) -> Expected:
+    def expect(self, x: Any, weights: Any = None) -> ExpectedSums:
         """What rows with weights (rows, members) say to every part."""
         rows = self._family.rows(x)
         share = np.ones((len(rows), len(self))) if weights is None else weights
         each = zip(self._parts, self._family.split(rows), strict=True)
         sums = tuple(part.expect(own, share).sums for part, own in each)
-        return Expected(share[~self._family.missing(rows)].sum(axis=0), None, sums)
+        return ExpectedSums(share[~self._family.missing(rows)].sum(axis=0), None, sums)
 
     def posterior(self, statistics: Tree) -> ConjugateProduct:
         """Every part by itself."""

@@ -19,7 +19,7 @@ import numpy as np
 from ..core.errors import ModelError
 from ..core.records import register
 from ..kernels.gaussian_missing import seen_sums
-from .base import Expected, member_weights, numbers
+from .base import ExpectedSums, member_weights, numbers
 from .conjugate import Conjugate
 from .gaussian_diagonal import DiagonalGaussian
 from .gaussian_rows import first_seen, number_rows
@@ -153,7 +153,7 @@ class NormalGamma(Conjugate):
             out[:, k] = np.nansum(constants[k] - 0.5 * gap, axis=1)
         return out
 
-    def expect(self, x: Any, weights: Any = None) -> Expected:
+    def expect(self, x: Any, weights: Any = None) -> ExpectedSums:
         """Moments of every coordinate by itself: one that a row does not observe tells nothing.
 
         They are those of members times coordinates members of one coordinate each.
@@ -166,7 +166,7 @@ class NormalGamma(Conjugate):
             sums = self.mean().collect(found, share)
             count = np.repeat(sums.count, self.dimension)
             alone = RowMoments(count, sums.mean.reshape(-1, 1), sums.scatter.reshape(-1, 1), "diagonal")
-            return Expected(sums.count, None, alone)
+            return ExpectedSums(sums.count, None, alone)
         origin = first_seen(found)
         count, *total = seen_sums(found, share, origin).reshape(3, -1)
 
@@ -176,7 +176,7 @@ class NormalGamma(Conjugate):
 
         where = np.tile(origin, len(self))[:, None]
         alone = moments_of_sums(count, where, np.stack(total, axis=1), "diagonal", again)
-        return Expected(share[seen.any(axis=1)].sum(axis=0), None, alone)
+        return ExpectedSums(share[seen.any(axis=1)].sum(axis=0), None, alone)
 
     def match(self, members: NormalGamma) -> NormalGamma:
         """Another centre and rate; the strength and shape of the first member stay."""

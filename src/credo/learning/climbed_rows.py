@@ -18,7 +18,7 @@ from .em_data import Expected
 from .em_steps import EMStart
 from .hidden_rows import expect_rows
 from .hmm import HiddenRows
-from .leaf_steps import RATE, Pace, climb_surely
+from .leaf_steps import RATE, ClimbPace, climb_surely
 
 __all__ = ["ClimbedRows", "Climbing"]
 
@@ -28,7 +28,7 @@ class Climbing(NamedTuple):
     """A model and how its leaves move."""
 
     model: Any
-    pace: Pace = Pace()
+    pace: ClimbPace = ClimbPace()
 
 
 @dataclass(frozen=True)

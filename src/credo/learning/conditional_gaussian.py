@@ -30,7 +30,7 @@ import numpy as np
 from ..core.errors import DataError, ImpossibleRowError, TooLargeError
 from ..models.bayes_net import BayesNet
 from ..models.regression import Regression
-from .conditional_parts import Node, PatternPart
+from .conditional_parts import ConditionalNode, PatternPart
 from .counts import TableStep
 from .em_data import Expected
 from .em_steps import EMProblem, EMStart
@@ -95,10 +95,10 @@ class NetworkProblem(EMProblem):
         entries = [int(np.prod(sizes[s])) if sizes[s[-1]] else 0 for s in self.scopes]
         self.table_at = np.concatenate([[0], np.cumsum(entries)])
         at = moments = int(self.table_at[-1])
-        self.nodes: dict[int, Node] = {}
+        self.nodes: dict[int, ConditionalNode] = {}
         for i in np.flatnonzero(sizes == 0).tolist():
             reals, given = model._parents_of(i)
-            node = Node(i, tuple(reals), tuple(given), tuple(sizes[given].tolist()), at, moments)
+            node = ConditionalNode(i, tuple(reals), tuple(given), tuple(sizes[given].tolist()), at, moments)
             self.nodes[i] = node
             at, moments = at + node.count * node.width, moments + node.count * node.width**2
         self.n_parameters, self.n_statistics = at, moments
@@ -125,7 +125,7 @@ class NetworkProblem(EMProblem):
 
     # Parameters ---------------------------------------------------------------------------------------------
 
-    def of_node(self, parameters: np.ndarray, node: Node) -> np.ndarray:
+    def of_node(self, parameters: np.ndarray, node: ConditionalNode) -> np.ndarray:
         """(S, k + 2): bias, weights and variance of a node."""
         return parameters[node.at : node.at + node.count * node.width].reshape(node.count, node.width)
 
@@ -212,7 +212,7 @@ class NetworkProblem(EMProblem):
                     self._regress(node, s, moments[s], self.of_node(found, node)[s])
         return found
 
-    def _regress(self, node: Node, s: int, moments: np.ndarray, own: np.ndarray) -> None:
+    def _regress(self, node: ConditionalNode, s: int, moments: np.ndarray, own: np.ndarray) -> None:
         """One weighted regression from its moments, written into `own`."""
         weight = moments[0, 0]
         if weight <= _NOTHING:
@@ -235,7 +235,7 @@ class NetworkProblem(EMProblem):
             )
         own[0], own[1:-1], own[-1] = mean[-1] - weights @ mean[:-1], weights, variance
 
-    def _told(self, node: Node, s: int) -> str:
+    def _told(self, node: ConditionalNode, s: int) -> str:
         variables = self.model.variables
         at = np.unravel_index(s, node.sizes) if node.sizes else ()
         given = [

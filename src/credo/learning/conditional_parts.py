@@ -16,13 +16,13 @@ from ..core.errors import ImpossibleRowError
 if TYPE_CHECKING:
     from .conditional_gaussian import NetworkProblem
 
-__all__ = ["Node", "PatternPart"]
+__all__ = ["ConditionalNode", "PatternPart"]
 
 _LOG_2PI = float(np.log(2 * np.pi))
 
 
 @dataclass(frozen=True)
-class Node:
+class ConditionalNode:
     """Where the parameters and statistics of a real node lie."""
 
     i: int  # position of the variable
@@ -124,7 +124,9 @@ class PatternPart:
             self._add_moments(statistics, problem.nodes[i], code, share)
         return float(weights @ (top + np.log(sums)))
 
-    def _add_moments(self, statistics: np.ndarray, node: Node, code: np.ndarray, share: np.ndarray) -> None:
+    def _add_moments(
+        self, statistics: np.ndarray, node: ConditionalNode, code: np.ndarray, share: np.ndarray
+    ) -> None:
         members = [*node.reals, node.i]
         z = [np.ones((1, 1)), *(self._expected(j) for j in members)]
         place = [self.missing.index(j) if j in self.missing else None for j in members]

@@ -41,7 +41,7 @@ from ..structures.join_tree import JoinTree
 from .expectations import Oracle
 from .hidden_parts import HiddenParts, observed_counts
 
-__all__ = ["EStep", "Expected"]
+__all__ = ["EStep", "ExpectedTables"]
 
 _ENUMERATED = 8.0  # log2 of the joint states up to which summing them all beats a join tree
 _PIECES = 16  # of the rows, for threads
@@ -53,7 +53,7 @@ _Job = Callable[[np.ndarray], tuple[float, int]]  # counts to add to -> log weig
 
 @record("expected counts")
 @dataclass(frozen=True)
-class Expected:
+class ExpectedTables:
     """What one pass over the data found."""
 
     log_weight: float  # total log weight of the rows: the log-likelihood, but for the model's own log Z
@@ -113,13 +113,13 @@ class EStep:
         """What the log weight guarantees."""
         return "exact" if self.oracle.kinds <= {"exact"} else "estimate"
 
-    def __call__(self, log_tables: np.ndarray) -> Expected:
+    def __call__(self, log_tables: np.ndarray) -> ExpectedTables:
         """One pass over all rows; the tables lie in factor order without gaps."""
         return self._pass(log_tables, self._counts.copy(), self._parts.weight)
 
     def batches(
         self, size: int, rng: np.random.Generator, begin: int = 0
-    ) -> Iterator[tuple[Callable[[np.ndarray], Expected], int]]:
+    ) -> Iterator[tuple[Callable[[np.ndarray], ExpectedTables], int]]:
         """E-steps of `size` rows in random order, counts scaled to all rows, each with where it ends."""
         data = self.data
         order = rng.permutation(len(data))
@@ -129,11 +129,11 @@ class EStep:
             weights = np.bincount(which.ravel(), data.row_weights[chosen], minlength=len(rows))
             yield partial(self._batch, rows, weights * (data.total / weights.sum())), end
 
-    def _batch(self, rows: np.ndarray, weights: np.ndarray, log_tables: np.ndarray) -> Expected:
+    def _batch(self, rows: np.ndarray, weights: np.ndarray, log_tables: np.ndarray) -> ExpectedTables:
         counts = observed_counts(self.graph, self.data.states[rows], weights)
         return self._pass(log_tables, counts, self._parts.weights(rows, weights))
 
-    def _pass(self, log_tables: np.ndarray, counts: np.ndarray, weight: np.ndarray) -> Expected:
+    def _pass(self, log_tables: np.ndarray, counts: np.ndarray, weight: np.ndarray) -> ExpectedTables:
         """Add the expected counts of the parts, each row with its weight, to those that are observed."""
         own = len(log_tables)
         # A copy: kernels are compiled for arrays that may be written to.
@@ -149,7 +149,7 @@ class EStep:
             graph.memo = self._memo
             for p in self._plan[2]:
                 total += self._ask(p, graph, weight, counts)
-        return Expected(total, counts[:own])
+        return ExpectedTables(total, counts[:own])
 
     def _impossible_entry(self, log_tables: np.ndarray) -> ImpossibleRowError:
         entry = int(np.flatnonzero((self._counts > 0) & (log_tables == -np.inf))[0])

@@ -22,12 +22,12 @@ from ..inference.exact.hidden_rows import ENTRIES, smooth_rows
 from ..optimise.run import noted
 from .labels import allowed
 
-__all__ = ["Expected", "expect_rows"]
+__all__ = ["ExpectedHidden", "expect_rows"]
 
 
 @record("hidden rows expected")
 @dataclass(frozen=True)
-class Expected:
+class ExpectedHidden:
     """What the data say about a model; parts add up over sequences."""
 
     counts: dict[str, np.ndarray]  # by the names of the tables
@@ -35,21 +35,21 @@ class Expected:
     log_likelihood: float  # of the data, under the model that was asked
     q: Tree = None  # weights of all rows in the places of the leaves, where gradient steps will need them
 
-    def __add__(self, other: Expected) -> Expected:
+    def __add__(self, other: ExpectedHidden) -> ExpectedHidden:
         counts = {name: count + other.counts[name] for name, count in self.counts.items()}
         q = map_tree(lambda *parts: np.concatenate(parts), self.q, other.q)
         total = self.log_likelihood + other.log_likelihood
-        return Expected(counts, self.emission + other.emission, total, q)
+        return ExpectedHidden(counts, self.emission + other.emission, total, q)
 
-    def scaled(self, step: float) -> Expected:
+    def scaled(self, step: float) -> ExpectedHidden:
         """The same with all weights multiplied by one number, as mini-batches need it."""
         counts = {name: step * count for name, count in self.counts.items()}
         q = scale_tree(self.q, step)
-        return Expected(counts, self.emission.scaled(step), step * self.log_likelihood, q)
+        return ExpectedHidden(counts, self.emission.scaled(step), step * self.log_likelihood, q)
 
 
 @noted
-def expect_rows(model: Any, data: Dataset, *, keeps_q: bool = False) -> Expected:
+def expect_rows(model: Any, data: Dataset, *, keeps_q: bool = False) -> ExpectedHidden:
     """Expected counts and statistics given data as `model.sequences` reads them, with the weights of units.
 
     `keeps_q` is for leaves that gradient steps move.
@@ -58,7 +58,7 @@ def expect_rows(model: Any, data: Dataset, *, keeps_q: bool = False) -> Expected
     return reduce(add, [_part(model, part, which.start, keeps_q) for which, part in blocks])
 
 
-def _part(model: Any, part: Dataset, first: int, keeps_q: bool) -> Expected:
+def _part(model: Any, part: Dataset, first: int, keeps_q: bool) -> ExpectedHidden:
     family, rows = model.emission, part.rows()
     leaves = family.leaves(rows)
     # The answer may overwrite the scores; they are the leaves themselves only where nothing is divided.
@@ -68,4 +68,4 @@ def _part(model: Any, part: Dataset, first: int, keeps_q: bool) -> Expected:
     q = None
     if keeps_q:
         q = family.divide(leaves, np.where(family.missing(rows)[:, None], 0.0, weights))[1]
-    return Expected(found.counts, family.expect(rows, weights, leaves), instance.total(found.log_z), q)
+    return ExpectedHidden(found.counts, family.expect(rows, weights, leaves), instance.total(found.log_z), q)

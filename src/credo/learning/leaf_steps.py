@@ -27,7 +27,7 @@ from ..core.records import record
 from ..families.base import Family, each_member
 from ..families.trees import Tree, map_tree, tree_leaves
 
-__all__ = ["RATE", "LeafState", "LeafSteps", "Pace", "climb_leaves", "climb_surely", "leaf_objective"]
+__all__ = ["RATE", "ClimbPace", "LeafState", "LeafSteps", "climb_leaves", "climb_surely", "leaf_objective"]
 
 _BLOCK = 1024  # rows are filled up to a multiple of this
 _ROOM = 256  # steps of one call of the program at most
@@ -48,7 +48,7 @@ class LeafState(NamedTuple):
 
 
 @record("leaf pace")
-class Pace(NamedTuple):
+class ClimbPace(NamedTuple):
     """How the steps of one M-step went, for those of the next."""
 
     state: LeafState | None = None  # of Adam; None: fresh moments
@@ -128,7 +128,9 @@ def leaf_objective(family: Family, x: Any, q: Tree) -> float:
     return total
 
 
-def climb_surely(family: Family, x: Any, q: Tree, pace: Pace, *, steps: int = 50) -> tuple[Any, Pace]:
+def climb_surely(
+    family: Family, x: Any, q: Tree, pace: ClimbPace, *, steps: int = 50
+) -> tuple[Any, ClimbPace]:
     """Leaves of a Q that is not lower, and how it went.
 
     Parameters
@@ -138,7 +140,7 @@ def climb_surely(family: Family, x: Any, q: Tree, pace: Pace, *, steps: int = 50
     x, q
         Rows, and their divided weights under the old members; see `climb_leaves`.
     pace
-        What the M-step before found; `Pace()` for the first.
+        What the M-step before found; `ClimbPace()` for the first.
     steps
         How many steps.
 
@@ -146,10 +148,10 @@ def climb_surely(family: Family, x: Any, q: Tree, pace: Pace, *, steps: int = 50
     --------
     >>> import numpy as np
     >>> from credo.families import StudentT
-    >>> from credo.learning.leaf_steps import Pace, climb_surely, leaf_objective
+    >>> from credo.learning.leaf_steps import ClimbPace, climb_surely, leaf_objective
     >>> x, q = np.array([[-1.0], [0.0], [1.0]]), np.ones((3, 1))
     >>> start = StudentT([[0.5]], [[1.0]], [5.0])
-    >>> found, pace = climb_surely(start, x, q, Pace())
+    >>> found, pace = climb_surely(start, x, q, ClimbPace())
     >>> leaf_objective(found, x, q) > leaf_objective(start, x, q), pace.rate, pace.is_stuck
     (True, 0.01, False)
     """
@@ -158,9 +160,9 @@ def climb_surely(family: Family, x: Any, q: Tree, pace: Pace, *, steps: int = 50
     for _ in range(_TRIES):
         found = climb_leaves(family, x, q, steps=steps, rate=rate, state=state)
         if leaf_objective(found.family, x, q) >= before - _ROUNDING * abs(before):
-            return found.family, Pace(found.state, rate)
+            return found.family, ClimbPace(found.state, rate)
         state, rate = None, rate * _SHORTER
-    return family, Pace(None, RATE, is_stuck=True)
+    return family, ClimbPace(None, RATE, is_stuck=True)
 
 
 def _filled(tree: Tree, rows: int) -> Tree:

@@ -36,7 +36,7 @@ from .base import Fit, Learner, Task, register_learner
 from .vb_factor_analysis import factor_problem
 from .vb_rows import PosteriorRows
 from .vb_steps import Prune, run_vb
-from .vb_tables import Network, network_problem, why_not_network
+from .vb_tables import NetworkTables, network_problem, why_not_network
 
 __all__ = ["VariationalBayes", "why_not_posterior"]
 
@@ -123,7 +123,7 @@ class VariationalBayes(Learner):
         found = run_vb(problem, task.budget, rng, restarts=self.restarts, prune=prune, shown=problem.fit_of)
         return problem.fit_of(found)  # type: ignore[no-any-return]
 
-    def _network(self, task: Task) -> Network:
+    def _network(self, task: Task) -> NetworkTables:
         names = task.model.variables.names
         return network_problem(
             task, prior=self.prior, fixed=self.fixed, adapts=self._adapts(names), start=self.start

@@ -27,7 +27,7 @@ from ..families.starts import distant_members
 from ..inference.exact.hidden_rows import smooth_rows
 from .base import Fit
 from .em_steps import EMRun, EMStart
-from .hidden_rows import Expected, expect_rows
+from .hidden_rows import ExpectedHidden, expect_rows
 from .hmm import HiddenRows
 from .vb_steps import Prunable, posterior_fit
 
@@ -57,7 +57,7 @@ class PosteriorRows(Prunable, HiddenRows):
             instance = self._random(rng).instantiate(self.data)
             found = smooth_rows(instance)
         told = self.blank.emission.expect(self.data.rows(), instance.weigh_rows(found.marginals))
-        return EMStart(self.blank.update(Expected(found.counts, told, 0.0)))
+        return EMStart(self.blank.update(ExpectedHidden(found.counts, told, 0.0)))
 
     def _random(self, rng: np.random.Generator) -> Any:
         """A random model; of independent rows with components that are at home among some of them."""
@@ -71,7 +71,7 @@ class PosteriorRows(Prunable, HiddenRows):
         is_sure = self.blank.states == 1 and self.blank.structure != "segments" and not self.adapts
         return is_sure and self.data.is_complete
 
-    def maximise(self, statistics: Expected, parameters: Any) -> Any:
+    def maximise(self, statistics: ExpectedHidden, parameters: Any) -> Any:
         """The conjugate update."""
         return parameters.update(statistics)
 
@@ -87,7 +87,7 @@ class PosteriorRows(Prunable, HiddenRows):
         """Under expected parameters."""
         return super().validate(parameters.mean())
 
-    def sizes(self, parameters: Any, statistics: Expected) -> np.ndarray:
+    def sizes(self, parameters: Any, statistics: ExpectedHidden) -> np.ndarray:
         """Rows that each state explains."""
         return np.asarray(statistics.emission.count)
 

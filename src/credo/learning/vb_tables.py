@@ -32,19 +32,19 @@ from .expectations import Oracle
 from .m_step import DirectedStep
 from .vb_steps import Prunable, posterior_fit
 
-__all__ = ["Network", "network_problem", "why_not_network"]
+__all__ = ["NetworkTables", "network_problem", "why_not_network"]
 
 _PLANS = 8  # prunings whose E-step is kept
 
 
 def network_problem(
     task: Task, *, prior: Any, fixed: tuple[str, ...], adapts: tuple[str, ...], start: str
-) -> Network:
+) -> NetworkTables:
     """The problem of a network with these options of the learner."""
     step = TableStep.of(task.model, fixed=fixed)
     blank = replace(task.model.posterior(prior), held=step.held)
     oracle = Oracle(task.inference, task.inference_budget, task.seed, warm=False)
-    return Network(task, step, oracle, blank, adapts, start)
+    return NetworkTables(task, step, oracle, blank, adapts, start)
 
 
 def why_not_network(task: Task) -> str | None:
@@ -55,7 +55,7 @@ def why_not_network(task: Task) -> str | None:
 
 
 @dataclass(frozen=True)
-class Network(Prunable):
+class NetworkTables(Prunable):
     """A network with its data; its components are the states of hidden variables."""
 
     task: Task  # the network with its data
