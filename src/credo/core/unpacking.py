@@ -84,7 +84,10 @@ class _Unpacker:
     def some(self, tree: Any, like: Any) -> Any:
         name = "set" if "set" in tree else "frozenset"
         parts = [self.unpacked(t, None) for t in self._list(tree[name])]
-        return set(parts) if name == "set" else frozenset(parts)
+        try:
+            return set(parts) if name == "set" else frozenset(parts)
+        except TypeError:
+            raise _damage_error("a set has a member that cannot be one") from None
 
     def foreign(self, tree: Any, like: Any) -> Any:
         parts = self._list(tree["like"])
@@ -99,7 +102,7 @@ class _Unpacker:
             raise _damage_error(f"the status {tree['status']!r:.40} is unknown to this version") from None
 
     def special(self, tree: Any, like: Any) -> float:
-        if tree["float"] not in _SPECIAL:
+        if type(tree["float"]) is not str or tree["float"] not in _SPECIAL:
             raise _damage_error(f"expected a number, got {tree['float']!r:.40}")
         return _SPECIAL[tree["float"]]
 
