@@ -30,7 +30,7 @@ from .column import Column
 if TYPE_CHECKING:
     from .table import StateTable
 
-__all__ = ["Dataset", "begin_of", "unit_weights"]
+__all__ = ["Dataset", "begin_of", "random_batches", "unit_weights"]
 
 _ROWS = 6  # rows shown
 _COLUMNS = 12  # columns shown
@@ -250,12 +250,7 @@ class Dataset(Shown):
 
     def batches(self, size: int | None, rng: np.random.Generator) -> Iterator[Dataset]:
         """The units in random order, `size` at a time; everything at once for None."""
-        if size is None or size >= len(self):
-            yield self
-            return
-        order = rng.permutation(len(self))
-        for first in range(0, len(order), size):
-            yield self.take(order[first : first + size])
+        return random_batches(self, size, rng)
 
     def blocks(self, rows: int) -> Iterator[tuple[slice, Dataset]]:
         """Consecutive units with about this many rows together, and which they are; nothing is copied."""
@@ -322,6 +317,16 @@ class Dataset(Shown):
         right = [not c.is_discrete for c in shown] + [False] * (len(names) - len(shown))
         more = beyond(self.n_rows, "rows", _ROWS)
         return [Listing(rows, right, names, title, more), *self.notes]
+
+
+def random_batches(data: Any, size: int | None, rng: np.random.Generator) -> Iterator[Any]:
+    """Anything with `take`, its units in random order, `size` at a time; everything at once for None."""
+    if size is None or size >= len(data):
+        yield data
+        return
+    order = rng.permutation(len(data))
+    for first in range(0, len(order), size):
+        yield data.take(order[first : first + size])
 
 
 def _told(value: Any) -> str:

@@ -25,7 +25,7 @@ from ..core.factor_graph import FactorGraph
 from ..core.variable import Variables
 from .coding import relabelled
 from .column import MISSING
-from .dataset import Dataset, unit_weights
+from .dataset import Dataset, random_batches, unit_weights
 from .read import read
 from .soft import SoftCells
 
@@ -252,12 +252,7 @@ class StateTable:
 
     def batches(self, size: int | None, rng: np.random.Generator) -> Iterator[StateTable]:
         """The rows in random order, `size` at a time; everything at once for None."""
-        if size is None or size >= len(self):
-            yield self
-            return
-        order = rng.permutation(len(self))
-        for first in range(0, len(order), size):
-            yield self.take(order[first : first + size])
+        return random_batches(self, size, rng)
 
     def table_counts(self, graph: FactorGraph) -> np.ndarray:
         """Weighted counts of every table entry, in factor order without gaps.

@@ -19,6 +19,7 @@ from ..core.domain import Discrete
 from ..core.errors import DataError
 from ..core.factor_graph import FactorGraph
 from ..core.variable import Variables
+from ..data.dataset import random_batches
 from .crf_features import MISSING, Features, Labels
 
 __all__ = [
@@ -107,12 +108,7 @@ class LabelledSequences:
 
     def batches(self, size: int | None, rng: np.random.Generator) -> Iterator[LabelledSequences]:
         """The sequences in random order, `size` at a time; everything at once for None."""
-        if size is None or size >= len(self):
-            yield self
-            return
-        order = rng.permutation(len(self))
-        for first in range(0, len(order), size):
-            yield self.take(order[first : first + size])
+        return random_batches(self, size, rng)
 
     @cached_property
     def is_complete(self) -> bool:
@@ -226,12 +222,7 @@ class Graphs:
 
     def batches(self, size: int | None, rng: np.random.Generator) -> Iterator[Graphs]:
         """The graphs in random order, `size` at a time; everything at once for None."""
-        if size is None or size >= len(self):
-            yield self
-            return
-        order = rng.permutation(len(self))
-        for first in range(0, len(order), size):
-            yield self.take(order[first : first + size])
+        return random_batches(self, size, rng)
 
 
 def _split(rows: Any, start: np.ndarray) -> list[Any]:
