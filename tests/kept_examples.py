@@ -40,6 +40,7 @@ from credo.learning.crf import ChainCRF, GraphCRF
 from credo.learning.hmm_estimators import CategoricalHMM, GaussianHMM, PoissonHMM
 from credo.learning.image_classifier import ImageClassifier
 from credo.learning.lda import BetheLDA
+from credo.learning.maximum_likelihood_classifier import MaximumLikelihoodClassifier
 from credo.learning.vb_factor_analysis import FactorPosterior
 from credo.models.bayesian_tree import BayesianTree
 from credo.models.factor_analysis import FactorAnalysis
@@ -193,6 +194,9 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "BetheLDA": lambda: fitted(BetheLDA(2, max_iter=1, seed=0), np.array([[1, 0, 2], [0, 3, 1]])),
     "ImageClassifier": lambda: fitted(
         ImageClassifier(2, epochs=1, batch_size=4, seed=0), RNG.random((6, 4, 4)), list("ababab")
+    ),
+    "MaximumLikelihoodClassifier": lambda: fitted(
+        MaximumLikelihoodClassifier(DiagonalGaussian(MEANS[:1], np.exp(MEANS[:1]))), ROWS, list("aabba")
     ),
     "ClassScores": lambda: score_classes(["a", "b"], ["a", "a"]),
     "SampleScores": lambda: SampleScores(2.5, 1.0, 0.1, 0.6, 0.97, 100),

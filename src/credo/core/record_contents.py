@@ -58,6 +58,7 @@ CONTENTS = {
     "GaussianHMM": "learning.hmm_estimators",
     "PoissonHMM": "learning.hmm_estimators",
     "ImageClassifier": "learning.image_classifier",
+    "MaximumLikelihoodClassifier": "learning.maximum_likelihood_classifier",
     "BetheLDA": "learning.lda",
     "BayesianMixture": "learning.bayesian_mixture",
     "FactorPosterior": "learning.vb_factor_analysis",

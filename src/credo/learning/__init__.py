@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .lda import BetheLDA
     from .leaf_steps import climb_leaves
     from .likelihood import MaximumLikelihood, log_likelihood
+    from .maximum_likelihood_classifier import MaximumLikelihoodClassifier
     from .mixture_of_trees import MixtureOfTreesEM, mixture_of_trees
     from .network_rows import NetworkRows
     from .priors import Elastic, GaussianPrior, LaplacePrior
@@ -55,6 +56,7 @@ __all__ = [
     "LaplacePrior",
     "Learner",
     "MaximumLikelihood",
+    "MaximumLikelihoodClassifier",
     "MaximumPseudolikelihood",
     "MixtureOfTreesEM",
     "NetworkProblem",
@@ -126,6 +128,7 @@ furnish(
         "leaf_steps": ("climb_leaves",),
         "lda": ("BetheLDA",),
         "likelihood": ("MaximumLikelihood", "log_likelihood"),
+        "maximum_likelihood_classifier": ("MaximumLikelihoodClassifier",),
         "mixture_of_trees": ("MixtureOfTreesEM", "mixture_of_trees"),
         "network_rows": ("NetworkRows",),
         "priors": ("Elastic", "GaussianPrior", "LaplacePrior"),
