@@ -17,6 +17,7 @@ from credo.core.groups import Bilinear, Densities, Gaussians, LinearGaussians
 from credo.core.linear_gaussian import product
 from credo.core.result import Estimate, Status
 from credo.core.variable import Variables
+from credo.evaluate import SampleScores, score_classes
 from credo.families.categorical import Categorical
 from credo.families.conjugate_product import ConjugateProduct
 from credo.families.dirichlet import Dirichlet
@@ -37,6 +38,7 @@ from credo.learning.bayesian_mixture import BayesianMixture
 from credo.learning.block_records import BlockFit, BlockRun
 from credo.learning.crf import ChainCRF, GraphCRF
 from credo.learning.hmm_estimators import CategoricalHMM, GaussianHMM, PoissonHMM
+from credo.learning.image_classifier import ImageClassifier
 from credo.learning.lda import BetheLDA
 from credo.learning.vb_factor_analysis import FactorPosterior
 from credo.models.bayesian_tree import BayesianTree
@@ -191,6 +193,11 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "ChainCRF": lambda: fitted(ChainCRF(max_iter=1), [ROWS, ROWS[:2]], [list("aabba"), list("ab")]),
     "GraphCRF": lambda: GraphCRF(inference="bp"),
     "BetheLDA": lambda: fitted(BetheLDA(2, max_iter=1, seed=0), np.array([[1, 0, 2], [0, 3, 1]])),
+    "ImageClassifier": lambda: fitted(
+        ImageClassifier(2, epochs=1, batch_size=4, seed=0), RNG.random((6, 4, 4)), list("ababab")
+    ),
+    "ClassScores": lambda: score_classes(["a", "b"], ["a", "a"]),
+    "SampleScores": lambda: SampleScores(2.5, 1.0, 0.1, 0.6, 0.97, 100),
     "BlockFit": lambda: BlockFit((block_run(),), "ml", 0.25),
     "BlockRun": block_run,
     "FactorAnalysis": lambda: FactorAnalysis(2, noise="isotropic"),

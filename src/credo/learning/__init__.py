@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .crf import ChainCRF, GraphCRF
     from .em import EM
     from .hmm_estimators import CategoricalHMM, GaussianHMM, PoissonHMM
+    from .image_classifier import ImageClassifier
     from .ipf import IPF
     from .kernel_bp import KernelBP
     from .lda import BetheLDA
@@ -49,6 +50,7 @@ __all__ = [
     "GaussianHMM",
     "GaussianPrior",
     "GraphCRF",
+    "ImageClassifier",
     "KernelBP",
     "LaplacePrior",
     "Learner",
@@ -118,6 +120,7 @@ furnish(
         "crf": ("ChainCRF", "GraphCRF"),
         "em": ("EM",),
         "hmm_estimators": ("CategoricalHMM", "GaussianHMM", "PoissonHMM"),
+        "image_classifier": ("ImageClassifier",),
         "ipf": ("IPF",),
         "kernel_bp": ("KernelBP",),
         "leaf_steps": ("climb_leaves",),
