@@ -43,8 +43,10 @@ from credo.learning.lda import BetheLDA
 from credo.learning.maximum_likelihood_classifier import MaximumLikelihoodClassifier
 from credo.learning.vb_factor_analysis import FactorPosterior
 from credo.models.bayesian_tree import BayesianTree
+from credo.models.conditional_rbm import ConditionalRBM
 from credo.models.factor_analysis import FactorAnalysis
 from credo.models.factorial_hmm import FactorialHMM
+from credo.models.fractional_rbm import FractionalRBM
 from credo.models.hmm_parameters import HMMPrior
 from credo.models.hmm_posteriors import HMMPosterior, SemiMarkovPosterior
 from credo.models.mixture_of_trees import MixtureOfTrees
@@ -239,6 +241,9 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "MixtureOfTrees": lambda: MixtureOfTrees([0.1, 0.2, 0.7], [tree() for _ in range(3)]),
     "MarkovNet": lambda: credo.MarkovNet.ising({(0, 1): 0.5, (1, 2): -1.0}, fields=[0.1, 0.0, 0.2]),
     "NormalForm": normal_form,
+    "RBM": lambda: credo.RBM(MEANS, [0.5, 1.0], visible="gaussian", sd=[1.0, 2.0]),
+    "ConditionalRBM": lambda: ConditionalRBM(MEANS, MEANS, MEANS, [0.5, 1.0]),
+    "FractionalRBM": lambda: FractionalRBM(MEANS, [0.5, 2.0]),
     "block": lambda: Block("S", "X", STEPS),
     "diverter": lambda: Diverter("S", ["A", "B"]),
     "source": lambda: Source("S", [0.6, 0.4]),

@@ -72,8 +72,10 @@ CONTENTS = {
     "GaussianNet": "models.continuous",
     "HybridNet": "models.continuous",
     "CRF": "models.crf",
+    "ConditionalRBM": "models.conditional_rbm",
     "FactorAnalysis": "models.factor_analysis",
     "FactorialHMM": "models.factorial_hmm",
+    "FractionalRBM": "models.fractional_rbm",
     "HMM": "models.hmm",
     "HMMPosterior": "models.hmm_posteriors",
     "SemiMarkovPosterior": "models.hmm_posteriors",
@@ -98,5 +100,6 @@ CONTENTS = {
     "potentials.laplace of two": "models.potentials",
     "potentials.student of one": "models.potentials",
     "potentials.student of two": "models.potentials",
+    "RBM": "models.rbm",
     "SemiMarkov": "models.semi_markov",
 }
