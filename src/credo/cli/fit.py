@@ -218,7 +218,8 @@ def _show(found: Fit) -> None:
     if len(found.objective):
         first, last = found.objective[0], found.objective[-1]
         steps = len(found.objective) - 1
-        head.append(("objective", f"{first:.6g} -> {last:.6g} per row in {steps} iterations"))
+        moved = f"{first:.6g} -> {last:.6g} per row in {steps} iterations"
+        head.append(("objective", moved if steps else f"{last:.6g} per row"))
     for title, value in (("log-likelihood", found.log_likelihood), ("log evidence", found.evidence)):
         if value is not None:
             head.append((title, str(value)))
