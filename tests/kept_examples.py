@@ -17,6 +17,14 @@ from credo.core.groups import Bilinear, Densities, Gaussians, LinearGaussians
 from credo.core.linear_gaussian import product
 from credo.core.result import Estimate, Status
 from credo.core.variable import Variables
+from credo.estimators import (
+    GMMHMM,
+    BayesianMixture,
+    CategoricalHMM,
+    GaussianHMM,
+    GaussianMixture,
+    PoissonHMM,
+)
 from credo.families.categorical import Categorical
 from credo.families.conjugate_product import ConjugateProduct
 from credo.families.dirichlet import Dirichlet
@@ -33,10 +41,8 @@ from credo.families.product import Product
 from credo.families.stick_breaking import StickBreaking
 from credo.families.student import StudentT
 from credo.learning.base import Fit
-from credo.learning.bayesian_mixture import BayesianMixture
 from credo.learning.block_records import BlockFit, BlockRun
 from credo.learning.crf import ChainCRF, GraphCRF
-from credo.learning.hmm_estimators import CategoricalHMM, GaussianHMM, PoissonHMM
 from credo.learning.lda import BetheLDA
 from credo.learning.vb_factor_analysis import FactorPosterior
 from credo.models.bayesian_tree import BayesianTree
@@ -183,16 +189,20 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "MixturePrior": lambda: MixturePrior(Dirichlet([[2.0, 2.0]])),
     "NormalGamma": normal_gamma,
     "Fit": lambda: fit(posterior=normal_gamma(), evidence=Estimate(-4.0, "lower")),
-    "GaussianHMM": lambda: fitted(GaussianHMM(2, max_iter=1, seed=0), ROWS),
-    "CategoricalHMM": lambda: fitted(CategoricalHMM(2, max_iter=1, seed=0), [0, 1, 1, 0, 2]),
-    "PoissonHMM": lambda: fitted(PoissonHMM(2, max_iter=1, seed=0), [0, 3, 1, 0, 2]),
+    "GaussianHMM": lambda: fitted(GaussianHMM(2, max_iter=1, random_state=0), ROWS),
+    "GMMHMM": lambda: fitted(GMMHMM(2, max_iter=1, random_state=0), ROWS),
+    "CategoricalHMM": lambda: fitted(CategoricalHMM(2, max_iter=1, random_state=0), [0, 1, 1, 0, 2]),
+    "PoissonHMM": lambda: fitted(PoissonHMM(2, max_iter=1, random_state=0), [0, 3, 1, 0, 2]),
     "ChainCRF": lambda: fitted(ChainCRF(max_iter=1), [ROWS, ROWS[:2]], [list("aabba"), list("ab")]),
     "GraphCRF": lambda: GraphCRF(inference="bp"),
     "BetheLDA": lambda: fitted(BetheLDA(2, max_iter=1, seed=0), np.array([[1, 0, 2], [0, 3, 1]])),
     "BlockFit": lambda: BlockFit((block_run(),), "ml", 0.25),
     "BlockRun": block_run,
     "FactorAnalysis": lambda: FactorAnalysis(2, noise="isotropic"),
-    "BayesianMixture": lambda: fitted(BayesianMixture(2, family="diagonal", max_iter=1, seed=0), ROWS),
+    "GaussianMixture": lambda: fitted(GaussianMixture(2, max_iter=1, random_state=0), ROWS),
+    "BayesianMixture": lambda: fitted(
+        BayesianMixture(2, covariance_type="diag", max_iter=1, random_state=0), ROWS
+    ),
     "FactorPosterior": lambda: FactorPosterior(MEANS, COVARIANCES, *np.ones((3, 2))),
     "HMMPosterior": lambda: HMMPosterior(
         DirichletRows([1.0, 2.0], [2]), DirichletRows(np.ones(4), [2, 2]), normal_gamma(),

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from . import (
         data,
         datasets,
+        estimators,
         evaluate,
         families,
         inference,
@@ -85,6 +86,7 @@ __all__ = [
     "compare_models",
     "data",
     "datasets",
+    "estimators",
     "evaluate",
     "families",
     "fit",
@@ -155,6 +157,7 @@ furnish(
     modules=(
         "data",
         "datasets",
+        "estimators",
         "evaluate",
         "families",
         "inference",
