@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from .models.hmm import HMM
     from .models.mrf import MarkovNet
     from .models.normal_form import NormalForm
+    from .optimise.transport import transport
 
 __version__ = "0.1.0"
 
@@ -109,6 +110,7 @@ __all__ = [
     "sample",
     "save",
     "structures",
+    "transport",
 ]
 
 
@@ -151,6 +153,7 @@ furnish(
         "models.hmm": ("HMM",),
         "models.mrf": ("MarkovNet",),
         "models.normal_form": ("NormalForm",),
+        "optimise.transport": ("transport",),
     },
     modules=(
         "data",
