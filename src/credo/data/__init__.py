@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .sequences import read_sequences
     from .stream import Stream, stream
     from .table import StateTable
+    from .table_files import write_table
 
 __all__ = [
     "Column",
@@ -27,6 +28,7 @@ __all__ = [
     "read",
     "read_sequences",
     "stream",
+    "write_table",
 ]
 
 furnish(
@@ -40,5 +42,6 @@ furnish(
         "sequences": ("read_sequences",),
         "stream": ("Stream", "stream"),
         "table": ("StateTable",),
+        "table_files": ("write_table",),
     },
 )
