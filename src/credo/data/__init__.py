@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ..core.lazy import furnish
 
 if TYPE_CHECKING:
+    from . import speech, vital_signs
     from .column import Column
     from .dataset import Dataset
     from .describe import Description, describe
@@ -26,7 +27,9 @@ __all__ = [
     "describe",
     "read",
     "read_sequences",
+    "speech",
     "stream",
+    "vital_signs",
 ]
 
 furnish(
@@ -41,4 +44,5 @@ furnish(
         "stream": ("Stream", "stream"),
         "table": ("StateTable",),
     },
+    modules=("speech", "vital_signs"),
 )
