@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .sequences import read_sequences
     from .stream import Stream, stream
     from .table import StateTable
+    from .table_files import write_table
 
 __all__ = [
     "Column",
@@ -30,6 +31,7 @@ __all__ = [
     "speech",
     "stream",
     "vital_signs",
+    "write_table",
 ]
 
 furnish(
@@ -43,6 +45,7 @@ furnish(
         "sequences": ("read_sequences",),
         "stream": ("Stream", "stream"),
         "table": ("StateTable",),
+        "table_files": ("write_table",),
     },
     modules=("speech", "vital_signs"),
 )
