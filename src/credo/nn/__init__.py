@@ -12,6 +12,8 @@ loaded, so each is imported when it is first used.
     chunks       mini-batch steps in compiled chunks: phases, carried state, resumable within an epoch
     batches      which rows a mini-batch has, by seed, epoch and position
     hooks        what happens between epochs: validation, early stopping
+    bijections   maps of flows: options, and functions of the parameters of one member
+    row_programs functions of rows, compiled for a few sizes of blocks
     optimise     driven Adam steps on many problems of one shape at once, with early stop and history
 """
 
@@ -22,9 +24,21 @@ from typing import TYPE_CHECKING
 from ..core.lazy import furnish
 
 if TYPE_CHECKING:
-    from . import adam, arrays, batches, chunks, compiled, hooks, layers, layout, loop, optimise
+    from . import adam, arrays, batches, bijections, chunks, compiled, hooks, layers, layout, loop, optimise
 
-__all__ = ["adam", "arrays", "batches", "chunks", "compiled", "hooks", "layers", "layout", "loop", "optimise"]
+__all__ = [
+    "adam",
+    "arrays",
+    "batches",
+    "bijections",
+    "chunks",
+    "compiled",
+    "hooks",
+    "layers",
+    "layout",
+    "loop",
+    "optimise",
+]
 
 furnish(
     __name__,
@@ -33,6 +47,7 @@ furnish(
         "adam",
         "arrays",
         "batches",
+        "bijections",
         "chunks",
         "compiled",
         "hooks",
