@@ -17,6 +17,7 @@ from credo.core.groups import Bilinear, Densities, Gaussians, LinearGaussians
 from credo.core.linear_gaussian import product
 from credo.core.result import Estimate, Status
 from credo.core.variable import Variables
+from credo.evaluate import SampleScores, score_classes
 from credo.families.categorical import Categorical
 from credo.families.conjugate_product import ConjugateProduct
 from credo.families.dirichlet import Dirichlet
@@ -38,11 +39,15 @@ from credo.learning.bayesian_mixture import BayesianMixture
 from credo.learning.block_records import BlockFit, BlockRun
 from credo.learning.crf import ChainCRF, GraphCRF
 from credo.learning.hmm_estimators import CategoricalHMM, GaussianHMM, PoissonHMM
+from credo.learning.image_classifier import ImageClassifier
 from credo.learning.lda import BetheLDA
+from credo.learning.maximum_likelihood_classifier import MaximumLikelihoodClassifier
 from credo.learning.vb_factor_analysis import FactorPosterior
 from credo.models.bayesian_tree import BayesianTree
+from credo.models.conditional_rbm import ConditionalRBM
 from credo.models.factor_analysis import FactorAnalysis
 from credo.models.factorial_hmm import FactorialHMM
+from credo.models.fractional_rbm import FractionalRBM
 from credo.models.hmm_parameters import HMMPrior
 from credo.models.hmm_posteriors import HMMPosterior, SemiMarkovPosterior
 from credo.models.mixture_of_trees import MixtureOfTrees
@@ -202,6 +207,14 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "ChainCRF": lambda: fitted(ChainCRF(max_iter=1), [ROWS, ROWS[:2]], [list("aabba"), list("ab")]),
     "GraphCRF": lambda: GraphCRF(inference="bp"),
     "BetheLDA": lambda: fitted(BetheLDA(2, max_iter=1, seed=0), np.array([[1, 0, 2], [0, 3, 1]])),
+    "ImageClassifier": lambda: fitted(
+        ImageClassifier(2, epochs=1, batch_size=4, seed=0), RNG.random((6, 4, 4)), list("ababab")
+    ),
+    "MaximumLikelihoodClassifier": lambda: fitted(
+        MaximumLikelihoodClassifier(DiagonalGaussian(MEANS[:1], np.exp(MEANS[:1]))), ROWS, list("aabba")
+    ),
+    "ClassScores": lambda: score_classes(["a", "b"], ["a", "a"]),
+    "SampleScores": lambda: SampleScores(2.5, 1.0, 0.1, 0.6, 0.97, 100),
     "BlockFit": lambda: BlockFit((block_run(),), "ml", 0.25),
     "BlockRun": block_run,
     "FactorAnalysis": lambda: FactorAnalysis(2, noise="isotropic"),
@@ -241,6 +254,9 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "MixtureOfTrees": lambda: MixtureOfTrees([0.1, 0.2, 0.7], [tree() for _ in range(3)]),
     "MarkovNet": lambda: credo.MarkovNet.ising({(0, 1): 0.5, (1, 2): -1.0}, fields=[0.1, 0.0, 0.2]),
     "NormalForm": normal_form,
+    "RBM": lambda: credo.RBM(MEANS, [0.5, 1.0], visible="gaussian", sd=[1.0, 2.0]),
+    "ConditionalRBM": lambda: ConditionalRBM(MEANS, MEANS, MEANS, [0.5, 1.0]),
+    "FractionalRBM": lambda: FractionalRBM(MEANS, [0.5, 2.0]),
     "block": lambda: Block("S", "X", STEPS),
     "diverter": lambda: Diverter("S", ["A", "B"]),
     "source": lambda: Source("S", [0.6, 0.4]),

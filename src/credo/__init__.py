@@ -49,19 +49,23 @@ if TYPE_CHECKING:
     from .learning.likelihood import log_likelihood
     from .models import potentials
     from .models.bayes_net import BayesNet
+    from .models.conditional_rbm import ConditionalRBM
     from .models.continuous import GaussianNet, HybridNet
     from .models.crf import CRF
     from .models.hmm import HMM
     from .models.mrf import MarkovNet
     from .models.normal_form import NormalForm
+    from .models.rbm import RBM
 
 __version__ = "0.1.0"
 
 __all__ = [
     "CRF",
     "HMM",
+    "RBM",
     "BayesNet",
     "BilinearFactor",
+    "ConditionalRBM",
     "CredoError",
     "DensityFactor",
     "FactorGraph",
@@ -149,11 +153,13 @@ furnish(
         "learning.base": ("fit",),
         "learning.likelihood": ("log_likelihood",),
         "models.bayes_net": ("BayesNet",),
+        "models.conditional_rbm": ("ConditionalRBM",),
         "models.continuous": ("GaussianNet", "HybridNet"),
         "models.crf": ("CRF",),
         "models.hmm": ("HMM",),
         "models.mrf": ("MarkovNet",),
         "models.normal_form": ("NormalForm",),
+        "models.rbm": ("RBM",),
     },
     modules=(
         "data",

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from .crf import ChainCRF, GraphCRF
     from .em import EM
     from .hmm_estimators import CategoricalHMM, GaussianHMM, PoissonHMM
+    from .image_classifier import ImageClassifier
     from .ipf import IPF
     from .kernel_bp import KernelBP
     from .lda import BetheLDA
     from .leaf_steps import climb_leaves
     from .likelihood import MaximumLikelihood, log_likelihood
+    from .maximum_likelihood_classifier import MaximumLikelihoodClassifier
     from .mixture_of_trees import MixtureOfTreesEM, mixture_of_trees
     from .network_rows import NetworkRows
     from .priors import Elastic, GaussianPrior, LaplacePrior
@@ -49,10 +51,12 @@ __all__ = [
     "GaussianHMM",
     "GaussianPrior",
     "GraphCRF",
+    "ImageClassifier",
     "KernelBP",
     "LaplacePrior",
     "Learner",
     "MaximumLikelihood",
+    "MaximumLikelihoodClassifier",
     "MaximumPseudolikelihood",
     "MixtureOfTreesEM",
     "NetworkProblem",
@@ -118,11 +122,13 @@ furnish(
         "crf": ("ChainCRF", "GraphCRF"),
         "em": ("EM",),
         "hmm_estimators": ("CategoricalHMM", "GaussianHMM", "PoissonHMM"),
+        "image_classifier": ("ImageClassifier",),
         "ipf": ("IPF",),
         "kernel_bp": ("KernelBP",),
         "leaf_steps": ("climb_leaves",),
         "lda": ("BetheLDA",),
         "likelihood": ("MaximumLikelihood", "log_likelihood"),
+        "maximum_likelihood_classifier": ("MaximumLikelihoodClassifier",),
         "mixture_of_trees": ("MixtureOfTreesEM", "mixture_of_trees"),
         "network_rows": ("NetworkRows",),
         "priors": ("Elastic", "GaussianPrior", "LaplacePrior"),

@@ -5,6 +5,7 @@ loaded, so each is imported when it is first used.
 
     arrays       ragged tables as padded or bucketed arrays, sparse linear maps by gathers, double precision
     layers       embeddings, self-attention, residual layers
+    image_network  a small residual network for grey images
     compiled     one compiled program per combination of shapes, and the seconds compiling took
     layout       trees of parameters as a few rows of numbers
     adam         Adam by Optax: directions, rates, clipped gradients
@@ -24,7 +25,20 @@ from typing import TYPE_CHECKING
 from ..core.lazy import furnish
 
 if TYPE_CHECKING:
-    from . import adam, arrays, batches, bijections, chunks, compiled, hooks, layers, layout, loop, optimise
+    from . import (
+        adam,
+        arrays,
+        batches,
+        bijections,
+        chunks,
+        compiled,
+        hooks,
+        image_network,
+        layers,
+        layout,
+        loop,
+        optimise,
+    )
 
 __all__ = [
     "adam",
@@ -34,6 +48,7 @@ __all__ = [
     "chunks",
     "compiled",
     "hooks",
+    "image_network",
     "layers",
     "layout",
     "loop",
@@ -51,6 +66,7 @@ furnish(
         "chunks",
         "compiled",
         "hooks",
+        "image_network",
         "layers",
         "layout",
         "loop",
