@@ -79,7 +79,7 @@ def test_texts_are_read_and_shown_and_options_checked():
     assert "two coordinates" in (read_bijection("coupling").why_not(1) or "")
     with pytest.raises(OptionError, match="no bijection named 'couplin'; did you mean 'coupling'"):
         read_bijection("couplin")
-    with pytest.raises(OptionError, match="expected a name or a Bijection, got int"):
+    with pytest.raises(OptionError, match="expected a name or a RowBijection, got int"):
         read_bijection(3)
     for wrong in ("layers=0", "width=0", "depth=-1", "masks=odd", "bound=0", "activation=sin", "zero=2"):
         with pytest.raises(OptionError, match=wrong.partition("=")[0]):

@@ -28,7 +28,7 @@ import numpy as np
 from ..core import check
 from ..core.errors import DataError, ModelError
 from ..core.records import register
-from ..nn.bijections.base import Bijection, read_bijection
+from ..nn.bijections.base import RowBijection, read_bijection
 from .base import Family
 from .flow_parameters import checked_parameters, standard_base, started_parameters
 from .gaussian_rows import number_rows
@@ -83,7 +83,7 @@ class Flow(Family):
 
     def __init__(
         self,
-        bijection: str | Bijection,
+        bijection: str | RowBijection,
         dimension: int,
         parameters: Tree,
         base: Family | None = None,
@@ -122,7 +122,7 @@ class Flow(Family):
 
     @classmethod
     def started(
-        cls, bijection: str | Bijection, dimension: int, members: int = 1, base: Family | None = None,
+        cls, bijection: str | RowBijection, dimension: int, members: int = 1, base: Family | None = None,
         *, seed: int = 0, **options: Any,
     ) -> Flow:  # fmt: skip
         """Members with the parameters from which learning starts.
@@ -146,7 +146,7 @@ class Flow(Family):
 
     @staticmethod
     def blank(
-        bijection: str | Bijection = "flow", *, components: int = 1,
+        bijection: str | RowBijection = "flow", *, components: int = 1,
         covariance: Literal["diagonal", "full", "spherical", "tied"] = "diagonal",
         noise: Noise = "none", step: float = 1.0, precision: Literal["single", "double"] = "single",
     ) -> BlankFlow:  # fmt: skip
@@ -175,7 +175,7 @@ class Flow(Family):
         return BlankFlow(given)
 
     @property
-    def bijection(self) -> Bijection:
+    def bijection(self) -> RowBijection:
         """What maps rows to latent numbers."""
         return self._map
 
@@ -329,7 +329,7 @@ class Flow(Family):
 
     @property
     def structure(self) -> tuple[Any, ...]:
-        """Bijection, base, precision and noise."""
+        """RowBijection, base, precision and noise."""
         own = (self._map, self._d, self._moved.structure, self._precision, self._noise, self._step)
         return Flow, *own
 

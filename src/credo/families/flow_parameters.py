@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import ModelError
-from ..nn.bijections.base import Bijection
+from ..nn.bijections.base import RowBijection
 from .gaussian_diagonal import DiagonalGaussian
 from .trees import Tree, map_tree, tree_leaves
 
@@ -19,13 +19,13 @@ def standard_base(members: int, dimension: int) -> DiagonalGaussian:
     return DiagonalGaussian(np.zeros((members, dimension)), np.ones((members, dimension)))
 
 
-def started_parameters(bijection: Bijection, d: int, members: int, rng: np.random.Generator) -> Tree:
+def started_parameters(bijection: RowBijection, d: int, members: int, rng: np.random.Generator) -> Tree:
     """Parameters of members, on the first axis."""
     each = [bijection.start(d, rng) for _ in range(members)]
     return map_tree(lambda *arrays: np.stack(arrays), each[0], *each[1:])
 
 
-def checked_parameters(bijection: Bijection, d: int, parameters: Tree) -> Tree:
+def checked_parameters(bijection: RowBijection, d: int, parameters: Tree) -> Tree:
     """Finite arrays of the shapes that the bijection works with."""
     wanted = bijection.start(d, np.random.default_rng(0))
 

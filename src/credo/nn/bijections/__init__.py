@@ -8,17 +8,17 @@ from ...core.lazy import furnish
 
 if TYPE_CHECKING:
     from .actnorm import Actnorm
-    from .base import Bijection, Chain, read_bijection
+    from .base import Chain, RowBijection, read_bijection
     from .coupling import Coupling
     from .mixing import Mixing, Permutation
 
-__all__ = ["Actnorm", "Bijection", "Chain", "Coupling", "Mixing", "Permutation", "read_bijection"]
+__all__ = ["Actnorm", "Chain", "Coupling", "Mixing", "Permutation", "RowBijection", "read_bijection"]
 
 furnish(
     __name__,
     {
         "actnorm": ("Actnorm",),
-        "base": ("Bijection", "Chain", "read_bijection"),
+        "base": ("RowBijection", "Chain", "read_bijection"),
         "coupling": ("Coupling",),
         "mixing": ("Mixing", "Permutation"),
     },

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...core.records import register
-from .base import Bijection, Tree, register_bijection
+from .base import RowBijection, Tree, register_bijection
 
 __all__ = ["Actnorm"]
 
@@ -24,7 +24,7 @@ _NARROW = 1e-6  # least variance, relative to the mean of all coordinates
 @register("bijection.actnorm")
 @register_bijection
 @dataclass(frozen=True, kw_only=True)
-class Actnorm(Bijection):
+class Actnorm(RowBijection):
     """A scale and a shift per coordinate, which start from data."""
 
     name: ClassVar[str] = "actnorm"

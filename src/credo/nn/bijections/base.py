@@ -26,7 +26,7 @@ from ...core.errors import OptionError
 from ...core.records import register
 from ...core.registry import Entry, Registry, describe
 
-__all__ = ["BIJECTIONS", "Bijection", "Chain", "bijections", "read_bijection", "register_bijection"]
+__all__ = ["BIJECTIONS", "Chain", "RowBijection", "bijections", "read_bijection", "register_bijection"]
 
 Tree = Any
 
@@ -42,7 +42,7 @@ BIJECTIONS: Mapping[str, Entry] = {
 _DEFAULT = "actnorm + coupling"
 
 
-class Bijection(abc.ABC):
+class RowBijection(abc.ABC):
     """Options of an invertible map; the arrays it works with are given to every call."""
 
     name: ClassVar[str]
@@ -75,20 +75,20 @@ class Bijection(abc.ABC):
         return describe(self)
 
 
-bijections: Registry[Bijection] = Registry("bijection", lambda: BIJECTIONS)
+bijections: Registry[RowBijection] = Registry("bijection", lambda: BIJECTIONS)
 register_bijection = bijections.register
 
 
 @register("bijection.chain")
 @dataclass(frozen=True)
-class Chain(Bijection):
+class Chain(RowBijection):
     """Bijections one after the other, from data to latent.
 
     Only the last of them may keep fewer numbers for the base than there are.
     """
 
     name: ClassVar[str] = "chain"
-    links: tuple[Bijection, ...]
+    links: tuple[RowBijection, ...]  # from data to latent
 
     def start(self, d: int, rng: np.random.Generator) -> Tree:
         """A tuple with the parameters of every link."""
@@ -131,7 +131,7 @@ class Chain(Bijection):
         return " + ".join(str(link) for link in self.links)
 
 
-def read_bijection(spec: str | Bijection) -> Bijection:
+def read_bijection(spec: str | RowBijection) -> RowBijection:
     """The bijection that a text describes; an object passes through.
 
     Examples
@@ -142,10 +142,10 @@ def read_bijection(spec: str | Bijection) -> Bijection:
     >>> read_bijection("coupling(layers=2) + actnorm").kept(6)
     6
     """
-    if isinstance(spec, Bijection):
+    if isinstance(spec, RowBijection):
         return spec
     if not isinstance(spec, str):
-        raise OptionError(f"bijection: expected a name or a Bijection, got {type(spec).__name__}")
+        raise OptionError(f"bijection: expected a name or a RowBijection, got {type(spec).__name__}")
     texts = _links(_DEFAULT if spec.strip() == "flow" else spec)
     links = tuple(bijections.resolve(text) for text in texts)
     return links[0] if len(links) == 1 else Chain(links)

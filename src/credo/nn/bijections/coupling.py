@@ -23,7 +23,7 @@ import numpy as np
 
 from ...core import check
 from ...core.records import register
-from .base import Bijection, Tree, register_bijection
+from .base import RowBijection, Tree, register_bijection
 from .networks import ACTIVATIONS, dense, started_dense
 
 __all__ = ["Coupling"]
@@ -32,16 +32,16 @@ __all__ = ["Coupling"]
 @register("bijection.coupling")
 @register_bijection
 @dataclass(frozen=True, kw_only=True)
-class Coupling(Bijection):
+class Coupling(RowBijection):
     """Affine couplings: half of a row scales and shifts the other half."""
 
     name: ClassVar[str] = "coupling"
-    layers: int = 4
+    layers: int = 4  # couplings
     width: int = 24  # of the hidden layers of the conditioners
     depth: int = 2  # hidden layers of a conditioner
-    masks: Literal["alternating", "interleaved", "random"] = "alternating"
+    masks: Literal["alternating", "interleaved", "random"] = "alternating"  # which half a layer keeps
     bound: float = 2.0  # of log scales
-    activation: Literal["tanh", "relu", "leaky"] = "tanh"
+    activation: Literal["tanh", "relu", "leaky"] = "tanh"  # of the conditioners
     zero: bool = True  # whether the map starts as the identity
     seed: int = 0  # of random masks
 

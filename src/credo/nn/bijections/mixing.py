@@ -15,7 +15,7 @@ import numpy as np
 
 from ...core import check
 from ...core.records import register
-from .base import Bijection, Tree, register_bijection
+from .base import RowBijection, Tree, register_bijection
 
 __all__ = ["Mixing", "Permutation", "random_rotation"]
 
@@ -23,7 +23,7 @@ __all__ = ["Mixing", "Permutation", "random_rotation"]
 @register("bijection.mixing")
 @register_bijection
 @dataclass(frozen=True, kw_only=True)
-class Mixing(Bijection):
+class Mixing(RowBijection):
     """A matrix that mixes all coordinates."""
 
     name: ClassVar[str] = "mixing"
@@ -50,7 +50,7 @@ class Mixing(Bijection):
 @register("bijection.permutation")
 @register_bijection
 @dataclass(frozen=True, kw_only=True)
-class Permutation(Bijection):
+class Permutation(RowBijection):
     """Coordinates in another order, drawn once, or from the last to the first."""
 
     name: ClassVar[str] = "permutation"
