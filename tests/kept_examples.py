@@ -13,6 +13,7 @@ import credo
 from credo import potentials
 from credo.core.density import Sliced, _Coordinatewise, quadratic
 from credo.core.errors import ConvergenceWarning
+from credo.core.ground_cost import GroundCost
 from credo.core.groups import Bilinear, Densities, Gaussians, LinearGaussians
 from credo.core.linear_gaussian import product
 from credo.core.result import Estimate, Status
@@ -164,6 +165,8 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "densities": lambda: Densities(INDEX, ONE, product, (np.array([1.0]), np.array([2.0]))),
     "gaussians": lambda: Gaussians(INDEX, ONE, np.ones((1, 1, 1)), np.ones((1, 1)), np.ones(1)),
     "linear gaussians": lambda: LinearGaussians(INDEX, ONE, np.ones((1, 1)), *np.ones((3, 1))),
+    "ground cost": lambda: GroundCost.of([[0.0], [3.0]], [[4.0]], "squared"),
+    "Transport": lambda: credo.transport([[0.0], [3.0]], [[4.0], [1.0]], epsilon=0.1),
     "estimate": lambda: Estimate(1.5, "lower"),
     "variable": lambda: S,
     "variables": lambda: Variables.of([S, X, credo.Variable("t", 3)]),

@@ -121,6 +121,20 @@ def _field(without: tuple[str, ...] = ()) -> Any:
     return truth, start, lambda rows, seed: _columns(truth, rows, seed, without=without)
 
 
+def _labels() -> Any:
+    """Labels beside features: what is learned is conditional."""
+    rng = np.random.default_rng(0)
+    truth = credo.CRF(["a", "b", "c"], rng.normal(size=(2, 3)), 2 * np.eye(3))
+    start = truth.with_weights(np.zeros((2, 3)), np.zeros((3, 3)))
+
+    def draw(rows: int, seed: int) -> Any:
+        x = np.random.default_rng(seed).normal(size=(rows // 4, 4, 2))
+        states = credo.sample(truth, 1, data=list(x), seed=seed)["label"]
+        return credo.data.read(list(x), targets=[np.array(truth.labels)[part[0]] for part in states])
+
+    return truth, start, draw
+
+
 def _embedding() -> Any:
     truth = credo.BayesNet(
         {"S": 2, "X": 2, "Y": 3},
@@ -221,6 +235,7 @@ SUBJECTS = [
     Subject("mixed network with gaps", lambda: _mixed(0.2), held=100),
     Subject("field", _field),
     Subject("field with a hidden variable", lambda: _field(("a",))),
+    Subject("field of labels", _labels),
     Subject("embedding", _embedding),
     Subject("mixture of Gaussians", _mixture),
     Subject("chain of Gaussians", _gaussian_chain),

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from .models.mrf import MarkovNet
     from .models.normal_form import NormalForm
     from .models.rbm import RBM
+    from .optimise.transport import transport
 
 __version__ = "0.1.0"
 
@@ -115,6 +116,7 @@ __all__ = [
     "sample",
     "save",
     "structures",
+    "transport",
 ]
 
 
@@ -160,6 +162,7 @@ furnish(
         "models.mrf": ("MarkovNet",),
         "models.normal_form": ("NormalForm",),
         "models.rbm": ("RBM",),
+        "optimise.transport": ("transport",),
     },
     modules=(
         "data",

@@ -25,6 +25,8 @@ CONTENTS = {
     "product": "core.linear_gaussian",
     "residual": "core.linear_gaussian",
     "estimate": "core.result",
+    "ground cost": "core.ground_cost",
+    "Transport": "core.transport",
     "variable": "core.variable",
     "variables": "core.variable",
     "BlankMixture": "families.blank",
