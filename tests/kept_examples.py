@@ -31,6 +31,7 @@ from credo.families.categorical import Categorical
 from credo.families.conjugate_product import ConjugateProduct
 from credo.families.dirichlet import Dirichlet
 from credo.families.dirichlet_rows import DirichletRows
+from credo.families.flow import Flow
 from credo.families.gamma import Gamma, Poisson
 from credo.families.gaussian import Gaussian, TiedGaussian
 from credo.families.gaussian_diagonal import DiagonalGaussian, SphericalGaussian
@@ -61,6 +62,7 @@ from credo.models.normal_form import Block, Diverter, NormalForm, Source
 from credo.models.regression import Regression
 from credo.models.semi_markov import SemiMarkov
 from credo.models.table_posterior import TablePosterior
+from credo.nn.bijections.base import read_bijection
 
 RNG = np.random.default_rng(7)
 STEPS = [[0.7, 0.3], [0.1, 0.9]]
@@ -184,6 +186,17 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     ),
     "StudentT": lambda: StudentT([[0.5]], [[1.0]], [5.0], learn_freedom=False),
     "BlankHMM": lambda: credo.HMM.blank(2, {"hr": "gaussian"}, components=3),
+    "Flow": lambda: Flow.started(
+        "permutation + mixing + coupling(layers=2,width=2)", 2, 2,
+        Mixture([[0.2, 0.8], [0.5, 0.5]], TiedGaussian(np.arange(8.0).reshape(4, 2), np.eye(2))),
+        noise="uniform",
+    ),
+    "BlankFlow": lambda: Flow.blank("coupling(layers=2)", components=3),
+    "bijection.actnorm": lambda: read_bijection("actnorm"),
+    "bijection.chain": lambda: read_bijection("actnorm + coupling"),
+    "bijection.coupling": lambda: read_bijection("coupling(layers=2, masks=random)"),
+    "bijection.mixing": lambda: read_bijection("mixing(first=identity)"),
+    "bijection.permutation": lambda: read_bijection("permutation(seed=none)"),
     "BlankMixture": lambda: credo.Mixture.blank(2, "diagonal"),
     "IndependentRows": lambda: IndependentRows(Poisson([2.0])),
     "BlankNet": lambda: credo.BayesNet.from_edges([("a", "b")], states={"a": 2}),

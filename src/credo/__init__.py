@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .core.variable import Variable
     from .evaluate.compare import compare
     from .evaluate.models import compare_models
+    from .families.flow import Flow
     from .families.learnable import Learnable
     from .families.mixture import Mixture
     from .inference.portfolio.batch import infer_batch
@@ -70,6 +71,7 @@ __all__ = [
     "CredoError",
     "DensityFactor",
     "FactorGraph",
+    "Flow",
     "GaussianFactor",
     "GaussianNet",
     "HybridNet",
@@ -141,6 +143,7 @@ furnish(
         "core.variable": ("Variable",),
         "evaluate.compare": ("compare",),
         "evaluate.models": ("compare_models",),
+        "families.flow": ("Flow",),
         "families.learnable": ("Learnable",),
         "families.mixture": ("Mixture",),
         "inference.portfolio.batch": ("infer_batch",),
