@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ..core.lazy import furnish
 
 if TYPE_CHECKING:
+    from . import speech, vital_signs
     from .column import Column
     from .dataset import Dataset
     from .describe import Description, describe
@@ -27,7 +28,9 @@ __all__ = [
     "describe",
     "read",
     "read_sequences",
+    "speech",
     "stream",
+    "vital_signs",
     "write_table",
 ]
 
@@ -44,4 +47,5 @@ furnish(
         "table": ("StateTable",),
         "table_files": ("write_table",),
     },
+    modules=("speech", "vital_signs"),
 )
