@@ -30,8 +30,8 @@ __all__ = [
 
 WINDOW, STEP = 0.025, 0.010  # seconds
 FOLDED = {
-    "ao": "aa", "ax": "ah", "ax-h": "ah", "axr": "er", "hv": "hh", "ix": "ih", "el": "l", "em": "m", "en": "n",
-    "nx": "n", "eng": "ng", "zh": "sh", "ux": "uw",
+    "ao": "aa", "ax": "ah", "ax-h": "ah", "axr": "er", "hv": "hh", "ix": "ih", "el": "l", "em": "m",
+    "en": "n", "nx": "n", "eng": "ng", "zh": "sh", "ux": "uw",
     **dict.fromkeys(["pcl", "tcl", "kcl", "bcl", "dcl", "gcl", "h#", "pau", "epi"], "sil"),
 }  # fmt: skip
 
@@ -93,7 +93,7 @@ def numbers_of_states(train: Stretches) -> dict[str, int]:
 
 
 def left_to_right(sequences: Sequence[np.ndarray], states: int, components: int, seed: int) -> credo.HMM:
-    """A chain that begins in its first state and never goes back, each state on its share of the sequences."""
+    """A chain that begins in its first state and never goes back; each state starts on its share of time."""
     rng = np.random.default_rng(seed)
     transition = np.triu(np.abs(rng.standard_normal((states, states))) + 0.1)
     whole = np.concatenate(sequences)
