@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .counts import CountTables
     from .crf import ChainCRF, GraphCRF
     from .em import EM
+    from .gradient_em import GradientEM
     from .hmm_estimators import CategoricalHMM, GaussianHMM, PoissonHMM
     from .image_classifier import ImageClassifier
     from .ipf import IPF
@@ -50,6 +51,7 @@ __all__ = [
     "Fit",
     "GaussianHMM",
     "GaussianPrior",
+    "GradientEM",
     "GraphCRF",
     "ImageClassifier",
     "KernelBP",
@@ -98,6 +100,10 @@ LEARNERS = {
     "contrastive-divergence": Entry(
         "credo.learning.contrastive", "Stochastic ascent with Gibbs samples in place of inference."
     ),
+    "gradient-em": Entry(
+        "credo.learning.gradient_em",
+        "Generalised EM by mini-batches, for leaves without closed form and many rows.",
+    ),
     "ipf": Entry("credo.learning.ipf", "Match the marginals of all factors in turn; for complete data."),
     "mixture-of-trees": Entry(
         "credo.learning.mixture_of_trees",
@@ -121,6 +127,7 @@ furnish(
         "counts": ("CountTables",),
         "crf": ("ChainCRF", "GraphCRF"),
         "em": ("EM",),
+        "gradient_em": ("GradientEM",),
         "hmm_estimators": ("CategoricalHMM", "GaussianHMM", "PoissonHMM"),
         "image_classifier": ("ImageClassifier",),
         "ipf": ("IPF",),
