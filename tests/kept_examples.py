@@ -22,8 +22,10 @@ from credo.estimators import (
     GMMHMM,
     BayesianMixture,
     CategoricalHMM,
+    ChainCRF,
     GaussianHMM,
     GaussianMixture,
+    GraphCRF,
     PoissonHMM,
 )
 from credo.evaluate import SampleScores, score_classes
@@ -45,7 +47,6 @@ from credo.families.stick_breaking import StickBreaking
 from credo.families.student import StudentT
 from credo.learning.base import Fit
 from credo.learning.block_records import BlockFit, BlockRun
-from credo.learning.crf import ChainCRF, GraphCRF
 from credo.learning.image_classifier import ImageClassifier
 from credo.learning.lda import BetheLDA
 from credo.learning.maximum_likelihood_classifier import MaximumLikelihoodClassifier

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from .continuous_structure import kernel_bandwidth, kernel_chow_liu, kernel_information
     from .contrastive import ContrastiveDivergence
     from .counts import CountTables
-    from .crf import ChainCRF, GraphCRF
     from .em import EM
     from .image_classifier import ImageClassifier
     from .ipf import IPF
@@ -39,13 +38,11 @@ __all__ = [
     "LEARNERS",
     "BetheLDA",
     "Blocks",
-    "ChainCRF",
     "ContrastiveDivergence",
     "CountTables",
     "Elastic",
     "Fit",
     "GaussianPrior",
-    "GraphCRF",
     "ImageClassifier",
     "KernelBP",
     "LaplacePrior",
@@ -112,7 +109,6 @@ furnish(
         "conditional_gaussian": ("NetworkProblem",),
         "contrastive": ("ContrastiveDivergence",),
         "counts": ("CountTables",),
-        "crf": ("ChainCRF", "GraphCRF"),
         "em": ("EM",),
         "image_classifier": ("ImageClassifier",),
         "ipf": ("IPF",),
