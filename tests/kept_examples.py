@@ -26,6 +26,8 @@ from credo.estimators import (
     GaussianHMM,
     GaussianMixture,
     GraphCRF,
+    ImageClassifier,
+    MaximumLikelihoodClassifier,
     PoissonHMM,
 )
 from credo.evaluate import SampleScores, score_classes
@@ -47,9 +49,7 @@ from credo.families.stick_breaking import StickBreaking
 from credo.families.student import StudentT
 from credo.learning.base import Fit
 from credo.learning.block_records import BlockFit, BlockRun
-from credo.learning.image_classifier import ImageClassifier
 from credo.learning.lda import BetheLDA
-from credo.learning.maximum_likelihood_classifier import MaximumLikelihoodClassifier
 from credo.learning.vb_factor_analysis import FactorPosterior
 from credo.models.bayesian_tree import BayesianTree
 from credo.models.conditional_rbm import ConditionalRBM
@@ -219,7 +219,7 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "GraphCRF": lambda: GraphCRF(inference="bp"),
     "BetheLDA": lambda: fitted(BetheLDA(2, max_iter=1, seed=0), np.array([[1, 0, 2], [0, 3, 1]])),
     "ImageClassifier": lambda: fitted(
-        ImageClassifier(2, epochs=1, batch_size=4, seed=0), RNG.random((6, 4, 4)), list("ababab")
+        ImageClassifier(2, epochs=1, batch_size=4, random_state=0), RNG.random((6, 4, 4)), list("ababab")
     ),
     "MaximumLikelihoodClassifier": lambda: fitted(
         MaximumLikelihoodClassifier(DiagonalGaussian(MEANS[:1], np.exp(MEANS[:1]))), ROWS, list("aabba")

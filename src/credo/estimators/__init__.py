@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from .gaussian_hmm import GMMHMM, GaussianHMM
     from .gaussian_mixture import GaussianMixture
     from .graph_crf import GraphCRF
+    from .image_classifier import ImageClassifier
+    from .maximum_likelihood_classifier import MaximumLikelihoodClassifier
 
 __all__ = [
     "GMMHMM",
@@ -26,6 +28,8 @@ __all__ = [
     "GaussianHMM",
     "GaussianMixture",
     "GraphCRF",
+    "ImageClassifier",
+    "MaximumLikelihoodClassifier",
     "PoissonHMM",
 ]
 
@@ -38,5 +42,7 @@ furnish(
         "gaussian_hmm": ("GMMHMM", "GaussianHMM"),
         "gaussian_mixture": ("GaussianMixture",),
         "graph_crf": ("GraphCRF",),
+        "image_classifier": ("ImageClassifier",),
+        "maximum_likelihood_classifier": ("MaximumLikelihoodClassifier",),
     },
 )

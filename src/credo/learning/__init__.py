@@ -17,13 +17,11 @@ if TYPE_CHECKING:
     from .contrastive import ContrastiveDivergence
     from .counts import CountTables
     from .em import EM
-    from .image_classifier import ImageClassifier
     from .ipf import IPF
     from .kernel_bp import KernelBP
     from .lda import BetheLDA
     from .leaf_steps import climb_leaves
     from .likelihood import MaximumLikelihood, log_likelihood
-    from .maximum_likelihood_classifier import MaximumLikelihoodClassifier
     from .mixture_of_trees import MixtureOfTreesEM, mixture_of_trees
     from .network_rows import NetworkRows
     from .priors import Elastic, GaussianPrior, LaplacePrior
@@ -43,12 +41,10 @@ __all__ = [
     "Elastic",
     "Fit",
     "GaussianPrior",
-    "ImageClassifier",
     "KernelBP",
     "LaplacePrior",
     "Learner",
     "MaximumLikelihood",
-    "MaximumLikelihoodClassifier",
     "MaximumPseudolikelihood",
     "MixtureOfTreesEM",
     "NetworkProblem",
@@ -110,13 +106,11 @@ furnish(
         "contrastive": ("ContrastiveDivergence",),
         "counts": ("CountTables",),
         "em": ("EM",),
-        "image_classifier": ("ImageClassifier",),
         "ipf": ("IPF",),
         "kernel_bp": ("KernelBP",),
         "leaf_steps": ("climb_leaves",),
         "lda": ("BetheLDA",),
         "likelihood": ("MaximumLikelihood", "log_likelihood"),
-        "maximum_likelihood_classifier": ("MaximumLikelihoodClassifier",),
         "mixture_of_trees": ("MixtureOfTreesEM", "mixture_of_trees"),
         "network_rows": ("NetworkRows",),
         "priors": ("Elastic", "GaussianPrior", "LaplacePrior"),
