@@ -383,7 +383,7 @@ REFUSALS = [
     (lambda: ChainCRF(validation=2).fit(X2, Y2), "validation must be in [0, 1), got 2"),
     (
         lambda: ChainCRF(validation=0.5).fit([np.ones((1, 1))], [[0]]),
-        "validation: expected at least two sequences",
+        "validation: expected at least two units",
     ),
     (lambda: ChainCRF(batch=2).fit(X2, Y2), "batch: lbfgs uses all rows at each step"),
     (lambda: ChainCRF().set_params(c3=1), "ChainCRF has no option 'c3'; its options are"),
