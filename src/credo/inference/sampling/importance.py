@@ -32,7 +32,7 @@ from ..messages.bp import BP
 from ..messages.engine import log_messages
 from ..problem.base import Algorithm, Budget, Problem, register
 from .sequential_draws import (
-    Turn,
+    VariableDraw,
     along_factors,
     along_parents,
     draw_states,
@@ -78,7 +78,7 @@ class _WeighedBatches:
 
     def __init__(self, options: Importance) -> None:
         self.name, self._options = options.name, options
-        self._turns: list[Turn] | None = None
+        self._turns: list[VariableDraw] | None = None
 
     def start(self, problem: Problem, run: Run) -> Step:
         return Step(Weighed.none(problem.graph, problem.samples))
@@ -94,7 +94,7 @@ class _WeighedBatches:
         worst = max(new.error, float(new.errors(graph).max(initial=0.0))) if is_enough else UNKNOWN
         return Step(new, [worst], trace)
 
-    def _plan(self, problem: Problem, rng: np.random.Generator) -> list[Turn]:
+    def _plan(self, problem: Problem, rng: np.random.Generator) -> list[VariableDraw]:
         graph = problem.graph
         if self._options.guide == "likelihood":
             order, own = along_parents(graph)

@@ -21,13 +21,13 @@ import numpy as np
 from ...core.factor_graph import FactorGraph
 from ...optimise.run import check
 
-__all__ = ["Turn", "along_factors", "along_parents", "draw_states", "messages_to_factors", "turns_of"]
+__all__ = ["VariableDraw", "along_factors", "along_parents", "draw_states", "messages_to_factors", "turns_of"]
 
 _NORMAL = 1e-9  # how far a sum of probabilities may be from one
 _FAINT = -30.0  # log of the least weight that a message leaves to a state: few sweeps may be wrong
 
 
-class Turn(NamedTuple):
+class VariableDraw(NamedTuple):
     """How one variable is drawn."""
 
     variable: int
@@ -102,7 +102,7 @@ def along_factors(graph: FactorGraph) -> list[int]:
 
 def turns_of(
     graph: FactorGraph, order: list[int], messages: np.ndarray | None, own: dict[int, int]
-) -> list[Turn]:
+) -> list[VariableDraw]:
     """How variables are drawn in this order; `messages` are logs from variables to factors by edge."""
     w, rank = graph.wiring, np.full(len(graph.variables), -1)
     rank[order] = np.arange(len(order))
@@ -113,7 +113,7 @@ def turns_of(
         factors = [own[i]] if i in own else w.edge_factor[edges].tolist()
         parts = [_summed(graph, a, i, rank, messages) for a in factors]
         kept = [part for part in parts if part is not None]
-        turns.append(Turn(i, *([part[k] for part in kept] for k in range(3))))
+        turns.append(VariableDraw(i, *([part[k] for part in kept] for k in range(3))))
     return turns
 
 
@@ -157,7 +157,7 @@ def messages_to_factors(graph: FactorGraph, to_variables: np.ndarray) -> np.ndar
 
 
 def draw_states(
-    graph: FactorGraph, turns: list[Turn], count: int, rng: np.random.Generator
+    graph: FactorGraph, turns: list[VariableDraw], count: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
     """Joint states (count, n), and the log probability with which each was drawn.
 
