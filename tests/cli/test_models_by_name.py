@@ -7,6 +7,7 @@ from credo import datasets
 from credo.cli import completion
 from credo.cli.arguments import load_model
 from credo.cli.main import app
+from shell_words import Typed
 
 
 @pytest.fixture(autouse=True)
@@ -45,9 +46,9 @@ def test_a_file_of_that_name_wins(folder):
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ("asja", "asja: there is no such file, and no sample model of this name; did you mean 'asia'?"),
+        ("asja", "asja: there is no such file, and no model of this name; did you mean 'asia'?"),
         ("alram.bif", "did you mean 'alarm.bif'? `credo datasets` lists all"),
-        ("deep/sub.uai", "deep/sub.uai: there is no such file, and no sample model of this name; `credo"),
+        ("deep/sub.uai", "deep/sub.uai: there is no such file, and no model of this name; `credo"),
         ("ising-grid", "ising-grid: missing a required argument: 'rows'"),
         ("ising-grid(3", "sample model: expected 'name' or 'name(option=value)', got 'ising-grid(3'"),
         ("umbrella-hmm", "a hidden Markov model has no length of its own"),
@@ -127,13 +128,6 @@ def test_datasets_shows_the_arguments_of_one(run):
     assert ["states", "3"] in lines
     assert run("datasets", "asia").out.count("\n") == 2
     assert "no sample model named 'asja'; did you mean 'asia'?" in run("datasets", "asja").err
-
-
-class Typed:
-    """What completion sees of the words before."""
-
-    def __init__(self, *words, **params):
-        self.args, self.params = list(words), params
 
 
 def test_tab_offers_sample_models():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ..core.errors import EvidenceError, FormatError, UnsupportedError
+from ..core.errors import EvidenceError, FormatError, OptionError, UnsupportedError
 from ..core.registry import near_misses, or_else
 from .completion import complete_evidence, complete_method, complete_model, complete_variable
 
@@ -29,6 +29,7 @@ __all__ = [
     "TolOption",
     "load_discrete",
     "load_model",
+    "load_start",
     "read_evidence",
     "read_maximise",
 ]
@@ -77,20 +78,41 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def load_model(given: str) -> Any:
-    """The model in a file, or the sample model of this name if there is no such file."""
-    from ..datasets import catalogue
+    """The model in a file, of a fit its model; if there is no such file, the model of this name."""
+    found = load_start(given)
+    return found.model if hasattr(found, "learner") else found
 
-    if Path(given).is_file() or (Path(given).exists() and not catalogue.is_name(given)):
+
+def load_start(given: str, **more: Any) -> Any:
+    """What a file holds, a fit included, or the sample model or blank of this name.
+
+    Parameters
+    ----------
+    given
+        A file, or a name, perhaps with arguments in brackets.
+    more
+        Arguments beside those in brackets, such as the edges of a network.
+    """
+    from ..datasets.catalogue import SAMPLES
+    from ..models.by_name import BLANKS
+
+    catalogues = (SAMPLES, BLANKS)
+    known = next((c for c in catalogues if c.is_name(given)), None)
+    if Path(given).is_file() or (Path(given).exists() and known is None):
         from ..io.formats import load
 
+        if more:
+            raise OptionError(f"{given}: {', '.join(more)}: of models by name, and this is a file; leave out")
         return load(given)
-    if catalogue.is_name(given):
-        return catalogue.load(given)
-    near = _near_files(Path(given)) + near_misses(given.partition("(")[0], catalogue.CONTENTS)
+    if known is not None:
+        return known.make(given, **more)
+    names = [name for catalogue in catalogues for name in catalogue.names()]
+    near = _near_files(Path(given)) + near_misses(given.partition("(")[0], names)
     hint = f"did you mean {or_else(near)}? " if near else ""
     raise FormatError(
-        f"{given}: there is no such file, and no sample model of this name; {hint}"
-        f"`credo datasets` lists all {len(catalogue.CONTENTS)} sample models"
+        f"{given}: there is no such file, and no model of this name; {hint}"
+        f"`credo datasets` lists all {len(SAMPLES.contents)} sample models, `credo learners` "
+        "those to be learned"
     )
 
 

@@ -35,6 +35,16 @@ def run(
             autocompletion=complete_method,
         ),
     ] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--method",
+            "-m",
+            metavar="METHOD",
+            help="One more method; repeat it.",
+            autocompletion=complete_method,
+        ),
+    ] = None,
     evidence: EvidenceOption = None,
     maximise: MaximiseOption = None,
     max_iter: MaxIterOption = 1000,
@@ -50,7 +60,7 @@ def run(
     loaded = load_model(model)
     table = compare(
         loaded,
-        methods or None,
+        [*(methods or ()), *(method or ())] or None,
         evidence=read_evidence(loaded.to_factor_graph().variables, evidence),
         maximise=read_maximise(maximise),
         max_iter=max_iter,

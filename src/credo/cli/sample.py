@@ -1,19 +1,21 @@
-"""`credo sample`: joint samples as CSV."""
+"""`credo sample`: joint samples as a table."""
 
 from __future__ import annotations
 
-import csv
-import sys
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from ..core.files import replacing
-from .arguments import EvidenceOption, MethodOption, ModelArgument, SeedOption, load_model, read_evidence
-from .output import note
-
-if TYPE_CHECKING:
-    from ..core.result import Samples
+from .arguments import (
+    EvidenceOption,
+    JsonOption,
+    MethodOption,
+    ModelArgument,
+    SeedOption,
+    load_model,
+    read_evidence,
+)
+from .tables import OutTableOption, put_table
 
 __all__ = ["run"]
 
@@ -24,32 +26,18 @@ def run(
     evidence: EvidenceOption = None,
     method: MethodOption = None,
     seed: SeedOption = 0,
-    out: Annotated[str | None, typer.Option("--out", "-o", metavar="FILE", help="CSV file to write.")] = None,
+    out: OutTableOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Draw joint samples given the evidence, one line each, with state labels."""
+    from ..data.table_files import check_ending
     from ..inference.portfolio.question import sample
 
+    if out is not None:
+        check_ending(out)
     loaded = load_model(model)
     observed = read_evidence(loaded.to_factor_graph().variables, evidence)
     given = {} if method is None else {"method": method}
     samples = sample(loaded, count, evidence=observed, seed=seed, **given)
-    if out is None:
-        _write(samples, sys.stdout)
-        return
-    with replacing(out, text=True) as file:
-        _write(samples, file)
-    note(f"wrote {len(samples)} samples of {len(samples.variables)} variables to {out}")
-
-
-def _write(samples: Samples, file: IO[str]) -> None:
-    """Labels of discrete variables, numbers of real ones, one column per coordinate of a simplex."""
-    columns: dict[str, Any] = {}
-    for name in samples.variables.names:
-        values = samples[name]
-        if values.ndim == 1:
-            columns[name] = values.tolist()
-        else:
-            columns |= {f"{name}[{k}]": part.tolist() for k, part in enumerate(values.T)}
-    rows = csv.writer(file, lineterminator="\n")
-    rows.writerow(columns)
-    rows.writerows(zip(*columns.values(), strict=True))
+    columns = {name: samples[name] for name in samples.variables.names}
+    put_table(columns, out, as_json, f"{len(samples)} samples of {len(columns)} variables")

@@ -10,7 +10,6 @@ from ..core.registry import Entry
 if TYPE_CHECKING:
     from . import lda_bound, vmp
     from .base import Fit, Learner, fit, learners
-    from .bayesian_mixture import BayesianMixture
     from .block_learner import Blocks
     from .block_training import train_blocks
     from .conditional_gaussian import NetworkProblem
@@ -19,12 +18,13 @@ if TYPE_CHECKING:
     from .counts import CountTables
     from .crf import ChainCRF, GraphCRF
     from .em import EM
-    from .hmm_estimators import CategoricalHMM, GaussianHMM, PoissonHMM
+    from .image_classifier import ImageClassifier
     from .ipf import IPF
     from .kernel_bp import KernelBP
     from .lda import BetheLDA
     from .leaf_steps import climb_leaves
     from .likelihood import MaximumLikelihood, log_likelihood
+    from .maximum_likelihood_classifier import MaximumLikelihoodClassifier
     from .mixture_of_trees import MixtureOfTreesEM, mixture_of_trees
     from .network_rows import NetworkRows
     from .priors import Elastic, GaussianPrior, LaplacePrior
@@ -37,27 +37,25 @@ __all__ = [
     "EM",
     "IPF",
     "LEARNERS",
-    "BayesianMixture",
     "BetheLDA",
     "Blocks",
-    "CategoricalHMM",
     "ChainCRF",
     "ContrastiveDivergence",
     "CountTables",
     "Elastic",
     "Fit",
-    "GaussianHMM",
     "GaussianPrior",
     "GraphCRF",
+    "ImageClassifier",
     "KernelBP",
     "LaplacePrior",
     "Learner",
     "MaximumLikelihood",
+    "MaximumLikelihoodClassifier",
     "MaximumPseudolikelihood",
     "MixtureOfTreesEM",
     "NetworkProblem",
     "NetworkRows",
-    "PoissonHMM",
     "ThetaChain",
     "VariationalBayes",
     "chow_liu",
@@ -108,7 +106,6 @@ furnish(
     __name__,
     {
         "base": ("Fit", "Learner", "fit", "learners"),
-        "bayesian_mixture": ("BayesianMixture",),
         "block_learner": ("Blocks",),
         "block_training": ("train_blocks",),
         "continuous_structure": ("kernel_bandwidth", "kernel_chow_liu", "kernel_information"),
@@ -117,12 +114,13 @@ furnish(
         "counts": ("CountTables",),
         "crf": ("ChainCRF", "GraphCRF"),
         "em": ("EM",),
-        "hmm_estimators": ("CategoricalHMM", "GaussianHMM", "PoissonHMM"),
+        "image_classifier": ("ImageClassifier",),
         "ipf": ("IPF",),
         "kernel_bp": ("KernelBP",),
         "leaf_steps": ("climb_leaves",),
         "lda": ("BetheLDA",),
         "likelihood": ("MaximumLikelihood", "log_likelihood"),
+        "maximum_likelihood_classifier": ("MaximumLikelihoodClassifier",),
         "mixture_of_trees": ("MixtureOfTreesEM", "mixture_of_trees"),
         "network_rows": ("NetworkRows",),
         "priors": ("Elastic", "GaussianPrior", "LaplacePrior"),

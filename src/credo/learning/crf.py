@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -24,28 +23,19 @@ from ..core.domain import Discrete
 from ..core.errors import ConvergenceWarning, DataError, OptionError, QueryError, UnsupportedError
 from ..core.numbers import is_missing
 from ..core.records import register
-from ..core.result import Estimate, Kind, Result
+from ..core.result import Result
 from ..inference.portfolio.question import infer
-from ..inference.problem.base import Algorithm, Budget, Problem, algorithms
+from ..inference.problem.base import Algorithm, Problem, algorithms
 from ..inference.problem.reading import refusal
 from ..models.crf import CRF
-from ..models.crf_features import MISSING, Features, Labels, label_list
-from ..models.crf_inputs import Graphs, LabelledSequences, chain_parts, graph_parts, label_graph
+from ..models.crf_features import Labels, label_list
+from ..models.crf_inputs import chain_parts, label_graph
 from ..optimise.optimisers import Optimiser, optimiser_of
 from ..optimise.run import noted
-from .ascent import Ascent
-from .base import Fit
-from .crf_objectives import (
-    ChainLikelihood,
-    GraphLikelihood,
-    chain_layout,
-    graph_layout,
-)
+from .base import Fit, fit
 from .estimator import Estimator
-from .expectations import Oracle
-from .likelihood import check_ascent, log_likelihood
+from .likelihood import MaximumLikelihood, log_likelihood
 from .priors import Prior, prior_of
-from .runs import completed
 
 __all__ = ["ChainCRF", "GraphCRF"]
 
@@ -96,51 +86,29 @@ class _Estimator(Estimator):
         self.crf_, self.classes_ = crf, np.array(crf.labels)
         return self
 
-    def _keep(self, known: Labels, features: Features, weights: tuple[np.ndarray, np.ndarray]) -> None:
-        self.classes_ = known.classes
-        names = {"node_features": features.node_names, "edge_features": features.edge_names}
-        self.crf_ = CRF([str(c) for c in known.classes], *weights, **names)
-        self.fit_ = replace(self.fit_, model=self.crf_)
-
-    def _climb(
-        self, objective: Any, data: Any, count: int, options: dict[str, Any]
-    ) -> tuple[np.ndarray, Fit]:
+    def _learn(self, blank: CRF, X: list[Any], y: Any, inference: Any = None) -> None:
         """Learn from zero weights; random ones would only slow a concave objective down."""
-        rng = check.generator(options["seed"])
-        held = None
-        if options["validation"]:
-            order = rng.permutation(len(data))
-            size = min(max(round(options["validation"] * len(data)), 1), len(data) - 1)
-            if not size:
-                raise DataError("validation: expected at least two sequences or graphs to split, got one")
-            data, held = data.take(np.sort(order[size:])), data.take(np.sort(order[:size]))
-        ascent = Ascent(
-            objective, prior_of(options["prior"]), optimiser_of(options["optimiser"]), data, held,
-            batch=options["batch"], patience=options["patience"], label=type(self).__name__,
-        )  # fmt: skip
-        budget = Budget(options["max_iter"], options["tol"], options["seconds"])
-        start = np.zeros(count)
-        if data.labels is not None and _any_missing(data.labels):
-            start = 0.01 * rng.standard_normal(count)
-        weights, status, trace, early = ascent.run(start, budget, rng)
-        found = Fit(None, status, trace["objective"], None, trace, type(self).__name__, stopped_early=early)
-
-        def valued(found: Fit) -> Fit:
-            value = objective.value(weights, data) * data.total
-            kind: Kind = "exact"
-            if isinstance(objective, GraphLikelihood):
-                kind = objective.oracle.kind(not _any_missing(data.labels))
-            return replace(found, log_likelihood=Estimate(value, kind))
-
-        if len(trace["log_likelihood"]):
-            found = completed(found, valued)
-        if not (status.is_success or early):
-            warnings.warn(f"{type(self).__name__}: {found.advice}", ConvergenceWarning, stacklevel=4)
-        return weights, found
+        options = self.get_params()
+        learner = MaximumLikelihood(
+            **{name: options[name] for name in ("prior", "optimiser", "batch", "patience")}
+        )
+        limits = {name: options[name] for name in ("max_iter", "tol", "seconds", "seed")}
+        known = Labels.of(y)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found = fit(
+                blank, X, learner, targets=y, inference=inference, validation=options["validation"] or None,
+                **limits,
+            )  # fmt: skip
+        self.classes_, self.crf_, self.fit_ = known.classes, found.model, found
+        if not (found.status.is_success or found.stopped_early):
+            told = f"{type(self).__name__}: {found.advice}"
+            warnings.warn(told, ConvergenceWarning, stacklevel=4)
 
     def _check(self) -> None:
         options = self.get_params()
-        check_ascent(options["optimiser"], options["prior"], options["batch"], options["patience"])
+        optimiser_of(options["optimiser"])
+        prior_of(options["prior"])
         check.one_of("support", options["support"], ["all", "observed"])
         check.in_range("validation", options["validation"], 0, 1)
 
@@ -208,13 +176,7 @@ class ChainCRF(_Estimator):
         """Learn from sequences `X` and their labels `y`; see `learning.crf_inputs` for their forms."""
         self._check()
         _check_items(X, y)
-        known = Labels.of(y)
-        features = Features.of(*chain_parts(X))
-        data = LabelledSequences.of(X, features, y, known)
-        layout = chain_layout(data, len(known.classes), self.support)
-        objective = ChainLikelihood(layout)
-        weights, self.fit_ = self._climb(objective, data, layout.count, self.get_params())
-        self._keep(known, features, layout.spread(weights))
+        self._learn(CRF(support=self.support), self._inputs(X, y), y)
         return self
 
     def predict(self, X: Sequence[Any]) -> list[np.ndarray]:
@@ -306,17 +268,9 @@ class GraphCRF(_Estimator):
         check.one_of("decode", self.decode, ["map", "marginals"])
         check.one_of("symmetric", self.symmetric, [False, True])
         _check_items(X, y)
-        known = Labels.of(y)
-        nodes, _, edge_features = graph_parts(X)
-        features = Features.of(nodes, edge_features)
-        size = len(known.classes)
-        data = Graphs.of(X, features, size, y, known)
-        layout = graph_layout(data, size, self.support, self.symmetric)
-        objective = GraphLikelihood(layout, Oracle(self.inference, Budget(), self.seed, warm=False))
         if self.decode == "map":
-            self._check_maximises(Discrete(size))
-        weights, self.fit_ = self._climb(objective, data, layout.count, self.get_params())
-        self._keep(known, features, layout.spread(weights))
+            self._check_maximises(Discrete(len(Labels.of(y).classes)))
+        self._learn(CRF(support=self.support, symmetric=self.symmetric), [*X], y, self.inference)
         return self
 
     def predict(self, X: Sequence[Any]) -> list[np.ndarray]:
@@ -372,11 +326,6 @@ def _listed(rows: Any) -> list[np.ndarray]:
     """One array per item; of a single one there is no list."""
     found = rows["label"]
     return found if isinstance(found, list) else [found]
-
-
-def _any_missing(labels: Any) -> bool:
-    parts = labels if isinstance(labels, list) else [labels]
-    return any((part == MISSING).any() for part in parts)
 
 
 def _accuracy(found: list[np.ndarray], wanted: Sequence[Sequence[Any]]) -> float:

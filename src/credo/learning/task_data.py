@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..core import check
-from ..core.errors import DataError, ModelError, OptionError
+from ..core.errors import DataError, ModelError, OptionError, UnsupportedError
 from ..core.instance import Template
 from ..core.variable import Variables
+from ..data.dataset import Dataset
 from ..data.read import read
 from ..data.sources import named_columns
 from ..data.stream import Stream
@@ -35,12 +36,13 @@ def read_task(
     rng: np.random.Generator,
     named: dict[str, Any],
     labels: str | None = None,
+    targets: Any = None,
 ) -> tuple[Any, Any, Any]:
     """The model where learning starts, what it learns from, and what it watches.
 
     Parameters
     ----------
-    model, data, weights, validation, labels
+    model, data, weights, validation, labels, targets
         As in `fit`.
     rng
         Of blanks, and of what is held back.
@@ -48,11 +50,43 @@ def read_task(
         groups, columns and lengths.
     """
     model = rows_model(model)
+    if hasattr(model, "labelled_batch"):
+        if labels is not None:
+            raise OptionError(f"labels: a {type(model).__name__} has targets beside features; give targets")
+        return _labelled(model, data, weights, validation, rng, named | {"targets": targets})
+    if targets is not None:
+        raise OptionError("targets: expected none, got some; only random fields have labels beside features")
     if isinstance(data, Stream) and labels is not None:
         raise OptionError("labels: a stream has none; give data in memory, such as credo.data.read(path)")
     known = None if labels is None else _known(model, data, weights, labels, named)
     model, data, weights = _filled(model, data, weights, rng, named, known)
     return model, *_read(model, data, weights, validation, rng, named, known)
+
+
+def _labelled(
+    model: Any, data: Any, weights: Any, validation: Any, rng: np.random.Generator, named: dict[str, Any]
+) -> tuple[Any, Any, Any]:
+    """A field, and labels beside features."""
+    name = type(model).__name__
+    if isinstance(data, Stream):
+        raise UnsupportedError(f"a {name} takes all inputs at once; give data in memory")
+    counted = data.weights if isinstance(data, Dataset) and weights is None else weights
+    if counted is not None and (np.asarray(counted, dtype=object) != 1).any():
+        raise OptionError(f"weights: every input of a {name} counts once; leave out")
+    model = model.filled(data, **named)
+    batch = model.labelled_batch(data, **named)
+    if validation is None:
+        return model, batch, None
+    if isinstance(validation, bool) or not isinstance(validation, (int, float)):
+        return model, batch, model.labelled_batch(validation)
+    check.in_range("validation", validation, 0, 1)
+    if not validation:
+        return model, batch, None
+    size = min(max(round(validation * len(batch)), 1), len(batch) - 1)
+    if not size:
+        raise DataError("validation: expected at least two sequences or graphs to split, got one")
+    order = rng.permutation(len(batch))
+    return model, batch.take(np.sort(order[size:])), batch.take(np.sort(order[:size]))
 
 
 def _known(
@@ -96,8 +130,8 @@ def _read(
     """What to learn from and what to watch, as the model reads it."""
     if isinstance(model, Template) and not hasattr(model, "sequences"):
         raise ModelError(
-            f"fit: expected a model whose rows come from a family, got {type(model).__name__}; labels beside "
-            "features are learned by ChainCRF().fit(X, y) or GraphCRF().fit(X, y)"
+            f"fit: expected a model whose rows come from a family, got {type(model).__name__}; a template "
+            "is learned if it has `sequences`, as a Learnable does, or `labelled_batch`, as a CRF"
         )
     if isinstance(data, Stream):
         rows = read_stream(model, data, weights, named)

@@ -19,7 +19,7 @@ import numpy as np
 
 from ...core.domain import Simplex
 from ...core.factor_graph import FactorGraph
-from ...core.groups import Group, LinearGaussians, TableBlock
+from ...core.groups import Bilinear, Group, LinearGaussians, TableBlock
 from ...core.result import Result, spread
 from .base import Algorithm, Problem
 from .contents import KINDS, TASKS, Method, methods
@@ -176,11 +176,13 @@ def _convert(known: Algorithm | Method, posed: Posed) -> Posed:
 
 
 def _forms(known: Algorithm | Method, group: Group, graph: FactorGraph) -> Iterable[Group | TableBlock]:
-    """Residuals without states as Gaussian blocks, functions of states as tables, others one by one."""
+    """Residuals without states, and layers of numbers, as Gaussian blocks, functions of states as tables."""
     if group.kind in known.groups:
         return (group,)
     if isinstance(group, LinearGaussians) and group.offset.ndim == 1:
         return (group.to_gaussians(),)
+    if isinstance(group, Bilinear) and "gaussian" in known.groups:
+        return group.to_gaussians(graph.variables)
     tables = group.to_tables(graph.variables) if "tables" in known.groups else None
     if tables is not None:
         return tables
