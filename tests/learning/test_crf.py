@@ -448,7 +448,7 @@ def test_the_pseudolikelihood_of_labels_equals_enumeration_and_its_gradient_diff
     X, y = numbers(5, edge_features=edge_features, seed=1)
     items = [x if isinstance(x, tuple) else (x, None) for x in X]
     crf = CRF().filled([(x, None, z) for x, z in items], y)
-    batch = crf.labelled_batch([(x, None, z) for x, z in items], y)
+    batch = crf.read_batch([(x, None, z) for x, z in items], y)
     batch = batch.as_graphs(len(crf.labels)) if as_graphs else batch
     weights = crf.score_weights(batch)
     objective = Objective(weights, LabelPseudolikelihood())
@@ -506,8 +506,11 @@ def test_a_blank_field_shows_what_it_lacks(tmp_path):
             ask()
     for wrong, sentence in (
         (lambda: credo.fit(blank, X), "targets: expected the labels that were observed, got none"),
-        (lambda: credo.fit(blank, X, targets=y, labels="a"), "labels: a CRF has targets beside features"),
-        (lambda: credo.fit(blank, X, targets=y, weights=[1, 2, 1, 1]), "every input of a CRF counts once"),
+        (
+            lambda: credo.fit(blank, X, targets=y, labels="a"),
+            "labels: a CRF has no hidden rows; give targets",
+        ),
+        (lambda: credo.fit(blank, X, targets=y, weights=[1, 2, 1, 1]), "every unit of a CRF counts once"),
         (lambda: credo.fit(blank, X, "em", targets=y), "a CRF is no Learnable"),
         (lambda: credo.fit(blank, X, "contrastive-divergence", targets=y), "got CRF"),
         (lambda: credo.fit(blank, X, targets=y, fixed=(1,)), "CRF says itself which of its weights are one"),

@@ -113,4 +113,5 @@ CONTENTS = {
     "potentials.student of two": "models.potentials",
     "RBM": "models.rbm",
     "SemiMarkov": "models.semi_markov",
+    "TopicModel": "models.topic_model",
 }

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .pseudolikelihood import MaximumPseudolikelihood
     from .structure import chow_liu, mutual_information
     from .theta_chain import ThetaChain
+    from .topics import Topics
     from .vb import VariationalBayes
 
 __all__ = [
@@ -57,6 +58,7 @@ __all__ = [
     "NetworkProblem",
     "NetworkRows",
     "ThetaChain",
+    "Topics",
     "VariationalBayes",
     "chow_liu",
     "climb_leaves",
@@ -97,6 +99,10 @@ LEARNERS = {
         "credo.learning.mixture_of_trees",
         "Mixture of Chow-Liu trees by EM; the structures are learned, from complete rows.",
     ),
+    "topics": Entry(
+        "credo.learning.topics",
+        "Topics of documents, by variational inference with one or several components.",
+    ),
     "blocks": Entry(
         "credo.learning.block_learner", "Every block of a normal-form graph learns from its own two messages."
     ),
@@ -127,6 +133,7 @@ furnish(
         "pseudolikelihood": ("MaximumPseudolikelihood",),
         "structure": ("chow_liu", "mutual_information"),
         "theta_chain": ("ThetaChain",),
+        "topics": ("Topics",),
         "vb": ("VariationalBayes",),
     },
     modules=("lda_bound", "vmp"),
