@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from . import (
         data,
         datasets,
+        estimators,
         evaluate,
         families,
         inference,
@@ -92,6 +93,7 @@ __all__ = [
     "compare_models",
     "data",
     "datasets",
+    "estimators",
     "evaluate",
     "families",
     "fit",
@@ -167,6 +169,7 @@ furnish(
     modules=(
         "data",
         "datasets",
+        "estimators",
         "evaluate",
         "families",
         "inference",

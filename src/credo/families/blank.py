@@ -227,12 +227,16 @@ class BlankRows(Shown, abc.ABC):
         known
             The state of every row, -1 where it is unknown: members get the numbers of the rows they are near.
         """
-        members = family_of(self._kinds, self._count * self._components, source, **reading)
+        members = self._members(source, reading)
         data = self._model(self._mixed(members)).sequences(source, **reading)
         found = distant_members(members, data.rows(), rng)
         if known is not None and self._components == 1:
             found = found.take(numbered(found, data.rows(), known))
         return self._model(self._mixed(found))
+
+    def _members(self, source: Any, reading: Mapping[str, Any]) -> Family:
+        """Members of the right family, whatever their parameters."""
+        return family_of(self._kinds, self._count * self._components, source, **reading)
 
     def _mixed(self, members: Family) -> Family:
         if self._components == 1:

@@ -83,8 +83,9 @@ class Glow(RowBijection):
             return f"rows of {d} numbers are no images of {said}; say shape=(height, width, channels)"
         if h % 2**self.levels or w % 2**self.levels:
             return (
-                f"images of {h} x {w} cannot be squeezed {self.levels} times; resize them to sides divisible "
-                f"by {2**self.levels}, such as {-(-h // 2**self.levels) * 2**self.levels}, or take fewer levels"
+                f"images of {h} x {w} cannot be squeezed {self.levels} times; resize them to sides "
+                f"divisible by {2**self.levels} such as {-(-h // 2**self.levels) * 2**self.levels}, or take "
+                "fewer levels"
             )
         return None
 
