@@ -82,6 +82,7 @@ class GradientSteps:
     name: str  # in progress bars
     plan: GradientPlan  # how leaves are moved
     shown: Callable[[EMRun], Any] | None = None  # what observers are shown of a run
+    # what can be made again from the state: rows where the steps read them, and the chunks
     _cache: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def start(self, problem: HiddenRows, run: Run) -> Step:
