@@ -22,8 +22,12 @@ from credo.estimators import (
     GMMHMM,
     BayesianMixture,
     CategoricalHMM,
+    ChainCRF,
     GaussianHMM,
     GaussianMixture,
+    GraphCRF,
+    ImageClassifier,
+    MaximumLikelihoodClassifier,
     PoissonHMM,
 )
 from credo.evaluate import SampleScores, score_classes
@@ -42,14 +46,12 @@ from credo.families.mixture import Mixture, MixturePrior
 from credo.families.normal_gamma import NormalGamma
 from credo.families.posteriors import MixturePosterior
 from credo.families.product import Product
+from credo.families.scale_prior import GammaScales, SquaredScales
 from credo.families.stick_breaking import StickBreaking
 from credo.families.student import StudentT
 from credo.learning.base import Fit
 from credo.learning.block_records import BlockFit, BlockRun
-from credo.learning.crf import ChainCRF, GraphCRF
-from credo.learning.image_classifier import ImageClassifier
 from credo.learning.lda import BetheLDA
-from credo.learning.maximum_likelihood_classifier import MaximumLikelihoodClassifier
 from credo.learning.vb_factor_analysis import FactorPosterior
 from credo.models.bayesian_tree import BayesianTree
 from credo.models.conditional_rbm import ConditionalRBM
@@ -194,10 +196,13 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
         Mixture([[0.2, 0.8], [0.5, 0.5]], TiedGaussian(np.arange(8.0).reshape(4, 2), np.eye(2))),
         noise="uniform",
     ),
+    "GammaScales": lambda: GammaScales(shape=3.0),
+    "SquaredScales": lambda: SquaredScales(strength=0.1),
     "BlankFlow": lambda: Flow.blank("coupling(layers=2)", components=3),
     "bijection.actnorm": lambda: read_bijection("actnorm"),
     "bijection.chain": lambda: read_bijection("actnorm + coupling"),
     "bijection.coupling": lambda: read_bijection("coupling(layers=2, masks=random)"),
+    "bijection.glow": lambda: read_bijection("glow(levels=2, shape=(4, 8))"),
     "bijection.mixing": lambda: read_bijection("mixing(first=identity)"),
     "bijection.permutation": lambda: read_bijection("permutation(seed=none)"),
     "BlankMixture": lambda: credo.Mixture.blank(2, "diagonal"),
@@ -224,7 +229,7 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "TopicModel": lambda: TopicModel(2, mixtures=2, concentrations=1 + TOPICS, weights=[0.4, 0.6]),
     "BetheLDA": lambda: fitted(BetheLDA(2, max_iter=1, seed=0), np.array([[1, 0, 2], [0, 3, 1]])),
     "ImageClassifier": lambda: fitted(
-        ImageClassifier(2, epochs=1, batch_size=4, seed=0), RNG.random((6, 4, 4)), list("ababab")
+        ImageClassifier(2, epochs=1, batch_size=4, random_state=0), RNG.random((6, 4, 4)), list("ababab")
     ),
     "MaximumLikelihoodClassifier": lambda: fitted(
         MaximumLikelihoodClassifier(DiagonalGaussian(MEANS[:1], np.exp(MEANS[:1]))), ROWS, list("aabba")
