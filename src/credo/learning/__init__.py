@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from .em import EM
     from .ipf import IPF
     from .kernel_bp import KernelBP
-    from .lda import BetheLDA
     from .leaf_steps import climb_leaves
     from .likelihood import MaximumLikelihood, log_likelihood
     from .mixture_of_trees import MixtureOfTreesEM, mixture_of_trees
@@ -35,7 +34,6 @@ __all__ = [
     "EM",
     "IPF",
     "LEARNERS",
-    "BetheLDA",
     "Blocks",
     "ContrastiveDivergence",
     "CountTables",
@@ -115,7 +113,6 @@ furnish(
         "ipf": ("IPF",),
         "kernel_bp": ("KernelBP",),
         "leaf_steps": ("climb_leaves",),
-        "lda": ("BetheLDA",),
         "likelihood": ("MaximumLikelihood", "log_likelihood"),
         "mixture_of_trees": ("MixtureOfTreesEM", "mixture_of_trees"),
         "network_rows": ("NetworkRows",),
