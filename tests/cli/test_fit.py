@@ -213,3 +213,16 @@ def test_ctrl_c_keeps_what_was_found(wet, folder):
     assert re.search(r"^status +interrupted", out, re.MULTILINE)
     assert "the run was stopped by hand; this is what was found so far" in err
     assert credo.load("net.credo").tables["wet"].shape == (2, 2, 2)
+
+
+def test_labels_beside_features_are_learned_and_predicted(run, folder):
+    (folder / "tags.csv").write_text(
+        "sentence,word,tag\na,the,det\na,cat,noun\nb,the,det\nb,dog,noun\nb,runs,verb\n"
+    )
+    words = ["--targets", "tag", "--groups", "sentence"]
+    answer = run("fit", "crf", "tags.csv", *words, "--prior", "gaussian(scale=2)", "--out", "tagger.credo")
+    assert answer.status == 0 and "CRF(3 labels" in answer.out
+    (folder / "new.csv").write_text("sentence,word\nc,the\nc,bird\nc,runs\n")
+    found = run("predict", "tagger.credo", "new.csv", "label", "--groups", "sentence", "--json").json
+    assert found == {"label": ["det", "noun", "verb"]}
+    assert "targets: expected" in run("fit", "crf", "tags.csv").err
