@@ -106,6 +106,8 @@ def test_labels_weights_and_lengths_are_those_of_fit(run, beats):
     kept = credo.load("fit.credo")
     assert kept.model.emission.parts[0].mean.ravel().argsort().tolist() == [0, 1]
     assert kept.log_likelihood.value == pytest.approx(found["log_likelihood"]["value"])
+    told = run("fit", "hmm(2)", "beats.csv", "--groups", "patient", "--labels", "state", "--json").json
+    assert told["notes"][-1] == found["notes"][-1]  # the column of labels is none of those emitted
     assert "--lengths: expected numbers such as 100,50, got 'all'" in run(*words, "--lengths", "all").err
 
 
