@@ -13,15 +13,25 @@ import credo
 from credo import potentials
 from credo.core.density import Sliced, _Coordinatewise, quadratic
 from credo.core.errors import ConvergenceWarning
+from credo.core.ground_cost import GroundCost
 from credo.core.groups import Bilinear, Densities, Gaussians, LinearGaussians
 from credo.core.linear_gaussian import product
 from credo.core.result import Estimate, Status
 from credo.core.variable import Variables
+from credo.estimators import (
+    GMMHMM,
+    BayesianMixture,
+    CategoricalHMM,
+    GaussianHMM,
+    GaussianMixture,
+    PoissonHMM,
+)
 from credo.evaluate import SampleScores, score_classes
 from credo.families.categorical import Categorical
 from credo.families.conjugate_product import ConjugateProduct
 from credo.families.dirichlet import Dirichlet
 from credo.families.dirichlet_rows import DirichletRows
+from credo.families.flow import Flow
 from credo.families.gamma import Gamma, Poisson
 from credo.families.gaussian import Gaussian, TiedGaussian
 from credo.families.gaussian_diagonal import DiagonalGaussian, SphericalGaussian
@@ -34,10 +44,8 @@ from credo.families.product import Product
 from credo.families.stick_breaking import StickBreaking
 from credo.families.student import StudentT
 from credo.learning.base import Fit
-from credo.learning.bayesian_mixture import BayesianMixture
 from credo.learning.block_records import BlockFit, BlockRun
 from credo.learning.crf import ChainCRF, GraphCRF
-from credo.learning.hmm_estimators import CategoricalHMM, GaussianHMM, PoissonHMM
 from credo.learning.image_classifier import ImageClassifier
 from credo.learning.lda import BetheLDA
 from credo.learning.maximum_likelihood_classifier import MaximumLikelihoodClassifier
@@ -54,6 +62,7 @@ from credo.models.normal_form import Block, Diverter, NormalForm, Source
 from credo.models.regression import Regression
 from credo.models.semi_markov import SemiMarkov
 from credo.models.table_posterior import TablePosterior
+from credo.nn.bijections.base import read_bijection
 
 RNG = np.random.default_rng(7)
 STEPS = [[0.7, 0.3], [0.1, 0.9]]
@@ -162,6 +171,8 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "densities": lambda: Densities(INDEX, ONE, product, (np.array([1.0]), np.array([2.0]))),
     "gaussians": lambda: Gaussians(INDEX, ONE, np.ones((1, 1, 1)), np.ones((1, 1)), np.ones(1)),
     "linear gaussians": lambda: LinearGaussians(INDEX, ONE, np.ones((1, 1)), *np.ones((3, 1))),
+    "ground cost": lambda: GroundCost.of([[0.0], [3.0]], [[4.0]], "squared"),
+    "Transport": lambda: credo.transport([[0.0], [3.0]], [[4.0], [1.0]], epsilon=0.1),
     "estimate": lambda: Estimate(1.5, "lower"),
     "variable": lambda: S,
     "variables": lambda: Variables.of([S, X, credo.Variable("t", 3)]),
@@ -175,6 +186,17 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     ),
     "StudentT": lambda: StudentT([[0.5]], [[1.0]], [5.0], learn_freedom=False),
     "BlankHMM": lambda: credo.HMM.blank(2, {"hr": "gaussian"}, components=3),
+    "Flow": lambda: Flow.started(
+        "permutation + mixing + coupling(layers=2,width=2)", 2, 2,
+        Mixture([[0.2, 0.8], [0.5, 0.5]], TiedGaussian(np.arange(8.0).reshape(4, 2), np.eye(2))),
+        noise="uniform",
+    ),
+    "BlankFlow": lambda: Flow.blank("coupling(layers=2)", components=3),
+    "bijection.actnorm": lambda: read_bijection("actnorm"),
+    "bijection.chain": lambda: read_bijection("actnorm + coupling"),
+    "bijection.coupling": lambda: read_bijection("coupling(layers=2, masks=random)"),
+    "bijection.mixing": lambda: read_bijection("mixing(first=identity)"),
+    "bijection.permutation": lambda: read_bijection("permutation(seed=none)"),
     "BlankMixture": lambda: credo.Mixture.blank(2, "diagonal"),
     "IndependentRows": lambda: IndependentRows(Poisson([2.0])),
     "BlankNet": lambda: credo.BayesNet.from_edges([("a", "b")], states={"a": 2}),
@@ -188,9 +210,10 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "MixturePrior": lambda: MixturePrior(Dirichlet([[2.0, 2.0]])),
     "NormalGamma": normal_gamma,
     "Fit": lambda: fit(posterior=normal_gamma(), evidence=Estimate(-4.0, "lower")),
-    "GaussianHMM": lambda: fitted(GaussianHMM(2, max_iter=1, seed=0), ROWS),
-    "CategoricalHMM": lambda: fitted(CategoricalHMM(2, max_iter=1, seed=0), [0, 1, 1, 0, 2]),
-    "PoissonHMM": lambda: fitted(PoissonHMM(2, max_iter=1, seed=0), [0, 3, 1, 0, 2]),
+    "GaussianHMM": lambda: fitted(GaussianHMM(2, max_iter=1, random_state=0), ROWS),
+    "GMMHMM": lambda: fitted(GMMHMM(2, max_iter=1, random_state=0), ROWS),
+    "CategoricalHMM": lambda: fitted(CategoricalHMM(2, max_iter=1, random_state=0), [0, 1, 1, 0, 2]),
+    "PoissonHMM": lambda: fitted(PoissonHMM(2, max_iter=1, random_state=0), [0, 3, 1, 0, 2]),
     "ChainCRF": lambda: fitted(ChainCRF(max_iter=1), [ROWS, ROWS[:2]], [list("aabba"), list("ab")]),
     "GraphCRF": lambda: GraphCRF(inference="bp"),
     "BetheLDA": lambda: fitted(BetheLDA(2, max_iter=1, seed=0), np.array([[1, 0, 2], [0, 3, 1]])),
@@ -205,7 +228,10 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "BlockFit": lambda: BlockFit((block_run(),), "ml", 0.25),
     "BlockRun": block_run,
     "FactorAnalysis": lambda: FactorAnalysis(2, noise="isotropic"),
-    "BayesianMixture": lambda: fitted(BayesianMixture(2, family="diagonal", max_iter=1, seed=0), ROWS),
+    "GaussianMixture": lambda: fitted(GaussianMixture(2, max_iter=1, random_state=0), ROWS),
+    "BayesianMixture": lambda: fitted(
+        BayesianMixture(2, covariance_type="diag", max_iter=1, random_state=0), ROWS
+    ),
     "FactorPosterior": lambda: FactorPosterior(MEANS, COVARIANCES, *np.ones((3, 2))),
     "HMMPosterior": lambda: HMMPosterior(
         DirichletRows([1.0, 2.0], [2]), DirichletRows(np.ones(4), [2, 2]), normal_gamma(),

@@ -22,7 +22,7 @@ import credo
 from credo.core.errors import UnsupportedError
 from credo.core.fingerprint import fingerprint
 from credo.core.packing import pack
-from credo.families import Categorical, DiagonalGaussian, Mixture, Poisson, Product, StudentT
+from credo.families import Categorical, DiagonalGaussian, Flow, Mixture, Poisson, Product, StudentT
 from credo.learning import Fit, log_likelihood
 from credo.models import SemiMarkov
 from credo.models.normal_form_build import embedding
@@ -213,6 +213,20 @@ def _outliers() -> Any:
     return _sequences(model(3.0, 0.9), model(0.5, 0.6))
 
 
+def _flows() -> Any:
+    def model(weight: float, mean: float) -> Any:
+        parameters = {"centre": np.array([[-mean, 0.0], [mean, 0.0]]), "log_scale": np.zeros((2, 2))}
+        return Mixture([[weight, 1 - weight]], Flow("actnorm", 2, parameters, precision="double"))
+
+    truth = model(0.3, 2.0)
+
+    def draw(rows: int, seed: int) -> Any:
+        x = truth.sample(np.zeros(rows, dtype=np.int64), np.random.default_rng(seed))
+        return {"x": x[:, 0], "y": x[:, 1]}
+
+    return truth, model(0.5, 0.3), draw
+
+
 SUBJECTS = [
     Subject("network", _network),
     Subject("network with gaps", lambda: _network(0.2)),
@@ -229,6 +243,7 @@ SUBJECTS = [
     Subject("segments of counts", _segments),
     Subject("mixture of rows", _mixed_rows),
     Subject("chain with outliers", _outliers),
+    Subject("mixture of flows", _flows),
 ]
 
 

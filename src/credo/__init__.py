@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from . import (
         data,
         datasets,
+        estimators,
         evaluate,
         families,
         inference,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from .core.variable import Variable
     from .evaluate.compare import compare
     from .evaluate.models import compare_models
+    from .families.flow import Flow
     from .families.learnable import Learnable
     from .families.mixture import Mixture
     from .inference.portfolio.batch import infer_batch
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from .models.mrf import MarkovNet
     from .models.normal_form import NormalForm
     from .models.rbm import RBM
+    from .optimise.transport import transport
 
 __version__ = "0.1.0"
 
@@ -68,6 +71,7 @@ __all__ = [
     "CredoError",
     "DensityFactor",
     "FactorGraph",
+    "Flow",
     "GaussianFactor",
     "GaussianNet",
     "HybridNet",
@@ -89,6 +93,7 @@ __all__ = [
     "compare_models",
     "data",
     "datasets",
+    "estimators",
     "evaluate",
     "families",
     "fit",
@@ -113,6 +118,7 @@ __all__ = [
     "sample",
     "save",
     "structures",
+    "transport",
 ]
 
 
@@ -137,6 +143,7 @@ furnish(
         "core.variable": ("Variable",),
         "evaluate.compare": ("compare",),
         "evaluate.models": ("compare_models",),
+        "families.flow": ("Flow",),
         "families.learnable": ("Learnable",),
         "families.mixture": ("Mixture",),
         "inference.portfolio.batch": ("infer_batch",),
@@ -157,10 +164,12 @@ furnish(
         "models.mrf": ("MarkovNet",),
         "models.normal_form": ("NormalForm",),
         "models.rbm": ("RBM",),
+        "optimise.transport": ("transport",),
     },
     modules=(
         "data",
         "datasets",
+        "estimators",
         "evaluate",
         "families",
         "inference",

@@ -254,6 +254,20 @@ class Family(Members):
         return False
 
     @property
+    def starts_apart(self) -> bool:
+        """Whether `initialise` has looked for clusters of the rows already."""
+        return False
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether learning adds noise to rows, see `noisy_at`."""
+        return False
+
+    def refuse(self, x: np.ndarray) -> None:
+        """An error that says why rows as `rows` gives them cannot be learned from, if that is so."""
+        return None
+
+    @property
     def structure(self) -> tuple[Any, ...]:
         """All that `leaves_at` depends on except free numbers; equal ones share a compiled program."""
         return (type(self),)
@@ -265,6 +279,14 @@ class Family(Members):
     def leaves_at(self, tree: Tree, x: Tree) -> Tree:
         """`leaves` of ONE member at its free numbers, a JAX function, (rows, ...); None as in `to_free`."""
         return None
+
+    def noisy_at(self, x: Tree, key: Any) -> Tree:
+        """The arrays of `to_arrays` with fresh noise, a JAX function, where rows come in steps."""
+        return x
+
+    def pool(self, slopes: Tree) -> Tree:
+        """Slopes by the free numbers, those that members share added up, a JAX function."""
+        return slopes
 
 
 class ExponentialFamily(Members):
@@ -364,7 +386,7 @@ def map_columns(function: Callable[[np.ndarray], Any], means: Any) -> Any:
     return None if means is None else function(means)
 
 
-def each_member(family: Family) -> Any:
+def each_member(family: Any) -> Any:
     """`family.leaves_at` mapped over members: (free numbers, rows) -> a tree of (rows, members, ...)."""
     import jax
 

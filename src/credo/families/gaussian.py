@@ -237,7 +237,7 @@ class TiedGaussian(_FullGaussian):
         """Weighted means and the pooled covariance.
 
         A prior is a `GaussianWishart` with one member: its Wishart part counts once, its Gaussian part
-        once per mean.
+        once per mean, unless its strength is 0.
         """
         if prior is not None:
             return self._most_probable(sums, prior, floor)
@@ -252,7 +252,8 @@ class TiedGaussian(_FullGaussian):
         members, d = self._mean.shape
         after = prior.repeat(members).posterior(sums)
         added = (after.scatter - prior.scatter).sum(axis=0)
-        weight = prior.freedom[0] - d - 1 + members + sums.count.sum()
+        means = members if prior.strength[0] > 0 else 0
+        weight = prior.freedom[0] - d - 1 + means + sums.count.sum()
         return TiedGaussian(after.centre, _floored((prior.scatter[0] + added)[None] / weight, floor)[0])
 
     def take(self, members: Any) -> TiedGaussian:

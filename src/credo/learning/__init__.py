@@ -10,7 +10,6 @@ from ..core.registry import Entry
 if TYPE_CHECKING:
     from . import lda_bound, vmp
     from .base import Fit, Learner, fit, learners
-    from .bayesian_mixture import BayesianMixture
     from .block_learner import Blocks
     from .block_training import train_blocks
     from .conditional_gaussian import NetworkProblem
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from .counts import CountTables
     from .crf import ChainCRF, GraphCRF
     from .em import EM
-    from .hmm_estimators import CategoricalHMM, GaussianHMM, PoissonHMM
     from .image_classifier import ImageClassifier
     from .ipf import IPF
     from .kernel_bp import KernelBP
@@ -39,16 +37,13 @@ __all__ = [
     "EM",
     "IPF",
     "LEARNERS",
-    "BayesianMixture",
     "BetheLDA",
     "Blocks",
-    "CategoricalHMM",
     "ChainCRF",
     "ContrastiveDivergence",
     "CountTables",
     "Elastic",
     "Fit",
-    "GaussianHMM",
     "GaussianPrior",
     "GraphCRF",
     "ImageClassifier",
@@ -61,7 +56,6 @@ __all__ = [
     "MixtureOfTreesEM",
     "NetworkProblem",
     "NetworkRows",
-    "PoissonHMM",
     "ThetaChain",
     "VariationalBayes",
     "chow_liu",
@@ -112,7 +106,6 @@ furnish(
     __name__,
     {
         "base": ("Fit", "Learner", "fit", "learners"),
-        "bayesian_mixture": ("BayesianMixture",),
         "block_learner": ("Blocks",),
         "block_training": ("train_blocks",),
         "continuous_structure": ("kernel_bandwidth", "kernel_chow_liu", "kernel_information"),
@@ -121,7 +114,6 @@ furnish(
         "counts": ("CountTables",),
         "crf": ("ChainCRF", "GraphCRF"),
         "em": ("EM",),
-        "hmm_estimators": ("CategoricalHMM", "GaussianHMM", "PoissonHMM"),
         "image_classifier": ("ImageClassifier",),
         "ipf": ("IPF",),
         "kernel_bp": ("KernelBP",),

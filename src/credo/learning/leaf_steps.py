@@ -25,6 +25,7 @@ from ..core import check
 from ..core.errors import ModelError
 from ..core.records import record
 from ..families.base import Family, each_member
+from ..families.family_forms import FamilyForm
 from ..families.trees import Tree, map_tree, tree_leaves
 
 __all__ = ["RATE", "ClimbPace", "LeafState", "LeafSteps", "climb_leaves", "climb_surely", "leaf_objective"]
@@ -34,6 +35,7 @@ _ROOM = 256  # steps of one call of the program at most
 RATE = 0.01  # of Adam, where nothing has shortened the steps
 _SHORTER, _LONGER = 0.25, 2.0  # factors of the rate after Q fell, and after it rose
 _TRIES = 12  # rates that are tried before the leaves are left where they are
+_FEW = 100  # parameters up to which programs compile fast rather than run fast
 _ROUNDING = 1e-12  # fall of Q, relative to its terms, that is noise
 
 
@@ -112,7 +114,7 @@ def climb_leaves(
         fixed = (*(_filled(tree, len(rows)) for tree in (family.to_arrays(rows), q)), mask)
         while steps:
             many = min(steps, _ROOM)
-            adam, found = _program(_Form(family))(adam, *fixed, np.int32(many), room=_ROOM)
+            adam, found = _program(FamilyForm(family))(adam, *fixed, np.int32(many), room=_ROOM)
             values.append(np.asarray(found["objective"])[:many])
             steps -= many
         adam = jax.tree.map(np.asarray, adam)
@@ -171,24 +173,12 @@ def _filled(tree: Tree, rows: int) -> Tree:
     return map_tree(lambda a: np.concatenate([a, np.zeros((more, *a.shape[1:]), a.dtype)]), tree)
 
 
-class _Form:
-    """A family as the key of its program: all that matters but the numbers."""
-
-    def __init__(self, family: Family) -> None:
-        self.family, self.key = family, family.structure
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Form) and self.key == other.key
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-
 @lru_cache(maxsize=64)
-def _program(form: _Form) -> Any:
+def _program(form: FamilyForm) -> Any:
     from ..nn.compiled import Compiled
 
-    return Compiled(partial(_climb, form.family))
+    climb = partial(_climb, form.family)
+    return Compiled(climb) if form.family.n_parameters <= _FEW else Compiled(climb, small=0)
 
 
 def _climb(family: Family, state: Any, x: Tree, q: Tree, mask: Tree, limit: Any, *, room: int) -> Any:
@@ -208,6 +198,7 @@ def _climb(family: Family, state: Any, x: Tree, q: Tree, mask: Tree, limit: Any,
 
     def step(_: Any, state: Any) -> Any:
         value, slope = jax.value_and_grad(loss)(state.parameters)
+        slope = family.pool(slope)
         # Adam leaves a number without slope where it is, to the last bit.
         slope = jax.tree.map(lambda free, number: jnp.where(free, number, 0.0), mask, slope)
         return move(slope, state), {"objective": -value}

@@ -13,6 +13,8 @@ loaded, so each is imported when it is first used.
     chunks       mini-batch steps in compiled chunks: phases, carried state, resumable within an epoch
     batches      which rows a mini-batch has, by seed, epoch and position
     hooks        what happens between epochs: validation, early stopping
+    bijections   maps of flows: options, and functions of the parameters of one member
+    row_programs functions of rows, compiled for a few sizes of blocks
     optimise     driven Adam steps on many problems of one shape at once, with early stop and history
 """
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
         adam,
         arrays,
         batches,
+        bijections,
         chunks,
         compiled,
         hooks,
@@ -41,6 +44,7 @@ __all__ = [
     "adam",
     "arrays",
     "batches",
+    "bijections",
     "chunks",
     "compiled",
     "hooks",
@@ -58,6 +62,7 @@ furnish(
         "adam",
         "arrays",
         "batches",
+        "bijections",
         "chunks",
         "compiled",
         "hooks",
