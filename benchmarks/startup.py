@@ -35,10 +35,10 @@ credo.infer(grid, {})
 """
 HMM = """
 import numpy as np
-from credo.learning.hmm_estimators import GaussianHMM
+from credo.estimators import GaussianHMM
 rng = np.random.default_rng(0)
 means = (0, 3, 0, -3, 0, 3, -3, 0, 3, 0)
-GaussianHMM(3, seed=0).fit(np.concatenate([rng.normal(m, 1, (50, 2)) for m in means]))
+GaussianHMM(3, random_state=0).fit(np.concatenate([rng.normal(m, 1, (50, 2)) for m in means]))
 """
 AGRUM = """
 import sys, pyagrum

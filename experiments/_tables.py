@@ -6,10 +6,11 @@ each cell by (method, metric), and one function
     measure(cell, seeds) -> one {method: {metric: number}} per seed
 
 that measures some repetitions together, because many small models in one call are cheaper than one by one.
-Every repetition is written down as soon as it is there, in `<name>.jsonl`, so a run that was stopped goes on
-where it was; with `--fresh` it begins anew. The result is printed as `published | measured ± sd`, with a mark
-at published numbers that no correct implementation reaches (`Published.doubt` says why), and saved as JSON,
-CSV and a picture.
+or several such functions by name, each of which measures some of the methods, so that quick ones come first
+(`--only NAME`). Every repetition is written down as soon as it is there, in `<name>.jsonl`, so a run that was
+stopped goes on where it was; with `--fresh` it begins anew. A repetition that a cell does not have is an
+empty {}. The result is printed as `published | measured ± sd`, with a mark at published numbers that no
+correct implementation reaches (`Published.doubt` says why), and saved as JSON, CSV and a picture.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from _common import bar, parser, save, show
 __all__ = ["Cell", "Published", "Table", "record_of", "remembered"]
 
 Measured = Mapping[str, Mapping[str, float]]  # method -> metric -> number
+Measure = Callable[["Cell", Sequence[int]], Sequence[Measured]]
 CHUNK = 20  # repetitions measured in one call
 
 
@@ -62,7 +64,7 @@ class Table:
     name: str  # of the files
     title: str
     cells: Sequence[Cell]
-    measure: Callable[[Cell, Sequence[int]], Sequence[Measured]]
+    measure: Measure | Mapping[str, Measure]  # one function, or one per part of the methods
     repeats: int = 20  # as in the source
     quick: Sequence[int | Cell] = (0,)  # cells of a quick run: their positions, or smaller ones of its own
     quick_repeats: int = 2
@@ -79,7 +81,7 @@ class Table:
         file = given.out / f"{self.name}.jsonl"
         if given.fresh:
             file.unlink(missing_ok=True)
-        found = self.run(cells, range(given.seed, given.seed + repeats), file)
+        found = self.run(cells, range(given.seed, given.seed + repeats), file, getattr(given, "only", None))
         records = self.records(cells, found)
         if records:
             self.report(records)
@@ -89,19 +91,29 @@ class Table:
         options = parser(self.title)
         options.add_argument("--repeats", type=int, default=None, help=f"per cell ({self.repeats})")
         options.add_argument("--fresh", action="store_true", help="forget what an earlier run has measured")
+        if isinstance(self.measure, Mapping):
+            options.add_argument("--only", choices=list(self.measure), help="measure some of the methods")
         return options
 
-    def run(self, cells: Sequence[Cell], seeds: Sequence[int], file: Path) -> dict[str, dict[int, Measured]]:
+    def run(
+        self, cells: Sequence[Cell], seeds: Sequence[int], file: Path, only: str | None = None
+    ) -> dict[str, dict[int, Measured]]:
         """Measure what is not on disk yet; Ctrl-C keeps what is."""
-        found = remembered(file)
-        missing = [(c, [s for s in seeds if s not in found.get(c.key, {})]) for c in cells]
-        with bar(sum(len(m) for _, m in missing)) as progress:
-            for cell, wanted in missing:
-                for part in _parts(wanted, self.chunk):
-                    for seed, values in zip(part, self.measure(cell, part), strict=True):
-                        found.setdefault(cell.key, {})[seed] = values
-                        _remember(file, cell, seed, values)
+        parts = self.measure if isinstance(self.measure, Mapping) else {"": self.measure}
+        done = {(e["cell"], e["seed"], e.get("part", "")) for e in _entries(file)}
+        todo = [
+            (c, part, [s for s in seeds if (c.key, s, part) not in done])
+            for part in parts
+            if only in (None, part)
+            for c in cells
+        ]
+        with bar(sum(len(missing) for *_, missing in todo)) as progress:
+            for cell, part, missing in todo:
+                for some in _parts(missing, self.chunk):
+                    for seed, values in zip(some, parts[part](cell, some), strict=True):
+                        _remember(file, cell, seed, part, values)
                         progress.step(cell.label)
+        found = remembered(file)
         return {
             c.key: {s: v for s, v in found.get(c.key, {}).items() if s in set(seeds)}
             for c in cells
@@ -204,10 +216,11 @@ def _parts(items: Sequence[int], size: int) -> Iterator[Sequence[int]]:
     return (items[k : k + size] for k in range(0, len(items), size))
 
 
-def _remember(file: Path, cell: Cell, seed: int, values: Measured) -> None:
+def _remember(file: Path, cell: Cell, seed: int, part: str, values: Measured) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     clean = {m: {k: float(v) for k, v in of.items() if math.isfinite(v)} for m, of in values.items()}
-    line = json.dumps({"cell": cell.key, "seed": seed, "values": clean}) + "\n"
+    named = {"part": part} if part else {}
+    line = json.dumps({"cell": cell.key, "seed": seed, **named, "values": clean}) + "\n"
     # After a line that a full disk or a kill has cut off, the next one begins anew.
     cut = file.is_file() and file.read_bytes()[-1:] not in (b"", b"\n")
     with file.open("a") as out:
@@ -217,11 +230,16 @@ def _remember(file: Path, cell: Cell, seed: int, values: Measured) -> None:
 def remembered(file: Path) -> dict[str, dict[int, Measured]]:
     """What earlier runs have written down, by cell and seed."""
     found: dict[str, dict[int, Measured]] = {}
-    if file.is_file():
-        for line in file.read_text().splitlines():
-            try:
-                entry = json.loads(line)
-            except json.JSONDecodeError:  # the last line of a run that was killed
-                continue
-            found.setdefault(entry["cell"], {})[entry["seed"]] = entry["values"]
+    for entry in _entries(file):
+        runs = found.setdefault(entry["cell"], {})
+        before = runs.get(entry["seed"], {}) if entry.get("part") else {}
+        runs[entry["seed"]] = {**before, **entry["values"]}
     return found
+
+
+def _entries(file: Path) -> Iterator[dict[str, Any]]:
+    for line in file.read_text().splitlines() if file.is_file() else ():
+        try:
+            yield json.loads(line)
+        except json.JSONDecodeError:  # the last line of a run that was killed
+            continue

@@ -13,14 +13,29 @@ import credo
 from credo import potentials
 from credo.core.density import Sliced, _Coordinatewise, quadratic
 from credo.core.errors import ConvergenceWarning
+from credo.core.ground_cost import GroundCost
 from credo.core.groups import Bilinear, Densities, Gaussians, LinearGaussians
 from credo.core.linear_gaussian import product
 from credo.core.result import Estimate, Status
 from credo.core.variable import Variables
+from credo.estimators import (
+    GMMHMM,
+    BayesianMixture,
+    CategoricalHMM,
+    ChainCRF,
+    GaussianHMM,
+    GaussianMixture,
+    GraphCRF,
+    ImageClassifier,
+    MaximumLikelihoodClassifier,
+    PoissonHMM,
+)
+from credo.evaluate import SampleScores, score_classes
 from credo.families.categorical import Categorical
 from credo.families.conjugate_product import ConjugateProduct
 from credo.families.dirichlet import Dirichlet
 from credo.families.dirichlet_rows import DirichletRows
+from credo.families.flow import Flow
 from credo.families.gamma import Gamma, Poisson
 from credo.families.gaussian import Gaussian, TiedGaussian
 from credo.families.gaussian_diagonal import DiagonalGaussian, SphericalGaussian
@@ -30,18 +45,18 @@ from credo.families.mixture import Mixture, MixturePrior
 from credo.families.normal_gamma import NormalGamma
 from credo.families.posteriors import MixturePosterior
 from credo.families.product import Product
+from credo.families.scale_prior import GammaScales, SquaredScales
 from credo.families.stick_breaking import StickBreaking
 from credo.families.student import StudentT
 from credo.learning.base import Fit
-from credo.learning.bayesian_mixture import BayesianMixture
 from credo.learning.block_records import BlockFit, BlockRun
-from credo.learning.crf import ChainCRF, GraphCRF
-from credo.learning.hmm_estimators import CategoricalHMM, GaussianHMM, PoissonHMM
 from credo.learning.lda import BetheLDA
 from credo.learning.vb_factor_analysis import FactorPosterior
 from credo.models.bayesian_tree import BayesianTree
+from credo.models.conditional_rbm import ConditionalRBM
 from credo.models.factor_analysis import FactorAnalysis
 from credo.models.factorial_hmm import FactorialHMM
+from credo.models.fractional_rbm import FractionalRBM
 from credo.models.hmm_parameters import HMMPrior
 from credo.models.hmm_posteriors import HMMPosterior, SemiMarkovPosterior
 from credo.models.mixture_of_trees import MixtureOfTrees
@@ -49,6 +64,8 @@ from credo.models.normal_form import Block, Diverter, NormalForm, Source
 from credo.models.regression import Regression
 from credo.models.semi_markov import SemiMarkov
 from credo.models.table_posterior import TablePosterior
+from credo.models.topic_model import TopicModel
+from credo.nn.bijections.base import read_bijection
 
 RNG = np.random.default_rng(7)
 STEPS = [[0.7, 0.3], [0.1, 0.9]]
@@ -60,6 +77,7 @@ V, S = credo.Variable("v", credo.Real(2)), credo.Variable("s", ["off", "on"])
 THETA = credo.Variable("theta", credo.Simplex(2))
 RATE, SHARE = credo.Variable("rate", credo.Positive()), credo.Variable("share", credo.Interval(0, 1))
 ROWS = RNG.normal(size=(5, 2))
+TOPICS = np.arange(12.0).reshape(2, 2, 3)
 INDEX, ONE = np.array([0]), np.array([[0]])
 
 
@@ -157,6 +175,8 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "densities": lambda: Densities(INDEX, ONE, product, (np.array([1.0]), np.array([2.0]))),
     "gaussians": lambda: Gaussians(INDEX, ONE, np.ones((1, 1, 1)), np.ones((1, 1)), np.ones(1)),
     "linear gaussians": lambda: LinearGaussians(INDEX, ONE, np.ones((1, 1)), *np.ones((3, 1))),
+    "ground cost": lambda: GroundCost.of([[0.0], [3.0]], [[4.0]], "squared"),
+    "Transport": lambda: credo.transport([[0.0], [3.0]], [[4.0], [1.0]], epsilon=0.1),
     "estimate": lambda: Estimate(1.5, "lower"),
     "variable": lambda: S,
     "variables": lambda: Variables.of([S, X, credo.Variable("t", 3)]),
@@ -170,6 +190,20 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     ),
     "StudentT": lambda: StudentT([[0.5]], [[1.0]], [5.0], learn_freedom=False),
     "BlankHMM": lambda: credo.HMM.blank(2, {"hr": "gaussian"}, components=3),
+    "Flow": lambda: Flow.started(
+        "permutation + mixing + coupling(layers=2,width=2)", 2, 2,
+        Mixture([[0.2, 0.8], [0.5, 0.5]], TiedGaussian(np.arange(8.0).reshape(4, 2), np.eye(2))),
+        noise="uniform",
+    ),
+    "GammaScales": lambda: GammaScales(shape=3.0),
+    "SquaredScales": lambda: SquaredScales(strength=0.1),
+    "BlankFlow": lambda: Flow.blank("coupling(layers=2)", components=3),
+    "bijection.actnorm": lambda: read_bijection("actnorm"),
+    "bijection.chain": lambda: read_bijection("actnorm + coupling"),
+    "bijection.coupling": lambda: read_bijection("coupling(layers=2, masks=random)"),
+    "bijection.glow": lambda: read_bijection("glow(levels=2, shape=(4, 8))"),
+    "bijection.mixing": lambda: read_bijection("mixing(first=identity)"),
+    "bijection.permutation": lambda: read_bijection("permutation(seed=none)"),
     "BlankMixture": lambda: credo.Mixture.blank(2, "diagonal"),
     "IndependentRows": lambda: IndependentRows(Poisson([2.0])),
     "BlankNet": lambda: credo.BayesNet.from_edges([("a", "b")], states={"a": 2}),
@@ -183,16 +217,29 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "MixturePrior": lambda: MixturePrior(Dirichlet([[2.0, 2.0]])),
     "NormalGamma": normal_gamma,
     "Fit": lambda: fit(posterior=normal_gamma(), evidence=Estimate(-4.0, "lower")),
-    "GaussianHMM": lambda: fitted(GaussianHMM(2, max_iter=1, seed=0), ROWS),
-    "CategoricalHMM": lambda: fitted(CategoricalHMM(2, max_iter=1, seed=0), [0, 1, 1, 0, 2]),
-    "PoissonHMM": lambda: fitted(PoissonHMM(2, max_iter=1, seed=0), [0, 3, 1, 0, 2]),
+    "GaussianHMM": lambda: fitted(GaussianHMM(2, max_iter=1, random_state=0), ROWS),
+    "GMMHMM": lambda: fitted(GMMHMM(2, max_iter=1, random_state=0), ROWS),
+    "CategoricalHMM": lambda: fitted(CategoricalHMM(2, max_iter=1, random_state=0), [0, 1, 1, 0, 2]),
+    "PoissonHMM": lambda: fitted(PoissonHMM(2, max_iter=1, random_state=0), [0, 3, 1, 0, 2]),
     "ChainCRF": lambda: fitted(ChainCRF(max_iter=1), [ROWS, ROWS[:2]], [list("aabba"), list("ab")]),
     "GraphCRF": lambda: GraphCRF(inference="bp"),
+    "TopicModel": lambda: TopicModel(2, mixtures=2, concentrations=1 + TOPICS, weights=[0.4, 0.6]),
     "BetheLDA": lambda: fitted(BetheLDA(2, max_iter=1, seed=0), np.array([[1, 0, 2], [0, 3, 1]])),
+    "ImageClassifier": lambda: fitted(
+        ImageClassifier(2, epochs=1, batch_size=4, random_state=0), RNG.random((6, 4, 4)), list("ababab")
+    ),
+    "MaximumLikelihoodClassifier": lambda: fitted(
+        MaximumLikelihoodClassifier(DiagonalGaussian(MEANS[:1], np.exp(MEANS[:1]))), ROWS, list("aabba")
+    ),
+    "ClassScores": lambda: score_classes(["a", "b"], ["a", "a"]),
+    "SampleScores": lambda: SampleScores(2.5, 1.0, 0.1, 0.6, 0.97, 100),
     "BlockFit": lambda: BlockFit((block_run(),), "ml", 0.25),
     "BlockRun": block_run,
     "FactorAnalysis": lambda: FactorAnalysis(2, noise="isotropic"),
-    "BayesianMixture": lambda: fitted(BayesianMixture(2, family="diagonal", max_iter=1, seed=0), ROWS),
+    "GaussianMixture": lambda: fitted(GaussianMixture(2, max_iter=1, random_state=0), ROWS),
+    "BayesianMixture": lambda: fitted(
+        BayesianMixture(2, covariance_type="diag", max_iter=1, random_state=0), ROWS
+    ),
     "FactorPosterior": lambda: FactorPosterior(MEANS, COVARIANCES, *np.ones((3, 2))),
     "HMMPosterior": lambda: HMMPosterior(
         DirichletRows([1.0, 2.0], [2]), DirichletRows(np.ones(4), [2, 2]), normal_gamma(),
@@ -228,6 +275,9 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "MixtureOfTrees": lambda: MixtureOfTrees([0.1, 0.2, 0.7], [tree() for _ in range(3)]),
     "MarkovNet": lambda: credo.MarkovNet.ising({(0, 1): 0.5, (1, 2): -1.0}, fields=[0.1, 0.0, 0.2]),
     "NormalForm": normal_form,
+    "RBM": lambda: credo.RBM(MEANS, [0.5, 1.0], visible="gaussian", sd=[1.0, 2.0]),
+    "ConditionalRBM": lambda: ConditionalRBM(MEANS, MEANS, MEANS, [0.5, 1.0]),
+    "FractionalRBM": lambda: FractionalRBM(MEANS, [0.5, 2.0]),
     "block": lambda: Block("S", "X", STEPS),
     "diverter": lambda: Diverter("S", ["A", "B"]),
     "source": lambda: Source("S", [0.6, 0.4]),

@@ -22,9 +22,9 @@ import credo
 from credo.core.errors import UnsupportedError
 from credo.core.fingerprint import fingerprint
 from credo.core.packing import pack
-from credo.families import Categorical, DiagonalGaussian, Mixture, Poisson, Product, StudentT
+from credo.families import Categorical, DiagonalGaussian, Flow, Mixture, Poisson, Product, StudentT
 from credo.learning import Fit, log_likelihood
-from credo.models import SemiMarkov
+from credo.models import SemiMarkov, TopicModel
 from credo.models.normal_form_build import embedding
 from credo.optimise import driver
 
@@ -121,6 +121,28 @@ def _field(without: tuple[str, ...] = ()) -> Any:
     return truth, start, lambda rows, seed: _columns(truth, rows, seed, without=without)
 
 
+def _labels() -> Any:
+    """Labels beside features: what is learned is conditional."""
+    rng = np.random.default_rng(0)
+    truth = credo.CRF(["a", "b", "c"], rng.normal(size=(2, 3)), 2 * np.eye(3))
+    start = truth.with_weights(np.zeros((2, 3)), np.zeros((3, 3)))
+
+    def draw(rows: int, seed: int) -> Any:
+        x = np.random.default_rng(seed).normal(size=(rows // 4, 4, 2))
+        states = credo.sample(truth, 1, data=list(x), seed=seed)["label"]
+        return credo.data.read(list(x), targets=[np.array(truth.labels)[part[0]] for part in states])
+
+    return truth, start, draw
+
+
+def _documents() -> Any:
+    """Counts of words; both ends know how many words there are."""
+    rows = 20 * np.array([[[0.5, 0.4, 0.05, 0.05], [0.05, 0.05, 0.4, 0.5]]])
+    truth = TopicModel(2, doc_topic_prior=0.3, concentrations=100 * rows)
+    start = truth.with_beliefs(1 + 0.1 * rows, [1.0], [0.5, 0.5])
+    return truth, start, lambda rows, seed: credo.sample(truth, lengths=[20] * (rows // 10), seed=seed)[0]
+
+
 def _embedding() -> Any:
     truth = credo.BayesNet(
         {"S": 2, "X": 2, "Y": 3},
@@ -199,6 +221,20 @@ def _outliers() -> Any:
     return _sequences(model(3.0, 0.9), model(0.5, 0.6))
 
 
+def _flows() -> Any:
+    def model(weight: float, mean: float) -> Any:
+        parameters = {"centre": np.array([[-mean, 0.0], [mean, 0.0]]), "log_scale": np.zeros((2, 2))}
+        return Mixture([[weight, 1 - weight]], Flow("actnorm", 2, parameters, precision="double"))
+
+    truth = model(0.3, 2.0)
+
+    def draw(rows: int, seed: int) -> Any:
+        x = truth.sample(np.zeros(rows, dtype=np.int64), np.random.default_rng(seed))
+        return {"x": x[:, 0], "y": x[:, 1]}
+
+    return truth, model(0.5, 0.3), draw
+
+
 SUBJECTS = [
     Subject("network", _network),
     Subject("network with gaps", lambda: _network(0.2)),
@@ -207,6 +243,8 @@ SUBJECTS = [
     Subject("mixed network with gaps", lambda: _mixed(0.2), held=100),
     Subject("field", _field),
     Subject("field with a hidden variable", lambda: _field(("a",))),
+    Subject("field of labels", _labels),
+    Subject("documents", _documents),
     Subject("embedding", _embedding),
     Subject("mixture of Gaussians", _mixture),
     Subject("chain of Gaussians", _gaussian_chain),
@@ -214,6 +252,7 @@ SUBJECTS = [
     Subject("segments of counts", _segments),
     Subject("mixture of rows", _mixed_rows),
     Subject("chain with outliers", _outliers),
+    Subject("mixture of flows", _flows),
 ]
 
 

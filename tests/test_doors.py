@@ -20,6 +20,7 @@ from credo.datasets.catalogue import CONTENTS
 from credo.inference.problem.contents import methods
 from credo.io.formats import _CONTENTS
 from credo.learning import LEARNERS
+from credo.models.by_name import BLANKS
 from test_layers import absolute_names
 
 SOURCE = Path(credo.__file__).parents[1]
@@ -59,9 +60,11 @@ def doors(room: str) -> Iterator[str]:
 
 
 def registered() -> set[str]:
-    """The modules behind the names of algorithms, learners, formats, sample models and commands."""
-    tables = (methods().values(), LEARNERS.values(), CONTENTS.values(), _CONTENTS)
-    return {entry.module for table in tables for entry in table} | {f"credo.cli.{name}" for name in COMMANDS}
+    """The modules behind the names of algorithms, learners, formats, models and commands."""
+    tables = (methods().values(), LEARNERS.values(), CONTENTS.values(), BLANKS.contents.values(), _CONTENTS)
+    return {entry.module for table in tables for entry in table} | {
+        f"credo.cli.{name.replace('-', '_')}" for name in COMMANDS
+    }
 
 
 def reached(files: dict[str, Path]) -> set[str]:

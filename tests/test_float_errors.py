@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import credo
-from credo import learning
+from credo import estimators, learning
 from credo.core.errors import ConvergenceWarning, UnsupportedError
 from credo.families import Categorical
 from credo.inference.problem.contents import methods
@@ -48,15 +48,15 @@ CALLS = {
     "path of a chain": lambda: credo.infer(CHAIN, data=SEEN, maximise="all"),
     "states of a chain": lambda: credo.sample(CHAIN, 1, data=SEEN, seed=0),
     "Baum-Welch": lambda: credo.fit(CHAIN, SEEN, max_iter=3),
-    "Gaussian chain": lambda: learning.GaussianHMM(2, max_iter=3).fit(ROWS).predict(ROWS),
-    "categorical chain": lambda: learning.CategoricalHMM(2, max_iter=3).fit([[0, 1, 1], [0, 0, 1, 1]]),
-    "Poisson chain": lambda: learning.PoissonHMM(2, max_iter=3).fit([[0, 1, 1], [0, 0, 30, 1]]),
-    "mixture": lambda: learning.BayesianMixture(max_iter=3).fit(ROWS),
+    "Gaussian chain": lambda: estimators.GaussianHMM(2, max_iter=3).fit(ROWS).predict(ROWS),
+    "categorical chain": lambda: estimators.CategoricalHMM(2, max_iter=3).fit([[0, 1, 1], [0, 0, 1, 1]]),
+    "Poisson chain": lambda: estimators.PoissonHMM(2, max_iter=3).fit([[0, 1, 1], [0, 0, 30, 1]]),
+    "mixture": lambda: estimators.BayesianMixture(max_iter=3).fit(ROWS),
     "factor analysis": lambda: credo.fit(FactorAnalysis(1), ROWS[:20], "vb", max_iter=3),
     "topics": lambda: learning.BetheLDA(2, max_iter=2).fit(COUNTS),
     "tree": lambda: learning.chow_liu(DATA),
     "trees": lambda: learning.mixture_of_trees(DATA, 2, seed=0, max_iter=3),
-    "labels of a chain": lambda: learning.ChainCRF(max_iter=3).fit([SENTENCES] * 3, [[0, 1]] * 3),
+    "labels of a chain": lambda: estimators.ChainCRF(max_iter=3).fit([SENTENCES] * 3, [[0, 1]] * 3),
 }
 
 

@@ -15,6 +15,7 @@ ROOT = Path(credo.__file__).parent
 FLOORS = (
     {"cli"},
     {"plotting", "evaluate"},
+    {"estimators"},
     {"learning"},
     {"io", "datasets"},
     {"models", "inference"},

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from . import (
         data,
         datasets,
+        estimators,
         evaluate,
         families,
         inference,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from .core.variable import Variable
     from .evaluate.compare import compare
     from .evaluate.models import compare_models
+    from .families.flow import Flow
     from .families.learnable import Learnable
     from .families.mixture import Mixture
     from .inference.portfolio.batch import infer_batch
@@ -48,22 +50,28 @@ if TYPE_CHECKING:
     from .learning.likelihood import log_likelihood
     from .models import potentials
     from .models.bayes_net import BayesNet
+    from .models.conditional_rbm import ConditionalRBM
     from .models.continuous import GaussianNet, HybridNet
     from .models.crf import CRF
     from .models.hmm import HMM
     from .models.mrf import MarkovNet
     from .models.normal_form import NormalForm
+    from .models.rbm import RBM
+    from .optimise.transport import transport
 
 __version__ = "0.1.0"
 
 __all__ = [
     "CRF",
     "HMM",
+    "RBM",
     "BayesNet",
     "BilinearFactor",
+    "ConditionalRBM",
     "CredoError",
     "DensityFactor",
     "FactorGraph",
+    "Flow",
     "GaussianFactor",
     "GaussianNet",
     "HybridNet",
@@ -85,6 +93,7 @@ __all__ = [
     "compare_models",
     "data",
     "datasets",
+    "estimators",
     "evaluate",
     "families",
     "fit",
@@ -109,6 +118,7 @@ __all__ = [
     "sample",
     "save",
     "structures",
+    "transport",
 ]
 
 
@@ -133,6 +143,7 @@ furnish(
         "core.variable": ("Variable",),
         "evaluate.compare": ("compare",),
         "evaluate.models": ("compare_models",),
+        "families.flow": ("Flow",),
         "families.learnable": ("Learnable",),
         "families.mixture": ("Mixture",),
         "inference.portfolio.batch": ("infer_batch",),
@@ -146,15 +157,19 @@ furnish(
         "learning.base": ("fit",),
         "learning.likelihood": ("log_likelihood",),
         "models.bayes_net": ("BayesNet",),
+        "models.conditional_rbm": ("ConditionalRBM",),
         "models.continuous": ("GaussianNet", "HybridNet"),
         "models.crf": ("CRF",),
         "models.hmm": ("HMM",),
         "models.mrf": ("MarkovNet",),
         "models.normal_form": ("NormalForm",),
+        "models.rbm": ("RBM",),
+        "optimise.transport": ("transport",),
     },
     modules=(
         "data",
         "datasets",
+        "estimators",
         "evaluate",
         "families",
         "inference",

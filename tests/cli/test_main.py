@@ -82,7 +82,11 @@ def test_wrong_usage_ends_with_status_2(run, arguments):
 
 def test_help_and_version(run):
     shown = run("--help").out
-    files = {path.stem for path in Path(main.__file__).parent.glob("*.py") if "def run(" in path.read_text()}
+    files = {
+        path.stem.replace("_", "-")
+        for path in Path(main.__file__).parent.glob("*.py")
+        if "def run(" in path.read_text()
+    }
     assert files == set(main.COMMANDS)
     for command in main.COMMANDS:
         assert f" {command} " in shown
@@ -184,7 +188,7 @@ def test_only_the_command_that_runs_is_imported(asia):
         "import sys; from credo.cli.main import app; app(['info', sys.argv[1]], standalone_mode=False); "
         "print(sorted(m for m in sys.modules if m in sys.argv[2:]))"
     )
-    others = [f"credo.cli.{name}" for name in main.COMMANDS if name != "info"]
+    others = [f"credo.cli.{name.replace('-', '_')}" for name in main.COMMANDS if name != "info"]
     done = subprocess.run(
         [sys.executable, "-c", code, asia, *others], capture_output=True, text=True, timeout=60, check=True
     )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 
 import credo
 from credo.cli.completion import complete_method
 from credo.inference.problem.contents import FAMILIES, TASKS, family_title, methods
+from shell_words import modules_after
 
 
 def test_all_methods_are_listed_by_family_with_what_they_answer_and_promise(run):
@@ -60,13 +59,6 @@ def test_methods_are_completed_with_what_they_do():
     assert len(complete_method("")) == len(methods())
 
 
-def modules_after(code):
-    """What a new process has imported after running some code."""
-    code = f"{code}\nimport sys; print(*sys.modules)"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    return set(ran.stdout.splitlines()[-1].split())
-
-
 def test_completing_methods_imports_no_arrays_and_listing_them_no_algorithm():
     found = modules_after("from credo.cli.completion import complete_method; complete_method('b')")
     assert "credo.inference.problem.contents" in found
@@ -75,19 +67,13 @@ def test_completing_methods_imports_no_arrays_and_listing_them_no_algorithm():
     assert not listed & {"rich", *(known.module for known in methods().values())}
 
 
-def test_every_command_that_takes_a_method_completes_it():
+def test_commands_that_take_methods_by_position_complete_them():
     from typer.main import get_command
 
     from credo.cli.main import app
 
     commands = get_command(app).commands
-    for command, parameter in [
-        ("infer", "method"),
-        ("compare", "methods"),
-        ("sample", "method"),
-        ("certify", "method"),
-        ("methods", "method"),
-    ]:
+    for command, parameter in [("infer", "positional"), ("compare", "methods"), ("methods", "method")]:
         (found,) = [p for p in commands[command].params if p.name == parameter]
         offered = found.shell_complete(
             commands[command].make_context(command, [], resilient_parsing=True), "gib"

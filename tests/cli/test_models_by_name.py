@@ -7,6 +7,7 @@ from credo import datasets
 from credo.cli import completion
 from credo.cli.arguments import load_model
 from credo.cli.main import app
+from shell_words import Typed
 
 
 @pytest.fixture(autouse=True)
@@ -45,12 +46,11 @@ def test_a_file_of_that_name_wins(folder):
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ("asja", "asja: there is no such file, and no sample model of this name; did you mean 'asia'?"),
+        ("asja", "asja: there is no such file, and no model of this name; did you mean 'asia'?"),
         ("alram.bif", "did you mean 'alarm.bif'? `credo datasets` lists all"),
-        ("deep/sub.uai", "deep/sub.uai: there is no such file, and no sample model of this name; `credo"),
+        ("deep/sub.uai", "deep/sub.uai: there is no such file, and no model of this name; `credo"),
         ("ising-grid", "ising-grid: missing a required argument: 'rows'"),
         ("ising-grid(3", "sample model: expected 'name' or 'name(option=value)', got 'ising-grid(3'"),
-        ("umbrella-hmm", "a hidden Markov model has no length of its own"),
     ],
 )
 def test_what_is_neither_is_refused_with_near_misses_of_both(run, folder, given, sentence):
@@ -86,8 +86,8 @@ def test_a_real_value_that_is_no_number_is_refused(run):
 def test_a_simplex_has_a_line_and_a_column_per_coordinate(run, monkeypatch):
     theta = credo.Variable("theta", credo.Simplex(2))
     model = credo.HybridNet([theta], [credo.potentials.dirichlet(theta, [2.0, 6.0])])
-    for command in ("infer", "sample"):
-        monkeypatch.setattr(f"credo.cli.{command}.load_model", lambda given: model)
+    for command, name in (("infer", "load_whole"), ("sample", "load_model")):
+        monkeypatch.setattr(f"credo.cli.{command}.{name}", lambda given: model)
     found = run("infer", "theta", "ep", "-e", "theta=0.25,0.75", "--json").json
     assert found["marginals"]["theta"] == {"mean": [0.25, 0.75], "sd": [0.0, 0.0]}
     assert "theta[1]  0.75" in run("infer", "theta", "ep", "-e", "theta=0.25,0.75").out
@@ -127,13 +127,6 @@ def test_datasets_shows_the_arguments_of_one(run):
     assert ["states", "3"] in lines
     assert run("datasets", "asia").out.count("\n") == 2
     assert "no sample model named 'asja'; did you mean 'asia'?" in run("datasets", "asja").err
-
-
-class Typed:
-    """What completion sees of the words before."""
-
-    def __init__(self, *words, **params):
-        self.args, self.params = list(words), params
 
 
 def test_tab_offers_sample_models():

@@ -11,9 +11,9 @@ from scipy.stats import chi2
 import credo
 from credo import BayesNet
 from credo.core.errors import ModelError, OptionError
+from credo.estimators import BayesianMixture
 from credo.evaluate.models import compare_models
 from credo.families import Categorical, DiagonalGaussian, Gaussian, Mixture, Product, StudentT
-from credo.learning import BayesianMixture
 from credo.learning.evidence import laplace_tables, table_evidence
 from credo.models.factorial_hmm import FactorialHMM
 from credo.models.hmm import HMM
@@ -94,7 +94,7 @@ def test_estimators_and_single_members_are_candidates_too():
     x = two_clusters()
     models = {
         "one": DiagonalGaussian([[0.0]], [[1.0]]),
-        "two": BayesianMixture(2, family="diagonal"),
+        "two": BayesianMixture(2, covariance_type="diag"),
     }
     table = compare_models(models, x, criteria=["vb", "bic"], restarts=2)
     assert table.best == "two" and table["two"].cv is None

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import credo
+from credo.estimators import BayesianMixture, GaussianHMM
 from credo.families import DiagonalGaussian, Gaussian, Mixture
-from credo.learning.bayesian_mixture import BayesianMixture
-from credo.learning.hmm_estimators import GaussianHMM
 
 CENTRES = np.array([[0.0, 0.0, 0.0], [6.0, 0.0, 6.0], [0.0, 6.0, -6.0]])
 
@@ -30,11 +29,11 @@ def found(means):
     return means[apart.argmin(axis=1)]
 
 
-@pytest.mark.parametrize("covariance", ["full", "tied", "diagonal"])
+@pytest.mark.parametrize("covariance", ["full", "tied", "diag"])
 def test_hidden_markov_models_learn_from_rows_that_all_lack_something(covariance):
     x, _ = with_gaps()
     assert np.isnan(x).any(axis=1).all()
-    model = GaussianHMM(3, covariance=covariance, restarts=5, seed=0).fit(x)
+    model = GaussianHMM(3, covariance_type=covariance, n_init=5, random_state=0).fit(x)
     np.testing.assert_allclose(found(model.hmm_.emission.mean), CENTRES, atol=0.5)
 
 
@@ -50,5 +49,5 @@ def test_variational_mixtures_learn_from_rows_that_all_lack_something(family):
 
 def test_the_estimator_of_mixtures_learns_from_rows_that_all_lack_something():
     x, _ = with_gaps()
-    made = BayesianMixture(3, restarts=5, seed=0).fit(x)
+    made = BayesianMixture(3, n_init=5, random_state=0).fit(x)
     assert np.isfinite(made.score_samples(x)).all() and len(made.predict(x)) == len(x)

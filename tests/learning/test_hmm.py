@@ -6,11 +6,10 @@ import warnings
 from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import credo
-from credo.core.errors import ConvergenceError, ConvergenceWarning, DataError, OptionError, QueryError
+from credo.core.errors import ConvergenceError, ConvergenceWarning, DataError, OptionError
 from credo.core.result import Status
 from credo.families import (
     Categorical,
@@ -28,7 +27,6 @@ from credo.families import (
 from credo.families.mixture import MixturePrior
 from credo.learning import EM, fit
 from credo.learning.hidden_rows import expect_rows
-from credo.learning.hmm_estimators import CategoricalHMM, GaussianHMM, PoissonHMM
 from credo.models.hmm import HMM, HMMPrior
 from sequence_answers import decoded
 
@@ -289,122 +287,11 @@ def test_data_that_observe_nothing_are_refused():
         learned(make("categorical"), [-1, -1])
 
 
-@pytest.mark.parametrize("covariance", KINDS)
-def test_the_gaussian_estimator_behaves_like_hmmlearn(covariance):
-    x = data("full")
-    model = GaussianHMM(K, covariance=covariance, restarts=2, seed=0, max_iter=200, tol=1e-3)
-    assert model.fit(x, LENGTHS) is model
-    path, proba = model.predict(x, LENGTHS), model.predict_proba(x, LENGTHS)
-    assert path.shape == (len(x),) and proba.shape == (len(x), K)
-    total = credo.log_likelihood(model.hmm_, x, lengths=LENGTHS).value
-    assert model.score(x, LENGTHS) == pytest.approx(total)
-    value, states = model.decode(x, LENGTHS)
-    np.testing.assert_array_equal(states, path)
-    assert value == pytest.approx(decoded(model.hmm_, x, LENGTHS)[1])
-    count, states = model.decode(x, LENGTHS, algorithm="map")
-    assert count == pytest.approx(proba.max(axis=1).sum()) and (states == proba.argmax(axis=1)).all()
-    assert model.score_samples(x, LENGTHS)[0] == pytest.approx(model.score(x, LENGTHS))
-    rows, states = model.sample(7, random_state=0)
-    assert rows.shape == (7, D) and states.shape == (7,)
-    np.testing.assert_array_equal(rows, model.sample(7, random_state=0)[0])
-    n = model.hmm_.n_parameters
-    assert model.bic(x, LENGTHS) == pytest.approx(-2 * model.score(x, LENGTHS) + n * np.log(len(x)))
-    assert model.aic(x, LENGTHS) == pytest.approx(-2 * model.score(x, LENGTHS) + 2 * n)
-
-
-def test_other_estimators_and_mixtures_learn():
-    mixed = GaussianHMM(2, components=2, seed=1, max_iter=300, tol=1e-4).fit(data("mixture"), LENGTHS)
-    assert isinstance(mixed.hmm_.emission, Mixture)
-    symbols = CategoricalHMM(2, seed=1, max_iter=500, tol=1e-4).fit(data("categorical"), LENGTHS)
-    assert symbols.hmm_.emission.states == 5
-    counts = PoissonHMM(2, seed=1, max_iter=500, tol=1e-4).fit(data("poisson"), LENGTHS)
-    assert isinstance(counts.hmm_.emission, Poisson)
-    parts = np.split(data("full"), np.cumsum(LENGTHS)[:-1])
-    listed = GaussianHMM(2, seed=1, max_iter=300, tol=1e-4).fit(parts)
-    assert len(listed.predict(parts)) == sum(LENGTHS)
-    again = GaussianHMM(2, start=listed.hmm_, tol=1e-3).fit(parts)
-    assert again.score(parts) >= listed.score(parts) - 1e-6
-    assert GaussianHMM(2, seed=1).fit(np.ones((30, 1))).hmm_.emission.variances.min() == 1e-6
-
-
-def test_estimators_work_with_scikit_learn():
-    base = pytest.importorskip("sklearn.base")
-    selection = pytest.importorskip("sklearn.model_selection")
-    model = GaussianHMM(2, covariance="full", seed=3, tol=1e-3)
-    copy = base.clone(model)
-    assert copy.get_params() == model.get_params() and repr(copy) == repr(model)
-    search = selection.GridSearchCV(GaussianHMM(seed=0, tol=1e-2), {"states": [1, 2]}, cv=2)
-    search.fit(data("full"))
-    assert search.best_params_["states"] in (1, 2)
-
-
-@pytest.mark.parametrize(
-    ("call", "kind", "message"),
-    [
-        (lambda: GaussianHMM(2).predict(np.zeros((2, 1))), QueryError, "this GaussianHMM is not fitted yet"),
-        (lambda: GaussianHMM(2, covariance="round").fit(np.zeros((2, 1))), OptionError, "covariance must be"),
-        (lambda: GaussianHMM(0).fit(np.zeros((2, 1))), OptionError, "states must be at least 1"),
-        (lambda: GaussianHMM(2.5).fit(np.zeros((2, 1))), OptionError, "states must be a whole number"),
-        (lambda: GaussianHMM(2, components=0).fit(np.zeros((2, 1))), OptionError, "components must be"),
-        (lambda: GaussianHMM(2, start="x").fit(np.zeros((2, 1))), OptionError, "start: expected an HMM"),
-        (lambda: GaussianHMM(2).fit(np.zeros(3)), DataError, r"shape \(rows, d\), got shape \(3,\)"),
-        (lambda: GaussianHMM(2).set_params(n_iter=3), OptionError, "GaussianHMM has no option 'n_iter'"),
-        (lambda: CategoricalHMM(2).fit(np.array([np.nan])), DataError, "at least one observed symbol"),
-        (lambda: CategoricalHMM(2).fit([-1, -1]), DataError, "at least one observed symbol"),
-        (lambda: CategoricalHMM(2).fit(["a", "b"]), DataError, r"symbols numbered from 0, got \['a', 'b'\]"),
-        (lambda: CategoricalHMM(2, symbols=0).fit([0]), OptionError, "symbols must be at least 1"),
-        (
-            lambda: GaussianHMM(1, seed=0).fit(np.eye(2)).decode(np.eye(2), algorithm="best"),
-            OptionError,
-            "algorithm must be one of",
-        ),
-    ],
-)
-def test_estimators_refuse_with_a_sentence(call, kind, message):
-    with pytest.raises(kind, match=message):
-        call()
-
-
-FAR = 2.0**27  # added to multiples of 2^-20 without rounding
-
-
 def exact_data(d=D, seed=1):
     rng = np.random.default_rng(seed)
     states = np.repeat(rng.integers(2, size=30), 4)
     x = 5 * states[:, None] + rng.normal(size=(120, d)) * (1 + np.arange(d))
     return np.round(x * 2**20) / 2**20
-
-
-@pytest.mark.parametrize("offset", [1e6, FAR])
-@pytest.mark.parametrize("missing", [False, True])
-@pytest.mark.parametrize("kind", [*KINDS, "mixture"])
-def test_an_offset_of_the_data_changes_only_the_means(kind, missing, offset):
-    x = exact_data()
-    if missing:
-        x[np.random.default_rng(3).random(x.shape) < 0.1] = np.nan
-    covariance, components = ("diagonal", 2) if kind == "mixture" else (kind, 1)
-
-    def fit(rows):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            return GaussianHMM(2, covariance=covariance, components=components, seed=0, max_iter=30).fit(rows)
-
-    near, far = fit(x), fit(x + offset)
-    assert far.score(x + offset) == pytest.approx(near.score(x), rel=1e-6)
-    one, two = near.hmm_.emission, far.hmm_.emission
-    one, two = (one.components, two.components) if kind == "mixture" else (one, two)
-    np.testing.assert_allclose(two.covariances, one.covariances, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(two.mean - offset, one.mean, atol=1e-5)
-    np.testing.assert_allclose(far.fit_.objective, near.fit_.objective, rtol=1e-6)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_one_dimensional_rows_are_learned_by_every_kind(kind):
-    x = exact_data(1)
-    found, other = (GaussianHMM(2, covariance=c, seed=0).fit(x) for c in (kind, "diagonal"))
-    assert found.fit_.converged
-    if kind != "tied":
-        np.testing.assert_allclose(found.hmm_.emission.covariances, other.hmm_.emission.covariances)
 
 
 class _Falling(credo.Learnable):
@@ -457,20 +344,3 @@ def test_a_start_below_the_floor_is_climbed_from():
     low = HMM(start.start, start.transition, DiagonalGaussian(start.emission.mean, np.full((2, D), 0.5)))
     found = quietly(low, x, floor=30.0, max_iter=1000)
     assert found.converged and (np.diff(found.objective)[1:] >= -1e-9).all()
-
-
-def test_estimators_read_lists_and_frames_as_they_read_arrays():
-    rng = np.random.default_rng(0)
-    parts = [rng.normal(size=(12, 2)), rng.normal(size=(9, 2))]
-    expected = GaussianHMM(2, seed=0).fit(parts)
-    for other in ([part.tolist() for part in parts], [pd.DataFrame(part) for part in parts]):
-        found = GaussianHMM(2, seed=0).fit(other)
-        assert found.score(other) == pytest.approx(expected.score(parts), abs=1e-12)
-    with pytest.raises(DataError, match=r"expected rows of numbers, shape \(rows, d\), got shape \(5,\)"):
-        GaussianHMM(2).fit([[0.1, 0.3, 0.2, 1.0, 2.0], [1.0, 2.0]])
-    with pytest.raises(DataError, match="data: expected numbers"):
-        GaussianHMM(2).fit([[10**400, 1.0], [1.0, 2.0], [3.0, 4.0]])
-    symbols = [[0, 1, 1, 0], [1, 1, 0]]
-    assert CategoricalHMM(2, seed=0, tol=0.1).fit(symbols).hmm_.emission.states == 2
-    with pytest.raises(DataError, match="expected symbols numbered from 0"):
-        CategoricalHMM(2).fit([[0, 10**400], [1, 1, 0]])

@@ -431,10 +431,11 @@ def test_the_data_are_counted_once_per_distinct_row():
     model = grid_model()
     data = StateTable.of(model.variables, [{"x0": 0}] * 500 + [{"x1": 1}] * 500)
     oracle = Oracle("junction-tree")
-    from credo.learning.objectives import Likelihood
     from credo.learning.parameters import Parameters
+    from credo.learning.table_sources import Likelihood
 
-    Likelihood(Parameters.of(model), oracle).evaluate(Parameters.of(model).start, data)
+    parameters = Parameters.of(model)
+    Likelihood(parameters.graph, oracle).evaluate(parameters.tables(parameters.start), data)
     assert oracle.runs == 3
 
 

@@ -13,8 +13,9 @@ from credo import FactorGraph, MarkovNet
 from credo.core.errors import DataError, UnsupportedError
 from credo.data.table import StateTable
 from credo.learning.expectations import Oracle
-from credo.learning.objectives import Contrastive, Likelihood, Pseudolikelihood
+from credo.learning.log_linear import ByDifferences, Objective
 from credo.learning.parameters import Parameters
+from credo.learning.table_sources import Contrastive, Likelihood, Pseudolikelihood
 
 RNG = np.random.default_rng(4)
 
@@ -90,7 +91,8 @@ def test_the_likelihood_equals_enumeration_and_its_gradient_finite_differences(k
     model = MODELS[kind]()
     data = data_of(model, missing=missing)
     parameters = Parameters.of(model)
-    objective = Likelihood(parameters, Oracle("junction-tree"))
+    source = Likelihood(parameters.graph, Oracle("junction-tree"))
+    objective = Objective(parameters, source)
     weights = parameters.start + 0.1 * np.random.default_rng(0).standard_normal(len(parameters.start))
 
     def by_enumeration(w):
@@ -104,7 +106,7 @@ def test_the_likelihood_equals_enumeration_and_its_gradient_finite_differences(k
     value, gradient = objective.evaluate(weights, data)
     assert value == pytest.approx(by_enumeration(weights), abs=1e-10)
     assert gradient == pytest.approx(differences(by_enumeration, weights), abs=1e-8)
-    by_log_z = Likelihood(parameters, Oracle("junction-tree"), by_differences=True)
+    by_log_z = ByDifferences(parameters, source)
     assert by_log_z.evaluate(weights, data)[1] == pytest.approx(gradient, abs=1e-8)
 
 
@@ -113,7 +115,7 @@ def test_the_pseudolikelihood_equals_enumeration_and_its_gradient_finite_differe
     model = MODELS[kind]()
     data = data_of(model, missing=0.0)
     parameters = Parameters.of(model)
-    objective = Pseudolikelihood(parameters)
+    objective = Objective(parameters, Pseudolikelihood(parameters.graph))
     weights = parameters.start + 0.1
 
     def by_enumeration(w):
@@ -137,27 +139,29 @@ def test_the_contrastive_gradient_equals_finite_differences_for_given_samples(ki
     model = MODELS[kind]()
     data = data_of(model, missing=0.3)
     parameters = Parameters.of(model)
-    objective = Contrastive(parameters, np.random.default_rng(0), sweeps=2, persistent=persistent)
-    positive, negative = objective.draw(parameters.start, data)
+    source = Contrastive(parameters.graph, np.random.default_rng(0), sweeps=2, persistent=persistent)
+    positive, negative = source.draw(parameters.tables(parameters.start), data)
     assert positive.is_complete
     assert negative.is_complete
     seen = data.states[data.row_of] >= 0
     assert (positive.states[positive.row_of][seen] == data.states[data.row_of][seen]).all()
-    _, gradient = objective.compare(parameters.start, positive, negative)
-    found = differences(lambda w: objective.compare(w, positive, negative)[0], parameters.start)
-    assert gradient == pytest.approx(found, abs=1e-8)
+    _, slopes = source.compare(parameters.tables(parameters.start), positive, negative)
+    found = differences(
+        lambda w: source.compare(parameters.tables(w), positive, negative)[0], parameters.start
+    )
+    assert parameters.pull(slopes) == pytest.approx(found, abs=1e-8)
 
 
 def test_many_gibbs_sweeps_draw_from_the_model():
     model = tables()
     parameters = Parameters.of(model)
     data = StateTable.from_states(model.variables, np.zeros((20000, 4), dtype=np.int64))
-    objective = Contrastive(parameters, np.random.default_rng(0), sweeps=30)
-    _, samples = objective.draw(parameters.start, data)
+    graph, tables_ = parameters.graph, parameters.tables(parameters.start)
+    _, samples = Contrastive(graph, np.random.default_rng(0), sweeps=30).draw(tables_, data)
     found = samples.table_counts(parameters.graph) / samples.total
     truth = credo.infer(model, "enumerate").factor_marginals.flat
     assert found == pytest.approx(truth, abs=5 * 0.5 / np.sqrt(20000))
-    one = Contrastive(parameters, np.random.default_rng(0), sweeps=1).draw(parameters.start, data)[1]
+    one = Contrastive(graph, np.random.default_rng(0), sweeps=1).draw(tables_, data)[1]
     far = np.abs(one.table_counts(parameters.graph) / one.total - truth).max()
     assert far > 5 * 0.5 / np.sqrt(20000), "one sweep from a corner must not look like the model"
 
@@ -168,7 +172,8 @@ def test_beliefs_at_a_fixed_point_are_the_gradient_of_the_approximate_log_z(meth
     model = credo.datasets.ising_grid(3, coupling=0.3, field=0.2, seed=0)
     data = StateTable.of(model.variables, credo.sample(model, 20, seed=0))
     parameters = Parameters.of(model)
-    objective = Likelihood(parameters, Oracle(method, credo.inference.problem.base.Budget(5000, 1e-13)))
+    oracle = Oracle(method, credo.inference.problem.base.Budget(5000, 1e-13))
+    objective = Objective(parameters, Likelihood(parameters.graph, oracle))
     _, gradient = objective.evaluate(parameters.start, data)
     found = differences(lambda w: objective.value(w, data), parameters.start, 1e-4)
     assert gradient == pytest.approx(found, abs=1e-5)
@@ -184,12 +189,14 @@ def test_the_likelihood_of_the_zoo_is_finite_and_its_parts_agree(case):
     possible = states[logs > -np.inf]
     rows = possible[np.random.default_rng(0).integers(len(possible), size=6)]
     parameters = Parameters.of(graph)
+    graph = parameters.graph
     data = StateTable.from_states(graph.variables, rows)
-    value, gradient = Likelihood(parameters, Oracle("junction-tree")).evaluate(parameters.start, data)
+    source = Likelihood(graph, Oracle("junction-tree"))
+    value, gradient = Objective(parameters, source).evaluate(parameters.start, data)
     expected = graph.log_scores(rows).mean() - np.logaddexp.reduce(logs)
     assert value == pytest.approx(expected, rel=1e-9, abs=1e-9)
     assert np.isfinite(gradient).all()
-    pseudo, slope = Pseudolikelihood(parameters).evaluate(parameters.start, data)
+    pseudo, slope = Objective(parameters, Pseudolikelihood(graph)).evaluate(parameters.start, data)
     assert np.isfinite(pseudo)
     assert np.isfinite(slope).all()
 

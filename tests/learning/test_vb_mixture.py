@@ -21,6 +21,7 @@ from credo.core.errors import (
     UnsupportedError,
 )
 from credo.core.result import Status
+from credo.estimators import BayesianMixture
 from credo.families import (
     Categorical,
     DiagonalGaussian,
@@ -36,7 +37,7 @@ from credo.families.conjugates import default_prior
 from credo.families.mixture import Mixture, MixturePrior
 from credo.families.natural import best_symmetric
 from credo.families.stick_breaking import StickBreaking
-from credo.learning import BayesianMixture, VariationalBayes
+from credo.learning import VariationalBayes
 
 WISHART = GaussianWishart([[0.0, 0.0]], [0.5], [3.0], [np.eye(2)])
 CASES = {
@@ -142,16 +143,16 @@ def clusters(seed=0, n=80):
     "options",
     [
         {},
-        {"weights": "stick-breaking"},
-        {"family": "diagonal"},
-        {"concentration": 1.0, "prune": "search"},
+        {"weight_concentration_prior_type": "dirichlet_process"},
+        {"covariance_type": "diag"},
+        {"weight_concentration_prior": 1.0, "prune": "search"},
         {"adapt": ("weights", "components")},
     ],
 )
 def test_unused_components_are_removed_and_the_right_number_is_left(options):
     x, label = clusters()
-    mixture = BayesianMixture(8, seed=1, tol=1e-6, **options).fit(x)
-    assert mixture.components_ == 3
+    mixture = BayesianMixture(8, random_state=1, tol=1e-6, **options).fit(x)
+    assert mixture.n_components_ == 3
     assert (np.diff(mixture.fit_.trace["free_energy"]) > -1e-7).all()
     assert mixture.fit_.trace["components"][0] == 8 and mixture.fit_.trace["components"][-1] == 3
     found = mixture.predict(x)
@@ -240,21 +241,21 @@ def test_scikit_learn_can_clone_it_and_search_its_options():
     base = pytest.importorskip("sklearn.base")
     selection = pytest.importorskip("sklearn.model_selection")
     x, _ = clusters(n=20)
-    mixture = BayesianMixture(4, concentration=0.01, seed=0, tol=1e-5)
+    mixture = BayesianMixture(4, weight_concentration_prior=0.01, random_state=0, tol=1e-5)
     again = base.clone(mixture)
     assert again.get_params() == mixture.get_params() and again is not mixture
-    search = selection.GridSearchCV(mixture, {"components": [1, 4]}, cv=2).fit(x)
-    assert search.best_params_ == {"components": 4}
+    search = selection.GridSearchCV(mixture, {"n_components": [1, 4]}, cv=2).fit(x)
+    assert search.best_params_ == {"n_components": 4}
 
 
 def test_the_estimator_predicts_scores_and_samples():
     x, _ = clusters()
-    mixture = BayesianMixture(3, seed=0, tol=1e-6)
+    mixture = BayesianMixture(3, random_state=0, tol=1e-6)
     labels = mixture.fit_predict(x)
     proba = mixture.predict_proba(x)
     np.testing.assert_allclose(proba.sum(axis=1), 1.0)
     assert (proba.argmax(axis=1) == labels).all()
-    rows, members = mixture.sample(3000, seed=1)
+    rows, members = mixture.sample(3000, random_state=1)
     np.testing.assert_allclose(rows.mean(axis=0), x.mean(axis=0), atol=0.4)
     np.testing.assert_allclose(np.bincount(members) / 3000, mixture.weights_, atol=0.05)
     assert mixture.score(x) > mixture.score(x + 20.0)
@@ -266,7 +267,7 @@ def test_the_estimator_predicts_scores_and_samples():
     assert np.isfinite(mixture.score_samples(hidden)).all()
     assert mixture.model_.weights.shape == (1, 3) and mixture.means_.shape == (3, 2)
     assert mixture.lower_bound_ == mixture.fit_.evidence.value
-    assert repr(mixture) == "BayesianMixture(components=3, tol=1e-06, seed=0)"
+    assert repr(mixture) == "BayesianMixture(n_components=3, tol=1e-06, random_state=0)"
     assert len(mixture.posterior_.sample(np.random.default_rng(0)).components) == 3
 
 
@@ -276,25 +277,27 @@ def test_other_families_work_too(family):
     x = np.concatenate([rng.poisson(1.0, 100), rng.poisson(20.0, 100)])
     if family == "categorical":
         x = np.minimum(x, 6)
-    mixture = BayesianMixture(5, family=family, concentration=0.01, seed=0, tol=1e-7).fit(x)
+    mixture = BayesianMixture(
+        5, family=family, weight_concentration_prior=0.01, random_state=0, tol=1e-7
+    ).fit(x)
     assert (np.diff(mixture.fit_.trace["free_energy"]) > -1e-9).all()
     assert np.isfinite(mixture.score(x))
-    assert mixture.components_ == (2 if family == "poisson" else mixture.components_)
+    assert mixture.n_components_ == (2 if family == "poisson" else mixture.n_components_)
 
 
 def test_a_data_frame_is_read():
     pandas = pytest.importorskip("pandas")
     x, _ = clusters(n=20)
     frame = pandas.DataFrame(x, columns=["a", "b"])
-    found = BayesianMixture(3, seed=0, tol=1e-5).fit(frame)
-    np.testing.assert_allclose(found.predict_proba(frame), found.predict_proba(x))
+    found, same = (BayesianMixture(3, random_state=0, tol=1e-5).fit(table) for table in (frame, x))
+    np.testing.assert_allclose(found.predict_proba(frame), same.predict_proba(x))
     with pytest.raises(DataError, match="expected numbers, got columns of another kind"):
         BayesianMixture(2).fit(pandas.DataFrame({"a": ["x", "y"]}))
 
 
 def test_the_same_seed_gives_the_same_answer():
     x, _ = clusters(n=20)
-    one, two = (BayesianMixture(4, seed=3, restarts=2, tol=1e-5).fit(x) for _ in range(2))
+    one, two = (BayesianMixture(4, random_state=3, n_init=2, tol=1e-5).fit(x) for _ in range(2))
     assert one.lower_bound_ == two.lower_bound_
     assert len(one.fit_.restarts) == 2 and "the best of 2 starts" in one.fit_.notes[-1]
 
@@ -326,28 +329,32 @@ def test_the_same_seed_gives_the_same_answer():
         (lambda x: vb(CASES["gaussian"][0], x, adapt=("all",)), OptionError, "adapt must be one of"),
         (lambda x: vb(CASES["gaussian"][0], x, prune="some"), OptionError, "prune must be one of"),
         (
-            lambda x: BayesianMixture(2, weights="equal").fit(x),
+            lambda x: BayesianMixture(2, weight_concentration_prior_type="equal").fit(x),
             OptionError,
-            "weights must be one of",
+            "weight_concentration_prior_type must be one of",
         ),
         (
-            lambda x: BayesianMixture(2, concentration=0.0).fit(x),
+            lambda x: BayesianMixture(2, weight_concentration_prior=0.0).fit(x),
             OptionError,
-            "concentration must be at least",
+            "weight_concentration_prior must be at least",
         ),
         (
             lambda x: vb(CASES["gaussian"][0], x, restarts=0),
             OptionError,
             "restarts must be at least 1",
         ),
-        (lambda x: BayesianMixture(0).fit(x), OptionError, "components must be at least 1"),
+        (lambda x: BayesianMixture(0).fit(x), OptionError, "n_components must be at least 1"),
         (lambda x: BayesianMixture(2, family="cauchy").fit(x), OptionError, "family must be one of"),
-        (lambda x: BayesianMixture(2).fit(x[:, 0]), DataError, r"expected shape \(rows, columns\)"),
-        (lambda x: BayesianMixture(2).fit([]), DataError, "expected at least one row, got none"),
+        (lambda x: BayesianMixture(2).fit(x[:, 0]), DataError, "Expected 2D array, got 1D"),
+        (lambda x: BayesianMixture(2).fit(x[:0]), DataError, r"found array with 0 sample\(s\)"),
         (lambda x: BayesianMixture(2).fit([["a", "b"]]), DataError, "expected numbers, got"),
         (lambda x: BayesianMixture(2).predict(x), CredoError, "call fit first"),
         (lambda x: BayesianMixture(2).set_params(colour=1), OptionError, "has no option 'colour'"),
-        (lambda x: BayesianMixture(2, tol=1e-3).fit(x).sample(0), OptionError, "count must be at least 1"),
+        (
+            lambda x: BayesianMixture(2, tol=1e-3).fit(x).sample(0),
+            OptionError,
+            "n_samples must be at least 1",
+        ),
         (
             lambda x: default_prior(CASES["diagonal"][0], np.full((3, 2), np.nan)),
             DataError,
@@ -377,19 +384,25 @@ def test_running_out_of_iterations_is_said():
 
 @pytest.mark.parametrize("offset", [1e6, 2.0**27])
 @pytest.mark.parametrize("missing", [False, True])
-@pytest.mark.parametrize("family", ["gaussian", "diagonal"])
-def test_an_offset_of_the_data_changes_only_the_means(family, missing, offset):
+@pytest.mark.parametrize("covariance", ["full", "diag"])
+def test_an_offset_of_the_data_changes_only_the_means(covariance, missing, offset):
     x = np.round(clusters()[0] * 2**20) / 2**20  # the offsets are added without rounding
     if missing:
         holes = np.random.default_rng(3).random(x.shape) < 0.1
         x[holes & ~holes.all(axis=1, keepdims=True)] = np.nan
 
     def fit(rows):
-        return BayesianMixture(6, family=family, concentration=0.01, adapt=("components",), seed=0).fit(rows)
+        return BayesianMixture(
+            6,
+            weight_concentration_prior=0.01,
+            adapt=("components",),
+            covariance_type=covariance,
+            random_state=0,
+        ).fit(rows)
 
     near, far = fit(x), fit(x + offset)
     assert far.fit_.status is near.fit_.status
-    assert far.components_ == near.components_
+    assert far.n_components_ == near.n_components_
     assert far.lower_bound_ == pytest.approx(near.lower_bound_, rel=1e-6)
     assert far.score(x + offset) == pytest.approx(near.score(x), rel=1e-6)
     one, two = near.model_.components, far.model_.components

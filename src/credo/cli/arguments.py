@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ..core.errors import EvidenceError, FormatError, UnsupportedError
+from ..core.errors import EvidenceError, FormatError, OptionError, UnsupportedError
 from ..core.registry import near_misses, or_else
 from .completion import complete_evidence, complete_method, complete_model, complete_variable
 
@@ -27,10 +27,14 @@ __all__ = [
     "SecondsOption",
     "SeedOption",
     "TolOption",
+    "is_of_rows",
     "load_discrete",
     "load_model",
+    "load_start",
+    "load_whole",
     "read_evidence",
     "read_maximise",
+    "with_graph",
 ]
 
 MODEL_HELP = "A model file, such as alarm.bif, or a sample model, such as asia or 'ising-grid(20)'."
@@ -77,26 +81,80 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def load_model(given: str) -> Any:
-    """The model in a file, or the sample model of this name if there is no such file."""
-    from ..datasets import catalogue
+    """The model in a file, of a fit its model; if there is no such file, the model of this name."""
+    found = load_start(given)
+    return found.model if hasattr(found, "learner") else found
 
-    if Path(given).is_file() or (Path(given).exists() and not catalogue.is_name(given)):
+
+def load_start(given: str, **more: Any) -> Any:
+    """What a file holds, a fit included, or the sample model or blank of this name.
+
+    Parameters
+    ----------
+    given
+        A file, or a name, perhaps with arguments in brackets.
+    more
+        Arguments beside those in brackets, such as the edges of a network.
+    """
+    from ..datasets.catalogue import SAMPLES
+    from ..models.by_name import BLANKS
+
+    catalogues = (SAMPLES, BLANKS)
+    known = next((c for c in catalogues if c.is_name(given)), None)
+    if Path(given).is_file() or (Path(given).exists() and known is None):
         from ..io.formats import load
 
+        if more:
+            raise OptionError(f"{given}: {', '.join(more)}: of models by name, and this is a file; leave out")
         return load(given)
-    if catalogue.is_name(given):
-        return catalogue.load(given)
-    near = _near_files(Path(given)) + near_misses(given.partition("(")[0], catalogue.CONTENTS)
+    if known is not None:
+        return known.make(given, **more)
+    names = [name for catalogue in catalogues for name in catalogue.names()]
+    near = _near_files(Path(given)) + near_misses(given.partition("(")[0], names)
     hint = f"did you mean {or_else(near)}? " if near else ""
     raise FormatError(
-        f"{given}: there is no such file, and no sample model of this name; {hint}"
-        f"`credo datasets` lists all {len(catalogue.CONTENTS)} sample models"
+        f"{given}: there is no such file, and no model of this name; {hint}"
+        f"`credo datasets` lists all {len(SAMPLES.contents)} sample models, `credo learners` "
+        "those to be learned"
     )
+
+
+def load_whole(given: str) -> Any:
+    """The same for commands that ask about a graph, which models of rows and sequences are only with data."""
+    model = load_model(given)
+    if is_of_rows(model):
+        raise UnsupportedError(
+            f"{given}: a {type(model).__name__} is a graph only together with data; `credo predict` answers "
+            "about the rows of a table, `credo sample` draws new ones"
+        )
+    return with_graph(model, given)
+
+
+def with_graph(model: Any, given: str) -> Any:
+    """The model, unless a file held something else or what is still to be learned."""
+    if not hasattr(model, "to_factor_graph"):
+        raise UnsupportedError(
+            f"{given}: expected a model with parameters, got a {type(model).__name__}; `credo fit` "
+            "learns them"
+        )
+    return model
+
+
+def is_of_rows(model: Any) -> bool:
+    """Whether a model is one of rows or sequences, with its parameters."""
+    from ..core.instance import Template
+    from ..families.blank import BlankRows
+    from ..families.independent import rows_model
+    from ..models.factor_analysis import FactorAnalysis
+
+    if isinstance(model, (BlankRows, FactorAnalysis)):
+        return False  # they have no parameters yet
+    return isinstance(rows_model(model), Template)
 
 
 def load_discrete(given: str) -> Any:
     """The same for commands that read tables."""
-    model = load_model(given)
+    model = load_whole(given)
     variables = model.to_factor_graph().variables
     if not variables.is_discrete:
         names = [v.name for v in variables if not v.is_discrete]

@@ -15,7 +15,7 @@ from .arguments import (
     SecondsOption,
     SeedOption,
     TolOption,
-    load_model,
+    load_whole,
     read_evidence,
     read_maximise,
 )
@@ -35,6 +35,16 @@ def run(
             autocompletion=complete_method,
         ),
     ] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--method",
+            "-m",
+            metavar="METHOD",
+            help="One more method; repeat it.",
+            autocompletion=complete_method,
+        ),
+    ] = None,
     evidence: EvidenceOption = None,
     maximise: MaximiseOption = None,
     max_iter: MaxIterOption = 1000,
@@ -47,10 +57,10 @@ def run(
     from ..core.errors import UnsupportedError
     from ..evaluate.compare import compare
 
-    loaded = load_model(model)
+    loaded = load_whole(model)
     table = compare(
         loaded,
-        methods or None,
+        [*(methods or ()), *(method or ())] or None,
         evidence=read_evidence(loaded.to_factor_graph().variables, evidence),
         maximise=read_maximise(maximise),
         max_iter=max_iter,

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from ..core.files import replacing
-from .arguments import EvidenceOption, ModelArgument, load_model, read_evidence
+from .arguments import EvidenceOption, MethodOption, ModelArgument, load_whole, read_evidence
 from .output import note
 
 __all__ = ["run"]
@@ -23,6 +23,7 @@ def run(
     beliefs: Annotated[
         bool, typer.Option("--beliefs", help="Show the marginals of all variables given the evidence.")
     ] = False,
+    method: MethodOption = None,
     style: Annotated[
         Literal["auto", "directed", "factors", "pairwise"],
         typer.Option("--style", help="Arrows, factor squares, or lines between variables."),
@@ -33,9 +34,11 @@ def run(
     from ..inference.portfolio.question import infer
     from ..plotting import plot_model
 
-    loaded = load_model(model)
+    if method is not None and not beliefs:
+        raise typer.BadParameter("--method answers --beliefs; give both, or neither")
+    loaded = load_whole(model)
     observed = read_evidence(loaded.to_factor_graph().variables, evidence)
-    answer = infer(loaded, evidence=observed) if beliefs else None
+    answer = infer(loaded, method, evidence=observed) if beliefs else None
     figure = plot_model(loaded, style=style, evidence=observed, beliefs=answer)
     kinds = figure.canvas.get_supported_filetypes()
     ending = Path(out).suffix[1:].lower()

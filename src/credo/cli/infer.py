@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..core.stopwatch import told_seconds
 from .arguments import (
     EvidenceOption,
     JsonOption,
     MaximiseOption,
     MaxIterOption,
+    MethodOption,
     ModelArgument,
     SecondsOption,
     SeedOption,
     TolOption,
-    load_model,
+    load_whole,
     read_evidence,
     read_maximise,
 )
@@ -35,14 +35,15 @@ _SHOWN = 50  # variables a terminal shows without being asked for one
 
 def run(
     model: ModelArgument,
-    method: Annotated[
+    positional: Annotated[
         str | None,
         typer.Argument(
             metavar="METHOD",
-            help="As listed by `credo methods`; chosen if absent.",
+            help="As listed by `credo methods`; chosen if absent. --method says the same.",
             autocompletion=complete_method,
         ),
     ] = None,
+    method: MethodOption = None,
     evidence: EvidenceOption = None,
     query: Annotated[
         list[str] | None,
@@ -65,7 +66,10 @@ def run(
     from ..core.errors import ConvergenceWarning
     from ..inference.portfolio.question import infer
 
-    loaded = load_model(model)
+    if positional is not None and method is not None:
+        raise typer.BadParameter(f"the method is named twice, {positional!r} and {method!r}; name it once")
+    method = method if positional is None else positional
+    loaded = load_whole(model)
     variables = loaded.to_factor_graph().variables
     observed = read_evidence(variables, evidence)
     single, joint = _queries(variables, query or [])
@@ -114,6 +118,7 @@ def _joint(model: Any, names: list[str], evidence: dict[str, Any], method: str |
 
 def _show(result: Result, names: list[str], tables: list[Joint], evidence: list[str]) -> None:
     from ..core.display import told
+    from ..core.stopwatch import told_seconds
 
     head = [("evidence", ", ".join(evidence))] if evidence else []
     head += [("method", result.algorithm), ("status", f"{result.status.value}, {told_seconds(result)}")]

@@ -25,10 +25,16 @@ COMMANDS = (
     "compare",
     "solve",
     "certify",
+    "bracket",
+    "fit",
+    "predict",
+    "impute",
+    "compare-models",
     "sample",
     "convert",
     "draw",
     "methods",
+    "learners",
     "datasets",
     "score",
     "reproduce",
@@ -43,7 +49,8 @@ class _OneByOne(Mapping[str, Any]):
         if name not in COMMANDS:
             raise KeyError(name)
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        alone.command(name)(importlib.import_module(f".{name}", __package__).run)
+        module = importlib.import_module(f".{name.replace('-', '_')}", __package__)
+        alone.command(name)(module.run)
         return typer.main.get_command(alone)
 
     def __iter__(self) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -73,13 +72,11 @@ def _show_one(name: str) -> None:
 
 def _details(name: str) -> dict[str, Any]:
     """What is known of a method, with its options; imports its module."""
-    from ..core.option_notes import option_notes
+    from ..core.option_notes import options_with_notes
     from ..inference.problem.base import algorithms
 
     cls = algorithms.get(name)
     known = algorithms.entries()[name]
-    notes = option_notes(cls)
-    fields = [f for f in dataclasses.fields(cls) if f.init]  # type: ignore[arg-type]
     return {
         "name": name,
         "family": known.family,
@@ -87,19 +84,9 @@ def _details(name: str) -> dict[str, Any]:
         "answers": known.answers,
         "reads": known.reads,
         "promises": known.promises,
-        "options": [
-            {"name": f.name, "default": _default(f), "type": str(f.type), "meaning": notes.get(f.name, "")}
-            for f in fields
-        ],
+        "options": options_with_notes(cls),
     }
 
 
 def _list(words: Any) -> str:
     return ", ".join(words) or "-"
-
-
-def _default(option: Any) -> Any:
-    if option.default is dataclasses.MISSING:
-        return None
-    plain = isinstance(option.default, (bool, int, float, str, type(None)))
-    return option.default if plain else str(option.default)

@@ -16,13 +16,19 @@ import typer
 
 from ..core.errors import OptionError, UnsupportedError
 from ..core.registry import near_misses, or_else
+from .completion import complete_experiment
 from .output import print_table
 
-__all__ = ["run"]
+__all__ = ["first_line", "run", "scripts"]
 
 
 def run(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Which one; none lists them.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", help="Which one; none lists them.", autocompletion=complete_experiment
+        ),
+    ] = None,
     repeats: Annotated[
         int | None, typer.Option("--repeats", metavar="N", help="Repetitions per cell of a table.")
     ] = None,
@@ -34,20 +40,20 @@ def run(
     ] = "out/experiments",
 ) -> None:
     """Measure a published table or figure again, and print both side by side."""
-    scripts = _scripts()
+    known = scripts()
     if name is None:
-        rows = [[key, _first_line(path)] for key, path in scripts.items()]
+        rows = [[key, first_line(path)] for key, path in known.items()]
         print_table(["experiment", "what it shows"], rows, [False, False])
         return
-    if name not in scripts:
-        near = near_misses(name, scripts)
+    if name not in known:
+        near = near_misses(name, known)
         hint = f"did you mean {or_else(near)}? " if near else ""
-        raise OptionError(f"no experiment named '{name}'; {hint}`credo reproduce` lists all {len(scripts)}")
+        raise OptionError(f"no experiment named '{name}'; {hint}`credo reproduce` lists all {len(known)}")
     given = {"--repeats": repeats, "--seed": seed, "--out": out}
     flags = {"--quick": quick, "--fresh": fresh}
     arguments = [part for key, value in given.items() if value is not None for part in (key, str(value))]
     arguments += [key for key, wanted in flags.items() if wanted]
-    _execute(scripts[name], arguments)
+    _execute(known[name], arguments)
 
 
 def _execute(script: Path, arguments: list[str]) -> None:
@@ -60,7 +66,7 @@ def _execute(script: Path, arguments: list[str]) -> None:
         sys.argv, sys.path = before
 
 
-def _scripts() -> dict[str, Path]:
+def scripts() -> dict[str, Path]:
     """Name -> script, of the folder `experiments` here or beside the sources."""
     for folder in (Path("experiments"), Path(__file__).resolve().parents[3] / "experiments"):
         if (folder / "_common.py").is_file():
@@ -71,6 +77,7 @@ def _scripts() -> dict[str, Path]:
     )
 
 
-def _first_line(path: Path) -> str:
+def first_line(path: Path) -> str:
+    """What a script says it shows."""
     words = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
     return words.partition("\n")[0]

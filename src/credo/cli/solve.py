@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .arguments import MethodOption, ModelArgument, SecondsOption, SeedOption, load_discrete
-from .output import note
+from .arguments import JsonOption, MethodOption, ModelArgument, SecondsOption, SeedOption, load_discrete
+from .output import note, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,6 +50,7 @@ def run(
         str | None,
         typer.Option("--out", "-o", metavar="FILE", help="Where to write; standard output if absent."),
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Solve a UAI problem and write the answer in the competition's format."""
     from ..core.errors import ConvergenceWarning, QueryError
@@ -91,12 +92,14 @@ def run(
     for remark in remarks:
         note(remark)
     text = _answer(task, result, variables, asked)
-    if out is None:
-        typer.echo(text, nl=False)
-    else:
+    if out is not None:
         from ..core.content import write_content
 
         write_content(out, text)
+    if as_json:
+        print_json(_as_dict(task, result, variables, asked))
+    elif out is None:
+        typer.echo(text, nl=False)
 
 
 def _seconds_before() -> float:
@@ -141,3 +144,24 @@ def _answer(task: str, result: Result, variables: Variables, asked: list[str]) -
     if task == "MAP":
         return write_map(held.indices)
     return write_mmap({variables.position(name): held.index(name) for name in asked})
+
+
+def _as_dict(task: str, result: Result, variables: Variables, asked: list[str]) -> dict[str, Any]:
+    """The answer by names; what stands in the competition's format by positions."""
+    found: dict[str, Any] = {
+        "task": task,
+        "method": result.algorithm,
+        "status": result.status.value,
+        "converged": result.converged,
+        "seconds": result.seconds,
+        "notes": list(result.notes),
+    }
+    if result.log_z is not None:
+        found["log_z"] = {"value": result.log_z.value, "kind": result.log_z.kind}
+    if task == "MAR" and result.marginals is not None:
+        found["marginals"] = {name: dict(result.marginals[name].to_dict()) for name in variables.names}
+    if task in ("MAP", "MMAP") and result.assignment is not None:
+        names = asked if task == "MMAP" else variables.names
+        found["assignment"] = {name: result.assignment[name] for name in names}
+        found["score"] = None if result.score is None else result.score.value
+    return found

@@ -57,13 +57,13 @@ def whole(name: str, value: Any, low: int, high: int | None = None) -> None:
         at_least(name, number, low)
 
 
-def generator(seed: Any) -> np.random.Generator:
+def generator(seed: Any, name: str = "seed") -> np.random.Generator:
     """The random numbers of a seed: a whole number from 0, None for fresh ones, or a generator to share."""
     try:
         return np.random.default_rng(seed)
     except (TypeError, ValueError, OverflowError):
         raise OptionError(
-            f"seed must be a whole number of at least 0, a numpy Generator or None, got {seed!r:.80}"
+            f"{name} must be a whole number of at least 0, a numpy Generator or None, got {seed!r:.80}"
         ) from None
 
 

@@ -336,13 +336,12 @@ class Bilinear(Group):
     def unfolded(self, variables: Variables) -> Iterator[Group]:
         """A factor per pair, grouped by the domains."""
         left, right = np.split(self.scopes[0], [len(self.weights)])
-        pairs = np.stack(np.meshgrid(left, right, indexing="ij"), axis=-1).reshape(-1, 2)
-        kinds: dict[Any, list[int]] = {}
-        for row, pair in enumerate(pairs):
-            kinds.setdefault(domains_of(variables, pair), []).append(row)
-        flat, number = self.weights.ravel(), int(self.numbers[0])
-        for rows in kinds.values():
-            yield Densities(np.full(len(rows), number), pairs[rows], product, (flat[rows],))
+        number = int(self.numbers[0])
+        for _, rows in _by_domain(left, variables):
+            for _, columns in _by_domain(right, variables):
+                scopes = np.stack(np.meshgrid(left[rows], right[columns], indexing="ij"), axis=-1)
+                flat = self.weights[np.ix_(rows, columns)].ravel()
+                yield Densities(np.full(len(flat), number), scopes.reshape(-1, 2), product, (flat,))
 
     def condition(self, seen: Evidence, variables: Variables) -> Iterator[Group | TableBlock]:
         """An observed layer leaves one table, or Gaussian shift, per variable of the other one."""
@@ -360,6 +359,30 @@ class Bilinear(Group):
             yield Bilinear(
                 self.numbers, self.scopes[:, ~flags], self.weights[~flags[:count]][:, ~flags[count:]]
             )
+
+    def to_gaussians(self, variables: Variables) -> list[Group | TableBlock]:
+        """The same as Gaussian blocks, given states where one layer has some, or as tables; one per pair.
+
+        A number x beside a state s is exp(w x s) = exp( (w s)^2 / 2 - (x - w s)^2 / 2 ) exp( x^2 / 2 ).
+        """
+        found: list[Group | TableBlock] = []
+        for part in self.unfolded(variables):
+            scopes, (weights,) = part.scopes, part.parameters  # type: ignore[attr-defined]
+            sizes = variables.sizes[scopes[0]]
+            if sizes.all():
+                found.extend(part.to_tables(variables) or (part,))
+                continue
+            if not sizes.any():
+                blocks = np.zeros((len(part), 2, 2))
+                blocks[:, 0, 1] = blocks[:, 1, 0] = -weights
+                found.append(Gaussians(part.numbers, scopes, blocks, np.zeros((len(part), 2)), 0.0 * weights))
+                continue
+            scopes = scopes if sizes[1] else scopes[:, ::-1]
+            shift = weights[:, None] * np.arange(sizes.max())
+            ones, flat = np.ones_like(shift), np.zeros((len(part), 1))
+            found.append(LinearGaussians(part.numbers, scopes, ones[:, :, None], shift, ones, 0.5 * shift**2))
+            found.append(Gaussians(part.numbers, scopes[:, :1], flat[:, :, None] - 1, flat, flat[:, 0]))
+        return found
 
     def to_tables(self, variables: Variables) -> Sequence[TableBlock] | None:
         """A table per pair."""
@@ -379,6 +402,14 @@ class Bilinear(Group):
         return BilinearFactor(
             [variables[int(i)] for i in left], [variables[int(i)] for i in right], self.weights
         )
+
+
+def _by_domain(scope: np.ndarray, variables: Variables) -> Iterator[tuple[Any, np.ndarray]]:
+    """The domains of variables without their labels, and the places of those that have each."""
+    places: dict[Any, list[int]] = {}
+    for place, domain in enumerate(domains_of(variables, scope)):
+        places.setdefault(domain, []).append(place)
+    return ((domain, np.array(own)) for domain, own in places.items())
 
 
 def _outer(weights: np.ndarray, sizes: list[int]) -> np.ndarray:

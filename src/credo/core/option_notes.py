@@ -9,8 +9,9 @@ import ast
 import dataclasses
 import inspect
 import textwrap
+from typing import Any
 
-__all__ = ["option_notes"]
+__all__ = ["option_notes", "options_with_notes"]
 
 
 def option_notes(cls: type) -> dict[str, str]:
@@ -41,3 +42,20 @@ def _comment(lines: list[str], first: int, last: int) -> str:
             break
         above.insert(0, line.strip().lstrip("# "))
     return " ".join(above)
+
+
+def options_with_notes(cls: type) -> list[dict[str, Any]]:
+    """Name, default, type and meaning of each option; a default that is no plain value as text."""
+    notes = option_notes(cls)
+    return [
+        {"name": f.name, "default": _default(f), "type": str(f.type), "meaning": notes.get(f.name, "")}
+        for f in dataclasses.fields(cls)
+        if f.init
+    ]
+
+
+def _default(option: dataclasses.Field[Any]) -> Any:
+    if option.default is dataclasses.MISSING:
+        return None
+    plain = isinstance(option.default, (bool, int, float, str, type(None)))
+    return option.default if plain else str(option.default)

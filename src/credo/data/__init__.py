@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ..core.lazy import furnish
 
 if TYPE_CHECKING:
+    from . import speech, vital_signs
     from .column import Column
     from .dataset import Dataset
     from .describe import Description, describe
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from .sequences import read_sequences
     from .stream import Stream, stream
     from .table import StateTable
+    from .table_files import write_table
 
 __all__ = [
     "Column",
@@ -26,7 +28,10 @@ __all__ = [
     "describe",
     "read",
     "read_sequences",
+    "speech",
     "stream",
+    "vital_signs",
+    "write_table",
 ]
 
 furnish(
@@ -40,5 +45,7 @@ furnish(
         "sequences": ("read_sequences",),
         "stream": ("Stream", "stream"),
         "table": ("StateTable",),
+        "table_files": ("write_table",),
     },
+    modules=("speech", "vital_signs"),
 )

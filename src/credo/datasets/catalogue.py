@@ -1,27 +1,18 @@
-"""Sample models by name, in Python and in the shell: `"asia"`, `"ising-grid(20, coupling=0.3)"`.
-
-A name is that of the function that makes the model; hyphens and underscores are the same. The module of a
-function is imported when its model is asked for.
-"""
+"""Sample models by name, in Python and in the shell: `"asia"`, `"ising-grid(20, coupling=0.3)"`."""
 
 from __future__ import annotations
 
-import importlib
-import inspect
 from collections.abc import Callable
 from typing import Any
 
-from ..core.errors import OptionError
-from ..core.registry import Entry, near_misses, or_else, read_spec, read_value
+from ..core.catalogue import Catalogue, entries_of
+from ..core.registry import Entry
 
-__all__ = ["CONTENTS", "find", "is_name", "load", "names"]
-
-_KIND = "sample model"
+__all__ = ["CONTENTS", "SAMPLES", "find", "load", "names"]
 
 
 def _entries(module: str, **summaries: str) -> dict[str, Entry]:
-    home = f"{__package__}.{module}"
-    return {name.replace("_", "-"): Entry(home, text) for name, text in summaries.items()}
+    return entries_of(f"{__package__}.{module}", **summaries)
 
 
 CONTENTS = {
@@ -62,6 +53,7 @@ CONTENTS = {
         random_tree="Pairwise model on a random tree.",
     ),
 }
+SAMPLES = Catalogue("sample model", CONTENTS, "credo datasets")
 
 
 def names() -> list[str]:
@@ -73,28 +65,12 @@ def names() -> list[str]:
     >>> datasets.names()[:3]
     ['asia', 'cancer', 'complete-ising']
     """
-    return sorted(CONTENTS)
-
-
-def is_name(spec: str) -> bool:
-    """Whether a text names a sample model, whatever stands in brackets after it."""
-    return _spelt(spec.partition("(")[0]) in CONTENTS
-
-
-def _spelt(name: str) -> str:
-    return name.strip().lower().replace("_", "-")
+    return SAMPLES.names()
 
 
 def find(name: str) -> Callable[..., Any]:
     """The function that makes the sample model of this name."""
-    spelt = _spelt(name)
-    if spelt not in CONTENTS:
-        near = near_misses(name, CONTENTS)
-        hint = f"did you mean {or_else(near)}? " if near else ""
-        raise OptionError(f"no {_KIND} named '{name}'; {hint}`credo datasets` lists all {len(CONTENTS)}")
-    module = importlib.import_module(CONTENTS[spelt].module)
-    made: Callable[..., Any] = getattr(module, spelt.replace("-", "_"))
-    return made
+    return SAMPLES.find(name)
 
 
 def load(spec: str) -> Any:
@@ -111,24 +87,4 @@ def load(spec: str) -> Any:
     >>> datasets.load("ising-grid(3, coupling=0.5)")
     MarkovNet(9 variables, 21 factors)
     """
-    if not isinstance(spec, str):
-        raise OptionError(f"{_KIND}: expected a name such as 'asia', got {spec!r:.80}")
-    name, parts = read_spec(_KIND, spec)
-    make = find(name)
-    pairs = [_argument(part) for part in parts]
-    signature = inspect.signature(make)
-    try:
-        bound = signature.bind(*(v for k, v in pairs if not k), **{k: v for k, v in pairs if k})
-    except TypeError as error:
-        known = list(signature.parameters)
-        takes = f"its arguments are {known}" if known else "it takes no arguments"
-        raise OptionError(f"{name}: {error}; {takes}") from None
-    return make(*bound.args, **bound.kwargs)
-
-
-def _argument(part: str) -> tuple[str, Any]:
-    """Name and value of `name=value`; a value alone has an empty name."""
-    key, equals, value = part.partition("=")
-    if equals and key.strip().isidentifier():
-        return key.strip(), read_value(value.strip())
-    return "", read_value(part)
+    return SAMPLES.make(spec)

@@ -18,6 +18,7 @@ from ..core.errors import ConvergenceWarning, ModelError, UnsupportedError
 from ..core.result import Estimate
 from ..data.dataset import Dataset
 from ..data.table import StateTable
+from ..estimators.bayesian_mixture import BayesianMixture
 from ..families.base import Family
 from ..families.blank import BlankRows
 from ..families.dirichlet import Dirichlet
@@ -25,7 +26,6 @@ from ..families.independent import IndependentRows
 from ..families.learnable import Learnable
 from ..families.mixture import Mixture, MixturePrior
 from ..learning.base import fit
-from ..learning.bayesian_mixture import BayesianMixture
 from ..learning.em import EM
 from ..learning.evidence import laplace_tables, table_evidence
 from ..learning.likelihood import log_likelihood

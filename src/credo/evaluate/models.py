@@ -141,8 +141,8 @@ class ModelComparison(Shown):
         columns = {key: [row[key] for row in rows] for key in rows[0] if key != "reasons"}
         return data_frame(columns).set_index("model")
 
-    def _shown(self) -> Iterable[str | Listing]:
-        yield Listing(self.cells(), [title != "model" for title in self.columns], self.columns)
+    def sentences(self) -> Iterator[str]:
+        """What is said below the table: where p(model) is from, and why cells are empty."""
         if self.basis is not None:
             yield f"p(model) is made from the column {dict(_TITLES)[self.basis]}"
         for criterion in _CRITERIA:
@@ -151,6 +151,10 @@ class ModelComparison(Shown):
                 if criterion in row.reasons:
                     said.setdefault(row.reasons[criterion], []).append(row.model)
             yield from (f"no {dict(_TITLES)[criterion]} for {', '.join(m)}: {why}" for why, m in said.items())
+
+    def _shown(self) -> Iterable[str | Listing]:
+        yield Listing(self.cells(), [title != "model" for title in self.columns], self.columns)
+        yield from self.sentences()
 
 
 _TITLES = (("bic", "BIC"), ("laplace", "Laplace"), ("exact", "exact"), ("vb", "VB"), ("cv", "CV"))

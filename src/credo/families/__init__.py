@@ -9,10 +9,12 @@ from ..core.lazy import furnish
 if TYPE_CHECKING:
     from .base import ClosedLeaf, ExpectedSums, Family, Statistics
     from .blank import BlankMixture, family_of
+    from .blank_flow import BlankFlow
     from .categorical import Categorical
     from .conjugate import Conjugate
     from .conjugate_product import ConjugateProduct
     from .dirichlet import Dirichlet
+    from .flow import Flow
     from .gamma import Gamma, Poisson
     from .gaussian import Gaussian, TiedGaussian
     from .gaussian_diagonal import DiagonalGaussian, SphericalGaussian
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from .student import StudentT
 
 __all__ = [
+    "BlankFlow",
     "BlankMixture",
     "Categorical",
     "ClosedLeaf",
@@ -36,6 +39,7 @@ __all__ = [
     "Dirichlet",
     "ExpectedSums",
     "Family",
+    "Flow",
     "Gamma",
     "Gaussian",
     "GaussianWishart",
@@ -62,8 +66,10 @@ furnish(
         "base": ("ClosedLeaf", "ExpectedSums", "Family", "Statistics"),
         "conjugate": ("Conjugate",),
         "blank": ("BlankMixture", "family_of"),
+        "blank_flow": ("BlankFlow",),
         "categorical": ("Categorical",),
         "dirichlet": ("Dirichlet",),
+        "flow": ("Flow",),
         "gamma": ("Gamma", "Poisson"),
         "gaussian": ("Gaussian", "TiedGaussian"),
         "gaussian_diagonal": ("DiagonalGaussian", "SphericalGaussian"),

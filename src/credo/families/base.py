@@ -214,6 +214,10 @@ class Family(Members):
         closed form stay as they are.
         """
 
+    def choice_value(self, counts: Tree) -> float:
+        """The first sum of Q: counts of choices, as `divide` gives them, times log probabilities."""
+        return 0.0
+
     def log_prior(self, prior: Any) -> float:
         """Log density of the parameters of all members under the prior that `update` takes; 0 for None."""
         return 0.0 if prior is None else float(np.sum(prior.log_density(self)))
@@ -254,6 +258,20 @@ class Family(Members):
         return False
 
     @property
+    def starts_apart(self) -> bool:
+        """Whether `initialise` has looked for clusters of the rows already."""
+        return False
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether learning adds noise to rows, see `noisy_at`."""
+        return False
+
+    def refuse(self, x: np.ndarray) -> None:
+        """An error that says why rows, as `rows` gives them, cannot be learned from."""
+        return None
+
+    @property
     def structure(self) -> tuple[Any, ...]:
         """All that `leaves_at` depends on except free numbers; equal ones share a compiled program."""
         return (type(self),)
@@ -265,6 +283,18 @@ class Family(Members):
     def leaves_at(self, tree: Tree, x: Tree) -> Tree:
         """`leaves` of ONE member at its free numbers, a JAX function, (rows, ...); None as in `to_free`."""
         return None
+
+    def noisy_at(self, x: Tree, key: Any) -> Tree:
+        """The arrays of `to_arrays` with fresh noise, a JAX function, where rows come in steps."""
+        return x
+
+    def log_scales(self, tree: Tree) -> Any:
+        """Log standard deviations of latent mixtures among free numbers, (..., components, d); or None."""
+        return None
+
+    def pool(self, slopes: Tree) -> Tree:
+        """Slopes by the free numbers, those that members share added up, a JAX function."""
+        return slopes
 
 
 class ExponentialFamily(Members):
@@ -364,7 +394,7 @@ def map_columns(function: Callable[[np.ndarray], Any], means: Any) -> Any:
     return None if means is None else function(means)
 
 
-def each_member(family: Family) -> Any:
+def each_member(family: Any) -> Any:
     """`family.leaves_at` mapped over members: (free numbers, rows) -> a tree of (rows, members, ...)."""
     import jax
 
@@ -401,7 +431,8 @@ def member_weights(weights: Any, rows: int, members: int) -> np.ndarray | None:
         found = np.broadcast_to(found[:, None], (len(found), members))
     if found.shape != (rows, members):
         raise DataError(f"weights: expected shape ({rows}, {members}), got {np.shape(weights)}")
-    if not (np.isfinite(found).all() and (found >= 0).all()):
+    # NaN is neither; no table as large as the weights is made.
+    if not (found.min(initial=0.0) >= 0.0 and found.max(initial=0.0) < np.inf):
         raise DataError(
             "weights: expected finite numbers from 0 upwards, got a negative one, NaN or infinity"
         )

@@ -25,6 +25,7 @@ from ..data.sequences import emitted_columns
 from ..data.sources import split_list
 from .base import Family
 from .categorical import Categorical
+from .flow_kinds import flow_members, is_flow
 from .gamma import Poisson
 from .gaussian import Gaussian, TiedGaussian
 from .gaussian_diagonal import DiagonalGaussian, SphericalGaussian
@@ -57,8 +58,14 @@ _SINGLE = ("poisson", "categorical")  # families of one column
 
 def members_of(kind: str, members: int, width: int) -> Family:
     """Members of the family of this name, over so many columns or, if it is categorical, states."""
-    check.one_of("emission", kind, list(_KINDS))
-    return _KINDS[kind](members, width)
+    _check_kind(kind)
+    return _KINDS[kind](members, width) if kind in _KINDS else flow_members(kind, members, width)
+
+
+def _check_kind(kind: Any) -> None:
+    """A name of the table, or a flow."""
+    if not isinstance(kind, str) or not is_flow(kind):
+        check.one_of("emission", kind, [*_KINDS, "flow"])
 
 
 def family_of(kinds: Kinds, members: int, source: Any, **reading: Any) -> Family:
@@ -68,8 +75,8 @@ def family_of(kinds: Kinds, members: int, source: Any, **reading: Any) -> Family
     ----------
     kinds
         One name for all columns, or column (or a tuple of them, which belong together) -> name: gaussian (any
-        covariance), tied (one for all members), diagonal, spherical, student, poisson, categorical. None lets
-        the columns say.
+        covariance), tied (one for all members), diagonal, spherical, student, poisson, categorical, or a flow
+        (`flow_kinds`). None lets the columns say.
     members
         How many.
     source, reading
@@ -95,7 +102,7 @@ def family_of(kinds: Kinds, members: int, source: Any, **reading: Any) -> Family
     parts, groups = [], []
     for group, kind in _grouped(given, names, domains):
         width = domains[group[0]].size if kind == "categorical" else len(group)
-        parts.append(_KINDS[kind](members, width))
+        parts.append(members_of(kind, members, width))
         groups.append(group)
     labelled = {name: domain for name, domain in domains.items() if isinstance(domain, Discrete)}
     return Product(parts, groups, labelled)
@@ -168,8 +175,8 @@ def _of_array(kinds: Kinds, members: int, source: Any, reading: Mapping[str, Any
     kind = kinds or ("categorical" if wholes and raw.dtype.kind in "iu" else "gaussian")
     columns = raw.reshape(len(raw), -1)
     if kind not in _SINGLE:
-        return _KINDS[kind](members, columns.shape[1])
-    each = [_KINDS[kind](members, int(max(np.nanmax(column), 0)) + 1) for column in columns.T]
+        return members_of(kind, members, columns.shape[1])
+    each = [members_of(kind, members, int(max(np.nanmax(column), 0)) + 1) for column in columns.T]
     return each[0] if len(each) == 1 else Product(each, range(len(each)))
 
 
@@ -186,7 +193,7 @@ class BlankRows(Shown, abc.ABC):
         check.whole("components", components, 1)
         kinds = emission.values() if isinstance(emission, Mapping) else [] if emission is None else [emission]
         for kind in kinds:
-            check.one_of("emission", kind, list(_KINDS))
+            _check_kind(kind)
         self._count, self._components = int(count), int(components)
         self._kinds = dict(emission) if isinstance(emission, Mapping) else emission
 
@@ -220,12 +227,16 @@ class BlankRows(Shown, abc.ABC):
         known
             The state of every row, -1 where it is unknown: members get the numbers of the rows they are near.
         """
-        members = family_of(self._kinds, self._count * self._components, source, **reading)
+        members = self._members(source, reading)
         data = self._model(self._mixed(members)).sequences(source, **reading)
         found = distant_members(members, data.rows(), rng)
         if known is not None and self._components == 1:
             found = found.take(numbered(found, data.rows(), known))
         return self._model(self._mixed(found))
+
+    def _members(self, source: Any, reading: Mapping[str, Any]) -> Family:
+        """Members of the right family, whatever their parameters."""
+        return family_of(self._kinds, self._count * self._components, source, **reading)
 
     def _mixed(self, members: Family) -> Family:
         if self._components == 1:

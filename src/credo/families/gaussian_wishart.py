@@ -15,7 +15,9 @@ Missing coordinates of a row are hidden variables, and the integral over them is
 so that the member with mean c and precision E[L] supplies the E-step of variational Bayes, and its
 conditional Gaussian the expected statistics.
 
-A strength of 0 is improper: it has modes and posteriors, but its evidence is -inf.
+A strength of 0 is improper: it has modes and posteriors, but its evidence is -inf, and its density is known
+up to a factor, which `log_density` takes to be the one of strength 1. Means of a tied covariance then have a
+density that is constant whatever the covariance.
 """
 
 from __future__ import annotations
@@ -206,10 +208,14 @@ class GaussianWishart(Conjugate):
         gap = members.mean - prior._centre
         square = np.einsum("ki,kij,kj->k", gap, precisions, gap)
         trace = np.einsum("kij,kij->k", prior._scatter, precisions)
-        gauss = 0.5 * (log_det - prior._strength * square) - prior._mean_normaliser
+        is_tied = isinstance(members, TiedGaussian)
+        flat = prior._strength == 0
+        known = np.where(flat, 1.0, prior._strength)
+        gauss = 0.5 * (np.where(flat & is_tied, 0.0, log_det) - prior._strength * square)
+        gauss -= 0.5 * self.dimension * (LOG_2PI - np.log(known))
         wishart = 0.5 * ((prior._freedom - self.dimension - 1) * log_det - trace)
         wishart = wishart - prior._precision_normaliser
-        share = len(members) if isinstance(members, TiedGaussian) and len(self) == 1 else 1
+        share = len(members) if is_tied and len(self) == 1 else 1
         return gauss + wishart / share
 
     def expected_log_density(self, x: Any) -> np.ndarray:

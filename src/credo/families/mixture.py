@@ -251,6 +251,38 @@ class Mixture(Family):
         """Rows of the components."""
         return self._components.to_arrays(x)
 
+    @property
+    def starts_apart(self) -> bool:
+        """As the components say."""
+        return self._components.starts_apart
+
+    @property
+    def is_noisy(self) -> bool:
+        """As the components say."""
+        return self._components.is_noisy
+
+    def refuse(self, x: np.ndarray) -> None:
+        """As the components say."""
+        self._components.refuse(x)
+
+    def noisy_at(self, x: Tree, key: Any) -> Tree:
+        """As the components say."""
+        return self._components.noisy_at(x, key)
+
+    def choice_value(self, counts: Tree) -> float:
+        """Of the weights, and of the choices of the components."""
+        chosen, logs = counts["choice"], self._choice.natural
+        own = float((chosen[chosen > 0] * logs[chosen > 0]).sum())
+        return own + self._components.choice_value(counts["components"])
+
+    def log_scales(self, tree: Tree) -> Any:
+        """As the components say."""
+        return self._components.log_scales(self._flat(tree, 0))
+
+    def pool(self, slopes: Tree) -> Tree:
+        """As the components say."""
+        return self._nested(self._components.pool(self._flat(slopes, 0)), 0)
+
     def leaves_at(self, tree: Tree, x: Tree) -> Tree:
         """Leaves of the components of one mixture, (rows, components, ...)."""
         return each_member(self._components)(tree, x)

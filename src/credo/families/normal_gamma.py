@@ -7,7 +7,8 @@ In natural form, t = (log l, l, l m, l m^2) per coordinate,
 
     chi = ( a - 1/2,  -b - k c^2 / 2,  k c,  -k / 2 ),   posterior = chi + (N, -sum x^2, 2 sum x, -N) / 2
 
-A strength of 0 is improper: it has modes and posteriors, but its evidence is -inf.
+A strength of 0 is improper: it has modes and posteriors, but its evidence is -inf, and its density is known
+up to a factor, which `log_density` takes to be the one of strength 1.
 """
 
 from __future__ import annotations
@@ -136,12 +137,14 @@ class NormalGamma(Conjugate):
         return NormalGamma(centre, strength, prior._shape + 0.5 * count, prior._rate + 0.5 * around)
 
     def log_density(self, members: Any) -> np.ndarray:
-        """Log density of means and precisions of diagonal members, (members,)."""
+        """Log density of means and precisions of diagonal members, (members,); see the module."""
         prior = self.repeat(len(members))
         precision = 1.0 / members.variances
         gap = prior._strength * (members.mean - prior._centre) ** 2
         terms = (prior._shape - 0.5) * np.log(precision) - precision * (prior._rate + 0.5 * gap)
-        return terms.sum(axis=1) - prior.log_normaliser
+        known = np.where(prior._strength > 0, prior._strength, 1.0)
+        gauss = 0.5 * (LOG_2PI - np.log(known))
+        return terms.sum(axis=1) - (gauss + gamma_log_norm(prior._shape, prior._rate)).sum(axis=1)
 
     def expected_log_density(self, x: Any) -> np.ndarray:
         """E[log N(x | m, 1/l)], (rows, members); missing coordinates add nothing."""

@@ -303,6 +303,32 @@ class Product(Family):
         """A tuple of rows, one of every part that gradients move."""
         return tuple(part.to_arrays(own) for part, own in self._each(x))
 
+    @property
+    def is_noisy(self) -> bool:
+        """Whether one of the parts is."""
+        return any(part.is_noisy for part in self._parts)
+
+    def refuse(self, x: np.ndarray) -> None:
+        """As the parts say."""
+        for part, own in self._each(x):
+            part.refuse(own)
+
+    def noisy_at(self, x: Tree, key: Any) -> Tree:
+        """Every part with a key of its own."""
+        import jax
+
+        keys = jax.random.split(key, len(self._parts))
+        return tuple(part.noisy_at(own, k) for part, own, k in zip(self._parts, x, keys, strict=True))
+
+    def choice_value(self, counts: Tree) -> float:
+        """The sum over the parts."""
+        return sum(part.choice_value(own) for part, own in zip(self._parts, counts, strict=True))
+
+    def pool(self, slopes: Tree) -> Tree:
+        """As the parts say."""
+        each = zip(self._parts, slopes, strict=True)
+        return tuple(None if own is None else part.pool(own) for part, own in each)
+
     def leaves_at(self, tree: Tree, x: Tree) -> Tree:
         """A tuple of leaves of the parts that gradients move."""
         return tuple(

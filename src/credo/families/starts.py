@@ -11,9 +11,10 @@ from __future__ import annotations
 import numpy as np
 
 from .base import Family
+from .gaussian_diagonal import DiagonalGaussian
 from .mixture import Mixture
 
-__all__ = ["distant_members", "numbered"]
+__all__ = ["distant_members", "numbered", "soft_clusters"]
 
 _ROWS = 2000  # that are looked at
 _SEEDS = 5  # that are compared
@@ -36,8 +37,8 @@ def distant_members(family: Family, x: np.ndarray, rng: np.random.Generator) -> 
     array([0., 5., 6.])
     """
     seen = np.flatnonzero(~family.missing(x))
-    if not len(seen):
-        return family.initialise(x, rng)  # says what is wrong, or needs no rows
+    if not len(seen) or family.starts_apart:
+        return family.initialise(x, rng)  # says what is wrong, needs no rows, or does what is done here
     some = x[rng.permutation(seen)[:_ROWS]]
     seeds = _SEEDS if len(family) > 1 else 1
     found = [_climbed(family.initialise(some, rng), some) for _ in range(seeds)]
@@ -54,6 +55,13 @@ def numbered(members: Family, x: np.ndarray, known: np.ndarray) -> np.ndarray:
     np.add.at(fits, known[rows], scores)
     order: np.ndarray = linear_sum_assignment(np.maximum(fits, -1e300), maximize=True)[1]
     return order
+
+
+def soft_clusters(x: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Which cluster rows of numbers belong to, (rows, clusters), as diagonal Gaussians tell them."""
+    width = x.shape[1]
+    found = distant_members(DiagonalGaussian(np.zeros((count, width)), np.ones((count, width))), x, rng)
+    return Mixture(np.full((1, count), 1.0 / count), found).responsibilities(x)[:, 0]
 
 
 def _climbed(members: Family, x: np.ndarray) -> tuple[float, Family]:

@@ -19,7 +19,7 @@ from ..core.errors import ModelError
 from ..core.records import register
 from .base import Family, numbers
 from .gaussian_rows import number_rows, starting_means
-from .trees import Tree
+from .trees import Tree, settled
 
 __all__ = ["StudentT"]
 
@@ -173,9 +173,8 @@ class StudentT(Family):
         before = self.to_free()
 
         def kept(name: str, now: np.ndarray) -> np.ndarray:
-            found = np.asarray(tree[name], np.float64)
-            made = found if name == "location" else np.exp(found)
-            return np.where(found == before[name], now, made)
+            made = np.asarray if name == "location" else np.exp
+            return settled(tree[name], before[name], now, made)
 
         return self._with(
             kept("location", self._location),

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-__all__ = ["Tree", "add_trees", "map_tree", "scale_tree", "tree_leaves"]
+import numpy as np
+
+__all__ = ["Tree", "add_trees", "map_tree", "scale_tree", "settled", "tree_leaves"]
 
 Tree = Any  # nested dicts and tuples; a leaf is an array or an object that adds up
 
@@ -31,10 +33,10 @@ def map_tree(function: Callable[..., Any], first: Tree, *others: Tree) -> Tree:
 
 
 def tree_leaves(tree: Tree) -> Iterator[Any]:
-    """All leaves, in the order of their places; None is no leaf."""
+    """All leaves, in the order of their places, dicts by name as in JAX; None is no leaf."""
     if isinstance(tree, dict):
-        for value in tree.values():
-            yield from tree_leaves(value)
+        for name in sorted(tree):
+            yield from tree_leaves(tree[name])
     elif type(tree) is tuple:
         for value in tree:
             yield from tree_leaves(value)
@@ -50,3 +52,13 @@ def add_trees(one: Tree, two: Tree) -> Tree:
 def scale_tree(tree: Tree, step: float) -> Tree:
     """Every leaf times a number."""
     return map_tree(lambda leaf: leaf.scaled(step) if hasattr(leaf, "scaled") else step * leaf, tree)
+
+
+def settled(found: Any, before: np.ndarray, now: np.ndarray, made: Any) -> np.ndarray:
+    """Parameters of free numbers: those that are what they were `before` keep their value `now`.
+
+    Free numbers may come back in single precision.
+    """
+    wide = np.asarray(found, np.float64)
+    same = wide == np.asarray(before, np.asarray(found).dtype)
+    return np.where(same, now, made(wide))

@@ -14,7 +14,7 @@ from ..core.content import bare_name, read_content, write_content
 from ..core.errors import FormatError, ModelError
 from .base import FORMATS, Format, FormatEntry
 
-__all__ = ["formats", "load", "save"]
+__all__ = ["formats", "load", "save", "writer_of"]
 
 _CONTENTS = (
     FormatEntry("bif", (".bif",), "credo.io.bif"),
@@ -87,15 +87,22 @@ def save(model: Any, path: str | os.PathLike[str], format: str | None = None) ->
     format
         Name of the format, for files with another extension.
     """
-    chosen = _choose(path, format)
-    if chosen.write is None:
-        able = sorted(e for f in formats() if f.writes for e in f.extensions)
-        raise FormatError(f"{path}: {chosen.name} files can be read but not written; use one of {able}")
+    chosen = writer_of(path, format)
+    assert chosen.write is not None
     if not chosen.keeps_all:
         _refuse_continuous(model, path)
     if chosen.store is not None and bare_name(path) == Path(path).name:
         return chosen.store(model, Path(path))
     write_content(path, chosen.write(model))
+
+
+def writer_of(path: str | os.PathLike[str], format: str | None = None) -> Format:
+    """The format in which a file of this name is written; refused where there is none."""
+    chosen = _choose(path, format)
+    if chosen.write is None:
+        able = sorted(e for f in formats() if f.writes for e in f.extensions)
+        raise FormatError(f"{path}: {chosen.name} files can be read but not written; use one of {able}")
+    return chosen
 
 
 def _refuse_continuous(model: Any, path: str | os.PathLike[str]) -> None:

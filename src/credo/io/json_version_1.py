@@ -139,7 +139,7 @@ def _read_crf(parts: dict[str, Any], file: str) -> CRF:
     node, edge = (unpack(parts, key, np.float64, file) for key in ("node_weights", "edge_weights"))
     if len(node) % size or len(edge) % size**2:
         raise FormatError(f"{file}: expected weights for {size} labels, got {len(node)} and {len(edge)}")
-    names = {}
+    names: dict[str, Any] = {}
     for key in ("node_features", "edge_features"):
         names[key] = parts.get(key)
         if names[key] is not None and not isinstance(names[key], list):

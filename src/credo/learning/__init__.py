@@ -10,16 +10,14 @@ from ..core.registry import Entry
 if TYPE_CHECKING:
     from . import lda_bound, vmp
     from .base import Fit, Learner, fit, learners
-    from .bayesian_mixture import BayesianMixture
     from .block_learner import Blocks
     from .block_training import train_blocks
     from .conditional_gaussian import NetworkProblem
     from .continuous_structure import kernel_bandwidth, kernel_chow_liu, kernel_information
     from .contrastive import ContrastiveDivergence
     from .counts import CountTables
-    from .crf import ChainCRF, GraphCRF
     from .em import EM
-    from .hmm_estimators import CategoricalHMM, GaussianHMM, PoissonHMM
+    from .gradient_em import GradientEM
     from .ipf import IPF
     from .kernel_bp import KernelBP
     from .lda import BetheLDA
@@ -31,24 +29,21 @@ if TYPE_CHECKING:
     from .pseudolikelihood import MaximumPseudolikelihood
     from .structure import chow_liu, mutual_information
     from .theta_chain import ThetaChain
+    from .topics import Topics
     from .vb import VariationalBayes
 
 __all__ = [
     "EM",
     "IPF",
     "LEARNERS",
-    "BayesianMixture",
     "BetheLDA",
     "Blocks",
-    "CategoricalHMM",
-    "ChainCRF",
     "ContrastiveDivergence",
     "CountTables",
     "Elastic",
     "Fit",
-    "GaussianHMM",
     "GaussianPrior",
-    "GraphCRF",
+    "GradientEM",
     "KernelBP",
     "LaplacePrior",
     "Learner",
@@ -57,8 +52,8 @@ __all__ = [
     "MixtureOfTreesEM",
     "NetworkProblem",
     "NetworkRows",
-    "PoissonHMM",
     "ThetaChain",
+    "Topics",
     "VariationalBayes",
     "chow_liu",
     "climb_leaves",
@@ -94,10 +89,18 @@ LEARNERS = {
     "contrastive-divergence": Entry(
         "credo.learning.contrastive", "Stochastic ascent with Gibbs samples in place of inference."
     ),
+    "gradient-em": Entry(
+        "credo.learning.gradient_em",
+        "Generalised EM by mini-batches, for leaves without closed form and many rows.",
+    ),
     "ipf": Entry("credo.learning.ipf", "Match the marginals of all factors in turn; for complete data."),
     "mixture-of-trees": Entry(
         "credo.learning.mixture_of_trees",
         "Mixture of Chow-Liu trees by EM; the structures are learned, from complete rows.",
+    ),
+    "topics": Entry(
+        "credo.learning.topics",
+        "Topics of documents, by variational inference with one or several components.",
     ),
     "blocks": Entry(
         "credo.learning.block_learner", "Every block of a normal-form graph learns from its own two messages."
@@ -108,16 +111,14 @@ furnish(
     __name__,
     {
         "base": ("Fit", "Learner", "fit", "learners"),
-        "bayesian_mixture": ("BayesianMixture",),
         "block_learner": ("Blocks",),
         "block_training": ("train_blocks",),
         "continuous_structure": ("kernel_bandwidth", "kernel_chow_liu", "kernel_information"),
         "conditional_gaussian": ("NetworkProblem",),
         "contrastive": ("ContrastiveDivergence",),
         "counts": ("CountTables",),
-        "crf": ("ChainCRF", "GraphCRF"),
         "em": ("EM",),
-        "hmm_estimators": ("CategoricalHMM", "GaussianHMM", "PoissonHMM"),
+        "gradient_em": ("GradientEM",),
         "ipf": ("IPF",),
         "kernel_bp": ("KernelBP",),
         "leaf_steps": ("climb_leaves",),
@@ -129,6 +130,7 @@ furnish(
         "pseudolikelihood": ("MaximumPseudolikelihood",),
         "structure": ("chow_liu", "mutual_information"),
         "theta_chain": ("ThetaChain",),
+        "topics": ("Topics",),
         "vb": ("VariationalBayes",),
     },
     modules=("lda_bound", "vmp"),

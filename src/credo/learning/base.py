@@ -177,6 +177,7 @@ def fit(  # noqa: PLR0913, the options of one call
     columns: Any = None,
     lengths: Any = None,
     labels: str | None = None,
+    targets: Any = None,
     inference: str | Algorithm | None = None,
     validation: Any = None,
     weights: Any = None,
@@ -197,8 +198,8 @@ def fit(  # noqa: PLR0913, the options of one call
     model
         Where learning starts: its structure is kept, its parameters are changed in a copy. A family with one
         member, such as a `Mixture`, is a model of independent rows; a blank (`BayesNet.from_edges`,
-        `HMM.blank`, `Mixture.blank`) gets its columns from the data. A `Fit` goes on from what it found, by
-        its learner if no other is named.
+        `HMM.blank`, `Mixture.blank`, `CRF()`) gets its columns from the data. A `Fit` goes on from what it
+        found, by its learner if no other is named.
     data
         A data frame, columns, rows, an array, samples or a file; see `credo.data`. Missing values
         and hidden variables are allowed where the learner allows them. Data of more than memory are given as
@@ -217,6 +218,9 @@ def fit(  # noqa: PLR0913, the options of one call
         one of as many names, in their order; missing cells are unknown.
     prior, fixed, restarts
         Options that many learners have, such as `prior="bdeu(size=10)"`; the same as inside `learner`.
+    targets
+        Of a `CRF`: the labels of one input, or a list with those of each, None where missing; of a table the
+        name of their column. What `credo.data.read(X, targets=y)` read knows them.
     inference
         The algorithm that answers questions about the model; by default the one `infer` would choose.
     validation
@@ -266,7 +270,7 @@ def fit(  # noqa: PLR0913, the options of one call
             _check_keeps(chosen)
             rng = _opened(run, checkpoint, every, seed)
         named = {"groups": groups, "columns": columns, "lengths": lengths}
-        model, observed, held = read_task(model, data, weights, validation, rng, named, labels)
+        model, observed, held = read_task(model, data, weights, validation, rng, named, labels, targets)
         task = Task(model, observed, held, inference, inference_budget or Budget(), seed=seed)
         why = ""
         if chosen is None:
@@ -348,7 +352,7 @@ def _identity(task: Task, learner: Learner) -> dict[str, str]:
 
 
 def _model_identity(model: Any) -> str:
-    if isinstance(model, Template):
+    if isinstance(model, Template) or hasattr(model, "read_batch"):
         tree, parts = pack(model)
         return fingerprint(repr(tree), *parts)
     return fingerprint(type(model).__name__, model.to_factor_graph())

@@ -18,62 +18,47 @@ import numpy as np
 
 from ..core import check
 from ..core.errors import OptionError
+from ..data.table import StateTable
 from ..optimise.optimisers import Optimiser, optimiser_of
-from .ascent import Ascent, break_symmetry
-from .base import Fit, Learner, Task, register_learner
-from .likelihood import check_ascent
-from .objectives import Contrastive, Pseudolikelihood
-from .parameters import Parameters, why_not_linear
-from .priors import Prior, prior_of
+from .base import Task, register_learner
+from .gradient import Aim, GradientLearner
+from .log_linear import Objective
+from .parameters import why_not_linear
+from .table_sources import Contrastive, Pseudolikelihood
 
 __all__ = ["ContrastiveDivergence"]
 
 
 @register_learner
 @dataclass(frozen=True, kw_only=True)
-class ContrastiveDivergence(Learner):
+class ContrastiveDivergence(GradientLearner):
     """Stochastic ascent with Gibbs samples in place of inference."""
 
     name: ClassVar[str] = "contrastive-divergence"
-    checkpoints: ClassVar[bool] = True
     sweeps: int = 1  # Gibbs sweeps per step
     persistent: bool = False  # whether samples are carried on
     particles: int = 100  # how many, if so
     optimiser: str | Optimiser = "adam(rate=0.05,decay=0.05)"  # adam(...) or sgd(...)
-    prior: str | Prior | None = None  # gaussian(...), laplace(...), elastic(...)
     batch: int | None = 200  # rows per step
-    tie: Any = None  # which tables are one: None, "shape", or lists of factor positions
-    fixed: tuple[int, ...] = ()  # factors that are not learned
-    patience: int | None = None  # epochs without a better validation value before stopping
 
     def __post_init__(self) -> None:
         """Check the options."""
         check.whole("sweeps", self.sweeps, 1)
         check.whole("particles", self.particles, 1)
-        check_ascent(self.optimiser, self.prior, self.batch, self.patience)
+        super().__post_init__()
         if not optimiser_of(self.optimiser).is_stochastic:
             raise OptionError("optimiser: contrastive gradients are noisy; use adam(...) or sgd(...)")
 
     def why_not(self, task: Task) -> str | None:
-        """Undirected models, any data."""
-        return why_not_linear(task.model)
+        """Undirected models of named variables, any data."""
+        if not isinstance(task.data, StateTable):
+            return why_not_linear(task.model) or "it draws rows of named variables"
+        return super().why_not(task)
 
-    def run(self, task: Task, rng: np.random.Generator) -> Fit:
-        """Epochs of sampling and steps; the log-likelihood itself is never computed."""
-        parameters = Parameters.of(task.model, tie=self.tie, fixed=self.fixed)
-        objective = Contrastive(parameters, rng, self.sweeps, self.persistent, self.particles)
+    def sees(self, task: Task, weights: Any, rng: np.random.Generator) -> Aim:
+        """Samples; the log-likelihood itself is never computed."""
+        source = Contrastive(weights.graph, rng, self.sweeps, self.persistent, self.particles)
         whole = task.data.is_complete and (task.validation is None or task.validation.is_complete)
-        hidden = task.data.variables.positions(task.data.hidden)
-        graph = parameters.graph_at(parameters.start)
-        start, note = break_symmetry(graph, hidden, parameters.start, rng)
-        ascent = Ascent(
-            objective, prior_of(self.prior), optimiser_of(self.optimiser), task.data, task.validation,
-            Pseudolikelihood(parameters) if whole else None, self.batch, self.patience, self.name,
-        )  # fmt: skip
-        weights, status, trace, early = ascent.run(start, task.budget, rng)
-        trace["pseudolikelihood" if whole else "score_difference"] = trace.pop("log_likelihood")
-        notes = (note,) if note else ()
-        return Fit(
-            parameters.model(weights), status, trace["objective"], None, trace, notes=notes,
-            stopped_early=early,
-        )  # fmt: skip
+        watched = Objective(weights, Pseudolikelihood(weights.graph)) if whole else None
+        curve = "pseudolikelihood" if whole else "score_difference"
+        return Aim(Objective(weights, source), watched, curve)

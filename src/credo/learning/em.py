@@ -161,6 +161,8 @@ class EM(Learner):
         if in_parts and model.emission.to_free() is not None:
             what = "batch" if self.batch is not None else "a stream"
             return f"{what} cannot be had where leaves have no closed form: gradient steps need all rows"
+        if model.emission.is_noisy:
+            return "rows come in steps, and noise is new in every step, so no objective can be sure to rise"
         if not isinstance(self.prior, (*model.prior_kinds, NoneType)):
             kinds = " or ".join(kind.__name__ for kind in model.prior_kinds) or "none"
             return f"{self.prior} is no prior of {task.name}; expected {kinds}"
@@ -172,6 +174,7 @@ class EM(Learner):
     def _rows(self, task: Task) -> HiddenRows:
         if task.model.emission.missing(task.data.rows()).all():
             raise DataError("data: expected at least one observed row, got missing ones only")
+        task.model.emission.refuse(task.data.rows())
         unseen: Any = self.unseen
         kind = HiddenRows if task.model.emission.to_free() is None else _climbed()
         return kind(

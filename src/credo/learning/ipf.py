@@ -27,10 +27,10 @@ from ..optimise.driver import Outcome, Step, drive
 from ..optimise.run import Run
 from .base import Fit, Learner, Task, register_learner
 from .expectations import Oracle
-from .objectives import impossible_row
 from .parameters import Parameters, why_not_linear
 from .pseudolikelihood import incomplete
 from .runs import arrays
+from .table_sources import impossible_row
 
 __all__ = ["IPF"]
 
@@ -81,7 +81,7 @@ class IPF(Learner):
         parameters = Parameters.of(task.model)
         graph, oracle = parameters.graph, Oracle(task.inference, task.inference_budget, task.seed, warm=False)
         if (graph.log_tables[task.data.table_counts(graph) > 0] == -np.inf).any():
-            raise impossible_row(parameters, task.data, graph.log_tables)
+            raise impossible_row(graph, task.data, graph.log_tables)
         wanted = self._frequencies(graph, task.data)
         sweeps = _Sweeps(graph, wanted, oracle, task)
         return drive(sweeps, task, including(with_start(task.budget)))  # type: ignore[no-any-return]

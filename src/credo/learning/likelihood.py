@@ -20,7 +20,7 @@ log Z, and a row that has seen every variable needs its score and no inference.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -42,24 +42,22 @@ from ..inference.portfolio.question import graph_of, infer
 from ..inference.portfolio.templates import sequence_log_z, total_log_z
 from ..inference.problem.base import Algorithm, Budget, algorithms
 from ..inference.problem.gradients import needs
-from ..optimise.optimisers import Optimiser, optimiser_of
 from ..optimise.run import noted, watched
-from .ascent import Ascent, break_symmetry
-from .base import Fit, Learner, Task, register_learner
+from .base import Task, register_learner
 from .e_step import EStep
 from .expectations import Oracle
-from .objectives import Likelihood
-from .parameters import Parameters, why_not_linear
-from .priors import Prior, prior_of
-from .runs import completed
+from .gradient import Aim, GradientLearner, likelihood_source
+from .log_linear import ByDifferences, Objective
+from .parameters import Parameters
 from .streams import read_stream
+from .table_sources import Likelihood, UnrolledLikelihood
 
 __all__ = ["MaximumLikelihood", "log_likelihood"]
 
 
 @register_learner
 @dataclass(frozen=True, kw_only=True)
-class MaximumLikelihood(Learner):
+class MaximumLikelihood(GradientLearner):
     """Gradient ascent on the log-likelihood, or with a prior on the posterior, of the weights.
 
     Examples
@@ -78,79 +76,43 @@ class MaximumLikelihood(Learner):
 
     name: ClassVar[str] = "likelihood"
     monotone: ClassVar[bool] = True
-    checkpoints: ClassVar[bool] = True
-    optimiser: str | Optimiser = "lbfgs"  # lbfgs, adam(...), sgd(...)
-    prior: str | Prior | None = None  # gaussian(...), laplace(...), elastic(...)
-    batch: int | None = None  # rows per step of a stochastic optimiser
-    gradient: Literal["marginals", "autodiff", "log_z"] = "marginals"  # see `objectives.py`
+    gradient: Literal["marginals", "autodiff", "log_z"] = "marginals"  # see `table_sources.py`
     sweeps: int = 30  # of bp, with gradient=autodiff
-    tie: Any = None  # which tables are one: None, "shape", or lists of factor positions
-    fixed: tuple[int, ...] = ()  # factors that are not learned
-    patience: int | None = None  # iterations without a better validation value before stopping
     warm: bool = True  # whether message passing starts from its last messages
 
     def __post_init__(self) -> None:
         """Check the options."""
         check.one_of("gradient", self.gradient, ["marginals", "autodiff", "log_z"])
         check.whole("sweeps", self.sweeps, 1)
-        check_ascent(self.optimiser, self.prior, self.batch, self.patience)
+        super().__post_init__()
 
     def why_not(self, task: Task) -> str | None:
-        """Undirected models, any data."""
+        """Undirected models and fields of labels, any data."""
+        reason = super().why_not(task)
+        if reason is not None or self.gradient == "marginals":
+            return reason
+        if not isinstance(task.data, StateTable):
+            return f"the gradient of {task.name} comes from marginals; leave out gradient"
         engine = self._engine(task)
         if self.gradient == "autodiff" and not (isinstance(engine, BP) and engine.damping_domain == "log"):
             return "gradient=autodiff follows belief propagation; use inference='bp' or 'bp(damping=...)'"
-        return why_not_linear(task.model)
+        return None
 
     def _engine(self, task: Task) -> Any:
         return BP() if task.inference is None else algorithms.resolve(task.inference)
 
-    def run(self, task: Task, rng: np.random.Generator) -> Fit:
-        """Climb, then evaluate the weights that are returned."""
-        parameters = Parameters.of(task.model, tie=self.tie, fixed=self.fixed)
-        oracle = Oracle(task.inference, task.inference_budget, task.seed, self.warm)
-        objective = Likelihood(parameters, oracle, self.gradient == "log_z")
+    def sees(self, task: Task, weights: Any, rng: np.random.Generator) -> Aim:
+        """Expectations by the inference of the task."""
+        tables = isinstance(task.data, StateTable)
+        oracle = Oracle(task.inference, task.inference_budget, task.seed, self.warm and tables)
         if self.gradient == "autodiff":
             needs("gradient=autodiff", "jax", "equinox")
             from ..inference.messages.unrolled import UnrolledBP
 
-            objective.unrolled = UnrolledBP(parameters.graph, self.sweeps, self._engine(task).damping)
-        hidden = task.data.variables.positions(task.data.hidden)
-        graph = parameters.graph_at(parameters.start)
-        start, note = break_symmetry(graph, hidden, parameters.start, rng)
-        ascent = Ascent(
-            objective, prior_of(self.prior), optimiser_of(self.optimiser), task.data, task.validation,
-            batch=self.batch, patience=self.patience, label=self.name,
-        )  # fmt: skip
-        weights, status, trace, early = ascent.run(start, task.budget, rng)
-        notes = ([note] if note else []) + oracle.report()
-        found = Fit(
-            parameters.model(weights), status, trace["objective"], None, trace, notes=tuple(notes),
-            stopped_early=early,
-        )  # fmt: skip
-        if not len(trace["log_likelihood"]):
-            return found  # stopped before the first value was known
-
-        def valued(found: Fit) -> Fit:
-            """With the log-likelihood of the weights that are returned."""
-            value = float(trace["log_likelihood"][-1])
-            if ascent.patience is not None or ascent.optimiser.is_stochastic:
-                value = objective.value(weights, task.data)  # not the last of the curve
-            kind = oracle.kind(task.data.is_complete)
-            return replace(found, log_likelihood=Estimate(value * task.data.total, kind))
-
-        return completed(found, valued)
-
-
-def check_ascent(
-    optimiser: str | Optimiser, prior: str | Prior | None, batch: int | None, patience: int | None
-) -> None:
-    """Check the options all gradient learners share."""
-    optimiser_of(optimiser)
-    prior_of(prior)
-    for name, value in (("batch", batch), ("patience", patience)):
-        if value is not None:
-            check.whole(name, value, 1)
+            unrolled = UnrolledBP(weights.graph, self.sweeps, self._engine(task).damping)
+            return Aim(Objective(weights, UnrolledLikelihood(unrolled, weights.graph, oracle)), oracle=oracle)
+        kind = ByDifferences if self.gradient == "log_z" else Objective
+        return Aim(kind(weights, likelihood_source(weights, task.data, oracle)), oracle=oracle)
 
 
 @noted
@@ -212,6 +174,9 @@ def log_likelihood(
         counted = unit_weights(weights, len(values), "input")
         total = float(counted[counted > 0] @ values[counted > 0])
         return values if each else Estimate(total, "exact" if is_exact else "estimate")
+    if hasattr(model, "emits_counts"):
+        given = {"targets": targets, "weights": weights, "inference": inference} | reading
+        return _of_documents(model, data, {k: v for k, v in given.items() if v is not None}, seed, each)
     if targets is not None:
         raise OptionError("targets: expected none, got some; only random fields have labels beside features")
     if isinstance(data, Stream):
@@ -245,7 +210,8 @@ def log_likelihood(
         found = EStep(parameters.graph, observed, oracle, values_only=True)(tables)
         whole = oracle.log_z(oracle.free(parameters.graph_at(parameters.start)))
         return Estimate(found.log_weight - observed.total * whole, oracle.kind(complete=False))
-    value = Likelihood(parameters, oracle).value(parameters.start, observed) * observed.total
+    source = Likelihood(parameters.graph, oracle)
+    value = source.value(parameters.tables(parameters.start), observed) * observed.total
     return Estimate(value, oracle.kind(observed.is_complete))
 
 
@@ -254,6 +220,14 @@ def _stream_likelihood(model: Any, data: Stream, **asked: Any) -> Estimate:
     found = [*watched(data.map(lambda batch: log_likelihood(model, batch, **asked)))]
     kinds = {part.kind for part in found}
     return Estimate(sum(part.value for part in found), kinds.pop() if len(kinds) == 1 else "estimate")
+
+
+def _of_documents(model: Any, data: Any, given: Mapping[str, Any], seed: Any, each: bool) -> Any:
+    """What is known of the probability of documents given topics: a bound, or an estimate."""
+    if given:
+        raise OptionError(f"{', '.join(given)}: documents are rows of counts of words; leave out")
+    found = infer(model, data=data, seed=seed)
+    return found.each if each else found.log_z
 
 
 def _of_labels(

@@ -66,6 +66,14 @@ class Parameters:
         """All log tables."""
         return np.asarray(self.design @ weights) + self.fixed
 
+    def scores(self, theta: np.ndarray, batch: Any = None) -> np.ndarray:
+        """All log tables; the same for every batch."""
+        return self.tables(theta)
+
+    def pull(self, statistics: np.ndarray, batch: Any = None) -> np.ndarray:
+        """D' statistics."""
+        return self.features(statistics)
+
     def graph_at(self, weights: np.ndarray) -> FactorGraph:
         """The factor graph with these weights; plans compiled for the structure are shared."""
         return self.graph.with_states(self.graph.variables, self.tables(weights), self.graph.table_start)

@@ -12,31 +12,38 @@ if TYPE_CHECKING:
     from .bayesian_tree import BayesianTree
     from .blank_hmm import BlankHMM
     from .blank_net import BlankNet
+    from .conditional_rbm import ConditionalRBM
     from .continuous import GaussianNet, HybridNet
     from .crf import CRF
     from .factor_analysis import FactorAnalysis
     from .factorial_hmm import FactorialHMM
+    from .fractional_rbm import FractionalRBM
     from .hmm import HMM, HMMPrior
     from .hmm_posteriors import HMMPosterior, SemiMarkovPosterior
     from .log_linear import LogLinear
     from .mixture_of_trees import MixtureOfTrees
     from .mrf import MarkovNet
     from .normal_form import Block, Diverter, NormalForm, Source
+    from .rbm import RBM
     from .regression import Regression
     from .semi_markov import SemiMarkov
     from .table_posterior import TablePosterior
+    from .topic_model import TopicModel
 
 __all__ = [
     "CRF",
     "HMM",
+    "RBM",
     "BayesNet",
     "BayesianTree",
     "BlankHMM",
     "BlankNet",
     "Block",
+    "ConditionalRBM",
     "Diverter",
     "FactorAnalysis",
     "FactorialHMM",
+    "FractionalRBM",
     "GaussianNet",
     "HMMPosterior",
     "HMMPrior",
@@ -50,6 +57,7 @@ __all__ = [
     "SemiMarkovPosterior",
     "Source",
     "TablePosterior",
+    "TopicModel",
     "normal_form_build",
     "potentials",
 ]
@@ -61,19 +69,23 @@ furnish(
         "bayesian_tree": ("BayesianTree",),
         "blank_hmm": ("BlankHMM",),
         "blank_net": ("BlankNet",),
+        "conditional_rbm": ("ConditionalRBM",),
         "continuous": ("GaussianNet", "HybridNet"),
         "crf": ("CRF",),
         "factor_analysis": ("FactorAnalysis",),
         "factorial_hmm": ("FactorialHMM",),
+        "fractional_rbm": ("FractionalRBM",),
         "hmm": ("HMM", "HMMPrior"),
         "hmm_posteriors": ("HMMPosterior", "SemiMarkovPosterior"),
         "log_linear": ("LogLinear",),
         "mixture_of_trees": ("MixtureOfTrees",),
         "mrf": ("MarkovNet",),
         "normal_form": ("Block", "Diverter", "NormalForm", "Source"),
+        "rbm": ("RBM",),
         "regression": ("Regression",),
         "semi_markov": ("SemiMarkov",),
         "table_posterior": ("TablePosterior",),
+        "topic_model": ("TopicModel",),
     },
     modules=("normal_form_build", "potentials"),
 )

@@ -7,12 +7,15 @@ V (edge features, labels, labels) are shared by all nodes and edges of all graph
 edge has the one feature 1, so V holds a single table of transition scores. The field is a template: it has no
 factor graph of its own, and `credo.infer(crf, data=x)` and its relatives answer questions about the labels of
 inputs; `crf.instantiate(x).to_factor_graph()` is their Markov network.
+
+`CRF()` is a blank: `credo.fit` gives it the labels and features of its data. Gradients move W and V as one
+vector, of which scores are a linear function (`crf_weights.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
 
 import numpy as np
 
@@ -23,11 +26,19 @@ from ..core.errors import DataError, ModelError
 from ..core.instance import Instance
 from ..core.records import register
 from .crf_features import feature_rows
+from .crf_weights import CRFWeights, WeightLayout
+
+if TYPE_CHECKING:
+    from .crf_inputs import Graphs, LabelledSequences
+    from .crf_instances import Inputs
 
 __all__ = ["CRF"]
 
+Support = Literal["all", "observed"]
+_ABOUT = {"symmetric": False, "support": "all"}
 
-@register("CRF", fields=["labels", "node_weights", "edge_weights", "node_features", "edge_features"])
+
+@register("CRF")
 class CRF(Shown):
     """A conditional random field; immutable.
 
@@ -41,6 +52,10 @@ class CRF(Shown):
         V, shape (edge features, labels, labels), or (labels, labels) for one table of transitions.
     node_features, edge_features
         Names of the features, for inputs given as dictionaries.
+    symmetric
+        Whether V(y, y') = V(y', y) when weights are learned: for edges without a direction.
+    support
+        What learning gives a weight: `"all"` pairs of feature and label, or only those `"observed"`.
 
     Examples
     --------
@@ -53,17 +68,45 @@ class CRF(Shown):
            [0.08, 0.92]])
     >>> credo.predict(crf, x)
     array(['noun', 'verb'], dtype=object)
+
+    Learned from labelled sequences:
+
+    >>> X = [[{"word": "the"}, {"word": "cat"}], [{"word": "the"}, {"word": "dog"}, {"word": "runs"}]]
+    >>> y = [["det", "noun"], ["det", "noun", "verb"]]
+    >>> found = credo.fit(credo.CRF(), credo.data.read(X, targets=y), prior="gaussian(scale=2)")
+    >>> credo.predict(found.model, [{"word": "the"}, {"word": "bird"}, {"word": "runs"}])
+    array(['det', 'noun', 'verb'], dtype=object)
     """
+
+    is_conditional: ClassVar[bool] = True  # what it is the probability of are labels, given features
 
     def __init__(
         self,
-        labels: Iterable[Any],
-        node_weights: Any,
-        edge_weights: Any,
+        labels: Iterable[Any] | None = None,
+        node_weights: Any = None,
+        edge_weights: Any = None,
         *,
         node_features: Sequence[str] | None = None,
         edge_features: Sequence[str] | None = None,
+        symmetric: bool = False,
+        support: Support = "all",
     ) -> None:
+        check.one_of("symmetric", symmetric, [False, True])
+        check.one_of("support", support, ["all", "observed"])
+        self.symmetric, self.support = symmetric, support
+        given = [x is not None for x in (labels, node_weights, edge_weights)]
+        self.is_blank = not any(given)
+        if self.is_blank:
+            if node_features is not None or edge_features is not None:
+                raise ModelError("a blank CRF gets its features from data; leave out node_features")
+            self.node_features: tuple[str, ...] | None = None
+            self.edge_features: tuple[str, ...] | None = None
+            return
+        if labels is None or not all(given):
+            raise ModelError(
+                "CRF: expected labels, node_weights and edge_weights, or none of them, for a blank that "
+                "credo.fit gives the labels and features of its data"
+            )
         self._domain = Discrete.of(labels)
         size = self._domain.size
         self._node = check.finite_numbers("node_weights", node_weights)
@@ -77,39 +120,101 @@ class CRF(Shown):
         self.edge_features = _names("edge_features", edge_features, len(self._edge))
         self._node.flags.writeable = self._edge.flags.writeable = False
 
+    def to_parts(self) -> dict[str, Any]:
+        """What files keep."""
+        about = {} if self._about == _ABOUT else self._about
+        if self.is_blank:
+            return about
+        names = {"node_features": self.node_features, "edge_features": self.edge_features}
+        weights = {"node_weights": self._node, "edge_weights": self._edge}
+        return {"labels": self.labels, **weights, **names, **about}
+
+    @classmethod
+    def from_parts(
+        cls,
+        labels: Any = None,
+        node_weights: Any = None,
+        edge_weights: Any = None,
+        node_features: Any = None,
+        edge_features: Any = None,
+        symmetric: Any = False,
+        support: Any = "all",
+    ) -> CRF:
+        """The field of what a file kept."""
+        names = {"node_features": node_features, "edge_features": edge_features}
+        return cls(labels, node_weights, edge_weights, **names, symmetric=symmetric, support=support)
+
+    @property
+    def _about(self) -> dict[str, Any]:
+        """What learning is told about the weights."""
+        return {"symmetric": self.symmetric, "support": self.support}
+
+    def _refuse(self) -> NoReturn:
+        raise ModelError(
+            "model: this CRF is a blank, it has no labels and weights; fit it first: "
+            "credo.fit(credo.CRF(), credo.data.read(X, targets=y)).model"
+        )
+
     @property
     def domain(self) -> Discrete:
         """The states of every node."""
+        if self.is_blank:
+            self._refuse()
         return self._domain
 
     @property
     def labels(self) -> tuple[str, ...]:
         """State labels of every node."""
-        return self._domain.labels
+        return self.domain.labels
 
     @property
     def node_weights(self) -> np.ndarray:
         """W, (node features, labels), read-only."""
+        if self.is_blank:
+            self._refuse()
         return self._node
 
     @property
     def edge_weights(self) -> np.ndarray:
         """V, (edge features, labels, labels), read-only."""
+        if self.is_blank:
+            self._refuse()
         return self._edge
 
     def with_weights(self, node_weights: Any, edge_weights: Any) -> CRF:
         """The same field with other weights."""
-        names = {"node_features": self.node_features, "edge_features": self.edge_features}
-        return CRF(self.labels, node_weights, edge_weights, **names)
+        names: dict[str, Any] = {"node_features": self.node_features, "edge_features": self.edge_features}
+        return CRF(self.labels, node_weights, edge_weights, **names, **self._about)
+
+    def filled(self, x: Any, targets: Any = None, **reading: Any) -> CRF:
+        """A blank with the labels and features of data, all weights zero; other fields as they are."""
+        if not self.is_blank:
+            return self
+        from .crf_instances import filled
+
+        labels, read = filled(self, x, targets, **reading)
+        size, nodes, edges = len(labels), read.pop("nodes"), read.pop("edges")
+        return CRF(labels, np.zeros((nodes, size)), np.zeros((edges, size, size)), **read, **self._about)
+
+    def read_batch(self, x: Any, targets: Any = None, **reading: Any) -> LabelledSequences | Graphs:
+        """Features and labels of inputs, for learning; arguments as those of `labelled`."""
+        return self._read(x, targets, reading).batch(self)
+
+    def score_weights(self, batch: LabelledSequences | Graphs) -> CRFWeights:
+        """The weights as one vector, of which the scores of a batch are a linear function."""
+        size = len(self.labels)
+        layout = WeightLayout.of_batch(batch, size, support=self.support, symmetric=self.symmetric)
+        return CRFWeights(layout, layout.collected(self._node, self._edge), self.with_weights)
 
     def node_scores(self, features: Any) -> np.ndarray:
         """Log potentials (nodes, labels) of nodes with these features (nodes, features), dense or sparse."""
-        rows = feature_rows("node features", features, self.node_features, len(self._node))
-        return np.ascontiguousarray(rows @ self._node)
+        weights = self.node_weights
+        rows = feature_rows("node features", features, self.node_features, len(weights))
+        return np.ascontiguousarray(rows @ weights)
 
     def edge_scores(self, features: Any, count: int) -> np.ndarray:
         """Log potentials (count, labels, labels) of edges; None stands for the one feature 1."""
-        size = self._domain.size
+        size = self.domain.size
         if features is None:
             if count:
                 self.check_plain_edges("edge")
@@ -162,17 +267,23 @@ class CRF(Shown):
             Labels of one input, or a list with those of each; None or NaN is missing. Of a table also the
             name of the column that has them; a dataset knows its targets.
         """
+        read = self._read(x, targets, reading)
+        assert read.known is not None
+        return read.instance(self), read.known
+
+    def _read(self, x: Any, targets: Any, reading: Any) -> Inputs:
         from .crf_instances import Inputs
 
         read = Inputs.of(self, x, targets, **reading)
         if read.known is None:
             raise DataError("targets: expected the labels that were observed, got none")
-        return read.instance(self), read.known
+        return read
 
     def __eq__(self, other: object) -> bool:
+        if not isinstance(other, CRF) or self.is_blank or other.is_blank:
+            return isinstance(other, CRF) and (self.is_blank, self._about) == (other.is_blank, other._about)
         return (
-            isinstance(other, CRF)
-            and self.labels == other.labels
+            self.labels == other.labels
             and np.array_equal(self._node, other._node)
             and np.array_equal(self._edge, other._edge)
             and (self.node_features, self.edge_features) == (other.node_features, other.edge_features)
@@ -182,6 +293,8 @@ class CRF(Shown):
 
     def _shown(self) -> Iterable[str | Listing]:
         yield repr(self)
+        if self.is_blank:
+            return
         for what, names, weights in (
             ("node feature", self.node_features, self._node),
             ("edge feature", self.edge_features, self._edge),
@@ -191,6 +304,8 @@ class CRF(Shown):
             yield grid([features, *labels], weights, lambda shown: [told(w) for w in shown.flat], "weight")
 
     def __repr__(self) -> str:
+        if self.is_blank:
+            return "CRF(no labels, no features yet: fit it first)"
         return (
             f"CRF({self._domain.size} labels, {len(self._node)} node features, "
             f"{len(self._edge)} edge features)"

@@ -54,7 +54,9 @@ class Labels:
     @classmethod
     def of_field(cls, crf: CRF) -> Labels:
         """Those of a field; a value that is written like a label is that label."""
-        return cls(np.array(crf.labels), {label: k for k, label in enumerate(crf.labels)})
+        position: dict[Any, int] = {label: k for k, label in enumerate(crf.labels)}
+        numbers = {float(x): k for x, k in position.items() if _is_written_number(x)}
+        return cls(np.array(crf.labels), numbers | position)
 
     def codes(self, labels: Any, number: int, length: int) -> np.ndarray:
         """Positions of the labels of one sequence or graph, -1 where missing."""
@@ -76,6 +78,10 @@ class Labels:
                 )
             found[t] = place
         return found
+
+
+def _is_written_number(label: str) -> bool:
+    return label.removeprefix("-").replace(".", "", 1).isdecimal()
 
 
 def label_list(labels: Any, number: int) -> Any:

@@ -9,7 +9,7 @@ features. Labels are one list per sequence or graph; None (or NaN) is a label th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +19,7 @@ from ..core.domain import Discrete
 from ..core.errors import DataError
 from ..core.factor_graph import FactorGraph
 from ..core.variable import Variables
+from ..core.wiring import starts_of
 from ..data.dataset import random_batches
 from .crf_features import MISSING, Features, Labels
 
@@ -63,15 +64,37 @@ def graph_parts(items: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
     return nodes, edges, features
 
 
+class _Labelled:
+    """What batches of inputs share: transposed features, made once."""
+
+    nodes: Any
+    edges: Any
+    labels: np.ndarray | None
+
+    @cached_property
+    def by_node_feature(self) -> Any:
+        """(features, nodes)."""
+        return self.nodes.T
+
+    @cached_property
+    def by_edge_feature(self) -> Any:
+        """(edge features, edges)."""
+        return self.edges.T
+
+    @cached_property
+    def is_complete(self) -> bool:
+        """Whether every label was observed."""
+        return self.labels is not None and bool((self.labels != MISSING).all())
+
+
 @dataclass(frozen=True)
-class LabelledSequences:
+class LabelledSequences(_Labelled):
     """Many sequences in one flat layout."""
 
     nodes: Any  # (positions, features), dense or sparse
     edges: Any  # (positions, edge features) of the step into each position, or None
     labels: np.ndarray | None  # (positions,) -1 where missing
     start: np.ndarray  # (sequences + 1,)
-    _counted: list[Any] = field(default_factory=list, repr=False, compare=False)  # what is counted once
 
     @classmethod
     def of(
@@ -98,46 +121,33 @@ class LabelledSequences:
 
     def take(self, which: np.ndarray) -> LabelledSequences:
         """Some of the sequences."""
-        lengths = np.diff(self.start)[which]
-        start = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        rows = np.arange(start[-1]) + np.repeat(self.start[which] - start[:-1], lengths)
+        rows, start = _taken(self.start, which)
         edges = None if self.edges is None else self.edges[rows]
-        return LabelledSequences(
-            self.nodes[rows], edges, None if self.labels is None else self.labels[rows], start
-        )
+        labels = None if self.labels is None else self.labels[rows]
+        return LabelledSequences(self.nodes[rows], edges, labels, start)
 
     def batches(self, size: int | None, rng: np.random.Generator) -> Iterator[LabelledSequences]:
         """The sequences in random order, `size` at a time; everything at once for None."""
         return random_batches(self, size, rng)
 
     @cached_property
-    def is_complete(self) -> bool:
-        """Whether every label was observed."""
-        return self.labels is not None and bool((self.labels != MISSING).all())
-
-    def feature_counts(self, size: int) -> tuple[np.ndarray, np.ndarray]:
-        """Totals of node features by label and of edge features by pair of labels, of complete labels."""
-        if self._counted and self._counted[0][0].shape[1] == size:
-            return self._counted[0]
-        assert self.labels is not None
-        seen = np.zeros((len(self.labels), size))
-        seen[np.arange(len(self.labels)), self.labels] = 1.0
-        inside = self.inside
-        both = self.labels[inside - 1] * size + self.labels[inside]
-        if self.edges is None:
-            edge = np.bincount(both, minlength=size * size).astype(np.float64)[None]
-        else:
-            pair = np.zeros((len(inside), size * size))
-            pair[np.arange(len(inside)), both] = 1.0
-            edge = np.asarray(self.edges[inside].T @ pair)
-        found = np.asarray(self.nodes.T @ seen), edge.reshape(-1, size, size)
-        self._counted.append(found)
-        return found
+    def ends(self) -> np.ndarray:
+        """Neighbours in a sequence, (steps, 2)."""
+        return np.stack([self.edge_rows - 1, self.edge_rows], axis=1)
 
     @cached_property
-    def inside(self) -> np.ndarray:
-        """Positions that have a predecessor in their sequence."""
+    def edge_rows(self) -> np.ndarray:
+        """Positions that have a predecessor in their sequence: the rows of `edges` that belong to `ends`."""
         return _inside(self.start)
+
+    def as_graphs(self, size: int) -> Graphs:
+        """The same as graphs, for methods that read factor graphs; `size` is the number of labels."""
+        domain, lengths = Discrete(size), np.diff(self.start)
+        shapes = {int(n): label_graph(domain, int(n), None) for n in np.unique(lengths)}
+        steps = np.maximum(lengths - 1, 0)
+        edges = np.ones((int(steps.sum()), 1)) if self.edges is None else self.edges[self.edge_rows]
+        graphs = [shapes[int(n)] for n in lengths]
+        return Graphs(graphs, self.nodes, edges, self.labels, self.start, starts_of(steps))
 
 
 def _inside(start: np.ndarray) -> np.ndarray:
@@ -168,13 +178,15 @@ def spaced(rows: Any, row_start: np.ndarray, start: np.ndarray) -> Any:
 
 
 @dataclass(frozen=True)
-class Graphs:
-    """Many graphs, each with its own structure."""
+class Graphs(_Labelled):
+    """Many graphs, each with its own structure; the nodes and edges of all lie in two tables."""
 
     graphs: list[FactorGraph]  # structures; plans of exact inference are kept in them
-    nodes: list[Any]  # (nodes, features) each
-    edges: list[Any]  # (edges, features) each; a column of ones where there are none
-    labels: list[np.ndarray] | None  # -1 where missing
+    nodes: Any  # (nodes, features)
+    edges: Any  # (edges, features); a column of ones where there are none
+    labels: np.ndarray | None  # (nodes,) -1 where missing
+    start: np.ndarray  # (graphs + 1,) of the nodes of each
+    edge_start: np.ndarray  # (graphs + 1,) of its edges
 
     @classmethod
     def of(
@@ -186,21 +198,35 @@ class Graphs:
         known: Labels | None = None,
     ) -> Graphs:
         """Check and compile the structures; `size` is the number of labels."""
-        domain = Discrete(size)
         nodes, edges, extra = graph_parts(items)
         rows, start = features.node_rows(nodes)
-        graphs = []
+        codes = None
+        if labels is not None and known is not None:
+            lengths = np.diff(start).tolist()
+            codes = np.concatenate([known.codes(part, k, lengths[k]) for k, part in enumerate(labels)])
+        return cls.joined(rows, start, edges, extra, codes, features, size)
+
+    @classmethod
+    def joined(
+        cls,
+        rows: Any,
+        start: np.ndarray,
+        edges: Sequence[Any],
+        extra: list[Any],
+        labels: np.ndarray | None,
+        features: Features,
+        size: int,
+    ) -> Graphs:
+        """Graphs with these rows of nodes, pairs of node positions, and edge features."""
+        domain, graphs = Discrete(size), []
         for number, ends in enumerate(edges):
             try:
                 graphs.append(label_graph(domain, int(start[number + 1] - start[number]), ends))
             except DataError as error:
                 raise DataError(f"item {number}: {error}") from None
         counts = np.array([g.n_factors for g in graphs]) - np.diff(start)
-        codes = None
-        if labels is not None and known is not None:
-            lengths = np.diff(start).tolist()
-            codes = [known.codes(part, k, lengths[k]) for k, part in enumerate(labels)]
-        return cls(graphs, _split(rows, start), _edge_parts(extra, counts, features), codes)
+        found = _edge_parts(extra, counts, features)
+        return cls(graphs, rows, found, labels, start, starts_of(counts))
 
     def __len__(self) -> int:
         return len(self.graphs)
@@ -210,26 +236,41 @@ class Graphs:
         """Number of graphs."""
         return float(len(self))
 
+    @cached_property
+    def ends(self) -> np.ndarray:
+        """The nodes that each edge joins, (edges, 2)."""
+        parts = [
+            graph.scope[len(graph.variables) :].reshape(-1, 2) + first
+            for graph, first in zip(self.graphs, self.start, strict=False)
+        ]
+        return np.concatenate(parts)
+
+    @property
+    def edge_rows(self) -> np.ndarray:
+        """The rows of `edges` that belong to `ends`."""
+        return np.arange(len(self.ends))
+
     def take(self, which: np.ndarray) -> Graphs:
         """Some of the graphs."""
-        chosen = which.tolist()
-        return Graphs(
-            [self.graphs[i] for i in chosen],
-            [self.nodes[i] for i in chosen],
-            [self.edges[i] for i in chosen],
-            None if self.labels is None else [self.labels[i] for i in chosen],
-        )
+        rows, start = _taken(self.start, which)
+        edges, edge_start = _taken(self.edge_start, which)
+        labels = None if self.labels is None else self.labels[rows]
+        chosen = [self.graphs[i] for i in which.tolist()]
+        return Graphs(chosen, self.nodes[rows], self.edges[edges], labels, start, edge_start)
 
     def batches(self, size: int | None, rng: np.random.Generator) -> Iterator[Graphs]:
         """The graphs in random order, `size` at a time; everything at once for None."""
         return random_batches(self, size, rng)
 
 
-def _split(rows: Any, start: np.ndarray) -> list[Any]:
-    return [rows[start[k] : start[k + 1]] for k in range(len(start) - 1)]
+def _taken(start: np.ndarray, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of some units, and where each begins among them."""
+    lengths = np.diff(start)[which]
+    begin = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return np.arange(begin[-1]) + np.repeat(start[which] - begin[:-1], lengths), begin
 
 
-def _edge_parts(parts: list[Any], counts: np.ndarray, features: Features) -> list[Any]:
+def _edge_parts(parts: list[Any], counts: np.ndarray, features: Features) -> Any:
     """Edge features of all graphs; where there are none, every edge has the one feature 1."""
     width = features.edges if features.edges is not None else 1
     for number, part in enumerate(parts):
@@ -245,7 +286,7 @@ def _edge_parts(parts: list[Any], counts: np.ndarray, features: Features) -> lis
             f"edge features of item {number}: expected {counts[number]} rows, one per edge, "
             f"got {start[number + 1] - start[number]}"
         )
-    return _split(found, start)
+    return found
 
 
 def edge_pairs(edges: Any, count: int) -> np.ndarray:

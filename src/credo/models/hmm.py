@@ -109,6 +109,18 @@ class HMM(HiddenChain):
         rows = np.count_nonzero(self._transition) - self.states
         return int(start + rows) + self._emission.n_parameters
 
+    @property
+    def stationary(self) -> np.ndarray:
+        """Probabilities of the states that one more step does not change, (states,).
+
+        Where several are such (states that never lead to each other), the most even of them.
+        """
+        size = self.states
+        system = np.concatenate([self._transition.T - np.eye(size), np.ones((1, size))])
+        found = np.linalg.lstsq(system, np.append(np.zeros(size), 1.0), rcond=None)[0]
+        found = np.maximum(found, 0.0)  # a probability of 0 comes as one of -1e-17
+        return np.asarray(found / found.sum())
+
     def hidden(self, scores: np.ndarray, begin: np.ndarray, first: int = 0) -> Instance:
         """Chains with these log scores (rows, states)."""
         return Instance(

@@ -5,6 +5,7 @@ loaded, so each is imported when it is first used.
 
     arrays       ragged tables as padded or bucketed arrays, sparse linear maps by gathers, double precision
     layers       embeddings, self-attention, residual layers
+    image_network  a small residual network for grey images
     compiled     one compiled program per combination of shapes, and the seconds compiling took
     layout       trees of parameters as a few rows of numbers
     adam         Adam by Optax: directions, rates, clipped gradients
@@ -12,6 +13,8 @@ loaded, so each is imported when it is first used.
     chunks       mini-batch steps in compiled chunks: phases, carried state, resumable within an epoch
     batches      which rows a mini-batch has, by seed, epoch and position
     hooks        what happens between epochs: validation, early stopping
+    bijections   maps of flows: options, and functions of the parameters of one member
+    row_programs functions of rows, compiled for a few sizes of blocks
     optimise     driven Adam steps on many problems of one shape at once, with early stop and history
 """
 
@@ -22,9 +25,35 @@ from typing import TYPE_CHECKING
 from ..core.lazy import furnish
 
 if TYPE_CHECKING:
-    from . import adam, arrays, batches, chunks, compiled, hooks, layers, layout, loop, optimise
+    from . import (
+        adam,
+        arrays,
+        batches,
+        bijections,
+        chunks,
+        compiled,
+        hooks,
+        image_network,
+        layers,
+        layout,
+        loop,
+        optimise,
+    )
 
-__all__ = ["adam", "arrays", "batches", "chunks", "compiled", "hooks", "layers", "layout", "loop", "optimise"]
+__all__ = [
+    "adam",
+    "arrays",
+    "batches",
+    "bijections",
+    "chunks",
+    "compiled",
+    "hooks",
+    "image_network",
+    "layers",
+    "layout",
+    "loop",
+    "optimise",
+]
 
 furnish(
     __name__,
@@ -33,9 +62,11 @@ furnish(
         "adam",
         "arrays",
         "batches",
+        "bijections",
         "chunks",
         "compiled",
         "hooks",
+        "image_network",
         "layers",
         "layout",
         "loop",

@@ -11,6 +11,7 @@ from .beliefs import plot_beliefs, plot_grid
 from .comparison import plot_comparison
 from .densities import plot_densities
 from .graph import plot_model
+from .images import plot_curves, plot_images
 from .normal_form import plot_normal_form
 from .regions import plot_regions
 from .trace import plot_trace
@@ -19,8 +20,10 @@ from .trajectories import plot_trajectories
 __all__ = [
     "plot_beliefs",
     "plot_comparison",
+    "plot_curves",
     "plot_densities",
     "plot_grid",
+    "plot_images",
     "plot_model",
     "plot_normal_form",
     "plot_regions",

@@ -74,7 +74,9 @@ def predict(  # noqa: PLR0913, the options of one call
         empty.
     max_iter, tol, seed
         As in `infer`.
-    lengths, groups, columns, mask
+    columns
+        The columns that are read; all by default.
+    lengths, groups, mask
         Of sequences, for models of them; as in `infer`. Hidden states are then numbers from 0, given for
         every row in the order of the table; `maximise="all"` is the best path of each sequence.
 
@@ -107,7 +109,7 @@ def predict(  # noqa: PLR0913, the options of one call
         if hasattr(template, "labelled"):
             return predict_labels(model, data, targets, reading, **asked)
         return predict_hidden(model, data, _named(targets), reading, **asked)
-    given = [name for name, value in reading.items() if value is not None]
+    given = [name for name, value in reading.items() if value is not None and name != "columns"]
     if given:
         raise QueryError(f"{', '.join(given)}: a {type(model).__name__} has rows, no sequences; leave out")
     graph = graph_of(model)
@@ -115,7 +117,7 @@ def predict(  # noqa: PLR0913, the options of one call
     check.one_of("impossible", impossible, ["refuse", "missing"])
     form = Form.of(data, graph.variables)
     with call():
-        rows = _read(form, names, graph.variables)
+        rows = _read(form, (*names, *_unread(form, columns)), graph.variables)
         question = RowQuestion(graph, names, inference, impossible == "refuse", options=options)
         if maximise == "all" or tuple(maximise):
             return _joint(form, question, rows, maximise, targets, proba or std)
@@ -148,6 +150,7 @@ def impute(
     max_iter: int = 1000,
     tol: float = 1e-8,
     seed: int | None = None,
+    columns: Any = None,
 ) -> Any:
     """The table with its missing cells filled by what the model believes of them.
 
@@ -163,6 +166,8 @@ def impute(
         As in `predict`.
     seed
         Of the draws.
+    columns
+        The columns that are read, and filled; all by default. Others stay as they are.
 
     Examples
     --------
@@ -185,7 +190,7 @@ def impute(
     form = Form.of(data, graph.variables)
     options = {"max_iter": max_iter, "tol": tol, "seed": seed}
     with call():
-        rows = _read(form, (), graph.variables)
+        rows = _read(form, _unread(form, columns), graph.variables)
         gaps = tuple(column.name for column in rows.columns if column.missing.any())
         empty = np.zeros(rows.n_rows, dtype=bool)
         for name in gaps:
@@ -227,9 +232,20 @@ def _targets(variables: Variables, targets: Any) -> tuple[str, ...]:
     return names
 
 
-def _read(form: Form, targets: tuple[str, ...], variables: Variables) -> Dataset:
-    """The rows without the targets."""
-    rows = form.read(variables, targets)
+def _unread(form: Form, columns: Any) -> tuple[str, ...]:
+    """Names of the columns that are not read."""
+    if columns is None:
+        return ()
+    chosen = [columns] if isinstance(columns, str) else list(map(str, columns))
+    for name in chosen:
+        if name not in form.names:
+            raise DataError(f"columns: no column '{name}' in the data; they have {list(form.names)[:8]}")
+    return tuple(name for name in form.names if name not in chosen)
+
+
+def _read(form: Form, without: tuple[str, ...], variables: Variables) -> Dataset:
+    """The rows without some columns, the targets among them."""
+    rows = form.read(variables, without)
     if rows.is_sequences:
         raise DataError("data: expected rows, got sequences; models of sequences are templates")
     return rows

@@ -1,0 +1,48 @@
+"""Models with the habits of scikit-learn, which is not needed: fit, predict, score, get_params.
+
+Every class is a skin over `credo.fit`, `infer`, `predict` and `sample`; what it learned is a model of the
+house.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..core.lazy import furnish
+
+if TYPE_CHECKING:
+    from .bayesian_mixture import BayesianMixture
+    from .chain_crf import ChainCRF
+    from .count_hmm import CategoricalHMM, PoissonHMM
+    from .gaussian_hmm import GMMHMM, GaussianHMM
+    from .gaussian_mixture import GaussianMixture
+    from .graph_crf import GraphCRF
+    from .image_classifier import ImageClassifier
+    from .maximum_likelihood_classifier import MaximumLikelihoodClassifier
+
+__all__ = [
+    "GMMHMM",
+    "BayesianMixture",
+    "CategoricalHMM",
+    "ChainCRF",
+    "GaussianHMM",
+    "GaussianMixture",
+    "GraphCRF",
+    "ImageClassifier",
+    "MaximumLikelihoodClassifier",
+    "PoissonHMM",
+]
+
+furnish(
+    __name__,
+    {
+        "bayesian_mixture": ("BayesianMixture",),
+        "chain_crf": ("ChainCRF",),
+        "count_hmm": ("CategoricalHMM", "PoissonHMM"),
+        "gaussian_hmm": ("GMMHMM", "GaussianHMM"),
+        "gaussian_mixture": ("GaussianMixture",),
+        "graph_crf": ("GraphCRF",),
+        "image_classifier": ("ImageClassifier",),
+        "maximum_likelihood_classifier": ("MaximumLikelihoodClassifier",),
+    },
+)

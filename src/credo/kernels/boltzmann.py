@@ -1,0 +1,78 @@
+r"""Arithmetic of two layers that are joined by a matrix: softplus, and sums over the states of a layer.
+
+    softplus(a) = log(1 + e^a),      log sum_s exp( s'f + g(s'R) ),   s in {0, 1}^k
+
+The second goes through all 2^k states s of the one layer, with those of the other summed by hand in g.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+__all__ = ["binary_rows", "log_sum_exp", "log_sum_over_layer", "sigmoid", "softplus", "softplus_sums"]
+
+_LOW = 8  # units of the layer whose states are one block
+_FACTORS = 1000  # numbers up to 2 whose product is a double
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    """1 / (1 + e^-x), for any finite or infinite x."""
+    small = np.exp(-np.abs(x))
+    return np.asarray(np.where(x >= 0, 1.0, small) / (1.0 + small))
+
+
+def softplus(x: np.ndarray) -> np.ndarray:
+    """log(1 + e^x), without overflow."""
+    return np.asarray(np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x))))
+
+
+def softplus_sums(x: np.ndarray) -> np.ndarray:
+    """The sum of softplus over the last axis; a logarithm per thousand numbers."""
+    found: np.ndarray = np.maximum(x, 0.0).sum(axis=-1)
+    factors = 1.0 + np.exp(-np.abs(x))
+    for first in range(0, x.shape[-1], _FACTORS):
+        found = found + np.log(factors[..., first : first + _FACTORS].prod(axis=-1))
+    return found
+
+
+def log_sum_exp(logs: np.ndarray) -> float:
+    """Log sum exp of all entries; -inf where there is none."""
+    top = logs.max(initial=-np.inf)
+    return float(top + np.log(np.exp(logs - top).sum())) if np.isfinite(top) else float(top)
+
+
+def binary_rows(count: int) -> np.ndarray:
+    """All states of so many binary units, (2^count, count), the last unit changing fastest."""
+    return ((np.arange(1 << count)[:, None] >> np.arange(count)[::-1]) & 1).astype(np.float64)
+
+
+def log_sum_over_layer(
+    fields: np.ndarray,
+    weights: np.ndarray,
+    joined: Callable[[np.ndarray], np.ndarray],
+    look: Callable[[], None],
+) -> float:
+    """The log of the sum of exp(s'f) exp(joined(s'R)) over all binary s.
+
+    Parameters
+    ----------
+    fields, weights
+        f, (units,), and R, (units, others).
+    joined
+        Rows of inputs s'R -> the log weight of the other layer given each, summed or integrated.
+    look
+        Called between blocks, for signals.
+    """
+    high = max(0, len(fields) - _LOW)
+    inner = binary_rows(len(fields) - high)
+    near, own = inner @ weights[high:], inner @ fields[high:]
+    parts = np.empty(1 << high)
+    for outer in range(len(parts)):
+        look()
+        head = ((outer >> np.arange(high)[::-1]) & 1).astype(bool)
+        parts[outer] = log_sum_exp(
+            own + fields[:high][head].sum() + joined(near + weights[:high][head].sum(axis=0))
+        )
+    return log_sum_exp(parts)

@@ -1,0 +1,27 @@
+"""Bijections of rows for flows: frozen options, and pure functions of the parameters of one member."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...core.lazy import furnish
+
+if TYPE_CHECKING:
+    from .actnorm import Actnorm
+    from .base import Chain, RowBijection, read_bijection
+    from .coupling import Coupling
+    from .glow import Glow
+    from .mixing import Mixing, Permutation
+
+__all__ = ["Actnorm", "Chain", "Coupling", "Glow", "Mixing", "Permutation", "RowBijection", "read_bijection"]
+
+furnish(
+    __name__,
+    {
+        "actnorm": ("Actnorm",),
+        "base": ("RowBijection", "Chain", "read_bijection"),
+        "coupling": ("Coupling",),
+        "glow": ("Glow",),
+        "mixing": ("Mixing", "Permutation"),
+    },
+)
