@@ -98,7 +98,9 @@ def _undocumented(cls: type) -> list[str]:
 
 
 def test_every_field_is_documented():
-    silent = {f"{c.__module__}.{c.__qualname__}": found for c in _dataclasses() if (found := _undocumented(c))}
+    silent = {
+        f"{c.__module__}.{c.__qualname__}": found for c in _dataclasses() if (found := _undocumented(c))
+    }
     assert not silent, f"say in a comment on its line what it is: {silent}"
 
 
