@@ -26,12 +26,11 @@ import credo
 import hybrid_zoo
 from credo.core.errors import CredoError, UnsupportedError
 from credo.core.result import Status
-from credo.estimators import BayesianMixture, ChainCRF, GaussianHMM, GraphCRF
+from credo.estimators import BayesianMixture, BetheLDA, ChainCRF, GaussianHMM, GraphCRF
 from credo.families import Categorical, DiagonalGaussian, Mixture
 from credo.inference.problem.base import algorithms
 from credo.inference.problem.contents import methods
 from credo.learning.base import learners
-from credo.learning.lda import BetheLDA
 from credo.models import FactorAnalysis
 from credo.optimise.run import Run
 
@@ -93,8 +92,8 @@ def own():
     yield "vb-mixture", lambda: credo.fit(mixture, rows, "vb(prune=search)", **LIMITS)
     yield "vb-factor-analysis", lambda: credo.fit(FactorAnalysis(2), rows, "vb", **LIMITS)
     words = rng.poisson(0.7, size=(40, 20))
-    BetheLDA(3, max_iter=1, seed=0).fit(words)
-    yield "lda", lambda: Fitted(BetheLDA(3, **LIMITS).fit(words).status_)
+    BetheLDA(3, max_iter=1, random_state=0).fit(words)
+    yield "lda", lambda: Fitted(BetheLDA(3, **ESTIMATED).fit(words).status_)
     items = [rng.normal(size=(12, 3)) for _ in range(60)]
     labels = [(x[:, 0] > 0).astype(int).tolist() for x in items]
     yield "chain-crf", lambda: ChainCRF(**ESTIMATED).fit(items, labels).fit_
@@ -121,7 +120,7 @@ def large():
     yield "mixture from nothing", lambda: BayesianMixture(20, **endless).fit(rows).fit_
     yield "hmm from nothing", lambda: GaussianHMM(10, **endless).fit(rows).fit_
     yield "vb-factor-analysis", lambda: credo.fit(credo.models.FactorAnalysis(4), rows, "vb", **LIMITS)
-    yield "lda", lambda: Fitted(BetheLDA(10, **LIMITS).fit(rng.poisson(0.3, size=(400, 300))).status_)
+    yield "lda", lambda: Fitted(BetheLDA(10, **ESTIMATED).fit(rng.poisson(0.3, size=(400, 300))).status_)
     spins = credo.datasets.ising_grid(60, coupling="normal(scale=1)", field="normal(scale=0.1)", seed=0)
     alike = credo.datasets.ising_grid(150, coupling=0.4, field="normal(scale=0.5)", seed=0)
     colours = credo.datasets.potts_grid(60, states=5, coupling=0.8, field="normal(scale=1)", seed=0)
