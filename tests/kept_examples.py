@@ -21,6 +21,7 @@ from credo.core.variable import Variables
 from credo.estimators import (
     GMMHMM,
     BayesianMixture,
+    BetheLDA,
     CategoricalHMM,
     ChainCRF,
     GaussianHMM,
@@ -50,7 +51,6 @@ from credo.families.stick_breaking import StickBreaking
 from credo.families.student import StudentT
 from credo.learning.base import Fit
 from credo.learning.block_records import BlockFit, BlockRun
-from credo.learning.lda import BetheLDA
 from credo.learning.vb_factor_analysis import FactorPosterior
 from credo.models.bayesian_tree import BayesianTree
 from credo.models.conditional_rbm import ConditionalRBM
@@ -224,7 +224,7 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "ChainCRF": lambda: fitted(ChainCRF(max_iter=1), [ROWS, ROWS[:2]], [list("aabba"), list("ab")]),
     "GraphCRF": lambda: GraphCRF(inference="bp"),
     "TopicModel": lambda: TopicModel(2, mixtures=2, concentrations=1 + TOPICS, weights=[0.4, 0.6]),
-    "BetheLDA": lambda: fitted(BetheLDA(2, max_iter=1, seed=0), np.array([[1, 0, 2], [0, 3, 1]])),
+    "BetheLDA": lambda: fitted(BetheLDA(2, max_iter=1, random_state=0), np.array([[1, 0, 2], [0, 3, 1]])),
     "ImageClassifier": lambda: fitted(
         ImageClassifier(2, epochs=1, batch_size=4, random_state=0), RNG.random((6, 4, 4)), list("ababab")
     ),

@@ -72,7 +72,7 @@ CONTENTS = {
     "PoissonHMM": "estimators.count_hmm",
     "ImageClassifier": "estimators.image_classifier",
     "MaximumLikelihoodClassifier": "estimators.maximum_likelihood_classifier",
-    "BetheLDA": "learning.lda",
+    "BetheLDA": "estimators.bethe_lda",
     "BayesianMixture": "estimators.bayesian_mixture",
     "GaussianMixture": "estimators.gaussian_mixture",
     "FactorPosterior": "learning.vb_factor_analysis",
