@@ -32,6 +32,7 @@ from credo.estimators import (
     PoissonHMM,
 )
 from credo.evaluate import SampleScores, score_classes
+from credo.families.additive import AdditiveGaussian
 from credo.families.categorical import Categorical
 from credo.families.conjugate_product import ConjugateProduct
 from credo.families.dirichlet import Dirichlet
@@ -209,6 +210,8 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "BlankNet": lambda: credo.BayesNet.from_edges([("a", "b")], states={"a": 2}),
     "Regression": lambda: Regression([1.0, 2.0], [1.0, 3.0], [[0.5], [0.25]]),
     "Gaussian": lambda: Gaussian(MEANS, COVARIANCES),
+    "AdditiveGaussian": lambda: AdditiveGaussian([MEANS, MEANS[:1]], COVARIANCES[0]),
+    "BlankFactorialHMM": lambda: credo.FactorialHMM(states=[2, 3], emission="additive"),
     "TiedGaussian": lambda: TiedGaussian(MEANS, COVARIANCES[0]),
     "DiagonalGaussian": lambda: DiagonalGaussian(MEANS, np.exp(MEANS)),
     "SphericalGaussian": lambda: SphericalGaussian(MEANS, [0.5, 2.0]),
