@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from .gradient_em import GradientEM
     from .ipf import IPF
     from .kernel_bp import KernelBP
-    from .lda import BetheLDA
     from .leaf_steps import climb_leaves
     from .likelihood import MaximumLikelihood, log_likelihood
     from .mixture_of_trees import MixtureOfTreesEM, mixture_of_trees
@@ -37,7 +36,6 @@ __all__ = [
     "EM",
     "IPF",
     "LEARNERS",
-    "BetheLDA",
     "Blocks",
     "ContrastiveDivergence",
     "CountTables",
@@ -126,7 +124,6 @@ furnish(
         "ipf": ("IPF",),
         "kernel_bp": ("KernelBP",),
         "leaf_steps": ("climb_leaves",),
-        "lda": ("BetheLDA",),
         "likelihood": ("MaximumLikelihood", "log_likelihood"),
         "mixture_of_trees": ("MixtureOfTreesEM", "mixture_of_trees"),
         "network_rows": ("NetworkRows",),
