@@ -10,9 +10,24 @@ if TYPE_CHECKING:
     from .actnorm import Actnorm
     from .base import Chain, RowBijection, read_bijection
     from .coupling import Coupling
+    from .glow import Glow
     from .mixing import Mixing, Permutation
+    from .ode import Ode
+    from .planar import Planar, Radial
 
-__all__ = ["Actnorm", "Chain", "Coupling", "Mixing", "Permutation", "RowBijection", "read_bijection"]
+__all__ = [
+    "Actnorm",
+    "Chain",
+    "Coupling",
+    "Glow",
+    "Mixing",
+    "Ode",
+    "Permutation",
+    "Planar",
+    "Radial",
+    "RowBijection",
+    "read_bijection",
+]
 
 furnish(
     __name__,
@@ -20,6 +35,9 @@ furnish(
         "actnorm": ("Actnorm",),
         "base": ("RowBijection", "Chain", "read_bijection"),
         "coupling": ("Coupling",),
+        "glow": ("Glow",),
         "mixing": ("Mixing", "Permutation"),
+        "ode": ("Ode",),
+        "planar": ("Planar", "Radial"),
     },
 )
