@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .continuous_structure import kernel_bandwidth, kernel_chow_liu, kernel_information
     from .contrastive import ContrastiveDivergence
     from .counts import CountTables
+    from .discriminative import Discriminated, discriminate
     from .em import EM
     from .gradient_em import GradientEM
     from .ipf import IPF
@@ -40,6 +41,7 @@ __all__ = [
     "ChowLiu",
     "ContrastiveDivergence",
     "CountTables",
+    "Discriminated",
     "Elastic",
     "Fit",
     "GaussianPrior",
@@ -56,6 +58,7 @@ __all__ = [
     "Topics",
     "VariationalBayes",
     "climb_leaves",
+    "discriminate",
     "fit",
     "kernel_bandwidth",
     "kernel_chow_liu",
@@ -120,6 +123,7 @@ furnish(
         "conditional_gaussian": ("NetworkProblem",),
         "contrastive": ("ContrastiveDivergence",),
         "counts": ("CountTables",),
+        "discriminative": ("Discriminated", "discriminate"),
         "em": ("EM",),
         "gradient_em": ("GradientEM",),
         "ipf": ("IPF",),
