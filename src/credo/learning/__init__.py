@@ -95,10 +95,7 @@ LEARNERS = {
         "Generalised EM by mini-batches, for leaves without closed form and many rows.",
     ),
     "ipf": Entry("credo.learning.ipf", "Match the marginals of all factors in turn; for complete data."),
-    "chow-liu": Entry(
-        "credo.learning.chow_liu",
-        "The most likely tree of discrete variables, edges and tables, in closed form.",
-    ),
+    "chow-liu": Entry("credo.learning.chow_liu", "The most likely tree, edges and tables, in closed form."),
     "mixture-of-trees": Entry(
         "credo.learning.mixture_of_trees",
         "Mixture of Chow-Liu trees by EM; the structures are learned, from complete rows.",
