@@ -14,6 +14,7 @@ METHODS = {
         reads=("discrete", "real", "vector", "positive", "interval", "simplex"),
         groups=("functions",),
         checkpoints=True,
+        slopes=True,
     ),
     "nuts": Method(
         "credo.inference.sampling.nuts",
@@ -40,5 +41,6 @@ METHODS = {
         reads=("discrete", "real", "vector", "positive", "interval", "simplex"),
         groups=("functions",),
         checkpoints=True,
+        slopes=True,
     ),
 }

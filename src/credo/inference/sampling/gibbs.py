@@ -39,6 +39,7 @@ class Gibbs(Sampler):
     """Draws one variable after another given the others; for variables of any domain."""
 
     name: ClassVar[str] = "gibbs"
+    slopes: ClassVar[bool] = True
 
     def _engine(self, problem: Problem, places: Places, starts: Draws, rng: np.random.Generator) -> Engine:
         if problem.graph.is_tables:
