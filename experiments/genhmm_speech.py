@@ -29,7 +29,7 @@ from _tables import Cell, Measured, Published, Table
 
 from credo.core.errors import ConvergenceWarning
 from credo.data.speech import mix_noise
-from credo.learning import MaximumLikelihoodClassifier
+from credo.estimators import MaximumLikelihoodClassifier
 
 PASSES = 60
 FLOOR = 1e-4  # of variances; features lie in [0, 1]

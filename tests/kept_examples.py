@@ -21,12 +21,18 @@ from credo.core.variable import Variables
 from credo.estimators import (
     GMMHMM,
     BayesianMixture,
+    BetheLDA,
     CategoricalHMM,
+    ChainCRF,
     GaussianHMM,
     GaussianMixture,
+    GraphCRF,
+    ImageClassifier,
+    MaximumLikelihoodClassifier,
     PoissonHMM,
 )
 from credo.evaluate import SampleScores, score_classes
+from credo.families.additive import AdditiveGaussian
 from credo.families.categorical import Categorical
 from credo.families.conjugate_product import ConjugateProduct
 from credo.families.dirichlet import Dirichlet
@@ -41,14 +47,11 @@ from credo.families.mixture import Mixture, MixturePrior
 from credo.families.normal_gamma import NormalGamma
 from credo.families.posteriors import MixturePosterior
 from credo.families.product import Product
+from credo.families.scale_prior import GammaScales, SquaredScales
 from credo.families.stick_breaking import StickBreaking
 from credo.families.student import StudentT
 from credo.learning.base import Fit
 from credo.learning.block_records import BlockFit, BlockRun
-from credo.learning.crf import ChainCRF, GraphCRF
-from credo.learning.image_classifier import ImageClassifier
-from credo.learning.lda import BetheLDA
-from credo.learning.maximum_likelihood_classifier import MaximumLikelihoodClassifier
 from credo.learning.vb_factor_analysis import FactorPosterior
 from credo.models.bayesian_tree import BayesianTree
 from credo.models.conditional_rbm import ConditionalRBM
@@ -193,10 +196,13 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
         Mixture([[0.2, 0.8], [0.5, 0.5]], TiedGaussian(np.arange(8.0).reshape(4, 2), np.eye(2))),
         noise="uniform",
     ),
+    "GammaScales": lambda: GammaScales(shape=3.0),
+    "SquaredScales": lambda: SquaredScales(strength=0.1),
     "BlankFlow": lambda: Flow.blank("coupling(layers=2)", components=3),
     "bijection.actnorm": lambda: read_bijection("actnorm"),
     "bijection.chain": lambda: read_bijection("actnorm + coupling"),
     "bijection.coupling": lambda: read_bijection("coupling(layers=2, masks=random)"),
+    "bijection.glow": lambda: read_bijection("glow(levels=2, shape=(4, 8))"),
     "bijection.mixing": lambda: read_bijection("mixing(first=identity)"),
     "bijection.permutation": lambda: read_bijection("permutation(seed=none)"),
     "BlankMixture": lambda: credo.Mixture.blank(2, "diagonal"),
@@ -204,6 +210,8 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "BlankNet": lambda: credo.BayesNet.from_edges([("a", "b")], states={"a": 2}),
     "Regression": lambda: Regression([1.0, 2.0], [1.0, 3.0], [[0.5], [0.25]]),
     "Gaussian": lambda: Gaussian(MEANS, COVARIANCES),
+    "AdditiveGaussian": lambda: AdditiveGaussian([MEANS, MEANS[:1]], COVARIANCES[0]),
+    "BlankFactorialHMM": lambda: credo.FactorialHMM(states=[2, 3], emission="additive"),
     "TiedGaussian": lambda: TiedGaussian(MEANS, COVARIANCES[0]),
     "DiagonalGaussian": lambda: DiagonalGaussian(MEANS, np.exp(MEANS)),
     "SphericalGaussian": lambda: SphericalGaussian(MEANS, [0.5, 2.0]),
@@ -219,9 +227,9 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "ChainCRF": lambda: fitted(ChainCRF(max_iter=1), [ROWS, ROWS[:2]], [list("aabba"), list("ab")]),
     "GraphCRF": lambda: GraphCRF(inference="bp"),
     "TopicModel": lambda: TopicModel(2, mixtures=2, concentrations=1 + TOPICS, weights=[0.4, 0.6]),
-    "BetheLDA": lambda: fitted(BetheLDA(2, max_iter=1, seed=0), np.array([[1, 0, 2], [0, 3, 1]])),
+    "BetheLDA": lambda: fitted(BetheLDA(2, max_iter=1, random_state=0), np.array([[1, 0, 2], [0, 3, 1]])),
     "ImageClassifier": lambda: fitted(
-        ImageClassifier(2, epochs=1, batch_size=4, seed=0), RNG.random((6, 4, 4)), list("ababab")
+        ImageClassifier(2, epochs=1, batch_size=4, random_state=0), RNG.random((6, 4, 4)), list("ababab")
     ),
     "MaximumLikelihoodClassifier": lambda: fitted(
         MaximumLikelihoodClassifier(DiagonalGaussian(MEANS[:1], np.exp(MEANS[:1]))), ROWS, list("aabba")

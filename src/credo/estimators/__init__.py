@@ -11,26 +11,44 @@ from typing import TYPE_CHECKING
 from ..core.lazy import furnish
 
 if TYPE_CHECKING:
+    from .base import Estimator
     from .bayesian_mixture import BayesianMixture
+    from .bethe_lda import BetheLDA
+    from .chain_crf import ChainCRF
     from .count_hmm import CategoricalHMM, PoissonHMM
     from .gaussian_hmm import GMMHMM, GaussianHMM
     from .gaussian_mixture import GaussianMixture
+    from .graph_crf import GraphCRF
+    from .image_classifier import ImageClassifier
+    from .maximum_likelihood_classifier import MaximumLikelihoodClassifier
 
 __all__ = [
     "GMMHMM",
     "BayesianMixture",
+    "BetheLDA",
     "CategoricalHMM",
+    "ChainCRF",
+    "Estimator",
     "GaussianHMM",
     "GaussianMixture",
+    "GraphCRF",
+    "ImageClassifier",
+    "MaximumLikelihoodClassifier",
     "PoissonHMM",
 ]
 
 furnish(
     __name__,
     {
+        "base": ("Estimator",),
         "bayesian_mixture": ("BayesianMixture",),
+        "bethe_lda": ("BetheLDA",),
+        "chain_crf": ("ChainCRF",),
         "count_hmm": ("CategoricalHMM", "PoissonHMM"),
         "gaussian_hmm": ("GMMHMM", "GaussianHMM"),
         "gaussian_mixture": ("GaussianMixture",),
+        "graph_crf": ("GraphCRF",),
+        "image_classifier": ("ImageClassifier",),
+        "maximum_likelihood_classifier": ("MaximumLikelihoodClassifier",),
     },
 )

@@ -16,15 +16,12 @@ if TYPE_CHECKING:
     from .continuous_structure import kernel_bandwidth, kernel_chow_liu, kernel_information
     from .contrastive import ContrastiveDivergence
     from .counts import CountTables
-    from .crf import ChainCRF, GraphCRF
     from .em import EM
-    from .image_classifier import ImageClassifier
+    from .gradient_em import GradientEM
     from .ipf import IPF
     from .kernel_bp import KernelBP
-    from .lda import BetheLDA
     from .leaf_steps import climb_leaves
     from .likelihood import MaximumLikelihood, log_likelihood
-    from .maximum_likelihood_classifier import MaximumLikelihoodClassifier
     from .mixture_of_trees import MixtureOfTreesEM, mixture_of_trees
     from .network_rows import NetworkRows
     from .priors import Elastic, GaussianPrior, LaplacePrior
@@ -38,21 +35,17 @@ __all__ = [
     "EM",
     "IPF",
     "LEARNERS",
-    "BetheLDA",
     "Blocks",
-    "ChainCRF",
     "ContrastiveDivergence",
     "CountTables",
     "Elastic",
     "Fit",
     "GaussianPrior",
-    "GraphCRF",
-    "ImageClassifier",
+    "GradientEM",
     "KernelBP",
     "LaplacePrior",
     "Learner",
     "MaximumLikelihood",
-    "MaximumLikelihoodClassifier",
     "MaximumPseudolikelihood",
     "MixtureOfTreesEM",
     "NetworkProblem",
@@ -94,6 +87,10 @@ LEARNERS = {
     "contrastive-divergence": Entry(
         "credo.learning.contrastive", "Stochastic ascent with Gibbs samples in place of inference."
     ),
+    "gradient-em": Entry(
+        "credo.learning.gradient_em",
+        "Generalised EM by mini-batches, for leaves without closed form and many rows.",
+    ),
     "ipf": Entry("credo.learning.ipf", "Match the marginals of all factors in turn; for complete data."),
     "mixture-of-trees": Entry(
         "credo.learning.mixture_of_trees",
@@ -118,15 +115,12 @@ furnish(
         "conditional_gaussian": ("NetworkProblem",),
         "contrastive": ("ContrastiveDivergence",),
         "counts": ("CountTables",),
-        "crf": ("ChainCRF", "GraphCRF"),
         "em": ("EM",),
-        "image_classifier": ("ImageClassifier",),
+        "gradient_em": ("GradientEM",),
         "ipf": ("IPF",),
         "kernel_bp": ("KernelBP",),
         "leaf_steps": ("climb_leaves",),
-        "lda": ("BetheLDA",),
         "likelihood": ("MaximumLikelihood", "log_likelihood"),
-        "maximum_likelihood_classifier": ("MaximumLikelihoodClassifier",),
         "mixture_of_trees": ("MixtureOfTreesEM", "mixture_of_trees"),
         "network_rows": ("NetworkRows",),
         "priors": ("Elastic", "GaussianPrior", "LaplacePrior"),

@@ -16,15 +16,17 @@ if TYPE_CHECKING:
     from ..families.blank import BlankMixture
     from .blank_hmm import BlankHMM
     from .blank_net import BlankNet
+    from .crf import CRF
     from .factor_analysis import FactorAnalysis
 
-__all__ = ["BLANKS", "bayes_net", "factor_analysis", "hmm", "mixture"]
+__all__ = ["BLANKS", "bayes_net", "crf", "factor_analysis", "hmm", "mixture"]
 
 BLANKS = Catalogue(
     "model to be learned",
     entries_of(
         __name__,
         bayes_net="Bayesian network of these edges; states and tables come from the data.",
+        crf="Conditional random field: labels beside features, in sequences.",
         factor_analysis="Columns of numbers that share a few hidden numbers.",
         hmm="Hidden Markov model of so many states, for sequences.",
         mixture="Mixture of so many components, for rows.",
@@ -103,6 +105,13 @@ def mixture(components: int, emission: Any = None) -> BlankMixture:
     from ..families.mixture import Mixture
 
     return Mixture.blank(components, emission)
+
+
+def crf() -> CRF:
+    """Conditional random field: labels beside features, in sequences."""
+    from .crf import CRF
+
+    return CRF()
 
 
 def factor_analysis(factors: int | None = None, noise: str = "diagonal") -> FactorAnalysis:

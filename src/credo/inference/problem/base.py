@@ -301,7 +301,8 @@ class Algorithms(Registry[Algorithm]):
     """All algorithms by name: those of this package, imported one by one, and those of users."""
 
     def __init__(self) -> None:
-        super().__init__("algorithm", methods, "credo methods")
+        short = {"structured": "structured-mean-field"}
+        super().__init__("algorithm", methods, "credo methods", short)
 
     def entries(self) -> dict[str, Method]:
         """Name -> what is known, family by family, the best known first; imports no algorithm."""
