@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .continuous_structure import kernel_bandwidth, kernel_chow_liu, kernel_information
     from .contrastive import ContrastiveDivergence
     from .counts import CountTables
+    from .discriminative import Discriminated, discriminate
     from .em import EM
     from .gradient_em import GradientEM
     from .ipf import IPF
@@ -38,6 +39,7 @@ __all__ = [
     "Blocks",
     "ContrastiveDivergence",
     "CountTables",
+    "Discriminated",
     "Elastic",
     "Fit",
     "GaussianPrior",
@@ -55,6 +57,7 @@ __all__ = [
     "VariationalBayes",
     "chow_liu",
     "climb_leaves",
+    "discriminate",
     "fit",
     "kernel_bandwidth",
     "kernel_chow_liu",
@@ -115,6 +118,7 @@ furnish(
         "conditional_gaussian": ("NetworkProblem",),
         "contrastive": ("ContrastiveDivergence",),
         "counts": ("CountTables",),
+        "discriminative": ("Discriminated", "discriminate"),
         "em": ("EM",),
         "gradient_em": ("GradientEM",),
         "ipf": ("IPF",),

@@ -11,6 +11,7 @@ METHODS = {
         "credo.inference.messages.bp",
         "Loopy belief propagation with a choice of schedule and damping.",
         answers=("sum", "max", "mixed"),
+        groups=("tables", "bilinear"),
         promises=("exact on trees",),
         checkpoints=True,
         slopes=True,
