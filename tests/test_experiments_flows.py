@@ -55,7 +55,7 @@ def test_the_epoch_is_chosen_by_rows_held_out(load):
     member = DiagonalGaussian([[0.0, 0.0]], [[1.0, 1.0]])
     made = MaximumLikelihoodClassifier(credo.Mixture.blank(2, "diagonal"), learner="em(floor=0.1)",
                                        warm_start=True, random_state=0)  # fmt: skip
-    found = load("_per_class").train(made, x, y, [1, 2, 3], 0, {"test": (x, y)}, share=0.25)
+    found = load("_per_class").train(made, x, y, [1, 2, 3], 0, {"test": (x, y)}, mask=mask)
     assert found.epoch in (1, 3, 6) and len(found.curves["held out"]) == len(found.curves["test"]) == 3
     place = [1, 3, 6].index(found.epoch)
     assert found.curves["held out"][place] == max(found.curves["held out"])
