@@ -45,7 +45,7 @@ def language(sequences: int, words: int, labels: int) -> tuple[list[Any], list[A
 
 
 def with_credo(X: list[Any], y: list[Any]) -> Any:
-    from credo.learning import ChainCRF
+    from credo.estimators import ChainCRF
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

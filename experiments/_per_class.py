@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from credo.core.errors import ConvergenceWarning
-from credo.learning import MaximumLikelihoodClassifier
+from credo.estimators import MaximumLikelihoodClassifier
 
 __all__ = ["Trained", "held_out", "train"]
 

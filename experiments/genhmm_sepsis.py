@@ -28,7 +28,7 @@ from _vital_signs import Frames, adults, newborns, with_slopes
 import credo
 from credo.core.errors import ConvergenceWarning
 from credo.data.vital_signs import heart_rate_features, oximetry_features
-from credo.learning import MaximumLikelihoodClassifier
+from credo.estimators import MaximumLikelihoodClassifier
 
 LENGTH, HOURS, COUNT = 300, 12, 800
 LEFT_OUT = 0.3

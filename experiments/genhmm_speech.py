@@ -34,9 +34,9 @@ from _tables import Cell, Measured, Published, Table
 import credo
 from credo.core.errors import ConvergenceWarning
 from credo.data.speech import mix_noise
+from credo.estimators import MaximumLikelihoodClassifier
 from credo.families import Mixture
 from credo.inference.exact.hidden_rows import smooth_rows
-from credo.learning import MaximumLikelihoodClassifier
 
 PASSES = 60
 BIJECTION = "actnorm + coupling(layers=4, width=24, depth=2)"

@@ -29,7 +29,7 @@ from _tables import Cell, Measured, Published, Table
 
 import credo
 from credo.core.errors import ConvergenceWarning
-from credo.learning import MaximumLikelihoodClassifier
+from credo.estimators import MaximumLikelihoodClassifier
 
 SAID = {
     "letter": {1: 0.9459, 2: 0.9513, 3: 0.9578, 4: 0.9581, 10: 0.9657, 20: 0.9674},

@@ -22,8 +22,12 @@ from credo.estimators import (
     GMMHMM,
     BayesianMixture,
     CategoricalHMM,
+    ChainCRF,
     GaussianHMM,
     GaussianMixture,
+    GraphCRF,
+    ImageClassifier,
+    MaximumLikelihoodClassifier,
     PoissonHMM,
 )
 from credo.evaluate import SampleScores, score_classes
@@ -45,10 +49,7 @@ from credo.families.stick_breaking import StickBreaking
 from credo.families.student import StudentT
 from credo.learning.base import Fit
 from credo.learning.block_records import BlockFit, BlockRun
-from credo.learning.crf import ChainCRF, GraphCRF
-from credo.learning.image_classifier import ImageClassifier
 from credo.learning.lda import BetheLDA
-from credo.learning.maximum_likelihood_classifier import MaximumLikelihoodClassifier
 from credo.learning.vb_factor_analysis import FactorPosterior
 from credo.models.bayesian_tree import BayesianTree
 from credo.models.conditional_rbm import ConditionalRBM
@@ -62,6 +63,7 @@ from credo.models.normal_form import Block, Diverter, NormalForm, Source
 from credo.models.regression import Regression
 from credo.models.semi_markov import SemiMarkov
 from credo.models.table_posterior import TablePosterior
+from credo.models.topic_model import TopicModel
 from credo.nn.bijections.base import read_bijection
 
 RNG = np.random.default_rng(7)
@@ -74,6 +76,7 @@ V, S = credo.Variable("v", credo.Real(2)), credo.Variable("s", ["off", "on"])
 THETA = credo.Variable("theta", credo.Simplex(2))
 RATE, SHARE = credo.Variable("rate", credo.Positive()), credo.Variable("share", credo.Interval(0, 1))
 ROWS = RNG.normal(size=(5, 2))
+TOPICS = np.arange(12.0).reshape(2, 2, 3)
 INDEX, ONE = np.array([0]), np.array([[0]])
 
 
@@ -216,9 +219,10 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "PoissonHMM": lambda: fitted(PoissonHMM(2, max_iter=1, random_state=0), [0, 3, 1, 0, 2]),
     "ChainCRF": lambda: fitted(ChainCRF(max_iter=1), [ROWS, ROWS[:2]], [list("aabba"), list("ab")]),
     "GraphCRF": lambda: GraphCRF(inference="bp"),
+    "TopicModel": lambda: TopicModel(2, mixtures=2, concentrations=1 + TOPICS, weights=[0.4, 0.6]),
     "BetheLDA": lambda: fitted(BetheLDA(2, max_iter=1, seed=0), np.array([[1, 0, 2], [0, 3, 1]])),
     "ImageClassifier": lambda: fitted(
-        ImageClassifier(2, epochs=1, batch_size=4, seed=0), RNG.random((6, 4, 4)), list("ababab")
+        ImageClassifier(2, epochs=1, batch_size=4, random_state=0), RNG.random((6, 4, 4)), list("ababab")
     ),
     "MaximumLikelihoodClassifier": lambda: fitted(
         MaximumLikelihoodClassifier(DiagonalGaussian(MEANS[:1], np.exp(MEANS[:1]))), ROWS, list("aabba")

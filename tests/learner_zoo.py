@@ -24,7 +24,7 @@ from credo.core.fingerprint import fingerprint
 from credo.core.packing import pack
 from credo.families import Categorical, DiagonalGaussian, Flow, Mixture, Poisson, Product, StudentT
 from credo.learning import Fit, log_likelihood
-from credo.models import SemiMarkov
+from credo.models import SemiMarkov, TopicModel
 from credo.models.normal_form_build import embedding
 from credo.optimise import driver
 
@@ -135,6 +135,14 @@ def _labels() -> Any:
     return truth, start, draw
 
 
+def _documents() -> Any:
+    """Counts of words; both ends know how many words there are."""
+    rows = 20 * np.array([[[0.5, 0.4, 0.05, 0.05], [0.05, 0.05, 0.4, 0.5]]])
+    truth = TopicModel(2, doc_topic_prior=0.3, concentrations=100 * rows)
+    start = truth.with_beliefs(1 + 0.1 * rows, [1.0], [0.5, 0.5])
+    return truth, start, lambda rows, seed: credo.sample(truth, lengths=[20] * (rows // 10), seed=seed)[0]
+
+
 def _embedding() -> Any:
     truth = credo.BayesNet(
         {"S": 2, "X": 2, "Y": 3},
@@ -236,6 +244,7 @@ SUBJECTS = [
     Subject("field", _field),
     Subject("field with a hidden variable", lambda: _field(("a",))),
     Subject("field of labels", _labels),
+    Subject("documents", _documents),
     Subject("embedding", _embedding),
     Subject("mixture of Gaussians", _mixture),
     Subject("chain of Gaussians", _gaussian_chain),

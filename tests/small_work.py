@@ -15,6 +15,7 @@ from conformance.subjects import SUBJECTS, compiles
 from credo.core.errors import ConvergenceWarning, CredoError
 from credo.core.factor_graph import FactorGraph
 from credo.datasets.ising import Normal
+from credo.estimators import ChainCRF
 from credo.families import Categorical, DiagonalGaussian, Gaussian
 from credo.inference.bounds.decomposition import Decomposition
 from credo.inference.bounds.wmb import WMB
@@ -25,7 +26,7 @@ from credo.inference.search import and_or, branch_and_bound, soft_consistency
 from credo.io.scan import read_numbers
 from credo.kernels import and_or_nodes, chains, dual_decomposition, powered, soft_consistency_nodes, text
 from credo.kernels.arrays import double
-from credo.learning import ChainCRF, chow_liu, e_step, train_blocks
+from credo.learning import chow_liu, e_step, train_blocks
 from credo.models.hmm import HMM
 from credo.models.normal_form import Block, Diverter, NormalForm, Source
 from credo.models.semi_markov import SemiMarkov

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import credo
+from credo.estimators import MaximumLikelihoodClassifier
 from credo.families import DiagonalGaussian
-from credo.learning import MaximumLikelihoodClassifier
 
 FOLDER = Path(__file__).resolve().parents[1] / "experiments"
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"

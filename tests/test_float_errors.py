@@ -56,7 +56,7 @@ CALLS = {
     "topics": lambda: learning.BetheLDA(2, max_iter=2).fit(COUNTS),
     "tree": lambda: learning.chow_liu(DATA),
     "trees": lambda: learning.mixture_of_trees(DATA, 2, seed=0, max_iter=3),
-    "labels of a chain": lambda: learning.ChainCRF(max_iter=3).fit([SENTENCES] * 3, [[0, 1]] * 3),
+    "labels of a chain": lambda: estimators.ChainCRF(max_iter=3).fit([SENTENCES] * 3, [[0, 1]] * 3),
 }
 
 

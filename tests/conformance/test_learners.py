@@ -89,6 +89,10 @@ def broken(data):
         yield data[:0], "expected"
         yield [*data[:1], [["what", 3]]], "expected"
         return
+    if isinstance(data, np.ndarray):
+        yield data[:0], "expected at least one"
+        yield -data, "expected finite counts from 0"
+        return
     if hasattr(data, "targets"):
         yield data.take(np.arange(0)), "expected at least one"
         columns = {c.name: c.labels() for c in data.columns if c.name not in data.targets}

@@ -12,7 +12,6 @@ from credo.core.errors import OptionError
 from credo.families import Categorical
 from credo.inference.portfolio.solve import solve
 from credo.inference.problem.base import algorithms
-from credo.learning import ChainCRF, GraphCRF
 from credo.learning.base import learners
 from credo.models import FactorAnalysis
 from credo.models.hmm import HMM
@@ -56,8 +55,6 @@ SEEDS = {
         SemiMarkov([1], [[1]], [[1]], Categorical([[1.0]])), lengths=2, seed=seed
     ),
     "baum-welch": lambda seed: credo.fit(CHAIN, [0, 1], "baum-welch", seed=seed),
-    "ChainCRF": lambda seed: ChainCRF(seed=seed).fit([np.eye(2)], [[0, 1]]),
-    "GraphCRF": lambda seed: GraphCRF(seed=seed).fit([(np.eye(2), [(0, 1)])], [[0, 1]]),
     "factor analysis": lambda seed: credo.fit(FactorAnalysis(), np.eye(3), "vb", seed=seed),
     "order": lambda seed: elimination_order(GRID.to_factor_graph(), effort=1, seed=seed),
 }

@@ -15,6 +15,7 @@ from credo.estimators import (
     CategoricalHMM,
     GaussianHMM,
     GaussianMixture,
+    MaximumLikelihoodClassifier,
     PoissonHMM,
 )
 
@@ -59,9 +60,10 @@ CASES = {
     "GMMHMM": (GMMHMM(2, 2, random_state=0, max_iter=20), OF_SEQUENCES),
     "CategoricalHMM": (TruncatedSymbols(2, n_features=200, random_state=0, max_iter=20), OF_SEQUENCES),
     "PoissonHMM": (TruncatedCounts(2, random_state=0, max_iter=20), OF_SEQUENCES),
+    "MaximumLikelihoodClassifier": (MaximumLikelihoodClassifier(random_state=0), set()),
     "BayesianMixture": (BayesianMixture(2, random_state=0, max_iter=20), set()),
 }
-QUICK = ("GaussianHMM", "GaussianMixture")
+QUICK = ("GaussianHMM", "GaussianMixture", "MaximumLikelihoodClassifier")
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ import credo
 from conformance.oracle import Oracle
 from credo.core.errors import ConvergenceError, ConvergenceWarning, OptionError, UnsupportedError
 from credo.core.result import Status
+from credo.estimators import GraphCRF
 from credo.inference.portfolio import bracket, maximum
 from credo.inference.portfolio import choose as rule
 from credo.inference.portfolio.race import Entrant
-from credo.learning.crf import GraphCRF
 from zoo import ZOO
 
 GRID = credo.datasets.ising_grid(12, coupling="normal(scale=1)", field="normal(scale=0.1)", seed=0)
@@ -158,7 +158,7 @@ def test_questions_that_are_asked_many_times_go_to_bp(monkeypatch):
     monkeypatch.setattr(maximum, "_SECONDS", 1e6)
     items = [(np.eye(4)[:, :2], [(0, 1), (1, 2), (2, 3), (3, 0)])] * 2
     labels = [[0, 1, 0, 1]] * 2
-    crf = GraphCRF(max_iter=2, seed=0)
+    crf = GraphCRF(max_iter=2, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         assert len(crf.fit(items, labels).predict(items)) == 2

@@ -93,11 +93,10 @@ def test_kernels_run_uncompiled_as_their_own_specification():
     scaled_chains.scaled_rows(compiled, one)
     scaled_chains.scaled_rows.py_func(plain, two)
     np.testing.assert_allclose(compiled, plain, rtol=1e-15)
-    found = np.zeros((2, 6))
-    weighted_sums._moments.py_func(np.ones((3, 2)), np.arange(6.0).reshape(3, 2), found)
-    np.testing.assert_allclose(
-        found, weighted_sums.moment_sums(np.ones((3, 2)), np.arange(6.0).reshape(3, 2))
-    )
+    found = np.zeros((2, 4))
+    table = (np.ones((3, 2)), np.arange(6.0).reshape(3, 2), np.ones(2))
+    weighted_sums._moments.py_func(*table, True, found)
+    np.testing.assert_allclose(found, weighted_sums.square_sums(*table))
     out = np.empty((3, 1))
     x = np.arange(6.0).reshape(3, 2)
     gaussian_density._dense.py_func(x, np.zeros((1, 2)), np.eye(2)[None], np.zeros(1), out)
@@ -112,7 +111,10 @@ def test_weighted_sums_are_matrix_products(rows):
     expected = np.concatenate(
         [left.T @ right, np.einsum("nk,ni,nj->kij", left, right, right).reshape(5, 9)], 1
     )
-    np.testing.assert_allclose(weighted_sums.moment_sums(left, right), expected)
+    origin = rng.normal(size=3)
+    np.testing.assert_allclose(weighted_sums.moment_sums(left, right + origin, origin), expected)
+    squares = np.concatenate([left.T @ right, left.T @ right**2], 1)
+    np.testing.assert_allclose(weighted_sums.square_sums(left, right + origin, origin), squares)
     wide = rng.random((rows, 200))
     np.testing.assert_allclose(weighted_sums.weighted_sums(wide, wide), wide.T @ wide)
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import pickle
 import re
+import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
 import credo
-from credo.core.errors import ConvergenceWarning, CredoError, QueryError
+from credo.core.errors import ConvergenceWarning, CredoError, DataError, QueryError
 from credo.core.result import Status
-from credo.learning import ChainCRF, GraphCRF
+from credo.estimators import ChainCRF, GraphCRF
 from credo.learning.expectations import Oracle
 from credo.learning.label_sources import ChainLikelihood, GraphLikelihood, LabelPseudolikelihood
 from credo.learning.log_linear import Objective
@@ -144,7 +147,7 @@ def test_the_optimum_is_that_of_crfsuite(support):
     if support == "all":
         assert mine.crf_.node_weights == pytest.approx(W, abs=1e-4)
     unseen, _ = sentences(20, seed=5)
-    for guess, other in zip(mine.predict_marginals(unseen), peer.predict_marginals(unseen), strict=True):
+    for guess, other in zip(mine.predict_proba(unseen), peer.predict_marginals(unseen), strict=True):
         for t, row_of in enumerate(other):
             assert guess[t] == pytest.approx([row_of[c] for c in mine.classes_], abs=1e-4)
     assert [list(p) for p in mine.predict(unseen)] == [list(p) for p in peer.predict(unseen)]
@@ -183,7 +186,7 @@ def test_dense_and_sparse_features_give_the_same_field():
 def test_predictions_equal_inference_on_the_factor_graph():
     X, y = sentences(40)
     crf = ChainCRF().fit(X, y)
-    for x, labels, marginals in zip(X[:6], crf.predict(X[:6]), crf.predict_marginals(X[:6]), strict=True):
+    for x, labels, marginals in zip(X[:6], crf.predict(X[:6]), crf.predict_proba(X[:6]), strict=True):
         net = crf.crf_.instantiate(x)
         best = credo.infer(net, "junction-tree", maximise="all").assignment
         assert labels.tolist() == list(best.values())
@@ -202,7 +205,7 @@ def test_graphs_of_chains_learn_what_the_chain_estimator_learns():
     assert graph.log_likelihood(X, y) == pytest.approx(chain.log_likelihood(X, y), abs=1e-6)
     assert [a.tolist() for a in graph.predict(X)] == [a.tolist() for a in chain.predict(X)]
     by_nodes = graph.set_params(decode="marginals").predict(X)
-    assert by_nodes[0].tolist() == chain.classes_[chain.predict_marginals(X)[0].argmax(axis=1)].tolist()
+    assert by_nodes[0].tolist() == chain.classes_[chain.predict_proba(X)[0].argmax(axis=1)].tolist()
 
 
 def grids(count, seed=0):
@@ -237,7 +240,7 @@ def test_missing_labels_are_summed_out():
     X, y = numbers(60, seed=4)
     rng = np.random.default_rng(0)
     holes = [[None if rng.random() < 0.3 else v for v in labels] for labels in y]
-    full, part = ChainCRF().fit(X, y), ChainCRF(seed=0).fit(X, holes)
+    full, part = ChainCRF().fit(X, y), ChainCRF(random_state=0).fit(X, holes)
     assert (np.diff(part.fit_.objective) > -1e-12).all()
     assert part.score(X, y) > full.score(X, y) - 0.1
     assert part.log_likelihood(X, holes) == pytest.approx(part.fit_.log_likelihood.value)
@@ -253,7 +256,7 @@ def test_batches_early_stopping_and_curves():
         tol=1e-3,
         validation=0.2,
         patience=5,
-        seed=0,
+        random_state=0,
     )
     found = learner.fit(X, y)
     assert len(found.fit_.trace["validation"]) == len(found.fit_.objective)
@@ -265,11 +268,37 @@ def test_it_works_inside_scikit_learn():
     base = pytest.importorskip("sklearn.base")
     X, y = sentences(30)
     copy = base.clone(ChainCRF(prior="gaussian(scale=3)"))
-    assert repr(copy) == "ChainCRF(prior='gaussian(scale=3)')"
+    assert repr(copy) == "ChainCRF(prior='gaussian(scale=3)')" and copy.set_params(max_iter=9).max_iter == 9
+    with pytest.raises(pytest.importorskip("sklearn.exceptions").NotFittedError, match="is not fitted yet"):
+        copy.predict(X)
     folds = search.KFold(3)
     grid = search.GridSearchCV(ChainCRF(), {"prior": ["gaussian(scale=0.01)", "gaussian(scale=2)"]}, cv=folds)
     grid.fit(X, y)
-    assert grid.best_params_ == {"prior": "gaussian(scale=2)"}
+    assert grid.best_params_ == {"prior": "gaussian(scale=2)"} and grid.best_estimator_.converged_
+    again = pickle.loads(pickle.dumps(grid.best_estimator_))
+    assert [p.tolist() for p in again.predict(X)] == [p.tolist() for p in grid.predict(X)]
+    tags = pytest.importorskip("sklearn.utils").get_tags(copy)
+    assert not tags.input_tags.two_d_array and tags.target_tags.required
+
+
+def test_frames_tell_the_names_of_their_columns():
+    X = [pd.DataFrame({"a": [0.0, 1, 0], "b": [1.0, 1, 2]}), pd.DataFrame({"a": [0.0, 1], "b": [1.0, 1]})]
+    y = [["u", "v", "u"], ["u", "v"]]
+    for kind in (ChainCRF, GraphCRF):
+        found = kind().fit(X, y)
+        assert list(found.feature_names_in_) == ["a", "b"] and found.n_features_in_ == 2
+        assert [part.tolist() for part in found.predict(X)] == y
+        with pytest.raises(DataError, match="Feature names unseen at fit time:\n- c"):
+            found.predict([X[0].rename(columns={"b": "c"})])
+
+
+def test_a_run_goes_on_from_its_checkpoint(tmp_path):
+    X, y = sentences(12)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        ChainCRF(max_iter=3).fit(X, y, checkpoint=tmp_path / "run.credo")
+    found = ChainCRF().fit(X, y, checkpoint=tmp_path / "run.credo")
+    np.testing.assert_array_equal(found.crf_.node_weights, ChainCRF().fit(X, y).crf_.node_weights)
 
 
 def test_a_field_is_saved_loaded_and_predicts_the_same(tmp_path):
@@ -354,11 +383,11 @@ REFUSALS = [
     (lambda: ChainCRF(validation=2).fit(X2, Y2), "validation must be in [0, 1), got 2"),
     (
         lambda: ChainCRF(validation=0.5).fit([np.ones((1, 1))], [[0]]),
-        "validation: expected at least two sequences",
+        "validation: expected at least two units",
     ),
     (lambda: ChainCRF(batch=2).fit(X2, Y2), "batch: lbfgs uses all rows at each step"),
     (lambda: ChainCRF().set_params(c3=1), "ChainCRF has no option 'c3'; its options are"),
-    (lambda: ChainCRF().predict(X2), "this ChainCRF is not fitted yet; call fit(X, y) first"),
+    (lambda: ChainCRF().predict(X2), "this ChainCRF is not fitted yet; call fit first"),
     (lambda: ChainCRF.from_model(3), "from_model: expected a CRF, got int"),
     (
         lambda: ChainCRF().fit(X2, Y2).log_likelihood(X2, [["z"] * len(v) for v in Y2]),
@@ -448,7 +477,7 @@ def test_the_pseudolikelihood_of_labels_equals_enumeration_and_its_gradient_diff
     X, y = numbers(5, edge_features=edge_features, seed=1)
     items = [x if isinstance(x, tuple) else (x, None) for x in X]
     crf = CRF().filled([(x, None, z) for x, z in items], y)
-    batch = crf.labelled_batch([(x, None, z) for x, z in items], y)
+    batch = crf.read_batch([(x, None, z) for x, z in items], y)
     batch = batch.as_graphs(len(crf.labels)) if as_graphs else batch
     weights = crf.score_weights(batch)
     objective = Objective(weights, LabelPseudolikelihood())
@@ -506,8 +535,11 @@ def test_a_blank_field_shows_what_it_lacks(tmp_path):
             ask()
     for wrong, sentence in (
         (lambda: credo.fit(blank, X), "targets: expected the labels that were observed, got none"),
-        (lambda: credo.fit(blank, X, targets=y, labels="a"), "labels: a CRF has targets beside features"),
-        (lambda: credo.fit(blank, X, targets=y, weights=[1, 2, 1, 1]), "every input of a CRF counts once"),
+        (
+            lambda: credo.fit(blank, X, targets=y, labels="a"),
+            "labels: a CRF has no hidden rows; give targets",
+        ),
+        (lambda: credo.fit(blank, X, targets=y, weights=[1, 2, 1, 1]), "every unit of a CRF counts once"),
         (lambda: credo.fit(blank, X, "em", targets=y), "a CRF is no Learnable"),
         (lambda: credo.fit(blank, X, "contrastive-divergence", targets=y), "got CRF"),
         (lambda: credo.fit(blank, X, targets=y, fixed=(1,)), "CRF says itself which of its weights are one"),

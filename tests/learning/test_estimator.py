@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from credo.core.errors import OptionError
-from credo.learning import ChainCRF
+from credo.estimators import ChainCRF
 from credo.learning.estimator import Estimator
 from markup import cells
 

@@ -8,9 +8,12 @@ from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_matrix
 from scipy.special import digamma
 
-from credo.core.errors import ConvergenceWarning, DataError, OptionError, QueryError
+import credo
+from credo.core.errors import ConvergenceWarning, CredoError, DataError, OptionError, QueryError
 from credo.core.result import Status
-from credo.learning import BetheLDA, lda_objective, lda_training
+from credo.inference.variational import topic_beliefs, topic_objective
+from credo.learning import BetheLDA
+from credo.models import TopicModel
 
 
 @pytest.fixture(scope="module")
@@ -81,8 +84,8 @@ def test_the_value_of_one_component_is_that_of_scikit_learn(corpus, fitted):
     theirs.components_ = fitted.concentrations_[0]
     mean = digamma(theirs.components_) - digamma(theirs.components_.sum(axis=1))[:, None]
     theirs.exp_dirichlet_component_ = np.exp(mean)
-    shared = lda_objective.Global(np.zeros(1), fitted.concentrations_, np.full(3, gamma))
-    of_topics = lda_objective.topic_value(shared, 1 / 3, None, closed=True, joint=False)
+    shared = topic_objective.Global(np.zeros(1), fitted.concentrations_, np.full(3, gamma))
+    of_topics = topic_objective.topic_value(shared, 1 / 3, None, closed=True, joint=False)
     assert ours.score(X) + float(of_topics) == pytest.approx(theirs.score(X), rel=1e-5)
 
 
@@ -123,27 +126,27 @@ def test_batches_mixtures_and_samples_reach_a_similar_value(corpus, fitted):
 def test_the_noise_of_few_samples_has_bounds():
     """Few points, always the same: without bounds concentrations grow until they are no numbers."""
     rng = np.random.default_rng(10)
-    settings = lda_training.TopicSettings(samples=3, closed=True, joint=False, weights=True, prior=True)
+    settings = topic_beliefs.TopicSettings(samples=3, closed=True, joint=False, weights=True, prior=True)
     counts = rng.poisson(1.0, (8, 8)).astype(float)
-    documents = lda_training.Documents(np.tile(np.arange(8), (8, 1)), counts, np.ones(8))
+    documents = topic_beliefs.Documents(np.tile(np.arange(8), (8, 1)), counts, np.ones(8))
     topics = rng.gamma(1.0, 3.0, (1, 2, 8)) * rng.gamma(100.0, 0.01, (2, 2, 8))
-    shared = lda_training.Global(np.log([0.5, 0.5]), topics, np.array([0.1, 0.6]))
-    found = lda_training.fit_documents(shared, documents, (200, 0.0), settings, rng)
+    shared = topic_beliefs.Global(np.log([0.5, 0.5]), topics, np.array([0.1, 0.6]))
+    found = topic_beliefs.fit_documents(shared, documents, (200, 0.0), settings, rng)
     assert np.isfinite(found.values).all()
     assert (found.local.theta.sum(axis=2) <= counts.sum(axis=1)[:, None] + 0.7 + 1e-9).all()
-    assert not np.asarray(lda_training.natural(np.ones((2, 1)), np.ones((2, 1)))).any()  # one topic
+    assert not np.asarray(topic_beliefs.natural(np.ones((2, 1)), np.ones((2, 1)))).any()  # one topic
 
 
 def test_documents_of_several_components_end_after_few_steps():
     """Their expectations are sampled and never settle: a limit on steps must not be what ends them."""
     rng = np.random.default_rng(0)
-    settings = lda_training.TopicSettings(samples=4, closed=True, joint=False, weights=True, prior=True)
+    settings = topic_beliefs.TopicSettings(samples=4, closed=True, joint=False, weights=True, prior=True)
     counts = rng.poisson(2.0, (8, 8)).astype(float)
-    documents = lda_training.Documents(np.tile(np.arange(8), (8, 1)), counts, np.ones(8))
+    documents = topic_beliefs.Documents(np.tile(np.arange(8), (8, 1)), counts, np.ones(8))
     topics = rng.gamma(1.0, 3.0, (1, 2, 8)) * rng.gamma(100.0, 0.01, (3, 2, 8))
-    shared = lda_training.Global(np.log(np.full(3, 1 / 3)), topics, np.array([0.3, 0.6]))
+    shared = topic_beliefs.Global(np.log(np.full(3, 1 / 3)), topics, np.array([0.3, 0.6]))
     few, many = (
-        lda_training.fit_documents(shared, documents, (limit, 0.0), settings, np.random.default_rng(1))
+        topic_beliefs.fit_documents(shared, documents, (limit, 0.0), settings, np.random.default_rng(1))
         for limit in (300, 600)
     )
     np.testing.assert_allclose(few.local.theta, many.local.theta, atol=1e-6)
@@ -185,3 +188,48 @@ def test_refusals(corpus, fitted):
             BetheLDA(2, **options).fit(X)
     with pytest.warns(ConvergenceWarning, match="1 passes were too few"):
         BetheLDA(3, seed=2, max_iter=1, tol=1e-6).fit(X)
+
+
+def test_a_topic_model_is_fitted_asked_drawn_from_saved_and_continued(corpus, tmp_path):
+    X = corpus[1]
+    found = credo.fit(TopicModel(3), X, seed=3)
+    assert found.learner == "topics" and found.evidence.kind == "lower"
+    mine = BetheLDA(3, seed=3).fit(X)
+    np.testing.assert_allclose(mine.components_, found.model.concentrations[0])
+    known = credo.infer(found.model, data=X[:5])
+    np.testing.assert_allclose(known.marginals["topic"], mine.transform(X[:5]), atol=1e-6)
+    assert credo.log_likelihood(found.model, X[:5]).value == pytest.approx(known.each.sum())
+    counts, theta = credo.sample(found.model, lengths=[7, 0], seed=1)
+    assert counts.sum(axis=1).tolist() == [7, 0] and theta.shape == (2, 3)
+    credo.save(found, tmp_path / "topics.credo")
+    again = credo.fit(credo.load(tmp_path / "topics.credo"), X, max_iter=3, tol=0.01)
+    assert again.objective[0] == pytest.approx(found.objective[-1], abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("ask", "sentence"),
+    [
+        (lambda m, X: credo.infer(m, data=X), "this TopicModel is a blank, it has no topics; fit it first"),
+        (lambda m, X: credo.fit(m, X, "em"), "TopicModel"),
+        (lambda m, X: credo.fit(m, X, targets=[1]), "only random fields have labels"),
+        (lambda m, X: credo.fit(m, X, lengths=[1]), "lengths: documents are rows of counts"),
+        (lambda m, X: credo.fit(m, X, validation=0.5), "leave out validation"),
+        (lambda m, X: credo.fit(credo.HMM.gaussian(2), X, "topics"), "it learns topics of documents"),
+        (lambda m, X: credo.log_likelihood(m, X, inference="bp"), "inference: documents are rows of counts"),
+        (lambda m, X: TopicModel(2, weights=[1.0]), "expected concentrations beside them"),
+        (lambda m, X: TopicModel(2, concentrations=np.ones((1, 3, 2))), "expected positive numbers"),
+        (lambda m, X: TopicModel(1, concentrations=np.ones((1, 1, 2)), weights=[2]), "that sum to 1"),
+        (lambda m, X: m.to_factor_graph(), "a TopicModel is asked about documents"),
+        (
+            lambda m, X: credo.infer(m.with_beliefs(np.ones((1, 2, 9)), [1.0], 1.0), data=X),
+            "X: expected 9 words, as in fit, got 30",
+        ),
+        (
+            lambda m, X: credo.infer(m.with_beliefs(np.ones((1, 2, 30)), [1.0], 1.0), data=X, causal=True),
+            "expected a question about frequencies of topics",
+        ),
+    ],
+)
+def test_what_topic_models_refuse(corpus, ask, sentence):
+    with pytest.raises(CredoError, match=sentence):
+        ask(TopicModel(2), corpus[1])

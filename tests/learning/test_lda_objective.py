@@ -11,7 +11,8 @@ from scipy.stats import dirichlet
 
 from credo.core.errors import ModelError, QueryError
 from credo.families.dirichlet_mixture import mixture_mode
-from credo.learning import BetheLDA, lda_objective, lda_training
+from credo.inference.variational import topic_beliefs, topic_objective
+from credo.learning import BetheLDA
 from credo.learning.lda_bound import dirichlet_log_overlap, entropy_bound, entropy_bound_slopes
 
 # Two topics, two words, two components; document 0 has words 0, 0, 1 and document 1 has words 1, 1.
@@ -177,12 +178,12 @@ class _Dense:
 def _arrays(b):
     """The same beliefs in the library's form, with the quadrature as points."""
     M = len(b["logits"])
-    shared = lda_objective.Global(b["logits"], b["topics"], b["prior"])
-    local = lda_objective.Local(b["theta"], _softmax(b["scores"]))
-    documents = lda_objective.Documents(WORDS, COUNTS, np.ones(2))
+    shared = topic_objective.Global(b["logits"], b["topics"], b["prior"])
+    local = topic_objective.Local(b["theta"], _softmax(b["scores"]))
+    documents = topic_objective.Documents(WORDS, COUNTS, np.ones(2))
     topics = [_topic_nodes(b["topics"][m]) for m in range(M)]
     thetas = [[_beta_nodes(b["theta"][d, m]) for m in range(M)] for d in range(2)]
-    points = lda_objective.Points(
+    points = topic_objective.Points(
         np.log([x for x, _ in topics]),
         np.array([w for _, w in topics]),
         np.log([[x for x, _ in row] for row in thetas]),
@@ -197,12 +198,12 @@ def test_all_forms_of_the_value_agree():
     expected = dense.expectation_form()
     assert dense.energy_form() == pytest.approx(expected, abs=1e-8)
     for closed, joint in ((True, False), (False, True)):
-        found = lda_training.free_energy(*_arrays(b), ETA, closed=closed, joint=joint)
+        found = topic_beliefs.free_energy(*_arrays(b), ETA, closed=closed, joint=joint)
         assert found == pytest.approx(dense.expectation_form(joint), abs=2e-4)
     assert abs(dense.expectation_form(True) - expected) > 1e-3  # two components: the switch matters
     one = _beliefs(1)
     shared, local, documents, _ = _arrays(one)
-    without = lda_training.free_energy(shared, local, documents, None, ETA, closed=True, joint=False)
+    without = topic_beliefs.free_energy(shared, local, documents, None, ETA, closed=True, joint=False)
     assert without == pytest.approx(_Dense(one).expectation_form(), abs=1e-4)
     assert without == pytest.approx(_Dense(one).expectation_form(joint=True), abs=1e-4)
 
@@ -214,8 +215,8 @@ def _slopes(b):
     from credo.nn.compiled import Compiled
 
     def value(shared, local, documents, points):
-        of_documents = lda_objective.document_values(shared, local, documents, points, closed=True).sum()
-        return of_documents + lda_objective.topic_value(shared, ETA, points, closed=True, joint=False)
+        of_documents = topic_objective.document_values(shared, local, documents, points, closed=True).sum()
+        return of_documents + topic_objective.topic_value(shared, ETA, points, closed=True, joint=False)
 
     with precision(double=True):
         shared, local = jax.tree.map(np.asarray, Compiled(jax.grad(value, argnums=(0, 1)))(*_arrays(b)))
@@ -312,27 +313,27 @@ def test_the_value_of_a_tiny_corpus_is_below_its_exact_evidence():
 def test_ten_thousand_words_stay_finite():
     rng = np.random.default_rng(0)
     V, K, M = 10_000, 2, 2
-    shared = lda_objective.Global(np.zeros(M), rng.gamma(0.1, size=(M, K, V)) + 1e-3, np.full(K, 0.1))
+    shared = topic_objective.Global(np.zeros(M), rng.gamma(0.1, size=(M, K, V)) + 1e-3, np.full(K, 0.1))
     words = rng.choice(V, size=(2, 8), replace=False)
-    documents = lda_objective.Documents(words, rng.integers(1, 5, size=(2, 8)).astype(float), np.ones(2))
-    local = lda_objective.Local(
+    documents = topic_objective.Documents(words, rng.integers(1, 5, size=(2, 8)).astype(float), np.ones(2))
+    local = topic_objective.Local(
         rng.gamma(1.0, size=(2, M, K)) + 0.01, rng.dirichlet(np.ones(K), size=(2, M, 8))
     )
-    settings = lda_training.TopicSettings(4, True, False, True, True)
-    points = lda_training.topic_points(shared, settings, rng)
+    settings = topic_beliefs.TopicSettings(4, True, False, True, True)
+    points = topic_beliefs.topic_points(shared, settings, rng)
     assert np.isfinite(points.log_topics).all()
     log_theta = np.log(rng.dirichlet(np.full(K, 0.5), size=(2, M, 4)))
     points = points._replace(log_theta=log_theta, theta_weights=np.full((2, M, 4), 0.25))
     for joint in (False, True):
         assert np.isfinite(
-            lda_training.free_energy(shared, local, documents, points, 0.1, closed=True, joint=joint)
+            topic_beliefs.free_energy(shared, local, documents, points, 0.1, closed=True, joint=joint)
         )
 
 
 def test_samples_of_logs_of_dirichlets_have_the_right_moments():
     rng = np.random.default_rng(0)
     a = np.array([0.01, 0.7, 5.0])
-    log_g, e = lda_training.log_gammas(a, 40000, rng)
+    log_g, e = topic_beliefs.log_gammas(a, 40000, rng)
     drawn = log_g - e / a
     log_x = drawn - np.logaddexp.reduce(drawn, axis=1)[:, None]
     expected = digamma(a) - digamma(a.sum())

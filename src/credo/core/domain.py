@@ -70,7 +70,7 @@ class Discrete:
         if not labels:
             raise ModelError("a domain needs at least one state, got an empty list")
         if len(set(labels)) < len(labels):
-            raise ModelError(f"state labels must differ, got {list(labels)}")
+            raise ModelError(f"state labels must differ, got {list(labels)!r:.80}")
         return cls(len(labels), labels)
 
     def to_parts(self) -> dict[str, Any]:

@@ -46,17 +46,32 @@ class Estimate:
 
     value: float  # the number
     kind: Kind = "estimate"  # what it guarantees
+    error: float | None = field(
+        default=None, repr=False
+    )  # standard error of a number from draws, where known
 
     def __post_init__(self) -> None:
         # Kernels return NumPy's numbers, which print and pickle as such.
         object.__setattr__(self, "value", float(self.value))
+
+    def to_parts(self) -> dict[str, Any]:
+        """What files keep; those of numbers without an error are as they always were."""
+        return {"value": self.value, "kind": self.kind} | (
+            {} if self.error is None else {"error": self.error}
+        )
+
+    @classmethod
+    def from_parts(cls, value: float, kind: Kind, error: float | None = None) -> Estimate:
+        """The number of what a file kept."""
+        return cls(value, kind, error)
 
     def __float__(self) -> float:
         return self.value
 
     def __str__(self) -> str:
         lead, promise = _READ[self.kind]
-        return f"{lead}{self.value:.10g} ({promise})"
+        told = "" if self.error is None else f", standard error {self.error:.2g}"
+        return f"{lead}{self.value:.10g} ({promise}{told})"
 
 
 _READ = {

@@ -254,6 +254,9 @@ class Dataset(Shown):
 
     def blocks(self, rows: int) -> Iterator[tuple[slice, Dataset]]:
         """Consecutive units with about this many rows together, and which they are; nothing is copied."""
+        if self.n_units and rows >= self.n_rows:
+            yield slice(0, self.n_units), self
+            return
         first = 0
         while first < self.n_units:
             last = int(np.searchsorted(self.begin, self.begin[first] + rows, side="right")) - 1

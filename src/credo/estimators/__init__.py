@@ -12,16 +12,24 @@ from ..core.lazy import furnish
 
 if TYPE_CHECKING:
     from .bayesian_mixture import BayesianMixture
+    from .chain_crf import ChainCRF
     from .count_hmm import CategoricalHMM, PoissonHMM
     from .gaussian_hmm import GMMHMM, GaussianHMM
     from .gaussian_mixture import GaussianMixture
+    from .graph_crf import GraphCRF
+    from .image_classifier import ImageClassifier
+    from .maximum_likelihood_classifier import MaximumLikelihoodClassifier
 
 __all__ = [
     "GMMHMM",
     "BayesianMixture",
     "CategoricalHMM",
+    "ChainCRF",
     "GaussianHMM",
     "GaussianMixture",
+    "GraphCRF",
+    "ImageClassifier",
+    "MaximumLikelihoodClassifier",
     "PoissonHMM",
 ]
 
@@ -29,8 +37,12 @@ furnish(
     __name__,
     {
         "bayesian_mixture": ("BayesianMixture",),
+        "chain_crf": ("ChainCRF",),
         "count_hmm": ("CategoricalHMM", "PoissonHMM"),
         "gaussian_hmm": ("GMMHMM", "GaussianHMM"),
         "gaussian_mixture": ("GaussianMixture",),
+        "graph_crf": ("GraphCRF",),
+        "image_classifier": ("ImageClassifier",),
+        "maximum_likelihood_classifier": ("MaximumLikelihoodClassifier",),
     },
 )

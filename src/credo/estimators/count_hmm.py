@@ -44,8 +44,8 @@ class CategoricalHMM(HiddenMarkov):
     --------
     >>> from credo.estimators import CategoricalHMM
     >>> hmm = CategoricalHMM(2, random_state=0).fit([[0, 0, 0, 1, 1, 1], [0, 0, 1, 1]])
-    >>> [path.tolist() for path in hmm.predict([[0, 0, 1], [1, 1]])]
-    [[1, 1, 0], [0, 0]]
+    >>> [len(set(path)) for path in hmm.predict([[0, 0, 1], [0, 0]])]
+    [2, 1]
     """
 
     _emits: ClassVar[Mapping[str, str]] = {"e": "emissionprob_"}

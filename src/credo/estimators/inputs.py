@@ -6,6 +6,7 @@ their checks meet what they know.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -13,11 +14,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.errors import DataError
-from ..core.numbers import float_array
+from ..core.numbers import float_array, is_missing
 from ..data.sources import split_list
 from ..learning.estimator import Estimator
 
-__all__ = ["SequenceRows", "read_columns", "read_rows", "read_sequences", "split_rows"]
+__all__ = [
+    "SequenceRows",
+    "are_lengths",
+    "read_columns",
+    "read_labels",
+    "read_rows",
+    "read_sequences",
+    "split_rows",
+]
 
 
 class _CellError(DataError, TypeError):
@@ -94,6 +103,41 @@ def split_rows(found: SequenceRows, rows: np.ndarray) -> Any:
     if not found.is_list or found.lengths is None:
         return rows
     return np.split(rows, np.cumsum(found.lengths)[:-1])
+
+
+def read_labels(estimator: Estimator, y: Any, count: int, word: str = "row") -> np.ndarray:
+    """One label per row, or per sequence."""
+    if y is None:
+        kind = type(estimator).__name__
+        raise DataError(f"{kind} requires y to be passed, but the target y is None: expected {count} labels")
+    found = np.asarray(y)
+    if found.shape == (count, 1) and count:
+        warnings.warn(
+            f"A column-vector y was passed when a 1d array was expected; its {count} labels are taken",
+            _conversion_warning(),
+            stacklevel=4,
+        )
+        found = found[:, 0]
+    if found.shape != (count,):
+        raise DataError(f"y: expected {count} labels, one per {word}, got shape {found.shape}")
+    if not count:
+        raise DataError(f"X: expected at least one {word}, got none")
+    if found.dtype.kind == "f":
+        if not np.isfinite(found).all():
+            raise DataError("Input y contains NaN or infinity; labels must be known")
+        if (found != np.round(found)).any():
+            raise DataError(
+                "y: Unknown label type: continuous numbers; expected labels, such as whole numbers"
+            )
+    if found.dtype.kind == "O" and any(is_missing(label) for label in found):
+        raise DataError("Input y contains NaN or None; labels must be known")
+    return found
+
+
+def _conversion_warning() -> type[Warning]:
+    """scikit-learn's, where it is loaded."""
+    known = sys.modules.get("sklearn.exceptions")
+    return UserWarning if known is None else known.DataConversionWarning  # type: ignore[no-any-return]
 
 
 def are_lengths(y: Any, rows: int) -> bool:

@@ -423,7 +423,8 @@ def member_weights(weights: Any, rows: int, members: int) -> np.ndarray | None:
         found = np.broadcast_to(found[:, None], (len(found), members))
     if found.shape != (rows, members):
         raise DataError(f"weights: expected shape ({rows}, {members}), got {np.shape(weights)}")
-    if not (np.isfinite(found).all() and (found >= 0).all()):
+    # NaN is neither; no table as large as the weights is made.
+    if not (found.min(initial=0.0) >= 0.0 and found.max(initial=0.0) < np.inf):
         raise DataError(
             "weights: expected finite numbers from 0 upwards, got a negative one, NaN or infinity"
         )

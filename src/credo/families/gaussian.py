@@ -7,6 +7,7 @@ x x^T is kept as d^2 numbers. Tied members share C, and `update` pools their sca
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -16,9 +17,10 @@ from ..core.errors import ModelError
 from ..core.records import register
 from ..kernels.gaussian_density import dense_densities
 from ..kernels.gaussian_missing import completed_sums, seen_densities
+from ..kernels.row_patterns import group_rows
 from ..kernels.weighted_sums import moment_sums
 from .base import frozen, numbers
-from .gaussian_rows import GaussianRows, cholesky, first_seen, pattern_groups
+from .gaussian_rows import GaussianRows, cholesky, first_seen
 from .moments import RowMoments, moments_of_sums, quadratic, without_rounding
 from .natural import LOG_2PI, gaussian_moments
 
@@ -77,32 +79,35 @@ class _FullGaussian(GaussianRows):
         logs = other._half_log_det - self._half_log_det
         return 0.5 * ((ratio**2).sum(axis=(1, 2)) + (lines**2).sum(axis=1) - self.dimension) + logs
 
-    def _totals(self, x: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
-        if weights is None or self.dimension > _NARROW:
-            return super()._totals(x, weights)
-        return moment_sums(weights, x)
+    def _about(self, x: np.ndarray, weights: np.ndarray, origin: np.ndarray) -> np.ndarray:
+        if self.dimension > _NARROW:
+            return super()._about(x, weights, origin)
+        return moment_sums(weights, x, origin)
 
     def _complete_density(self, x: np.ndarray) -> np.ndarray:
         constants = -0.5 * self.dimension * LOG_2PI - self._half_log_det
         return dense_densities(x, self._mean, self._roots, constants)
 
     def _seen_density(self, x: np.ndarray) -> np.ndarray:
-        return seen_densities(x, pattern_groups(x), self._mean, self.covariances)
+        return seen_densities(x, group_rows(x), self._mean, self.covariances)
 
     def _completed(self, x: np.ndarray, weights: np.ndarray) -> RowMoments:
         """Sums about an origin among the data, which are taken again about a mean that is far from it."""
-        groups, precisions, d = pattern_groups(x), self.precisions, self.dimension
-        count, origin = weights.sum(axis=0), first_seen(x)
+        groups, precisions, d = group_rows(x), self.precisions, self.dimension
+        origin = first_seen(x)
+        counts, total = completed_sums(x, weights, groups, self._mean, precisions, origin)
+        seen = groups[0].sum(axis=1)
+        count = (seen > 0) @ counts
 
         def again(k: int, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             one = slice(k, k + 1)
-            sums = completed_sums(x, weights[:, one], groups, self._mean[one], precisions[one], mean)[0]
+            sums = completed_sums(x, weights[:, one], groups, self._mean[one], precisions[one], mean)[1][0]
             missed = sums[:d] / count[k]
             scatter = sums[d:] - count[k] * quadratic("full", missed)
             return mean + missed, without_rounding(count[k], mean, scatter, "full")
 
-        total = completed_sums(x, weights, groups, self._mean, precisions, origin)
-        return moments_of_sums(count, origin, total, "full", again)
+        found = moments_of_sums(count, origin, total, "full", again)
+        return replace(found, log_base=self._base_of((seen == d) @ counts))
 
 
 @register("Gaussian", fields={"mean": "mean", "covariance": "covariances"})

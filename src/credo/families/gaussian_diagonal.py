@@ -6,6 +6,7 @@ spherical:  T(x) = (x, |x|^2),   eta = (m / v, -1 / (2 v)) with one v per member
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from ..core.errors import ModelError
 from ..core.records import register
 from ..kernels.gaussian_density import diagonal_densities
 from ..kernels.gaussian_missing import seen_diagonal_densities, seen_sums
+from ..kernels.weighted_sums import square_sums
 from .base import numbers
 from .gaussian_rows import GaussianRows, first_seen
 from .moments import RowMoments, column_moments, moments_of_sums
@@ -64,7 +66,10 @@ class _Independent(GaussianRows):
 
     def _completed(self, x: np.ndarray, weights: np.ndarray) -> RowMoments:
         """Sums over what was seen, and the mean and variance of each member for what was not: no patterns."""
-        blind, count = np.isnan(x), weights.sum(axis=0)
+        blind = np.isnan(x)
+        lacking = blind.sum(axis=1)
+        weights = np.where((lacking == self.dimension)[:, None], 0.0, weights)
+        count = np.ones(len(x)) @ weights
         origin = first_seen(x)
         seen, first, second = seen_sums(x, weights, origin)
         unseen, gap = np.maximum(count[:, None] - seen, 0.0), self._mean - origin
@@ -76,11 +81,16 @@ class _Independent(GaussianRows):
             return mean, scatter + self._kept(unseen[k] * self._variances[k])
 
         total = np.concatenate([first, self._kept(second)], axis=1)
-        return moments_of_sums(count, origin, total, self._form, again)
+        sums = moments_of_sums(count, origin, total, self._form, again)
+        return replace(sums, log_base=self._base_of((lacking == 0) @ weights))
 
     def _kept(self, squares: np.ndarray) -> np.ndarray:
         """What the form keeps of a square per coordinate."""
         return squares if self._form == "diagonal" else squares.sum(axis=-1, keepdims=True)
+
+    def _about(self, x: np.ndarray, weights: np.ndarray, origin: np.ndarray) -> np.ndarray:
+        first, second = np.split(square_sums(weights, x, origin), 2, axis=1)
+        return np.concatenate([first, self._kept(second)], axis=1)
 
     def _seen_density(self, x: np.ndarray) -> np.ndarray:
         return seen_diagonal_densities(x, self._mean, self._variances)

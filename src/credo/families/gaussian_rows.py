@@ -19,6 +19,7 @@ import numpy as np
 
 from ..core.errors import DataError, ModelError
 from ..core.numbers import float_array
+from ..kernels.row_patterns import group_rows
 from .base import ClosedLeaf, member_weights
 from .moments import Form, RowMoments, column_moments, quadratic, weighted_moments
 from .natural import LOG_2PI
@@ -28,10 +29,12 @@ __all__ = [
     "cholesky",
     "first_seen",
     "number_rows",
-    "pattern_groups",
     "patterns",
     "starting_means",
 ]
+
+
+_FIRST = 64  # rows among which every coordinate is looked for first
 
 
 class GaussianRows(ClosedLeaf):
@@ -109,11 +112,7 @@ class GaussianRows(ClosedLeaf):
         if not np.isnan(found).any():
             return self._summed_rows(found, weights)
         share = np.ones((len(found), len(self))) if weights is None else weights
-        blind = np.isnan(found)
-        whole = ~blind.any(axis=1)
-        # Rows that observe nothing do not count.
-        sums = self._completed(found, np.where(blind.all(axis=1)[:, None], 0.0, share))
-        return replace(sums, log_base=-0.5 * self.dimension * LOG_2PI * (whole @ share))
+        return self._completed(found, share)
 
     def _summed_rows(self, x: np.ndarray, weights: np.ndarray | None) -> RowMoments:
         """RowMoments of complete rows."""
@@ -121,8 +120,12 @@ class GaussianRows(ClosedLeaf):
             sums = RowMoments(np.full(len(self), float(len(x))), *self._shared(x), self._form)
         else:
             origin = np.ones(len(x)) @ x / len(x)  # several times faster than `mean` for few columns
-            sums = weighted_moments(x, weights, origin, self._totals(x - origin, weights), self._form)
-        return replace(sums, log_base=-0.5 * self.dimension * LOG_2PI * sums.count)
+            sums = weighted_moments(x, weights, origin, self._about(x, weights, origin), self._form)
+        return replace(sums, log_base=self._base_of(sums.count))
+
+    def _about(self, x: np.ndarray, weights: np.ndarray, origin: np.ndarray) -> np.ndarray:
+        """Sums of weight times T(x - origin), (members, d + m)."""
+        return self._totals(x - origin, weights)
 
     def _shared(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and scatter of complete rows, for all members."""
@@ -138,7 +141,11 @@ class GaussianRows(ClosedLeaf):
 
     @abc.abstractmethod
     def _completed(self, x: np.ndarray, weights: np.ndarray) -> RowMoments:
-        """Expected moments of rows with NaN."""
+        """Expected moments of rows with NaN, of which those that observe nothing do not count."""
+
+    def _base_of(self, count: np.ndarray) -> np.ndarray:
+        """Log h of so many complete rows."""
+        return -0.5 * self.dimension * LOG_2PI * count
 
     def sample(self, members: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One row from each of the given members."""
@@ -214,29 +221,15 @@ def _starting_rows(x: np.ndarray, members: int) -> tuple[np.ndarray, np.ndarray]
 
 def first_seen(x: np.ndarray) -> np.ndarray:
     """The first number of every coordinate, (d,); 0 where all are missing."""
-    return np.nan_to_num(x[np.isnan(x).argmin(axis=0), np.arange(x.shape[1])])
-
-
-def pattern_groups(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Patterns of observed coordinates, the rows one pattern after the other, and where each begins."""
-    seen = ~np.isnan(x)
-    packed = np.packbits(seen, axis=1)
-    if packed.shape[1] <= 8:  # whole numbers sort much faster than rows, and short ones fastest
-        bytes_ = next(size for size in (1, 2, 4, 8) if packed.shape[1] <= size)
-        padded = np.zeros((len(x), bytes_), dtype=np.uint8)
-        padded[:, : packed.shape[1]] = packed
-        codes = padded.view(f"u{bytes_}").ravel()
-    else:
-        codes = np.unique(packed, axis=0, return_inverse=True)[1].reshape(-1)
-    order = np.argsort(codes, kind="stable")
-    found = codes[order]
-    start = np.flatnonzero(np.concatenate([[True], found[1:] != found[:-1]])) if len(x) else order
-    return seen[order[start]], order, np.append(start, len(x))
+    some = x[:_FIRST]
+    if np.isnan(some).all(axis=0).any():
+        some = x
+    return np.nan_to_num(some[np.isnan(some).argmin(axis=0), np.arange(x.shape[1])])
 
 
 def patterns(x: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """(observed coordinates, rows that observe just those), for every pattern that occurs."""
-    seen, order, start = pattern_groups(x)
+    seen, order, start = group_rows(x)
     for g, pattern in enumerate(seen):
         yield pattern, order[start[g] : start[g + 1]]
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .buffers import empty
 from .jit import jit
 
 __all__ = ["dense_densities", "diagonal_densities"]
@@ -79,7 +80,7 @@ def dense_densities(x: np.ndarray, means: np.ndarray, roots: np.ndarray, constan
     constants
         (members,): log densities at the means.
     """
-    out = np.empty((len(x), len(means)))
+    out = empty((len(x), len(means)))
     if x.shape[1] < _WIDE:
         x, *rest = map(np.ascontiguousarray, (x, means, roots, constants))
         for run, rows in _dense.parts(float(rest[1].size), len(x)):
@@ -95,7 +96,7 @@ def diagonal_densities(
     x: np.ndarray, means: np.ndarray, precisions: np.ndarray, constants: np.ndarray
 ) -> np.ndarray:
     """constants[k] - sum_i precisions[k, i] (x_i - means[k, i])^2 / 2, shape (rows, members)."""
-    out = np.empty((len(x), len(means)))
+    out = empty((len(x), len(means)))
     x, *rest = map(np.ascontiguousarray, (x, means, precisions, constants))
     for run, rows in _diagonal.parts(float(rest[0].size), len(x)):
         run(x[rows], *rest, out[rows])

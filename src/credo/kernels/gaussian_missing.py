@@ -17,53 +17,76 @@ from __future__ import annotations
 
 import numpy as np
 
+from .buffers import empty
 from .jit import jit
 
 __all__ = ["completed_sums", "seen_densities", "seen_diagonal_densities", "seen_sums"]
 
 _BLOCK = 64
+_LEAST = 1e-100
 _HALF_LOG_2PI = 0.5 * float(np.log(2.0 * np.pi))
 
 
 @jit
 def _inverse_root(matrix, at, first, last, root):
-    """Inverse of the Cholesky factor of the coordinates at[first:last]; the sum of its log diagonal."""
-    size, logs = last - first, 0.0
+    """Inverse of the Cholesky factor of the coordinates at[first:last]; the sum of its log diagonal.
+
+    By L D L^T: the square roots come last, so that nothing waits for them.
+    """
+    size, logs, product = last - first, 0.0, 1.0
     for i in range(size):
-        for j in range(i + 1):
+        for j in range(i):
             total = matrix[at[first + i], at[first + j]]
             for h in range(j):
                 total -= root[i, h] * root[j, h]
-            root[i, j] = np.sqrt(total) if i == j else total / root[j, j]
+            root[i, j] = total
+        total = matrix[at[first + i], at[first + i]]
+        for h in range(i):
+            value = root[i, h]
+            root[i, h] = value * root[h, h]
+            total -= value * root[i, h]
+        own = 1.0 / total
+        root[i, i] = own
+        product *= own
+        if not _LEAST < product < 1.0 / _LEAST:  # one logarithm serves a product of a few numbers
+            logs += np.log(product)
+            product = 1.0
     # In place: an entry needs the factor to its left and below, and the inverse above it.
     for i in range(size):
-        own = 1.0 / root[i, i]
         for j in range(i):
-            total = 0.0
-            for h in range(j, i):
-                total -= root[i, h] * root[h, j]
-            root[i, j] = total * own
+            total = root[i, j]
+            for h in range(j + 1, i):
+                total += root[i, h] * root[h, j]
+            root[i, j] = -total
+    for i in range(size):
+        own = np.sqrt(root[i, i])
+        for j in range(i):
+            root[i, j] *= own
         root[i, i] = own
-        logs += np.log(own)
-    return logs
+    return 0.5 * (logs + np.log(product))
 
 
 @jit
-def _condition(precision, at, missed, root, rest, gain):
-    """P_uu^-1 in `rest` and G in `gain`; the missed coordinates come first in `at`."""
+def _condition(precision, at, missed, root, cross, rest, gain):
+    """P_uu^-1 in `rest` and G in `gain`; the missed coordinates come first in `at`. `cross` is room."""
     _inverse_root(precision, at, 0, missed, root)
+    seen = len(at) - missed
+    for h in range(missed):
+        row = at[h]
+        for j in range(seen):
+            cross[h, j] = precision[row, at[missed + j]]
     for i in range(missed):
-        for j in range(missed):
+        for j in range(i + 1):
             total = 0.0
-            for h in range(max(i, j), missed):
+            for h in range(i, missed):
                 total += root[h, i] * root[h, j]
-            rest[i, j] = total
+            rest[i, j] = rest[j, i] = total
     for i in range(missed):
-        for j in range(missed, len(at)):
+        for j in range(seen):
             total = 0.0
             for h in range(missed):
-                total -= rest[i, h] * precision[at[h], at[j]]
-            gain[i, j - missed] = total
+                total -= rest[i, h] * cross[h, j]
+            gain[i, j] = total
 
 
 @jit
@@ -119,48 +142,71 @@ def _densities(x, order, start, at, missed, means, covariances, out):
 
 
 @jit
-def _sums(x, weights, order, start, at, missed, means, precisions, origin, out):
+def _sums(x, weights, order, start, at, missed, means, precisions, origin, counts, out):
     """The entries 1, y_o, y_o y_o^T of a row are made once for all members; four rows are added at a time."""
     d, members = x.shape[1], len(means)
-    root, rest, gain = np.empty((d, d)), np.empty((d, d)), np.empty((d, d))
+    root, rest, gain, square = np.empty((d, d)), np.empty((d, d)), np.empty((d, d)), np.empty((d, d))
     cross, shift, first_u = np.empty((d, d)), np.empty(d), np.empty(d)
     w, line, total = np.empty(4), np.empty((4, 1 + d + d * d)), np.empty((members, 1 + d + d * d))
     for g in range(len(at)):
         few, many = missed[g], d - missed[g]
-        if many == 0:
-            continue
-        width = 1 + many + many * many
+        width = 1 + many + many * (many + 1) // 2
         total[:, :width] = 0.0
         for n in range(start[g], start[g + 1], 4):
             size = min(4, start[g + 1] - n)
-            for b in range(4):
-                row = order[n + min(b, size - 1)]  # beyond the last row one that has no weight
+            for b in range(size):
+                row, place = order[n + b], 1 + many
                 line[b, 0] = 1.0
                 for i in range(many):
                     c = at[g, few + i]
-                    line[b, 1 + i] = x[row, c] - origin[c]
-                for i in range(many):
-                    v, place = line[b, 1 + i], 1 + many + i * many
-                    for j in range(many):
+                    v = x[row, c] - origin[c]
+                    line[b, 1 + i] = v
+                    for j in range(i + 1):
                         line[b, place + j] = v * line[b, 1 + j]
-            for k in range(members):
-                for b in range(4):
-                    w[b] = weights[order[n + b], k] if b < size else 0.0
-                p, q, r, s = w[0], w[1], w[2], w[3]
-                for e in range(width):
-                    total[k, e] += p * line[0, e] + q * line[1, e] + r * line[2, e] + s * line[3, e]
+                    place += i + 1
+            _add_rows(weights, order, n, size, line, w, total, width)
         for k in range(members):
-            if total[k, 0] > 0.0:
-                _condition(precisions[k], at[g], few, root, rest, gain)
-                _complete(total[k], at[g], few, means[k], origin, rest, gain, cross, shift, first_u, out[k])
+            counts[g, k] = total[k, 0]
+            if many > 0 and total[k, 0] > 0.0:
+                _unfold(total[k], many, square)
+                _condition(precisions[k], at[g], few, root, cross, rest, gain)
+                _complete(
+                    total[k], square, at[g], few, means[k], origin, rest, gain, cross, shift, first_u, out[k]
+                )
 
 
 @jit
-def _complete(total, at, few, mean, origin, rest, gain, cross, shift, first_u, out):
+def _add_rows(weights, order, n, size, line, w, total, width):
+    """Add up to four rows to the sums of every member."""
+    for k in range(len(total)):
+        for b in range(size):
+            w[b] = weights[order[n + b], k]
+        if size == 4:
+            p, q, r, s = w[0], w[1], w[2], w[3]
+            for e in range(width):
+                total[k, e] += p * line[0, e] + q * line[1, e] + r * line[2, e] + s * line[3, e]
+        else:
+            for b in range(size):
+                p = w[b]
+                for e in range(width):
+                    total[k, e] += p * line[b, e]
+
+
+@jit
+def _unfold(total, many, square):
+    """Both halves of S from one."""
+    place = 1 + many
+    for i in range(many):
+        for j in range(i + 1):
+            square[i, j] = square[j, i] = total[place + j]
+        place += i + 1
+
+
+@jit
+def _complete(total, square, at, few, mean, origin, rest, gain, cross, shift, first_u, out):
     """Add the completed sums of one pattern to those of a member; see the equations of this module."""
     d = len(at)
     many, weight = d - few, total[0]
-    second = 1 + many
     for i in range(few):
         c = at[i]
         e, f = mean[c] - origin[c], 0.0
@@ -168,31 +214,25 @@ def _complete(total, at, few, mean, origin, rest, gain, cross, shift, first_u, o
             o = at[few + j]
             e += gain[i, j] * (origin[o] - mean[o])
             f += gain[i, j] * total[1 + j]
-            cross[i, j] = 0.0
         shift[i], first_u[i] = e, f + weight * e
-        for h in range(many):
-            s, place = gain[i, h], second + h * many
-            for j in range(many):
-                cross[i, j] += s * total[place + j]
-        for j in range(many):
-            cross[i, j] += e * total[1 + j]
-    for j in range(many):
-        o = at[few + j]
-        out[o] += total[1 + j]
-        for h in range(many):
-            out[d + o * d + at[few + h]] += total[second + j * many + h]
-    for i in range(few):
-        c = at[i]
         out[c] += first_u[i]
         for j in range(many):
+            value = e * total[1 + j]
+            for h in range(many):
+                value += gain[i, h] * square[j, h]
+            cross[i, j] = value
             o = at[few + j]
-            out[d + c * d + o] += cross[i, j]
-            out[d + o * d + c] += cross[i, j]
-        for j in range(few):
+            out[d + max(c, o) * d + min(c, o)] += value
+        for j in range(i + 1):
             value = weight * rest[i, j] + first_u[i] * shift[j]
             for h in range(many):
                 value += cross[i, h] * gain[j, h]
             out[d + c * d + at[j]] += value
+    for j in range(many):
+        o = at[few + j]
+        out[o] += total[1 + j]
+        for h in range(j + 1):
+            out[d + o * d + at[few + h]] += square[j, h]
 
 
 @jit
@@ -254,7 +294,7 @@ def seen_densities(
         Of the members.
     """
     seen, order, start = groups
-    out = np.empty((len(x), len(means)))
+    out = empty((len(x), len(means)))
     parts = map(np.ascontiguousarray, (x, order, start, *_halves(seen), means, covariances))
     _densities(*parts, out)
     return out
@@ -273,13 +313,15 @@ def completed_sums(
     means: np.ndarray,
     precisions: np.ndarray,
     origin: np.ndarray,
-) -> np.ndarray:
-    """Sums of weight times E[(y, y y^T)], y = x - origin, given what is there, (members, d + d^2).
+) -> tuple[np.ndarray, np.ndarray]:
+    """Weights by pattern (patterns, members); sums of weight times E[(y, y y^T)], (members, d + d^2).
+
+    y = x - origin; expectations are given what is there. Rows of NaN alone add nothing to the sums.
 
     Parameters
     ----------
     x, weights
-        (rows, d) and (rows, members); rows of NaN alone do not count.
+        (rows, d) and (rows, members).
     groups
         As in `seen_densities`.
     means, precisions
@@ -288,16 +330,18 @@ def completed_sums(
         (d,).
     """
     seen, order, start = groups
-    d = x.shape[1]
-    out = np.zeros((len(means), d + d * d))
+    d, members = x.shape[1], len(means)
+    counts, half = np.zeros((len(seen), members)), np.zeros((members, d + d * d))
     parts = map(np.ascontiguousarray, (x, weights, order, start, *_halves(seen), means, precisions, origin))
-    _sums(*parts, out)
-    return out
+    _sums(*parts, counts, half)
+    second = half[:, d:].reshape(members, d, d)
+    upper = np.swapaxes(np.tril(second, -1), 1, 2)
+    return counts, np.concatenate([half[:, :d], (second + upper).reshape(members, -1)], axis=1)
 
 
 def seen_diagonal_densities(x: np.ndarray, means: np.ndarray, variances: np.ndarray) -> np.ndarray:
     """Log densities of the coordinates that are not NaN under independent ones, (rows, members)."""
-    out = np.empty((len(x), len(means)))
+    out = empty((len(x), len(means)))
     parts = (x, means, 1.0 / variances, np.log(variances) + 2.0 * _HALF_LOG_2PI)
     _diagonal(*map(np.ascontiguousarray, parts), out)
     return out

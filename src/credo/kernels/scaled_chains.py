@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .buffers import empty
 from .chains import chain_sums
 from .jit import inlined, jit
 
@@ -279,7 +280,7 @@ def smooth_chains(
     if logs:
         return Smoothed(*chain_sums(_log(initial), _log(step)[None], scores, start, weight=weight))
     weights = np.array(scores, order="C") if again is None else scores
-    shift, alpha = np.empty(len(scores)), np.empty(scores.shape)
+    shift, alpha = empty((len(scores),)), empty(scores.shape)
     log_z, state = np.empty(count), np.empty(count, np.int64)
     pairs = np.zeros(step.shape)
     many = np.ones(count) if weight is None else np.ascontiguousarray(weight, dtype=np.float64)

@@ -16,21 +16,19 @@ if TYPE_CHECKING:
     from .continuous_structure import kernel_bandwidth, kernel_chow_liu, kernel_information
     from .contrastive import ContrastiveDivergence
     from .counts import CountTables
-    from .crf import ChainCRF, GraphCRF
     from .em import EM
-    from .image_classifier import ImageClassifier
     from .ipf import IPF
     from .kernel_bp import KernelBP
     from .lda import BetheLDA
     from .leaf_steps import climb_leaves
     from .likelihood import MaximumLikelihood, log_likelihood
-    from .maximum_likelihood_classifier import MaximumLikelihoodClassifier
     from .mixture_of_trees import MixtureOfTreesEM, mixture_of_trees
     from .network_rows import NetworkRows
     from .priors import Elastic, GaussianPrior, LaplacePrior
     from .pseudolikelihood import MaximumPseudolikelihood
     from .structure import chow_liu, mutual_information
     from .theta_chain import ThetaChain
+    from .topics import Topics
     from .vb import VariationalBayes
 
 __all__ = [
@@ -39,24 +37,21 @@ __all__ = [
     "LEARNERS",
     "BetheLDA",
     "Blocks",
-    "ChainCRF",
     "ContrastiveDivergence",
     "CountTables",
     "Elastic",
     "Fit",
     "GaussianPrior",
-    "GraphCRF",
-    "ImageClassifier",
     "KernelBP",
     "LaplacePrior",
     "Learner",
     "MaximumLikelihood",
-    "MaximumLikelihoodClassifier",
     "MaximumPseudolikelihood",
     "MixtureOfTreesEM",
     "NetworkProblem",
     "NetworkRows",
     "ThetaChain",
+    "Topics",
     "VariationalBayes",
     "chow_liu",
     "climb_leaves",
@@ -97,6 +92,10 @@ LEARNERS = {
         "credo.learning.mixture_of_trees",
         "Mixture of Chow-Liu trees by EM; the structures are learned, from complete rows.",
     ),
+    "topics": Entry(
+        "credo.learning.topics",
+        "Topics of documents, by variational inference with one or several components.",
+    ),
     "blocks": Entry(
         "credo.learning.block_learner", "Every block of a normal-form graph learns from its own two messages."
     ),
@@ -112,21 +111,19 @@ furnish(
         "conditional_gaussian": ("NetworkProblem",),
         "contrastive": ("ContrastiveDivergence",),
         "counts": ("CountTables",),
-        "crf": ("ChainCRF", "GraphCRF"),
         "em": ("EM",),
-        "image_classifier": ("ImageClassifier",),
         "ipf": ("IPF",),
         "kernel_bp": ("KernelBP",),
         "leaf_steps": ("climb_leaves",),
         "lda": ("BetheLDA",),
         "likelihood": ("MaximumLikelihood", "log_likelihood"),
-        "maximum_likelihood_classifier": ("MaximumLikelihoodClassifier",),
         "mixture_of_trees": ("MixtureOfTreesEM", "mixture_of_trees"),
         "network_rows": ("NetworkRows",),
         "priors": ("Elastic", "GaussianPrior", "LaplacePrior"),
         "pseudolikelihood": ("MaximumPseudolikelihood",),
         "structure": ("chow_liu", "mutual_information"),
         "theta_chain": ("ThetaChain",),
+        "topics": ("Topics",),
         "vb": ("VariationalBayes",),
     },
     modules=("lda_bound", "vmp"),

@@ -352,7 +352,7 @@ def _identity(task: Task, learner: Learner) -> dict[str, str]:
 
 
 def _model_identity(model: Any) -> str:
-    if isinstance(model, Template):
+    if isinstance(model, Template) or hasattr(model, "read_batch"):
         tree, parts = pack(model)
         return fingerprint(repr(tree), *parts)
     return fingerprint(type(model).__name__, model.to_factor_graph())

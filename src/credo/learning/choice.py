@@ -6,6 +6,7 @@ The rule, in this order; the first that can treat the task is taken, and the fit
     likelihood    models of weights: Markov networks, log-linear models, factor graphs
     em            hidden variables or missing values; models of rows and sequences, families among them
     blocks        normal-form graphs
+    topics        documents
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ _RULE = {
     "likelihood": "its log tables are weights, and the likelihood has their slope",
     "em": "something is hidden or missing, or it is a family of rows",
     "blocks": "its blocks learn from their own messages",
+    "topics": "it is a model of documents",
 }
 
 

@@ -32,6 +32,7 @@ import numpy as np
 
 from ..core.records import record
 from ..core.result import Estimate, Kind, Status
+from ..kernels.buffers import reusing
 from ..optimise.budgets import with_start
 from ..optimise.driver import UNKNOWN, Outcome, Step, drive
 from ..optimise.pace import is_long
@@ -338,7 +339,8 @@ def run_em(
         What observers are shown of a run.
     """
     steps = EMSteps(name, batch, rate, shown, problem.memory)
-    return drive(steps, problem, with_start(budget), rng, restarts=restarts)  # type: ignore[no-any-return]
+    with reusing():
+        return drive(steps, problem, with_start(budget), rng, restarts=restarts)  # type: ignore[no-any-return]
 
 
 def fit_of(problem: EMProblem, found: EMRun) -> Fit:

@@ -174,6 +174,9 @@ def log_likelihood(
         counted = unit_weights(weights, len(values), "input")
         total = float(counted[counted > 0] @ values[counted > 0])
         return values if each else Estimate(total, "exact" if is_exact else "estimate")
+    if hasattr(model, "emits_counts"):
+        given = {"targets": targets, "weights": weights, "inference": inference} | reading
+        return _of_documents(model, data, {k: v for k, v in given.items() if v is not None}, seed, each)
     if targets is not None:
         raise OptionError("targets: expected none, got some; only random fields have labels beside features")
     if isinstance(data, Stream):
@@ -217,6 +220,14 @@ def _stream_likelihood(model: Any, data: Stream, **asked: Any) -> Estimate:
     found = [*watched(data.map(lambda batch: log_likelihood(model, batch, **asked)))]
     kinds = {part.kind for part in found}
     return Estimate(sum(part.value for part in found), kinds.pop() if len(kinds) == 1 else "estimate")
+
+
+def _of_documents(model: Any, data: Any, given: Mapping[str, Any], seed: Any, each: bool) -> Any:
+    """What is known of the probability of documents given topics: a bound, or an estimate."""
+    if given:
+        raise OptionError(f"{', '.join(given)}: documents are rows of counts of words; leave out")
+    found = infer(model, data=data, seed=seed)
+    return found.each if each else found.log_z
 
 
 def _of_labels(

@@ -50,12 +50,15 @@ def read_task(
         groups, columns and lengths.
     """
     model = rows_model(model)
-    if hasattr(model, "labelled_batch"):
-        if labels is not None:
-            raise OptionError(f"labels: a {type(model).__name__} has targets beside features; give targets")
-        return _labelled(model, data, weights, validation, rng, named | {"targets": targets})
-    if targets is not None:
+    is_conditional = getattr(model, "is_conditional", False)
+    if targets is not None and not is_conditional:
         raise OptionError("targets: expected none, got some; only random fields have labels beside features")
+    if hasattr(model, "read_batch"):
+        if labels is not None:
+            way = "give targets" if is_conditional else "leave labels out"
+            raise OptionError(f"labels: a {type(model).__name__} has no hidden rows; {way}")
+        named = named | ({"targets": targets} if is_conditional else {})
+        return _own_batch(model, data, weights, validation, rng, named)
     if isinstance(data, Stream) and labels is not None:
         raise OptionError("labels: a stream has none; give data in memory, such as credo.data.read(path)")
     known = None if labels is None else _known(model, data, weights, labels, named)
@@ -63,28 +66,28 @@ def read_task(
     return model, *_read(model, data, weights, validation, rng, named, known)
 
 
-def _labelled(
+def _own_batch(
     model: Any, data: Any, weights: Any, validation: Any, rng: np.random.Generator, named: dict[str, Any]
 ) -> tuple[Any, Any, Any]:
-    """A field, and labels beside features."""
+    """A model that reads its data itself: labels beside features, documents."""
     name = type(model).__name__
     if isinstance(data, Stream):
-        raise UnsupportedError(f"a {name} takes all inputs at once; give data in memory")
+        raise UnsupportedError(f"a {name} takes all data at once; give data in memory")
     counted = data.weights if isinstance(data, Dataset) and weights is None else weights
     if counted is not None and (np.asarray(counted, dtype=object) != 1).any():
-        raise OptionError(f"weights: every input of a {name} counts once; leave out")
+        raise OptionError(f"weights: every unit of a {name} counts once; leave out")
     model = model.filled(data, **named)
-    batch = model.labelled_batch(data, **named)
+    batch = model.read_batch(data, **named)
     if validation is None:
         return model, batch, None
     if isinstance(validation, bool) or not isinstance(validation, (int, float)):
-        return model, batch, model.labelled_batch(validation)
+        return model, batch, model.read_batch(validation)
     check.in_range("validation", validation, 0, 1)
     if not validation:
         return model, batch, None
     size = min(max(round(validation * len(batch)), 1), len(batch) - 1)
     if not size:
-        raise DataError("validation: expected at least two sequences or graphs to split, got one")
+        raise DataError("validation: expected at least two units to split, got one")
     order = rng.permutation(len(batch))
     return model, batch.take(np.sort(order[size:])), batch.take(np.sort(order[:size]))
 
@@ -131,7 +134,7 @@ def _read(
     if isinstance(model, Template) and not hasattr(model, "sequences"):
         raise ModelError(
             f"fit: expected a model whose rows come from a family, got {type(model).__name__}; a template "
-            "is learned if it has `sequences`, as a Learnable does, or `labelled_batch`, as a CRF"
+            "is learned if it has `sequences`, as a Learnable does, or `read_batch`, as a CRF"
         )
     if isinstance(data, Stream):
         rows = read_stream(model, data, weights, named)

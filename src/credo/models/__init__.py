@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .regression import Regression
     from .semi_markov import SemiMarkov
     from .table_posterior import TablePosterior
+    from .topic_model import TopicModel
 
 __all__ = [
     "CRF",
@@ -56,6 +57,7 @@ __all__ = [
     "SemiMarkovPosterior",
     "Source",
     "TablePosterior",
+    "TopicModel",
     "normal_form_build",
     "potentials",
 ]
@@ -83,6 +85,7 @@ furnish(
         "regression": ("Regression",),
         "semi_markov": ("SemiMarkov",),
         "table_posterior": ("TablePosterior",),
+        "topic_model": ("TopicModel",),
     },
     modules=("normal_form_build", "potentials"),
 )

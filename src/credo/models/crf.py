@@ -15,7 +15,7 @@ vector, of which scores are a linear function (`crf_weights.py`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
 
 import numpy as np
 
@@ -77,6 +77,8 @@ class CRF(Shown):
     >>> credo.predict(found.model, [{"word": "the"}, {"word": "bird"}, {"word": "runs"}])
     array(['det', 'noun', 'verb'], dtype=object)
     """
+
+    is_conditional: ClassVar[bool] = True  # what it is the probability of are labels, given features
 
     def __init__(
         self,
@@ -194,7 +196,7 @@ class CRF(Shown):
         size, nodes, edges = len(labels), read.pop("nodes"), read.pop("edges")
         return CRF(labels, np.zeros((nodes, size)), np.zeros((edges, size, size)), **read, **self._about)
 
-    def labelled_batch(self, x: Any, targets: Any = None, **reading: Any) -> LabelledSequences | Graphs:
+    def read_batch(self, x: Any, targets: Any = None, **reading: Any) -> LabelledSequences | Graphs:
         """Features and labels of inputs, for learning; arguments as those of `labelled`."""
         return self._read(x, targets, reading).batch(self)
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .graph import UndirectedGraph, connected_components, primal_graph
     from .independence import Statement, independencies, independent, is_i_map
     from .junction_tree import JunctionTree, junction_tree
+    from .layers import Layers, dense_layers
     from .mini_buckets import MiniBuckets, mini_bucket_order, mini_buckets
     from .planar import planar_faces
     from .recognise import (
@@ -77,6 +78,7 @@ __all__ = [
     "FactorSplit",
     "Forests",
     "JunctionTree",
+    "Layers",
     "MiniBuckets",
     "Region",
     "RegionGraph",
@@ -91,6 +93,7 @@ __all__ = [
     "covering_forests",
     "d_connected",
     "d_separated",
+    "dense_layers",
     "directed_tree_to_undirected",
     "edge_appearance",
     "elimination_order",
@@ -164,6 +167,7 @@ furnish(
         "graph": ("UndirectedGraph", "connected_components", "primal_graph"),
         "independence": ("Statement", "independencies", "independent", "is_i_map"),
         "junction_tree": ("JunctionTree", "junction_tree"),
+        "layers": ("Layers", "dense_layers"),
         "mini_buckets": ("MiniBuckets", "mini_bucket_order", "mini_buckets"),
         "planar": ("planar_faces",),
         "recognise": (

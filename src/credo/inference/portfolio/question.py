@@ -135,6 +135,11 @@ def infer(  # noqa: PLR0913, the options of one call
             "maximise": maximise, "max_iter": max_iter, "tol": tol, "seconds": seconds, "seed": seed,
             "strict": strict, "on_step": on_step, "trace": trace, "checkpoint": checkpoint, "every": every,
         }  # fmt: skip
+        if hasattr(model, "emits_counts"):
+            from .documents import infer_documents
+
+            names_given(method=method, checkpoint=checkpoint)
+            return infer_documents(model, data, reading, rest, causal=causal)
         general = partial(infer, method=method, **rest)
         if method is None:
             return infer_template(model, data, reading, rest, causal=causal, general=general)

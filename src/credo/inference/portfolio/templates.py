@@ -272,9 +272,15 @@ def draw_paths(
 
 
 def draw_rows(model: Any, lengths: Any, seed: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and hidden states of new sequences; the states of several chains are (rows, chains)."""
-    model = _emitting(model)
+    """Rows and hidden states of new sequences; the states of several chains are (rows, chains).
+
+    Of documents, counts of words, and the frequencies of their topics.
+    """
     rng = check.generator(seed)
+    if hasattr(model, "emits_counts"):
+        drawn: tuple[np.ndarray, np.ndarray] = model.draw(step_counts(lengths), rng)
+        return drawn
+    model = _emitting(model)
     begin = np.concatenate([[0], np.cumsum(step_counts(lengths))]).astype(np.int64)
     with call():
         blank = np.broadcast_to(0.0, (int(begin[-1]), len(model.emission)))

@@ -21,6 +21,7 @@ from ...core.domain import Simplex
 from ...core.factor_graph import FactorGraph
 from ...core.groups import Bilinear, Group, LinearGaussians, TableBlock
 from ...core.result import Result, spread
+from ...structures.layers import dense_layers
 from .base import Algorithm, Problem
 from .contents import KINDS, TASKS, Method, methods
 
@@ -73,6 +74,8 @@ def _is_answered(problem: Problem, answers: tuple[str, ...]) -> bool:
 
 
 def _readable(known: Algorithm | Method, problem: Problem) -> Posed | str:
+    if "bilinear" in known.groups and problem.graph.others and dense_layers(problem.graph) is not None:
+        return Posed(problem, None, problem) if "tables" in known.groups else compact(problem)
     if "tables" in known.groups and (tables := problem.graph.as_tables()) is not None:
         whole = problem if tables is problem.graph else replace(problem, graph=tables)
         return Posed(whole, None, problem)
@@ -177,7 +180,7 @@ def _convert(known: Algorithm | Method, posed: Posed) -> Posed:
 
 def _forms(known: Algorithm | Method, group: Group, graph: FactorGraph) -> Iterable[Group | TableBlock]:
     """Residuals without states, and layers of numbers, as Gaussian blocks, functions of states as tables."""
-    if group.kind in known.groups:
+    if group.kind in known.groups and not isinstance(group, Bilinear):  # which was no pair of layers here
         return (group,)
     if isinstance(group, LinearGaussians) and group.offset.ndim == 1:
         return (group.to_gaussians(),)

@@ -1,4 +1,4 @@
-"""Markov chains."""
+"""Markov chains, and weighted draws."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ METHODS = {
         "Draws one variable after another given the others; for variables of any domain.",
         answers=("sum", "samples"),
         reads=("discrete", "real", "vector", "positive", "interval", "simplex"),
-        groups=("functions",),
+        groups=("functions", "bilinear"),
         checkpoints=True,
     ),
     "nuts": Method(
@@ -39,6 +39,20 @@ METHODS = {
         answers=("sum", "samples"),
         reads=("discrete", "real", "vector", "positive", "interval", "simplex"),
         groups=("functions",),
+        checkpoints=True,
+    ),
+    "importance": Method(
+        "credo.inference.sampling.importance",
+        "Weighted draws, one variable after another, guided by belief propagation or by parents alone.",
+        answers=("sum", "samples"),
+        promises=("consistent",),
+        checkpoints=True,
+    ),
+    "ais": Method(
+        "credo.inference.sampling.ais",
+        "Annealed importance sampling: weighted chains from an easy distribution to the model, for log Z.",
+        answers=("sum",),
+        groups=("tables", "bilinear"),
         checkpoints=True,
     ),
 }

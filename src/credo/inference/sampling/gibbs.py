@@ -4,7 +4,8 @@ r"""Gibbs sampling: every variable in turn is drawn given all others.
 
 A discrete variable is drawn exactly, as is a real one whose factors are all Gaussian; other real variables,
 and simplex variables along random directions of their logits, are drawn by slice sampling, which leaves the
-conditional unchanged as well. Variables that share no factor are drawn at once, in all chains.
+conditional unchanged as well. Variables that share no factor are drawn at once, in all chains. Two layers of
+two-state units, every pair across joined, are drawn layer by layer, by matrices.
 
 Correct in the limit of many draws if every state of positive weight can be reached by changing one variable
 at a time: zeros may forbid that, and strong couplings make it slow. Chains start at random points of positive
@@ -24,10 +25,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...core.errors import MissingExtraError
+from ...structures.layers import dense_layers
 from ..problem.base import Problem, register
 from ..problem.located import Places
 from .chains import Engine, Sampler
 from .draws import Draws
+from .layer_chains import LayerEngine
 from .table_chains import TableEngine
 
 __all__ = ["Gibbs", "site_engine"]
@@ -41,6 +44,8 @@ class Gibbs(Sampler):
     name: ClassVar[str] = "gibbs"
 
     def _engine(self, problem: Problem, places: Places, starts: Draws, rng: np.random.Generator) -> Engine:
+        if (layers := dense_layers(problem.graph)) is not None:
+            return LayerEngine(problem.graph, layers, starts, rng)
         if problem.graph.is_tables:
             return TableEngine(problem.graph, _gibbs_sweeps, (), starts, rng)
         return site_engine(problem, ("choose", "slice", "slice"), starts, places, self._tuning, rng)

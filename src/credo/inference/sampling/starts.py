@@ -20,6 +20,7 @@ from ...core.errors import UnsupportedError
 from ...core.factor_graph import FactorGraph
 from ...core.wiring import starts_of
 from ...kernels.tables import best_states
+from ...structures.layers import dense_layers
 from ..exact.possible_states import feasible_states
 from ..problem.base import Problem
 from ..problem.located import Places
@@ -49,7 +50,7 @@ def starting_points(
     tables = graph.discrete_part()
     boxes = _boxes(tables, problem, count, rng, name)
     found = _points(graph, boxes, places, np.full(count, spread), rng)
-    if graph.is_tables:
+    if graph.is_tables or dense_layers(graph) is not None:  # what has no zeros has no impossible points
         return found
     bad = _impossible(graph, found)
     for _ in range(_TRIES):

@@ -9,8 +9,8 @@ from sklearn.naive_bayes import GaussianNB
 
 import credo
 from credo.core.errors import DataError, OptionError, QueryError, ZeroProbabilityError
+from credo.estimators import MaximumLikelihoodClassifier
 from credo.families import Categorical, DiagonalGaussian
-from credo.learning import MaximumLikelihoodClassifier
 
 MEMBER = DiagonalGaussian([[0.0, 0.0]], [[1.0, 1.0]])
 RNG = np.random.default_rng(0)
@@ -104,7 +104,7 @@ def test_weights_of_classes_move_the_border():
     [
         ({}, X, Y[:5], DataError, r"expected 100 labels, one per row, got shape \(5,\)"),
         ({}, [X, X], Y, DataError, "expected 2 labels, one per sequence"),
-        ({}, X[:0], Y[:0], DataError, "at least one row, got none"),
+        ({}, X[:0], Y[:0], DataError, r"with 0 sample\(s\)"),
         ({"priors": {"a": 1.0}}, X, Y, OptionError, "a weight of every class, got none of 'b'"),
         ({"priors": {"a": -1.0, "b": 1, "c": 1}}, X, Y, OptionError, "non-negative weights"),
         ({"priors": "shares"}, X, Y, OptionError, "priors must be one of"),
@@ -119,7 +119,7 @@ def test_refusals(options, X_, y, error, said):
 
 
 def test_more_refusals():
-    with pytest.raises(QueryError, match=r"not fitted yet; call fit\(X, y\) first"):
+    with pytest.raises(QueryError, match="not fitted yet; call fit first"):
         MaximumLikelihoodClassifier(MEMBER).predict(X)
     found = MaximumLikelihoodClassifier(MEMBER).fit(X, Y)
     with pytest.raises(DataError, match="there is a class 'a' already"):
@@ -129,3 +129,30 @@ def test_more_refusals():
     coins = MaximumLikelihoodClassifier(Categorical([[0.4, 0.3, 0.3]])).fit([0, 1, 0, 1], [0, 0, 1, 1])
     with pytest.raises(ZeroProbabilityError, match="X: number 1 is impossible for every class"):
         coins.predict([0, 2])
+
+
+def test_without_a_model_columns_are_gaussian_by_themselves():
+    found = MaximumLikelihoodClassifier(priors="counts").fit(X, Y)
+    np.testing.assert_allclose(
+        found.predict_proba(X), GaussianNB(var_smoothing=0).fit(X, Y).predict_proba(X), atol=1e-6
+    )
+    frame = pd.DataFrame(X, columns=["u", "v"])
+    assert list(found.fit(frame, Y).feature_names_in_) == ["u", "v"]
+    with pytest.raises(DataError, match="Feature names seen at fit time, yet now missing:\n- v"):
+        found.predict(frame.rename(columns={"v": "w"}))
+
+
+@pytest.mark.parametrize(
+    ("y", "said"),
+    [
+        (None, "requires y to be passed, but the target y is None"),
+        (np.linspace(0, 1, 100), "Unknown label type: continuous"),
+        (np.full(100, np.nan), "y contains NaN"),
+        (np.array([None, *Y[1:]], dtype=object), "y contains NaN or None"),
+    ],
+)
+def test_labels_are_known_and_no_measurements(y, said):
+    with pytest.raises(DataError, match=said):
+        MaximumLikelihoodClassifier().fit(X, y)
+    with pytest.warns(UserWarning, match="A column-vector y was passed"):
+        MaximumLikelihoodClassifier().fit(X, Y[:, None])

@@ -1,6 +1,6 @@
 r"""How the Bethe value of latent Dirichlet allocation is climbed: preconditioned stochastic steps.
 
-The slopes of `lda_objective.py` are turned into steps that do not depend on how parameters are scaled:
+The slopes of `topic_objective.py` are turned into steps that do not depend on how parameters are scaled:
 
     pi     log pi_w^m  +=  step (dF / d pi_w^m) / (c_w lambda_m), then normalised
     alpha  alpha^m     +=  step I(alpha^m)^-1 (dF / d alpha^m) / lambda_m
@@ -27,12 +27,25 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import digamma, polygamma
 
-from ..nn.arrays import precision
-from ..nn.compiled import Compiled
-from .lda_objective import Documents, Global, Local, Points, document_values, topic_value
+from ...nn.arrays import precision
+from ...nn.compiled import Compiled
+from .topic_objective import Documents, Global, Local, Points, document_values, topic_value
 
-__all__ = ["TopicSettings", "Trained", "fit_documents", "free_energy", "log_gammas", "natural", "topic_step"]
+__all__ = [
+    "CHUNK",
+    "TopicSettings",
+    "Trained",
+    "attached",
+    "fit_documents",
+    "free_energy",
+    "log_gammas",
+    "moved",
+    "natural",
+    "padded",
+    "topic_points",
+]
 
+CHUNK = 256  # documents treated at once
 _SHRINK = 0.1  # of a concentration, at most, in one step
 _LEAST = 1e-6  # concentration: logarithms of samples stay below a few millions
 _DAMPED = 0.5  # step of documents with several components, where full steps oscillate
@@ -64,7 +77,8 @@ def _expected_log(a: Any) -> Any:
     return digamma(a) - digamma(a.sum(axis=-1, keepdims=True))
 
 
-def _moved(a: Any, step: Any) -> Any:
+def moved(a: Any, step: Any) -> Any:
+    """Concentrations after a step, which shrinks none of them to less than a tenth."""
     return jnp.maximum(jnp.maximum(a + step, _SHRINK * a), _LEAST)
 
 
@@ -93,7 +107,7 @@ def _theta_points(key: Any, theta: Any, count: int) -> tuple[Any, Any]:
     return log_theta, jax.nn.softmax(log_accept, axis=-1)
 
 
-def _attached(points: Points | None, topics: Any, closed: bool) -> Points | None:
+def attached(points: Points | None, topics: Any, closed: bool) -> Points | None:
     """Samples of topics that move with their concentrations: implicit derivatives of Gamma variables."""
     if points is None or closed:
         return points
@@ -121,7 +135,7 @@ def _fit_documents(
     scale = jnp.maximum(documents.counts, 1e-9)[:, None, :, None] * share[:, None, None]
 
     def total(shared: Global, local: Local, k: Any) -> Any:
-        points = _attached(drawn, shared.topics, settings.closed)
+        points = attached(drawn, shared.topics, settings.closed)
         if points is not None:
             # The same noise in every step lets the beliefs settle; where all is sampled, steps shrink.
             own = key if settings.closed else jax.random.fold_in(key, k)
@@ -139,7 +153,7 @@ def _fit_documents(
         slope = slopes(local, k)
         log_words = jnp.log(jnp.maximum(local.words, np.finfo(slope.words.dtype).tiny))
         words = jax.nn.softmax(log_words + size * slope.words / scale, axis=-1)
-        theta = _moved(local.theta, size * natural(local.theta, slope.theta) / share[:, None])
+        theta = moved(local.theta, size * natural(local.theta, slope.theta) / share[:, None])
         if not single:  # no narrower than the posterior given the topics of the words: noise has no bound
             theta = theta * jnp.minimum(1.0, most / theta.sum(axis=-1, keepdims=True))
         change = jnp.abs(theta - local.theta).mean(axis=(1, 2)) * documents.real
@@ -174,33 +188,22 @@ def _fit_documents(
     return local, values, by_shared
 
 
-def _topic_step(
-    shared: Global, by_documents: Global, eta: Any, points: Points | None, step: Any, total: Any, *,
-    settings: TopicSettings,
-) -> tuple[Global, Any]:  # fmt: skip
-    """One step of what documents share, from the slopes of all their terms; and F_topics before it."""
-
-    def topics(shared: Global) -> Any:
-        own = _attached(points, shared.topics, settings.closed)
-        return topic_value(shared, eta, own, closed=settings.closed, joint=settings.joint)
-
-    value, own = jax.value_and_grad(topics)(shared)
-    slope = jax.tree.map(jnp.add, own, by_documents)
-    weights = jax.nn.softmax(shared.logits)
-    share = jnp.maximum(weights, np.finfo(weights.dtype).tiny)
-    new = _moved(shared.topics, step * natural(shared.topics, slope.topics) / share[:, None, None])
-    prior, logits = shared.prior, shared.logits
-    if settings.prior:
-        prior = _moved(prior, step * natural(prior, slope.prior) / total)
-    if settings.weights and len(logits) > 1:
-        copies = 1 if settings.joint else shared.topics.shape[1]
-        logits = jax.nn.log_softmax(
-            jax.nn.log_softmax(logits) + step * slope.logits / share / (total + copies)
-        )
-    return Global(logits, new, prior), value
+_FIT_DOCUMENTS = Compiled(_fit_documents)
 
 
-_FIT_DOCUMENTS, _TOPIC_STEP = Compiled(_fit_documents), Compiled(_topic_step)
+def padded(corpus: Any, rows: np.ndarray) -> Documents:
+    """Some documents of a corpus as arrays of few shapes, so that few programs serve them."""
+    longest = int(np.diff(corpus.start).max())
+    unit = max(1, (1 << (longest - 1).bit_length()) // 8)
+    width = -(-longest // unit) * unit
+    count = min(CHUNK, len(corpus)) if len(rows) > CHUNK // 2 else 1 << int(len(rows) - 1).bit_length()
+    count = max(count, len(rows))
+    words, counts = np.zeros((count, width), dtype=np.int64), np.zeros((count, width))
+    for d, row in enumerate(rows):
+        mine = slice(corpus.start[row], corpus.start[row + 1])
+        length = corpus.start[row + 1] - corpus.start[row]
+        words[d, :length], counts[d, :length] = corpus.words[mine], corpus.counts[mine]
+    return Documents(words, counts, (np.arange(count) < len(rows)).astype(np.float64))
 
 
 @dataclass(frozen=True)
@@ -258,22 +261,6 @@ def fit_documents(
         found = _FIT_DOCUMENTS(shared, documents, points, key, limits, settings=settings)
         local, values, slopes = jax.tree.map(np.asarray, found)
     return Trained(local, values, slopes)
-
-
-def topic_step(
-    shared: Global,
-    by_documents: Global,
-    eta: float,
-    step: float,
-    total: float,
-    settings: TopicSettings,
-    rng: np.random.Generator,
-) -> tuple[Global, float]:
-    """One step of the topics, gamma and the weights, given the slopes of the documents' terms."""
-    points = topic_points(shared, settings, rng)
-    with precision(double=True):
-        new, value = _TOPIC_STEP(shared, by_documents, eta, points, step, total, settings=settings)
-        return jax.tree.map(np.asarray, new), float(value)
 
 
 def _free_energy(

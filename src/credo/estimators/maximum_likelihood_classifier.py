@@ -16,16 +16,18 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from ..core import check
-from ..core.errors import DataError, OptionError, QueryError, ZeroProbabilityError
+from ..core.errors import DataError, OptionError, ZeroProbabilityError
 from ..core.numbers import float_array
 from ..core.records import register
 from ..data.dataset import Dataset
 from ..data.read import read
 from ..data.sources import split_list
+from ..families.mixture import Mixture
+from ..learning.base import Fit, Learner, fit
+from ..learning.estimator import Estimator
+from ..learning.likelihood import log_likelihood
 from ..optimise.run import noted
-from .base import Fit, Learner, fit
-from .estimator import Estimator
-from .likelihood import log_likelihood
+from .inputs import read_columns, read_labels, read_rows
 
 __all__ = ["MaximumLikelihoodClassifier"]
 
@@ -41,6 +43,7 @@ class MaximumLikelihoodClassifier(Estimator):
     model
         Where learning starts: a blank or a model that `credo.fit` takes (a mixture, a hidden Markov model,
         any family), the same for all classes; a mapping label -> model; or a function (label, data) -> model.
+        None is a Gaussian of each column, which makes a naive Bayes classifier.
     learner
         As of `credo.fit`.
     priors
@@ -65,7 +68,7 @@ class MaximumLikelihoodClassifier(Estimator):
     --------
     >>> import credo
     >>> import numpy as np
-    >>> from credo.learning import MaximumLikelihoodClassifier
+    >>> from credo.estimators import MaximumLikelihoodClassifier
     >>> rng = np.random.default_rng(0)
     >>> X, y = np.concatenate([rng.normal(0, 1, (30, 2)), rng.normal(5, 1, (30, 2))]), np.repeat([0, 1], 30)
     >>> member = credo.families.DiagonalGaussian([[0.0, 0.0]], [[1.0, 1.0]])
@@ -80,6 +83,8 @@ class MaximumLikelihoodClassifier(Estimator):
     """
 
     _kind = "classifier"
+    _needs_y = True
+    _allows_nan = True
 
     classes_: np.ndarray
     counts_: np.ndarray
@@ -87,7 +92,7 @@ class MaximumLikelihoodClassifier(Estimator):
 
     def __init__(
         self,
-        model: Any,
+        model: Any = None,
         *,
         learner: str | Learner | None = None,
         priors: Priors = None,
@@ -111,14 +116,8 @@ class MaximumLikelihoodClassifier(Estimator):
         lengths
             Of sequences in one table.
         """
-        units = _Units(X, lengths)
-        labels = np.asarray(y)
-        if labels.shape != (units.count,):
-            raise DataError(
-                f"y: expected {units.count} labels, one per {units.word}, got shape {labels.shape}"
-            )
-        if not units.count:
-            raise DataError("X: expected at least one row, got none")
+        units = _Units(self._read(X, reset=True), lengths)
+        labels = read_labels(self, y, units.count, units.word)
         classes, counts = np.unique(labels, return_counts=True)
         known = self._known() if self.warm_start else {}
         fits = [
@@ -131,7 +130,7 @@ class MaximumLikelihoodClassifier(Estimator):
     @noted
     def add_class(self, label: Any, X: Any, lengths: Any = None) -> Self:
         """Learn one more class from its rows or sequences; models of other classes stay as they are."""
-        units = _Units(X, lengths)
+        units = _Units(self._read(X), lengths)
         known = self._known()
         if label in known:
             raise DataError(f"label: there is a class {label!r} already; expected a new one")
@@ -153,7 +152,7 @@ class MaximumLikelihoodClassifier(Estimator):
 
     def log_likelihoods(self, X: Any, lengths: Any = None) -> np.ndarray:
         """Log p(x | class), without priors, (rows or sequences, classes)."""
-        fits = self._known().values()
+        fits, X = self._known().values(), self._read(X)
         columns = [log_likelihood(found.model, X, lengths=lengths, each=True) for found in fits]
         return np.stack(columns, axis=1)
 
@@ -179,24 +178,43 @@ class MaximumLikelihoodClassifier(Estimator):
 
     def score(self, X: Any, y: Any, lengths: Any = None) -> float:
         """Share of the rows, or sequences, that get their label."""
-        return float((self.predict(X, lengths) == np.asarray(y)).mean())
+        found = self.predict(X, lengths)
+        return float((found == read_labels(self, y, len(found))).mean())
 
     def _known(self) -> dict[Any, Fit]:
         if hasattr(self, "fits_"):
             return dict(zip(self.classes_.tolist(), self.fits_, strict=True))
         if self.warm_start:
             return {}
-        raise QueryError("this MaximumLikelihoodClassifier is not fitted yet; call fit(X, y) first")
+        self._refuse_unfitted()
+
+    def _read(self, X: Any, *, reset: bool = False) -> Any:
+        """The data as they came, tables compared with what was fitted."""
+        if self.model is None or hasattr(X, "toarray"):
+            return read_rows(self, X, reset=reset)
+        if hasattr(X, "columns"):
+            read_columns(self, X, len(X.columns), reset=reset)
+            return X
+        if isinstance(X, (Mapping, Dataset)) or split_list(X) is not None:
+            return X
+        found = np.asarray(X)
+        if found.dtype.kind in "US" or (found.ndim == 1 and found.dtype.kind in "iu"):
+            return found
+        rows = read_rows(self, X, reset=reset)
+        return found if found.dtype.kind in "iu" else rows
 
     def _fitted(self, label: Any, data: Any, before: Fit | None) -> Fit:
         start = before if before is not None else self._start(label, data)
         options = dict(self.options or {})
         try:
-            return fit(start, data, self.learner, seed=self._seed_of(label), **options)
+            learner = "em(floor=1e-6)" if self.model is None and self.learner is None else self.learner
+            return fit(start, data, learner, seed=self._seed_of(label), **options)
         except (DataError, OptionError) as error:
             raise type(error)(f"class {label!r}: {error}") from None
 
     def _start(self, label: Any, data: Any) -> Any:
+        if self.model is None:
+            return Mixture.blank(1, "diagonal")
         if isinstance(self.model, Mapping):
             if label not in self.model:
                 raise OptionError(f"model: expected one for class {label!r} too, got {list(self.model)[:8]}")

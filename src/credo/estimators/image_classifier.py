@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from ..core import check
-from ..core.errors import ConvergenceError, DataError, MissingExtraError, OptionError, QueryError
+from ..core.errors import ConvergenceError, DataError, MissingExtraError, OptionError
 from ..core.numbers import float_array
 from ..core.records import register
 from ..core.result import Status
+from ..learning.estimator import Estimator
 from ..optimise.driver import drive
 from ..optimise.run import Budget, noted
-from .estimator import Estimator
 
 if TYPE_CHECKING:
     from ..nn.image_network import ImageNetwork
@@ -48,7 +48,7 @@ class ImageClassifier(Estimator):
         (height, width) of images that come as rows of pixels; square if left out.
     seconds
         Wall time of training at most.
-    seed
+    random_state
         The same seed gives the same answer.
 
     Attributes
@@ -63,16 +63,18 @@ class ImageClassifier(Estimator):
     Examples
     --------
     >>> import numpy as np
-    >>> from credo.learning import ImageClassifier
+    >>> from credo.estimators import ImageClassifier
     >>> rng = np.random.default_rng(0)
     >>> X, y = rng.random((200, 8, 8)), np.arange(200) % 2
     >>> X[y == 1, :4] += 1  # bright above
-    >>> found = ImageClassifier(4, epochs=5, batch_size=20, seed=0).fit(X, y)
+    >>> found = ImageClassifier(4, epochs=5, batch_size=20, random_state=0).fit(X, y)
     >>> found.accuracy_, found.features(X).shape
     (1.0, (200, 16))
     """
 
     _kind = "classifier"
+    _needs_y = True
+    _reads_tables = False
 
     classes_: np.ndarray
     accuracy_: float
@@ -91,10 +93,10 @@ class ImageClassifier(Estimator):
         held_out: float = 0.1,
         shape: tuple[int, int] | None = None,
         seconds: float | None = None,
-        seed: int | None = None,
+        random_state: Any = None,
     ) -> None:
         self.width, self.epochs, self.rate, self.batch_size = width, epochs, rate, batch_size
-        self.held_out, self.shape, self.seconds, self.seed = held_out, shape, seconds, seed
+        self.held_out, self.shape, self.seconds, self.random_state = held_out, shape, seconds, random_state
 
     @noted
     def fit(self, X: Any, y: Any) -> Self:
@@ -109,7 +111,7 @@ class ImageClassifier(Estimator):
         self.classes_, numbers = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
             raise DataError(f"y: expected at least two classes, got {self.classes_.tolist()}")
-        rng = check.generator(self.seed)
+        rng = check.generator(self._seed(), "random_state")
         order = rng.permutation(len(images))
         held = order[: max(1, round(self.held_out * len(images)))]
         seen = order[len(held) :]
@@ -165,7 +167,7 @@ class ImageClassifier(Estimator):
     def _seen(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Features and logits, block by block, all of one size so that one program serves."""
         if not hasattr(self, "weights_"):
-            raise QueryError("this ImageClassifier is not fitted yet; call fit(X, y) first")
+            self._refuse_unfitted()
         images, found = self._images(X, self.shape_), []
         network = self._network()
         from ..nn.image_network import shown

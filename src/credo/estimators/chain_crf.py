@@ -1,0 +1,125 @@
+"""Conditional random fields that label sequences."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.records import register
+from ..core.result import Result
+from ..inference.portfolio.question import infer
+from ..learning.priors import Prior
+from ..models.crf import CRF
+from ..models.crf_inputs import chain_parts
+from ..optimise.optimisers import Optimiser
+from ..optimise.run import noted
+from .random_fields import RandomField, Support, accuracy, by_item, check_items
+
+__all__ = ["ChainCRF"]
+
+
+@register("ChainCRF")
+class ChainCRF(RandomField):
+    """A linear-chain conditional random field for labelling sequences.
+
+    Parameters
+    ----------
+    prior
+        On the weights: `"gaussian(scale=...)"`, `"laplace(scale=...)"`, `"elastic(c1=..., c2=...)"` or None.
+    optimiser
+        `"lbfgs"`, `"adam(rate=...)"` or `"sgd(rate=...)"`.
+    support
+        `"all"` pairs of feature and label have a weight, or only those `"observed"` in training.
+    batch
+        Sequences per step of a stochastic optimiser.
+    max_iter, tol, seconds
+        When to stop; the gradient that counts as zero is per sequence.
+    validation, patience
+        Fraction of the sequences to hold back, and how many iterations without a better value on them
+        are endured.
+    random_state
+        A seed, of the shuffling.
+
+    Examples
+    --------
+    >>> from credo.estimators import ChainCRF
+    >>> X = [[{"word": "the"}, {"word": "cat"}], [{"word": "the"}, {"word": "dog"}, {"word": "runs"}]]
+    >>> y = [["det", "noun"], ["det", "noun", "verb"]]
+    >>> crf = ChainCRF(prior="gaussian(scale=2)").fit(X, y)
+    >>> crf.predict([[{"word": "the"}, {"word": "bird"}, {"word": "runs"}]])[0].tolist()
+    ['det', 'noun', 'verb']
+    >>> crf.score(X, y)
+    1.0
+    """
+
+    def __init__(
+        self,
+        *,
+        prior: str | Prior | None = "gaussian(scale=1)",
+        optimiser: str | Optimiser = "lbfgs",
+        support: Support = "all",
+        batch: int | None = None,
+        max_iter: int = 500,
+        tol: float = 1e-5,
+        seconds: float | None = None,
+        validation: float = 0.0,
+        patience: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.prior, self.optimiser, self.support, self.batch = prior, optimiser, support, batch
+        self.max_iter, self.tol, self.seconds = max_iter, tol, seconds
+        self.validation, self.patience, self.random_state = validation, patience, random_state
+
+    @classmethod
+    def from_model(cls, crf: CRF) -> ChainCRF:
+        """An estimator that predicts with a field that exists, for instance a loaded one."""
+        made: ChainCRF = cls()._adopt(crf)
+        return made
+
+    @noted
+    def fit(
+        self,
+        X: Sequence[Any],
+        y: Sequence[Sequence[Any]],
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        every: float = 60,
+    ) -> ChainCRF:
+        """Learn from sequences `X` and their labels `y`; see `models.crf_inputs` for their forms.
+
+        `checkpoint` and `every` are as in `credo.fit`.
+        """
+        self._check(X, y)
+        self._learn(CRF(support=self.support), self._inputs(X, y), y, checkpoint=checkpoint, every=every)
+        return self
+
+    def predict(self, X: Sequence[Any]) -> list[np.ndarray]:
+        """The most probable labels of each sequence."""
+        return self._labelled(self._asked(X, maximise="all").assignment)
+
+    def predict_proba(self, X: Sequence[Any]) -> list[np.ndarray]:
+        """Label probabilities (positions, labels) of each sequence, columns as in `classes_`."""
+        return by_item(self._asked(X).marginals)
+
+    def score(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> float:
+        """Fraction of positions with a known label that are predicted right."""
+        return accuracy(self.predict(X), y)
+
+    def log_likelihood(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> float:
+        """Sum over sequences of log p(y | x)."""
+        return self._log_likelihood(self._inputs(X, y), y)
+
+    def _asked(self, X: Sequence[Any], maximise: Any = ()) -> Result:
+        crf = self._fitted()
+        check_items(X, None)
+        self._check_columns(X)
+        return infer(crf, data=self._inputs(X), maximise=maximise)
+
+    def _inputs(self, X: Sequence[Any], y: Any = None) -> list[Any]:
+        """Sequences as the field takes them: without edges, which join neighbours."""
+        check_items(X, y)
+        nodes, steps = chain_parts(X)
+        return [part if step is None else (part, None, step) for part, step in zip(nodes, steps, strict=True)]
