@@ -45,6 +45,7 @@ from credo.families.mixture import Mixture, MixturePrior
 from credo.families.normal_gamma import NormalGamma
 from credo.families.posteriors import MixturePosterior
 from credo.families.product import Product
+from credo.families.scale_prior import GammaScales, SquaredScales
 from credo.families.stick_breaking import StickBreaking
 from credo.families.student import StudentT
 from credo.learning.base import Fit
@@ -194,10 +195,13 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
         Mixture([[0.2, 0.8], [0.5, 0.5]], TiedGaussian(np.arange(8.0).reshape(4, 2), np.eye(2))),
         noise="uniform",
     ),
+    "GammaScales": lambda: GammaScales(shape=3.0),
+    "SquaredScales": lambda: SquaredScales(strength=0.1),
     "BlankFlow": lambda: Flow.blank("coupling(layers=2)", components=3),
     "bijection.actnorm": lambda: read_bijection("actnorm"),
     "bijection.chain": lambda: read_bijection("actnorm + coupling"),
     "bijection.coupling": lambda: read_bijection("coupling(layers=2, masks=random)"),
+    "bijection.glow": lambda: read_bijection("glow(levels=2, shape=(4, 8))"),
     "bijection.mixing": lambda: read_bijection("mixing(first=identity)"),
     "bijection.permutation": lambda: read_bijection("permutation(seed=none)"),
     "BlankMixture": lambda: credo.Mixture.blank(2, "diagonal"),

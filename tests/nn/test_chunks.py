@@ -220,7 +220,7 @@ def test_numbers_that_are_none_end_the_run_with_the_state_before():
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_ctrl_c_returns_what_was_found(times, monkeypatch):
-    program, calls = chunks._program((Gradient(logistic),)), []
+    program, calls = chunks.step_program((Gradient(logistic),)), []
     real = program.compiled
 
     def pressed(*arguments, **static):
@@ -238,9 +238,9 @@ def test_ctrl_c_returns_what_was_found(times, monkeypatch):
 
 def test_one_program_serves_every_rate_and_every_seed():
     run(regression(4), table(), 1)
-    before = chunks._program((Gradient(logistic),)).compiled.programs
+    before = chunks.step_program((Gradient(logistic),)).compiled.programs
     run(regression(4, Rates(0.3, warm_up=5), 1.0), table(3), 2)
-    assert chunks._program((Gradient(logistic),)).compiled.programs == before
+    assert chunks.step_program((Gradient(logistic),)).compiled.programs == before
 
 
 def wide(state, batch, key):

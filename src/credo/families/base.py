@@ -214,6 +214,10 @@ class Family(Members):
         closed form stay as they are.
         """
 
+    def choice_value(self, counts: Tree) -> float:
+        """The first sum of Q: counts of choices, as `divide` gives them, times log probabilities."""
+        return 0.0
+
     def log_prior(self, prior: Any) -> float:
         """Log density of the parameters of all members under the prior that `update` takes; 0 for None."""
         return 0.0 if prior is None else float(np.sum(prior.log_density(self)))
@@ -264,7 +268,7 @@ class Family(Members):
         return False
 
     def refuse(self, x: np.ndarray) -> None:
-        """An error that says why rows as `rows` gives them cannot be learned from, if that is so."""
+        """An error that says why rows, as `rows` gives them, cannot be learned from."""
         return None
 
     @property
@@ -283,6 +287,10 @@ class Family(Members):
     def noisy_at(self, x: Tree, key: Any) -> Tree:
         """The arrays of `to_arrays` with fresh noise, a JAX function, where rows come in steps."""
         return x
+
+    def log_scales(self, tree: Tree) -> Any:
+        """Log standard deviations of latent mixtures among free numbers, (..., components, d); or None."""
+        return None
 
     def pool(self, slopes: Tree) -> Tree:
         """Slopes by the free numbers, those that members share added up, a JAX function."""

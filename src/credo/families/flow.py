@@ -323,6 +323,14 @@ class Flow(Family):
             "base": self._moved.is_free if self._learns else map_tree(lambda _: False, self._moved.to_free()),
         }
 
+    def choice_value(self, counts: Tree) -> float:
+        """Of the base."""
+        return float(self._base.choice_value(counts))
+
+    def log_scales(self, tree: Tree) -> Any:
+        """Of the base, where it is a mixture that is learned."""
+        return self._moved.log_scales(tree["base"]) if self._learns else None
+
     def pool(self, slopes: Tree) -> Tree:
         """As the base says."""
         return {"map": slopes["map"], "base": self._moved.pool(slopes["base"])}

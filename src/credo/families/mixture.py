@@ -269,6 +269,16 @@ class Mixture(Family):
         """As the components say."""
         return self._components.noisy_at(x, key)
 
+    def choice_value(self, counts: Tree) -> float:
+        """Of the weights, and of the choices of the components."""
+        chosen, logs = counts["choice"], self._choice.natural
+        own = float((chosen[chosen > 0] * logs[chosen > 0]).sum())
+        return own + self._components.choice_value(counts["components"])
+
+    def log_scales(self, tree: Tree) -> Any:
+        """As the components say."""
+        return self._components.log_scales(self._flat(tree, 0))
+
     def pool(self, slopes: Tree) -> Tree:
         """As the components say."""
         return self._nested(self._components.pool(self._flat(slopes, 0)), 0)

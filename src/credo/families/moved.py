@@ -56,6 +56,10 @@ class MovedMembers:
         """See `Family.pool`."""
         return self.family.pool(slopes)
 
+    def log_scales(self, tree: Tree) -> Any:
+        """See `Family.log_scales`; None where members are no components."""
+        return None
+
     def leaves_at(self, tree: Tree, x: Any) -> Tree:
         """Leaves of one member for rows of numbers (rows, d), a JAX function."""
         return self.family.leaves_at(tree, x)
@@ -96,6 +100,10 @@ class MovedDiagonal(MovedMembers):
         """Nothing is shared."""
         return slopes
 
+    def component_scales(self, tree: Tree) -> Any:
+        """Log standard deviations, (..., d) as the means."""
+        return tree["log_scale"]
+
     def leaves_at(self, tree: Tree, x: Any) -> Any:
         """The density of one member, (rows,)."""
         import jax.numpy as jnp
@@ -111,6 +119,10 @@ class MovedSpherical(MovedDiagonal):
     def _variances(self) -> np.ndarray:
         found: np.ndarray = self.family.variance
         return found
+
+    def component_scales(self, tree: Tree) -> Any:
+        """That of a member for all its coordinates."""
+        return tree["log_scale"][..., None] + 0 * tree["mean"]
 
 
 class MovedFull(MovedMembers):
@@ -146,6 +158,10 @@ class MovedFull(MovedMembers):
             return slopes
         shared = {k: 0 * v + v.sum(axis=0, keepdims=True) for k, v in slopes.items() if k != "mean"}
         return {**slopes, **shared}
+
+    def component_scales(self, tree: Tree) -> Any:
+        """Log standard deviations given the coordinates before."""
+        return -tree["log_diagonal"]
 
     def leaves_at(self, tree: Tree, x: Any) -> Any:
         """The density of one member, (rows,)."""
@@ -184,6 +200,11 @@ class MovedMixture(MovedMembers):
     def pool(self, slopes: Tree) -> Tree:
         """As the components say."""
         return self.family._nested(self.parts.pool(self.family._flat(slopes, 0)), 0)
+
+    def log_scales(self, tree: Tree) -> Any:
+        """Of Gaussian components."""
+        own = getattr(self.parts, "component_scales", None)
+        return self.parts.log_scales(tree) if own is None else own(tree)
 
     def leaves_at(self, tree: Tree, x: Any) -> Tree:
         """Leaves of the components of one mixture."""

@@ -320,6 +320,10 @@ class Product(Family):
         keys = jax.random.split(key, len(self._parts))
         return tuple(part.noisy_at(own, k) for part, own, k in zip(self._parts, x, keys, strict=True))
 
+    def choice_value(self, counts: Tree) -> float:
+        """The sum over the parts."""
+        return sum(part.choice_value(own) for part, own in zip(self._parts, counts, strict=True))
+
     def pool(self, slopes: Tree) -> Tree:
         """As the parts say."""
         each = zip(self._parts, slopes, strict=True)

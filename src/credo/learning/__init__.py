@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .contrastive import ContrastiveDivergence
     from .counts import CountTables
     from .em import EM
+    from .gradient_em import GradientEM
     from .ipf import IPF
     from .kernel_bp import KernelBP
     from .lda import BetheLDA
@@ -42,6 +43,7 @@ __all__ = [
     "Elastic",
     "Fit",
     "GaussianPrior",
+    "GradientEM",
     "KernelBP",
     "LaplacePrior",
     "Learner",
@@ -87,6 +89,10 @@ LEARNERS = {
     "contrastive-divergence": Entry(
         "credo.learning.contrastive", "Stochastic ascent with Gibbs samples in place of inference."
     ),
+    "gradient-em": Entry(
+        "credo.learning.gradient_em",
+        "Generalised EM by mini-batches, for leaves without closed form and many rows.",
+    ),
     "ipf": Entry("credo.learning.ipf", "Match the marginals of all factors in turn; for complete data."),
     "mixture-of-trees": Entry(
         "credo.learning.mixture_of_trees",
@@ -112,6 +118,7 @@ furnish(
         "contrastive": ("ContrastiveDivergence",),
         "counts": ("CountTables",),
         "em": ("EM",),
+        "gradient_em": ("GradientEM",),
         "ipf": ("IPF",),
         "kernel_bp": ("KernelBP",),
         "leaf_steps": ("climb_leaves",),

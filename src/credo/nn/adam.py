@@ -1,6 +1,6 @@
 r"""Adam for compiled steps, by Optax: directions, rates that change, and gradients that are clipped.
 
-    rate_t = rate min(1, (t + 1) / warm_up) (1 + t / half_life)^(-power)
+    rate_t = min(1, (t + 1) / warm_up) max(rate (1 + t / half_life)^(-power), floor)
 
 Rates and the bound of gradients are arrays of the state and no constants: one program serves them all.
 """
@@ -17,10 +17,12 @@ import numpy as np
 import optax
 
 from ..core.errors import OptionError
+from ..core.records import record
 
 __all__ = ["AdamMoments", "Gradient", "Learned", "Rates", "direction", "learned", "move"]
 
 
+@record("adam moments")
 class AdamMoments(NamedTuple):
     """What Adam remembers."""
 
@@ -29,6 +31,7 @@ class AdamMoments(NamedTuple):
     square: Any  # of their squares
 
 
+@record("adam rates")
 class Rates(NamedTuple):
     """How the rate of the steps changes."""
 
@@ -36,6 +39,7 @@ class Rates(NamedTuple):
     warm_up: Any = 0.0  # steps until it has its full size
     half_life: Any = np.inf  # steps after which it begins to fall
     power: Any = 0.5  # with which it falls
+    floor: Any = 0.0  # it falls no further
 
     def at(self, step: Any) -> Any:
         """The rate of a step, counted from zero.
@@ -47,9 +51,11 @@ class Rates(NamedTuple):
         [0.5, 0.5, 0.25]
         """
         growing = jnp.minimum(1.0, (step + 1.0) / jnp.maximum(self.warm_up, 1.0))
-        return self.rate * growing * (1.0 + step / self.half_life) ** -self.power
+        falling = jnp.maximum(self.rate * (1.0 + step / self.half_life) ** -self.power, self.floor)
+        return growing * falling
 
 
+@record("adam group")
 class Learned(NamedTuple):
     """A group of parameters that Adam moves."""
 

@@ -24,6 +24,7 @@ import numpy as np
 
 from ..core import check
 from ..core.errors import OptionError
+from ..core.records import record
 from ..core.result import Status
 from ..optimise.driver import UNKNOWN, Outcome, Step
 from ..optimise.pace import Pace
@@ -33,7 +34,7 @@ from .compiled import Compiled
 from .hooks import Hook, HookTurn
 from .loop import repeat
 
-__all__ = ["ChunkState", "Chunks", "Phase", "TrainedChunks"]
+__all__ = ["ChunkState", "Chunks", "Phase", "StepProgram", "TrainedChunks", "step_program"]
 
 _ROOM = 64  # steps of one call at most
 
@@ -41,10 +42,11 @@ _ROOM = 64  # steps of one call at most
 class Phase(NamedTuple):
     """A step that has several turns before the next phase."""
 
-    step: Any  # (state, batch, key) -> state, metrics
+    step: Any  # (state, batch, key) -> state, metrics; `is_dear`, where it has it: worth a long compilation
     turns: int = 1  # batches, or epochs
 
 
+@record("chunk state")
 class ChunkState(NamedTuple):
     """Where the steps have come to: all that is needed to go on."""
 
@@ -120,10 +122,11 @@ class Chunks:
     def _run(self, problem: CompiledRows, state: ChunkState, many: int) -> tuple[Any, dict[str, np.ndarray]]:
         """The state after some batches, and the metrics of those steps that show them."""
         count = self.batches.count(problem.length)
-        room, whose = min(_ROOM, count), self._whose(count, state)
+        room = min(_ROOM, 1 << (count - 1).bit_length())  # few sizes: each is a program
+        whose = self._whose(count, room, state)
         numbers, weights = self.batches.rows(problem.length, state.epoch, state.position, room)
         place = np.array([self.batches.seed, state.epoch, state.position], np.uint32)
-        program = _program(tuple(phase.step for phase in self.phases))
+        program = step_program(tuple(phase.step for phase in self.phases))
         carry, rows, _ = program.compiled(
             state.carry, problem.tree, numbers, weights, whose, place, np.int32(many), room=room
         )
@@ -131,10 +134,10 @@ class Chunks:
         shows = {name: np.array([name in names for names in program.names]) for name in found}
         return carry, {name: values[shows[name][whose[:many]]] for name, values in found.items()}
 
-    def _whose(self, count: int, state: ChunkState) -> np.ndarray:
+    def _whose(self, count: int, room: int, state: ChunkState) -> np.ndarray:
         """The phase of each of the next steps, where an epoch has `count` of them."""
         cycle = np.repeat(np.arange(len(self.phases)), [phase.turns for phase in self.phases])
-        steps = state.epoch * count + state.position + np.arange(min(_ROOM, count))
+        steps = state.epoch * count + state.position + np.arange(room)
         at = steps if self.turns == "batches" else np.full(len(steps), state.epoch)
         return cycle[at % len(cycle)].astype(np.int32)
 
@@ -145,12 +148,13 @@ def _add(before: tuple[float, int] | None, numbers: np.ndarray) -> tuple[float, 
     return float(np.add.accumulate([total, *numbers])[-1]), count + len(numbers)
 
 
-class _Program:
+class StepProgram:
     """The compiled loop over some steps, and the metrics that each shows, known once it is traced."""
 
     def __init__(self, steps: tuple[Any, ...]) -> None:
         self._steps, self.names = steps, [frozenset[str]()] * len(steps)
-        self.compiled = Compiled(self._loop)
+        is_dear = any(getattr(step, "is_dear", False) for step in steps)
+        self.compiled = Compiled(self._loop, small=0) if is_dear else Compiled(self._loop)
 
     def _loop(
         self,
@@ -198,5 +202,6 @@ class _Program:
 
 
 @lru_cache(maxsize=64)
-def _program(steps: tuple[Any, ...]) -> _Program:
-    return _Program(steps)
+def step_program(steps: tuple[Any, ...]) -> StepProgram:
+    """The program of these steps, compiled for one combination of shapes after the other."""
+    return StepProgram(steps)

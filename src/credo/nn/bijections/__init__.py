@@ -10,9 +10,10 @@ if TYPE_CHECKING:
     from .actnorm import Actnorm
     from .base import Chain, RowBijection, read_bijection
     from .coupling import Coupling
+    from .glow import Glow
     from .mixing import Mixing, Permutation
 
-__all__ = ["Actnorm", "Chain", "Coupling", "Mixing", "Permutation", "RowBijection", "read_bijection"]
+__all__ = ["Actnorm", "Chain", "Coupling", "Glow", "Mixing", "Permutation", "RowBijection", "read_bijection"]
 
 furnish(
     __name__,
@@ -20,6 +21,7 @@ furnish(
         "actnorm": ("Actnorm",),
         "base": ("RowBijection", "Chain", "read_bijection"),
         "coupling": ("Coupling",),
+        "glow": ("Glow",),
         "mixing": ("Mixing", "Permutation"),
     },
 )

@@ -35,6 +35,7 @@ BIJECTIONS: Mapping[str, Entry] = {
     for name, module, summary in (
         ("actnorm", "actnorm", "A scale and a shift per coordinate, which start from data."),
         ("coupling", "coupling", "Affine couplings: half of a row scales and shifts the other half."),
+        ("glow", "glow", "Images through levels of squeeze, flow steps and a split."),
         ("mixing", "mixing", "A matrix that mixes all coordinates."),
         ("permutation", "mixing", "Coordinates in another order, drawn once, or from the last to the first."),
     )
