@@ -90,6 +90,18 @@ def test_a_full_disk_leaves_the_old_results(toy, tmp_path, monkeypatch):
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == old
 
 
+def test_parts_of_the_methods_and_some_rows_are_measured_apart(toy, tables, tmp_path):
+    table, calls = toy
+    other = lambda cell, seeds: [{"C": {"error": 7.0}} for _ in seeds]
+    both = tables.Table("both", "Both", table.cells, {"first": table.measure, "second": other}, repeats=2)
+    both.main(["--only", "second", "--rows", "n=5", "--out", str(tmp_path)])
+    assert calls == [] and [r["method"] for r in json.loads((tmp_path / "both.json").read_text())] == ["C"]
+    both.main(["--rows", "n=5", "--out", str(tmp_path)])
+    both.main(["--rows", "n=5", "--out", str(tmp_path)])
+    records = json.loads((tmp_path / "both.json").read_text())
+    assert calls == [[0, 1]] and {r["method"]: r["mean"] for r in records} == {"A": 5.5, "B": 11, "C": 7}
+
+
 def test_more_repeats_than_a_chunk_are_split(toy, tables, tmp_path):
     table, calls = toy
     table.main(["--quick", "--repeats", "30", "--out", str(tmp_path)])
