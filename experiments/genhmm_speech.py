@@ -26,17 +26,15 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from _chains import with_flows
 from _per_class import train as train_parts
 from _sets import Recording, fsdd, noises, timit
 from _speech import Stretches, fold_phones, left_to_right, numbers_of_states, scaled, scores, stretches
 from _tables import Cell, Measured, Published, Table
 
-import credo
 from credo.core.errors import ConvergenceWarning
 from credo.data.speech import mix_noise
 from credo.estimators import MaximumLikelihoodClassifier
-from credo.families import Mixture
-from credo.inference.exact.hidden_rows import smooth_rows
 
 PASSES = 60
 BIJECTION = "actnorm + coupling(layers=4, width=24, depth=2)"
@@ -155,26 +153,13 @@ def flow_chains(data: str, features: int, phones: int, fold: int, components: in
     x, y, speakers = [train.x[k] for k in np.flatnonzero(kept)], train.y[kept], speakers[kept]
     gaussian = gaussian_chains(data, features, phones, fold, components, small).models_
     made = MaximumLikelihoodClassifier(
-        lambda label, sequences: with_flows(gaussian[label], sequences, fold),
+        lambda label, sequences: with_flows(gaussian[label], sequences, BIJECTION, fold),
         learner=LEARNER, warm_start=True, random_state=fold,
     )  # fmt: skip
     names = np.unique(speakers)
     held = np.isin(speakers, names[::5])  # one of five of FSDD, three of twelve of TIMIT
     parts = (1,) if small else (1,) * PARTS
     return train_parts(made, x, y, parts, fold, {}, mask=held, patience=2).classifier
-
-
-def with_flows(chain: credo.HMM, sequences: Sequence[np.ndarray], seed: int) -> credo.HMM:
-    """The chain with a flow in place of every Gaussian, which starts as what the Gaussian saw."""
-    data = chain.sequences(list(sequences))
-    rows, emission = data.rows(), chain.emission
-    seen = smooth_rows(chain.instantiate(list(sequences))).marginals
-    if isinstance(emission, Mixture):
-        seen = (seen[:, :, None] * emission.responsibilities(rows)).reshape(len(rows), -1)
-    flows = credo.Flow.started(BIJECTION, rows.shape[1], seen.shape[1], seed=seed)
-    flows = flows.adapted(rows, seen, np.random.default_rng(seed))
-    emits = Mixture(emission.weights, flows) if isinstance(emission, Mixture) else flows
-    return credo.HMM(chain.start, chain.transition, emits)
 
 
 def _speakers(data: str, features: int, phones: int, fold: int, small: bool) -> np.ndarray:
