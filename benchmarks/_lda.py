@@ -35,10 +35,10 @@ def corpus(documents: int, words: int, topics: int) -> tuple[np.ndarray, np.ndar
 
 
 def with_credo(topics: int, X: np.ndarray) -> Any:
-    from credo.learning import BetheLDA
+    from credo.estimators import BetheLDA
 
     def train() -> Any:
-        return BetheLDA(topics, max_iter=PASSES, restarts=STARTS, seed=0).fit(X)
+        return BetheLDA(topics, max_iter=PASSES, n_init=STARTS, random_state=0).fit(X)
 
     return train
 

@@ -3,8 +3,8 @@
     python tests/interrupts.py [MOMENTS] [SEED] [PART...]
 
 Parts are `interpreted` (methods and learners that begin at once), `compiled` (methods that JAX compiles),
-`own` (learners that are calls or estimators of their own) and `large` (models and data for which every stage
-takes a while); all if none is given.
+`quickly compiled` (two of these), `own` (learners that are calls or estimators of their own) and `large`
+(models and data for which every stage takes a while); all but the third if none is given.
 
 Run in a process of its own, because a signal that comes too late hits whatever runs then.
 """
@@ -26,12 +26,11 @@ import credo
 import hybrid_zoo
 from credo.core.errors import CredoError, UnsupportedError
 from credo.core.result import Status
-from credo.estimators import BayesianMixture, ChainCRF, GaussianHMM, GraphCRF
+from credo.estimators import BayesianMixture, BetheLDA, ChainCRF, GaussianHMM, GraphCRF
 from credo.families import Categorical, DiagonalGaussian, Mixture
 from credo.inference.problem.base import algorithms
 from credo.inference.problem.contents import methods
 from credo.learning.base import learners
-from credo.learning.lda import BetheLDA
 from credo.models import FactorAnalysis
 from credo.optimise.run import Run
 
@@ -70,11 +69,11 @@ def interpreted():
             )
 
 
-def compiled():
-    """Name -> a call of a method whose program is compiled before."""
+def compiled(names=None):
+    """Name -> a call of a method whose program is compiled before; of all of them, or those named."""
     small, real = credo.datasets.ising_grid(3, coupling=0.5, field=0.1, seed=0), hybrid_zoo.gaussian_tree(3)
     for name, method in methods().items():
-        if method.compiles:
+        if method.compiles and (names is None or name in names):
             model = small if "discrete" in method.reads else real
             credo.infer(model, name, max_iter=2, seed=0)
             yield f"{name} sum", lambda n=name, m=model: credo.infer(m, n, **LIMITS)
@@ -93,8 +92,8 @@ def own():
     yield "vb-mixture", lambda: credo.fit(mixture, rows, "vb(prune=search)", **LIMITS)
     yield "vb-factor-analysis", lambda: credo.fit(FactorAnalysis(2), rows, "vb", **LIMITS)
     words = rng.poisson(0.7, size=(40, 20))
-    BetheLDA(3, max_iter=1, seed=0).fit(words)
-    yield "lda", lambda: Fitted(BetheLDA(3, **LIMITS).fit(words).status_)
+    BetheLDA(3, max_iter=1, random_state=0).fit(words)
+    yield "lda", lambda: Fitted(BetheLDA(3, **ESTIMATED).fit(words).status_)
     items = [rng.normal(size=(12, 3)) for _ in range(60)]
     labels = [(x[:, 0] > 0).astype(int).tolist() for x in items]
     yield "chain-crf", lambda: ChainCRF(**ESTIMATED).fit(items, labels).fit_
@@ -121,7 +120,7 @@ def large():
     yield "mixture from nothing", lambda: BayesianMixture(20, **endless).fit(rows).fit_
     yield "hmm from nothing", lambda: GaussianHMM(10, **endless).fit(rows).fit_
     yield "vb-factor-analysis", lambda: credo.fit(credo.models.FactorAnalysis(4), rows, "vb", **LIMITS)
-    yield "lda", lambda: Fitted(BetheLDA(10, **LIMITS).fit(rng.poisson(0.3, size=(400, 300))).status_)
+    yield "lda", lambda: Fitted(BetheLDA(10, **ESTIMATED).fit(rng.poisson(0.3, size=(400, 300))).status_)
     spins = credo.datasets.ising_grid(60, coupling="normal(scale=1)", field="normal(scale=0.1)", seed=0)
     alike = credo.datasets.ising_grid(150, coupling=0.4, field="normal(scale=0.5)", seed=0)
     colours = credo.datasets.potts_grid(60, states=5, coupling=0.8, field="normal(scale=1)", seed=0)
@@ -153,7 +152,19 @@ class Fitted(NamedTuple):
     status: Status
 
 
-PARTS = {"interpreted": interpreted, "compiled": compiled, "own": own, "large": large}
+def quickly_compiled():
+    """One method for tables and one for real variables."""
+    return compiled(("bethe-direct", "svgd"))
+
+
+PARTS = {
+    "interpreted": interpreted,
+    "compiled": compiled,
+    "quickly compiled": quickly_compiled,
+    "own": own,
+    "large": large,
+}
+ALL = ("interpreted", "compiled", "own", "large")
 
 
 def place(frame) -> str:
@@ -233,4 +244,4 @@ def main(moments: int, seed: int, parts: list[str]) -> None:
 
 if __name__ == "__main__":
     given = [*sys.argv[1:], *("1", "0")[len(sys.argv) - 1 :]]
-    main(int(given[0]), int(given[1]), given[2:] or list(PARTS))
+    main(int(given[0]), int(given[1]), given[2:] or list(ALL))

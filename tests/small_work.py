@@ -19,12 +19,20 @@ from credo.estimators import ChainCRF
 from credo.families import Categorical, DiagonalGaussian, Gaussian
 from credo.inference.bounds.decomposition import Decomposition
 from credo.inference.bounds.wmb import WMB
-from credo.inference.messages import positive_forms
+from credo.inference.messages import layer_bp, positive_forms
 from credo.inference.problem import free_energy
 from credo.inference.problem.base import Budget
 from credo.inference.search import and_or, branch_and_bound, soft_consistency
 from credo.io.scan import read_numbers
-from credo.kernels import and_or_nodes, chains, dual_decomposition, powered, soft_consistency_nodes, text
+from credo.kernels import (
+    and_or_nodes,
+    chains,
+    dual_decomposition,
+    layer_messages,
+    powered,
+    soft_consistency_nodes,
+    text,
+)
 from credo.kernels.arrays import double
 from credo.learning import chow_liu, e_step, train_blocks
 from credo.models.hmm import HMM
@@ -211,6 +219,18 @@ def texts() -> None:
         walk(numbers, 0, 2, np.zeros(3, np.int64))
 
 
+def layers_of_units() -> None:
+    rng = np.random.default_rng(0)
+    model = credo.RBM(0.3 * rng.normal(size=(4, 3)), rng.normal(size=4), rng.normal(size=3))
+    _tries(model, "bp")
+    _tries(model, "bp", maximise="all")
+    with mock.patch.multiple(layer_bp, _MANY=1, threads=lambda: 2):
+        _tries(model, "bp")
+    weights, fields = np.exp(model.weights), (rng.normal(size=(3, 4)), rng.normal(size=(3, 3)))
+    kept = (np.empty((3, 7)), np.empty(3), np.zeros((2, 4, 3)))
+    layer_messages.layer_batch(weights, *fields, np.ones(3), 8, 500.0, np.float64(1), 9, 1e-9, 2, *kept)
+
+
 def _odd(*shape: int) -> np.ndarray:
     """A positive table without symmetries."""
     return np.random.default_rng(len(shape)).uniform(1, 2, shape)
@@ -255,6 +275,7 @@ WORK = (
     rows_with_gaps,
     far_apart,
     positive_messages,
+    layers_of_units,
     searches,
     soft_consistency_searches,
     rare_moments_of_searches,

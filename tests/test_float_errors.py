@@ -53,7 +53,7 @@ CALLS = {
     "Poisson chain": lambda: estimators.PoissonHMM(2, max_iter=3).fit([[0, 1, 1], [0, 0, 30, 1]]),
     "mixture": lambda: estimators.BayesianMixture(max_iter=3).fit(ROWS),
     "factor analysis": lambda: credo.fit(FactorAnalysis(1), ROWS[:20], "vb", max_iter=3),
-    "topics": lambda: learning.BetheLDA(2, max_iter=2).fit(COUNTS),
+    "topics": lambda: estimators.BetheLDA(2, max_iter=2).fit(COUNTS),
     "tree": lambda: learning.chow_liu(DATA),
     "trees": lambda: learning.mixture_of_trees(DATA, 2, seed=0, max_iter=3),
     "labels of a chain": lambda: estimators.ChainCRF(max_iter=3).fit([SENTENCES] * 3, [[0, 1]] * 3),

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from .models.conditional_rbm import ConditionalRBM
     from .models.continuous import GaussianNet, HybridNet
     from .models.crf import CRF
+    from .models.factorial_hmm import FactorialHMM
     from .models.hmm import HMM
     from .models.mrf import MarkovNet
     from .models.normal_form import NormalForm
@@ -71,6 +72,7 @@ __all__ = [
     "CredoError",
     "DensityFactor",
     "FactorGraph",
+    "FactorialHMM",
     "Flow",
     "GaussianFactor",
     "GaussianNet",
@@ -160,6 +162,7 @@ furnish(
         "models.conditional_rbm": ("ConditionalRBM",),
         "models.continuous": ("GaussianNet", "HybridNet"),
         "models.crf": ("CRF",),
+        "models.factorial_hmm": ("FactorialHMM",),
         "models.hmm": ("HMM",),
         "models.mrf": ("MarkovNet",),
         "models.normal_form": ("NormalForm",),

@@ -106,6 +106,8 @@ def test_labels_weights_and_lengths_are_those_of_fit(run, beats):
     kept = credo.load("fit.credo")
     assert kept.model.emission.parts[0].mean.ravel().argsort().tolist() == [0, 1]
     assert kept.log_likelihood.value == pytest.approx(found["log_likelihood"]["value"])
+    told = run("fit", "hmm(2)", "beats.csv", "--groups", "patient", "--labels", "state", "--json").json
+    assert told["notes"][-1] == found["notes"][-1]  # the column of labels is none of those emitted
     assert "--lengths: expected numbers such as 100,50, got 'all'" in run(*words, "--lengths", "all").err
 
 
@@ -213,3 +215,16 @@ def test_ctrl_c_keeps_what_was_found(wet, folder):
     assert re.search(r"^status +interrupted", out, re.MULTILINE)
     assert "the run was stopped by hand; this is what was found so far" in err
     assert credo.load("net.credo").tables["wet"].shape == (2, 2, 2)
+
+
+def test_labels_beside_features_are_learned_and_predicted(run, folder):
+    (folder / "tags.csv").write_text(
+        "sentence,word,tag\na,the,det\na,cat,noun\nb,the,det\nb,dog,noun\nb,runs,verb\n"
+    )
+    words = ["--targets", "tag", "--groups", "sentence"]
+    answer = run("fit", "crf", "tags.csv", *words, "--prior", "gaussian(scale=2)", "--out", "tagger.credo")
+    assert answer.status == 0 and "CRF(3 labels" in answer.out
+    (folder / "new.csv").write_text("sentence,word\nc,the\nc,bird\nc,runs\n")
+    found = run("predict", "tagger.credo", "new.csv", "label", "--groups", "sentence", "--json").json
+    assert found == {"label": ["det", "noun", "verb"]}
+    assert "targets: expected" in run("fit", "crf", "tags.csv").err

@@ -51,7 +51,6 @@ def test_a_file_of_that_name_wins(folder):
         ("deep/sub.uai", "deep/sub.uai: there is no such file, and no model of this name; `credo"),
         ("ising-grid", "ising-grid: missing a required argument: 'rows'"),
         ("ising-grid(3", "sample model: expected 'name' or 'name(option=value)', got 'ising-grid(3'"),
-        ("umbrella-hmm", "a hidden Markov model has no length of its own"),
     ],
 )
 def test_what_is_neither_is_refused_with_near_misses_of_both(run, folder, given, sentence):
@@ -87,8 +86,8 @@ def test_a_real_value_that_is_no_number_is_refused(run):
 def test_a_simplex_has_a_line_and_a_column_per_coordinate(run, monkeypatch):
     theta = credo.Variable("theta", credo.Simplex(2))
     model = credo.HybridNet([theta], [credo.potentials.dirichlet(theta, [2.0, 6.0])])
-    for command in ("infer", "sample"):
-        monkeypatch.setattr(f"credo.cli.{command}.load_model", lambda given: model)
+    for command, name in (("infer", "load_whole"), ("sample", "load_model")):
+        monkeypatch.setattr(f"credo.cli.{command}.{name}", lambda given: model)
     found = run("infer", "theta", "ep", "-e", "theta=0.25,0.75", "--json").json
     assert found["marginals"]["theta"] == {"mean": [0.25, 0.75], "sd": [0.0, 0.0]}
     assert "theta[1]  0.75" in run("infer", "theta", "ep", "-e", "theta=0.25,0.75").out

@@ -12,6 +12,7 @@ import pytest
 from credo.estimators import (
     GMMHMM,
     BayesianMixture,
+    BetheLDA,
     CategoricalHMM,
     GaussianHMM,
     GaussianMixture,
@@ -61,6 +62,7 @@ CASES = {
     "CategoricalHMM": (TruncatedSymbols(2, n_features=200, random_state=0, max_iter=20), OF_SEQUENCES),
     "PoissonHMM": (TruncatedCounts(2, random_state=0, max_iter=20), OF_SEQUENCES),
     "MaximumLikelihoodClassifier": (MaximumLikelihoodClassifier(random_state=0), set()),
+    "BetheLDA": (BetheLDA(2, random_state=0, max_iter=5), set()),
     "BayesianMixture": (BayesianMixture(2, random_state=0, max_iter=20), set()),
 }
 QUICK = ("GaussianHMM", "GaussianMixture", "MaximumLikelihoodClassifier")

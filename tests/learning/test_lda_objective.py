@@ -10,9 +10,9 @@ from scipy.special import digamma, gammaln, roots_jacobi
 from scipy.stats import dirichlet
 
 from credo.core.errors import ModelError, QueryError
+from credo.estimators import BetheLDA
 from credo.families.dirichlet_mixture import mixture_mode
 from credo.inference.variational import topic_beliefs, topic_objective
-from credo.learning import BetheLDA
 from credo.learning.lda_bound import dirichlet_log_overlap, entropy_bound, entropy_bound_slopes
 
 # Two topics, two words, two components; document 0 has words 0, 0, 1 and document 1 has words 1, 1.
@@ -299,7 +299,13 @@ def test_the_value_of_a_tiny_corpus_is_below_its_exact_evidence():
     prior = np.array([0.8, 1.4])
     exact = _log_evidence(prior)
     model = BetheLDA(
-        2, doc_topic_prior=prior, topic_word_prior=ETA, learn_prior=False, tol=1e-12, doc_tol=1e-10, seed=0
+        2,
+        doc_topic_prior=prior,
+        topic_word_prior=ETA,
+        learn_prior=False,
+        tol=1e-12,
+        mean_change_tol=1e-10,
+        random_state=0,
     ).fit(_tiny_counts())
     assert model.objective_[-1] <= exact
     assert model.objective_[-1] > exact - 1.5
@@ -347,7 +353,7 @@ def test_more_components_come_closer_to_the_evidence_of_a_tiny_corpus():
     for mixtures in (1, 2, 3):
         model = BetheLDA(
             2, mixtures=mixtures, doc_topic_prior=prior, topic_word_prior=ETA, learn_prior=False, samples=100,
-            entropy="joint", tol=0, seed=0,
+            entropy="joint", tol=0, random_state=0,
         ).fit(_tiny_counts())  # fmt: skip
         values.append(model.objective_[-20:].mean())
     assert values[0] < values[1] - 0.5 < values[2] < _log_evidence(prior)

@@ -27,11 +27,14 @@ __all__ = [
     "SecondsOption",
     "SeedOption",
     "TolOption",
+    "is_of_rows",
     "load_discrete",
     "load_model",
     "load_start",
+    "load_whole",
     "read_evidence",
     "read_maximise",
+    "with_graph",
 ]
 
 MODEL_HELP = "A model file, such as alarm.bif, or a sample model, such as asia or 'ising-grid(20)'."
@@ -116,9 +119,42 @@ def load_start(given: str, **more: Any) -> Any:
     )
 
 
+def load_whole(given: str) -> Any:
+    """The same for commands that ask about a graph, which models of rows and sequences are only with data."""
+    model = load_model(given)
+    if is_of_rows(model):
+        raise UnsupportedError(
+            f"{given}: a {type(model).__name__} is a graph only together with data; `credo predict` answers "
+            "about the rows of a table, `credo sample` draws new ones"
+        )
+    return with_graph(model, given)
+
+
+def with_graph(model: Any, given: str) -> Any:
+    """The model, unless a file held something else or what is still to be learned."""
+    if not hasattr(model, "to_factor_graph"):
+        raise UnsupportedError(
+            f"{given}: expected a model with parameters, got a {type(model).__name__}; `credo fit` "
+            "learns them"
+        )
+    return model
+
+
+def is_of_rows(model: Any) -> bool:
+    """Whether a model is one of rows or sequences, with its parameters."""
+    from ..core.instance import Template
+    from ..families.blank import BlankRows
+    from ..families.independent import rows_model
+    from ..models.factor_analysis import FactorAnalysis
+
+    if isinstance(model, (BlankRows, FactorAnalysis)):
+        return False  # they have no parameters yet
+    return isinstance(rows_model(model), Template)
+
+
 def load_discrete(given: str) -> Any:
     """The same for commands that read tables."""
-    model = load_model(given)
+    model = load_whole(given)
     variables = model.to_factor_graph().variables
     if not variables.is_discrete:
         names = [v.name for v in variables if not v.is_discrete]

@@ -12,7 +12,7 @@ from .arguments import (
     MaximiseOption,
     ModelArgument,
     SeedOption,
-    load_model,
+    load_whole,
     read_evidence,
     read_maximise,
 )
@@ -40,7 +40,7 @@ def run(
     """Bound a number from both sides, by methods in turn, until the bounds meet or the time is up."""
     from ..inference.portfolio.bracket import bracket
 
-    loaded = load_model(model)
+    loaded = load_whole(model)
     found = bracket(
         loaded,
         read_evidence(loaded.to_factor_graph().variables, evidence),

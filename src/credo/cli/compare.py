@@ -15,7 +15,7 @@ from .arguments import (
     SecondsOption,
     SeedOption,
     TolOption,
-    load_model,
+    load_whole,
     read_evidence,
     read_maximise,
 )
@@ -57,7 +57,7 @@ def run(
     from ..core.errors import UnsupportedError
     from ..evaluate.compare import compare
 
-    loaded = load_model(model)
+    loaded = load_whole(model)
     table = compare(
         loaded,
         [*(methods or ()), *(method or ())] or None,

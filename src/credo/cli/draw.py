@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from ..core.files import replacing
-from .arguments import EvidenceOption, MethodOption, ModelArgument, load_model, read_evidence
+from .arguments import EvidenceOption, MethodOption, ModelArgument, load_whole, read_evidence
 from .output import note
 
 __all__ = ["run"]
@@ -36,7 +36,7 @@ def run(
 
     if method is not None and not beliefs:
         raise typer.BadParameter("--method answers --beliefs; give both, or neither")
-    loaded = load_model(model)
+    loaded = load_whole(model)
     observed = read_evidence(loaded.to_factor_graph().variables, evidence)
     answer = infer(loaded, method, evidence=observed) if beliefs else None
     figure = plot_model(loaded, style=style, evidence=observed, beliefs=answer)

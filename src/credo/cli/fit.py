@@ -70,6 +70,15 @@ def run(  # noqa: PLR0913, the options of one call
             autocompletion=complete_column,
         ),
     ] = None,
+    targets: Annotated[
+        str | None,
+        typer.Option(
+            "--targets",
+            metavar="COLUMN",
+            help="The column of labels that a crf predicts from the others.",
+            autocompletion=complete_column,
+        ),
+    ] = None,
     weights: Annotated[
         str | None,
         typer.Option(
@@ -138,6 +147,7 @@ def run(  # noqa: PLR0913, the options of one call
             restarts=restarts,
             lengths=read_lengths(lengths),
             labels=labels,
+            targets=targets,
             weights=weights,
             validation=None if validation is None else _share(validation),
             inference=method,

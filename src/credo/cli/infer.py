@@ -17,7 +17,7 @@ from .arguments import (
     SecondsOption,
     SeedOption,
     TolOption,
-    load_model,
+    load_whole,
     read_evidence,
     read_maximise,
 )
@@ -69,7 +69,7 @@ def run(
     if positional is not None and method is not None:
         raise typer.BadParameter(f"the method is named twice, {positional!r} and {method!r}; name it once")
     method = method if positional is None else positional
-    loaded = load_model(model)
+    loaded = load_whole(model)
     variables = loaded.to_factor_graph().variables
     observed = read_evidence(variables, evidence)
     single, joint = _queries(variables, query or [])

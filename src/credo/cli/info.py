@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .arguments import EvidenceOption, JsonOption, ModelArgument, load_model, read_evidence
+import typer
+
+from .arguments import (
+    EvidenceOption,
+    JsonOption,
+    ModelArgument,
+    is_of_rows,
+    load_model,
+    read_evidence,
+    with_graph,
+)
 from .output import print_json, print_pairs
 
 if TYPE_CHECKING:
@@ -16,7 +26,10 @@ __all__ = ["run"]
 def run(model: ModelArgument, evidence: EvidenceOption = None, as_json: JsonOption = False) -> None:
     """Describe a model: variables, states, factors, structure, and the cost of exact answers."""
     loaded = load_model(model)
-    whole = loaded.to_factor_graph()
+    if is_of_rows(loaded):
+        _tell_rows(loaded, evidence, as_json)
+        return
+    whole = with_graph(loaded, model).to_factor_graph()
     observed = read_evidence(whole.variables, evidence)
     graph = _unobserved(whole, observed) if observed else whole
     facts: dict[str, Any] = {
@@ -30,6 +43,22 @@ def run(model: ModelArgument, evidence: EvidenceOption = None, as_json: JsonOpti
         print_json(facts)
     else:
         print_pairs(_lines(facts) if is_discrete else _hybrid_lines(facts))
+
+
+def _tell_rows(loaded: Any, evidence: list[str] | None, as_json: bool) -> None:
+    """A model of rows or sequences: what it is, and how many parameters it has."""
+    if evidence:
+        raise typer.BadParameter(
+            f"a {type(loaded).__name__} has rows, no variables to observe: no --evidence"
+        )
+    facts = {"model": type(loaded).__name__, "description": repr(loaded)}
+    count = getattr(loaded, "n_parameters", None)
+    if count is not None:
+        facts["parameters"] = count
+    if as_json:
+        print_json(facts)
+    else:
+        print_pairs([(name, str(value)) for name, value in facts.items()])
 
 
 def _unobserved(whole: FactorGraph, observed: dict[str, Any]) -> FactorGraph:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 from ..core.lazy import furnish
 
 if TYPE_CHECKING:
+    from .base import Estimator
     from .bayesian_mixture import BayesianMixture
+    from .bethe_lda import BetheLDA
     from .chain_crf import ChainCRF
     from .count_hmm import CategoricalHMM, PoissonHMM
     from .gaussian_hmm import GMMHMM, GaussianHMM
@@ -23,8 +25,10 @@ if TYPE_CHECKING:
 __all__ = [
     "GMMHMM",
     "BayesianMixture",
+    "BetheLDA",
     "CategoricalHMM",
     "ChainCRF",
+    "Estimator",
     "GaussianHMM",
     "GaussianMixture",
     "GraphCRF",
@@ -36,7 +40,9 @@ __all__ = [
 furnish(
     __name__,
     {
+        "base": ("Estimator",),
         "bayesian_mixture": ("BayesianMixture",),
+        "bethe_lda": ("BetheLDA",),
         "chain_crf": ("ChainCRF",),
         "count_hmm": ("CategoricalHMM", "PoissonHMM"),
         "gaussian_hmm": ("GMMHMM", "GaussianHMM"),

@@ -24,11 +24,11 @@ from ..inference.exact.hidden_rows import best_states, smooth_rows
 from ..inference.portfolio.templates import draw_rows, total_log_z
 from ..learning.base import Learner, fit
 from ..learning.em import EM
-from ..learning.estimator import Estimator
 from ..models.blank_hmm import BlankHMM
 from ..models.hmm import HMM, HMMPrior
 from ..optimise.driver import View
 from ..optimise.run import noted
+from .base import Estimator
 from .inputs import SequenceRows, are_lengths, read_sequences, split_rows
 
 __all__ = ["Decoder", "HiddenMarkov", "Monitor", "dirichlet_of"]

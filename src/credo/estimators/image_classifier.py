@@ -15,9 +15,9 @@ from ..core.errors import ConvergenceError, DataError, MissingExtraError, Option
 from ..core.numbers import float_array
 from ..core.records import register
 from ..core.result import Status
-from ..learning.estimator import Estimator
 from ..optimise.driver import drive
 from ..optimise.run import Budget, noted
+from .base import Estimator
 
 if TYPE_CHECKING:
     from ..nn.image_network import ImageNetwork

@@ -16,7 +16,7 @@ import numpy as np
 from ..core.errors import DataError
 from ..core.numbers import float_array, is_missing
 from ..data.sources import split_list
-from ..learning.estimator import Estimator
+from .base import Estimator
 
 __all__ = [
     "SequenceRows",

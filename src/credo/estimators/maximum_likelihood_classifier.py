@@ -24,9 +24,9 @@ from ..data.read import read
 from ..data.sources import split_list
 from ..families.mixture import Mixture
 from ..learning.base import Fit, Learner, fit
-from ..learning.estimator import Estimator
 from ..learning.likelihood import log_likelihood
 from ..optimise.run import noted
+from .base import Estimator
 from .inputs import read_columns, read_labels, read_rows
 
 __all__ = ["MaximumLikelihoodClassifier"]

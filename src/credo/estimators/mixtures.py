@@ -12,7 +12,7 @@ from ..core import check
 from ..families.independent import IndependentRows, rows_model
 from ..inference.exact.hidden_rows import smooth_rows
 from ..inference.portfolio.templates import draw_rows, sequence_log_z
-from ..learning.estimator import Estimator
+from .base import Estimator
 from .inputs import read_rows
 
 __all__ = ["MixtureEstimator"]

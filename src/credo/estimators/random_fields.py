@@ -21,12 +21,12 @@ from ..core import check
 from ..core.errors import ConvergenceWarning, DataError, OptionError
 from ..core.numbers import is_missing
 from ..learning.base import fit
-from ..learning.estimator import Estimator
 from ..learning.likelihood import MaximumLikelihood, log_likelihood
 from ..learning.priors import prior_of
 from ..models.crf import CRF
 from ..models.crf_features import Labels, label_list
 from ..optimise.optimisers import optimiser_of
+from .base import Estimator
 from .inputs import read_columns
 
 __all__ = ["RandomField", "Support", "accuracy", "by_item", "check_items"]

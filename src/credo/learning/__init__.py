@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from .continuous_structure import kernel_bandwidth, kernel_chow_liu, kernel_information
     from .contrastive import ContrastiveDivergence
     from .counts import CountTables
+    from .discriminative import Discriminated, discriminate
     from .em import EM
     from .gradient_em import GradientEM
     from .ipf import IPF
     from .kernel_bp import KernelBP
-    from .lda import BetheLDA
     from .leaf_steps import climb_leaves
     from .likelihood import MaximumLikelihood, log_likelihood
     from .mixture_of_trees import MixtureOfTreesEM, mixture_of_trees
@@ -36,10 +36,10 @@ __all__ = [
     "EM",
     "IPF",
     "LEARNERS",
-    "BetheLDA",
     "Blocks",
     "ContrastiveDivergence",
     "CountTables",
+    "Discriminated",
     "Elastic",
     "Fit",
     "GaussianPrior",
@@ -57,6 +57,7 @@ __all__ = [
     "VariationalBayes",
     "chow_liu",
     "climb_leaves",
+    "discriminate",
     "fit",
     "kernel_bandwidth",
     "kernel_chow_liu",
@@ -117,12 +118,12 @@ furnish(
         "conditional_gaussian": ("NetworkProblem",),
         "contrastive": ("ContrastiveDivergence",),
         "counts": ("CountTables",),
+        "discriminative": ("Discriminated", "discriminate"),
         "em": ("EM",),
         "gradient_em": ("GradientEM",),
         "ipf": ("IPF",),
         "kernel_bp": ("KernelBP",),
         "leaf_steps": ("climb_leaves",),
-        "lda": ("BetheLDA",),
         "likelihood": ("MaximumLikelihood", "log_likelihood"),
         "mixture_of_trees": ("MixtureOfTreesEM", "mixture_of_trees"),
         "network_rows": ("NetworkRows",),

@@ -61,6 +61,8 @@ def read_task(
         return _own_batch(model, data, weights, validation, rng, named)
     if isinstance(data, Stream) and labels is not None:
         raise OptionError("labels: a stream has none; give data in memory, such as credo.data.read(path)")
+    if labels is not None and isinstance(data, (str, os.PathLike)):
+        data = named_columns(data)  # a path does not say which columns there are
     known = None if labels is None else _known(model, data, weights, labels, named)
     model, data, weights = _filled(model, data, weights, rng, named, known)
     return model, *_read(model, data, weights, validation, rng, named, known)

@@ -60,8 +60,8 @@ class Convolution(eqx.Module):
 class ImageBlock(eqx.Module):
     """Two convolutions beside a shortcut."""
 
-    first: Convolution
-    second: Convolution
+    first: Convolution  # which changes channels, and resolution with them
+    second: Convolution  # with as many channels in as out
     gain: Any  # of the convolutions
     shortcut: Any  # (inputs, outputs) where channels change, otherwise None
 
@@ -104,9 +104,9 @@ class ImageNetwork(eqx.Module):
     ((3, 10), (3, 16))
     """
 
-    stem: Convolution
-    blocks: tuple[ImageBlock, ...]
-    head: Linear
+    stem: Convolution  # from grey to the channels of the first stage
+    blocks: tuple[ImageBlock, ...]  # one after the other
+    head: Linear  # from features to logits
 
     def __init__(self, classes: int, width: int, rng: np.random.Generator) -> None:
         self.stem = Convolution(1, width, rng, step=2)

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from credo.core.errors import OptionError
-from credo.estimators import ChainCRF
-from credo.learning.estimator import Estimator
+from credo.estimators import ChainCRF, Estimator
 from markup import cells
 
 

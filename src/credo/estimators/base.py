@@ -17,7 +17,7 @@ import numpy as np
 from ..core import check
 from ..core.display import Listing, Shown, told
 from ..core.errors import OptionError, QueryError
-from .base import Fit
+from ..learning.base import Fit
 
 __all__ = ["Estimator"]
 

@@ -12,29 +12,31 @@ Source: Guo 2020, chapter 7 and appendices A, B; Blei, Ng and Jordan 2003; Hoffm
 
 from __future__ import annotations
 
+import os
 import warnings
 from typing import Any, Literal, Self
 
 import numpy as np
 
 from ..core import check
-from ..core.errors import ConvergenceWarning, OptionError, QueryError
+from ..core.errors import ConvergenceWarning, DataError, OptionError
 from ..core.records import register
 from ..core.result import Status
 from ..data.corpus import Corpus
 from ..families.dirichlet_mixture import mixture_mode
 from ..inference.portfolio.documents import DocumentBeliefs, document_beliefs
+from ..learning.base import fit
+from ..learning.topics import Topics
 from ..models.topic_model import TopicModel
 from ..optimise.run import noted
-from .base import fit
-from .estimator import Estimator
-from .topics import Topics
+from .inputs import read_columns, read_rows
+from .transformers import TransformerEstimator
 
 __all__ = ["BetheLDA"]
 
 
 @register("BetheLDA")
-class BetheLDA(Estimator):
+class BetheLDA(TransformerEstimator):
     """Topic model for counts of words.
 
     Parameters
@@ -64,12 +66,12 @@ class BetheLDA(Estimator):
         Passes over the documents (again as many after the split of `mixtures`); the change of a topic in a
         pass, in total variation, at which they end, 0 for all passes; and the time for everything. Where
         steps are noisy, the change is divided by their rate and noise keeps it up: all passes are made.
-    max_doc_iter, doc_tol
+    max_doc_update_iter, mean_change_tol
         Steps for the beliefs of a document, and the mean change of its concentrations at which they end; with
         several components these are the steps of each alone, which a few steps of all follow.
-    restarts
+    n_init
         Random starts with one component; the one with the highest value is kept.
-    seed
+    random_state
         The same seed gives the same answer.
 
     Attributes
@@ -88,17 +90,19 @@ class BetheLDA(Estimator):
     Examples
     --------
     >>> import numpy as np
-    >>> from credo.learning import BetheLDA
+    >>> from credo.estimators import BetheLDA
     >>> rng = np.random.default_rng(0)
     >>> counts = np.r_[rng.poisson([5, 5, 0.1, 0.1], (20, 4)), rng.poisson([0.1, 0.1, 5, 5], (20, 4))]
-    >>> model = BetheLDA(2, seed=0).fit(counts)
+    >>> model = BetheLDA(2, random_state=0).fit(counts)
     >>> sorted((model.topics_ > 0.25).astype(int).tolist())
     [[0, 0, 1, 1], [1, 1, 0, 0]]
     >>> bool(model.perplexity(counts) < 4)
     True
     """
 
-    _kind = "transformer"
+    _has_positive_rows = True
+    _reads_sparse = True
+
     status_: Status
 
     def __init__(  # noqa: PLR0913, the options of one model
@@ -119,10 +123,10 @@ class BetheLDA(Estimator):
         max_iter: int = 100,
         tol: float = 5e-4,
         seconds: float | None = None,
-        max_doc_iter: int = 100,
-        doc_tol: float = 1e-3,
-        restarts: int = 1,
-        seed: int | None = None,
+        max_doc_update_iter: int = 100,
+        mean_change_tol: float = 1e-3,
+        n_init: int = 1,
+        random_state: Any = None,
     ) -> None:
         self.n_components = n_components
         self.mixtures = mixtures
@@ -139,26 +143,33 @@ class BetheLDA(Estimator):
         self.max_iter = max_iter
         self.tol = tol
         self.seconds = seconds
-        self.max_doc_iter = max_doc_iter
-        self.doc_tol = doc_tol
-        self.restarts = restarts
-        self.seed = seed
+        self.max_doc_update_iter = max_doc_update_iter
+        self.mean_change_tol = mean_change_tol
+        self.n_init = n_init
+        self.random_state = random_state
 
     @noted
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn topics from counts (documents, words), an array or a sparse matrix."""
+    def fit(
+        self, X: Any, y: Any = None, *, checkpoint: str | os.PathLike[str] | None = None, every: float = 60
+    ) -> Self:
+        """Learn topics from counts (documents, words), an array, a sparse matrix or a frame.
+
+        `checkpoint` and `every` are as in `credo.fit`; `y` is not used.
+        """
         model, learner = self._check()
+        corpus = self._read(X, reset=True)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             found = fit(
-                model, X, learner, max_iter=self.max_iter, tol=self.tol, seconds=self.seconds, seed=self.seed
-            )
+                model, corpus, learner, max_iter=self.max_iter, tol=self.tol, seconds=self.seconds,
+                seed=self._seed(), checkpoint=checkpoint, every=every,
+            )  # fmt: skip
+        self._keep_fit(found)
         self.status_ = found.status
         self.objective_, self.n_iter_ = found.trace["value"], len(found.trace["value"])
         self.weights_, self.concentrations_ = found.model.weights, found.model.concentrations
         self.doc_topic_prior_ = found.model.doc_topic_prior
         self.components_ = np.einsum("m,mkv->kv", self.weights_, self.concentrations_)
-        self.n_features_in_ = self.components_.shape[1]
         if self.status_ is Status.OUT_OF_ITERATIONS and self.tol > 0:
             warnings.warn(
                 f"BetheLDA: {self.max_iter} passes were too few for tol={self.tol:g}; raise max_iter, or set "
@@ -168,13 +179,14 @@ class BetheLDA(Estimator):
             )
         return self
 
-    def transform(self, X: Any) -> np.ndarray:
+    def _columns(self, X: Any) -> np.ndarray:
         """Expected frequencies of the topics in documents, (documents, K)."""
-        return self._documents(X).shares(self.weights_)
+        found = self._documents(X)
+        return found.shares(self.weights_)
 
-    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray:
-        """`fit`, then `transform`, of the same documents."""
-        return self.fit(X).transform(X)
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
 
     def score(self, X: Any, y: Any = None) -> float:
         """The value of documents given the learned topics: a bound on their log probability if mixtures=1."""
@@ -182,13 +194,12 @@ class BetheLDA(Estimator):
 
     def perplexity(self, X: Any) -> float:
         """exp(-score / words); lower is better."""
-        corpus = Corpus.read(X)
-        return float(np.exp(-self.score(X) / corpus.tokens))
+        return float(np.exp(-self.score(X) / self._read(X).tokens))
 
     @property
     def topics_(self) -> np.ndarray:
         """Expected topics, (K, V), rows sum to 1."""
-        mean = self.concentrations_ / self.concentrations_.sum(axis=2, keepdims=True)
+        mean = self._learned("concentrations_") / self.concentrations_.sum(axis=2, keepdims=True)
         return np.asarray(np.einsum("m,mkv->kv", self.weights_, mean))
 
     def topic_modes(self, basis: Literal["simplex", "softmax"] = "simplex") -> np.ndarray:
@@ -208,20 +219,20 @@ class BetheLDA(Estimator):
         """
         from scipy.sparse import csr_array
 
-        corpus = Corpus.read(X)
+        corpus = self._read(X)
         beliefs = self._documents(X)[2]
         best = np.concatenate([np.einsum("m,muk->uk", self.weights_, b).argmax(axis=1) for b in beliefs])
         return csr_array((best, corpus.words, corpus.start), shape=(len(corpus), corpus.vocabulary))
 
     def _check(self) -> tuple[TopicModel, Topics]:
         """The blank and the learner of these options."""
-        for name in ("n_components", "mixtures", "max_iter", "max_doc_iter", "restarts"):
+        for name in ("n_components", "mixtures", "max_iter", "max_doc_update_iter", "n_init"):
             check.whole(name, getattr(self, name), 1)
         if self.batch_size is not None:
             check.whole("batch_size", self.batch_size, 1)
         if not 0.5 < self.learning_decay <= 1:
             raise OptionError(f"learning_decay must be above 0.5 and at most 1, got {self.learning_decay!r}")
-        for name in ("tol", "doc_tol", "learning_offset"):
+        for name in ("tol", "mean_change_tol", "learning_offset"):
             check.at_least(name, getattr(self, name), 0)
         if self.seconds is not None:
             check.at_least("seconds", self.seconds, 0)
@@ -235,18 +246,29 @@ class BetheLDA(Estimator):
         return Topics(
             learn_prior=self.learn_prior, learn_weights=self.learn_weights, expectations=self.expectations,
             samples=self.samples, batch=self.batch_size, decay=self.learning_decay,
-            offset=self.learning_offset, steps=self.max_doc_iter, small=self.doc_tol, restarts=self.restarts,
+            offset=self.learning_offset, steps=self.max_doc_update_iter, small=self.mean_change_tol,
+            restarts=self.n_init,
         )  # fmt: skip
 
     def _fitted(self) -> TopicModel:
-        if not hasattr(self, "weights_"):
-            raise QueryError("this BetheLDA is not fitted yet; call fit(X) first")
+        self._learned("weights_")
         blank, _ = self._check()
         return blank.with_beliefs(self.concentrations_, self.weights_, self.doc_topic_prior_)
 
     def _documents(self, X: Any) -> DocumentBeliefs:
         """What is believed about documents."""
         model, learner = self._fitted(), self._learner()
-        limits = (int(self.max_doc_iter), float(self.doc_tol))
-        rng, settings = check.generator(self.seed), learner.settings(model)
-        return document_beliefs(model, model.read_batch(X), rng, limits=limits, settings=settings)
+        limits = (int(self.max_doc_update_iter), float(self.mean_change_tol))
+        rng, settings = check.generator(self._seed(), "random_state"), learner.settings(model)
+        return document_beliefs(model, self._read(X), rng, limits=limits, settings=settings)
+
+    def _read(self, X: Any, *, reset: bool = False) -> Corpus:
+        """Counts with the columns that were fitted."""
+        if hasattr(X, "toarray"):
+            read_columns(self, X, int(X.shape[1]), reset=reset)
+            counts = X.data if hasattr(X, "data") else X
+        else:
+            X = counts = read_rows(self, X, reset=reset)
+        if np.size(counts) and np.asarray(counts).dtype.kind in "iuf" and np.min(counts) < 0:
+            raise DataError("X: Negative values in data passed to BetheLDA: counts begin at 0")
+        return Corpus.read(X)
