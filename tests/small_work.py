@@ -34,7 +34,8 @@ from credo.kernels import (
     text,
 )
 from credo.kernels.arrays import double
-from credo.learning import chow_liu, e_step, train_blocks
+from credo.learning import e_step, train_blocks
+from credo.learning.structure import best_tree
 from credo.models.hmm import HMM
 from credo.models.normal_form import Block, Diverter, NormalForm, Source
 from credo.models.semi_markov import SemiMarkov
@@ -173,7 +174,7 @@ def learners() -> None:
     net = credo.datasets.sprinkler()
     found = net.sample(30, seed=0)
     columns = {name: found.column(name) for name in net.variables.names}
-    chow_liu(columns)
+    best_tree(columns)
     rows = [{name: int(c[r]) for name, c in columns.items() if name != "rain" or r % 3} for r in range(30)]
     for learner, limit in itertools.product(("em", "em(hard=true)"), (8.0, 0.5)):
         with mock.patch.object(e_step, "_ENUMERATED", limit):

@@ -47,6 +47,7 @@ class BP(IterativeAlgorithm[MessageState | LayerMessages]):
 
     name: ClassVar[str] = "bp"
     promises: ClassVar[frozenset[str]] = frozenset({"exact on trees"})
+    slopes: ClassVar[bool] = True
     warm_starts: ClassVar[bool] = True
     schedule: Schedule = "auto"  # order of the updates: flooding, sequential, random, residual or tree
     damping: float = 0.0  # weight of the old message

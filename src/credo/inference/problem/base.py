@@ -196,6 +196,9 @@ class Algorithm(abc.ABC):
     warm_starts: ClassVar[bool] = False  # whether `run` makes use of `problem.warm`
     compiles: ClassVar[bool] = False  # whether a new structure is compiled first, which takes seconds
     checkpoints: ClassVar[bool] = False  # whether its runs can be kept: they are driven, their state is data
+    slopes: ClassVar[bool] = (
+        False  # whether sums over tables come with factor marginals, as learners need them
+    )
 
     def why_not(self, problem: Problem) -> str | None:
         """None if a problem of the declared kind can be treated, otherwise the reason in one sentence."""
