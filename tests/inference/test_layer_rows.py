@@ -112,7 +112,7 @@ def test_what_rows_of_layers_do_not_have_is_refused(tmp_path):
         credo.infer(crbm, data=x, maximise=["hidden"])
     with pytest.raises(QueryError, match="causal: expected rows with an order"):
         credo.infer(crbm, data=x, causal=True)
-    with pytest.raises(QueryError, match="checkpoint: rows of layers are answered in one call"):
+    with pytest.raises(QueryError, match="checkpoint: rows of layers are answered in one call and keep none"):
         credo.infer(crbm, data=x, checkpoint=tmp_path / "run.ckpt")
     with pytest.raises(DataError, match="lengths: a conditional machine has independent rows"):
         credo.infer(crbm, data=x, lengths=[6])

@@ -1,7 +1,7 @@
 r"""Maxima between two layers of units, for many problems with the same weights: joint ones, and of one layer.
 
-Joint maxima pass messages (`layer_messages.layer_maxima`). Of one layer, with the other summed, all units go at
-once to the better state given the others; the gain of unit i is a product over the other layer of
+Joint maxima pass messages (`layer_messages.layer_maxima`). Of one layer, with the other summed, all units go
+at once to the better state given the others; the gain of unit i is a product over the other layer of
 
     (1 + e^W o_j) / (1 + o_j)   where it was off,      (1 + o_j) e^W / (e^W + o_j)   where it was on
 

@@ -75,6 +75,7 @@ class LayerProducts(Descents[MeanFieldState]):
         self._layers = layers
 
     def begin(self, problem: Problem, number: int, rng: np.random.Generator) -> MeanFieldState:
+        """Nearly uniform beliefs, those of a warm start, or random ones."""
         return self._state(problem, *self._split(problem, starting_beliefs(problem, number, rng, self.name)))
 
     def _split(self, problem: Problem, beliefs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -92,6 +93,7 @@ class LayerProducts(Descents[MeanFieldState]):
     def sweep(
         self, problem: Problem, state: MeanFieldState, rng: np.random.Generator
     ) -> tuple[MeanFieldState, float]:
+        """The left layer given the right one, then the right one given that."""
         own = self._layers
         p, r = self._split(problem, state.marginals)
         new = sigmoid(own.left_fields + own.weights @ r)
@@ -100,6 +102,7 @@ class LayerProducts(Descents[MeanFieldState]):
         return self._state(problem, new, back), change
 
     def read(self, problem: Problem, outcome: Outcome) -> Result:
+        """Beliefs and the bound."""
         beliefs, whole = outcome.state.marginals, problem.graph.as_tables()
         pairs = None
         if whole is not None:
