@@ -462,7 +462,7 @@ def test_a_mixed_table_is_a_mixture_of_products():
     share = credo.infer(found.posterior, data=table).marginals["component"][:, 0]
     assert ((share > 0.5) == (kind == kind[np.argmax(share)])).all()
     with pytest.raises(credo.CredoError, match="which averages over them; draw from the model of the fit"):
-        credo.sample(found.posterior, 2)
+        credo.sample(found.posterior, lengths=2)
     drawn = found.posterior.sample(rng)
     assert (
         len(drawn.components) == 2
