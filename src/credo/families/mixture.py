@@ -278,6 +278,10 @@ class Mixture(Family):
         """As the components say."""
         return self._components.noisy_at(x, key)
 
+    def choices(self) -> Tree:
+        """Weights, and the choices of the components."""
+        return {"choice": self.weights, "components": self._components.choices()}
+
     def choice_value(self, counts: Tree) -> float:
         """Of the weights, and of the choices of the components."""
         chosen, logs = counts["choice"], self._choice.natural
