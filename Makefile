@@ -78,5 +78,5 @@ reproduce: $(VENV)/.stamp-all  ## published tables and figures, measured again
 	done; [ $$found = 1 ] || echo "there are no experiments yet: nothing to reproduce"
 
 clean:  ## remove what was built, keep .venv
-	rm -rf docs/_build docs/algorithms docs/models .pytest_cache .mypy_cache .ruff_cache .hypothesis out
+	rm -rf docs/_build docs/algorithms docs/learners docs/models docs/estimators docs/datasets .pytest_cache .mypy_cache .ruff_cache .hypothesis out
 	find src tests -name __pycache__ -type d -exec rm -rf {} +

@@ -23,12 +23,15 @@ from typer.testing import CliRunner
 import credo
 from credo.cli.main import app
 from credo.core.option_notes import option_notes
+from credo.datasets.catalogue import SAMPLES
 from credo.inference.problem.base import algorithms
 from credo.io.base import FORMATS
+from credo.learning.base import learners
+from credo.models.by_name import BLANKS
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-GENERATED = ("algorithms", "models", "_build")
+GENERATED = ("algorithms", "learners", "models", "estimators", "datasets", "_build")
 WRITTEN = sorted(p for p in DOCS.rglob("*.md") if p.relative_to(DOCS).parts[0] not in GENERATED)
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *WRITTEN]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
@@ -62,7 +65,7 @@ def test_the_public_names_exist():
         _ = credo.nonsense
 
 
-def test_every_algorithm_and_model_has_a_page(tmp_path: Path):
+def test_all_that_is_registered_has_a_page(tmp_path: Path):
     generate = _generator()
     generate.main(tmp_path)
     for name in credo.algorithms():
@@ -70,12 +73,21 @@ def test_every_algorithm_and_model_has_a_page(tmp_path: Path):
         assert page.startswith(f"# {name}\n")
         for option in dataclasses.fields(algorithms.get(name)):
             assert f"`{option.name}`" in page
-    names = set(generate.models())
-    assert names >= {"BayesNet", "MarkovNet"}
-    for name in names:
-        assert (tmp_path / "models" / f"{name}.md").read_text(encoding="utf-8").startswith(f"# {name}\n")
-    index = (tmp_path / "algorithms" / "index.md").read_text(encoding="utf-8")
-    assert all(name in index for name in credo.algorithms())
+    for name in learners.names():
+        page = (tmp_path / "learners" / f"{name}.md").read_text(encoding="utf-8")
+        assert page.startswith(f"# {name}\n")
+        assert all(f"`{option.name}`" in page for option in dataclasses.fields(learners.get(name)))
+    classes = {"models": set(generate.models()), "estimators": set(generate.estimators())}
+    assert classes["models"] >= {"BayesNet", "MarkovNet", "CRF"} and "GaussianHMM" in classes["estimators"]
+    for folder, names in classes.items():
+        for name in names:
+            assert (tmp_path / folder / f"{name}.md").read_text(encoding="utf-8").startswith(f"# {name}\n")
+    listed = classes | {"algorithms": set(credo.algorithms()), "learners": set(learners.names())}
+    for folder, names in listed.items():
+        index = (tmp_path / folder / "index.md").read_text(encoding="utf-8")
+        assert all(name in index for name in names)
+    samples = (tmp_path / "datasets" / "index.md").read_text(encoding="utf-8")
+    assert all(f"`{name}" in samples for name in (*SAMPLES.names(), *BLANKS.names()))
 
 
 def _dataclasses() -> list[type]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ..core.lazy import furnish
 
 if TYPE_CHECKING:
+    from .additive import AdditiveGaussian
     from .base import ClosedLeaf, ExpectedSums, Family, Statistics
     from .blank import BlankMixture, family_of
     from .blank_flow import BlankFlow
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from .student import StudentT
 
 __all__ = [
+    "AdditiveGaussian",
     "BlankFlow",
     "BlankMixture",
     "Categorical",
@@ -63,6 +65,7 @@ __all__ = [
 furnish(
     __name__,
     {
+        "additive": ("AdditiveGaussian",),
         "base": ("ClosedLeaf", "ExpectedSums", "Family", "Statistics"),
         "conjugate": ("Conjugate",),
         "blank": ("BlankMixture", "family_of"),

@@ -25,7 +25,7 @@ nodes^k points, some three times per variable.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -58,6 +58,7 @@ class MeanField(RowsAlgorithm):
     """Product of independent marginals, Gaussian ones for real variables; a bound that no sweep lowers."""
 
     name: ClassVar[str] = "mean-field"
+    slopes: ClassVar[bool] = True
     checkpoints: ClassVar[bool] = True
     promises: ClassVar[frozenset[str]] = frozenset({"lower", "monotone", "consistent"})
     warm_starts: ClassVar[bool] = True
@@ -94,11 +95,14 @@ class MeanField(RowsAlgorithm):
 
         return why_not(instance, is_structured=False)
 
-    def run_rows(self, instance: Instance, budget: Budget, rng: np.random.Generator) -> Result:
+    def run_rows(
+        self, instance: Instance, budget: Budget, rng: np.random.Generator, warm: Any = None
+    ) -> Result:
         """One belief per chain and step."""
         from .factorial import FactorialDescents
 
-        return FactorialDescents(self.name, self.restarts, rng, self.order).run(instance, budget)
+        descents = FactorialDescents(self.name, self.restarts, rng, self.order, None, warm)
+        return descents.run(instance, budget)
 
 
 class _Products(Descents[MeanFieldState]):

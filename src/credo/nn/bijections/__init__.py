@@ -12,8 +12,22 @@ if TYPE_CHECKING:
     from .coupling import Coupling
     from .glow import Glow
     from .mixing import Mixing, Permutation
+    from .ode import Ode
+    from .planar import Planar, Radial
 
-__all__ = ["Actnorm", "Chain", "Coupling", "Glow", "Mixing", "Permutation", "RowBijection", "read_bijection"]
+__all__ = [
+    "Actnorm",
+    "Chain",
+    "Coupling",
+    "Glow",
+    "Mixing",
+    "Ode",
+    "Permutation",
+    "Planar",
+    "Radial",
+    "RowBijection",
+    "read_bijection",
+]
 
 furnish(
     __name__,
@@ -23,5 +37,7 @@ furnish(
         "coupling": ("Coupling",),
         "glow": ("Glow",),
         "mixing": ("Mixing", "Permutation"),
+        "ode": ("Ode",),
+        "planar": ("Planar", "Radial"),
     },
 )
