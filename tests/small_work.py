@@ -34,7 +34,8 @@ from credo.kernels import (
     text,
 )
 from credo.kernels.arrays import double
-from credo.learning import chow_liu, e_step, train_blocks
+from credo.learning import e_step, train_blocks
+from credo.learning.structure import best_tree
 from credo.models.hmm import HMM
 from credo.models.normal_form import Block, Diverter, NormalForm, Source
 from credo.models.semi_markov import SemiMarkov
@@ -173,7 +174,7 @@ def learners() -> None:
     net = credo.datasets.sprinkler()
     found = net.sample(30, seed=0)
     columns = {name: found.column(name) for name in net.variables.names}
-    chow_liu(columns)
+    best_tree(columns)
     rows = [{name: int(c[r]) for name, c in columns.items() if name != "rain" or r % 3} for r in range(30)]
     for learner, limit in itertools.product(("em", "em(hard=true)"), (8.0, 0.5)):
         with mock.patch.object(e_step, "_ENUMERATED", limit):
@@ -229,6 +230,10 @@ def layers_of_units() -> None:
     weights, fields = np.exp(model.weights), (rng.normal(size=(3, 4)), rng.normal(size=(3, 3)))
     kept = (np.empty((3, 7)), np.empty(3), np.zeros((2, 4, 3)))
     layer_messages.layer_batch(weights, *fields, np.ones(3), 8, 500.0, np.float64(1), 9, 1e-9, 2, *kept)
+    for kind in ((), "all", ["visible"]):
+        x = rng.normal(size=(3, 2))
+        crbm = credo.ConditionalRBM(model.weights, rng.normal(size=(4, 2)), rng.normal(size=(3, 2)))
+        _quietly(credo.infer, crbm, data=x, maximise=kind, max_iter=9)
 
 
 def _odd(*shape: int) -> np.ndarray:
