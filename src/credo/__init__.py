@@ -107,6 +107,7 @@ __all__ = [
     "infer_models",
     "inference",
     "io",
+    "learners",
     "learning",
     "load",
     "log_likelihood",
@@ -127,6 +128,13 @@ __all__ = [
 def algorithms() -> list[str]:
     """Names of all inference algorithms."""
     from .inference.problem.base import algorithms as registry
+
+    return registry.names()
+
+
+def learners() -> list[str]:
+    """Names of all learners: what `credo.fit` takes."""
+    from .learning.base import learners as registry
 
     return registry.names()
 

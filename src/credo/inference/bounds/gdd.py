@@ -85,6 +85,7 @@ class GDD(IterativeAlgorithm[GDDState | Passing]):
 
     name: ClassVar[str] = "gdd"
     promises: ClassVar[frozenset[str]] = frozenset({"upper", "monotone"})
+    slopes: ClassVar[bool] = True
     ibound: int | None = None  # clusters of ibound + 1 variables; 0: the factors; None: as time allows
     updates: Literal["passes", "blocks", "joint"] = "passes"  # over mini-buckets, by blocks, or all at once
     weights: Literal["auto", "matched", "uniform"] = "auto"  # first ones of blocks: of mini-buckets, or even

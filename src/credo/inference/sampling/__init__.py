@@ -14,6 +14,7 @@ METHODS = {
         reads=("discrete", "real", "vector", "positive", "interval", "simplex"),
         groups=("functions", "bilinear"),
         checkpoints=True,
+        slopes=True,
     ),
     "nuts": Method(
         "credo.inference.sampling.nuts",
@@ -40,6 +41,7 @@ METHODS = {
         reads=("discrete", "real", "vector", "positive", "interval", "simplex"),
         groups=("functions",),
         checkpoints=True,
+        slopes=True,
     ),
     "importance": Method(
         "credo.inference.sampling.importance",

@@ -58,6 +58,7 @@ class MeanField(RowsAlgorithm):
     """Product of independent marginals, Gaussian ones for real variables; a bound that no sweep lowers."""
 
     name: ClassVar[str] = "mean-field"
+    slopes: ClassVar[bool] = True
     checkpoints: ClassVar[bool] = True
     promises: ClassVar[frozenset[str]] = frozenset({"lower", "monotone", "consistent"})
     warm_starts: ClassVar[bool] = True

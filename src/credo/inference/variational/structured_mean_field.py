@@ -71,6 +71,7 @@ class StructuredMeanField(RowsAlgorithm):
     """
 
     name: ClassVar[str] = "structured-mean-field"
+    slopes: ClassVar[bool] = True
     checkpoints: ClassVar[bool] = True
     promises: ClassVar[frozenset[str]] = frozenset({"lower", "monotone", "consistent"})
     warm_starts: ClassVar[bool] = True
