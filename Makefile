@@ -10,6 +10,10 @@ JOBS ?= 2
 # What Python has translated is kept: tests and their hundreds of processes would translate JAX and SciPy each time.
 export PYTHONDONTWRITEBYTECODE :=
 
+# Every test process has a core: threads of linear algebra inside it would wait for each other's.
+test unit: export OPENBLAS_NUM_THREADS := 1
+test unit: export OMP_NUM_THREADS := 1
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test unit slow lint types format docs bench reproduce warm clean
 
@@ -74,5 +78,5 @@ reproduce: $(VENV)/.stamp-all  ## published tables and figures, measured again
 	done; [ $$found = 1 ] || echo "there are no experiments yet: nothing to reproduce"
 
 clean:  ## remove what was built, keep .venv
-	rm -rf docs/_build docs/algorithms docs/models .pytest_cache .mypy_cache .ruff_cache .hypothesis out
+	rm -rf docs/_build docs/algorithms docs/learners docs/models docs/estimators docs/datasets .pytest_cache .mypy_cache .ruff_cache .hypothesis out
 	find src tests -name __pycache__ -type d -exec rm -rf {} +

@@ -33,7 +33,7 @@ def held_out(y: np.ndarray, share: float, seed: int) -> np.ndarray:
 
 def train(
     classifier: MaximumLikelihoodClassifier, x: Any, y: np.ndarray, parts: Sequence[int], seed: int,
-    watched: dict[str, tuple[Any, np.ndarray]], *, share: float = 0.1,
+    watched: dict[str, tuple[Any, np.ndarray]], *, mask: np.ndarray | None = None, patience: int = 100,
 ) -> Trained:  # fmt: skip
     """Learn part by part of the epochs, and keep the part after which the held-out rows are told apart best.
 
@@ -47,12 +47,14 @@ def train(
         Epochs of each part.
     watched
         Name -> rows and labels whose accuracy is recorded too.
-    share
-        Of the rows that is held out.
+    mask
+        Rows that are held out; a tenth by default.
+    patience
+        Parts without a better accuracy of these after which there are no more.
     """
-    mask = held_out(y, share, seed)
+    mask = held_out(y, 0.1, seed) if mask is None else mask
     learned, seen = _taken(x, ~mask), _taken(x, mask)
-    best, accuracy, epoch, done = None, -1.0, 0, 0
+    best, accuracy, epoch, done, since = None, -1.0, 0, 0, 0
     curves: dict[str, list[float]] = {name: [] for name in ("held out", *watched)}
     for many in parts:
         classifier.options = {**(classifier.options or {}), "max_iter": many}
@@ -64,7 +66,11 @@ def train(
         for name, (rows, labels) in watched.items():
             curves[name].append(classifier.score(rows, labels))
         if curves["held out"][-1] > accuracy:
-            accuracy, epoch, best = curves["held out"][-1], done, classifier.fits_
+            accuracy, epoch, best, since = curves["held out"][-1], done, classifier.fits_, 0
+        else:
+            since += 1
+        if since >= patience:
+            break
     classifier.fits_ = best
     return Trained(classifier, epoch, curves)
 

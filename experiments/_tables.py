@@ -76,7 +76,8 @@ class Table:
         """Run from the command line."""
         given = self._options().parse_args(arguments)
         small = [c if isinstance(c, Cell) else self.cells[c] for c in self.quick]
-        cells = small if given.quick else list(self.cells)
+        cells = small if given.quick else [_sized(c, given.set) for c in self.cells]
+        cells = [c for c in cells if all(w in _words(c) for w in given.rows)]
         repeats = given.repeats or (self.quick_repeats if given.quick else self.repeats)
         file = given.out / f"{self.name}.jsonl"
         if given.fresh:
@@ -91,6 +92,12 @@ class Table:
         options = parser(self.title)
         options.add_argument("--repeats", type=int, default=None, help=f"per cell ({self.repeats})")
         options.add_argument("--fresh", action="store_true", help="forget what an earlier run has measured")
+        options.add_argument(
+            "--set", nargs="*", default=[], metavar="NAME=VALUE", help="other sizes, such as images=10000"
+        )
+        options.add_argument(
+            "--rows", nargs="*", default=[], metavar="WORD", help="only rows with these words, such as K=3"
+        )
         if isinstance(self.measure, Mapping):
             options.add_argument("--only", choices=list(self.measure), help="measure some of the methods")
         return options
@@ -202,6 +209,21 @@ def record_of(cell: Cell, method: str, metric: str, mean: float, sd: float, repe
         "published_sd": None if said is None else said.sd,
         "doubt": "" if said is None else said.doubt,
     }
+
+
+def _sized(cell: Cell, changes: Sequence[str]) -> Cell:
+    """The cell with other settings, those that it has; they are other rows on disk."""
+    settings = dict(cell.settings)
+    for change in changes:
+        name, _, value = change.partition("=")
+        if name in settings:
+            settings[name] = value if isinstance(settings[name], str) else type(settings[name])(float(value))
+    return Cell(settings, cell.published)
+
+
+def _words(cell: Cell) -> set[str]:
+    """What `--rows` finds: values that are text, others with their names."""
+    return {v if isinstance(v, str) else f"{k}={v:g}" for k, v in cell.settings.items()}
 
 
 def _shown(record: dict | None, form: str) -> str:

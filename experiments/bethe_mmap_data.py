@@ -31,7 +31,7 @@ from _mmap import (
 )
 from _tables import Cell, Measured, Published, Table
 
-from credo.learning import chow_liu
+import credo
 
 COMPONENTS = (3, 5, 10)
 SAID = {
@@ -64,7 +64,8 @@ def columns(data: str) -> dict[str, np.ndarray]:
 @cache
 def learned(data: str) -> tuple[Any, Truth]:
     """The tree of a data set and its exact marginals."""
-    model = chow_liu(columns(data), smoothing=1.0, directed=False)
+    how = "chow-liu(smoothing=1,directed=false)"
+    model = credo.fit(credo.BayesNet.from_edges(), columns(data), how).model
     return model, Truth(model)
 
 

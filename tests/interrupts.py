@@ -3,8 +3,8 @@
     python tests/interrupts.py [MOMENTS] [SEED] [PART...]
 
 Parts are `interpreted` (methods and learners that begin at once), `compiled` (methods that JAX compiles),
-`own` (learners that are calls or estimators of their own) and `large` (models and data for which every stage
-takes a while); all if none is given.
+`quickly compiled` (two of these), `own` (learners that are calls or estimators of their own) and `large`
+(models and data for which every stage takes a while); all but the third if none is given.
 
 Run in a process of its own, because a signal that comes too late hits whatever runs then.
 """
@@ -69,11 +69,11 @@ def interpreted():
             )
 
 
-def compiled():
-    """Name -> a call of a method whose program is compiled before."""
+def compiled(names=None):
+    """Name -> a call of a method whose program is compiled before; of all of them, or those named."""
     small, real = credo.datasets.ising_grid(3, coupling=0.5, field=0.1, seed=0), hybrid_zoo.gaussian_tree(3)
     for name, method in methods().items():
-        if method.compiles:
+        if method.compiles and (names is None or name in names):
             model = small if "discrete" in method.reads else real
             credo.infer(model, name, max_iter=2, seed=0)
             yield f"{name} sum", lambda n=name, m=model: credo.infer(m, n, **LIMITS)
@@ -152,7 +152,19 @@ class Fitted(NamedTuple):
     status: Status
 
 
-PARTS = {"interpreted": interpreted, "compiled": compiled, "own": own, "large": large}
+def quickly_compiled():
+    """One method for tables and one for real variables."""
+    return compiled(("bethe-direct", "svgd"))
+
+
+PARTS = {
+    "interpreted": interpreted,
+    "compiled": compiled,
+    "quickly compiled": quickly_compiled,
+    "own": own,
+    "large": large,
+}
+ALL = ("interpreted", "compiled", "own", "large")
 
 
 def place(frame) -> str:
@@ -232,4 +244,4 @@ def main(moments: int, seed: int, parts: list[str]) -> None:
 
 if __name__ == "__main__":
     given = [*sys.argv[1:], *("1", "0")[len(sys.argv) - 1 :]]
-    main(int(given[0]), int(given[1]), given[2:] or list(PARTS))
+    main(int(given[0]), int(given[1]), given[2:] or list(ALL))

@@ -32,6 +32,7 @@ from credo.estimators import (
     PoissonHMM,
 )
 from credo.evaluate import SampleScores, score_classes
+from credo.families.additive import AdditiveGaussian
 from credo.families.categorical import Categorical
 from credo.families.conjugate_product import ConjugateProduct
 from credo.families.dirichlet import Dirichlet
@@ -202,6 +203,11 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "bijection.chain": lambda: read_bijection("actnorm + coupling"),
     "bijection.coupling": lambda: read_bijection("coupling(layers=2, masks=random)"),
     "bijection.glow": lambda: read_bijection("glow(levels=2, shape=(4, 8))"),
+    "bijection.ode": lambda: read_bijection("ode(steps=3)"),
+    "bijection.planar": lambda: read_bijection("planar(layers=2)"),
+    "bijection.radial": lambda: read_bijection("radial(layers=2)"),
+    "bijection.maf": lambda: read_bijection("maf(layers=2)"),
+    "bijection.spline": lambda: read_bijection("spline(knots=4)"),
     "bijection.mixing": lambda: read_bijection("mixing(first=identity)"),
     "bijection.permutation": lambda: read_bijection("permutation(seed=none)"),
     "BlankMixture": lambda: credo.Mixture.blank(2, "diagonal"),
@@ -209,6 +215,8 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "BlankNet": lambda: credo.BayesNet.from_edges([("a", "b")], states={"a": 2}),
     "Regression": lambda: Regression([1.0, 2.0], [1.0, 3.0], [[0.5], [0.25]]),
     "Gaussian": lambda: Gaussian(MEANS, COVARIANCES),
+    "AdditiveGaussian": lambda: AdditiveGaussian([MEANS, MEANS[:1]], COVARIANCES[0]),
+    "BlankFactorialHMM": lambda: credo.FactorialHMM(states=[2, 3], emission="additive"),
     "TiedGaussian": lambda: TiedGaussian(MEANS, COVARIANCES[0]),
     "DiagonalGaussian": lambda: DiagonalGaussian(MEANS, np.exp(MEANS)),
     "SphericalGaussian": lambda: SphericalGaussian(MEANS, [0.5, 2.0]),

@@ -184,6 +184,15 @@ def _segments() -> Any:
     return _sequences(model([1.0, 8.0], sharp), model([2.0, 5.0], flat))
 
 
+def _sums() -> Any:
+    def model(effect: float, stay: float) -> Any:
+        move, half = [[stay, 1 - stay], [1 - stay, stay]], [0.5, 0.5]
+        effects = [[[0.0], [effect]], [[0.0], [3 * effect]]]
+        return credo.FactorialHMM.additive([half, half], [move, move], effects, [[0.5]])
+
+    return _sequences(model(2.0, 0.9), model(0.5, 0.6))
+
+
 def _mixture() -> Any:
     def model(weights: Any, means: Any) -> Any:
         return credo.Mixture([weights], DiagonalGaussian(means, np.ones((2, 2))))
@@ -251,6 +260,7 @@ SUBJECTS = [
     Subject("chain of symbols", _categorical_chain),
     Subject("segments of counts", _segments),
     Subject("mixture of rows", _mixed_rows),
+    Subject("sums of chains", _sums),
     Subject("chain with outliers", _outliers),
     Subject("mixture of flows", _flows),
 ]

@@ -19,14 +19,23 @@ from credo.estimators import ChainCRF
 from credo.families import Categorical, DiagonalGaussian, Gaussian
 from credo.inference.bounds.decomposition import Decomposition
 from credo.inference.bounds.wmb import WMB
-from credo.inference.messages import positive_forms
+from credo.inference.messages import layer_bp, positive_forms
 from credo.inference.problem import free_energy
 from credo.inference.problem.base import Budget
 from credo.inference.search import and_or, branch_and_bound, soft_consistency
 from credo.io.scan import read_numbers
-from credo.kernels import and_or_nodes, chains, dual_decomposition, powered, soft_consistency_nodes, text
+from credo.kernels import (
+    and_or_nodes,
+    chains,
+    dual_decomposition,
+    layer_messages,
+    powered,
+    soft_consistency_nodes,
+    text,
+)
 from credo.kernels.arrays import double
-from credo.learning import chow_liu, e_step, train_blocks
+from credo.learning import e_step, train_blocks
+from credo.learning.structure import best_tree
 from credo.models.hmm import HMM
 from credo.models.normal_form import Block, Diverter, NormalForm, Source
 from credo.models.semi_markov import SemiMarkov
@@ -165,7 +174,7 @@ def learners() -> None:
     net = credo.datasets.sprinkler()
     found = net.sample(30, seed=0)
     columns = {name: found.column(name) for name in net.variables.names}
-    chow_liu(columns)
+    best_tree(columns)
     rows = [{name: int(c[r]) for name, c in columns.items() if name != "rain" or r % 3} for r in range(30)]
     for learner, limit in itertools.product(("em", "em(hard=true)"), (8.0, 0.5)):
         with mock.patch.object(e_step, "_ENUMERATED", limit):
@@ -209,6 +218,22 @@ def texts() -> None:
     numbers = np.array([2.0, 1, 1, 3, 0, 1, 2, 0])
     for walk in (text.record_starts, text.block_starts, text.tuple_starts):
         walk(numbers, 0, 2, np.zeros(3, np.int64))
+
+
+def layers_of_units() -> None:
+    rng = np.random.default_rng(0)
+    model = credo.RBM(0.3 * rng.normal(size=(4, 3)), rng.normal(size=4), rng.normal(size=3))
+    _tries(model, "bp")
+    _tries(model, "bp", maximise="all")
+    with mock.patch.multiple(layer_bp, _MANY=1, threads=lambda: 2):
+        _tries(model, "bp")
+    weights, fields = np.exp(model.weights), (rng.normal(size=(3, 4)), rng.normal(size=(3, 3)))
+    kept = (np.empty((3, 7)), np.empty(3), np.zeros((2, 4, 3)))
+    layer_messages.layer_batch(weights, *fields, np.ones(3), 8, 500.0, np.float64(1), 9, 1e-9, 2, *kept)
+    for kind in ((), "all", ["visible"]):
+        x = rng.normal(size=(3, 2))
+        crbm = credo.ConditionalRBM(model.weights, rng.normal(size=(4, 2)), rng.normal(size=(3, 2)))
+        _quietly(credo.infer, crbm, data=x, maximise=kind, max_iter=9)
 
 
 def _odd(*shape: int) -> np.ndarray:
@@ -255,6 +280,7 @@ WORK = (
     rows_with_gaps,
     far_apart,
     positive_messages,
+    layers_of_units,
     searches,
     soft_consistency_searches,
     rare_moments_of_searches,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import importlib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import credo
@@ -43,6 +44,7 @@ class _AtRunTime(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
+@cache
 def imported(source: str, package: str) -> set[str]:
     """The modules of the library that a file of this package imports when it runs, in functions too."""
     tree = _AtRunTime().visit(ast.parse(source))

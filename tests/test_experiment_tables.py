@@ -90,6 +90,25 @@ def test_a_full_disk_leaves_the_old_results(toy, tmp_path, monkeypatch):
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == old
 
 
+def test_parts_of_the_methods_and_some_rows_are_measured_apart(toy, tables, tmp_path):
+    table, calls = toy
+    other = lambda cell, seeds: [{"C": {"error": 7.0}} for _ in seeds]
+    both = tables.Table("both", "Both", table.cells, {"first": table.measure, "second": other}, repeats=2)
+    both.main(["--only", "second", "--rows", "n=5", "--out", str(tmp_path)])
+    assert calls == [] and [r["method"] for r in json.loads((tmp_path / "both.json").read_text())] == ["C"]
+    both.main(["--rows", "n=5", "--out", str(tmp_path)])
+    both.main(["--rows", "n=5", "--out", str(tmp_path)])
+    records = json.loads((tmp_path / "both.json").read_text())
+    assert calls == [[0, 1]] and {r["method"]: r["mean"] for r in records} == {"A": 5.5, "B": 11, "C": 7}
+
+
+def test_rows_have_other_sizes_if_they_are_told_to(toy, tmp_path):
+    table, _ = toy
+    table.main(["--set", "n=9", "other=3", "--repeats", "1", "--out", str(tmp_path)])
+    records = json.loads((tmp_path / "toy.json").read_text())
+    assert {r["n"] for r in records} == {9} and {r["mean"] for r in records} == {9.0, 18.0}
+
+
 def test_more_repeats_than_a_chunk_are_split(toy, tables, tmp_path):
     table, calls = toy
     table.main(["--quick", "--repeats", "30", "--out", str(tmp_path)])

@@ -55,7 +55,7 @@ def test_the_epoch_is_chosen_by_rows_held_out(load):
     member = DiagonalGaussian([[0.0, 0.0]], [[1.0, 1.0]])
     made = MaximumLikelihoodClassifier(credo.Mixture.blank(2, "diagonal"), learner="em(floor=0.1)",
                                        warm_start=True, random_state=0)  # fmt: skip
-    found = load("_per_class").train(made, x, y, [1, 2, 3], 0, {"test": (x, y)}, share=0.25)
+    found = load("_per_class").train(made, x, y, [1, 2, 3], 0, {"test": (x, y)}, mask=mask)
     assert found.epoch in (1, 3, 6) and len(found.curves["held out"]) == len(found.curves["test"]) == 3
     place = [1, 3, 6].index(found.epoch)
     assert found.curves["held out"][place] == max(found.curves["held out"])
@@ -70,3 +70,48 @@ def test_the_small_version_of_classification_runs(load, tmp_path):
     records = json.loads((tmp_path / "genmm-classify.json").read_text())
     told = {(r["method"], r["metric"]): r["mean"] for r in records}
     assert told["GMM", "accuracy"] > 0.5 and told["GMM", "components"] == 1 and told["SVM", "accuracy"] > 0.5
+
+
+def test_images_of_another_side_are_means_over_areas(load):
+    resized = load("_glow").resized
+    assert (resized(np.full((2, 28, 28), 200)) == 200).all()
+    grid = np.zeros((1, 4, 4))
+    grid[0, :2, :2] = 100
+    assert resized(grid, 2).tolist() == [[[100, 0], [0, 0]]]
+    assert resized(grid, 3)[0, 0].tolist() == [100, 50, 0]  # half of the second column's area is bright
+    picture = np.random.default_rng(0).integers(0, 256, (1, 28, 28))
+    assert resized(picture).mean() == pytest.approx(picture.mean(), abs=0.1)
+
+
+def test_images_between_images_begin_and_end_there(load):
+    glow = load("_glow")
+    bijection = "actnorm + coupling(layers=2, width=4, zero=false)"
+    rng = np.random.default_rng(0)
+    first, last = rng.normal(0, 1, (6, 4)), rng.normal(0, 1, (6, 4))
+    flows = credo.Flow.started(bijection, 4, 2, seed=1)
+    model = credo.Mixture([[0.5, 0.5]], flows)
+    rows = glow.between(model, first, last, np.array([0.0, 0.4, 0.6, 1.0]))
+    np.testing.assert_allclose(rows[[0, 3]], [first, last], atol=1e-4)
+    (z, one), (w, other) = glow.codes(model, first), glow.codes(model, last)
+    np.testing.assert_allclose(rows[1], flows.decode(0.6 * z + 0.4 * w, one), atol=1e-5)
+    np.testing.assert_allclose(rows[2], flows.decode(0.4 * z + 0.6 * w, other), atol=1e-5)
+    drawn = glow.between(model, first, last, np.array([0.0]), np.random.default_rng(0))
+    assert np.abs(drawn[0] - first).max() > 0.01  # the other component makes another image of the code
+
+
+@pytest.mark.slow
+def test_the_small_versions_on_images_run(load, tmp_path):
+    needs("mnist")
+    pytest.importorskip("matplotlib")
+    load("genmm_nll").TABLE.main(["--quick", "--only", "uniform", "--out", str(tmp_path)])
+    told = {r["metric"]: r["mean"] for r in json.loads((tmp_path / "genmm-nll.json").read_text())}
+    assert (
+        told["training bits"] == pytest.approx(told["training nats"] / np.log(2)) and told["components"] > 1
+    )
+    load("genmm_scores").TABLE.main(["--quick", "--only", "gaussian", "--out", str(tmp_path)])
+    records = json.loads((tmp_path / "genmm-scores.json").read_text())
+    by_method = {r["method"]: r["mean"] for r in records if r["metric"] == "1-NN accuracy"}
+    assert abs(by_method["images"] - 0.5) < 0.2 < by_method["GenMM"] - 0.5
+    load("genmm_pictures").TABLE.main(["--quick", "--out", str(tmp_path)])
+    records = json.loads((tmp_path / "genmm-pictures.json").read_text())
+    assert next(r["mean"] for r in records if r["metric"] == "ends") < 0.05

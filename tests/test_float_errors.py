@@ -54,8 +54,8 @@ CALLS = {
     "mixture": lambda: estimators.BayesianMixture(max_iter=3).fit(ROWS),
     "factor analysis": lambda: credo.fit(FactorAnalysis(1), ROWS[:20], "vb", max_iter=3),
     "topics": lambda: estimators.BetheLDA(2, max_iter=2).fit(COUNTS),
-    "tree": lambda: learning.chow_liu(DATA),
-    "trees": lambda: learning.mixture_of_trees(DATA, 2, seed=0, max_iter=3),
+    "tree": lambda: credo.fit(credo.BayesNet.from_edges(), DATA, "chow-liu"),
+    "trees": lambda: credo.fit(credo.BayesNet.from_edges(), DATA, "mixture-of-trees", seed=0, max_iter=3),
     "labels of a chain": lambda: estimators.ChainCRF(max_iter=3).fit([SENTENCES] * 3, [[0, 1]] * 3),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -42,12 +43,18 @@ def absolute_names(tree: ast.AST, package: tuple[str, ...]) -> Iterator[tuple[in
                 yield node.lineno, (*stem, alias.name)
 
 
+@cache
+def names_in(source: str, package: tuple[str, ...]) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """The same of a file's source."""
+    return tuple(absolute_names(ast.parse(source), package))
+
+
 def violations(source: str, path: Path) -> list[str]:
     """Imports of a room that is not strictly below the file's own."""
     inside = path.relative_to(ROOT).parts
     mine = inside[0]
     found = []
-    for line, name in absolute_names(ast.parse(source), ("credo", *inside[:-1])):
+    for line, name in names_in(source, ("credo", *inside[:-1])):
         if name[0] != "credo" or len(name) < 2 or name[1] == mine:
             continue
         if name[1] in DEPTH and DEPTH[name[1]] <= DEPTH[mine]:
@@ -117,7 +124,7 @@ INFERENCE = (
 def inner_violations(source: str, folder: str) -> list[str]:
     """Imports of a folder of `inference/` that is not below the file's own."""
     found = []
-    for line, name in absolute_names(ast.parse(source), ("credo", "inference", folder)):
+    for line, name in names_in(source, ("credo", "inference", folder)):
         other = name[2] if name[:2] == ("credo", "inference") and len(name) > 2 else folder
         if other != folder and (other not in INFERENCE or INFERENCE.index(other) < INFERENCE.index(folder)):
             found.append(f"{folder}, line {line}: {'.'.join(name)}")

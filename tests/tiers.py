@@ -24,7 +24,7 @@ from credo.kernels.jit import Kernel
 __all__ = ["Recording", "calling", "compiled", "copies", "differences", "interpreted"]
 
 _CLOSE = 1e-12
-_REPEATS = 6  # calls of one kernel with arguments of the same types, shapes and flags that are compared
+_REPEATS = 3  # calls of one kernel with arguments of the same types, shapes and flags that are compared
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import sys
@@ -15,6 +16,8 @@ def run(task: tuple[str, ...]) -> None:
     from credo.cli.warm import ask_all
     from small_work import WORK
 
+    gc.freeze()  # compilers make many small objects, among which there is little garbage in rings
+    gc.set_threshold(50_000, 10, 100)
     named = {work.__name__: work for work in WORK}
     if task[0] in named:
         named[task[0]]()

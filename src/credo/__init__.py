@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from .models.conditional_rbm import ConditionalRBM
     from .models.continuous import GaussianNet, HybridNet
     from .models.crf import CRF
+    from .models.factorial_hmm import FactorialHMM
     from .models.hmm import HMM
     from .models.mrf import MarkovNet
     from .models.normal_form import NormalForm
@@ -71,6 +72,7 @@ __all__ = [
     "CredoError",
     "DensityFactor",
     "FactorGraph",
+    "FactorialHMM",
     "Flow",
     "GaussianFactor",
     "GaussianNet",
@@ -105,6 +107,7 @@ __all__ = [
     "infer_models",
     "inference",
     "io",
+    "learners",
     "learning",
     "load",
     "log_likelihood",
@@ -125,6 +128,13 @@ __all__ = [
 def algorithms() -> list[str]:
     """Names of all inference algorithms."""
     from .inference.problem.base import algorithms as registry
+
+    return registry.names()
+
+
+def learners() -> list[str]:
+    """Names of all learners: what `credo.fit` takes."""
+    from .learning.base import learners as registry
 
     return registry.names()
 
@@ -160,6 +170,7 @@ furnish(
         "models.conditional_rbm": ("ConditionalRBM",),
         "models.continuous": ("GaussianNet", "HybridNet"),
         "models.crf": ("CRF",),
+        "models.factorial_hmm": ("FactorialHMM",),
         "models.hmm": ("HMM",),
         "models.mrf": ("MarkovNet",),
         "models.normal_form": ("NormalForm",),

@@ -34,6 +34,7 @@ __all__ = [
     "promises",
     "promising",
     "refuses",
+    "slopes",
     "takes",
     "trials",
     "try_each",
@@ -71,6 +72,11 @@ SUBJECTS = [spec for name in credo.algorithms() for spec in _variants(name)]
 def promises(spec: str) -> frozenset[str]:
     """The words an algorithm's class declares."""
     return frozenset(_known(spec).promises)
+
+
+def slopes(spec: str) -> bool:
+    """Whether sums come with factor marginals."""
+    return _known(spec).slopes
 
 
 def compiles(spec: str) -> bool:

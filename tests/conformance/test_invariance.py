@@ -137,7 +137,7 @@ def _compare_disguised(spec: str, case: Case) -> None:
 
 @pytest.mark.parametrize("spec", ON_TABLES)
 def test_asking_twice_gives_the_same_answer_and_changes_nothing(spec: str):
-    try_each(on_zoo(spec), partial(_ask_twice, spec))
+    try_each(on_zoo(spec)[::3], partial(_ask_twice, spec))
 
 
 def _ask_twice(spec: str, case: Case) -> None:
@@ -171,9 +171,8 @@ def test_the_result_tells_its_story(spec: str):
     assert result.algorithm in str(result)
 
 
-@pytest.mark.parametrize("spec", SUBJECTS)
-def test_promises_are_words_the_tests_know(spec: str):
-    assert promises(spec) <= KNOWN_PROMISES
+def test_promises_are_words_the_tests_know():
+    assert set().union(*map(promises, SUBJECTS)) <= KNOWN_PROMISES
 
 
 @pytest.mark.parametrize("heat", [1.0, 0.0, 0.5], ids=["sum", "max", "powered"])

@@ -23,7 +23,10 @@ def test_every_method_and_learner_answers_signals():
         assert sum(name in line and "answer: interrupted" in line for line in told) > 10
 
 
-@pytest.mark.parametrize("part, least", [("compiled", 10), ("own", 7)])
+@pytest.mark.parametrize(
+    "part, least",
+    [pytest.param("compiled", 10, marks=pytest.mark.slow), ("quickly compiled", 2), ("own", 7)],
+)
 def test_compiled_methods_and_learners_with_calls_of_their_own_answer_signals(part, least):
     told = lines(1, 0, part)
     assert len(told) >= least and not [line for line in told if "LOST" in line or "refused" in line]

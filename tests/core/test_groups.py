@@ -17,6 +17,7 @@ from credo.core.groups import Bilinear, Densities, Gaussians, LinearGaussians
 from credo.core.linear_gaussian import BilinearFactor, LinearGaussianFactor
 from credo.core.variable import Variables
 from hybrid_zoo import real
+from seeds import each_seed
 
 STATES = [Variable("r", 2), Variable("s", 3), Variable("t", 2)]
 REALS = [real(f"x{i}") for i in range(4)]
@@ -73,8 +74,8 @@ def log_value(factor, point) -> float:
     return float(factor.log_values(*map(np.asarray, columns)))
 
 
-@pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("kind", ["linear-gaussian", "gaussian", "density"])
+@each_seed(range(20))
 def test_a_conditioned_group_is_its_factors_sliced_one_by_one(kind, seed):
     graph, evidence = random_graph(seed, (kind,)), random_evidence(seed)
     given = graph.condition(evidence)
@@ -89,7 +90,7 @@ def test_a_conditioned_group_is_its_factors_sliced_one_by_one(kind, seed):
             assert isinstance(new, TableFactor)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each_seed(range(20))
 def test_a_graph_of_all_kinds_given_evidence_has_the_values_of_the_graph(seed):
     graph, evidence = random_graph(seed), random_evidence(seed)
     given = graph.condition(evidence)
@@ -100,7 +101,7 @@ def test_a_graph_of_all_kinds_given_evidence_has_the_values_of_the_graph(seed):
     assert sum(log_value(f, point) for f in sliced) == pytest.approx(expected, abs=1e-11)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@each_seed(range(10))
 def test_a_factor_keeps_its_number(seed):
     graph, evidence = random_graph(seed), random_evidence(seed)
     point = random_point(seed) | evidence
@@ -115,7 +116,7 @@ def test_a_factor_keeps_its_number(seed):
     assert total[-1] == pytest.approx(likelihood)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@each_seed(range(10))
 def test_evidence_as_arrays_is_evidence_as_a_mapping(seed):
     graph, evidence = random_graph(seed), random_evidence(seed)
     positions = graph.variables.positions(list(evidence)) if evidence else []
@@ -143,7 +144,7 @@ def test_what_arrays_of_evidence_may_not_hold():
             Evidence.of(graph.variables, tuple(map(np.asarray, wrong)))
 
 
-@pytest.mark.parametrize("seed", range(10))
+@each_seed(range(10))
 def test_scopes_edges_and_batches_say_what_the_factors_say(seed):
     graph, point = random_graph(seed), random_point(seed)
     names = graph.variables.names
@@ -161,7 +162,7 @@ def test_scopes_edges_and_batches_say_what_the_factors_say(seed):
     np.testing.assert_allclose(total, expected, atol=1e-11)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@each_seed(range(10))
 def test_tables_in_place_of_groups_and_the_discrete_part(seed):
     graph = random_graph(seed)
     assert graph.as_tables() is None
@@ -181,7 +182,7 @@ def test_tables_in_place_of_groups_and_the_discrete_part(seed):
         np.testing.assert_array_equal(one.log_table, other.log_table)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@each_seed(range(10))
 def test_a_compact_graph_is_about_the_variables_that_are_left(seed):
     graph, evidence = random_graph(seed), random_evidence(seed)
     given = graph.condition(evidence)

@@ -133,7 +133,7 @@ def test_what_reads_no_soft_evidence_says_so():
         ):
             credo.fit(net(), data, learner)
     with pytest.raises(DataError, match="'b' has soft evidence, which only em, vb and log_likelihood"):
-        credo.learning.chow_liu(data)
+        credo.learning.mutual_information(data)
     with pytest.raises(DataError, match="'b' has soft evidence, which only em"):
         data.rows()
     with pytest.raises(DataError, match=r"soft evidence needs the states it weighs: schema=\{'b'"):

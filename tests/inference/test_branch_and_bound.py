@@ -17,6 +17,7 @@ from credo.core.factor_graph import FactorGraph
 from credo.core.result import Status
 from credo.core.variable import Variable
 from credo.inference.search import branch_and_bound
+from seeds import each_seed
 from zoo import ZOO
 
 KINDS = ["depth-first", "best-first"]
@@ -83,7 +84,7 @@ def test_the_zoo_is_solved(case, kind, poor):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(12))
+@each_seed(range(12))
 def test_random_models_equal_elimination_and_every_cut_brackets_the_truth(seed, kind, poor):
     rng = np.random.default_rng(seed)
     for trial in range(3):

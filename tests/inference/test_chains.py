@@ -47,7 +47,7 @@ def test_chains_visit_both_of_two_separate_modes_and_do_not_claim_to_agree(metho
     assert found.status is Status.OUT_OF_ITERATIONS and "R-hat of 'x' is" in found.advice
 
 
-@pytest.mark.parametrize("method", ["nuts", "gibbs", "metropolis"])
+@pytest.mark.parametrize("method", [pytest.param("nuts", marks=pytest.mark.slow), "gibbs", "metropolis"])
 def test_results_say_that_modes_may_be_unseen(method: str):
     found = credo.infer(hybrid_zoo.gaussian_loop(), f"{method}(effective=1)", seed=0)
     assert found.status is Status.CONVERGED and "R-hat - 1 fell below 0.05" in found.advice

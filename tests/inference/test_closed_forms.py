@@ -117,9 +117,9 @@ def test_natural_parameters_are_the_derivatives(form):
                 return over_states(expected_by_states(form, at, variance, parameters, len(shares)), shares)
 
             J, h = natural(form, axis, mean, shares, parameters)
-            np.testing.assert_allclose(
-                [h, -J], [jax.grad(value)(0.0), jax.grad(jax.grad(value))(0.0)], atol=1e-10
-            )
+            slope = jax.grad(value)
+            found = jax.jit(lambda x, f=slope: (f(x), jax.grad(f)(x)))(0.0)
+            np.testing.assert_allclose([h, -J], found, atol=1e-10)
 
 
 def test_a_forbidden_state_without_probability_counts_nothing():
@@ -132,7 +132,7 @@ def test_a_forbidden_state_without_probability_counts_nothing():
 # Mean field
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_mean_field_is_a_bound_that_no_sweep_lowers(seed: int):
     model = switching(seed)
     exact = credo.infer(model, "conditional-gaussian").log_z.value

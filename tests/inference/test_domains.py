@@ -331,7 +331,7 @@ class TestVectors:
         np.testing.assert_allclose(found.marginals["y"].mean, mean, atol=1e-12)
         np.testing.assert_allclose(found.marginals["w"].mean, x[:2])
 
-    @pytest.mark.parametrize("method", ["nuts", "gibbs", "svgd"])
+    @pytest.mark.parametrize("method", [pytest.param("nuts", marks=pytest.mark.slow), "gibbs", "svgd"])
     def test_samplers_give_joint_draws(self, method):
         graph, J, h = self.model()
         found = credo.infer(graph, method, seed=0)

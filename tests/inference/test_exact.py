@@ -14,6 +14,7 @@ from credo.inference.problem import tree as tree_module
 from credo.kernels import join_beliefs
 from credo.kernels import join_tree as kernel
 from random_models import joint
+from seeds import each_seed
 from zoo import TREES, ZOO, Case, case
 
 METHODS = ["junction-tree", "junction-tree(propagation=hugin)", "elimination"]
@@ -41,7 +42,7 @@ def wild_graph(seed, reach=800.0):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("seed", range(8))
+@each_seed(range(8))
 def test_log_tables_from_minus_to_plus_800_lose_nothing(method, seed):
     problem = wild_graph(seed)
     for evidence in ({}, {"x3": 1}):
@@ -249,7 +250,7 @@ def test_repeated_queries_without_barren_factors_reuse_the_plan(orders):
 # What is dropped before the work changes no answer
 
 
-@pytest.mark.parametrize("seed", range(12))
+@each_seed(range(12))
 def test_barren_factors_change_no_answer(seed):
     rng = np.random.default_rng(seed)
     model = datasets.random_bayes_net(9, states=rng.integers(2, 4, 9), seed=seed)
@@ -359,7 +360,7 @@ def test_ties_go_to_a_maximiser(method):
 
 
 @pytest.mark.parametrize("method", GENERAL)
-@pytest.mark.parametrize("seed", range(10))
+@each_seed(range(10))
 def test_marginal_map_equals_brute_force(method, seed):
     rng = np.random.default_rng(seed)
     model = datasets.random_factor_graph(7, 9, states=rng.integers(2, 4, 7), seed=seed, zeros=0.2)

@@ -300,7 +300,7 @@ def test_blocks_come_near_the_fixed_point_of_weighted_mini_buckets_from_above():
 @pytest.mark.parametrize("updates", ["passes", "blocks"])
 @pytest.mark.parametrize("maximise", [(), "all", ["x0", "x4", "x8"]], ids=str)
 def test_larger_clusters_are_never_looser_and_the_largest_exact(maximise, updates):
-    for seed in range(3):
+    for seed in range(1):
         graph = ring_and_grid(np.random.default_rng(seed))
         _, problem = pose(graph, None, maximise)
         truth = truth_of(problem)

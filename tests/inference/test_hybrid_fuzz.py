@@ -15,6 +15,7 @@ from credo.core.result import Status
 from credo.inference.portfolio.choose import choose
 from credo.inference.portfolio.question import Question
 from hybrid_fuzz import Case, error_of, forms, random_case, truth, wrong
+from seeds import each_seed
 
 EXACT = ("junction-tree", "enumerate", "elimination", "conditional-gaussian", "gaussian", "gaussian-bp")
 
@@ -41,7 +42,7 @@ def keeps_its_promises(case: Case, method, expected, evidence) -> bool:
     return found.status is Status.EXACT
 
 
-@pytest.mark.parametrize("seed", range(100))
+@each_seed(range(100))
 def test_exact_methods_and_the_chosen_one(seed):
     case = random_case(seed)
     expected, evidence = truth(case), given(case, seed)
@@ -55,7 +56,7 @@ def test_exact_methods_and_the_chosen_one(seed):
     assert ("exact" in chosen.promises) == bool(answered)
 
 
-@pytest.mark.parametrize("seed", range(100, 130))
+@each_seed(range(100, 130))
 def test_two_oracles_agree(seed):
     case = random_case(seed, gaussian=True)
     reals, found = forms(case)

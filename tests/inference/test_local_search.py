@@ -17,6 +17,7 @@ from credo.inference.search.blocks import MoveBlocks
 from credo.inference.search.local_search import descend, first_states, improve, landscape_of
 from credo.kernels import local_search as kernel
 from inference.test_branch_and_bound import random_graph
+from seeds import each_seed
 from zoo import ZOO
 
 
@@ -89,7 +90,7 @@ def test_a_descent_never_loses_and_ends_where_no_single_move_gains():
         assert graph.log_scores(longer[None])[0] >= graph.log_scores(found[None])[0] - 1e-9
 
 
-@pytest.mark.parametrize("seed", range(8))
+@each_seed(range(8))
 def test_a_block_is_solved_exactly_given_the_others(seed):
     rng = np.random.default_rng(seed)
     graph = random_graph(rng, 9, zeros=0.0)

@@ -28,6 +28,7 @@ from credo.inference.problem.given_states import refuse_improper_states
 from credo.inference.problem.tree import Limits
 from credo.inference.variational import descent, mean_field, structured_mean_field
 from credo.kernels import mean_field as kernel
+from seeds import each_seed
 from zoo import TREES, ZOO, Case, case
 
 BOTH = ["mean-field", "structured-mean-field"]
@@ -259,7 +260,7 @@ def _random_constraints(seed: int, tightness: float) -> Case:
 
 
 @pytest.mark.parametrize("tightness", [0.2, 0.5])
-@pytest.mark.parametrize("seed", range(20))
+@each_seed(range(20))
 def test_the_search_finds_a_possible_box_or_proves_there_is_none(seed: int, tightness: float):
     c = _random_constraints(seed, tightness)
     graph, w, rng = c.graph, c.graph.wiring, np.random.default_rng(seed)

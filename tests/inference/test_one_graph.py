@@ -16,6 +16,7 @@ from credo.core.result import Status
 from credo.families import Gaussian
 from hybrid_fuzz import Case, forms, random_case
 from hybrid_zoo import close, real, switching, truth
+from seeds import each_seed
 from sequence_answers import decoded, smoothed
 
 
@@ -163,7 +164,7 @@ def test_models_that_are_gaussian_given_states_are_exact(model):
     close(found, expected, 1e-8)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@each_seed(range(30))
 def test_maxima_and_marginal_maxima_are_those_of_brute_force(seed):
     case = random_case(seed, gaussian=True)
     reals, found = forms(case)
@@ -189,7 +190,7 @@ def test_maxima_and_marginal_maxima_are_those_of_brute_force(seed):
                     assert answer.assignment[name] == pytest.approx(number, abs=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(30, 38))
+@each_seed(range(30, 38))
 def test_samples_have_the_moments(seed):
     case = random_case(seed, gaussian=True)
     if not forms(case)[1]:

@@ -11,6 +11,7 @@ from credo.core.errors import UnsupportedError
 from credo.core.result import Status
 from credo.core.variable import Variables
 from credo.inference.problem.contents import methods
+from seeds import each_seed
 
 HEATS = (0.0, 0.3, 1.0, 2.5)
 
@@ -78,7 +79,7 @@ def slopes(sizes, tables, heat, order, step=1e-5):
 
 
 @pytest.mark.parametrize("method", ["junction-tree", "enumerate"])
-@pytest.mark.parametrize("seed", range(12))
+@each_seed(range(12))
 def test_values_and_derivatives_of_exact_methods(method, seed):
     sizes, tables, heat, order = random_model(seed)
     found = credo.infer(graph_of(sizes, tables), method, temperatures=heat, order=order)

@@ -170,7 +170,7 @@ def test_a_forecast_within_the_limits_is_not_refused():
     assert Limits(1e30, 1e9).excess(Forecast(70, 63, 63, 64))  # no address reaches that far
 
 
-def triples(n=40):
+def triples(n=24):
     """A wide model whose factors join three variables, some entries zero: not for every method."""
     rng = np.random.default_rng(0)
     scopes = [tuple(f"x{i}" for i in rng.choice(n, 3, replace=False)) for _ in range(4 * n)]

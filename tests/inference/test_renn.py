@@ -189,7 +189,7 @@ def test_gradients_are_those_of_finite_differences(layers, zeros):
         def value(n):
             return objective(n, model, shared)[0]
 
-        slope = jax.grad(value)(network)
+        slope, value = jax.jit(jax.grad(value))(network), jax.jit(value)
         assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(slope))
         for _ in range(3):
             way = jax.tree.map(lambda leaf: jnp.asarray(rng.normal(size=leaf.shape)), network)
@@ -260,7 +260,7 @@ def test_models_that_are_done_are_computed_no_more(monkeypatch):
     from credo.nn import optimise
     from credo.nn.optimise import CompiledAdam
 
-    grids = [credo.datasets.ising_grid(3, coupling=c, seed=0) for c in (0.05, 0.1, 0.8, 1.0)]
+    grids = [credo.datasets.ising_grid(3, coupling=c, seed=0) for c in (0.05, 1.0)]
     method, sizes, real = "renn(width=8, stop=1e-6, precision=double)", [], CompiledAdam._call
 
     def called(adam, carry, *given):
@@ -273,8 +273,8 @@ def test_models_that_are_done_are_computed_no_more(monkeypatch):
         monkeypatch.setattr(optimise, "_WORTH", 0)
         monkeypatch.setattr(CompiledAdam, "_call", called)
         parts = credo.infer_models(grids, method, seed=0, max_iter=400)
-    assert sizes[0] == 4 and sizes == sorted(sizes, reverse=True) and set(sizes) <= {4, 2, 1}
-    assert sizes[-1] < 4
+    assert sizes[0] == 2 and sizes == sorted(sizes, reverse=True) and set(sizes) <= {2, 1}
+    assert sizes[-1] < 2
     assert parts.status == whole.status
     np.testing.assert_allclose(parts.marginals, whole.marginals, atol=1e-9)
     for one, other in zip(parts, whole, strict=True):
@@ -348,13 +348,13 @@ def test_a_batch_gives_what_single_runs_give(option):
 def test_a_batch_that_is_too_large_runs_in_groups(monkeypatch):
     from credo.inference.neural import solve
 
-    grids = [credo.datasets.ising_grid(3, seed=s) for s in range(5)]
+    grids = [credo.datasets.ising_grid(3, seed=s) for s in range(3)]
     method = "renn(width=8, precision=double)"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         whole = credo.infer_models(grids, method, seed=5)
         size = sum(leaf.nbytes for leaf in jax.tree.leaves(whole[0].state.parameters))
-        monkeypatch.setattr(solve, "_MEMORY", 2 * 5 * size)
+        monkeypatch.setattr(solve, "_MEMORY", 5 * size)
         limits, real = [], solve._fit
         monkeypatch.setattr(solve, "_fit", lambda *given: limits.append(given[3].seconds) or real(*given))
         parts = credo.infer_models(grids, method, seed=5, seconds=6000)
@@ -392,8 +392,8 @@ def test_a_warm_start_of_the_wrong_kind_is_refused():
 
 def test_restarts_return_the_lowest_free_energy():
     grid = credo.datasets.ising_grid(3, seed=4)
-    alone = quietly(grid, "renn(width=8, stop=0)", seed=0, max_iter=40)
-    several = quietly(grid, "renn(width=8, stop=0, restarts=4)", seed=0, max_iter=40)
+    alone = quietly(grid, "renn(width=8, stop=0, precision=double)", seed=0, max_iter=40)
+    several = quietly(grid, "renn(width=8, stop=0, precision=double, restarts=2)", seed=0, max_iter=40)
     assert several.log_z.value >= alone.log_z.value - 1e-6
 
 
@@ -497,7 +497,7 @@ def test_many_rows_of_evidence_share_one_program():
         assert found.log_z[k] == pytest.approx(expected.log_z.value, abs=0.05)
         np.testing.assert_allclose(found.flat[k], expected.marginals.flat, atol=0.05)
     with pytest.raises(ZeroProbabilityError, match="row 1: the evidence has probability zero"):
-        credo.infer_many(graph, [{"a": 1}, {"a": 0, "b": 1}], "renn(width=8)", max_iter=30)
+        credo.infer_many(graph, [{"a": 1}, {"a": 0, "b": 1}, {}], "renn(width=8)", max_iter=30)
 
 
 def test_running_out_of_steps_is_said():

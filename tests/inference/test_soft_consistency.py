@@ -18,6 +18,7 @@ from credo.core.variable import Variable
 from credo.inference.search import soft_consistency
 from credo.inference.search.soft_network import reduce_graph
 from random_models import joint
+from seeds import each_seed
 
 FOLDER = Path(__file__).resolve().parents[3] / "shared" / "data" / "uai14" / "MAP"
 
@@ -69,7 +70,7 @@ def test_equals_enumeration_on_random_models(block: int, eliminate: int, zeros: 
         assert graph.log_scores(found.assignment.indices[None, :])[0] == found.score.value
 
 
-@pytest.mark.parametrize("seed", range(12))
+@each_seed(range(12))
 def test_equals_enumeration_where_the_relaxation_is_loose(seed: int):
     graph = dense_graph(seed, 12) if seed % 2 else dense_graph(seed, 8, states=3)
     states = np.array(list(itertools.product(*map(range, graph.variables.sizes))))
@@ -79,7 +80,7 @@ def test_equals_enumeration_where_the_relaxation_is_loose(seed: int):
     assert found.status is Status.OPTIMAL
 
 
-@pytest.mark.parametrize("seed", range(25))
+@each_seed(range(25))
 def test_evidence_is_kept(seed: int):
     graph = random_graph(seed, zeros=0.1)
     weights = joint(graph)
@@ -105,7 +106,7 @@ def test_bounds_are_true_after_any_number_of_nodes(seed: int, nodes: int):
 
 
 @pytest.mark.parametrize("arguments", [{"seconds": 0}, {"max_iter": 0}, {"max_iter": 1}, {"max_iter": 2}])
-@pytest.mark.parametrize("seed", range(20))
+@each_seed(range(20))
 def test_bounds_are_true_when_stopped_at_once(seed: int, arguments: dict):
     graph = random_graph(seed, zeros=0.35)
     truth = joint(graph).max()
@@ -142,7 +143,7 @@ def test_probes_below_a_ceiling_keep_the_bound_true_and_lead_to_the_proof(monkey
 
 
 def test_the_bound_falls_and_the_score_rises_while_it_runs():
-    found = solve(dense_graph(3, 40), max_iter=30, seconds=3)
+    found = solve(dense_graph(3, 30), max_iter=10)
     bounds, scores = found.trace["bound"], found.trace["score"]
     assert len(bounds) == len(scores) > 0
     assert (np.diff(bounds) <= 1e-9).all()
@@ -172,8 +173,8 @@ def test_same_seed_same_answer():
     assert (one.assignment.indices == two.assignment.indices).all()
 
 
-@pytest.mark.parametrize("seed", range(40))
 @pytest.mark.parametrize("degree", [0, 1, 2, 3, 5])
+@each_seed(range(40))
 def test_reduction_keeps_the_maximum(seed: int, degree: int):
     graph = random_graph(seed, zeros=0.1)
     reduced = reduce_graph(graph, degree=degree, cycles=bool(seed % 2))

@@ -27,6 +27,7 @@ from credo.inference.problem.base import Budget, Problem
 from credo.inference.problem.forest import ForestPasses
 from credo.kernels import trees as kernel
 from credo.structures.spanning_trees import appearance, covering_forests
+from seeds import each_seed
 from zoo import ZOO, case
 
 
@@ -90,7 +91,7 @@ def test_any_messages_certify_a_bound(wide: bool, zeros: bool, heat: float):
             assert bound_of_messages(problem_of(graph, heat), passes, messages, rho) >= exact - 1e-9
 
 
-@pytest.mark.parametrize("seed", range(10))
+@each_seed(range(10))
 def test_the_bound_of_converged_messages_is_the_reweighted_free_energy(seed: int):
     graph = random_graph(seed, wide=seed % 2 == 0, zeros=False)
     problem, algorithm = problem_of(graph), TRW(damping=0.3)

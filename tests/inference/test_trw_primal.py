@@ -19,6 +19,7 @@ from credo.inference.problem.base import Budget, Problem
 from credo.inference.problem.forest import ForestPasses
 from credo.kernels import trees as kernel
 from credo.structures.spanning_trees import covering_forests, spanning_forest
+from seeds import each_seed
 from zoo import TREES, ZOO, Case, case
 
 
@@ -67,7 +68,7 @@ def test_the_bound_never_rises(seed: int, maximise):
     assert (np.diff(bounds) <= 1e-12).all()
 
 
-@pytest.mark.parametrize("seed", range(10))
+@each_seed(range(10))
 def test_the_minimum_is_the_dual_value_at_the_same_weights(seed: int):
     graph = random_graph(seed, zeros=seed % 3 == 0, spread=1.0)
     forests = covering_forests(graph)

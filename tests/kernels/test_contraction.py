@@ -15,6 +15,7 @@ from credo.kernels.contraction import (
     log_contract,
     make_workspace,
 )
+from seeds import each_seed
 
 LOG_OPS = {"maximum": 0.0, "sum": 1.0, "half": 0.5, "hot": 3.0, "cold": 1e-3}
 
@@ -82,7 +83,7 @@ def left_clean(work):
     return not work[0].any() and not work[1].any()
 
 
-@pytest.mark.parametrize("seed", range(150))
+@each_seed(range(150))
 def test_sums_of_products_equal_einsum(seed):
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, 5, int(rng.integers(1, 6)))
@@ -95,7 +96,7 @@ def test_sums_of_products_equal_einsum(seed):
     assert left_clean(work)
 
 
-@pytest.mark.parametrize("seed", range(150))
+@each_seed(range(150))
 def test_maxima_of_products_equal_broadcasting(seed):
     rng = np.random.default_rng(1000 + seed)
     sizes = rng.integers(1, 5, int(rng.integers(1, 6)))
@@ -108,7 +109,7 @@ def test_maxima_of_products_equal_broadcasting(seed):
 
 
 @pytest.mark.parametrize("op", LOG_OPS)
-@pytest.mark.parametrize("seed", range(60))
+@each_seed(range(60))
 def test_powered_sums_of_logs_equal_broadcasting(seed, op):
     rng = np.random.default_rng(2000 + seed)
     sizes = rng.integers(1, 5, int(rng.integers(1, 6)))
@@ -158,7 +159,7 @@ def test_large_products_go_through_matrix_products_and_stay_right(shape, monkeyp
     np.testing.assert_array_equal(again, C)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@each_seed(range(12))
 def test_larger_random_products_equal_einsum_whatever_road_they_take(seed):
     rng = np.random.default_rng(seed)
     sizes = rng.integers(2, 12, 6)
@@ -199,7 +200,7 @@ def test_values_of_any_range_are_summed_in_logs():
 
 
 @pytest.mark.parametrize("op", [MUL_ADD, MUL_MAX, ADD_MAX, ADD_EXP])
-@pytest.mark.parametrize("seed", range(8))
+@each_seed(range(8))
 def test_the_source_of_the_loops_runs_uncompiled_as_their_specification(op, seed):
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, 4, 4)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import maximum_flow
 
 from credo.kernels.max_flow import arcs_by_tail, max_flow
+from seeds import each_seed
 
 
 def random_network(seed: int):
@@ -27,7 +27,7 @@ def solve(n, first, second, room, terminal):
     return max_flow(start, arcs, head, room, terminal)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@each_seed(range(60))
 def test_flow_and_cut_equal_the_reference(seed):
     n, first, second, room, terminal = random_network(seed)
     tail = np.stack([first, second], axis=1).ravel()

@@ -17,6 +17,7 @@ from credo.kernels.ordering import (
     order_cost,
     work_of,
 )
+from seeds import each_seed
 
 
 def random_adjacency(seed, n=None):
@@ -96,7 +97,7 @@ def greedy_order(
 
 
 @pytest.mark.parametrize("heuristic", HEURISTICS)
-@pytest.mark.parametrize("seed", range(60))
+@each_seed(range(60))
 def test_greedy_orders_equal_the_slow_simulation(heuristic, seed):
     start, neighbour, around, rng = random_adjacency(seed)
     n = len(around)
@@ -113,7 +114,7 @@ def test_greedy_orders_equal_the_slow_simulation(heuristic, seed):
     assert work >= n
 
 
-@pytest.mark.parametrize("seed", range(10))
+@each_seed(range(10))
 def test_the_source_runs_uncompiled_with_the_same_order(seed):
     start, neighbour, around, rng = random_adjacency(seed)
     n = len(around)
@@ -192,7 +193,7 @@ def test_long_lists_outgrow_their_room_and_stay_right():
         assert total == pytest.approx(cost)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each_seed(range(40))
 def test_maximum_cardinality_takes_the_vertex_with_most_visited_neighbours(seed):
     start, neighbour, around, rng = random_adjacency(seed)
     n = len(around)
@@ -204,7 +205,7 @@ def test_maximum_cardinality_takes_the_vertex_with_most_visited_neighbours(seed)
     assert maximum_cardinality_order(start, neighbour, tie).tolist() == visited[::-1]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each_seed(range(40))
 def test_the_cost_of_a_random_order_equals_the_simulation(seed):
     start, neighbour, around, rng = random_adjacency(seed)
     n = len(around)

@@ -10,6 +10,7 @@ from credo.core.factor import TableFactor
 from credo.core.variable import Variable
 from credo.kernels.support import barren_factors, supported_states
 from random_models import joint
+from seeds import each_seed
 from zoo import ZOO
 
 
@@ -52,7 +53,7 @@ def by_variable(graph, flat):
     return np.split(flat, graph.variables.state_start[1:-1]) if len(graph.variables) else []
 
 
-@pytest.mark.parametrize("seed", range(150))
+@each_seed(range(150))
 def test_supported_states_equal_sweeping_until_nothing_changes(seed):
     graph = random_graph(seed)
     found, expected = by_variable(graph, flags(graph)), by_sweeping(graph)
@@ -62,7 +63,7 @@ def test_supported_states_equal_sweeping_until_nothing_changes(seed):
         assert not all(k.any() for k in found)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@each_seed(range(60))
 def test_no_possible_state_is_dropped(seed):
     graph = random_graph(seed, zeros=0.2)
     possible = joint(graph) > -np.inf
@@ -73,7 +74,7 @@ def test_no_possible_state_is_dropped(seed):
             assert (keep | ~alive).all()
 
 
-@pytest.mark.parametrize("seed", range(30))
+@each_seed(range(30))
 def test_on_a_chain_exactly_the_possible_states_are_kept(seed):
     rng = np.random.default_rng(seed)
     sizes = rng.integers(2, 5, 6)
@@ -121,7 +122,7 @@ def ancestors(net, names):
     return found
 
 
-@pytest.mark.parametrize("seed", range(25))
+@each_seed(range(25))
 def test_in_a_bayesian_network_exactly_the_ancestors_stay(seed):
     rng = np.random.default_rng(seed)
     net = datasets.random_bayes_net(15, states=int(rng.integers(2, 4)), seed=seed)
@@ -137,7 +138,7 @@ def test_in_a_bayesian_network_exactly_the_ancestors_stay(seed):
     assert constant == pytest.approx(0, abs=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each_seed(range(40))
 def test_what_is_left_has_the_same_wanted_marginals_and_the_constant_makes_up_for_log_z(seed):
     rng = np.random.default_rng(seed)
     sizes = rng.integers(2, 4, 6)

@@ -9,8 +9,8 @@ import pytest
 
 import credo
 from credo.core.errors import DataError, ModelError, UnsupportedError
-from credo.learning import chow_liu, mixture_of_trees
 from credo.learning.mixture_of_trees import MixtureOfTreesEM
+from credo.learning.structure import best_tree
 from credo.models.mixture_of_trees import MixtureOfTrees
 
 NAMES = [f"x{i}" for i in range(5)]
@@ -33,6 +33,11 @@ def mixture():
 @pytest.fixture(scope="module")
 def data(mixture):
     return mixture.sample(2000, seed=1)
+
+
+def mixture_of_trees(data, components, *, smoothing=1.0, restarts=1, **limits):
+    learner = MixtureOfTreesEM(components=components, smoothing=smoothing, restarts=restarts)
+    return credo.fit(credo.BayesNet.from_edges(), data, learner, **limits)
 
 
 def _columns(samples):
@@ -79,7 +84,7 @@ def test_without_smoothing_the_likelihood_itself_never_falls(data):
 
 def test_one_component_is_the_chow_liu_tree(data):
     found = mixture_of_trees(data, 1, smoothing=2.0)
-    assert found.model.trees[0] == chow_liu(data, smoothing=2.0)
+    assert found.model.trees[0] == best_tree(data, smoothing=2.0)
 
 
 def test_a_given_mixture_is_the_start_and_its_name_is_kept(mixture, data):

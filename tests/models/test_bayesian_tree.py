@@ -73,7 +73,7 @@ def test_chow_liu_gives_the_edges():
     rng = np.random.default_rng(0)
     a = rng.integers(2, size=200)
     data = {"a": a, "b": np.where(rng.random(200) < 0.9, a, 1 - a), "c": (a + rng.integers(2, size=200)) % 3}
-    edges = credo.learning.chow_liu(data).edges
+    edges = credo.fit(credo.BayesNet.from_edges(), data, "chow-liu").model.edges
     model = BayesianTree(STATES, edges, 200, shared=True)
     rows = np.stack([data[n] for n in STATES], axis=1)
     other = BayesianTree(STATES, [("b", "c"), ("c", "a")], 200, shared=True)

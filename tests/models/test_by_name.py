@@ -28,6 +28,8 @@ def test_names_make_the_blanks_of_python():
     assert mixed == credo.HMM.blank(2, {"hr": "gaussian", "alarm": "categorical"}, components=2)
     assert BLANKS.make("mixture(4, emission=diagonal)") == credo.Mixture.blank(4, "diagonal")
     assert BLANKS.make("factor-analysis(2)") == FactorAnalysis(2)
+    chains = BLANKS.make("factorial-hmm(states=[2, 3], emission=additive)")
+    assert chains == credo.FactorialHMM(states=[2, 3], emission="additive")
 
 
 def test_chains_and_lone_names_are_edges_too():
@@ -48,6 +50,7 @@ def test_chains_and_lone_names_are_edges_too():
             "edges: expected a text such as 'rain->wet, sprinkler->wet', got 'a->,b'",
         ),
         ("bayes-net", {"edges": "a->b->a"}, "cycle"),
+        ("bayes-net(edges=3)", {}, "edges: expected pairs (parent, child), got 3"),
         ("bayes-net", {"states": ["a"]}, "states: expected a mapping such as {'coin': 2}, got"),
         ("bayes-net(edges=a)", {"edges": "b"}, "edges is given twice, in brackets and beside them"),
         ("hmm", {}, "hmm: missing a required argument: 'states'; its arguments are"),

@@ -310,3 +310,48 @@ def test_notebooks_show_the_moves_of_every_chain():
     texts = [text for _, _, text in read(model._repr_html_())]
     assert texts[0] == repr(model) and texts.count("start") == 2
     assert texts[1] == "chain 0" and "chain 1" in texts
+
+
+def sums(seed=0):
+    half, sticky = [0.5, 0.5], [[0.95, 0.05], [0.1, 0.9]]
+    third = np.full((3, 3), 0.05) + 0.85 * np.eye(3)
+    effects = [[[0.0, 0.0], [1.0, 2.0]], [[0.0, 0.0], [3.0, -1.0], [6.0, 3.0]]]
+    truth = FactorialHMM.additive([half, np.full(3, 1 / 3)], [sticky, third], effects, 0.2 * np.eye(2))
+    x, _ = credo.sample(truth, lengths=[120, 80], seed=seed)
+    return truth, [x[:120], x[120:]]
+
+
+def test_a_blank_of_sums_is_learned_exactly_and_stays_a_sum():
+    truth, data = sums()
+    blank = credo.FactorialHMM(states=[2, 3], emission="additive")
+    found = credo.fit(blank, data, seed=0)
+    assert found.log_likelihood.value > credo.log_likelihood(truth, data).value
+    mean = found.model.emission.mean.reshape(2, 3, 2)
+    assert mean[1] - mean[0] == pytest.approx(np.repeat((mean[1] - mean[0])[:1], 3, axis=0))
+    path = credo.infer(found.model, data=data, maximise="all")
+    assert path.algorithm == "viterbi" and set(path.assignment) == {"state0", "state1"}
+    columns = {"a": np.concatenate(data)[:, 0], "b": np.concatenate(data)[:, 1]}
+    named = credo.fit(blank, columns, lengths=[120, 80], seed=0).model
+    assert named.emission.names == ("a", "b")
+
+
+def test_structured_expectations_give_a_bound_that_learning_raises():
+    truth, data = sums(2)
+    blank = credo.FactorialHMM(states=[2, 3], emission="additive")
+    found = credo.fit(blank, data, inference="structured", seed=0)
+    exact = credo.log_likelihood(found.model, data).value
+    assert found.log_likelihood.kind == "lower" and found.log_likelihood.value <= exact + 1e-9
+    assert (np.diff(found.objective) > -1e-9).all(), "every E-step begins where the last one ended"
+    assert exact > credo.log_likelihood(truth, data).value
+    assert "structured-mean-field: the value is a lower bound" in " ".join(found.notes)
+    counts = credo.infer(found.model, "structured", data=data).factor_marginals
+    assert {name: float(table.sum().round(6)) for name, table in counts.items()} == {
+        "start0": 2.0, "start1": 2.0, "transition0": 198.0, "transition1": 198.0
+    }  # fmt: skip
+    with pytest.warns(ConvergenceWarning):
+        alone = credo.fit(blank, data, inference="mean-field", seed=0, max_iter=2)
+    assert alone.log_likelihood.kind == "lower"
+    with pytest.raises(UnsupportedError, match="structured-mean-field reads no chains; leave out inference"):
+        credo.fit(credo.HMM.gaussian(2), data, inference="structured")
+    with pytest.raises(UnsupportedError, match="bp reads no factorial; leave out inference"):
+        credo.fit(truth, data, inference="bp")

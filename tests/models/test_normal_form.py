@@ -20,6 +20,7 @@ from credo.models.normal_form_build import (
 )
 from credo.models.normal_form_parts import from_product, to_product
 from polytrees import brute_marginal, polytree, random_evidence, weights
+from seeds import each_seed
 
 
 def rows(rng, *shape):
@@ -81,7 +82,7 @@ class TestMessages:
         np.testing.assert_allclose(found.forward["Y"], [[0.3, 0.7]])
         np.testing.assert_allclose(found.backward["X"], [[5 / 6, 1 / 6]])
 
-    @pytest.mark.parametrize("seed", range(12))
+    @each_seed(range(12))
     def test_beliefs_equal_the_junction_tree_on_random_polytrees_with_random_evidence(self, seed):
         rng = np.random.default_rng(seed)
         net = polytree(rng, n=8)

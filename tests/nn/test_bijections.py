@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 import jax
 import numpy as np
 import pytest
+import scipy.linalg
 
-from credo.core.errors import OptionError
+from credo.core.errors import MissingExtraError, OptionError
 from credo.nn.arrays import precision
 from credo.nn.bijections import Chain, read_bijection
 
@@ -17,6 +20,9 @@ LIVELY = [
     ("coupling(layers=3, width=4, zero=false)", 5),
     ("coupling(layers=3, width=4, zero=false, masks=interleaved, activation=leaky)", 5),
     ("coupling(layers=4, width=4, zero=false, masks=random, depth=1)", 4),
+    ("planar(layers=3)", 3),
+    ("radial(layers=3)", 1),
+    ("radial(layers=2)", 3),
     ("glow(levels=2, steps=2, width=3, shape=(4, 4))", 16),
     ("glow(levels=1, steps=1, width=2, split=standard, shape=(2, 4, 1), zero=false)", 8),
 ]
@@ -31,16 +37,19 @@ def lively(text, d, seed=0):
 
 @pytest.mark.parametrize(("text", "d"), LIVELY)
 def test_the_volume_is_the_determinant_of_the_jacobian_and_rows_come_back(text, d):
-    found, tree = lively(text, d)
+    check_jacobian(*lively(text, d), d)
+
+
+def check_jacobian(found, tree, d, near=1e-9):
     x = np.random.default_rng(1).normal(size=(6, d))
     with precision(double=True):
         z, volume = jax.jit(found.forward)(tree, x)
         back = jax.jit(found.backward)(tree, z)
         step, run = 1e-6, jax.jit(lambda rows: found.forward(tree, rows)[0])
         columns = [(run(x + step * e) - run(x - step * e)) / (2 * step) for e in np.eye(d)]
-    np.testing.assert_allclose(back, x, atol=1e-9)
+    np.testing.assert_allclose(back, x, atol=near)
     numerical = np.linalg.slogdet(np.stack(columns, axis=2))[1]
-    np.testing.assert_allclose(volume, numerical, atol=3e-5)  # a kink of relu may be near
+    np.testing.assert_allclose(volume, numerical, atol=max(near, 3e-5))  # a kink of relu may be near
 
 
 @pytest.mark.parametrize("masks", ["alternating", "interleaved", "random"])
@@ -51,6 +60,41 @@ def test_after_two_couplings_no_coordinate_is_as_it_was(masks, d):
     with precision(double=True):
         z = np.asarray(found.forward(tree, x)[0])
     assert np.abs(z[:, :, None] - x[:, None, :]).min(axis=0).min() > 1e-6
+
+
+@pytest.mark.parametrize("text", ["spline(layers=2, width=4, knots=4)", "maf(layers=2, width=4)"])
+def test_splines_and_autoregressive_flows_come_from_flowjax(text):
+    pytest.importorskip("flowjax")
+    check_jacobian(*lively(text, 3), 3, near=1e-4)  # constants of the library are in single precision
+    assert "two coordinates" in (read_bijection(text).why_not(1) or "")
+
+
+def test_without_flowjax_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "flowjax", None)
+    monkeypatch.setitem(sys.modules, "flowjax.bijections", None)
+    with pytest.raises(MissingExtraError, match=r"install credo\[flows\]"):
+        read_bijection("spline").start(2, np.random.default_rng(0))
+
+
+def test_continuous_flows_solve_a_linear_field_and_come_back():
+    found = read_bijection("ode(width=4, depth=1, steps=40, zero=false)")
+    tree = found.start(2, np.random.default_rng(0))
+    x = np.random.default_rng(1).normal(size=(5, 2))
+    with precision(double=True):
+        z, volume = jax.jit(found.forward)(tree, x)
+        back = jax.jit(found.backward)(tree, z)
+        run, step = jax.jit(lambda rows: found.forward(tree, rows)[0]), 1e-6
+        columns = [(run(x + step * e) - run(x - step * e)) / (2 * step) for e in np.eye(2)]
+        matrix = 1e-4 * np.array([[300.0, 100.0], [-200.0, 500.0]])  # tanh is linear near zero
+        small = {
+            "hidden": ({"weight": np.vstack([1e-4 * np.eye(2), np.zeros((1, 2))]), "bias": np.zeros(2)},)
+        }
+        linear = {**small, "weight": 1e4 * matrix, "bias": np.zeros(2)}
+        field, trace = found.forward(linear, x)
+    np.testing.assert_allclose(back, x, atol=1e-7)
+    np.testing.assert_allclose(volume, np.linalg.slogdet(np.stack(columns, axis=2))[1], atol=1e-6)
+    np.testing.assert_allclose(field, x @ scipy.linalg.expm(matrix), atol=1e-7)
+    np.testing.assert_allclose(trace, np.trace(matrix), atol=1e-7)
 
 
 def test_scales_stay_within_their_bound():

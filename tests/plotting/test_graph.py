@@ -248,7 +248,7 @@ def test_a_large_network_is_in_layers_with_what_is_alone_below():
 
 
 def test_very_many_factors_stand_between_their_variables():
-    graph = credo.datasets.random_tree(1100, seed=0).to_factor_graph()
+    graph = credo.datasets.random_tree(1010, seed=0).to_factor_graph()
     axes = plot_model(graph, style="factors").axes[0]
     centres = np.array([e.center for e in kinds(axes, Ellipse)])
     squares = np.stack(axes.lines[0].get_data(), axis=1)

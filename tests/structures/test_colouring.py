@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-import pytest
 
 from credo.structures.colouring import independent_sets
+from seeds import each_seed
 
 
-@pytest.mark.parametrize("seed", range(10))
+@each_seed(range(10))
 def test_sets_are_independent_and_hold_every_item_once(seed):
     rng = np.random.default_rng(seed)
     n, places = int(rng.integers(1, 20)), int(rng.integers(1, 12))

@@ -23,6 +23,7 @@ from credo.structures import (
     undirected_tree_to_directed,
     without_constants,
 )
+from seeds import each_seed
 
 
 def weights_of(graph):
@@ -103,7 +104,7 @@ def log_z(graph):
     return credo.infer(graph, "enumerate").log_z.value
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each_seed(range(40))
 def test_a_polytree_becomes_a_tree_factor_graph_with_the_same_joint_and_z_one(seed):
     rng = np.random.default_rng(seed)
     variables, parents, tables = random_directed(rng, int(rng.integers(1, 7)), 3)
@@ -114,7 +115,7 @@ def test_a_polytree_becomes_a_tree_factor_graph_with_the_same_joint_and_z_one(se
     assert [f.names for f in graph.factors] == [(*group, child) for child, group in parents.items()]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each_seed(range(40))
 def test_a_directed_tree_becomes_an_undirected_one_with_every_root_absorbed_once(seed):
     rng = np.random.default_rng(seed)
     variables, parents, tables = random_directed(rng, int(rng.integers(1, 7)), 1)
@@ -129,7 +130,7 @@ def test_a_directed_tree_becomes_an_undirected_one_with_every_root_absorbed_once
 
 
 @pytest.mark.parametrize("zeros", [False, True])
-@pytest.mark.parametrize("seed", range(25))
+@each_seed(range(25))
 def test_an_undirected_tree_becomes_a_directed_one_from_every_root(seed, zeros):
     rng = np.random.default_rng(seed)
     graph = random_tree_model(rng, int(rng.integers(1, 6)), zeros)
@@ -176,7 +177,7 @@ def test_directed_and_undirected_forms_are_inverse_to_each_other():
         np.testing.assert_allclose(back.tables[name], table, atol=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@each_seed(range(30))
 def test_one_factor_per_edge_keeps_every_weight(seed):
     rng = np.random.default_rng(seed)
     graph = random_tree_model(rng, int(rng.integers(1, 7)), zeros=seed % 2 == 0)
@@ -193,7 +194,7 @@ def test_one_factor_per_edge_keeps_every_weight(seed):
     assert all(len(names) == 0 or skeleton.neighbours(names[0]) == () for names in rest)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@each_seed(range(30))
 def test_pairwise_form_keeps_log_z_and_marginals(seed):
     graph = random_factor_graph(np.random.default_rng(seed), n=4, m=4, widest=3)
     found = to_pairwise(graph)
@@ -228,7 +229,7 @@ def test_equal_shapes_share_their_indicator_tables():
     assert len(found.log_tables) == 100 * 8 + 3 * 16
 
 
-@pytest.mark.parametrize("seed", range(30))
+@each_seed(range(30))
 def test_clique_factors_keep_every_weight_and_have_the_maximal_cliques_as_scopes(seed):
     graph = random_factor_graph(np.random.default_rng(seed))
     found = to_clique_factors(graph)
@@ -237,7 +238,7 @@ def test_clique_factors_keep_every_weight_and_have_the_maximal_cliques_as_scopes
     assert primal_graph(found) == primal_graph(graph)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each_seed(range(20))
 def test_constants_are_removed_without_changing_the_weights(seed):
     graph = random_factor_graph(np.random.default_rng(seed))
     small = without_constants(graph)

@@ -13,6 +13,7 @@ import credo
 from credo import FactorGraph
 from credo.core.errors import OptionError, QueryError
 from credo.structures import elimination_order, induced_width, is_chordal, primal_graph
+from seeds import each_seed
 
 GREEDY = ["min-fill", "weighted-min-fill", "min-degree", "min-size"]
 ONCE = [*GREEDY, "maximum-cardinality"]
@@ -96,7 +97,7 @@ def exact_treewidth(graph):
 
 
 @pytest.mark.parametrize("heuristic", ALL)
-@pytest.mark.parametrize("seed", range(25))
+@each_seed(range(25))
 def test_an_order_is_a_permutation_and_its_cost_equals_the_simulation(heuristic, seed):
     graph = random_graph(seed)
     order = elimination_order(graph, heuristic, seed=seed)
@@ -114,7 +115,7 @@ def test_an_order_is_a_permutation_and_its_cost_equals_the_simulation(heuristic,
     assert 2**order.log2_largest == pytest.approx(max(tables))
 
 
-@pytest.mark.parametrize("seed", range(10))
+@each_seed(range(10))
 def test_a_given_order_is_costed_the_same_way(seed):
     graph = random_graph(seed)
     names = np.random.default_rng(seed).permutation(graph.variables.names).tolist()
@@ -124,7 +125,7 @@ def test_a_given_order_is_costed_the_same_way(seed):
 
 
 @pytest.mark.parametrize("heuristic", ["search", *GREEDY])
-@pytest.mark.parametrize("seed", range(10))
+@each_seed(range(10))
 def test_lower_levels_are_eliminated_first(heuristic, seed):
     graph = random_graph(seed)
     levels = np.random.default_rng(seed).integers(0, 3, 12)
@@ -189,7 +190,7 @@ def test_a_square_grid_has_at_least_its_side_as_width(heuristic, n):
         assert width <= n + 1
 
 
-@pytest.mark.parametrize("seed", range(12))
+@each_seed(range(12))
 def test_no_order_beats_the_exact_treewidth_and_the_search_is_close(seed):
     graph = random_graph(seed, n=9)
     least = exact_treewidth(graph)
@@ -211,7 +212,7 @@ def test_the_search_comes_close_to_the_cheapest_order_of_a_small_graph(seed):
     assert least <= found * (1 + 1e-9) and found <= 1.1 * least
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each_seed(range(20))
 def test_maximum_cardinality_adds_no_fill_to_a_chordal_graph(seed):
     rng = np.random.default_rng(seed)
     cliques, edges = [[0]], set()
@@ -239,7 +240,7 @@ def test_one_state_variables_cost_nothing_and_join_nothing():
     assert elimination_order(three_way).width == 1
 
 
-@pytest.mark.parametrize("seed", range(15))
+@each_seed(range(15))
 def test_the_search_is_never_worse_than_min_fill(seed):
     graph = random_graph(seed, n=14, largest=3)
     searched = elimination_order(graph, "search", seed=seed)

@@ -22,6 +22,7 @@ from credo.structures import (
     primal_graph,
 )
 from credo.structures.graph import component_labels
+from seeds import each_seed
 
 
 @st.composite
@@ -78,7 +79,7 @@ def test_components_agree_with_networkx_and_count_up_by_lowest_member(case):
     assert [np.flatnonzero(labels == k).tolist() for k in range(len(parts))] == parts
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each_seed(range(20))
 def test_components_of_long_paths_and_sparse_edges_agree_with_scipy(seed):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 3000))

@@ -12,6 +12,7 @@ from credo.core.errors import OptionError
 from credo.core.factor_graph import FactorGraph
 from credo.structures import elimination_order
 from credo.structures.join_graph import join_graph
+from seeds import each_seed
 
 
 def members(start, flat):
@@ -30,7 +31,7 @@ def random_graph(seed):
 
 
 @pytest.mark.parametrize("ibound", [0, 1, 2, 3, 12])
-@pytest.mark.parametrize("seed", range(8))
+@each_seed(range(8))
 def test_clusters_hold_the_factors_and_separators_lie_in_their_clusters(seed, ibound):
     graph = random_graph(seed)
     order = elimination_order(graph)
@@ -61,7 +62,7 @@ def test_clusters_hold_the_factors_and_separators_lie_in_their_clusters(seed, ib
         assert i in clusters[c]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@each_seed(range(8))
 def test_clusters_respect_ibound_unless_a_factor_is_larger(seed):
     graph = random_graph(seed)
     for ibound in (1, 2, 3):

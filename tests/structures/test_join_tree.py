@@ -12,6 +12,7 @@ from credo.inference.problem.base import Problem
 from credo.inference.problem.tree import climb, plan
 from credo.structures import elimination_order
 from credo.structures.join_tree import join_tree
+from seeds import each_seed
 from zoo import ZOO
 
 
@@ -57,7 +58,7 @@ def random_keep(graph, seed):
 SEEDS = range(80)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@each_seed(SEEDS)
 def test_every_tensor_is_used_at_most_once_and_after_it_is_made(seed):
     tree = made(random_graph(seed), keep=random_keep(random_graph(seed), seed))
     steps, leaves = len(tree.left), tree.n_leaves
@@ -69,7 +70,7 @@ def test_every_tensor_is_used_at_most_once_and_after_it_is_made(seed):
     assert sorted([*used, *tree.roots.tolist()]) == list(range(leaves + steps))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@each_seed(SEEDS)
 def test_every_factor_is_in_the_value_of_exactly_one_root(seed):
     graph = random_graph(seed)
     tree = made(graph)
@@ -80,7 +81,7 @@ def test_every_factor_is_in_the_value_of_exactly_one_root(seed):
     assert sorted(gathered) == list(range(graph.n_factors))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@each_seed(SEEDS)
 def test_a_step_keeps_the_union_of_both_scopes_less_what_it_eliminates(seed):
     graph = random_graph(seed)
     tree = made(graph, keep=random_keep(graph, seed))
@@ -96,7 +97,7 @@ def test_a_step_keeps_the_union_of_both_scopes_less_what_it_eliminates(seed):
         assert set(out) == union - set(dropped(tree, s))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@each_seed(SEEDS)
 def test_every_variable_is_eliminated_once_or_kept_or_lonely(seed):
     graph = random_graph(seed)
     keep = random_keep(graph, seed)
@@ -110,7 +111,7 @@ def test_every_variable_is_eliminated_once_or_kept_or_lonely(seed):
     assert sorted(left_over) == sorted(set(keep) & mentioned)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@each_seed(SEEDS)
 def test_no_variable_is_eliminated_while_another_tensor_still_mentions_it(seed):
     tree = made(random_graph(seed))
     alive = set(range(tree.n_leaves))
@@ -121,7 +122,7 @@ def test_no_variable_is_eliminated_while_another_tensor_still_mentions_it(seed):
         alive.add(tree.n_leaves + s)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@each_seed(SEEDS)
 def test_no_higher_level_is_eliminated_below_a_lower_one(seed):
     graph = random_graph(seed)
     levels = random_levels(graph, seed)
@@ -139,7 +140,7 @@ def test_no_higher_level_is_eliminated_below_a_lower_one(seed):
         highest.append(max([below, *(int(levels[i]) for i in gone)]))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@each_seed(SEEDS)
 def test_sizes_and_operations_equal_a_plain_count(seed):
     graph = random_graph(seed)
     tree = made(graph, keep=random_keep(graph, seed))
@@ -171,7 +172,7 @@ def test_the_forecast_covers_what_is_allocated(case):
     assert 2**forecast.log2_operations == pytest.approx(max(tree.operations, 1))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@each_seed(SEEDS)
 def test_the_home_of_a_variable_is_its_smallest_factor(seed):
     graph = random_graph(seed)
     tree = made(graph)

@@ -13,6 +13,7 @@ import credo
 from credo import FactorGraph
 from credo.core.errors import ModelError
 from credo.structures import elimination_order, induced_width, junction_tree
+from seeds import each_seed
 from zoo import ZOO
 
 EMPTY = np.empty(0, dtype=np.int64)
@@ -63,7 +64,7 @@ def is_connected_everywhere(tree):
 
 
 @pytest.mark.parametrize("heuristic", ["search", "min-degree", "maximum-cardinality"])
-@pytest.mark.parametrize("seed", range(120))
+@each_seed(range(120))
 def test_a_random_graph_gives_a_junction_tree_of_maximal_cliques(seed, heuristic):
     graph = random_graph(seed)
     order = elimination_order(graph, heuristic, seed=seed)
@@ -89,7 +90,7 @@ def test_a_random_graph_gives_a_junction_tree_of_maximal_cliques(seed, heuristic
     assert len(links(tree)) == len(tree.cliques) - nx.number_connected_components(filled)
 
 
-@pytest.mark.parametrize("seed", range(120))
+@each_seed(range(120))
 def test_every_factor_lies_inside_the_clique_it_is_assigned_to(seed):
     graph = random_graph(seed)
     tree = junction_tree(graph)
@@ -99,7 +100,7 @@ def test_every_factor_lies_inside_the_clique_it_is_assigned_to(seed):
         assert set(scope) <= set(tree.cliques[c].tolist())
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each_seed(range(40))
 def test_any_given_order_gives_a_junction_tree(seed):
     graph = random_graph(seed)
     order = induced_width(graph, np.random.default_rng(seed).permutation(graph.variables.names).tolist())

@@ -6,7 +6,6 @@ from itertools import combinations
 
 import networkx as nx
 import numpy as np
-import pytest
 
 import credo
 from credo import FactorGraph
@@ -31,6 +30,7 @@ from credo.structures import (
     primal_graph,
     without_constants,
 )
+from seeds import each_seed
 
 
 def random_factor_graph(rng):
@@ -57,7 +57,7 @@ def bipartite_oracle(graph):
     return made
 
 
-@pytest.mark.parametrize("seed", range(200))
+@each_seed(range(200))
 def test_factor_graph_recognisers_agree_with_networkx(seed):
     graph = random_factor_graph(np.random.default_rng(seed))
     oracle = bipartite_oracle(graph)
@@ -73,7 +73,7 @@ def test_factor_graph_recognisers_agree_with_networkx(seed):
     assert is_chain(graph) == (path and is_tree(graph) and is_pairwise(graph))
 
 
-@pytest.mark.parametrize("seed", range(60))
+@each_seed(range(60))
 def test_undirected_recognisers_agree_with_networkx(seed):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(1, 8))
@@ -171,7 +171,7 @@ def random_parents(rng, n, density):
     return {f"v{j}": [f"v{i}" for i in range(j) if rng.random() < density] for j in range(n)}
 
 
-@pytest.mark.parametrize("seed", range(60))
+@each_seed(range(60))
 def test_directed_recognisers_agree_with_their_definitions(seed):
     rng = np.random.default_rng(seed)
     parents = random_parents(rng, int(rng.integers(1, 7)), rng.uniform(0.1, 0.7))
@@ -190,7 +190,7 @@ def test_directed_recognisers_agree_with_their_definitions(seed):
     assert is_undirected_representable(parents) == (not expected)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@each_seed(range(30))
 def test_representable_means_the_same_statements(seed):
     rng = np.random.default_rng(seed)
     parents = random_parents(rng, 5, 0.5)
@@ -198,7 +198,7 @@ def test_representable_means_the_same_statements(seed):
     assert is_undirected_representable(parents) == same
 
 
-@pytest.mark.parametrize("seed", range(12))
+@each_seed(range(12))
 def test_an_undirected_graph_is_dag_representable_iff_some_dag_states_the_same(seed):
     rng = np.random.default_rng(seed)
     names = "abcd"

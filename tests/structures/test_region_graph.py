@@ -29,6 +29,7 @@ from credo.structures import (
 )
 from credo.structures.cycles import blocks, loop_edges
 from credo.structures.region_builders import REGIONS
+from seeds import each_seed
 from zoo import ZOO, Case
 
 
@@ -276,7 +277,7 @@ def rank_mod_2(loops, edges) -> int:
     return rank
 
 
-@pytest.mark.parametrize("seed", range(8))
+@each_seed(range(8))
 def test_loop_bases_have_full_rank_and_cover_every_edge_on_a_loop(seed):
     graph = primal_graph(credo.datasets.erdos_renyi_ising(14, 0.25, seed=seed).to_factor_graph())
     loops, edges = loop_basis(graph), [tuple(e) for e in graph.edge_positions.tolist()]

@@ -24,6 +24,7 @@ from credo.structures.spanning_trees import (
     uniform_appearance,
     uniform_forest,
 )
+from seeds import each_seed
 
 
 def _pairs(n, edges, sizes=2) -> FactorGraph:
@@ -81,7 +82,7 @@ def test_a_grid_of_three_by_three_has_the_published_appearance_probabilities():
     assert rho.sum() == pytest.approx(8, abs=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@each_seed(range(12))
 def test_uniform_appearance_is_the_frequency_over_all_spanning_trees(seed: int):
     rng = np.random.default_rng(seed)
     n = int(rng.integers(2, 7))
@@ -126,8 +127,8 @@ def test_edge_appearance_speaks_of_the_edges_of_an_undirected_graph():
     assert edge_appearance(UndirectedGraph.from_edges([], ["a"])).shape == (0,)
 
 
-@pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("largest", [True, False])
+@each_seed(range(8))
 def test_the_heaviest_and_lightest_forests_are_those_of_networkx(seed: int, largest: bool):
     rng = np.random.default_rng(seed)
     edges = [e for e in itertools.combinations(range(9), 2) if rng.random() < 0.4]

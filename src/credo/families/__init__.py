@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ..core.lazy import furnish
 
 if TYPE_CHECKING:
+    from .additive import AdditiveGaussian
     from .base import ClosedLeaf, ExpectedSums, Family, Statistics
     from .blank import BlankMixture, family_of
     from .blank_flow import BlankFlow
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from .gaussian_diagonal import DiagonalGaussian, SphericalGaussian
     from .gaussian_wishart import GaussianWishart
     from .independent import IndependentRows
+    from .interpolation import interpolate
     from .learnable import Learnable
     from .mixture import Mixture, MixturePrior
     from .normal_gamma import NormalGamma
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from .student import StudentT
 
 __all__ = [
+    "AdditiveGaussian",
     "BlankFlow",
     "BlankMixture",
     "Categorical",
@@ -57,12 +60,14 @@ __all__ = [
     "StudentT",
     "TiedGaussian",
     "family_of",
+    "interpolate",
 ]
 
 
 furnish(
     __name__,
     {
+        "additive": ("AdditiveGaussian",),
         "base": ("ClosedLeaf", "ExpectedSums", "Family", "Statistics"),
         "conjugate": ("Conjugate",),
         "blank": ("BlankMixture", "family_of"),
@@ -75,6 +80,7 @@ furnish(
         "gaussian_diagonal": ("DiagonalGaussian", "SphericalGaussian"),
         "gaussian_wishart": ("GaussianWishart",),
         "independent": ("IndependentRows",),
+        "interpolation": ("interpolate",),
         "learnable": ("Learnable",),
         "conjugate_product": ("ConjugateProduct",),
         "mixture": ("Mixture", "MixturePrior"),

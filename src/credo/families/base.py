@@ -214,6 +214,10 @@ class Family(Members):
         closed form stay as they are.
         """
 
+    def choices(self) -> Tree:
+        """Probabilities of the choices in the places of their counts; None where there are none."""
+        return None
+
     def choice_value(self, counts: Tree) -> float:
         """The first sum of Q: counts of choices, as `divide` gives them, times log probabilities."""
         return 0.0

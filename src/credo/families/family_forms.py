@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .base import Family
+from typing import Any
 
 __all__ = ["FamilyForm"]
 
@@ -10,7 +10,7 @@ __all__ = ["FamilyForm"]
 class FamilyForm:
     """Equal for families that share programs."""
 
-    def __init__(self, family: Family) -> None:
+    def __init__(self, family: Any) -> None:
         self.family, self.key = family, family.structure
 
     def __eq__(self, other: object) -> bool:

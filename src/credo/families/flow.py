@@ -323,6 +323,10 @@ class Flow(Family):
             "base": self._moved.is_free if self._learns else map_tree(lambda _: False, self._moved.to_free()),
         }
 
+    def choices(self) -> Tree:
+        """Of the base."""
+        return self._base.choices()
+
     def choice_value(self, counts: Tree) -> float:
         """Of the base."""
         return float(self._base.choice_value(counts))

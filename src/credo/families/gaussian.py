@@ -24,7 +24,7 @@ from .gaussian_rows import GaussianRows, cholesky, first_seen
 from .moments import RowMoments, moments_of_sums, quadratic, without_rounding
 from .natural import LOG_2PI, gaussian_moments
 
-__all__ = ["Gaussian", "TiedGaussian"]
+__all__ = ["Gaussian", "TiedGaussian", "floored"]
 
 _NARROW = 12  # up to this dimension sums of x x^T are faster without a matrix product
 _ASYMMETRY = 1e-8  # relative to the largest entry
@@ -166,12 +166,12 @@ class Gaussian(_FullGaussian):
         """Weighted means and covariances, or the mode of the Gaussian-Wishart posterior."""
         if prior is not None:
             found = prior.repeat(len(self)).posterior(sums).mode()
-            return Gaussian(found.mean, _floored(found.covariances, floor))
+            return Gaussian(found.mean, floored(found.covariances, floor))
         seen = (sums.count > 0)[:, None]
         mean = np.where(seen, sums.mean, self._mean)
         average = sums.scatter / np.where(seen, sums.count[:, None], 1.0)
         covariance = np.where(seen[:, :, None], average.reshape(self._covariance.shape), self._covariance)
-        return Gaussian(mean, _floored(covariance, floor))
+        return Gaussian(mean, floored(covariance, floor))
 
     def take(self, members: Any) -> Gaussian:
         """Some of the members."""
@@ -249,7 +249,7 @@ class TiedGaussian(_FullGaussian):
         mean = np.where((sums.count > 0)[:, None], sums.mean, self._mean)
         count, shape = sums.count.sum(), self._covariance.shape
         pooled = sums.scatter.sum(axis=0).reshape(shape) / count if count > 0 else self._covariance
-        return TiedGaussian(mean, _floored(pooled[None], floor)[0])
+        return TiedGaussian(mean, floored(pooled[None], floor)[0])
 
     def _most_probable(self, sums: RowMoments, prior: Any, floor: float) -> TiedGaussian:
         if len(prior) != 1:
@@ -259,7 +259,7 @@ class TiedGaussian(_FullGaussian):
         added = (after.scatter - prior.scatter).sum(axis=0)
         means = members if prior.strength[0] > 0 else 0
         weight = prior.freedom[0] - d - 1 + means + sums.count.sum()
-        return TiedGaussian(after.centre, _floored((prior.scatter[0] + added)[None] / weight, floor)[0])
+        return TiedGaussian(after.centre, floored((prior.scatter[0] + added)[None] / weight, floor)[0])
 
     def take(self, members: Any) -> TiedGaussian:
         """Some of the members."""
@@ -288,7 +288,7 @@ def _symmetric(name: str, value: Any, axes: int) -> np.ndarray:
     return frozen(0.5 * (found + other))
 
 
-def _floored(covariances: np.ndarray, floor: float) -> np.ndarray:
+def floored(covariances: np.ndarray, floor: float) -> np.ndarray:
     """Eigenvalues below the floor raised to it."""
     if floor <= 0.0:
         return covariances

@@ -67,7 +67,8 @@ class Mixture(Family):
     Parameters
     ----------
     weights
-        Shape (members, components); rows sum to 1.
+        Shape (members, components); rows sum to 1. One number alone makes a blank with so many components,
+        which `credo.fit` fills; `emission` is then the family of the columns, see `Mixture.blank`.
     components
         A family with members times components members, those of the first mixture first.
 
@@ -81,7 +82,15 @@ class Mixture(Family):
     array([[-1.6118]])
     """
 
-    def __init__(self, weights: Any, components: Family) -> None:
+    def __new__(cls, weights: Any = None, components: Any = None, **more: Any) -> Any:
+        """A family, or with a number alone a blank."""
+        if components is not None or not isinstance(weights, (int, np.integer)):
+            return super().__new__(cls)
+        from .blank import BlankMixture
+
+        return BlankMixture(int(weights), **more)
+
+    def __init__(self, weights: Any, components: Family | None = None, *, emission: Any = None) -> None:
         self._choice = Categorical(weights)
         if not isinstance(components, Family):
             raise ModelError(f"components: expected members of a family, got {type(components).__name__}")
@@ -268,6 +277,10 @@ class Mixture(Family):
     def noisy_at(self, x: Tree, key: Any) -> Tree:
         """As the components say."""
         return self._components.noisy_at(x, key)
+
+    def choices(self) -> Tree:
+        """Weights, and the choices of the components."""
+        return {"choice": self.weights, "components": self._components.choices()}
 
     def choice_value(self, counts: Tree) -> float:
         """Of the weights, and of the choices of the components."""

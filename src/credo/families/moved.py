@@ -68,7 +68,7 @@ class MovedMembers:
         """The family with its choices counted."""
         if prior is not None:
             raise ModelError(f"prior of leaves under a flow: expected None, got {type(prior).__name__}")
-        return self.family
+        return self.family if counts is None else self.family.update(counts, None)
 
 
 class MovedDiagonal(MovedMembers):

@@ -320,6 +320,10 @@ class Product(Family):
         keys = jax.random.split(key, len(self._parts))
         return tuple(part.noisy_at(own, k) for part, own, k in zip(self._parts, x, keys, strict=True))
 
+    def choices(self) -> Tree:
+        """Of every part."""
+        return tuple(part.choices() for part in self._parts)
+
     def choice_value(self, counts: Tree) -> float:
         """The sum over the parts."""
         return sum(part.choice_value(own) for part, own in zip(self._parts, counts, strict=True))

@@ -12,21 +12,23 @@ if TYPE_CHECKING:
     from .base import Fit, Learner, fit, learners
     from .block_learner import Blocks
     from .block_training import train_blocks
+    from .chow_liu import ChowLiu
     from .conditional_gaussian import NetworkProblem
     from .continuous_structure import kernel_bandwidth, kernel_chow_liu, kernel_information
     from .contrastive import ContrastiveDivergence
     from .counts import CountTables
+    from .discriminative import Discriminated, discriminate
     from .em import EM
     from .gradient_em import GradientEM
     from .ipf import IPF
     from .kernel_bp import KernelBP
     from .leaf_steps import climb_leaves
     from .likelihood import MaximumLikelihood, log_likelihood
-    from .mixture_of_trees import MixtureOfTreesEM, mixture_of_trees
+    from .mixture_of_trees import MixtureOfTreesEM
     from .network_rows import NetworkRows
     from .priors import Elastic, GaussianPrior, LaplacePrior
     from .pseudolikelihood import MaximumPseudolikelihood
-    from .structure import chow_liu, mutual_information
+    from .structure import mutual_information
     from .theta_chain import ThetaChain
     from .topics import Topics
     from .vb import VariationalBayes
@@ -36,8 +38,10 @@ __all__ = [
     "IPF",
     "LEARNERS",
     "Blocks",
+    "ChowLiu",
     "ContrastiveDivergence",
     "CountTables",
+    "Discriminated",
     "Elastic",
     "Fit",
     "GaussianPrior",
@@ -53,8 +57,8 @@ __all__ = [
     "ThetaChain",
     "Topics",
     "VariationalBayes",
-    "chow_liu",
     "climb_leaves",
+    "discriminate",
     "fit",
     "kernel_bandwidth",
     "kernel_chow_liu",
@@ -62,7 +66,6 @@ __all__ = [
     "lda_bound",
     "learners",
     "log_likelihood",
-    "mixture_of_trees",
     "mutual_information",
     "train_blocks",
     "vmp",
@@ -92,6 +95,7 @@ LEARNERS = {
         "Generalised EM by mini-batches, for leaves without closed form and many rows.",
     ),
     "ipf": Entry("credo.learning.ipf", "Match the marginals of all factors in turn; for complete data."),
+    "chow-liu": Entry("credo.learning.chow_liu", "The most likely tree, edges and tables, in closed form."),
     "mixture-of-trees": Entry(
         "credo.learning.mixture_of_trees",
         "Mixture of Chow-Liu trees by EM; the structures are learned, from complete rows.",
@@ -112,20 +116,22 @@ furnish(
         "block_learner": ("Blocks",),
         "block_training": ("train_blocks",),
         "continuous_structure": ("kernel_bandwidth", "kernel_chow_liu", "kernel_information"),
+        "chow_liu": ("ChowLiu",),
         "conditional_gaussian": ("NetworkProblem",),
         "contrastive": ("ContrastiveDivergence",),
         "counts": ("CountTables",),
+        "discriminative": ("Discriminated", "discriminate"),
         "em": ("EM",),
         "gradient_em": ("GradientEM",),
         "ipf": ("IPF",),
         "kernel_bp": ("KernelBP",),
         "leaf_steps": ("climb_leaves",),
         "likelihood": ("MaximumLikelihood", "log_likelihood"),
-        "mixture_of_trees": ("MixtureOfTreesEM", "mixture_of_trees"),
+        "mixture_of_trees": ("MixtureOfTreesEM",),
         "network_rows": ("NetworkRows",),
         "priors": ("Elastic", "GaussianPrior", "LaplacePrior"),
         "pseudolikelihood": ("MaximumPseudolikelihood",),
-        "structure": ("chow_liu", "mutual_information"),
+        "structure": ("mutual_information",),
         "theta_chain": ("ThetaChain",),
         "topics": ("Topics",),
         "vb": ("VariationalBayes",),

@@ -350,7 +350,7 @@ class EStep:
             found = self.oracle.clamped(some, states, parts.number(row))
             if not self.values_only:
                 counts[entry] += weight * self.oracle.entries(found)
-            total += weight * self.oracle.log_z(found)
+            total += weight * self.oracle.log_weight(found, graph.log_tables[entry])
         return total
 
     def _ask_best(

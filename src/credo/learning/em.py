@@ -42,6 +42,8 @@ from ..data.dataset import Dataset
 from ..data.stream import Stream
 from ..data.table import StateTable
 from ..families.learnable import Learnable
+from ..inference.problem.base import algorithms
+from ..inference.problem.rows import reads_rows
 from ..models.bayes_net import BayesNet
 from ..models.table_priors import TablePrior, table_prior_of
 from .base import Fit, Learner, Task, register_learner
@@ -51,6 +53,7 @@ from .e_step import EStep
 from .em_data import Expected, Place
 from .em_steps import EMProblem, EMRun, EMStart, fit_of, run_em
 from .expectations import Oracle
+from .hidden_rows import RowsOracle
 from .hmm import HiddenRows
 from .m_step import DirectedStep, MStep, UndirectedStep
 from .network_rows import NetworkRows
@@ -157,6 +160,8 @@ class EM(Learner):
         model = task.model
         if not isinstance(model, Learnable):
             return f"{task.name} is no Learnable: it has no `update` from expected counts"
+        if task.inference is not None and (reason := _why_not_asked(task)) is not None:
+            return reason
         in_parts = self.batch is not None or isinstance(task.data, Stream)
         if in_parts and model.emission.to_free() is not None:
             what = "batch" if self.batch is not None else "a stream"
@@ -179,7 +184,7 @@ class EM(Learner):
         kind = HiddenRows if task.model.emission.to_free() is None else _climbed()
         return kind(
             task.model, task.data, self.prior, tuple(self.fixed), self.floor, unseen, task.validation,
-            self.start == "random",
+            self.start == "random", oracle=_rows_oracle(task),
         )  # fmt: skip
 
     def run(self, task: Task, rng: np.random.Generator) -> Fit:
@@ -252,6 +257,27 @@ class EM(Learner):
         if self.start == "given":
             return given, None
         return m_step.separated(given, task.data.variables.positions(task.data.hidden), rng)
+
+
+def _why_not_asked(task: Task) -> str | None:
+    """Why the expectations of these rows cannot come from the method that was named."""
+    size = len(task.model.emission)
+    instance = task.model.hidden(np.zeros((0, size)), np.zeros(1, dtype=np.int64))
+    method: Any = algorithms.resolve(task.inference or "")
+    if not reads_rows(method, instance, ()):
+        return f"{method.name} reads no {instance.structure}; leave out inference, they are answered exactly"
+    if isinstance(task.data, Stream):
+        return "a stream is answered exactly, batch by batch; leave out inference"
+    if task.model.emission.to_free() is not None:
+        return "leaves without closed form are moved with exact expectations; leave out inference"
+    return method.why_not_rows(instance)
+
+
+def _rows_oracle(task: Task) -> RowsOracle | None:
+    if task.inference is None:
+        return None
+    method: Any = algorithms.resolve(task.inference)
+    return RowsOracle(method, task.inference_budget, task.seed or 0)
 
 
 def _climbed() -> type[HiddenRows]:

@@ -12,6 +12,7 @@ from ..core.errors import ConvergenceWarning, ImpossibleRowError, UnsupportedErr
 from ..core.evidence import Evidence
 from ..core.factor_graph import FactorGraph
 from ..core.records import record
+from ..core.registry import or_else
 from ..core.result import Kind, Result, Status
 from ..inference.portfolio.question import infer
 from ..inference.problem.base import Algorithm, Budget, algorithms
@@ -100,14 +101,32 @@ class Oracle:
     def log_z(self, found: Result) -> float:
         """Log Z of a run, or a sentence."""
         if found.log_z is None:
-            raise UnsupportedError(f"{found.algorithm} computes no log Z; use junction-tree or bp")
+            raise UnsupportedError(f"{found.algorithm} computes no log Z; use {or_else(_able())}")
         return found.log_z.value
+
+    def log_weight(self, found: Result, logs: np.ndarray) -> float:
+        """Log Z of a run by these log tables; without one a lower bound from its draws.
+
+        log Z >= E_q[log f] + H(q) for every distribution q of joint states, here that of the draws.
+        """
+        if found.log_z is not None:
+            return found.log_z.value
+        entries = self.entries(found)
+        self.kinds.add("lower")
+        note = f"{found.algorithm} estimates no log Z: the objective is a lower bound from its draws"
+        if note not in self.notes:
+            self.notes.append(note)
+        value = float(entries[entries > 0] @ logs[entries > 0])
+        if found.samples is None:
+            return value
+        share = np.unique(found.samples.indices, axis=0, return_counts=True)[1] / len(found.samples)
+        return value - float(share @ np.log(share))
 
     def entries(self, found: Result) -> np.ndarray:
         """Factor marginals of a run, or a sentence."""
         if found.factor_marginals is None:
             raise UnsupportedError(
-                f"{found.algorithm} computes no factor marginals; use junction-tree or bp, "
+                f"{found.algorithm} computes no factor marginals; use {or_else(_able())}, "
                 "or gradient=log_z where there are few parameters"
             )
         return found.factor_marginals.flat
@@ -127,3 +146,12 @@ class Oracle:
         if not self.failures:
             return list(self.notes)
         return [*self.notes, f"inference did not converge in {self.failures} of {self.runs} runs"]
+
+
+def _able() -> list[str]:
+    """The best known method of every family that declares factor marginals and log Z."""
+    found: dict[str, str] = {}
+    for name, known in algorithms.entries().items():
+        if known.slopes and known.family not in (*found, "sampling"):
+            found[known.family] = name
+    return list(found.values())

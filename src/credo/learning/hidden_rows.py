@@ -8,21 +8,28 @@ counts come back under the names of its tables. Sequences are treated in blocks,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from ..core.errors import ConvergenceWarning
 from ..core.records import record
+from ..core.result import Kind, Status
 from ..data.dataset import Dataset
 from ..families.trees import Tree, map_tree, scale_tree
 from ..inference.exact.hidden_rows import ENTRIES, smooth_rows
-from ..optimise.run import noted
+from ..inference.problem.base import Budget
+from ..inference.problem.rows import RowsAlgorithm, run_rows
+from ..optimise.run import Stopped, noted
 from .labels import allowed
 
-__all__ = ["ExpectedHidden", "expect_rows"]
+__all__ = ["ExpectedHidden", "RowsOracle", "expect_rows"]
+
+_TOLD = {"lower": "a lower bound", "estimate": "an estimate", "exact": "exact", "upper": "an upper bound"}
 
 
 @record("hidden rows expected")
@@ -46,6 +53,54 @@ class ExpectedHidden:
         counts = {name: step * count for name, count in self.counts.items()}
         q = scale_tree(self.q, step)
         return ExpectedHidden(counts, self.emission.scaled(step), step * self.log_likelihood, q)
+
+
+@record("rows oracle", kept=("runs", "failures", "kinds", "beliefs"))
+@dataclass
+class RowsOracle:
+    """Answers about hidden rows by a method that is not exact; runs that do not converge are counted."""
+
+    method: RowsAlgorithm  # what answers
+    budget: Budget = field(default_factory=Budget)  # of each run
+    seed: int | None = None  # of each run: every one begins alike
+    runs: int = 0  # so far
+    failures: int = 0  # runs that did not converge
+    kinds: set[Kind] = field(default_factory=set)  # of every value so far
+    beliefs: list[np.ndarray] | None = None  # of the last run on all rows, where the next one begins
+
+    def expect(self, model: Any, data: Dataset, *, is_whole: bool = True) -> ExpectedHidden:
+        """Expected counts by chain, and statistics as if the chains were independent given the data."""
+        rows, family = data.rows(), model.emission
+        leaves = family.leaves(rows)
+        scores = allowed(family.combine(leaves), data)
+        instance = model.hidden(scores, data.begin).weighed(data.weights)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            warm = self.beliefs if is_whole else None
+            found = run_rows(self.method, instance, self.budget, seed=self.seed, strict=False, warm=warm)
+        if found.status is Status.INTERRUPTED:
+            raise Stopped(found.status)  # what a run that was cut says is no expectation
+        self.runs, self.failures = self.runs + 1, self.failures + (not found.status.is_success)
+        assert found.log_z is not None
+        self.kinds.add(found.log_z.kind)
+        known = cast(Any, found.marginals)
+        parts = [_flat(known[name]) for name in known]
+        self.beliefs = parts if is_whole else self.beliefs
+        joint = reduce(lambda a, b: (a[:, :, None] * b[:, None, :]).reshape(len(a), -1), parts)
+        expected = family.expect(rows, instance.weigh_rows(joint), leaves)
+        return ExpectedHidden(cast(Any, found.factor_marginals), expected, found.log_z.value)
+
+    def report(self) -> list[str]:
+        """Sentences for the notes of a fit."""
+        told = [f"expectations came from {self.method.name}: the value is {_TOLD[max(self.kinds, key=str)]}"]
+        if self.failures:
+            told.append(f"inference did not converge in {self.failures} of {self.runs} runs")
+        return told if self.runs else []
+
+
+def _flat(part: Any) -> np.ndarray:
+    """Marginals of all sequences in one array."""
+    return np.concatenate(part) if isinstance(part, list) else np.asarray(part)
 
 
 @noted

@@ -20,6 +20,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ..core.errors import DataError
+from ..core.result import Kind
 from ..data.dataset import Dataset
 from ..data.stream import Stream
 from ..families.independent import IndependentRows
@@ -27,7 +28,7 @@ from ..inference.portfolio.templates import total_log_z
 from .base import Fit
 from .em_data import Expected, Place
 from .em_steps import EMProblem, EMRun, EMStart, fit_of
-from .hidden_rows import expect_rows
+from .hidden_rows import RowsOracle, expect_rows
 
 __all__ = ["HiddenRows"]
 
@@ -48,6 +49,7 @@ class HiddenRows(EMProblem):
     held: Dataset | None = None  # to watch only
     random: bool = False  # whether the first start is random too
     stream: Stream | None = None  # where all data come from, if `data` are the first batch only
+    oracle: RowsOracle | None = None  # what answers instead of the exact recursions
 
     @property
     def rows(self) -> float:  # type: ignore[override]
@@ -56,13 +58,34 @@ class HiddenRows(EMProblem):
 
     def start(self, rng: np.random.Generator, number: int) -> EMStart:
         """The model that was given, then random ones."""
+        if self.oracle is not None:
+            self.oracle.beliefs = None  # what is believed under another model is no start
         given = number == 0 and not self.random
         return EMStart(self.first if given else self.first.initialise(self.data, rng, fixed=self.fixed))
 
     def expect(self, parameters: Any) -> Expected:
-        """Forward-backward."""
-        found = expect_rows(parameters, self.data)
+        """Forward-backward, or what was asked for instead."""
+        found = self._expected(parameters, self.data, True)
         return Expected(found.log_likelihood, found)
+
+    def _expected(self, model: Any, data: Dataset, is_whole: bool) -> Any:
+        if self.oracle is None:
+            return expect_rows(model, data)
+        return self.oracle.expect(model, data, is_whole=is_whole)
+
+    @property
+    def memory(self) -> tuple[Any, ...]:
+        """What expectations change."""
+        return () if self.oracle is None else (self.oracle,)
+
+    def is_monotone(self) -> bool:
+        """Where expectations are exact."""
+        return self.oracle is None
+
+    def kind(self) -> Kind:
+        """What the value is."""
+        kinds = {"exact"} if self.oracle is None else self.oracle.kinds
+        return "exact" if kinds == {"exact"} else "lower" if kinds <= {"exact", "lower"} else "estimate"
 
     def maximise(self, statistics: Any, parameters: Any) -> Any:
         """Parameters from counts."""
@@ -119,18 +142,22 @@ class HiddenRows(EMProblem):
             yield partial(self._batch, part), (end,) if end < len(order) else ()
 
     def _batch(self, part: Dataset, parameters: Any) -> Any:
-        return expect_rows(parameters, part).scaled(self.rows / part.total_rows)
+        return self._expected(parameters, part, False).scaled(self.rows / part.total_rows)
 
     def scaled(self, statistics: Any, by: float) -> Any:
         """All of them."""
         return statistics.scaled(by)
 
     def report(self) -> list[str]:
-        """About rows whose state is known."""
+        """About how expectations were found, and rows whose state is known."""
+        told = [] if self.oracle is None else self.oracle.report()
         if not self.data.targets:
-            return []
+            return told
         known = int((self.data.column(self.data.targets[0]).values >= 0).sum())
-        return [f"the states of {known} of {self.data.n_rows} rows are known; likelihoods are of these too"]
+        return [
+            *told,
+            f"the states of {known} of {self.data.n_rows} rows are known; likelihoods are of these too",
+        ]
 
     def fit_of(self, found: EMRun) -> Fit:
         """The fit, as far as it is known without more work."""

@@ -31,63 +31,14 @@ from ..data.table import StateTable
 from ..models.bayes_net import BayesNet
 from ..models.mixture_of_trees import MixtureOfTrees
 from ..optimise.run import check as run_check
-from .base import Fit, Learner, Task, fit, register_learner
+from .base import Fit, Learner, Task, register_learner
 from .em_data import Expected
 from .em_steps import EMProblem, EMStart, fit_of, run_em
-from .structure import chow_liu, variables_of
+from .structure import best_tree
 
-__all__ = ["MixtureOfTreesEM", "mixture_of_trees"]
+__all__ = ["MixtureOfTreesEM"]
 
 _SHARPNESS = 0.5  # concentration of random responsibilities: below 1, rows favour one component
-
-
-def mixture_of_trees(
-    data: Any,
-    components: int = 2,
-    variables: Any = None,
-    *,
-    smoothing: float = 1.0,
-    restarts: int = 1,
-    max_iter: int = 500,
-    tol: float | None = None,
-    seed: int | None = None,
-) -> Fit:
-    """Learn a mixture of trees, structures and tables, from complete rows.
-
-    Parameters
-    ----------
-    data
-        As in `fit`: a data frame, columns, rows, an array, samples or a file.
-    components
-        How many trees.
-    variables
-        Variables, or a mapping name -> states; by default the states that occur, sorted.
-    smoothing
-        Pseudo-rows per tree, spread evenly over the joint states.
-    restarts
-        Random starts; the best is returned.
-    max_iter, tol, seed
-        As in `fit`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from credo.learning.mixture_of_trees import mixture_of_trees
-    >>> rng = np.random.default_rng(0)
-    >>> bits = rng.integers(2, size=(400, 3))
-    >>> bits[:200, 1], bits[200:, 2] = bits[:200, 0], bits[200:, 0]  # two ways to be alike
-    >>> data = {"a": bits[:, 0], "b": bits[:, 1], "c": bits[:, 2]}
-    >>> found = mixture_of_trees(data, 2, restarts=3, seed=0)
-    >>> found.model
-    MixtureOfTrees(2 trees, 3 variables)
-    >>> bool((np.diff(found.objective) > -1e-12).all())
-    True
-    """
-    from ..core.factor_graph import FactorGraph
-
-    asked = Variables.of(variables_of(data) if variables is None else variables)
-    learner = MixtureOfTreesEM(components=components, smoothing=smoothing, restarts=restarts)
-    return fit(FactorGraph(asked), data, learner, max_iter=max_iter, tol=tol, seed=seed)
 
 
 @register_learner
@@ -96,6 +47,19 @@ class MixtureOfTreesEM(Learner):
     """Mixture of Chow-Liu trees by EM; the structures are learned, from complete rows.
 
     The model given to `fit` says which variables there are; if it is a `MixtureOfTrees`, it is the start.
+
+    Examples
+    --------
+    >>> import credo
+    >>> rng = np.random.default_rng(0)
+    >>> bits = rng.integers(2, size=(400, 3))
+    >>> bits[:200, 1], bits[200:, 2] = bits[:200, 0], bits[200:, 0]  # two ways to be alike
+    >>> data = {"a": bits[:, 0], "b": bits[:, 1], "c": bits[:, 2]}
+    >>> found = credo.fit(credo.BayesNet.from_edges(), data, "mixture-of-trees(restarts=3)", seed=0)
+    >>> found.model
+    MixtureOfTrees(2 trees, 3 variables)
+    >>> bool((np.diff(found.objective) > -1e-12).all())
+    True
     """
 
     name: ClassVar[str] = "mixture-of-trees"
@@ -224,6 +188,6 @@ class _Rows(EMProblem):
         made = []
         for column in np.ascontiguousarray(counts.T):
             run_check()
-            tree = chow_liu(replace(self.data, counts=column), self.data.variables, smoothing=self.smoothing)
+            tree = best_tree(replace(self.data, counts=column), self.data.variables, smoothing=self.smoothing)
             made += [tree] if isinstance(tree, BayesNet) else []
         return MixtureOfTrees(counts.sum(axis=0) / counts.sum(), made)

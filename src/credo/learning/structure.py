@@ -37,12 +37,12 @@ from ..kernels.expected_counts import count_pairs
 from ..models.bayes_net import BayesNet
 from ..models.mrf import MarkovNet
 
-__all__ = ["chow_liu", "mutual_information", "spanning_forest", "variables_of"]
+__all__ = ["best_tree", "mutual_information", "spanning_forest", "variables_of"]
 
 _PIECES = 16  # of the pairs, for threads
 
 
-def chow_liu(
+def best_tree(
     data: Any,
     variables: Any = None,
     *,
@@ -80,13 +80,13 @@ def chow_liu(
     Examples
     --------
     >>> import credo
-    >>> from credo.learning import chow_liu
+    >>> from credo.learning.structure import best_tree
     >>> chain = credo.BayesNet(
     ...     {"a": 2, "b": 2, "c": 2},
     ...     {"b": ["a"], "c": ["b"]},
     ...     {"a": [0.4, 0.6], "b": [[0.9, 0.1], [0.2, 0.8]], "c": [[0.7, 0.3], [0.1, 0.9]]},
     ... )
-    >>> chow_liu(credo.sample(chain, 2000, seed=0), root="c").edges
+    >>> best_tree(credo.sample(chain, 2000, seed=0), root="c").edges
     [('b', 'a'), ('c', 'b')]
     """
     check.at_least("smoothing", smoothing, 0)

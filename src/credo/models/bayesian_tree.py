@@ -49,7 +49,7 @@ class BayesianTree(NamedModel):
     variables
         Discrete variables of one datum, or a mapping name -> states.
     edges
-        Pairs of names; those of a Chow-Liu tree, say, from `chow_liu(data).edges`.
+        Pairs of names; those of a Chow-Liu tree, say, from the learner `"chow-liu"`.
     rows
         How many data there are.
     concentration

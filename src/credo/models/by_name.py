@@ -14,12 +14,12 @@ from ..core.errors import ModelError
 
 if TYPE_CHECKING:
     from ..families.blank import BlankMixture
-    from .blank_hmm import BlankHMM
+    from .blank_hmm import BlankFactorialHMM, BlankHMM
     from .blank_net import BlankNet
     from .crf import CRF
     from .factor_analysis import FactorAnalysis
 
-__all__ = ["BLANKS", "bayes_net", "crf", "factor_analysis", "hmm", "mixture"]
+__all__ = ["BLANKS", "bayes_net", "crf", "factor_analysis", "factorial_hmm", "hmm", "mixture"]
 
 BLANKS = Catalogue(
     "model to be learned",
@@ -28,6 +28,7 @@ BLANKS = Catalogue(
         bayes_net="Bayesian network of these edges; states and tables come from the data.",
         crf="Conditional random field: labels beside features, in sequences.",
         factor_analysis="Columns of numbers that share a few hidden numbers.",
+        factorial_hmm="Several hidden chains behind the rows of a sequence, with so many states each.",
         hmm="Hidden Markov model of so many states, for sequences.",
         mixture="Mixture of so many components, for rows.",
     ),
@@ -79,6 +80,19 @@ def _domains(states: Any) -> dict[str, Any]:
     if not isinstance(states, Mapping):
         raise ModelError(f"states: expected a mapping such as {{'coin': 2}}, got {states!r:.80}")
     return {name: Real() if given == "real" else given for name, given in states.items()}
+
+
+def factorial_hmm(states: Any, emission: Any = None) -> BlankFactorialHMM:
+    """Several hidden chains behind the rows of a sequence, with so many states each.
+
+    Parameters
+    ----------
+    states, emission
+        As in `FactorialHMM`: `"factorial-hmm(states=[2, 3], emission=additive)"`.
+    """
+    from .blank_hmm import BlankFactorialHMM
+
+    return BlankFactorialHMM(states, emission)
 
 
 def hmm(states: int, emission: Any = None, components: int = 1) -> BlankHMM:

@@ -21,8 +21,8 @@ from ..core.display import Listing, Shown
 from ..core.errors import ModelError
 from ..core.instance import Instance
 from ..core.records import register
+from ..families.additive import AdditiveGaussian
 from ..families.base import Family
-from ..families.gaussian import TiedGaussian
 from ..families.learnable import Learnable
 from .hidden_chain import moves
 from .hmm import HMM
@@ -35,7 +35,8 @@ __all__ = ["FactorialHMM"]
 class FactorialHMM(Shown, Learnable):
     """Several hidden chains with one emission; immutable.
 
-    `credo.fit` learns it by EM with exact expectations over the product of all states.
+    `credo.fit` learns it by EM with exact expectations over the product of all states, or with
+    `inference="structured"` with a bound whose chains are independent given the data.
 
     Parameters
     ----------
@@ -43,6 +44,9 @@ class FactorialHMM(Shown, Learnable):
         One array per chain, as of an `HMM`.
     emission
         A family with one member per joint state, in C order: the state of the last chain changes fastest.
+    states
+        Instead of starts and transitions: how many states each chain has, of a blank that `credo.fit` fills;
+        `emission` is then the name of a family, `"additive"` for sums of one effect per chain.
 
     Examples
     --------
@@ -58,7 +62,22 @@ class FactorialHMM(Shown, Learnable):
 
     parts: ClassVar[tuple[str, ...]] = ("start", "transition", "emission")
 
-    def __init__(self, starts: Sequence[Any], transitions: Sequence[Any], emission: Family) -> None:
+    def __new__(cls, *parts: Any, states: Any = None, **more: Any) -> Any:
+        """A model, or with `states` a blank."""
+        if states is None:
+            return super().__new__(cls)
+        from .blank_hmm import BlankFactorialHMM, blank_of
+
+        return blank_of(BlankFactorialHMM, states, parts, more)
+
+    def __init__(
+        self,
+        starts: Sequence[Any] = (),
+        transitions: Sequence[Any] = (),
+        emission: Any = None,
+        *,
+        states: Sequence[int] | None = None,
+    ) -> None:
         if not len(starts) or len(starts) != len(transitions):
             raise ModelError(
                 f"chains: expected as many starts as transitions and at least one, "
@@ -84,17 +103,9 @@ class FactorialHMM(Shown, Learnable):
     ) -> FactorialHMM:
         """Gaussian rows whose mean is the sum of one effect (states of the chain, d) per chain.
 
-        The means are those of a `TiedGaussian` over joint states; learning moves each of them by itself.
+        Learning moves the effects, by a regression on the states of all chains.
         """
-        parts = [check.finite_numbers(f"effect of chain {m}", effect) for m, effect in enumerate(effects)]
-        wrong = [m for m, part in enumerate(parts) if part.ndim != 2 or part.shape[1:] != parts[0].shape[1:]]
-        if wrong or not parts:
-            got = f"shape {parts[wrong[0]].shape} for chain {wrong[0]}" if wrong else "none"
-            raise ModelError(f"effects: expected arrays (states of the chain, d) with one d, got {got}")
-        mean = np.zeros((1, parts[0].shape[1]))
-        for part in parts:
-            mean = (mean[:, None, :] + part[None]).reshape(-1, mean.shape[1])
-        return cls(starts, transitions, TiedGaussian(mean, covariance))
+        return cls(starts, transitions, AdditiveGaussian(effects, covariance))
 
     @property
     def starts(self) -> tuple[np.ndarray, ...]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..core import check
-from ..core.errors import UnsupportedError
+from ..core.errors import ModelError, UnsupportedError
 from ..core.factor_graph import FactorGraph
 from ..core.instance import Instance
 from ..core.records import register
@@ -44,6 +44,9 @@ class HMM(HiddenChain):
         Row j holds the probabilities of the state after j, (states, states).
     emission
         A family with one member per state.
+    states, components
+        Instead of start and transition: how many states a blank has, which `credo.fit` fills; `emission` is
+        then the name of a family, or column -> name (see `HMM.blank`), and `components` makes mixtures of it.
 
     Examples
     --------
@@ -56,6 +59,29 @@ class HMM(HiddenChain):
     >>> credo.infer(hmm, data=[0, 1, 2], maximise="all").assignment["state"]
     array([1, 0, 0])
     """
+
+    def __new__(cls, *parts: Any, states: int | None = None, **more: Any) -> Any:
+        """A model, or with `states` a blank."""
+        if states is None:
+            return super().__new__(cls)
+        from .blank_hmm import BlankHMM, blank_of
+
+        return blank_of(BlankHMM, states, parts, more)
+
+    def __init__(
+        self,
+        start: Any = None,
+        transition: Any = None,
+        emission: Any = None,
+        *,
+        states: int | None = None,
+        components: int = 1,
+    ) -> None:
+        if start is None and transition is None:
+            raise ModelError(
+                "HMM: expected start, transition and emission, or states, for a blank that data will fill"
+            )
+        super().__init__(start, transition, emission)
 
     @staticmethod
     def blank(states: int, emission: Any = None, *, components: int = 1) -> BlankHMM:

@@ -79,7 +79,7 @@ def _of_factor(graph: FactorGraph, free: np.ndarray) -> tuple[np.ndarray, np.nda
     if len(scope) != len(free) or (graph.variables.sizes[scope] != 2).any() or _widest(graph) > 1:
         return None
     left, right = np.split(scope, [len(factor.weights)])
-    return left, right, factor.weights.copy()
+    return left, right, factor.weights
 
 
 def _of_tables(graph: FactorGraph, free: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:

@@ -13,6 +13,7 @@ METHODS = {
         answers=("sum", "max", "mixed", "powered", "ordered"),
         promises=("exact on trees", "upper"),
         checkpoints=True,
+        slopes=True,
     ),
     "gdd": Method(
         "credo.inference.bounds.gdd",
@@ -20,12 +21,14 @@ METHODS = {
         answers=("sum", "max", "mixed", "powered", "ordered"),
         promises=("monotone", "upper"),
         checkpoints=True,
+        slopes=True,
     ),
     "mini-bucket": Method(
         "credo.inference.bounds.mini_bucket",
         "Elimination with split buckets.",
         answers=("sum", "max", "mixed", "powered", "ordered"),
         promises=("exact on trees", "upper"),
+        slopes=True,
     ),
     "trw-primal": Method(
         "credo.inference.bounds.trw_primal",
@@ -33,6 +36,7 @@ METHODS = {
         answers=("sum", "max"),
         promises=("exact on trees", "monotone", "upper"),
         checkpoints=True,
+        slopes=True,
     ),
     "dual-decomposition": Method(
         "credo.inference.bounds.dual_decomposition",
@@ -52,5 +56,6 @@ METHODS = {
         "Mini-bucket elimination along the best order found, whatever the temperatures.",
         answers=("sum", "max", "mixed", "powered"),
         promises=("upper",),
+        slopes=True,
     ),
 }

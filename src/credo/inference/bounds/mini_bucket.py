@@ -40,6 +40,7 @@ class MiniBucket(Algorithm):
 
     name: ClassVar[str] = "mini-bucket"
     promises: ClassVar[frozenset[str]] = frozenset({"exact on trees", "upper"})
+    slopes: ClassVar[bool] = True
     ibound: int | None = None  # variables of a cluster besides its own; None: as many as fit
     max_entries: int = 2**20  # most entries of a joined table
     matching: bool = False  # shift costs so that the mini-buckets of a bucket agree

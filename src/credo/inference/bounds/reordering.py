@@ -30,6 +30,7 @@ class Reordering(Algorithm):
 
     name: ClassVar[str] = "reordering"
     promises: ClassVar[frozenset[str]] = frozenset({"upper"})
+    slopes: ClassVar[bool] = True
     ibound: int | None = None  # variables of a cluster besides its own; None: as many as fit
     max_entries: int = 2**20  # most entries of a joined table
     matching: bool = False  # shift costs so that the mini-buckets of a bucket agree

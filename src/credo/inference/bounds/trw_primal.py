@@ -101,6 +101,7 @@ class TRWPrimal(IterativeAlgorithm[PrimalState]):
 
     name: ClassVar[str] = "trw-primal"
     promises: ClassVar[frozenset[str]] = frozenset({"exact on trees", "upper", "monotone"})
+    slopes: ClassVar[bool] = True
     trees: int = 0  # random forests (more if needed to cover); 0: a few deterministic covering ones
     weights: Literal["optimised", "equal"] = "optimised"  # of the forests
 

@@ -73,6 +73,7 @@ class WMB(IterativeAlgorithm[WMBState]):
 
     name: ClassVar[str] = "wmb"
     promises: ClassVar[frozenset[str]] = frozenset({"exact on trees", "upper"})
+    slopes: ClassVar[bool] = True
     ibound: int | None = None  # variables of a cluster besides its own; None: as many as fit
     max_entries: int = 2**17  # most entries of a joined table
     bound: Bound = "upper"  # which side

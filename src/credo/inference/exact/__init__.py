@@ -12,18 +12,21 @@ METHODS = {
         "All marginals and factor marginals, MAP, marginal MAP, powered sums and samples at once.",
         answers=("sum", "max", "mixed", "powered", "ordered", "query", "samples"),
         promises=("exact",),
+        slopes=True,
     ),
     "elimination": Method(
         "credo.inference.exact.elimination",
         "Eliminate every variable that is not asked for.",
         answers=("sum", "max", "mixed", "powered", "ordered", "query"),
         promises=("exact",),
+        slopes=True,
     ),
     "enumerate": Method(
         "credo.inference.exact.enumerate",
         "Sum or maximise over the whole joint table.",
         answers=("sum", "max", "mixed", "powered", "ordered", "query", "samples"),
         promises=("exact",),
+        slopes=True,
     ),
     "gaussian": Method(
         "credo.inference.exact.gaussian",

@@ -5,19 +5,22 @@
 Sums (maxima, powered sums) are pushed inwards along a searched order in which the queried
 variables come last. Before each run, factors that sum to a constant over an unwanted variable are
 dropped (barren nodes of a Bayesian network), which often leaves a small part of the model. All
-marginals are one run per variable here; the junction tree gives them in two passes.
+marginals are one run per variable here, those of factors one per scope, when they are read; the junction tree
+gives them in two passes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
 from ...core import check
-from ...core.result import Estimate, Marginals, Result, Status
+from ...core.result import Estimate, FactorMarginals, Marginals, Result, Status
 from ...kernels.support import barren_factors
+from ...optimise.run import watched
 from ..problem.base import Algorithm, Budget, Problem, register
 from ..problem.tree import Limits
 from .junction_tree import solve
@@ -32,6 +35,7 @@ class Elimination(Algorithm):
 
     name: ClassVar[str] = "elimination"
     promises: ClassVar[frozenset[str]] = frozenset({"exact"})
+    slopes: ClassVar[bool] = True
     effort: float = 1.0  # search for a good order, as a multiple of the expected run time
     memory_gb: float | None = None  # refuse above this; None is half of the machine's memory
     max_log2_operations: float = 40.0  # refuse above this
@@ -57,7 +61,22 @@ class Elimination(Algorithm):
             log_z = found.log_z
         if log_z is None:
             log_z = self._one(problem, rng).log_z
-        return Result(self.name, Status.EXACT, log_z=log_z, marginals=Marginals(variables, flat))
+        return Result(
+            self.name, Status.EXACT, log_z=log_z, marginals=Marginals(variables, flat),
+            factor_marginals=FactorMarginals(problem.graph, partial(self._factor_tables, problem, rng)),
+        )  # fmt: skip
+
+    def _factor_tables(self, problem: Problem, rng: np.random.Generator) -> np.ndarray:
+        """The marginals of all scopes, a run for each; found when they are read."""
+        graph, parts = problem.graph, [np.empty(0)]
+        found: dict[tuple[int, ...], np.ndarray] = {}
+        for a in watched(range(graph.n_tables)):
+            scope = tuple(int(i) for i in graph.scope_of(a) if graph.variables.sizes[i] > 1)
+            if scope not in found:
+                joint = self._one(replace(problem, query=scope), rng).joint if scope else None
+                found[scope] = np.ones(1) if joint is None else np.ravel(joint.table)
+            parts.append(found[scope])
+        return np.concatenate(parts)
 
     def _one(self, problem: Problem, rng: np.random.Generator) -> Result:
         limits = Limits(self.memory_gb, self.max_log2_operations)

@@ -45,6 +45,7 @@ class Enumerate(Algorithm):
 
     name: ClassVar[str] = "enumerate"
     promises: ClassVar[frozenset[str]] = frozenset({"exact"})
+    slopes: ClassVar[bool] = True
     max_entries: int = 2**22  # refuse joint tables with more
 
     def __post_init__(self) -> None:

@@ -67,6 +67,7 @@ class JunctionTreePropagation(Algorithm):
 
     name: ClassVar[str] = "junction-tree"
     promises: ClassVar[frozenset[str]] = frozenset({"exact"})
+    slopes: ClassVar[bool] = True
     propagation: Literal["shafer-shenoy", "hugin"] = "shafer-shenoy"  # how messages pass
     effort: float = 1.0  # search for a good order, as a multiple of the expected run time
     memory_gb: float | None = None  # refuse above this; None is half of the machine's memory

@@ -11,8 +11,10 @@ METHODS = {
         "credo.inference.messages.bp",
         "Loopy belief propagation with a choice of schedule and damping.",
         answers=("sum", "max", "mixed"),
+        groups=("tables", "bilinear"),
         promises=("exact on trees",),
         checkpoints=True,
+        slopes=True,
     ),
     "trw": Method(
         "credo.inference.messages.trw",
@@ -20,6 +22,7 @@ METHODS = {
         answers=("sum", "max"),
         promises=("exact on trees",),
         checkpoints=True,
+        slopes=True,
     ),
     "gbp": Method(
         "credo.inference.messages.gbp",
@@ -27,6 +30,7 @@ METHODS = {
         answers=("sum",),
         promises=("exact on trees",),
         checkpoints=True,
+        slopes=True,
     ),
     "ep": Method(
         "credo.inference.messages.ep",
@@ -41,12 +45,14 @@ METHODS = {
         "Fractional BP (power EP on discrete models); power 1 is BP, 1 / rho is tree-reweighted BP.",
         answers=("sum",),
         checkpoints=True,
+        slopes=True,
     ),
     "alpha-bp": Method(
         "credo.inference.messages.alpha_bp",
         "Alpha belief propagation; alpha = 1 is BP, smaller values are calmer on loops.",
         answers=("sum",),
         checkpoints=True,
+        slopes=True,
     ),
     "trp": Method(
         "credo.inference.messages.trp",
@@ -54,6 +60,7 @@ METHODS = {
         answers=("sum",),
         promises=("exact on trees",),
         checkpoints=True,
+        slopes=True,
     ),
     "gaussian-bp": Method(
         "credo.inference.messages.gaussian_bp",
@@ -70,5 +77,6 @@ METHODS = {
         answers=("sum", "max", "mixed"),
         reads=("discrete", "real", "positive", "interval"),
         groups=("functions",),
+        slopes=True,
     ),
 }

@@ -52,6 +52,7 @@ class AlphaBP(IterativeAlgorithm[MessageState]):
     """Alpha belief propagation; alpha = 1 is BP, smaller values are calmer on loops."""
 
     name: ClassVar[str] = "alpha-bp"
+    slopes: ClassVar[bool] = True
     alpha: Exponent = 0.5  # a number, one per factor, or factor -> number; in (0, 2]
     schedule: Schedule = "auto"  # order of the updates, as in bp
     singleton_alpha: float | None = None  # alpha of factors on one variable; None: they enter as they are

@@ -13,7 +13,8 @@ states, and the distribution of the rest given them (see `inference/problem/valu
 Schedules: `flooding` (all messages from the old ones; several cores on large binary models),
 `sequential` (factor by factor, forwards and backwards in turn), `random` (a new order each sweep),
 `tree` (leaves to roots of a spanning forest and back), `residual` (first what would change messages
-most, by an estimate where messages are positive numbers), `auto` (tree on forests, else sequential).
+most, by an estimate where messages are positive numbers), `auto` (tree on forests; by matrices, layer after
+layer, where every pair across two layers of two-state units is joined, see `layer_bp`; else sequential).
 """
 
 from __future__ import annotations
@@ -34,17 +35,19 @@ from ..problem.instances import Instances, TableBatch
 from ..problem.value import value_and_slopes
 from . import engine
 from .engine import MessageState, Readout, Schedule, Weighted
+from .layer_bp import LayerMessages, advance_layers, form_of, read_layers, start_layers
 
 __all__ = ["BP"]
 
 
 @register
 @dataclass(frozen=True, kw_only=True)
-class BP(IterativeAlgorithm[MessageState]):
+class BP(IterativeAlgorithm[MessageState | LayerMessages]):
     """Loopy belief propagation with a choice of schedule and damping."""
 
     name: ClassVar[str] = "bp"
     promises: ClassVar[frozenset[str]] = frozenset({"exact on trees"})
+    slopes: ClassVar[bool] = True
     warm_starts: ClassVar[bool] = True
     schedule: Schedule = "auto"  # order of the updates: flooding, sequential, random, residual or tree
     damping: float = 0.0  # weight of the old message
@@ -60,27 +63,54 @@ class BP(IterativeAlgorithm[MessageState]):
     def _weights(self, problem: Problem) -> Weighted:
         return Weighted.plain(problem.graph, 1 - self.damping, linear=self.damping_domain == "linear")
 
-    def start(self, problem: Problem, rng: np.random.Generator) -> MessageState:
+    def takes_layers(self, problem: Problem) -> bool:
+        """Whether the options, and the question, are those that matrices serve."""
+        return self._is_free and form_of(problem) is not None
+
+    def why_not(self, problem: Problem) -> str | None:
+        """Tables, or two layers of units whose pairs are worked on as one matrix."""
+        if problem.graph.is_tables or self.takes_layers(problem):
+            return None
+        return "its factors would be more tables than fit into memory"
+
+    @property
+    def _is_free(self) -> bool:
+        """Whether the options leave the order of the updates open."""
+        return self.schedule == "auto" and self.damping == 0 and not self.random_start
+
+    def start(self, problem: Problem, rng: np.random.Generator) -> MessageState | LayerMessages:
         """Uniform (or random) messages in the fastest form."""
+        is_open = self._is_free and not isinstance(problem.warm, MessageState)
+        form = form_of(problem) if is_open or not problem.graph.is_tables else None
+        if form is not None:
+            return start_layers(problem, form)
         return engine.start(problem, self._weights(problem), rng, random=self.random_start)
 
-    def step(self, problem: Problem, state: MessageState) -> tuple[MessageState, float]:
+    def step(
+        self, problem: Problem, state: MessageState | LayerMessages
+    ) -> tuple[MessageState | LayerMessages, float]:
         """One sweep."""
-        state, changes = engine.advance(problem, state, self._weights(problem), self.schedule, 1, 0.0)
+        state, changes = self.advance(problem, state, 1, 0.0)
         return state, float(changes[-1])
 
     def advance(
-        self, problem: Problem, state: MessageState, count: int, tol: float
-    ) -> tuple[MessageState, np.ndarray]:
+        self, problem: Problem, state: MessageState | LayerMessages, count: int, tol: float
+    ) -> tuple[MessageState | LayerMessages, np.ndarray]:
         """Several sweeps inside the kernel."""
+        if isinstance(state, LayerMessages):
+            return advance_layers(state, count, tol)
         return engine.advance(problem, state, self._weights(problem), self.schedule, count, tol)
 
-    def messages(self, problem: Problem, state: MessageState) -> dict[tuple[int, str], np.ndarray]:
-        """Log messages by edge."""
-        return engine.messages_by_edge(problem, state)
+    def messages(
+        self, problem: Problem, state: MessageState | LayerMessages
+    ) -> dict[tuple[int, str], np.ndarray] | None:
+        """Log messages by edge; None between layers, where they are one matrix."""
+        return None if isinstance(state, LayerMessages) else engine.messages_by_edge(problem, state)
 
-    def read(self, problem: Problem, state: MessageState, status: Status) -> Result:
+    def read(self, problem: Problem, state: MessageState | LayerMessages, status: Status) -> Result:
         """Beliefs and the Bethe log Z, or decoded states."""
+        if isinstance(state, LayerMessages):
+            return read_layers(problem, state, self.name, status)
         weights = self._weights(problem)
         found = engine.read(problem, state, weights)
         if problem.is_sum:

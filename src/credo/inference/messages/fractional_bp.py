@@ -38,6 +38,7 @@ class FractionalBP(IterativeAlgorithm[MessageState]):
     """Fractional BP (power EP on discrete models); power 1 is BP, 1 / rho is tree-reweighted BP."""
 
     name: ClassVar[str] = "fractional-bp"
+    slopes: ClassVar[bool] = True
     power: Exponent = 0.5  # a number, one per factor, or factor -> number
     damping: float = 0.5  # weight of the old message
     schedule: Schedule = "auto"  # order of the updates, as in bp

@@ -83,6 +83,7 @@ class GBP(Algorithm):
     """
 
     name: ClassVar[str] = "gbp"
+    slopes: ClassVar[bool] = True
     checkpoints: ClassVar[bool] = True
     promises: ClassVar[frozenset[str]] = frozenset({"exact on trees"})
     warm_starts: ClassVar[bool] = True

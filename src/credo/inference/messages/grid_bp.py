@@ -67,6 +67,7 @@ class GridBP(Algorithm):
     """
 
     name: ClassVar[str] = "grid-bp"
+    slopes: ClassVar[bool] = True
     points: int = 200  # per real variable
     low: float | None = None  # the first end of all grids; None to find ranges
     high: float | None = None  # the other end

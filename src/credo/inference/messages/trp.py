@@ -76,6 +76,7 @@ class TRP(IterativeAlgorithm[TRPState]):
 
     name: ClassVar[str] = "trp"
     promises: ClassVar[frozenset[str]] = frozenset({"exact on trees"})
+    slopes: ClassVar[bool] = True
     trees: int = 0  # random forests to cycle through; 0: a few deterministic ones that cover the graph
     damping: float = 0.0  # weight of the old factors, in the log domain
 

@@ -94,6 +94,7 @@ class TRW(IterativeAlgorithm[TRWState]):
 
     name: ClassVar[str] = "trw"
     promises: ClassVar[frozenset[str]] = frozenset({"exact on trees"})
+    slopes: ClassVar[bool] = True
     warm_starts: ClassVar[bool] = True
     rho: Literal["uniform", "trees", "optimised"] = "uniform"  # appearance probabilities
     schedule: Schedule = "auto"  # order of the updates, as in bp

@@ -13,6 +13,7 @@ METHODS = {
         answers=("sum",),
         compiles=True,
         checkpoints=True,
+        slopes=True,
     ),
     "inference-net": Method(
         "credo.inference.neural.renn",
@@ -20,6 +21,7 @@ METHODS = {
         answers=("sum",),
         compiles=True,
         checkpoints=True,
+        slopes=True,
     ),
     "region-direct": Method(
         "credo.inference.neural.direct",
@@ -27,6 +29,7 @@ METHODS = {
         answers=("sum",),
         compiles=True,
         checkpoints=True,
+        slopes=True,
     ),
     "bethe-direct": Method(
         "credo.inference.neural.direct",
@@ -34,5 +37,6 @@ METHODS = {
         answers=("sum",),
         compiles=True,
         checkpoints=True,
+        slopes=True,
     ),
 }

@@ -37,6 +37,7 @@ class BetheDirect(FreeEnergyMinimiser):
     """Gradient minimisation of the Bethe free energy under its constraints."""
 
     name: ClassVar[str] = "bethe-direct"
+    slopes: ClassVar[bool] = True
     rounds: int = 50  # of multipliers that max_iter steps are shared out to; what they leave over goes on
     rate: float = 0.1  # of Adam in the first round; a tenth of it in the last and after it
     penalty: float = 10.0  # weight of the squared disagreement
@@ -59,6 +60,7 @@ class RegionDirect(FreeEnergyMinimiser):
     """Gradient minimisation of the region free energy under its constraints."""
 
     name: ClassVar[str] = "region-direct"
+    slopes: ClassVar[bool] = True
     # root regions: auto, bethe, cvm, faces, all-faces, star, loops, loop-edge-node, junction-tree, or names
     regions: str | Sequence[Sequence[str]] = "auto"
     max_entries: int = MAX_ENTRIES  # loops with more joint states are split into triangles

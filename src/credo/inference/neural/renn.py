@@ -68,6 +68,7 @@ class RENN(FreeEnergyMinimiser):
     """
 
     name: ClassVar[str] = "renn"
+    slopes: ClassVar[bool] = True
     # root regions: auto, bethe, cvm, faces, all-faces, star, loops, loop-edge-node, junction-tree, or names
     regions: str | Sequence[Sequence[str]] = "auto"
     max_entries: int = MAX_ENTRIES  # loops with more joint states are split into triangles
@@ -107,6 +108,7 @@ class InferenceNet(FreeEnergyMinimiser):
     """
 
     name: ClassVar[str] = "inference-net"
+    slopes: ClassVar[bool] = True
     penalty: float = 5.0  # weight of the squared disagreement between factors and variables
     width: int = 128  # numbers per variable
     attention: int = 1  # attention layers

@@ -8,7 +8,8 @@ maxima too. Gaussian factors alone: exact linear algebra, also for every state w
 there are few. Everything else: Bethe variational inference on states, numbers of the line and simplices. With
 positive numbers, intervals or vectors belief propagation on grids, which follows skewed densities more
 closely; where it does not read a domain, Markov chains. Samples by NUTS if all variables are continuous,
-otherwise by Gibbs sampling. What was chosen, and why, is in the result's notes.
+otherwise by Gibbs sampling. Two layers of more than 20 units, every pair joined, go to belief propagation
+by matrices at once, samples of them to Gibbs sampling. What was chosen, and why, is in the result's notes.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dataclasses import replace
 
 from ...core.errors import UnsupportedError
 from ...optimise.run import planning
+from ...structures.layers import dense_layers
 from ..exact.junction_tree import JunctionTreePropagation
 from ..problem.base import Algorithm, Problem, algorithms
 from ..problem.contents import TASKS
@@ -44,11 +46,14 @@ _OTHERWISE = ("bp", "an approximation")
 _RACE = ("portfolio", "searches and bounds in turn")
 _RACED = ("max", "mixed")  # tasks whose answers are states
 _PLANNING = 0.2  # share of the time that the search for an elimination order may take
+_NARROW = 20  # units of a layer whose joint states exact inference may go through
 _MINUTE = 36.0  # log2 of the multiplications that take about a minute
 
 
 def choose(problem: Problem, seconds: float | None = None, *, many: bool = False) -> tuple[Algorithm, str]:
     """The algorithm to use within some seconds, and a sentence that says so; `many`: it is asked often."""
+    if (of_layers := _for_layers(problem)) is not None:
+        return of_layers
     if (tables := problem.graph.as_tables()) is None:
         return _choose_other(problem)
     chosen = JunctionTreePropagation()
@@ -64,6 +69,19 @@ def choose(problem: Problem, seconds: float | None = None, *, many: bool = False
             limits.refuse(predicted, problem)
         return other, f"chosen: {name}, {what} (junction-tree would need {predicted})"
     return chosen, f"chosen: junction-tree ({predicted})"
+
+
+def _for_layers(problem: Problem) -> tuple[Algorithm, str] | None:
+    """What serves two wide layers of units, every pair joined: no order of elimination is a good one."""
+    layers = dense_layers(problem.graph)
+    if layers is None or min(layers.weights.shape) <= _NARROW:
+        return None
+    name, why = _FOR_SAMPLES[-1] if problem.samples else _OTHERWISE
+    algorithm = algorithms.resolve(name)
+    if refusal(algorithm, problem) is not None:
+        return None
+    m, n = layers.weights.shape
+    return algorithm, f"chosen: {name}, {why} (two layers of {m} and {n} units, every pair joined)"
 
 
 def _choose_other(problem: Problem) -> tuple[Algorithm, str]:

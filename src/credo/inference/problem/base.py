@@ -28,6 +28,7 @@ from ...core.result import Result, Status
 from ...core.variable import Variable
 from ...optimise.driver import Outcome, Step, drive
 from ...optimise.run import Budget, Run
+from ...structures.layers import dense_layers
 from .contents import TASKS, Method, methods
 
 __all__ = [
@@ -195,10 +196,17 @@ class Algorithm(abc.ABC):
     warm_starts: ClassVar[bool] = False  # whether `run` makes use of `problem.warm`
     compiles: ClassVar[bool] = False  # whether a new structure is compiled first, which takes seconds
     checkpoints: ClassVar[bool] = False  # whether its runs can be kept: they are driven, their state is data
+    slopes: ClassVar[bool] = (
+        False  # whether sums over tables come with factor marginals, as learners need them
+    )
 
     def why_not(self, problem: Problem) -> str | None:
         """None if a problem of the declared kind can be treated, otherwise the reason in one sentence."""
         return None
+
+    def takes_layers(self, problem: Problem) -> bool:
+        """Whether a dense factor between two layers is read as it is, by methods that say they can."""
+        return dense_layers(problem.graph) is not None
 
     @property
     def remedy(self) -> str:
@@ -298,7 +306,8 @@ class Algorithms(Registry[Algorithm]):
     """All algorithms by name: those of this package, imported one by one, and those of users."""
 
     def __init__(self) -> None:
-        super().__init__("algorithm", methods, "credo methods")
+        short = {"structured": "structured-mean-field"}
+        super().__init__("algorithm", methods, "credo methods", short)
 
     def entries(self) -> dict[str, Method]:
         """Name -> what is known, family by family, the best known first; imports no algorithm."""

@@ -40,6 +40,7 @@ class Method(Entry):
     promises: tuple[str, ...] = ()  # as declared by the class, sorted
     compiles: bool = False  # as declared by the class
     checkpoints: bool = False  # as declared by the class
+    slopes: bool = False  # as declared by the class
 
     @property
     def family(self) -> str:

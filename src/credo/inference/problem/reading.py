@@ -21,7 +21,6 @@ from ...core.domain import Simplex
 from ...core.factor_graph import FactorGraph
 from ...core.groups import Bilinear, Group, LinearGaussians, TableBlock
 from ...core.result import Result, spread
-from ...structures.layers import dense_layers
 from .base import Algorithm, Problem
 from .contents import KINDS, TASKS, Method, methods
 
@@ -60,7 +59,7 @@ def declaration_of(algorithm: Any) -> Algorithm | Method:
 def pose_for(algorithm: Any, problem: Problem) -> Posed | str:
     """The problem as the algorithm reads it, or why it cannot."""
     known = declaration_of(algorithm)
-    posed = _readable(known, problem)
+    posed = _readable(known, problem, algorithm)
     if isinstance(posed, str) or _is_answered(posed.problem, known.answers):
         return posed
     told = [TASKS[task] for task in known.answers]
@@ -73,8 +72,8 @@ def _is_answered(problem: Problem, answers: tuple[str, ...]) -> bool:
     return problem.task in answers or (is_both and "max" in answers)
 
 
-def _readable(known: Algorithm | Method, problem: Problem) -> Posed | str:
-    if "bilinear" in known.groups and problem.graph.others and dense_layers(problem.graph) is not None:
+def _readable(known: Algorithm | Method, problem: Problem, algorithm: Any) -> Posed | str:
+    if "bilinear" in known.groups and problem.graph.others and algorithm.takes_layers(problem):
         return Posed(problem, None, problem) if "tables" in known.groups else compact(problem)
     if "tables" in known.groups and (tables := problem.graph.as_tables()) is not None:
         whole = problem if tables is problem.graph else replace(problem, graph=tables)

@@ -29,8 +29,10 @@ class RowsAlgorithm(Algorithm):
         """None if an instance of a declared structure can be treated, otherwise the reason."""
 
     @abc.abstractmethod
-    def run_rows(self, instance: Instance, budget: Budget, rng: np.random.Generator) -> Result:
-        """Log Z, and `Rows` as marginals."""
+    def run_rows(
+        self, instance: Instance, budget: Budget, rng: np.random.Generator, warm: Any = None
+    ) -> Result:
+        """Log Z, `Rows` as marginals, and expected counts by table; `warm` are marginals to begin at."""
 
 
 def reads_rows(algorithm: Any, instance: Instance, maximise: Any) -> TypeGuard[RowsAlgorithm]:
@@ -40,11 +42,18 @@ def reads_rows(algorithm: Any, instance: Instance, maximise: Any) -> TypeGuard[R
 
 
 def run_rows(
-    algorithm: RowsAlgorithm, instance: Instance, budget: Budget, *, seed: Any, strict: bool, keep: Any = None
+    algorithm: RowsAlgorithm,
+    instance: Instance,
+    budget: Budget,
+    *,
+    seed: Any,
+    strict: bool,
+    keep: Any = None,
+    warm: Any = None,
 ) -> Result:
     """The answer of a run; one that did not end well warns, or raises if `strict`.
 
-    `keep` is the checkpoint, which is told what the run is about.
+    `keep` is the checkpoint, which is told what the run is about, `warm` the marginals of an earlier run.
     """
     reason = algorithm.why_not_rows(instance)
     if reason is not None:
@@ -57,7 +66,7 @@ def run_rows(
         rng = keep.generator(seed)
         keep.identify({"method": describe(algorithm), "rows": fingerprint(instance)})
     clock = Stopwatch()
-    found = algorithm.run_rows(instance, budget, rng)
+    found = algorithm.run_rows(instance, budget, rng, warm)
     if not found.status.is_success:
         sentence = f"{algorithm.name}: {found.advice}"
         if strict:

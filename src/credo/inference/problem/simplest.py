@@ -35,6 +35,7 @@ def method_of(cls: type[Algorithm]) -> Method:
         promises=tuple(sorted(cls.promises)),
         compiles=cls.compiles,
         checkpoints=cls.checkpoints,
+        slopes=cls.slopes,
     )
 
 

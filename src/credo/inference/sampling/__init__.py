@@ -14,6 +14,7 @@ METHODS = {
         reads=("discrete", "real", "vector", "positive", "interval", "simplex"),
         groups=("functions", "bilinear"),
         checkpoints=True,
+        slopes=True,
     ),
     "nuts": Method(
         "credo.inference.sampling.nuts",
@@ -40,6 +41,7 @@ METHODS = {
         reads=("discrete", "real", "vector", "positive", "interval", "simplex"),
         groups=("functions",),
         checkpoints=True,
+        slopes=True,
     ),
     "importance": Method(
         "credo.inference.sampling.importance",
@@ -47,6 +49,7 @@ METHODS = {
         answers=("sum", "samples"),
         promises=("consistent",),
         checkpoints=True,
+        slopes=True,
     ),
     "ais": Method(
         "credo.inference.sampling.ais",

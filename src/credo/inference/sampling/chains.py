@@ -3,7 +3,8 @@
 A sampler advances several chains at once. The warm-up, which is thrown away, begins with short runs from
 random starts; the chains begin at those of their ends that lie farthest apart, without ends of negligible
 weight (see `starts`), and the rest of the warm-up, four fifths or more, tunes the sampler there. Marginals
-are frequencies of states and weighted points of continuous variables, all draws with equal weight.
+are frequencies of states, of one variable or of the scope of a table, and weighted points of continuous
+variables, all draws with equal weight.
 
 A run that has made all its draws has converged when
 
@@ -39,7 +40,15 @@ from ..problem.base import Algorithm, Budget, Problem
 from ..problem.located import Places
 from ..problem.starting_places import starting_places
 from .diagnostics import Diagnosis
-from .draws import Draws, diagnose_draws, draw_marginals, draw_samples, join, worst_r_hat
+from .draws import (
+    Draws,
+    diagnose_draws,
+    draw_factor_marginals,
+    draw_marginals,
+    draw_samples,
+    join,
+    worst_r_hat,
+)
 from .starts import farthest, starting_points
 
 __all__ = ["Engine", "Sampler", "Still"]
@@ -258,6 +267,7 @@ class _ChainSweeps:
             self.name,
             status,
             marginals=draw_marginals(variables, draws),
+            factor_marginals=draw_factor_marginals(problem.graph, draws) if problem.graph.is_tables else None,
             samples=draw_samples(variables, draws, problem.samples),
             trace={name: np.array(outcome.trace.get(name, ())) for name in ("energy", "r_hat")},
             diagnostics=found._asdict(),

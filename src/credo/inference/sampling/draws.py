@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...core.belief import Density
+from ...core.factor_graph import FactorGraph
 from ...core.records import record
-from ...core.result import Marginals, Samples
+from ...core.result import FactorMarginals, Marginals, Samples
 from ...core.variable import Variables
 from ...families.densities import ParticleDensity, SimplexParticleDensity
+from ...optimise.run import watched
 from .diagnostics import Diagnosis, diagnose, r_hat
 
-__all__ = ["Draws", "diagnose_draws", "draw_marginals", "draw_samples", "join", "worst_r_hat"]
+__all__ = [
+    "Draws",
+    "diagnose_draws",
+    "draw_factor_marginals",
+    "draw_marginals",
+    "draw_samples",
+    "join",
+    "worst_r_hat",
+]
 
 _BATCH = 2**23  # flags diagnosed at once
 _TOGETHER = 2**14  # numbers diagnosed at once
@@ -56,6 +67,21 @@ def draw_marginals(variables: Variables, draws: Draws) -> Marginals:
         kind = ParticleDensity if points.ndim == 1 else SimplexParticleDensity
         densities[name] = kind(points, np.full(total, 1 / total))
     return Marginals(variables, flat, densities)
+
+
+def draw_factor_marginals(graph: FactorGraph, draws: Draws) -> FactorMarginals:
+    """Frequencies of the joint states of every table's scope, counted when they are read."""
+    chains, each, n = draws.states.shape
+    return FactorMarginals(graph, partial(_frequencies, graph, draws.states.reshape(chains * each, n)))
+
+
+def _frequencies(graph: FactorGraph, states: np.ndarray) -> np.ndarray:
+    size, stride, parts = graph.table_size, graph.wiring.edge_stride, [np.empty(0)]
+    for a in watched(range(graph.n_tables)):
+        edges = slice(int(graph.scope_start[a]), int(graph.scope_start[a + 1]))
+        where = states[:, graph.scope[edges]] @ stride[edges]
+        parts.append(np.bincount(where, minlength=int(size[a])) / len(states))
+    return np.concatenate(parts)
 
 
 def draw_samples(variables: Variables, draws: Draws, wanted: int) -> Samples:

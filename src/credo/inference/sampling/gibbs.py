@@ -42,6 +42,7 @@ class Gibbs(Sampler):
     """Draws one variable after another given the others; for variables of any domain."""
 
     name: ClassVar[str] = "gibbs"
+    slopes: ClassVar[bool] = True
 
     def _engine(self, problem: Problem, places: Places, starts: Draws, rng: np.random.Generator) -> Engine:
         if (layers := dense_layers(problem.graph)) is not None:

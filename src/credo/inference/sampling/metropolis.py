@@ -40,6 +40,7 @@ class Metropolis(Sampler):
     """Random steps of one variable after another, accepted or not; for variables of any domain."""
 
     name: ClassVar[str] = "metropolis"
+    slopes: ClassVar[bool] = True
 
     def _engine(self, problem: Problem, places: Places, starts: Draws, rng: np.random.Generator) -> Engine:
         if problem.graph.is_tables:

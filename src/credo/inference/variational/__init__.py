@@ -13,8 +13,9 @@ METHODS = {
         answers=("sum",),
         reads=("discrete", "real", "positive", "interval"),
         promises=("consistent", "lower", "monotone"),
-        groups=("tables", "functions"),
+        groups=("tables", "functions", "bilinear"),
         checkpoints=True,
+        slopes=True,
     ),
     "structured-mean-field": Method(
         "credo.inference.variational.structured_mean_field",
@@ -22,6 +23,7 @@ METHODS = {
         answers=("sum",),
         promises=("consistent", "lower", "monotone"),
         checkpoints=True,
+        slopes=True,
     ),
     "bethe": Method(
         "credo.inference.variational.bethe",

@@ -12,6 +12,8 @@ any graph is done here on the two arrays of an instance, O(rows states of one ch
 
 from __future__ import annotations
 
+import abc
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,16 +65,26 @@ class FactorialDescents(Descents[FactorialState]):
         Of the chains within a sweep, `"sequential"` or `"random"`.
     chains
         Where joint beliefs of chains begin, `"mean-field"` or `"random"`; None is independent steps.
+    warm
+        Beliefs per chain at which the first descent begins instead.
     """
 
     def __init__(
-        self, name: str, restarts: int, rng: np.random.Generator, order: str, chains: str | None = None
+        self,
+        name: str,
+        restarts: int,
+        rng: np.random.Generator,
+        order: str,
+        chains: str | None = None,
+        warm: Sequence[np.ndarray] | None = None,
     ) -> None:
         super().__init__(name, restarts, rng)
-        self._order, self._chains = order, chains
+        self._order, self._chains, self._warm = order, chains, warm
 
     def begin(self, problem: Instance, number: int, rng: np.random.Generator) -> FactorialState:
         """Random beliefs; where a zero forbids independent steps, chains with random others."""
+        if self._warm is not None and number == 0:
+            return self.sweep(problem, FactorialState(tuple(self._warm), np.inf), rng)[0]
         rows = len(problem.scores)
         beliefs = [rng.dirichlet(np.full(size, _CONCENTRATION), size=rows) for size in problem.shape]
         first = FactorialState(tuple(beliefs), np.inf)
@@ -111,14 +123,16 @@ class FactorialDescents(Descents[FactorialState]):
 
     def read(self, problem: Instance, outcome: Outcome) -> Result:
         """Beliefs by chain, and the bound."""
-        known: Any = problem.named_parts(list(outcome.state.beliefs))
-        found = self.bound(outcome).but(marginals=known)
+        beliefs = list(outcome.state.beliefs)
+        known: Any = problem.named_parts(beliefs)
+        counts: Any = (_Structured if self._chains else _Factored)(problem).counts(beliefs)
+        found = self.bound(outcome).but(marginals=known, factor_marginals=counts)
         if self._chains == "mean-field" and _has_zeros(problem):
             found = found.but(notes=(*found.notes, _RANDOM))
         return found
 
 
-class _FactorialChains:
+class _FactorialChains(abc.ABC):
     """What both mean fields ask of an instance."""
 
     def __init__(self, instance: Instance) -> None:
@@ -145,9 +159,27 @@ class _FactorialChains:
         """Expected scores of all rows."""
         return float(self.row_weights @ self.fields(beliefs, None))
 
+    def counts(self, beliefs: list[np.ndarray]) -> dict[str, np.ndarray]:
+        """Expected counts by the names of the tables."""
+        found: dict[str, np.ndarray] = {}
+        for m, q in enumerate(beliefs):
+            pairs, first = self.moves(m, beliefs), self.instance.first_rows
+            found |= {f"start{m}": self.row_weights[first] @ q[first], f"transition{m}": pairs}
+        return found
+
+    @abc.abstractmethod
+    def moves(self, m: int, beliefs: list[np.ndarray]) -> np.ndarray:
+        """Expected moves of a chain, (states, states)."""
+
 
 class _Structured(_FactorialChains):
     """One joint belief per chain."""
+
+    def moves(self, m: int, beliefs: list[np.ndarray]) -> np.ndarray:
+        """Of its joint belief, which fits the others."""
+        fields = np.ascontiguousarray(self.fields(beliefs, m))
+        found = smooth_chains(*self.tables(m), fields, self.instance.begin, weight=self.weights)
+        return np.asarray(found.pairs)
 
     def __init__(self, instance: Instance) -> None:
         super().__init__(instance)
@@ -177,6 +209,11 @@ class _Factored(_FactorialChains):
         self._last = np.zeros(len(self.scores), bool)
         self._last[begin[1:][lengths > 0] - 1] = True
         self._odd = (np.arange(len(self.scores)) - np.repeat(begin[:-1], lengths)) % 2 == 1
+
+    def moves(self, m: int, beliefs: list[np.ndarray]) -> np.ndarray:
+        """Of independent neighbours."""
+        inside, q = np.flatnonzero(~self._first), beliefs[m]
+        return np.asarray((self.row_weights[inside, None] * q[inside - 1]).T @ q[inside])
 
     def updated(self, m: int, beliefs: list[np.ndarray]) -> np.ndarray:
         """Beliefs of a chain given the others, even steps first."""

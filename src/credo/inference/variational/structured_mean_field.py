@@ -71,6 +71,7 @@ class StructuredMeanField(RowsAlgorithm):
     """
 
     name: ClassVar[str] = "structured-mean-field"
+    slopes: ClassVar[bool] = True
     checkpoints: ClassVar[bool] = True
     promises: ClassVar[frozenset[str]] = frozenset({"lower", "monotone", "consistent"})
     warm_starts: ClassVar[bool] = True
@@ -106,12 +107,15 @@ class StructuredMeanField(RowsAlgorithm):
             return 'clusters of names are about a graph; give clusters="trees", one cluster per chain'
         return why_not(instance, is_structured=self.clusters == "trees")
 
-    def run_rows(self, instance: Instance, budget: Budget, rng: np.random.Generator) -> Result:
+    def run_rows(
+        self, instance: Instance, budget: Budget, rng: np.random.Generator, warm: Any = None
+    ) -> Result:
         """A joint belief per chain."""
         from .factorial import FactorialDescents
 
         clusters = self.start if self.clusters == "trees" else None
-        return FactorialDescents(self.name, self.restarts, rng, self.order, clusters).run(instance, budget)
+        descents = FactorialDescents(self.name, self.restarts, rng, self.order, clusters, warm)
+        return descents.run(instance, budget)
 
 
 @record("structured-mean-field start")

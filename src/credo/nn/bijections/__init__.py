@@ -10,10 +10,27 @@ if TYPE_CHECKING:
     from .actnorm import Actnorm
     from .base import Chain, RowBijection, read_bijection
     from .coupling import Coupling
+    from .flowjax_maps import Autoregressive, Spline
     from .glow import Glow
     from .mixing import Mixing, Permutation
+    from .ode import Ode
+    from .planar import Planar, Radial
 
-__all__ = ["Actnorm", "Chain", "Coupling", "Glow", "Mixing", "Permutation", "RowBijection", "read_bijection"]
+__all__ = [
+    "Actnorm",
+    "Autoregressive",
+    "Chain",
+    "Coupling",
+    "Glow",
+    "Mixing",
+    "Ode",
+    "Permutation",
+    "Planar",
+    "Radial",
+    "RowBijection",
+    "Spline",
+    "read_bijection",
+]
 
 furnish(
     __name__,
@@ -21,7 +38,10 @@ furnish(
         "actnorm": ("Actnorm",),
         "base": ("RowBijection", "Chain", "read_bijection"),
         "coupling": ("Coupling",),
+        "flowjax_maps": ("Autoregressive", "Spline"),
         "glow": ("Glow",),
         "mixing": ("Mixing", "Permutation"),
+        "ode": ("Ode",),
+        "planar": ("Planar", "Radial"),
     },
 )
