@@ -230,6 +230,10 @@ def layers_of_units() -> None:
     weights, fields = np.exp(model.weights), (rng.normal(size=(3, 4)), rng.normal(size=(3, 3)))
     kept = (np.empty((3, 7)), np.empty(3), np.zeros((2, 4, 3)))
     layer_messages.layer_batch(weights, *fields, np.ones(3), 8, 500.0, np.float64(1), 9, 1e-9, 2, *kept)
+    for kind in ((), "all", ["visible"]):
+        x = rng.normal(size=(3, 2))
+        crbm = credo.ConditionalRBM(model.weights, rng.normal(size=(4, 2)), rng.normal(size=(3, 2)))
+        _quietly(credo.infer, crbm, data=x, maximise=kind, max_iter=9)
 
 
 def _odd(*shape: int) -> np.ndarray:

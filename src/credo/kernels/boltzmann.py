@@ -11,7 +11,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-__all__ = ["binary_rows", "log_sum_exp", "log_sum_over_layer", "sigmoid", "softplus", "softplus_sums"]
+__all__ = [
+    "binary_entropy",
+    "binary_rows",
+    "log_sum_exp",
+    "log_sum_over_layer",
+    "sigmoid",
+    "softplus",
+    "softplus_sums",
+]
 
 _LOW = 8  # units of the layer whose states are one block
 _FACTORS = 1000  # numbers up to 2 whose product is a double
@@ -35,6 +43,12 @@ def softplus_sums(x: np.ndarray) -> np.ndarray:
     for first in range(0, x.shape[-1], _FACTORS):
         found = found + np.log(factors[..., first : first + _FACTORS].prod(axis=-1))
     return found
+
+
+def binary_entropy(p: np.ndarray) -> np.ndarray:
+    """Entropies of units that are on with these probabilities; zero where that is certain."""
+    inside = np.clip(p, 1e-300, 1.0), np.clip(1 - p, 1e-300, 1.0)
+    return np.asarray(-p * np.log(inside[0]) - (1 - p) * np.log(inside[1]))
 
 
 def log_sum_exp(logs: np.ndarray) -> float:

@@ -222,6 +222,16 @@ def _stream_likelihood(model: Any, data: Stream, **asked: Any) -> Estimate:
     return Estimate(sum(part.value for part in found), kinds.pop() if len(kinds) == 1 else "estimate")
 
 
+def _of_batch(model: Any, data: Any, method: Any, budget: Budget, seed: Any) -> tuple[np.ndarray, bool]:
+    """The same of a batch as learning reads it, input by input."""
+    oracle = Oracle(method, budget, seed, warm=False)
+    weights = model.score_weights(data)
+    parts = (data.take(np.array([k])) for k in range(len(data)))
+    source = likelihood_source(weights, data, oracle)
+    values = [source.value(weights.scores(weights.start, part), part) for part in parts]
+    return np.array(values), oracle.kinds <= {"exact"}
+
+
 def _of_documents(model: Any, data: Any, given: Mapping[str, Any], seed: Any, each: bool) -> Any:
     """What is known of the probability of documents given topics: a bound, or an estimate."""
     if given:
@@ -234,6 +244,8 @@ def _of_labels(
     model: Any, data: Any, targets: Any, reading: Mapping[str, Any], method: Any, budget: Budget, seed: Any
 ) -> tuple[np.ndarray, bool]:
     """Conditional log-likelihoods of the labels of every input, and whether they are exact."""
+    if hasattr(data, "by_node_feature"):  # a batch that learning made
+        return _of_batch(model, data, method, budget, seed)
 
     def ask(graph: FactorGraph, **asked: Any) -> Any:
         limits = {"max_iter": budget.max_iter, "tol": budget.tol, "seconds": budget.seconds, "seed": seed}

@@ -10,12 +10,13 @@ Source: Mnih, Larochelle and Hinton (2011); Ping and Ihler, Belief propagation i
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ..core import check
 from ..core.errors import DataError, ModelError
+from ..core.layer_rows import LayerRows
 from ..core.numbers import float_array
 from ..core.records import register
 from ..kernels.boltzmann import sigmoid, softplus_sums
@@ -48,6 +49,8 @@ class ConditionalRBM:
     >>> crbm.given([1.0]).visible_bias, crbm.given([1.0]).hidden_bias
     (array([2., 0.]), array([0.5]))
     """
+
+    layers: ClassVar[tuple[str, str]] = ("visible", "hidden")  # what answers about rows are called
 
     def __init__(
         self,
@@ -100,6 +103,25 @@ class ConditionalRBM:
         if visible.ndim != 1:
             raise DataError(f"x: expected one row of {self.n_features} features, got shape {np.shape(x)}")
         return RBM(self.weights, visible, hidden)
+
+    def instantiate(self, x: Any, **reading: Any) -> LayerRows:
+        """The machines of rows of features: what `infer(crbm, data=x)` is asked about.
+
+        Examples
+        --------
+        >>> import credo
+        >>> crbm = credo.ConditionalRBM([[1.0], [-1.0]], [[2.0], [0.0]], [[0.5]])
+        >>> credo.infer(crbm, data=[[1.0], [0.0]]).marginals["visible"].round(4)
+        array([[0.9277, 0.3866],
+               [0.6214, 0.3786]])
+        """
+        given = [name for name, value in reading.items() if value is not None]
+        if given:
+            raise DataError(
+                f"{', '.join(given)}: a conditional machine has independent rows of features; leave out"
+            )
+        visible, hidden = (np.atleast_2d(part) for part in self.fields(x))
+        return LayerRows(self.weights, visible, hidden)
 
     def hidden_given(self, v: Any, x: Any) -> np.ndarray:
         """p(h_j = 1 | v, x), row by row."""

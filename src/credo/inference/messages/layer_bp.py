@@ -36,7 +36,16 @@ from ...kernels.jit import threads
 from ...structures.layers import Layers, dense_layers
 from ..problem.base import Problem
 
-__all__ = ["LayerForm", "LayerMessages", "advance_layers", "form_of", "read_layers", "start_layers"]
+__all__ = [
+    "LayerForm",
+    "LayerMessages",
+    "advance_layers",
+    "flush_of",
+    "form_of",
+    "read_layers",
+    "start_layers",
+    "widest_of",
+]
 
 _ROUGH = 1e-4  # tolerance from which single precision serves
 _WIDEST = {
@@ -91,6 +100,16 @@ class LayerMessages(NamedTuple):
     q: np.ndarray  # messages to the right, as ratios or, of maxima, logarithms; none where one side is both
     beliefs: np.ndarray  # log-odds of the left units, then of the right ones
     best: np.ndarray  # where one layer is maximised: its best states so far, and their value
+
+
+def widest_of(kind: Any) -> float:
+    """Log-odds up to which products of odds and weights are numbers of a precision."""
+    return _WIDEST[kind]
+
+
+def flush_of(kind: Any, strongest: float) -> int:
+    """How many ratios, between e^-w and e^w, may be multiplied before a logarithm is taken."""
+    return int(np.clip(_WIDEST[kind] / max(strongest, 1e-3) / 2, 1, 64))
 
 
 def form_of(problem: Problem) -> LayerForm | None:
@@ -157,9 +176,7 @@ def advance_layers(state: LayerMessages, count: int, tol: float) -> tuple[LayerM
         most = kernel.layer_maxima.portion(work, count)
         changes = kernel.layer_maxima.over(work * most)(weights, q, left, right, beliefs, most, tol)
     else:
-        limit = _WIDEST[kind] - form.strongest
-        flush = int(np.clip(_WIDEST[kind] / max(form.strongest, 1e-3) / 2, 1, 64))
-        limits = (flush, limit, kind(1.0))
+        limits = (flush_of(kind, form.strongest), widest_of(kind) - form.strongest, kind(1.0))
         blocks = threads() if weights.size >= _MANY else 1
         sums = kernel.layer_sums if blocks == 1 else kernel.layer_sums_parallel
         most = sums.portion(work / blocks, count)

@@ -18,6 +18,7 @@ import numpy as np
 from ...core import check
 from ...core.errors import ModelError, QueryError
 from ...core.instance import Instance
+from ...core.layer_rows import LayerRows
 from ...core.result import Estimate, Result, Status
 from ...core.rows import Rows
 from ...core.stopwatch import Stopwatch
@@ -73,9 +74,11 @@ def infer_template(
     Rows that form graphs are asked about by `general`: `infer` with the `options` of the call.
     """
     model, maximise = template_of(model), options["maximise"]
-    _check(causal, maximise)
+    _check(causal, maximise, model)
     watch = Stopwatch()
     instance = None if _emits(model) else model.instantiate(data, **reading)
+    if isinstance(instance, LayerRows):
+        return _of_layers(instance, None, general, options, causal=causal)
     if instance is not None and instance.structure == "graph":
         if causal:
             raise QueryError("causal: expected chains, whose rows have an order, got graphs; leave it out")
@@ -104,12 +107,14 @@ def infer_by_name(
     Other methods are asked about its factor graph, by `general`. `options` are those of `infer`.
     """
     model = template_of(model)
-    _check(causal, options["maximise"])
+    _check(causal, options["maximise"], model)
     if causal:
         raise QueryError("causal: expected no method, got one; filtering is a recursion of its own")
     algorithm = algorithms.resolve(method)
     with call():
         instance = model.instantiate(data, **reading)
+    if isinstance(instance, LayerRows):
+        return _of_layers(instance, algorithm, general, options, causal=False)
     if not _emits(model):
         return _of_graphs(instance, general, options)
     if not reads_rows(algorithm, instance, options["maximise"]):
@@ -123,6 +128,19 @@ def infer_by_name(
         )
 
 
+def _of_layers(
+    rows: LayerRows, method: Any, general: Ask, options: Mapping[str, Any], *, causal: bool
+) -> Result:
+    from .layer_rows import infer_layer_rows  # other templates need none of it
+
+    if causal:
+        raise QueryError("causal: expected rows with an order, got layers of units; leave it out")
+    watch = Stopwatch()
+    with call(seconds=options["seconds"]):
+        found = infer_layer_rows(rows, method, options, general)
+    return found.but(seconds=watch.seconds, compile_seconds=watch.compile_seconds)
+
+
 def _of_graphs(instance: Instance, general: Ask, options: Mapping[str, Any]) -> Result:
     if options["checkpoint"] is not None and instance.units > 1:
         raise QueryError(
@@ -134,7 +152,9 @@ def _of_graphs(instance: Instance, general: Ask, options: Mapping[str, Any]) -> 
     return found.but(seconds=watch.seconds, compile_seconds=watch.compile_seconds)
 
 
-def _check(causal: bool, maximise: Any) -> None:
+def _check(causal: bool, maximise: Any, model: Any) -> None:
+    if hasattr(model, "layers"):
+        return  # which layers of units are maximised is another question
     if maximise != "all" and tuple(maximise):
         raise QueryError(
             f"maximise: expected () or 'all' for hidden rows, got {maximise!r:.80}; name a method and ask "
@@ -281,6 +301,11 @@ def draw_rows(model: Any, lengths: Any, seed: Any) -> tuple[np.ndarray, np.ndarr
         drawn: tuple[np.ndarray, np.ndarray] = model.draw(step_counts(lengths), rng)
         return drawn
     model = _emitting(model)
+    if not hasattr(model.emission, "sample"):
+        raise ModelError(
+            f"sample: expected a model with parameters, got {type(model).__name__}, which averages over "
+            "them; draw from the model of the fit, or from one that posterior.sample(rng) gives"
+        )
     begin = np.concatenate([[0], np.cumsum(step_counts(lengths))]).astype(np.int64)
     with call():
         blank = np.broadcast_to(0.0, (int(begin[-1]), len(model.emission)))

@@ -13,7 +13,7 @@ METHODS = {
         answers=("sum",),
         reads=("discrete", "real", "positive", "interval"),
         promises=("consistent", "lower", "monotone"),
-        groups=("tables", "functions"),
+        groups=("tables", "functions", "bilinear"),
         checkpoints=True,
         slopes=True,
     ),

@@ -11,6 +11,8 @@ Zeros: F is finite only if q avoids every zero entry. The start does so by const
 that zeros tie together start at one joint state of positive weight, found by search (by exact
 inference if the search gives up), and an update gives belief 0 to states that would meet a zero.
 
+Two layers of units, every pair across joined, are updated a layer at once (`layer_mean_field`).
+
 Beliefs of real variables are Gaussian: the closed form where all factors are Gaussian, or are so given states
 (`LinearGaussianFactor`), otherwise steps of natural gradient ascent, with expectations by Gauss-Hermite
 quadrature (see `hybrid_mean_field`). If every factor with real variables has that form, expectations are
@@ -36,12 +38,15 @@ from ...core.records import record
 from ...core.result import FactorMarginals, Marginals, Result
 from ...optimise.driver import Outcome
 from ...optimise.run import Stopped
+from ...structures.layers import dense_layers
 from ..problem import free_energy
 from ..problem.base import Budget, Problem, register
 from ..problem.rows import RowsAlgorithm
 from .descent import Descents, starting_beliefs, uniform_beliefs
 
 __all__ = ["MeanField", "MeanFieldState", "product_tables", "state_of", "sweep"]
+
+_PAYS = 256  # pairs of tables from which a layer at once pays
 
 
 @record("mean-field")
@@ -75,7 +80,7 @@ class MeanField(RowsAlgorithm):
 
     def why_not(self, problem: Problem) -> str | None:
         """Factors of few real variables."""
-        if problem.graph.is_tables:
+        if problem.graph.is_tables or self.takes_layers(problem):
             return None
         from .continuous_mean_field import why_not
 
@@ -83,11 +88,22 @@ class MeanField(RowsAlgorithm):
 
     def run(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Result:
         """Sweep from each start until beliefs stand still; keep the best."""
+        if self.takes_layers(problem) and (layers := dense_layers(problem.graph)) is not None:
+            from .layer_mean_field import LayerProducts
+
+            return LayerProducts(self.name, self.restarts, rng, layers).run(problem, budget)
         if problem.graph.is_tables:
             return _Products(self.name, self.restarts, rng, self.order).run(problem, budget)
         from .continuous_mean_field import run
 
         return run(problem, budget, rng, self.restarts, self.order, self.nodes)
+
+    def takes_layers(self, problem: Problem) -> bool:
+        """Whether two layers of units are updated one after the other: in order, and where that pays."""
+        if self.order != "sequential":
+            return False
+        layers = dense_layers(problem.graph)
+        return layers is not None and (bool(problem.graph.others) or layers.weights.size >= _PAYS)
 
     def why_not_rows(self, instance: Instance) -> str | None:
         """Several chains without zeros."""
