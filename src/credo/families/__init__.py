@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .gaussian_field import GaussianField
     from .gaussian_wishart import GaussianWishart
     from .independent import IndependentRows
+    from .interpolation import interpolate
     from .learnable import Learnable
     from .mixture import Mixture, MixturePrior
     from .normal_gamma import NormalGamma
@@ -61,6 +62,7 @@ __all__ = [
     "StudentT",
     "TiedGaussian",
     "family_of",
+    "interpolate",
 ]
 
 
@@ -81,6 +83,7 @@ furnish(
         "gaussian_diagonal": ("DiagonalGaussian", "SphericalGaussian"),
         "gaussian_wishart": ("GaussianWishart",),
         "independent": ("IndependentRows",),
+        "interpolation": ("interpolate",),
         "learnable": ("Learnable",),
         "conjugate_product": ("ConjugateProduct",),
         "mixture": ("Mixture", "MixturePrior"),
