@@ -206,6 +206,8 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "bijection.ode": lambda: read_bijection("ode(steps=3)"),
     "bijection.planar": lambda: read_bijection("planar(layers=2)"),
     "bijection.radial": lambda: read_bijection("radial(layers=2)"),
+    "bijection.maf": lambda: read_bijection("maf(layers=2)"),
+    "bijection.spline": lambda: read_bijection("spline(knots=4)"),
     "bijection.mixing": lambda: read_bijection("mixing(first=identity)"),
     "bijection.permutation": lambda: read_bijection("permutation(seed=none)"),
     "BlankMixture": lambda: credo.Mixture.blank(2, "diagonal"),

@@ -49,6 +49,8 @@ CONTENTS = {
     "bijection.ode": "nn.bijections.ode",
     "bijection.planar": "nn.bijections.planar",
     "bijection.radial": "nn.bijections.planar",
+    "bijection.maf": "nn.bijections.flowjax_maps",
+    "bijection.spline": "nn.bijections.flowjax_maps",
     "bijection.mixing": "nn.bijections.mixing",
     "bijection.permutation": "nn.bijections.mixing",
     "Gaussian": "families.gaussian",

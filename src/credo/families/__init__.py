@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .gaussian_diagonal import DiagonalGaussian, SphericalGaussian
     from .gaussian_wishart import GaussianWishart
     from .independent import IndependentRows
+    from .interpolation import interpolate
     from .learnable import Learnable
     from .mixture import Mixture, MixturePrior
     from .normal_gamma import NormalGamma
@@ -59,6 +60,7 @@ __all__ = [
     "StudentT",
     "TiedGaussian",
     "family_of",
+    "interpolate",
 ]
 
 
@@ -78,6 +80,7 @@ furnish(
         "gaussian_diagonal": ("DiagonalGaussian", "SphericalGaussian"),
         "gaussian_wishart": ("GaussianWishart",),
         "independent": ("IndependentRows",),
+        "interpolation": ("interpolate",),
         "learnable": ("Learnable",),
         "conjugate_product": ("ConjugateProduct",),
         "mixture": ("Mixture", "MixturePrior"),
