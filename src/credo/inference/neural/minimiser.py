@@ -22,7 +22,7 @@ from .plan import NetworkPlan
 from .readout import RegionAnswer, logs_of, polish_bp, polish_gbp, project
 from .region_system import RegionSystem, system_of
 
-__all__ = ["FreeEnergyMinimiser", "Lowered", "NetworkState", "check_regions"]
+__all__ = ["BeliefsUnderWay", "FreeEnergyMinimiser", "NetworkState", "check_regions"]
 
 
 @record("network state")
@@ -35,7 +35,7 @@ class NetworkState:
     multiplier: np.ndarray | None = None  # of the disagreements between regions; None for zeros
 
 
-class Lowered(NamedTuple):
+class BeliefsUnderWay(NamedTuple):
     """Where some steps on the free energy of one problem led."""
 
     log_z: float  # -F of the beliefs as they are
@@ -84,7 +84,7 @@ class FreeEnergyMinimiser(Algorithm):
             results.append(reader.result(t, posed[k][1], own))
         return results, sum(f.compile_seconds for f in found)
 
-    def lower(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> Lowered:
+    def lower(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> BeliefsUnderWay:
         """Some steps on the beliefs alone: -F of the beliefs as they are, and how it depends on the tables.
 
         For learning by turns: nothing is projected, so the derivative is that of the value, beliefs held.
@@ -92,7 +92,7 @@ class FreeEnergyMinimiser(Algorithm):
         system = system_of(problem.graph, *self._where())
         tables = RegionTables(problem, system.plan)
         if not system.n_entries:
-            return Lowered(tables.constant, tables.slopes(np.empty(0)), None)
+            return BeliefsUnderWay(tables.constant, tables.slopes(np.empty(0)), None)
         posed = system.problem(tables)
         # Multipliers that change at every turn would run away from the weights that follow them.
         found = self._solve(system, [problem], [posed], replace(self._make_plan(budget), rounds=1), rng)
@@ -101,7 +101,7 @@ class FreeEnergyMinimiser(Algorithm):
         best = int(np.argmax(values))
         parameters = found[best].parameters
         state = NetworkState(_leaves(parameters), _shapes(parameters), found[best].multiplier)
-        return Lowered(values[best], tables.slopes(logs[best]), state)
+        return BeliefsUnderWay(values[best], tables.slopes(logs[best]), state)
 
     def takes_tables(self, instances: Instances) -> bool:
         """Whether problems of one structure go through one call."""
