@@ -49,7 +49,7 @@ def read_task(
     named
         groups, columns and lengths.
     """
-    model = rows_model(model)
+    model = rows_model(model.as_rows() if hasattr(model, "as_rows") else model)
     is_conditional = getattr(model, "is_conditional", False)
     if targets is not None and not is_conditional:
         raise OptionError("targets: expected none, got some; only random fields have labels beside features")
