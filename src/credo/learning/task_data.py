@@ -113,7 +113,7 @@ def _filled(
     if hasattr(model, "with_nodes"):
         from .network_data import fill_blank
 
-        return *fill_blank(model, data, rng, weights), None
+        return *fill_blank(model, data, rng, weights, named["columns"]), None
     if hasattr(model, "fill"):
         data = named_columns(data) if isinstance(data, (str, os.PathLike)) else data
         states = None if known is None else known[2]
