@@ -70,7 +70,7 @@ def test_factors_are_found_and_their_covariance_is_that_of_scikit_learn():
     assert found.score(x) == pytest.approx(theirs.score(x), abs=0.01)
     assert found.lower_bound_ < 500 * found.score(x)
     left = [np.linalg.lstsq(some.transform(x), z, rcond=None)[1] for some in (found, theirs)]
-    np.testing.assert_allclose(left[0], left[1], rtol=0.05)  # of the factors that made the rows, turned
+    assert (left[0] < 1.05 * left[1]).all()  # of the factors that made the rows, after a rotation
     x[::5, 2] = np.nan
     assert np.isfinite(BayesianFactorAnalysis(2, random_state=0).fit(x).score_samples(x)).all()
     with pytest.raises(DataError, match=r"with 1 sample\(s\)"):
