@@ -219,3 +219,28 @@ def test_a_blank_answers_no_question(blank, ask):
 def test_refusals(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.slow
+def test_a_blank_chain_starts_where_it_is_seldom_lower_than_hmmlearn():
+    hmm = pytest.importorskip("hmmlearn.hmm")
+    x, better = pytest.importorskip("sklearn.datasets").load_iris().data, 0
+    for seed in range(10):
+        peer = hmm.GaussianHMM(4, covariance_type="diag", n_iter=500, tol=1e-4, random_state=seed).fit(x)
+        found = credo.fit(credo.HMM.gaussian(4, covariance="diagonal"), x, seed=seed, tol=1e-5, max_iter=2000)
+        better += found.log_likelihood.value > peer.score(x) - 1e-3 * len(x)
+    assert better >= 9
+
+
+def test_the_start_of_a_blank_chain_is_the_best_of_some_and_a_checkpoint_knows_it(tmp_path):
+    rng = np.random.default_rng(3)
+    x = rng.normal(np.repeat(rng.integers(4, size=20) * 1.5, 5), 1.0)
+    plain = credo.fit(credo.HMM(states=4), x, seed=5)
+    for tol in (0.2, 1e-3):
+        kept = credo.fit(credo.HMM(states=4), x, seed=5, tol=tol, checkpoint=tmp_path / "chain.credo")
+    assert np.array_equal(kept.objective, plain.objective) and kept.model.transition.tolist() == (
+        plain.model.transition.tolist()
+    )
+    watched = []
+    credo.fit(credo.HMM(states=4), x, seed=5, on_step=lambda k, view: watched.append(view.parameters))
+    assert watched and all(model is None or model.states == 4 for model in watched)

@@ -117,7 +117,15 @@ def _filled(
     if hasattr(model, "fill"):
         data = named_columns(data) if isinstance(data, (str, os.PathLike)) else data
         states = None if known is None else known[2]
-        return model.fill(data, rng, known=states, **named, weights=weights), data, weights
+        made = model.fill(data, rng, known=states, **named, weights=weights)
+        if states is None and hasattr(made, "emission"):
+            from .first_models import best_first
+
+            rows = made.sequences(data, **named, weights=weights)
+            made = best_first(
+                made, rows, lambda child: model.fill(data, child, **named, weights=weights), rng
+            )
+        return made, data, weights
     return model, data, weights
 
 
