@@ -34,12 +34,19 @@ def best_first(
     if not data.is_sequences or states < 2 or not is_small:
         return first
     best, value = first, _reached(first, data, rng)
-    for child in rng.spawn(_OTHERS):
+    for child in _children(rng):
         other = again(child)
         reached = _reached(other, data, rng)
         if reached > value + _BETTER * data.total_rows:
             best, value = other, reached
     return best
+
+
+def _children(rng: np.random.Generator) -> list[np.random.Generator]:
+    """Generators of the other starts; what the given one will draw stays as it is."""
+    if isinstance(rng.bit_generator.seed_seq, np.random.SeedSequence):
+        return rng.spawn(_OTHERS)
+    return [np.random.default_rng(k) for k in range(_OTHERS)]  # of old generators, which have no children
 
 
 def _reached(model: Any, data: Any, rng: np.random.Generator) -> float:
