@@ -20,6 +20,7 @@ from credo.core.result import Estimate, Status
 from credo.core.variable import Variables
 from credo.estimators import (
     GMMHMM,
+    BayesianFactorAnalysis,
     BayesianMixture,
     BetheLDA,
     CategoricalHMM,
@@ -30,6 +31,7 @@ from credo.estimators import (
     ImageClassifier,
     MaximumLikelihoodClassifier,
     PoissonHMM,
+    VariationalGaussianHMM,
 )
 from credo.evaluate import SampleScores, score_classes
 from credo.families.additive import AdditiveGaussian
@@ -41,6 +43,7 @@ from credo.families.flow import Flow
 from credo.families.gamma import Gamma, Poisson
 from credo.families.gaussian import Gaussian, TiedGaussian
 from credo.families.gaussian_diagonal import DiagonalGaussian, SphericalGaussian
+from credo.families.gaussian_field import GaussianField
 from credo.families.gaussian_wishart import GaussianWishart
 from credo.families.independent import IndependentRows
 from credo.families.mixture import Mixture, MixturePrior
@@ -215,6 +218,8 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "BlankNet": lambda: credo.BayesNet.from_edges([("a", "b")], states={"a": 2}),
     "Regression": lambda: Regression([1.0, 2.0], [1.0, 3.0], [[0.5], [0.25]]),
     "Gaussian": lambda: Gaussian(MEANS, COVARIANCES),
+    "BlankSemiMarkov": lambda: SemiMarkov(states=2, durations=(2, 5), emission="poisson"),
+    "GaussianField": lambda: GaussianField(MEANS[:1], COVARIANCES[:1], np.ones((2, 2))),
     "AdditiveGaussian": lambda: AdditiveGaussian([MEANS, MEANS[:1]], COVARIANCES[0]),
     "BlankFactorialHMM": lambda: credo.FactorialHMM(states=[2, 3], emission="additive"),
     "TiedGaussian": lambda: TiedGaussian(MEANS, COVARIANCES[0]),
@@ -244,6 +249,10 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "BlockFit": lambda: BlockFit((block_run(),), "ml", 0.25),
     "BlockRun": block_run,
     "FactorAnalysis": lambda: FactorAnalysis(2, noise="isotropic"),
+    "VariationalGaussianHMM": lambda: fitted(
+        VariationalGaussianHMM(2, "diag", max_iter=1, n_init=1, random_state=0), ROWS
+    ),
+    "BayesianFactorAnalysis": lambda: fitted(BayesianFactorAnalysis(1, max_iter=1, random_state=0), ROWS),
     "GaussianMixture": lambda: fitted(GaussianMixture(2, max_iter=1, random_state=0), ROWS),
     "BayesianMixture": lambda: fitted(
         BayesianMixture(2, covariance_type="diag", max_iter=1, random_state=0), ROWS

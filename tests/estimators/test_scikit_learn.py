@@ -11,6 +11,7 @@ import pytest
 
 from credo.estimators import (
     GMMHMM,
+    BayesianFactorAnalysis,
     BayesianMixture,
     BetheLDA,
     CategoricalHMM,
@@ -18,6 +19,7 @@ from credo.estimators import (
     GaussianMixture,
     MaximumLikelihoodClassifier,
     PoissonHMM,
+    VariationalGaussianHMM,
 )
 
 # Sequences have an order, and `score_samples` is a pair, as hmmlearn has it.
@@ -56,16 +58,21 @@ class TruncatedCounts(Truncated, PoissonHMM):
 
 
 CASES = {
-    "GaussianHMM": (GaussianHMM(2, random_state=0, max_iter=20), OF_SEQUENCES),
+    "GaussianHMM": (GaussianHMM(2, random_state=0, max_iter=20, n_init=1), OF_SEQUENCES),
     "GaussianMixture": (GaussianMixture(2, random_state=0, max_iter=20), set()),
-    "GMMHMM": (GMMHMM(2, 2, random_state=0, max_iter=20), OF_SEQUENCES),
+    "GMMHMM": (GMMHMM(2, 2, random_state=0, max_iter=20, n_init=1), OF_SEQUENCES),
     "CategoricalHMM": (TruncatedSymbols(2, n_features=200, random_state=0, max_iter=20), OF_SEQUENCES),
     "PoissonHMM": (TruncatedCounts(2, random_state=0, max_iter=20), OF_SEQUENCES),
     "MaximumLikelihoodClassifier": (MaximumLikelihoodClassifier(random_state=0), set()),
+    "BayesianFactorAnalysis": (BayesianFactorAnalysis(random_state=0), set()),
+    "VariationalGaussianHMM": (
+        VariationalGaussianHMM(2, random_state=0, max_iter=30),
+        OF_SEQUENCES,
+    ),
     "BetheLDA": (BetheLDA(2, random_state=0, max_iter=5), set()),
     "BayesianMixture": (BayesianMixture(2, random_state=0, max_iter=20), set()),
 }
-QUICK = ("GaussianHMM", "GaussianMixture", "MaximumLikelihoodClassifier")
+QUICK = ("GaussianHMM", "GaussianMixture", "MaximumLikelihoodClassifier", "BayesianFactorAnalysis")
 
 
 @pytest.mark.parametrize(
@@ -92,7 +99,7 @@ for estimator in (GaussianHMM(2, random_state=0), GaussianMixture(2, random_stat
         estimator.predict(x)
     except ValueError as error:
         assert "is not fitted yet" in str(error)
-    assert not hasattr(estimator, "model_") and not hasattr(estimator, "hmm_")
+    assert not hasattr(estimator, "model_") and not hasattr(estimator, "model_")
     print(len(set(estimator.fit(x).predict(x))), estimator.get_params()["n_components"])
 assert not [name for name in sys.modules if name.startswith("sklearn.")]
 """

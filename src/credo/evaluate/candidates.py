@@ -23,6 +23,7 @@ from ..families.base import Family
 from ..families.dirichlet import Dirichlet
 from ..families.independent import IndependentRows
 from ..families.mixture import Mixture, MixturePrior
+from ..families.posteriors import HiddenPosterior
 from ..learning.base import fit
 from ..learning.em import EM
 from ..learning.evidence import laplace_tables, table_evidence
@@ -89,7 +90,7 @@ def candidate(
         data, members = model.members(data)
         prior = model.mixture_prior(prior if model.prior is None else model.prior)
         model = Mixture(np.full((1, len(members)), 1.0 / len(members)), members)
-    if not _is_learned(model):
+    if isinstance(model, HiddenPosterior) or not _is_learned(model):
         raise ModelError(
             "models: expected a Bayesian network, a model of hidden rows (HMM, a mixture, a family with one "
             "member, any Learnable), of weights, labels, documents or blocks, or a blank of these, got "

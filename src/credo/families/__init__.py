@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .gamma import Gamma, Poisson
     from .gaussian import Gaussian, TiedGaussian
     from .gaussian_diagonal import DiagonalGaussian, SphericalGaussian
+    from .gaussian_field import GaussianField
     from .gaussian_wishart import GaussianWishart
     from .independent import IndependentRows
     from .interpolation import interpolate
@@ -45,6 +46,7 @@ __all__ = [
     "Flow",
     "Gamma",
     "Gaussian",
+    "GaussianField",
     "GaussianWishart",
     "IndependentRows",
     "Learnable",
@@ -77,6 +79,7 @@ furnish(
         "flow": ("Flow",),
         "gamma": ("Gamma", "Poisson"),
         "gaussian": ("Gaussian", "TiedGaussian"),
+        "gaussian_field": ("GaussianField",),
         "gaussian_diagonal": ("DiagonalGaussian", "SphericalGaussian"),
         "gaussian_wishart": ("GaussianWishart",),
         "independent": ("IndependentRows",),
