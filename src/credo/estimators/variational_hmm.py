@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -11,20 +10,19 @@ from ..core import check
 from ..core.errors import OptionError
 from ..core.numbers import float_array
 from ..core.records import register
-from ..families.base import Family
 from ..families.conjugates import default_prior
 from ..families.gaussian_wishart import GaussianWishart
 from ..families.normal_gamma import NormalGamma
 from ..learning.base import Fit, Learner
 from ..learning.vb import VariationalBayes
-from .gaussians import gaussian_members, gaussian_shape, shaped_covariances
-from .hidden_markov import Decoder, HiddenMarkov
+from .gaussian_hmm import SingleGaussians
+from .hidden_markov import Decoder
 
 __all__ = ["VariationalGaussianHMM"]
 
 
 @register("VariationalGaussianHMM")
-class VariationalGaussianHMM(HiddenMarkov):
+class VariationalGaussianHMM(SingleGaussians):
     """Hidden Markov model with Gaussian rows and a distribution over its parameters.
 
     Parameters
@@ -55,10 +53,6 @@ class VariationalGaussianHMM(HiddenMarkov):
     array([19, 39])
     """
 
-    _emits: ClassVar[Mapping[str, str]] = {"m": "means_", "c": "covariances_"}
-
-    means_: np.ndarray
-    covariances_: np.ndarray
     posterior_: Any
 
     def __init__(  # noqa: PLR0913, hmmlearn's
@@ -110,9 +104,6 @@ class VariationalGaussianHMM(HiddenMarkov):
         super()._keep_fit(found)
         self.posterior_ = found.posterior
 
-    def _shape(self, rows: np.ndarray) -> Family:
-        return gaussian_shape(self.covariance_type, int(self.n_components), rows.shape[1])
-
     def _emission_prior(self, rows: np.ndarray) -> Any:
         given = self.means_prior, self.beta_prior, self.dof_prior, self.scale_prior
         if all(value is None for value in given):
@@ -135,19 +126,6 @@ class VariationalGaussianHMM(HiddenMarkov):
         scatter = usual.scatter[0] if scale is None else scale * np.eye(d) if not scale.ndim else scale
         freedom = usual.freedom[0] if self.dof_prior is None else self.dof_prior
         return GaussianWishart([centre], [float(strength)], [freedom], [scatter])
-
-    def _members(self, parts: Mapping[str, Any]) -> Family:
-        return gaussian_members(self.covariance_type, parts["means_"], parts["covariances_"])
-
-    def _attributes(self, emission: Any) -> dict[str, np.ndarray]:
-        kind, mean = self.covariance_type, emission.mean
-        return {"means_": mean, "covariances_": shaped_covariances(kind, emission.covariances, *mean.shape)}
-
-    @property
-    def covars_(self) -> np.ndarray:
-        """A covariance matrix per state, (states, d, d)."""
-        self._learned("covariances_")
-        return self._members(vars(self)).covariances  # type: ignore[attr-defined, no-any-return]
 
     @property
     def lower_bound_(self) -> float:
