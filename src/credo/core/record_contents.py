@@ -85,6 +85,7 @@ CONTENTS = {
     "BlankFactorialHMM": "models.blank_hmm",
     "BlankHMM": "models.blank_hmm",
     "BlankNet": "models.blank_net",
+    "BlankRBM": "models.blank_rbm",
     "Regression": "models.regression",
     "BayesianTree": "models.bayesian_tree",
     "log joint state": "models.bayesian_tree",
