@@ -10,6 +10,10 @@ JOBS ?= 2
 # What Python has translated is kept: tests and their hundreds of processes would translate JAX and SciPy each time.
 export PYTHONDONTWRITEBYTECODE :=
 
+# Every test process has a core: threads of linear algebra inside it would wait for each other's.
+test unit: export OPENBLAS_NUM_THREADS := 1
+test unit: export OMP_NUM_THREADS := 1
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test unit slow lint types format docs bench reproduce warm clean
 

@@ -52,8 +52,10 @@ def credo_model(kind: str, p: dict[str, np.ndarray]) -> Any:
 
 
 def data(kind: str, states: int, layout: str) -> tuple[np.ndarray, list[int]]:
+    import credo
+
     lengths = LAYOUTS[layout]
-    return credo_model(kind, parameters(kind, states)).sample(lengths, seed=1)[0], lengths
+    return credo.sample(credo_model(kind, parameters(kind, states)), lengths=lengths, seed=1)[0], lengths
 
 
 def disturbed(p: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -16,13 +16,12 @@ them, exp of the entropy of the weights, averaged over the classes.
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
-from _common import OUT
+from _curves import draw_curves, keep_curve
 from _per_class import train
 from _sets import Rows, images, rows
 from _tables import Cell, Measured, Published, Table
@@ -139,10 +138,7 @@ def _flows(cell: Cell, seed: int, method: str) -> dict[str, float]:
         learner = LEARNER.replace(")", ", scales=gamma)")
     made = MaximumLikelihoodClassifier(blank, learner=learner, warm_start=True, random_state=seed)
     found = train(made, data.x, data.y, parts, seed, {"test": (data.test_x, data.test_y)})
-    about = {"cell": cell.label, "method": method, "seed": seed, "epochs": (5 * np.cumsum(parts)).tolist()}
-    OUT.mkdir(parents=True, exist_ok=True)
-    with (OUT / "genmm-classify-curves.jsonl").open("a") as file:
-        file.write(json.dumps({**about, **found.curves}) + "\n")
+    keep_curve("genmm-classify", f"{cell.label}, {method}", (5 * np.cumsum(parts)).tolist(), found.curves)
     return {**_scores(found.classifier, data), "epoch": 5.0 * found.epoch}
 
 
@@ -183,3 +179,4 @@ TABLE = Table(
 
 if __name__ == "__main__":
     TABLE.main()
+    draw_curves("genmm-classify", "accuracy")

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import log
 
-from _glow import nats, pictures, trained
+from _curves import draw_curves, keep_curve
+from _glow import REFRESH, SIDE, nats, pictures, trained
 from _tables import Cell, Measured, Published, Table
 
 SIZE = {"images": 2000, "epochs": 20, "steps": 2, "width": 16}
@@ -42,6 +43,11 @@ def measure(kind: str) -> Callable[[Cell, Sequence[int]], list[Measured]]:
         if kind == "scaled" and cell.settings["K"] == 1:
             return [{} for _ in seeds]
         fit = trained(cell.settings, kind)
+        periods = [-value / SIDE**2 for value in fit.objective]
+        epochs = [REFRESH * k for k in range(len(periods))]
+        keep_curve(
+            "genmm-nll", f"{cell.label}, {METHODS[kind]}", epochs, {"training nats per pixel": periods}
+        )
         found = []
         for seed in seeds:
             train, held = (
@@ -72,3 +78,4 @@ TABLE = Table(
 
 if __name__ == "__main__":
     TABLE.main()
+    draw_curves("genmm-nll", "nats per pixel")

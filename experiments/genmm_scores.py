@@ -1,7 +1,8 @@
 """Scores of images drawn from mixtures of K flows (Figures 6.6 and 6.7).
 
 1,000 drawn images beside 1,000 held-out ones, five times, through the features of a residual network that
-learned 10,000 images of the set at 16x16; its accuracy on others stands in the last table. The models are
+learned 10,000 images of the set at 16x16; its accuracy on others stands in the last table. Drawn grey levels
+beyond black and white are clipped. The models are
 those of `genmm-nll`, not of all 60,000 images as in the source, which prints no numbers. The column
 "images" says what the scores are between two sets of real images: nothing can be better.
 """

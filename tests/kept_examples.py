@@ -41,6 +41,7 @@ from credo.families.flow import Flow
 from credo.families.gamma import Gamma, Poisson
 from credo.families.gaussian import Gaussian, TiedGaussian
 from credo.families.gaussian_diagonal import DiagonalGaussian, SphericalGaussian
+from credo.families.gaussian_field import GaussianField
 from credo.families.gaussian_wishart import GaussianWishart
 from credo.families.independent import IndependentRows
 from credo.families.mixture import Mixture, MixturePrior
@@ -206,6 +207,8 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "bijection.ode": lambda: read_bijection("ode(steps=3)"),
     "bijection.planar": lambda: read_bijection("planar(layers=2)"),
     "bijection.radial": lambda: read_bijection("radial(layers=2)"),
+    "bijection.maf": lambda: read_bijection("maf(layers=2)"),
+    "bijection.spline": lambda: read_bijection("spline(knots=4)"),
     "bijection.mixing": lambda: read_bijection("mixing(first=identity)"),
     "bijection.permutation": lambda: read_bijection("permutation(seed=none)"),
     "BlankMixture": lambda: credo.Mixture.blank(2, "diagonal"),
@@ -213,6 +216,8 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "BlankNet": lambda: credo.BayesNet.from_edges([("a", "b")], states={"a": 2}),
     "Regression": lambda: Regression([1.0, 2.0], [1.0, 3.0], [[0.5], [0.25]]),
     "Gaussian": lambda: Gaussian(MEANS, COVARIANCES),
+    "BlankSemiMarkov": lambda: SemiMarkov(states=2, durations=(2, 5), emission="poisson"),
+    "GaussianField": lambda: GaussianField(MEANS[:1], COVARIANCES[:1], np.ones((2, 2))),
     "AdditiveGaussian": lambda: AdditiveGaussian([MEANS, MEANS[:1]], COVARIANCES[0]),
     "BlankFactorialHMM": lambda: credo.FactorialHMM(states=[2, 3], emission="additive"),
     "TiedGaussian": lambda: TiedGaussian(MEANS, COVARIANCES[0]),

@@ -206,6 +206,13 @@ def _sums() -> Any:
     return _sequences(model(2.0, 0.9), model(0.5, 0.6))
 
 
+def _gaussian_net() -> Any:
+    precision = np.array([[2.0, -0.9, 0.0], [-0.9, 2.0, 0.7], [0.0, 0.7, 1.0]])
+    truth = credo.GaussianNet(precision, [1.0, 0.0, -1.0])
+    start = credo.GaussianNet(np.eye(3) + 0.1 * (precision != 0))
+    return truth, start, lambda rows, seed: _columns(truth, rows, seed)
+
+
 def _mixture() -> Any:
     def model(weights: Any, means: Any) -> Any:
         return credo.Mixture([weights], DiagonalGaussian(means, np.ones((2, 2))))
@@ -274,6 +281,7 @@ SUBJECTS = [
     Subject("chain of symbols", _categorical_chain),
     Subject("segments of counts", _segments),
     Subject("mixture of rows", _mixed_rows),
+    Subject("Gaussian net", _gaussian_net, held=60),
     Subject("sums of chains", _sums),
     Subject("chain with outliers", _outliers),
     Subject("mixture of flows", _flows),

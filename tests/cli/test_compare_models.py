@@ -44,6 +44,18 @@ def test_networks_from_files_are_tested_against_each_other(run):
     assert found[1]["nested"] < 1e-6 and found[1]["posterior"] > 0.99
 
 
+def test_labels_beside_features_are_compared_among_each_other(run, tmp_path):
+    lines = [f"{s},{w},{t}" for s in "abcdef" for w, t in (("the", "det"), ("cat", "noun"), ("the", "det"))]
+    (tmp_path / "tags.csv").write_text("\n".join(["sentence,word,tag", *lines]) + "\n")
+    words = ["crf", "tags.csv", "--targets", "tag", "--groups", "sentence", "--criteria", "bic", "--json"]
+    (row,) = run("compare-models", *words, "--prior", "gaussian(scale=1)", "--restarts", 1).json
+    assert row["bic"] < row["log_likelihood"] < 0
+    fit = credo.fit(credo.Mixture(2), "sizes.csv", "vb", columns=["size"], seed=0)
+    credo.save(fit.posterior, "posterior.credo")
+    refused = run("compare-models", "posterior.credo", "sizes.csv")
+    assert refused.status == 1 and "got MixturePosterior" in refused.err
+
+
 def test_what_is_no_comparison_is_refused(run):
     assert run("compare-models", "sizes.csv").status == 2
     assert run("compare-models", "mixture(2)", "mixture(2)", "sizes.csv").status == 2

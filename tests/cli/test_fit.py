@@ -133,6 +133,11 @@ def test_a_bound_is_told_and_rows_are_held_back(run, wet):
     assert "validation" in apart
 
 
+def test_the_columns_that_are_read_are_the_variables_of_a_network_without_edges(run, wet):
+    words = ["fit", "bayes-net", "wet.csv", "--columns", "sprinkler,wet", "--learner", "chow-liu"]
+    assert "(2 variables, " in run(*words).out
+
+
 def test_batches_learn_what_all_rows_do(run, wet):
     words = ["fit", *NET, "wet.csv", "--learner", "em", "--json"]
     whole, parts = run(*words).json, run(*words, "--batch-rows", 64, "--shuffle").json

@@ -136,3 +136,8 @@ def test_log_likelihoods_of_rows_are_those_of_their_evidence():
     assert each.sum() == pytest.approx(credo.learning.log_likelihood(net, rows).value)
     one = credo.infer(net, evidence={"rain": "yes", "wet": "no"}).log_z.value
     assert each[0] == pytest.approx(one)
+
+
+def test_targets_of_sequences_of_one_length_are_lists_too():
+    found = credo.data.read([np.zeros((2, 1)), np.ones((2, 1))], targets=[["a", "b"], ["b", "b"]])
+    assert found.column("target").labels().tolist() == ["a", "b", "b", "b"]

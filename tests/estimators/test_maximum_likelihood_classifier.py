@@ -94,6 +94,20 @@ def test_learning_goes_on_from_what_was_learned():
     assert all(second[Y == c, k].sum() > own[k] for k, c in enumerate("abc"))
 
 
+def test_tuned_models_tell_the_training_rows_apart_more_surely():
+    found = MaximumLikelihoodClassifier(MEMBER, priors="counts", random_state=0).fit(X, Y)
+    right = np.searchsorted(found.classes_, Y)
+    before, models = found.predict_log_proba(X)[np.arange(100), right].mean(), found.models_
+    found.tune(X, Y, epochs=5, rate=0.02)
+    after = found.predict_log_proba(X)[np.arange(100), right].mean()
+    assert after > before + 1e-3
+    expected = credo.learning.discriminate(models, X, Y, epochs=5, rate=0.02, batch=32, seed=0)
+    assert after == pytest.approx(expected.objective[-1])
+    np.testing.assert_array_equal(found.models_["b"].mean, expected.models["b"].mean)
+    with pytest.raises(DataError, match="label 'z' has no model"):
+        found.tune(X, ["z"] * 100)
+
+
 def test_weights_of_classes_move_the_border():
     half = MaximumLikelihoodClassifier(MEMBER, priors={"a": 1, "b": 0, "c": 1}).fit(X, Y)
     assert "b" not in half.predict(X) and half.predict_proba(X)[:, 1].max() == 0
@@ -120,7 +134,7 @@ def test_refusals(options, X_, y, error, said):
 
 def test_more_refusals():
     with pytest.raises(QueryError, match="not fitted yet; call fit first"):
-        MaximumLikelihoodClassifier(MEMBER).predict(X)
+        MaximumLikelihoodClassifier(MEMBER, warm_start=True).predict(X)
     found = MaximumLikelihoodClassifier(MEMBER).fit(X, Y)
     with pytest.raises(DataError, match="there is a class 'a' already"):
         found.add_class("a", X)

@@ -10,13 +10,15 @@ from scipy.stats import chi2
 
 import credo
 from credo import BayesNet
-from credo.core.errors import ModelError, OptionError
+from credo.core.errors import ModelError, OptionError, UnsupportedError
 from credo.estimators import BayesianMixture
 from credo.evaluate.models import compare_models
 from credo.families import Categorical, DiagonalGaussian, Gaussian, Mixture, Product, StudentT
 from credo.learning.evidence import laplace_tables, table_evidence
+from credo.learning.parameters import Parameters, free_weights
 from credo.models.factorial_hmm import FactorialHMM
 from credo.models.hmm import HMM
+from credo.models.normal_form_build import embedding
 from markup import cells, read
 
 STATES = {"a": 2, "b": 3}
@@ -215,7 +217,8 @@ def test_the_table_prints_aligned_and_travels():
     lines = repr(table).splitlines()
     assert lines[0].split("  ")[0] == "model" and "p(model)" in lines[0]
     assert len({len(line) for line in lines[:3]}) == 1
-    assert lines[3] == "p(model) is made from the column exact"
+    assert lines[3] == "BIC is log-likelihood - d/2 log N with N = 40: higher is better"
+    assert lines[4] == "p(model) is made from the column exact"
     rows = json.loads(table.to_json())
     assert rows[1]["model"] == "edge" and rows[1]["exact"] == table["edge"].exact
     pytest.importorskip("pandas")
@@ -262,3 +265,62 @@ def test_notebooks_show_the_table_of_models_and_what_is_missing():
 def test_refusals(call, kind, message):
     with pytest.raises(kind, match=message):
         call(credo.sample(TRUTH, 10, seed=0))
+
+
+def test_models_of_weights_trees_blocks_and_documents_are_weighed_by_what_fit_finds():
+    rng = np.random.default_rng(0)
+    a = rng.integers(2, size=120)
+    data = {"a": a, "b": np.where(rng.random(120) < 0.9, a, 1 - a), "c": rng.integers(3, size=120)}
+    states = {"a": 2, "b": 2, "c": 3}
+    apart = credo.MarkovNet(states, {(name,): np.ones(n) for name, n in states.items()})
+    joined = credo.MarkovNet(states, {("a", "b"): np.ones((2, 2)), ("b",): np.ones(2), ("c",): np.ones(3)})
+    table = compare_models({"apart": apart, "joined": joined}, data, criteria=["bic", "cv"], nested=True)
+    assert [row.parameters for row in table] == [4, 5] and table.best == table.chosen == "joined"
+    net = credo.BayesNet.from_edges([("a", "b")], states=states)
+    both = compare_models({"field": joined, "net": net}, data, criteria=["bic"])
+    assert both["net"].log_likelihood == pytest.approx(both["field"].log_likelihood, abs=1e-3)
+    assert "BIC is log-likelihood - d/2 log N with N = 120: higher is better" in list(both.sentences())
+    alone, pair = (embedding({"a": 2, "b": 2}, k) for k in (1, 2))
+    assert (alone.n_parameters, pair.n_parameters) == (2, 5)
+    seen = {"a": data["a"], "b": data["b"]}
+    assert compare_models({"1": alone, "2": pair}, seen, criteria=["bic"]).best == "2"
+    trees = credo.fit(credo.BayesNet.from_edges(), data, "mixture-of-trees", max_iter=3, tol=1, seed=0).model
+    assert compare_models([trees], data, criteria=["bic"]).rows[0].parameters == trees.n_parameters
+
+
+def test_the_free_weights_of_overlapping_tables_are_the_rank_of_the_joint_log_probabilities():
+    rng = np.random.default_rng(1)
+    scopes = {("a", "b"): (2, 3), ("b", "c"): (3, 2), ("a",): (2,), ("a", "c", "d"): (2, 2, 1)}
+    model = credo.MarkovNet({"a": 2, "b": 3, "c": 2, "d": 1}, {s: rng.random(n) for s, n in scopes.items()})
+    parameters = Parameters.of(model)
+    states = np.array(list(np.ndindex(2, 3, 2, 1)))
+    columns = [
+        parameters.graph_at(w).log_scores(states)
+        for w in [*np.eye(len(parameters.start)), parameters.start * 0]
+    ]
+    columns = np.array(columns)[:-1] - columns[-1]
+    rank = np.linalg.matrix_rank(columns - columns.mean(axis=1, keepdims=True))
+    assert free_weights(parameters) == rank == 9
+    zeros = credo.MarkovNet({"a": 2, "b": 2}, {("a", "b"): [[1, 0], [1, 1]]})
+    with pytest.raises(UnsupportedError, match="tables with zeros: how many of their entries are free"):
+        free_weights(Parameters.of(zeros))
+
+
+def test_conditional_likelihoods_are_compared_with_each_other_only():
+    rng = np.random.default_rng(0)
+    x = list(rng.normal(size=(12, 4, 2)))
+    y = [["a" if row[0] > 0 else "b" for row in part] for part in x]
+    data = credo.data.read(x, targets=y)
+    fields = {"blank": credo.CRF(), "tied": credo.CRF(symmetric=True)}
+    table = compare_models(fields, data, criteria=["bic", "cv"], folds=3, prior="gaussian(scale=1)")
+    assert [row.parameters for row in table] == [8, 7] and table["tied"].cv < 0
+    with pytest.raises(
+        ModelError, match=r"\['field'\] give probabilities of labels given features, \['hmm'\]"
+    ):
+        compare_models({"field": credo.CRF(), "hmm": HMM.gaussian(2)}, data)
+
+
+def test_models_that_count_other_rows_are_not_compared():
+    net, data = credo.BayesNet.from_edges(states={"a": 2}), {"a": [0, 1, None, 1]}
+    with pytest.raises(ModelError, match=r"read the same rows, got numbers of rows \{'net': 3, 'one': 4\}"):
+        compare_models({"net": net, "one": credo.Mixture(1)}, data)

@@ -23,6 +23,7 @@ from credo.families import (
     StudentT,
     TiedGaussian,
 )
+from credo.families.interpolation import interpolate
 from credo.families.moved import moved
 from credo.families.trees import map_tree
 from credo.learning.leaf_steps import leaf_objective
@@ -133,6 +134,32 @@ def test_rows_come_back_and_samples_have_the_density():
     axis = np.linspace(-1.5, 1.5, 101)
     grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
     assert inside == pytest.approx(9 * np.exp(flow.log_density(grid)[:, 1]).mean(), abs=0.04)
+
+
+def test_points_between_two_rows_begin_and_end_at_these():
+    flow = lively(2, text="glow(levels=2, steps=1, width=2, shape=(4, 4))", d=16)
+    model = Mixture([[0.3, 0.7]], flow)
+    rng = np.random.default_rng(0)
+    # Two rows of different components.
+    drawn = flow.sample(np.repeat([0, 1], 20), rng)
+    own = model.responsibilities(drawn)[:, 0].argmax(axis=1)
+    ends = drawn[own.argmin()], drawn[own.argmax()]
+    assert own.min() == 0 and own.max() == 1
+    points = interpolate(model, *ends, [0.0, 0.4, 0.6, 1.0])
+    np.testing.assert_allclose(points[[0, 3]], ends, atol=1e-9)
+    near = flow.decode(0.6 * flow.encode(ends[0][None], 0) + 0.4 * flow.encode(ends[1][None], 1), 0)
+    np.testing.assert_allclose(points[1], near[0], atol=1e-9)
+    other = interpolate(model, *ends, 5, generator="drawn", seed=0)
+    assert other.shape == (5, 16) and not np.allclose(other, interpolate(model, *ends, 5))
+    for wrong, said in (([2.0], "from 0 to 1"), (0, "weights")):
+        with pytest.raises(OptionError, match=said):
+            interpolate(model, *ends, wrong)
+    with pytest.raises(OptionError, match="generator"):
+        interpolate(model, *ends, generator="best")
+    with pytest.raises(DataError, match="two observed rows"):
+        interpolate(model, np.full(16, np.nan), ends[1])
+    with pytest.raises(ModelError, match="one flow or one mixture of flows"):
+        interpolate(flow, *ends)
 
 
 def test_single_precision_is_near_double_and_parameters_keep_their_last_bit():

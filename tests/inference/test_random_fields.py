@@ -284,7 +284,7 @@ REFUSALS = [
     (lambda: credo.predict(PLAIN, X, proba=True, maximise="all"), "proba: the best labels have no"),
     (lambda: credo.sample(PLAIN, lengths=3), "expected a model that makes up rows, got CRF"),
     (lambda: credo.forecast(PLAIN, X), "expected a model that makes up rows, got CRF"),
-    (lambda: credo.fit(PLAIN, X), "labels beside features are learned by ChainCRF().fit(X, y)"),
+    (lambda: credo.fit(PLAIN, X), "targets: expected the labels that were observed, got none"),
 ]
 
 

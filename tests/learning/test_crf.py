@@ -128,24 +128,26 @@ def test_the_optimum_is_that_of_crfsuite(support):
     )  # fmt: skip
     peer.fit(X, y)
     mine = ChainCRF(prior="elastic(c2=0.2)", support=support, tol=1e-8, max_iter=3000).fit(X, y)
-    row = {name: k for k, name in enumerate(mine.crf_.node_features)}
+    row = {name: k for k, name in enumerate(mine.model_.node_features)}
     column = {label: k for k, label in enumerate(mine.classes_)}
-    W, V = np.zeros_like(mine.crf_.node_weights), np.zeros_like(mine.crf_.edge_weights)
+    W, V = np.zeros_like(mine.model_.node_weights), np.zeros_like(mine.model_.edge_weights)
     for (name, label), weight in peer.state_features_.items():
         W[row[name], column[label]] = weight
     for (left, right), weight in peer.transition_features_.items():
         V[0, column[left], column[right]] = weight
-    theirs = ChainCRF.from_model(mine.crf_.with_weights(W, V))
+    theirs = ChainCRF.from_model(mine.model_.with_weights(W, V))
 
     def objective(estimator):
-        weights = np.concatenate([estimator.crf_.node_weights.ravel(), estimator.crf_.edge_weights.ravel()])
+        weights = np.concatenate(
+            [estimator.model_.node_weights.ravel(), estimator.model_.edge_weights.ravel()]
+        )
         return estimator.log_likelihood(X, y) - 0.2 * float(weights @ weights)
 
     assert objective(mine) == pytest.approx(objective(theirs), abs=1e-6)
     assert objective(mine) == pytest.approx(-peer.training_log_.last_iteration["loss"], abs=1e-5)
     assert mine.fit_.objective[-1] * len(X) == pytest.approx(objective(mine), abs=1e-8)
     if support == "all":
-        assert mine.crf_.node_weights == pytest.approx(W, abs=1e-4)
+        assert mine.model_.node_weights == pytest.approx(W, abs=1e-4)
     unseen, _ = sentences(20, seed=5)
     for guess, other in zip(mine.predict_proba(unseen), peer.predict_marginals(unseen), strict=True):
         for t, row_of in enumerate(other):
@@ -166,7 +168,7 @@ def test_crfsuite_agrees_on_a_penalty_of_absolute_values():
     assert -mine.fit_.objective[-1] * len(X) == pytest.approx(
         peer.training_log_.last_iteration["loss"], rel=1e-3
     )
-    assert (mine.crf_.node_weights == 0).mean() > 0.3
+    assert (mine.model_.node_weights == 0).mean() > 0.3
 
 
 def test_dense_and_sparse_features_give_the_same_field():
@@ -174,11 +176,11 @@ def test_dense_and_sparse_features_give_the_same_field():
     dense = ChainCRF().fit(X, first)
     for form in (sparse.csr_matrix, sparse.coo_array):
         other = ChainCRF().fit([form(x) for x in X], first)
-        assert other.crf_.node_weights == pytest.approx(dense.crf_.node_weights, abs=1e-9)
+        assert other.model_.node_weights == pytest.approx(dense.model_.node_weights, abs=1e-9)
     pairs, y = numbers(20, edge_features=2)
     one = ChainCRF().fit(pairs, y)
     two = ChainCRF().fit([(x, sparse.csr_array(z)) for x, z in pairs], y)
-    assert two.crf_.edge_weights == pytest.approx(one.crf_.edge_weights, abs=1e-8)
+    assert two.model_.edge_weights == pytest.approx(one.model_.edge_weights, abs=1e-8)
     assert len(one.predict(pairs)) == 20
     assert dense.classes_.tolist() == sorted({label for labels in first for label in labels})
 
@@ -187,7 +189,7 @@ def test_predictions_equal_inference_on_the_factor_graph():
     X, y = sentences(40)
     crf = ChainCRF().fit(X, y)
     for x, labels, marginals in zip(X[:6], crf.predict(X[:6]), crf.predict_proba(X[:6]), strict=True):
-        net = crf.crf_.instantiate(x)
+        net = crf.model_.instantiate(x)
         best = credo.infer(net, "junction-tree", maximise="all").assignment
         assert labels.tolist() == list(best.values())
         assert marginals.ravel() == pytest.approx(credo.infer(net, "junction-tree").marginals.flat)
@@ -200,7 +202,7 @@ def test_graphs_of_chains_learn_what_the_chain_estimator_learns():
     X, y = numbers(15)
     chain = ChainCRF(tol=1e-7).fit(X, y)
     graph = GraphCRF(inference="junction-tree", tol=1e-7).fit(X, y)
-    assert graph.crf_.node_weights == pytest.approx(chain.crf_.node_weights, abs=1e-4)
+    assert graph.model_.node_weights == pytest.approx(chain.model_.node_weights, abs=1e-4)
     assert graph.fit_.objective[-1] == pytest.approx(chain.fit_.objective[-1], abs=1e-8)
     assert graph.log_likelihood(X, y) == pytest.approx(chain.log_likelihood(X, y), abs=1e-6)
     assert [a.tolist() for a in graph.predict(X)] == [a.tolist() for a in chain.predict(X)]
@@ -233,7 +235,7 @@ def test_grids_are_labelled_better_with_neighbours_than_without(inference, decod
     field = GraphCRF(inference=inference, decode=decode, **options).fit(X, y)
     alone = GraphCRF(inference="junction-tree", **options).fit([(x, []) for x, _ in X], y)
     assert field.score(held, wanted) > alone.score([(x, []) for x, _ in held], wanted) + 0.05
-    assert field.crf_.edge_weights[0] == pytest.approx(field.crf_.edge_weights[0].T)
+    assert field.model_.edge_weights[0] == pytest.approx(field.model_.edge_weights[0].T)
 
 
 def test_missing_labels_are_summed_out():
@@ -298,13 +300,13 @@ def test_a_run_goes_on_from_its_checkpoint(tmp_path):
         warnings.simplefilter("ignore", ConvergenceWarning)
         ChainCRF(max_iter=3).fit(X, y, checkpoint=tmp_path / "run.credo")
     found = ChainCRF().fit(X, y, checkpoint=tmp_path / "run.credo")
-    np.testing.assert_array_equal(found.crf_.node_weights, ChainCRF().fit(X, y).crf_.node_weights)
+    np.testing.assert_array_equal(found.model_.node_weights, ChainCRF().fit(X, y).model_.node_weights)
 
 
 def test_a_field_is_saved_loaded_and_predicts_the_same(tmp_path):
     X, y = sentences(20)
     crf = ChainCRF().fit(X, y)
-    credo.save(crf.crf_, tmp_path / "field.json")
+    credo.save(crf.model_, tmp_path / "field.json")
     loaded = ChainCRF.from_model(credo.load(tmp_path / "field.json"))
     assert [p.tolist() for p in loaded.predict(X)] == [p.tolist() for p in crf.predict(X)]
     graph = GraphCRF.from_model(credo.load(tmp_path / "field.json"), "junction-tree")
@@ -330,8 +332,8 @@ def test_edge_features_may_be_dictionaries(form):
     if form is GraphCRF:
         pairs, named = ([(x, None, z) for x, z in items] for items in (pairs, named))
     one, other = form().fit(pairs, y), form().fit(named, y)
-    assert other.crf_.edge_features == ("a", "b")
-    assert np.allclose(one.crf_.edge_weights, other.crf_.edge_weights)
+    assert other.model_.edge_features == ("a", "b")
+    assert np.allclose(one.model_.edge_weights, other.model_.edge_weights)
     assert [p.tolist() for p in one.predict(pairs)] == [p.tolist() for p in other.predict(named)]
 
 
@@ -502,7 +504,7 @@ def test_the_pseudolikelihood_of_labels_equals_enumeration_and_its_gradient_diff
 
 def test_a_blank_field_learns_from_a_dataset_an_array_or_lists_as_the_estimator_does():
     X, y = sentences(12)
-    mine = ChainCRF(prior="gaussian(scale=2)").fit(X, y).crf_
+    mine = ChainCRF(prior="gaussian(scale=2)").fit(X, y).model_
     how = {"prior": "gaussian(scale=2)", "tol": 1e-5}
     by_lists = credo.fit(CRF(), X, targets=y, **how)
     by_data = credo.fit(CRF(), credo.data.read(X, targets=y), **how)

@@ -34,7 +34,7 @@ def test_hidden_markov_models_learn_from_rows_that_all_lack_something(covariance
     x, _ = with_gaps()
     assert np.isnan(x).any(axis=1).all()
     model = GaussianHMM(3, covariance_type=covariance, n_init=5, random_state=0).fit(x)
-    np.testing.assert_allclose(found(model.hmm_.emission.mean), CENTRES, atol=0.5)
+    np.testing.assert_allclose(found(model.model_.emission.mean), CENTRES, atol=0.5)
 
 
 @pytest.mark.parametrize("family", [Gaussian, DiagonalGaussian])

@@ -367,7 +367,7 @@ REFUSALS = [
     (dict(learner="likelihood(patience=2)"), "patience: early stopping needs validation data"),
     (
         dict(learner="likelihood(gradient=exact)"),
-        "gradient must be one of ['autodiff', 'log_z', 'marginals'], got 'exact'",
+        "gradient must be one of ['autodiff', 'log_z', 'marginals', 'min-max'], got 'exact'",
     ),
     (dict(learner="likelihood(tie=size)"), "tie: expected 'shape' or lists of factor positions, got 'size'"),
     (

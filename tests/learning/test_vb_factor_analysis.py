@@ -139,6 +139,7 @@ def test_isotropic_noise_gives_probabilistic_principal_components():
         (lambda: vb([[1.0, 2.0], [2.0, 2.0]]), DataError, "column 1 is constant"),
         (lambda: vb([[1.0, np.inf], [2.0, 2.0]]), DataError, "row 0 has an infinite number"),
         (lambda: vb([[1.0, 3.0], [2.0, 2.0]], 0), OptionError, "factors must be at least 1"),
+        (lambda: credo.predict(FactorAnalysis(2), [[1.0]], "state"), ModelError, "is a blank"),
         (
             lambda: vb([[1.0, 3.0], [2.0, 2.0]], noise="full"),
             OptionError,

@@ -461,6 +461,8 @@ def test_a_mixed_table_is_a_mixture_of_products():
     assert found.posterior.states == 2 and (np.diff(found.trace["free_energy"]) > -1e-9).all()
     share = credo.infer(found.posterior, data=table).marginals["component"][:, 0]
     assert ((share > 0.5) == (kind == kind[np.argmax(share)])).all()
+    with pytest.raises(credo.CredoError, match="which averages over them; draw from the model of the fit"):
+        credo.sample(found.posterior, lengths=2)
     drawn = found.posterior.sample(rng)
     assert (
         len(drawn.components) == 2

@@ -50,6 +50,7 @@ def test_chains_and_lone_names_are_edges_too():
             "edges: expected a text such as 'rain->wet, sprinkler->wet', got 'a->,b'",
         ),
         ("bayes-net", {"edges": "a->b->a"}, "cycle"),
+        ("bayes-net(edges=3)", {}, "edges: expected pairs (parent, child), got 3"),
         ("bayes-net", {"states": ["a"]}, "states: expected a mapping such as {'coin': 2}, got"),
         ("bayes-net(edges=a)", {"edges": "b"}, "edges is given twice, in brackets and beside them"),
         ("hmm", {}, "hmm: missing a required argument: 'states'; its arguments are"),

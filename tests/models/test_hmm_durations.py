@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import credo
-from credo.core.errors import DataError, ModelError, UnsupportedError, ZeroProbabilityError
+from credo.core.errors import CredoError, DataError, ModelError, UnsupportedError, ZeroProbabilityError
 from credo.families import Categorical, DiagonalGaussian, Dirichlet
 from credo.kernels.semi_markov import smooth_segments
 from credo.learning.hidden_rows import expect_rows
@@ -201,3 +201,47 @@ def test_bad_input_gets_a_sentence():
         with pytest.raises(DataError, match="lengths: expected counts of steps, got"):
             credo.sample(model, lengths=lengths)
     assert [len(part) for part in credo.sample(model, lengths=[2, 0, 3], seed=0)] == [5, 5]
+
+
+def test_a_blank_with_shortest_durations_never_stays_for_less():
+    rng = np.random.default_rng(0)
+    x = rng.normal(np.repeat([0.0, 4.0, 0.0, 4.0, 0.0], [9, 12, 8, 15, 11]), 1.0)
+    x[[4, 14, 40]] = 4.0 - x[[4, 14, 40]]  # single steps that look like the other state
+    found = credo.fit(SemiMarkov(states=2, durations=(4, 20)), x, seed=0)
+    assert (found.model.durations[:, :3] == 0).all() and (np.diff(found.objective) > -1e-9).all()
+    path = credo.infer(found.model, data=x, maximise="all").assignment["state"]
+    assert np.diff(np.flatnonzero(np.diff(path))).tolist() == [12, 8, 15]
+    again = credo.fit(found.model, x, restarts=2, seed=1)
+    assert (again.model.durations[:, :3] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (
+            lambda: SemiMarkov(states=2, durations=3),
+            "durations: expected the shortest and the longest, got 3",
+        ),
+        (lambda: SemiMarkov(states=2, durations=(5, 3)), "longest duration must be at least 5"),
+        (lambda: SemiMarkov(states=2, start=[1]), "expected nothing but emission beside it, got start"),
+        (SemiMarkov, "SemiMarkov: expected start, transition, durations and emission, or states"),
+        (lambda: HMMPrior.sticky(2, -1), "stay must be at least 0"),
+        (lambda: HMMPrior.sticky(2, 1, move=0), "move: expected a positive concentration, got 0"),
+    ],
+)
+def test_what_blanks_with_durations_and_sticky_priors_refuse(wrong, sentence):
+    with pytest.raises(CredoError, match=sentence):
+        wrong()
+
+
+def test_a_sticky_prior_counts_more_steps_that_stayed():
+    x = np.random.default_rng(1).normal(np.tile([0.0, 0.0, 3.0], 20), 1.0)
+    hmm = credo.HMM([0.5, 0.5], [[0.6, 0.4], [0.4, 0.6]], DiagonalGaussian([[0.0], [3.0]], [[1.0], [1.0]]))
+    plain, sticky = (
+        credo.fit(hmm, x, fixed=("emission", "start"), prior=prior, tol=1e-8).model.transition
+        for prior in (None, HMMPrior.sticky(2, 50))
+    )
+    assert (sticky.diagonal() > plain.diagonal() + 0.2).all()
+    expected = credo.infer(credo.HMM(hmm.start, sticky, hmm.emission), data=x).factor_marginals["transition"]
+    counts = expected + 50 * np.eye(2)
+    assert sticky == pytest.approx(counts / counts.sum(axis=1, keepdims=True), abs=1e-6)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 import jax
 import numpy as np
 import pytest
 import scipy.linalg
 
-from credo.core.errors import OptionError
+from credo.core.errors import MissingExtraError, OptionError
 from credo.nn.arrays import precision
 from credo.nn.bijections import Chain, read_bijection
 
@@ -35,16 +37,19 @@ def lively(text, d, seed=0):
 
 @pytest.mark.parametrize(("text", "d"), LIVELY)
 def test_the_volume_is_the_determinant_of_the_jacobian_and_rows_come_back(text, d):
-    found, tree = lively(text, d)
+    check_jacobian(*lively(text, d), d)
+
+
+def check_jacobian(found, tree, d, near=1e-9):
     x = np.random.default_rng(1).normal(size=(6, d))
     with precision(double=True):
         z, volume = jax.jit(found.forward)(tree, x)
         back = jax.jit(found.backward)(tree, z)
         step, run = 1e-6, jax.jit(lambda rows: found.forward(tree, rows)[0])
         columns = [(run(x + step * e) - run(x - step * e)) / (2 * step) for e in np.eye(d)]
-    np.testing.assert_allclose(back, x, atol=1e-9)
+    np.testing.assert_allclose(back, x, atol=near)
     numerical = np.linalg.slogdet(np.stack(columns, axis=2))[1]
-    np.testing.assert_allclose(volume, numerical, atol=3e-5)  # a kink of relu may be near
+    np.testing.assert_allclose(volume, numerical, atol=max(near, 3e-5))  # a kink of relu may be near
 
 
 @pytest.mark.parametrize("masks", ["alternating", "interleaved", "random"])
@@ -55,6 +60,20 @@ def test_after_two_couplings_no_coordinate_is_as_it_was(masks, d):
     with precision(double=True):
         z = np.asarray(found.forward(tree, x)[0])
     assert np.abs(z[:, :, None] - x[:, None, :]).min(axis=0).min() > 1e-6
+
+
+@pytest.mark.parametrize("text", ["spline(layers=2, width=4, knots=4)", "maf(layers=2, width=4)"])
+def test_splines_and_autoregressive_flows_come_from_flowjax(text):
+    pytest.importorskip("flowjax")
+    check_jacobian(*lively(text, 3), 3, near=1e-4)  # constants of the library are in single precision
+    assert "two coordinates" in (read_bijection(text).why_not(1) or "")
+
+
+def test_without_flowjax_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "flowjax", None)
+    monkeypatch.setitem(sys.modules, "flowjax.bijections", None)
+    with pytest.raises(MissingExtraError, match=r"install credo\[flows\]"):
+        read_bijection("spline").start(2, np.random.default_rng(0))
 
 
 def test_continuous_flows_solve_a_linear_field_and_come_back():

@@ -9,7 +9,7 @@ import typer
 from .arguments import JsonOption, SeedOption, load_model
 from .completion import complete_blank
 from .output import is_terminal, print_table
-from .tables import ColumnsOption, GroupsOption, LengthsOption, read_lengths, read_names
+from .tables import ColumnsOption, GroupsOption, LengthsOption, TargetsOption, read_lengths, read_names
 
 __all__ = ["run"]
 
@@ -38,6 +38,7 @@ def run(
     groups: GroupsOption = None,
     columns: ColumnsOption = None,
     lengths: LengthsOption = None,
+    targets: TargetsOption = None,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
@@ -62,6 +63,7 @@ def run(
         groups=groups,
         columns=read_names(columns),
         lengths=read_lengths(lengths),
+        targets=targets,
     )
     if as_json:
         typer.echo(table.to_json())

@@ -10,7 +10,15 @@ import typer
 from .arguments import JsonOption, MethodOption, SeedOption, load_start
 from .completion import complete_blank, complete_column, complete_learner
 from .output import note, print_json, print_pairs
-from .tables import ColumnsOption, DataArgument, GroupsOption, LengthsOption, read_lengths, read_names
+from .tables import (
+    ColumnsOption,
+    DataArgument,
+    GroupsOption,
+    LengthsOption,
+    TargetsOption,
+    read_lengths,
+    read_names,
+)
 
 if TYPE_CHECKING:
     from ..learning.base import Fit
@@ -70,15 +78,7 @@ def run(  # noqa: PLR0913, the options of one call
             autocompletion=complete_column,
         ),
     ] = None,
-    targets: Annotated[
-        str | None,
-        typer.Option(
-            "--targets",
-            metavar="COLUMN",
-            help="The column of labels that a crf predicts from the others.",
-            autocompletion=complete_column,
-        ),
-    ] = None,
+    targets: TargetsOption = None,
     weights: Annotated[
         str | None,
         typer.Option(

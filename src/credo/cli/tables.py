@@ -17,6 +17,7 @@ __all__ = [
     "GroupsOption",
     "LengthsOption",
     "OutTableOption",
+    "TargetsOption",
     "put_table",
     "read_lengths",
     "read_names",
@@ -46,6 +47,15 @@ ColumnsOption = Annotated[
 LengthsOption = Annotated[
     str | None,
     typer.Option("--lengths", metavar="N,N", help="Lengths of the sequences below each other in the table."),
+]
+TargetsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--targets",
+        metavar="COLUMN",
+        help="The column of labels that a crf predicts from the others.",
+        autocompletion=complete_column,
+    ),
 ]
 OutTableOption = Annotated[
     str | None,

@@ -259,7 +259,8 @@ def _with_targets(named: dict[str, Any], targets: Any) -> tuple[dict[str, Any], 
     name = str(getattr(targets, "name", None) or "target")
     if name in named:
         raise DataError(f"targets: the data have a column '{name}' already; give its name instead of values")
-    parts = split_list(targets)
+    by_sequence = len(listed) != rows and all(isinstance(t, (list, tuple)) for t in listed)
+    parts = listed if listed and by_sequence else split_list(targets)
     values = targets if parts is None else joined([Raw({name: part}) for part in parts])[0].columns[name]
     return {**named, name: values}, (name,)
 

@@ -66,7 +66,7 @@ class CategoricalHMM(HiddenMarkov):
         max_iter: int = 500,
         n_iter: int | None = None,
         tol: float = 1e-3,
-        n_init: int = 1,
+        n_init: int | None = None,
         verbose: bool = False,
         params: str = "ste",
         init_params: str = "ste",
@@ -153,7 +153,7 @@ class PoissonHMM(HiddenMarkov):
         params: str = "stl",
         init_params: str = "stl",
         max_iter: int = 500,
-        n_init: int = 1,
+        n_init: int | None = None,
     ) -> None:
         self.n_components, self.startprob_prior = n_components, startprob_prior
         self.transmat_prior, self.lambdas_prior = transmat_prior, lambdas_prior

@@ -70,7 +70,7 @@ class GaussianHMM(_GaussianStates):
         When to stop: iterations (`n_iter` is hmmlearn's name, and goes first where it is given), and the
         largest change of a parameter that counts as none.
     n_init
-        Starts; the best is kept.
+        Starts, of which the best is kept; 6 by default, 1 if some parameters start where they were set.
     verbose
         Write the progress to standard error.
     params, init_params
@@ -79,7 +79,7 @@ class GaussianHMM(_GaussianStates):
         there.
 
     Attributes are `startprob_`, `transmat_`, `means_`, `covariances_` (in the shape of the kind; `covars_`
-    has a matrix per state), `hmm_` (the model) and `fit_` (the report).
+    has a matrix per state), `model_` (the model) and `fit_` (the report).
 
     Examples
     --------
@@ -114,7 +114,7 @@ class GaussianHMM(_GaussianStates):
         params: str = "stmc",
         init_params: str = "stmc",
         max_iter: int = 500,
-        n_init: int = 1,
+        n_init: int | None = None,
     ) -> None:
         self.n_components, self.covariance_type, self.min_covar = n_components, covariance_type, min_covar
         self.startprob_prior, self.transmat_prior = startprob_prior, transmat_prior
@@ -203,7 +203,7 @@ class GMMHMM(_GaussianStates):
         params: str = "stmcw",
         init_params: str = "stmcw",
         max_iter: int = 500,
-        n_init: int = 1,
+        n_init: int | None = None,
     ) -> None:
         self.n_components, self.n_mix, self.min_covar = n_components, n_mix, min_covar
         self.startprob_prior, self.transmat_prior = startprob_prior, transmat_prior

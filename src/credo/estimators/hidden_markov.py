@@ -1,6 +1,6 @@
 """What the estimators of hidden Markov models share: hmmlearn's calls and attributes around `credo.fit`.
 
-The attributes of hmmlearn (`startprob_`, `transmat_`, those of the emission) are the parameters; `hmm_` is
+The attributes of hmmlearn (`startprob_`, `transmat_`, those of the emission) are the parameters; `model_` is
 the model that they make. So they can be set by hand, to start from (`init_params`) or to ask about at once.
 """
 
@@ -34,6 +34,7 @@ from .inputs import SequenceRows, are_lengths, read_sequences, split_rows
 __all__ = ["Decoder", "HiddenMarkov", "Monitor", "dirichlet_of"]
 
 Decoder = Literal["viterbi", "map"]
+_STARTS = 6  # with which maxima are rarely lower than those of hmmlearn
 _TABLES = {"s": "startprob_", "t": "transmat_"}
 
 
@@ -60,7 +61,7 @@ class HiddenMarkov(Estimator, abc.ABC):
     max_iter: int
     n_iter: int | None
     tol: float
-    n_init: int
+    n_init: int | None
     verbose: bool
     params: str
     init_params: str
@@ -83,8 +84,8 @@ class HiddenMarkov(Estimator, abc.ABC):
     def _emission_prior(self, rows: np.ndarray) -> Any:
         """The conjugate prior of the emission, None for maximum likelihood."""
 
-    def _learner(self, rows: np.ndarray) -> Learner:
-        return EM(prior=self._prior(rows), floor=self._floor(), restarts=self.n_init, fixed=self._fixed())
+    def _learner(self, rows: np.ndarray, starts: int) -> Learner:
+        return EM(prior=self._prior(rows), floor=self._floor(), restarts=starts, fixed=self._fixed())
 
     def _floor(self) -> float:
         return 0.0
@@ -120,8 +121,9 @@ class HiddenMarkov(Estimator, abc.ABC):
         if lengths is None and are_lengths(y, _count(X)):
             lengths = y
         read = read_sequences(self, X, lengths, reset=True, flat=self._flat)
+        start, starts = self._start(read.rows)
         found = fit(
-            self._start(read.rows), read.rows, self._learner(read.rows), lengths=read.lengths,
+            start, read.rows, self._learner(read.rows, starts), lengths=read.lengths,
             max_iter=self.max_iter if self.n_iter is None else self.n_iter, tol=self.tol,
             seed=self._seed(), on_step=_tell if self.verbose else None, checkpoint=checkpoint, every=every,
         )  # fmt: skip
@@ -131,7 +133,8 @@ class HiddenMarkov(Estimator, abc.ABC):
 
     def _check(self) -> None:
         check.whole("n_components", self.n_components, 1)
-        check.whole("n_init", self.n_init, 1)
+        if self.n_init is not None:
+            check.whole("n_init", self.n_init, 1)
         check.one_of("algorithm", self.algorithm, ["map", "viterbi"])
         check.one_of("verbose", self.verbose, [False, True])
         letters = {*_TABLES, *self._emits}
@@ -151,15 +154,20 @@ class HiddenMarkov(Estimator, abc.ABC):
                  if letter not in self.params]  # fmt: skip
         return (*named, *(() if own else ("emission",)))
 
-    def _start(self, rows: np.ndarray) -> Any:
-        """What `credo.fit` starts from: parameters set by hand where `init_params` leaves them out."""
+    def _start(self, rows: np.ndarray) -> tuple[Any, int]:
+        """What `credo.fit` starts from, and how often; `init_params` leaves out what was set by hand."""
         names = {**_TABLES, **self._emits}
         given = {
             name: getattr(self, name)
             for letter, name in names.items()
             if letter not in self.init_params and hasattr(self, name)
         }
-        return self._built(given) if len(given) == len(names) else _Start(self, self._shape(rows), given)
+        members = int(self.n_components) * self._per_state()
+        usual = 1 if given or members == 1 else _STARTS
+        starts = usual if self.n_init is None else int(self.n_init)
+        if len(given) == len(names):
+            return self._built(given), starts
+        return _Start(self, self._shape(rows), given), starts
 
     def _built(self, parts: Mapping[str, Any]) -> HMM:
         """The model with these attributes."""
@@ -189,7 +197,7 @@ class HiddenMarkov(Estimator, abc.ABC):
         return HMMPrior(start, moves, emission)
 
     @property
-    def hmm_(self) -> HMM:
+    def model_(self) -> HMM:
         """The model of the parameters."""
         names = [*_TABLES.values(), *self._emits.values()]
         return self._built({name: self._learned(name) for name in names})
@@ -201,7 +209,7 @@ class HiddenMarkov(Estimator, abc.ABC):
         return Monitor(found.objective, self.n_iter_, self.converged_)
 
     def _read(self, X: Any, lengths: Any) -> tuple[HMM, Dataset, SequenceRows]:
-        model = self.hmm_
+        model = self.model_
         read = read_sequences(self, X, lengths, flat=self._flat)
         return model, model.sequences(read.rows, read.lengths), read
 
@@ -249,7 +257,7 @@ class HiddenMarkov(Estimator, abc.ABC):
         self, n_samples: int = 1, random_state: Any = None, currstate: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Rows and hidden states of one new sequence, which begins in `currstate` if that is given."""
-        model = self.hmm_
+        model = self.model_
         check.whole("n_samples", n_samples, 1)
         if currstate is not None:
             check.whole("currstate", currstate, 0, model.states)
@@ -259,7 +267,7 @@ class HiddenMarkov(Estimator, abc.ABC):
 
     def get_stationary_distribution(self) -> np.ndarray:
         """Probabilities of the states in the long run."""
-        return self.hmm_.stationary
+        return self.model_.stationary
 
     def bic(self, X: Any, lengths: Any = None) -> float:
         """Bayesian information criterion, -2 log-likelihood + parameters log(steps); lower is better."""
@@ -268,7 +276,7 @@ class HiddenMarkov(Estimator, abc.ABC):
 
     def aic(self, X: Any, lengths: Any = None) -> float:
         """Akaike information criterion, -2 log-likelihood + 2 parameters; lower is better."""
-        return -2 * self.score(X, lengths=lengths) + 2 * self.hmm_.n_parameters
+        return -2 * self.score(X, lengths=lengths) + 2 * self.model_.n_parameters
 
 
 class _Start(BlankHMM):

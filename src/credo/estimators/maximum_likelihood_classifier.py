@@ -11,6 +11,7 @@ classifier should read the same columns in the same unit.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -24,6 +25,7 @@ from ..data.read import read
 from ..data.sources import split_list
 from ..families.mixture import Mixture
 from ..learning.base import Fit, Learner, fit
+from ..learning.discriminative import discriminate
 from ..learning.likelihood import log_likelihood
 from ..optimise.run import noted
 from .base import Estimator
@@ -119,7 +121,7 @@ class MaximumLikelihoodClassifier(Estimator):
         units = _Units(self._read(X, reset=True), lengths)
         labels = read_labels(self, y, units.count, units.word)
         classes, counts = np.unique(labels, return_counts=True)
-        known = self._known() if self.warm_start else {}
+        known = self._known() if self.warm_start and hasattr(self, "fits_") else {}
         fits = [
             self._fitted(c, units.take(np.flatnonzero(labels == c)), known.get(c)) for c in classes.tolist()
         ]
@@ -143,6 +145,36 @@ class MaximumLikelihoodClassifier(Estimator):
         fits = (*self.fits_, found)
         self.fits_ = tuple(fits[k] for k in order)
         self._log_priors()
+        return self
+
+    @noted
+    def tune(
+        self, X: Any, y: Any, lengths: Any = None, *, epochs: int = 1,
+        parts: Literal["all", "leaves"] = "leaves", rate: float = 1e-3, batch: int = 32,
+    ) -> Self:  # fmt: skip
+        """Go on from the fitted models so that they tell the classes apart; see `learning.discriminate`.
+
+        Parameters
+        ----------
+        X, y, lengths
+            As of `fit`.
+        epochs
+            Passes over the data; one is usual, more of them overfit soon.
+        parts
+            Leaves of the emissions, or all parameters.
+        rate, batch
+            Of Adam; rows or sequences of a step.
+
+        Classes weigh as `priors` says, here and in predictions.
+        """
+        known, data = self._known(), self._read(X)
+        labels = read_labels(self, y, _Units(data, lengths).count)
+        weights = dict(zip(known, np.exp(self._log_priors()).tolist(), strict=True))
+        found = discriminate(
+            self.models_, data, labels, lengths=lengths, priors=None if self.priors is None else weights,
+            tune=parts, epochs=epochs, rate=rate, batch=batch, seed=self.random_state,
+        )  # fmt: skip
+        self.fits_ = tuple(replace(fit, model=found.models[label]) for label, fit in known.items())
         return self
 
     @property
@@ -184,8 +216,6 @@ class MaximumLikelihoodClassifier(Estimator):
     def _known(self) -> dict[Any, Fit]:
         if hasattr(self, "fits_"):
             return dict(zip(self.classes_.tolist(), self.fits_, strict=True))
-        if self.warm_start:
-            return {}
         self._refuse_unfitted()
 
     def _read(self, X: Any, *, reset: bool = False) -> Any:

@@ -42,10 +42,10 @@ class RandomField(Estimator):
     _reads_tables = False
 
     classes_: np.ndarray  # labels, sorted
-    crf_: CRF  # the field that was learned
+    model_: CRF  # the field that was learned
 
     def _fitted(self) -> CRF:
-        found: CRF = self._learned("crf_")
+        found: CRF = self._learned("model_")
         return found
 
     def _check_columns(self, X: Any, *, reset: bool = False) -> None:
@@ -70,7 +70,7 @@ class RandomField(Estimator):
     def _adopt(self, crf: CRF) -> Any:
         if not isinstance(crf, CRF):
             raise OptionError(f"from_model: expected a CRF, got {type(crf).__name__}")
-        self.crf_, self.classes_ = crf, np.array(crf.labels)
+        self.model_, self.classes_ = crf, np.array(crf.labels)
         return self
 
     def _learn(self, blank: CRF, X: list[Any], y: Any, inference: Any = None, **kept: Any) -> None:
@@ -87,7 +87,7 @@ class RandomField(Estimator):
                 blank, X, learner, targets=y, inference=inference, validation=options["validation"] or None,
                 seed=self._seed(), **limits, **kept,
             )  # fmt: skip
-        self.classes_, self.crf_ = known.classes, found.model
+        self.classes_, self.model_ = known.classes, found.model
         self.n_features_in_ = len(found.model.node_weights)
         self._keep_fit(found)
         if not (found.status.is_success or found.stopped_early):

@@ -1,7 +1,7 @@
 """Models as comparison sees them: fitted, scored on other data, and weighed by their evidence.
 
 Bayesian networks, and models of hidden rows, which `credo.fit` learns by `vb` and `em` as far as they offer
-it.
+it; and any other model that `credo.fit` learns and that says how many free numbers it has.
 """
 
 from __future__ import annotations
@@ -20,19 +20,18 @@ from ..data.dataset import Dataset
 from ..data.table import StateTable
 from ..estimators.bayesian_mixture import BayesianMixture
 from ..families.base import Family
-from ..families.blank import BlankRows
 from ..families.dirichlet import Dirichlet
 from ..families.independent import IndependentRows
-from ..families.learnable import Learnable
 from ..families.mixture import Mixture, MixturePrior
+from ..families.posteriors import HiddenPosterior
 from ..learning.base import fit
 from ..learning.em import EM
 from ..learning.evidence import laplace_tables, table_evidence
 from ..learning.likelihood import log_likelihood
+from ..learning.parameters import Parameters, free_weights, why_not_linear
 from ..learning.task_data import read_task
 from ..learning.vb import VariationalBayes, why_not_posterior
 from ..models.bayes_net import BayesNet
-from ..models.blank_net import BlankNet
 from ..models.table_posterior import table_rows
 
 __all__ = ["Candidate", "candidate"]
@@ -91,15 +90,73 @@ def candidate(
         data, members = model.members(data)
         prior = model.mixture_prior(prior if model.prior is None else model.prior)
         model = Mixture(np.full((1, len(members)), 1.0 / len(members)), members)
-    if not isinstance(model, (BayesNet, BlankNet, BlankRows, Family, Learnable)):
+    if isinstance(model, HiddenPosterior) or not _is_learned(model):
         raise ModelError(
             "models: expected a Bayesian network, a model of hidden rows (HMM, a mixture, a family with one "
-            f"member, any Learnable), or a blank of these, got {type(model).__name__}"
+            "member, any Learnable), of weights, labels, documents or blocks, or a blank of these, got "
+            f"{type(model).__name__}"
         )
-    found, observed, _ = read_task(model, data, None, None, check.generator(seed), named)
+    targets = named.pop("targets", None)
+    found, observed, _ = read_task(model, data, None, None, check.generator(seed), named, targets=targets)
     if isinstance(found, BayesNet):
         return _Network(found, observed, prior, restarts=restarts, seed=seed)
+    if not hasattr(found, "emission"):
+        return _Fitted(found, observed, prior, restarts=restarts, seed=seed)
     return _Hidden(found, observed, prior, restarts=restarts, seed=seed, folds=folds)
+
+
+def _is_learned(model: Any) -> bool:
+    """Whether a model, or what a blank becomes, is learned and says how many free numbers it has."""
+    offers = ("n_parameters", "tables", "fill", "initialise", "read_batch")
+    return (
+        isinstance(model, Family) or why_not_linear(model) is None or any(hasattr(model, n) for n in offers)
+    )
+
+
+class _Fitted(Candidate):
+    """Any other model: what `credo.fit` finds, by the learner it chooses."""
+
+    def __init__(self, model: Any, data: Any, prior: Any, *, restarts: int, seed: int | None) -> None:
+        self._model, self._data, self._seed, self._prior = model, data, seed, prior
+        self._restarts = restarts
+        self.rows, self.parts = round(data.total), len(data)
+
+    @property
+    def n_parameters(self) -> int:
+        if hasattr(self._model, "score_weights"):
+            return len(self._model.score_weights(self._data).start)
+        if hasattr(self._found.model, "n_parameters"):
+            return int(self._found.model.n_parameters)
+        return free_weights(Parameters.of(self._model))
+
+    @cached_property
+    def _found(self) -> Any:
+        return self._learned(self._data)
+
+    def _learned(self, data: Any) -> Any:
+        return _quietly(fit, self._model, data, prior=self._prior, seed=self._seed, max_iter=2000)
+
+    def likelihood(self) -> float:
+        found = self._found.log_likelihood
+        return float(
+            found.value if found is not None else log_likelihood(self._found.model, self._data).value
+        )
+
+    def exact(self) -> Estimate:
+        raise UnsupportedError(f"a {type(self._model).__name__} has no closed form of its evidence")
+
+    def laplace(self) -> Estimate:
+        raise UnsupportedError("Laplace is offered for Bayesian networks only; use VB")
+
+    def vb(self) -> Estimate:
+        if self._found.evidence is None:
+            raise UnsupportedError(f"variational Bayes does not learn a {type(self._model).__name__}")
+        found: Estimate = self._found.evidence
+        return found
+
+    def held_out(self, train: np.ndarray, test: np.ndarray) -> tuple[float, int]:
+        found, part = self._learned(self._data.take(train)).model, self._data.take(test)
+        return float(log_likelihood(found, part).value), round(part.total)
 
 
 class _Network(Candidate):

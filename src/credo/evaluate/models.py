@@ -25,7 +25,7 @@ import numpy as np
 
 from ..core import check
 from ..core.display import Listing, Shown, data_frame, finite
-from ..core.errors import OptionError, UnsupportedError
+from ..core.errors import ModelError, OptionError, UnsupportedError
 from ..learning.evidence import NestedTest, bic, model_posterior, nested_test
 from ..optimise.driver import UNKNOWN, Outcome, Step, drive
 from ..optimise.run import Budget, Run
@@ -143,6 +143,8 @@ class ModelComparison(Shown):
 
     def sentences(self) -> Iterator[str]:
         """What is said below the table: where p(model) is from, and why cells are empty."""
+        if any(row.bic is not None for row in self.rows):
+            yield f"BIC is log-likelihood - d/2 log N with N = {self.rows_of_data}: higher is better"
         if self.basis is not None:
             yield f"p(model) is made from the column {dict(_TITLES)[self.basis]}"
         for criterion in _CRITERIA:
@@ -174,6 +176,7 @@ def compare_models(
     groups: str | None = None,
     columns: Any = None,
     lengths: Any = None,
+    targets: Any = None,
 ) -> ModelComparison:
     """Weigh models against each other on the same data.
 
@@ -182,7 +185,9 @@ def compare_models(
     models
         Name -> model, or a list: Bayesian networks (their structure counts, tables are learned), models of
         hidden rows (`HMM`, `SemiMarkov`, `FactorialHMM`, mixtures, families with one member, any
-        `Learnable`), or blanks of these, which get columns and states from the data.
+        `Learnable`), or blanks of these, which get columns and states from the data; models of weights, of
+        labels, documents and blocks, as `credo.fit` learns them. Conditional likelihoods, of a `CRF`, are
+        compared with each other only.
     data
         As in `fit`.
     criteria
@@ -200,7 +205,7 @@ def compare_models(
         Of the nested tests.
     restarts, seed
         Of everything iterative; the seed also deals the rows into folds.
-    groups, columns, lengths
+    groups, columns, lengths, targets
         Of the data, as in `fit`.
 
     Examples
@@ -233,8 +238,12 @@ def compare_models(
     check.whole("folds", folds, 2)
     check.in_range("level", level, 0, 1)
     options = {"prior": prior, "restarts": restarts, "seed": seed, "folds": folds}
-    reading = {"groups": groups, "columns": columns, "lengths": lengths}
+    reading = {"groups": groups, "columns": columns, "lengths": lengths, "targets": targets}
+    _check_alike(named)
     made = {name: candidate(m, data, **options, **reading) for name, m in named.items()}
+    counts = {name: one.rows for name, one in made.items()}
+    if len(set(counts.values())) > 1:
+        raise ModelError(f"models: expected models that read the same rows, got numbers of rows {counts}")
     todo = _Rows(list(made.items()), wanted, folds, seed)
     rows = drive(todo, None, Budget(max_iter=len(made) - 1))
     if nested:
@@ -262,6 +271,17 @@ class _Rows:
 
     def read(self, problem: None, outcome: Outcome) -> list[ModelRow]:
         return list(outcome.state)
+
+
+def _check_alike(named: Mapping[str, Any]) -> None:
+    """Numbers in one column must be about the same thing."""
+    given = [name for name, model in named.items() if getattr(model, "is_conditional", False)]
+    if given and len(given) < len(named):
+        joint = [name for name in named if name not in given]
+        raise ModelError(
+            f"models: {given} give probabilities of labels given features, {joint} joint ones, which are no "
+            "numbers to compare; compare those of one kind"
+        )
 
 
 def _named(models: Any) -> dict[str, Any]:

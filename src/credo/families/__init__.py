@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from .gamma import Gamma, Poisson
     from .gaussian import Gaussian, TiedGaussian
     from .gaussian_diagonal import DiagonalGaussian, SphericalGaussian
+    from .gaussian_field import GaussianField
     from .gaussian_wishart import GaussianWishart
     from .independent import IndependentRows
+    from .interpolation import interpolate
     from .learnable import Learnable
     from .mixture import Mixture, MixturePrior
     from .normal_gamma import NormalGamma
@@ -44,6 +46,7 @@ __all__ = [
     "Flow",
     "Gamma",
     "Gaussian",
+    "GaussianField",
     "GaussianWishart",
     "IndependentRows",
     "Learnable",
@@ -59,6 +62,7 @@ __all__ = [
     "StudentT",
     "TiedGaussian",
     "family_of",
+    "interpolate",
 ]
 
 
@@ -75,9 +79,11 @@ furnish(
         "flow": ("Flow",),
         "gamma": ("Gamma", "Poisson"),
         "gaussian": ("Gaussian", "TiedGaussian"),
+        "gaussian_field": ("GaussianField",),
         "gaussian_diagonal": ("DiagonalGaussian", "SphericalGaussian"),
         "gaussian_wishart": ("GaussianWishart",),
         "independent": ("IndependentRows",),
+        "interpolation": ("interpolate",),
         "learnable": ("Learnable",),
         "conjugate_product": ("ConjugateProduct",),
         "mixture": ("Mixture", "MixturePrior"),

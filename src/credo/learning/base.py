@@ -270,6 +270,7 @@ def fit(  # noqa: PLR0913, the options of one call
             _check_keeps(chosen)
             rng = _opened(run, checkpoint, every, seed)
         named = {"groups": groups, "columns": columns, "lengths": lengths}
+        given = model
         model, observed, held = read_task(model, data, weights, validation, rng, named, labels, targets)
         task = Task(model, observed, held, inference, inference_budget or Budget(), seed=seed)
         why = ""
@@ -287,6 +288,8 @@ def fit(  # noqa: PLR0913, the options of one call
             run.checkpoint.identify(_identity(task, chosen))
         watch = Stopwatch()
         found = chosen.run(task, rng)
+        if hasattr(given, "from_rows"):
+            found = replace(found, model=given.from_rows(found.model))
     if not (found.status.is_success or found.stopped_early):
         sentence = f"{chosen.name}: {found.advice}"
         if strict:

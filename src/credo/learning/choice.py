@@ -8,6 +8,7 @@ The rule, in this order; the first that can treat the task is taken, and the fit
     blocks        normal-form graphs
     topics        documents
     boltzmann     machines of two layers of units
+    mixture-of-trees
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ _RULE = {
     "blocks": "its blocks learn from their own messages",
     "topics": "it is a model of documents",
     "boltzmann": "it is a machine of two layers of units",
+    "mixture-of-trees": "it is a mixture of trees",
 }
 
 
@@ -52,7 +54,7 @@ def choose(task: Task, options: Mapping[str, Any], *, keeps: bool = False) -> tu
     reasons, left_out = [], []
     for name, why in _RULE.items():
         learner = learners.resolve(name)
-        reason = _why_not_stream(learner, task.data) or learner.why_not(task)
+        reason = _why_not_stream(learner, task.data) or _why_not_meant(name, task) or learner.why_not(task)
         if reason is None and keeps and not learner.checkpoints:
             left_out.append(name)
             reason = "it keeps no checkpoints"
@@ -62,6 +64,13 @@ def choose(task: Task, options: Mapping[str, Any], *, keeps: bool = False) -> tu
         reasons.append(f"{name}: {reason}")
     told = "; ".join(reasons)
     raise UnsupportedError(f"no learner can treat this {type(task.model).__name__}: {told}")
+
+
+def _why_not_meant(name: str, task: Task) -> str | None:
+    """Why a learner that makes its own structure is not what was meant."""
+    if name != "mixture-of-trees" or hasattr(task.model, "trees"):
+        return None
+    return "it makes trees of its own, which must be asked for"
 
 
 def _why_not_stream(learner: Learner, data: Any) -> str | None:

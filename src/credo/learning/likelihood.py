@@ -30,6 +30,7 @@ from ..core.errors import OptionError, UnsupportedError, ZeroProbabilityError
 from ..core.evidence import Evidence
 from ..core.factor_graph import FactorGraph, Model
 from ..core.instance import Template
+from ..core.registry import or_else
 from ..core.result import Estimate, Kind
 from ..data.dataset import Dataset, unit_weights
 from ..data.read import read
@@ -42,6 +43,7 @@ from ..inference.portfolio.question import graph_of, infer
 from ..inference.portfolio.templates import sequence_log_z, total_log_z
 from ..inference.problem.base import Algorithm, Budget, algorithms
 from ..inference.problem.gradients import needs
+from ..optimise.optimisers import optimiser_of
 from ..optimise.run import noted, watched
 from .base import Task, register_learner
 from .e_step import EStep
@@ -76,13 +78,16 @@ class MaximumLikelihood(GradientLearner):
 
     name: ClassVar[str] = "likelihood"
     monotone: ClassVar[bool] = True
-    gradient: Literal["marginals", "autodiff", "log_z"] = "marginals"  # see `table_sources.py`
-    sweeps: int = 30  # of bp, with gradient=autodiff
+    # see `table_sources.py`, for min-max `region_saddle.py`
+    gradient: Literal["marginals", "autodiff", "log_z", "min-max"] = "marginals"
+    sweeps: int = (
+        30  # of bp, with gradient=autodiff; steps of the beliefs per step of the weights, with min-max
+    )
     warm: bool = True  # whether message passing starts from its last messages
 
     def __post_init__(self) -> None:
         """Check the options."""
-        check.one_of("gradient", self.gradient, ["marginals", "autodiff", "log_z"])
+        check.one_of("gradient", self.gradient, ["marginals", "autodiff", "log_z", "min-max"])
         check.whole("sweeps", self.sweeps, 1)
         super().__post_init__()
 
@@ -93,9 +98,24 @@ class MaximumLikelihood(GradientLearner):
             return reason
         if not isinstance(task.data, StateTable):
             return f"the gradient of {task.name} comes from marginals; leave out gradient"
+        if self.gradient == "min-max":
+            return self._why_not_min_max(task)
         engine = self._engine(task)
         if self.gradient == "autodiff" and not (isinstance(engine, BP) and engine.damping_domain == "log"):
             return "gradient=autodiff follows belief propagation; use inference='bp' or 'bp(damping=...)'"
+        return None
+
+    def _why_not_min_max(self, task: Task) -> str | None:
+        known = None if task.inference is None else algorithms.resolve(task.inference)
+        if not hasattr(known, "lower"):
+            able = [name for name in algorithms.names() if hasattr(algorithms.get(name), "lower")]
+            return f"gradient=min-max moves beliefs of regions by turns; give inference={or_else(able)}"
+        if not optimiser_of(self.optimiser).is_stochastic:
+            return "gradient=min-max has no function to search along; use optimiser=adam(...) or sgd(...)"
+        if not task.data.is_complete:
+            return (
+                "gradient=min-max needs complete rows: each that lacks values would have beliefs of its own"
+            )
         return None
 
     def _engine(self, task: Task) -> Any:
@@ -105,6 +125,11 @@ class MaximumLikelihood(GradientLearner):
         """Expectations by the inference of the task."""
         tables = isinstance(task.data, StateTable)
         oracle = Oracle(task.inference, task.inference_budget, task.seed, self.warm and tables)
+        if self.gradient == "min-max":
+            from .region_saddle import RegionSaddle
+
+            source = RegionSaddle(weights.graph, self._engine(task), self.sweeps, rng)
+            return Aim(Objective(weights, source), curve="saddle")
         if self.gradient == "autodiff":
             needs("gradient=autodiff", "jax", "equinox")
             from ..inference.messages.unrolled import UnrolledBP
@@ -230,6 +255,16 @@ def _stream_likelihood(model: Any, data: Stream, **asked: Any) -> Estimate:
     return Estimate(sum(part.value for part in found), kinds.pop() if len(kinds) == 1 else "estimate")
 
 
+def _of_batch(model: Any, data: Any, method: Any, budget: Budget, seed: Any) -> tuple[np.ndarray, bool]:
+    """The same of a batch as learning reads it, input by input."""
+    oracle = Oracle(method, budget, seed, warm=False)
+    weights = model.score_weights(data)
+    parts = (data.take(np.array([k])) for k in range(len(data)))
+    source = likelihood_source(weights, data, oracle)
+    values = [source.value(weights.scores(weights.start, part), part) for part in parts]
+    return np.array(values), oracle.kinds <= {"exact"}
+
+
 def _of_documents(model: Any, data: Any, given: Mapping[str, Any], seed: Any, each: bool) -> Any:
     """What is known of the probability of documents given topics: a bound, or an estimate."""
     if given:
@@ -263,6 +298,8 @@ def _of_labels(
     model: Any, data: Any, targets: Any, reading: Mapping[str, Any], method: Any, budget: Budget, seed: Any
 ) -> tuple[np.ndarray, bool]:
     """Conditional log-likelihoods of the labels of every input, and whether they are exact."""
+    if hasattr(data, "by_node_feature"):  # a batch that learning made
+        return _of_batch(model, data, method, budget, seed)
 
     def ask(graph: FactorGraph, **asked: Any) -> Any:
         limits = {"max_iter": budget.max_iter, "tol": budget.tol, "seconds": budget.seconds, "seed": seed}

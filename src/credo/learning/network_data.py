@@ -19,13 +19,13 @@ __all__ = ["fill_blank", "read_network"]
 
 
 def fill_blank(
-    blank: BlankNet, data: Any, rng: np.random.Generator, weights: Any = None
+    blank: BlankNet, data: Any, rng: np.random.Generator, weights: Any = None, columns: Any = None
 ) -> tuple[BayesNet, Dataset]:
     """A network with the states of the data and first parameters, and the data as they were read.
 
     Columns that are no nodes stay out, unless the blank has no node at all: then every column is one.
     """
-    found = read(data, weights=weights)
+    found = read(data, columns=columns, weights=weights)
     if not blank.nodes:
         blank = blank.with_nodes(found.names)
     known = [name for name in found.names if name in blank.nodes]

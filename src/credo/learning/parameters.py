@@ -17,14 +17,16 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import OptionError
+from ..core.errors import OptionError, UnsupportedError
 from ..core.factor_graph import FactorGraph
 from ..core.wiring import starts_of
 from ..models.bayes_net import BayesNet
 from ..models.log_linear import LogLinear
 from ..models.mrf import MarkovNet
 
-__all__ = ["Parameters", "why_not_linear"]
+__all__ = ["Parameters", "free_weights", "why_not_linear"]
+
+_MOST = 2000  # weights whose rank is computed
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,45 @@ class Parameters:
     def features(self, entries: np.ndarray) -> np.ndarray:
         """D' entries: totals of features from counts or marginals of table entries."""
         return np.asarray(self.transpose @ entries)
+
+
+def free_weights(parameters: Parameters) -> int:
+    r"""How many directions of the weights change the distribution.
+
+    Tables overlap: what two factors say about a variable is one number, and constants say nothing. So every
+    table is written as a sum of interactions of subsets of its variables (contrasts on the axes of a subset,
+    constants on the others), those of one subset are added over all factors, and the answer is the rank of
+    these as functions of the weights.
+    """
+    graph = parameters.graph
+    if (parameters.fixed == -np.inf).any():
+        raise UnsupportedError("tables with zeros: how many of their entries are free is not known")
+    if len(parameters.start) > _MOST:
+        raise UnsupportedError(f"expected at most {_MOST} weights to count, got {len(parameters.start)}")
+    design = parameters.design.toarray()
+    found: dict[tuple[int, ...], np.ndarray] = {}
+    for a in range(graph.n_factors):
+        scope = graph.scope_of(a)
+        first, sizes = int(graph.table_start[a]), graph.variables.sizes[scope]
+        part = design[first : first + int(graph.table_size[a])].reshape(*sizes, -1)
+        for k, size in enumerate(sizes.tolist()):
+            part = np.moveaxis(np.tensordot(_contrasts(size), part, axes=(1, k)), 0, k)
+        for kept in np.ndindex(*(min(2, int(size)) for size in sizes)):
+            if not any(kept):
+                continue
+            where = tuple(slice(1, None) if used else 0 for used in kept)
+            order = np.argsort(scope[np.array(kept, dtype=bool)])
+            block = part[where].transpose(*order, len(order)).reshape(-1, design.shape[1])
+            name = tuple(np.sort(scope[np.array(kept, dtype=bool)]).tolist())
+            found[name] = found.get(name, 0.0) + block
+    return int(np.linalg.matrix_rank(np.concatenate(list(found.values())))) if found else 0
+
+
+def _contrasts(size: int) -> np.ndarray:
+    """The mean of an axis, then each state but the first less the mean: what constants and effects are."""
+    rows = np.eye(size) - 1.0 / size
+    rows[0] = 1.0 / size
+    return rows
 
 
 def why_not_linear(model: Any) -> str | None:

@@ -49,7 +49,7 @@ def read_task(
     named
         groups, columns and lengths.
     """
-    model = rows_model(model)
+    model = rows_model(model.as_rows() if hasattr(model, "as_rows") else model)
     is_conditional = getattr(model, "is_conditional", False)
     if targets is not None and not is_conditional:
         raise OptionError("targets: expected none, got some; only random fields have labels beside features")
@@ -115,7 +115,7 @@ def _filled(
     if isinstance(model, BlankNet):
         from .network_data import fill_blank
 
-        return *fill_blank(model, data, rng, weights), None
+        return *fill_blank(model, data, rng, weights, named["columns"]), None
     if isinstance(model, BlankRows):
         data = named_columns(data) if isinstance(data, (str, os.PathLike)) else data
         states = None if known is None else known[2]

@@ -17,13 +17,15 @@ from ..families.blank import BlankRows, Kinds, family_of
 from ..families.product import Product
 from .factorial_hmm import FactorialHMM
 from .hmm import HMM
+from .semi_markov import SemiMarkov
 
-__all__ = ["BlankFactorialHMM", "BlankHMM", "blank_of"]
+__all__ = ["BlankFactorialHMM", "BlankHMM", "BlankSemiMarkov", "blank_of"]
 
 
 def blank_of(kind: Any, states: Any, parts: tuple[Any, ...], more: dict[str, Any]) -> Any:
     """A blank with so many states; parts that a blank gets from data are refused."""
-    unknown = [*["a part"] * len(parts), *(name for name in more if name not in ("emission", "components"))]
+    given = ("emission", "components", "durations", "cut")
+    unknown = [*["a part"] * len(parts), *(name for name in more if name not in given)]
     if unknown:
         raise ModelError(
             f"states: expected nothing but emission beside it, got {', '.join(unknown)}; a blank gets its "
@@ -110,3 +112,52 @@ class BlankFactorialHMM(BlankRows):
         told = "" if self.kinds is None else f", {self.kinds}"
         size = " x ".join(map(str, self._sizes))
         return f"BlankFactorialHMM({size} joint states{told}; no parameters yet: fit it first)"
+
+
+@register(
+    "BlankSemiMarkov",
+    fields={"states": "states", "durations": "durations", "emission": "kinds", "cut": "cut"},
+)
+class BlankSemiMarkov(BlankRows):
+    """How many states, how long each lasts at least and at most, and perhaps the family of the columns.
+
+    Examples
+    --------
+    >>> import credo
+    >>> from credo.models import SemiMarkov
+    >>> SemiMarkov(states=2, durations=(3, 20))
+    BlankSemiMarkov(2 states; no parameters yet: fit it first)
+    """
+
+    _counted = "states"
+
+    def __init__(
+        self, states: int, durations: Any = (1, 20), emission: Kinds = None, cut: bool = True
+    ) -> None:
+        super().__init__(states, emission)
+        try:
+            shortest, longest = durations
+        except (TypeError, ValueError):
+            raise ModelError(
+                f"durations: expected the shortest and the longest, got {durations!r:.60}"
+            ) from None
+        check.whole("shortest duration", shortest, 1)
+        check.whole("longest duration", longest, int(shortest))
+        self._durations, self.cut = (int(shortest), int(longest)), bool(cut)
+
+    @property
+    def states(self) -> int:
+        """How many there will be."""
+        return self._count
+
+    @property
+    def durations(self) -> tuple[int, int]:
+        """The shortest and the longest time in a state."""
+        return self._durations
+
+    def _model(self, emission: Family) -> SemiMarkov:
+        size, (shortest, longest) = self._count, self._durations
+        each = np.where(np.arange(1, longest + 1) >= shortest, 1.0, 0.0) / (longest - shortest + 1)
+        apart = np.ones((size, size)) - np.eye(size) if size > 1 else np.ones((1, 1))
+        start, moves = np.full(size, 1 / size), apart / apart.sum(axis=1, keepdims=True)
+        return SemiMarkov(start, moves, np.tile(each, (size, 1)), emission, cut=self.cut)

@@ -34,6 +34,8 @@ class BlankNet(Shown):
     ) -> None:
         if isinstance(nodes, str) or not isinstance(nodes, Iterable):
             raise ModelError(f"nodes: expected a list of names, got {nodes!r:.80}")
+        if not isinstance(edges, Iterable):
+            raise ModelError(f"edges: expected pairs (parent, child), got {edges!r:.80}")
         pairs = [_pair(edge) for edge in edges]
         given = {str(name): _domain(name, domain) for name, domain in (states or {}).items()}
         names = dict.fromkeys([*map(str, nodes), *(name for pair in pairs for name in pair), *given])

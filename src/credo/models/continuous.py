@@ -31,6 +31,8 @@ from ..core.groups import Gaussians
 from ..core.naming import NamedModel
 from ..core.records import register
 from ..core.variable import Variable, Variables
+from ..families.gaussian_field import GaussianField
+from ..families.product import Product
 
 __all__ = ["GaussianNet", "HybridNet"]
 
@@ -173,6 +175,29 @@ class GaussianNet(NamedModel):
     def from_parts(cls, precision: Any, shift: Any, names: Any) -> GaussianNet:
         """The model of what a file kept."""
         return cls(precision, shift, names)
+
+    @property
+    def edges(self) -> np.ndarray:
+        """Which pairs have a precision, (n, n)."""
+        found: np.ndarray = self._dense_precision("edges") != 0
+        np.fill_diagonal(found, False)
+        return found
+
+    @property
+    def n_parameters(self) -> int:
+        """Free numbers: means, variances and edges."""
+        return 2 * len(self.shift) + int(self.edges.sum()) // 2
+
+    def as_rows(self) -> Product:
+        """The family of its rows, which `credo.fit` learns: the zeros of the precision stay."""
+        field = GaussianField(self.mean[None], self.covariance[None], self.edges)
+        return Product([field], [tuple(self.names)])
+
+    def from_rows(self, family: Any) -> GaussianNet:
+        """The net of a family that was learned."""
+        field = family.parts[0]
+        precision = np.where(self.edges, field.precisions[0], 0.0) + np.diag(field.precisions[0].diagonal())
+        return GaussianNet(precision, precision @ field.mean[0], self.names)
 
     @property
     def names(self) -> Sequence[str]:

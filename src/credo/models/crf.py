@@ -197,7 +197,12 @@ class CRF(Shown):
         return CRF(labels, np.zeros((nodes, size)), np.zeros((edges, size, size)), **read, **self._about)
 
     def read_batch(self, x: Any, targets: Any = None, **reading: Any) -> LabelledSequences | Graphs:
-        """Features and labels of inputs, for learning; arguments as those of `labelled`."""
+        """Features and labels of inputs, for learning; arguments as those of `labelled`.
+
+        What this returned is read again as it is.
+        """
+        if hasattr(x, "by_node_feature"):
+            return x  # type: ignore[no-any-return]
         return self._read(x, targets, reading).batch(self)
 
     def score_weights(self, batch: LabelledSequences | Graphs) -> CRFWeights:

@@ -86,6 +86,14 @@ class FactorAnalysis:
 
     def instantiate(self, x: Any, lengths: Any = None, mask: Any = None, **reading: Any) -> NoReturn:
         """Refused: there are no parameters."""
+        self._refuse()
+
+    @property
+    def emission(self) -> NoReturn:
+        """Refused: there are no parameters."""
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
         raise ModelError(
             f"model: this {type(self).__name__} is a blank, it has no parameters; fit it first: "
             'credo.fit(model, data, "vb").model'

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core import check
 from ..core.errors import ModelError
 from ..core.numbers import float_array
 from ..core.records import register
@@ -38,6 +39,26 @@ class HMMPrior:
         if isinstance(self.emission, (np.ndarray, list, float, int)):
             got = type(self.emission).__name__
             raise ModelError(f"emission: expected the conjugate prior of a family or None, got {got}")
+
+    @classmethod
+    def sticky(cls, states: int, stay: float, *, move: float = 1.0, **more: Any) -> HMMPrior:
+        """A prior of states that last: concentration `move + stay` on staying and `move` on every move.
+
+        With `move=1` the MAP estimate counts `stay` more steps in which the state stayed, from each state.
+
+        Examples
+        --------
+        >>> from credo.models import HMMPrior
+        >>> HMMPrior.sticky(2, 10).transition.concentration
+        array([[11.,  1.],
+               [ 1., 11.]])
+        """
+        check.whole("states", states, 1)
+        check.at_least("stay", stay, 0)
+        if not move > 0:
+            raise ModelError(f"move: expected a positive concentration, got {move!r:.60}")
+        counts = np.full((states, states), float(move)) + float(stay) * np.eye(states)
+        return cls(transition=Dirichlet(counts), **more)
 
     def log_density(self, model: Any) -> float:
         """Log prior density of the parameters of a model."""

@@ -98,6 +98,13 @@ class MixtureOfTrees(NamedModel):
         return self.trees[0].variables
 
     @property
+    def n_parameters(self) -> int:
+        """Free numbers: weights and tables; zeros are not free."""
+        tables = [table for tree in self.trees for table in tree.tables.values()]
+        free = sum(np.count_nonzero(table) - table[..., 0].size for table in tables)
+        return len(self.trees) - 1 + int(free)
+
+    @property
     def n_components(self) -> int:
         """How many trees."""
         return len(self.trees)

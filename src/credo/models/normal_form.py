@@ -80,6 +80,12 @@ class NormalForm(NamedModel):
         self._position = {part.name: u for u, part in enumerate(self._parts)}
 
     @property
+    def n_parameters(self) -> int:
+        """Free numbers of the rows that are learned, those that are shared once; zeros are not free."""
+        learned = {p.parameter: p.theta for p in self._parts if not isinstance(p, Diverter) and not p.fixed}
+        return int(sum(np.count_nonzero(theta) - len(theta) for theta in learned.values()))
+
+    @property
     def branches(self) -> Variables:
         """All branches as variables, inner ones and terminals."""
         return self._branches

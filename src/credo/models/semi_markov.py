@@ -20,7 +20,6 @@ from ..core.errors import ModelError
 from ..core.instance import Instance
 from ..core.records import register
 from ..data.dataset import Dataset
-from ..families.base import Family
 from .hidden_chain import HiddenChain
 from .hmm import HMM
 from .hmm_parameters import HMMPrior, probability_rows, random_rows, renewed
@@ -48,6 +47,10 @@ class SemiMarkov(HiddenChain):
         A family with one member per state.
     cut
         Whether the last segment may go on beyond the end of the data.
+    states
+        Instead of start and transition: how many states a blank has, which `credo.fit` fills. `durations` are
+        then the shortest and the longest time in a state, and `emission` the name of a family, or column ->
+        name.
 
     Examples
     --------
@@ -62,9 +65,29 @@ class SemiMarkov(HiddenChain):
 
     parts: ClassVar[tuple[str, ...]] = ("start", "transition", "durations", "emission")
 
+    def __new__(cls, *parts: Any, states: int | None = None, **more: Any) -> Any:
+        """A model, or with `states` a blank."""
+        if states is None:
+            return super().__new__(cls)
+        from .blank_hmm import BlankSemiMarkov, blank_of
+
+        return blank_of(BlankSemiMarkov, states, parts, more)
+
     def __init__(
-        self, start: Any, transition: Any, durations: Any, emission: Family, *, cut: bool = True
+        self,
+        start: Any = None,
+        transition: Any = None,
+        durations: Any = None,
+        emission: Any = None,
+        *,
+        cut: bool = True,
+        states: int | None = None,
     ) -> None:
+        if start is None and transition is None:
+            raise ModelError(
+                "SemiMarkov: expected start, transition, durations and emission, or states, for a blank that "
+                "data will fill"
+            )
         super().__init__(start, transition, emission)
         self._durations = probability_rows("durations", durations, 2)
         if len(self._durations) != self.states:

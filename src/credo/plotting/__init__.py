@@ -13,6 +13,7 @@ from .densities import plot_densities
 from .graph import plot_model
 from .images import plot_curves, plot_images
 from .normal_form import plot_normal_form
+from .plane import plot_plane
 from .regions import plot_regions
 from .trace import plot_trace
 from .trajectories import plot_trajectories
@@ -26,6 +27,7 @@ __all__ = [
     "plot_images",
     "plot_model",
     "plot_normal_form",
+    "plot_plane",
     "plot_regions",
     "plot_trace",
     "plot_trajectories",

@@ -24,7 +24,9 @@ exponentiated gradient
 
 (`kernels/gdd_sweeps.py`). A step is taken only if the terms it touches do not rise. Separators that share no
 cluster do not disturb each other: large graphs are swept colour by colour, on all cores, and the result does
-not depend on how many there are. `updates="joint"` runs L-BFGS on all shifts and weights at once instead.
+not depend on how many there are. `updates="joint"` runs L-BFGS on all shifts and weights at once instead,
+`updates="newton"` alternates a Newton step on all shifts of a small model with those of the weights
+(`gdd_newton.py`). These two have converged when the conditions of a minimum hold to within `tol`.
 
 The bound holds whenever a run is stopped, and the one reported never rises: `trace["bound"]`. Where there are
 maxima the bound has kinks at which every method stops; with `smooth` maxima stand at a small temperature,
@@ -47,8 +49,9 @@ from ...kernels.gdd import bound_of, project_zeros
 from ...kernels.gdd_decode import decode_states
 from ..problem.base import IterativeAlgorithm, Problem, register
 from ..problem.value import meets, value_of
-from .gdd_blocks import bound_after, sweep_blocks
+from .gdd_blocks import bound_after, share_out, sweep_blocks
 from .gdd_joint import JointDescent, joint_start, joint_step
+from .gdd_newton import kkt_residual, newton_shifts, refuse_large
 from .gdd_passes import Passing, pass_start, pass_step
 from .gdd_plan import GDDPlan, make_plan
 from .possible import evaluate_states
@@ -76,6 +79,7 @@ class GDDState(NamedTuple):
     bounds: tuple[float, ...]  # after each sweep
     states: np.ndarray | None  # best decoding so far, where all variables are maximised
     descent: JointDescent | None  # of updates=joint
+    residual: float = np.inf  # of the conditions of a minimum, where they are looked at
 
 
 @register
@@ -87,11 +91,11 @@ class GDD(IterativeAlgorithm[GDDState | Passing]):
     promises: ClassVar[frozenset[str]] = frozenset({"upper", "monotone"})
     slopes: ClassVar[bool] = True
     ibound: int | None = None  # clusters of ibound + 1 variables; 0: the factors; None: as time allows
-    updates: Literal["passes", "blocks", "joint"] = "passes"  # over mini-buckets, by blocks, or all at once
+    updates: Literal["passes", "blocks", "joint", "newton"] = "passes"  # mini-buckets, blocks, or all at once
     weights: Literal["auto", "matched", "uniform"] = "auto"  # first ones of blocks: of mini-buckets, or even
     fixed_weights: bool = False  # keep the first weights
     floor: float = 0.002  # share of its temperature that every region that may have some keeps
-    inner: int = 5  # steps of a block that has no closed form
+    inner: int = 5  # steps of a block that has no closed form; of the weights, for one of newton
     smooth: bool = True  # let maxima start as powered sums that cool down
     max_entries: int = 1 << 20  # entries of a cluster's table beyond which factors are not joined
 
@@ -99,11 +103,17 @@ class GDD(IterativeAlgorithm[GDDState | Passing]):
         """Check the options."""
         if self.ibound is not None:
             check.whole("ibound", self.ibound, 0)
-        check.one_of("updates", self.updates, ["passes", "blocks", "joint"])
+        check.one_of("updates", self.updates, ["passes", "blocks", "joint", "newton"])
         check.one_of("weights", self.weights, ["auto", "matched", "uniform"])
         check.in_range("floor", self.floor, 0, 0.5)
         check.whole("inner", self.inner, 1)
         check.whole("max_entries", self.max_entries, 1)
+
+    def why_not(self, problem: Problem) -> str | None:
+        """Newton steps need second derivatives, which maxima have only while they are smooth."""
+        if self.updates == "newton" and not self.smooth and (problem.temperatures == 0).any():
+            return "updates=newton needs smooth maxima; leave out smooth=false, or use updates=blocks"
+        return None
 
     def start(self, problem: Problem, rng: np.random.Generator) -> GDDState | Passing:
         """No shifts."""
@@ -117,6 +127,8 @@ class GDD(IterativeAlgorithm[GDDState | Passing]):
                 floor=self.floor,
             )
         plan = make_plan(problem, self.ibound or 0, self.max_entries, smooth=self._is_smoothed(problem))
+        if self.updates == "newton":
+            refuse_large(plan)
         base, constant = plan.tables(problem)
         if constant == -np.inf or not project_zeros(
             plan.regions, plan.separators, plan.edges, plan.maps, base
@@ -138,6 +150,8 @@ class GDD(IterativeAlgorithm[GDDState | Passing]):
             None,
         )
         state = state._replace(best=_bound(state))
+        if self.updates == "newton":
+            state = self._spread(problem, state)
         if self.updates == "joint":
             state = state._replace(
                 descent=joint_start(problem, state, self.floor, free=not self.fixed_weights)
@@ -165,14 +179,17 @@ class GDD(IterativeAlgorithm[GDDState | Passing]):
     def _block_step(self, problem: Problem, state: GDDState) -> tuple[GDDState, float]:
         if state.descent is not None:
             state, bound, is_done = joint_step(problem, state, self.floor)
-            change = 0.0 if is_done else 1.0
+            is_smooth = not (problem.temperatures == 0).any()
+            change = 0.0 if is_done else self._residual(state, state.weight) if is_smooth else 1.0
         else:
-            if len(state.bounds) == 1:
+            if len(state.bounds) == 1 and self.updates == "blocks":
                 state = self._spread(problem, state)
             state, bound = self._sweep(problem, state)
             # Sweeps go back and forth: both directions have to come to rest.
             before = state.bounds[-2] if len(state.bounds) > 2 else np.inf
             change = max(0.0, before - bound) / max(1.0, abs(bound)) if before < np.inf else 1.0
+            if self.updates == "newton":
+                change = state.residual
             if self._is_smoothed(problem) and self._heat(state) > _COLDEST:
                 change = 1.0
         if bound == -np.inf:
@@ -186,15 +203,21 @@ class GDD(IterativeAlgorithm[GDDState | Passing]):
         return state, change
 
     def _spread(self, problem: Problem, state: GDDState) -> GDDState:
-        """After a first sweep with the weights of mini-buckets: let every region have a part."""
-        if self.weights != "auto" or self.fixed_weights or state.plan.joins.is_tree:
+        """After a first sweep with the weights of mini-buckets: let every region have a part.
+
+        Newton steps begin so, with any weights: second derivatives need all of them positive.
+        """
+        if self.updates == "blocks" and (
+            self.weights != "auto" or self.fixed_weights or state.plan.joins.is_tree
+        ):
             return state
         even = state.plan.first_weights(problem.temperatures, "uniform")
         return state._replace(weight=(1 - _EVEN) * state.weight + _EVEN * even)
 
     def _is_smoothed(self, problem: Problem) -> bool:
         """Whether sums and maxima meet: closed forms of maxima then stop short of the minimum."""
-        return self.smooth and not problem.is_max and bool((problem.temperatures == 0).any())
+        cold = bool((problem.temperatures == 0).any())
+        return cold and self.smooth and (self.updates == "newton" or not problem.is_max)
 
     def _heat(self, state: GDDState) -> float:
         """What stands for temperature zero in the next sweep."""
@@ -208,17 +231,25 @@ class GDD(IterativeAlgorithm[GDDState | Passing]):
         if self._is_smoothed(problem):
             even = plan.first_weights(np.ones(len(problem.temperatures)), "uniform")
             weight[cold] = self._heat(state) * even[cold]
-        sweep_blocks(
-            plan,
-            (weight, tables, shifts, steps, paces),
-            self.inner,
-            0.0 if self.fixed_weights else max(self.floor, 1e-12),
-            backwards=len(state.bounds) % 2 == 1,
-        )
+        residual, floor = np.inf, 0.0 if self.fixed_weights else max(self.floor, 1e-12)
+        changing = (weight, tables, shifts, steps, paces)
+        if self.updates == "newton":
+            shifts[:] = newton_shifts(plan, state.base, shifts, weight)
+            bound_after(plan, state.base, shifts, weight, tables)
+            if floor > 0:
+                share_out(plan, changing, floor, self.inner)
+            residual = self._residual(state._replace(tables=tables), weight)
+        else:
+            sweep_blocks(plan, changing, self.inner, floor, backwards=len(state.bounds) % 2 == 1)
         weight[cold] = 0.0
         bound = state.constant + bound_after(plan, state.base, shifts, weight, tables)
-        state = state._replace(tables=tables, shifts=shifts, weight=weight, steps=steps, paces=paces)
+        state = state._replace(
+            tables=tables, shifts=shifts, weight=weight, steps=steps, paces=paces, residual=residual
+        )
         return state, bound
+
+    def _residual(self, state: GDDState, weight: np.ndarray) -> float:
+        return kkt_residual(state.plan, weight, state.tables, self.floor, free=not self.fixed_weights)
 
     def _look(self, problem: Problem, state: GDDState) -> GDDState:
         """Decode, and keep the best states met."""

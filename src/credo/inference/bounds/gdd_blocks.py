@@ -19,7 +19,7 @@ from ...kernels.gdd import SIZE, add_shifts, bound_of
 from ...kernels.gdd_sweeps import gdd_sweep
 from .gdd_plan import GDDPlan
 
-__all__ = ["bound_after", "sweep_blocks"]
+__all__ = ["bound_after", "share_out", "sweep_blocks"]
 
 _PARALLEL_FROM = 80_000  # table entries that a sweep visits from which threads pay: some milliseconds
 _PARTS, _LEAST = 4, 10_000  # parts per thread, since sums take longer than maxima; entries of a part at least
@@ -70,6 +70,13 @@ def sweep_blocks(
     _in_sets(shift, plan.shift_sets[::way], plan.shift_work, threads)
     if floor > 0:
         _in_sets(weigh, plan.weight_sets, plan.weight_work, threads)
+
+
+def share_out(plan: GDDPlan, changing: Changing, floor: float, times: int) -> None:
+    """Lower the weights of every variable, in place, so many times; shifts stay."""
+    none = np.empty(0, dtype=np.int64)
+    for _ in range(times):
+        _run(plan, changing, none, np.arange(len(plan.single)), 1, floor)
 
 
 def bound_after(

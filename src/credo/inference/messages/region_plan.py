@@ -266,6 +266,24 @@ class RegionTables:
         value = kernel.free_energy(plan.counting, plan.table_start, self.theta, logs)
         return self.constant - float(value)
 
+    def slopes(self, logs: np.ndarray) -> np.ndarray:
+        """The derivative of `log_z` by all factors' log tables, the beliefs held: sum of c_R b_R.
+
+        Where regions agree these are the factor marginals; the counting numbers around a factor sum to one.
+        """
+        graph, plan = self.problem.graph, self.plan
+        region, factor, maps = plan.placements
+        sizes, first = graph.table_size[factor], starts_of(graph.table_size)
+        start = starts_of(sizes)
+        read = np.empty(int(start[-1]))
+        kernel.read(region, maps, plan.maps, plan.table_start, logs, start, read)
+        where = np.arange(len(read)) + np.repeat(first[factor] - start[:-1], sizes)
+        counted = np.repeat(plan.counting[region].astype(np.float64), sizes) * read
+        found = np.bincount(where, counted, minlength=int(first[-1]))
+        alone = first[:-1][plan.homes[2] < 0]
+        found[alone] = 1.0
+        return found
+
     def result(self, name: str, logs: np.ndarray, status: Status) -> Result:
         """Marginals from the smallest region that holds each variable and factor."""
         graph, plan = self.problem.graph, self.plan

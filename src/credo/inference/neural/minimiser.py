@@ -5,11 +5,12 @@ from __future__ import annotations
 import abc
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ...core.errors import MissingExtraError, OptionError, QueryError, ZeroProbabilityError
+from ...core.records import record
 from ...core.result import Estimate, Result, Status
 from ...optimise.driver import judge
 from ...structures.region_builders import REGIONS
@@ -21,16 +22,25 @@ from .plan import NetworkPlan
 from .readout import RegionAnswer, logs_of, polish_bp, polish_gbp, project
 from .region_system import RegionSystem, system_of
 
-__all__ = ["FreeEnergyMinimiser", "NetworkState", "check_regions"]
+__all__ = ["BeliefsUnderWay", "FreeEnergyMinimiser", "NetworkState", "check_regions"]
 
 
+@record("network state")
 @dataclass(frozen=True)
 class NetworkState:
     """What a warm start needs: the parameters found, and for which structure."""
 
-    parameters: Any  # tree of arrays
+    leaves: tuple[np.ndarray, ...]  # of the tree of parameters
     shapes: tuple[Any, ...]  # of the parameters
     multiplier: np.ndarray | None = None  # of the disagreements between regions; None for zeros
+
+
+class BeliefsUnderWay(NamedTuple):
+    """Where some steps on the free energy of one problem led."""
+
+    log_z: float  # -F of the beliefs as they are
+    slopes: np.ndarray  # its derivative by all log tables, the beliefs held
+    state: NetworkState | None  # to go on from; None where there is nothing to move
 
 
 _ROUNDING = 8  # times the rounding error of one: a residual below it says nothing
@@ -73,6 +83,25 @@ class FreeEnergyMinimiser(Algorithm):
             own = found[k * plan.restarts : (k + 1) * plan.restarts]
             results.append(reader.result(t, posed[k][1], own))
         return results, sum(f.compile_seconds for f in found)
+
+    def lower(self, problem: Problem, budget: Budget, rng: np.random.Generator) -> BeliefsUnderWay:
+        """Some steps on the beliefs alone: -F of the beliefs as they are, and how it depends on the tables.
+
+        For learning by turns: nothing is projected, so the derivative is that of the value, beliefs held.
+        """
+        system = system_of(problem.graph, *self._where())
+        tables = RegionTables(problem, system.plan)
+        if not system.n_entries:
+            return BeliefsUnderWay(tables.constant, tables.slopes(np.empty(0)), None)
+        posed = system.problem(tables)
+        # Multipliers that change at every turn would run away from the weights that follow them.
+        found = self._solve(system, [problem], [posed], replace(self._make_plan(budget), rounds=1), rng)
+        logs = [logs_of(system, one.roots, posed[1]) for one in found]
+        values = [tables.log_z(own) for own in logs]
+        best = int(np.argmax(values))
+        parameters = found[best].parameters
+        state = NetworkState(_leaves(parameters), _shapes(parameters), found[best].multiplier)
+        return BeliefsUnderWay(values[best], tables.slopes(logs[best]), state)
 
     def takes_tables(self, instances: Instances) -> bool:
         """Whether problems of one structure go through one call."""
@@ -157,7 +186,7 @@ class _ResultMaker:
             if gain > 0:
                 result = replace(other, algorithm=self.name)
         parameters = chosen.parameters
-        state = NetworkState(parameters, _shapes(parameters), chosen.multiplier)
+        state = NetworkState(_leaves(parameters), _shapes(parameters), chosen.multiplier)
         trace = dict(chosen.history)
         if trace:
             trace["log_z"] = tables.constant - trace["free_energy"]
@@ -196,10 +225,16 @@ def _warm(problem: Problem, first: list[Any]) -> list[Any]:
             "warm_start: the parameters have other shapes; start from a run on the same structure, "
             "regions and layers"
         )
-    return [
-        first[0]._replace(parameters=problem.warm.parameters, multiplier=problem.warm.multiplier),
-        *first[1:],
-    ]
+    import jax
+
+    parameters = jax.tree.unflatten(jax.tree.structure(first[0].parameters), problem.warm.leaves)
+    return [first[0]._replace(parameters=parameters, multiplier=problem.warm.multiplier), *first[1:]]
+
+
+def _leaves(parameters: Any) -> tuple[np.ndarray, ...]:
+    import jax
+
+    return tuple(np.asarray(leaf) for leaf in jax.tree.leaves(parameters))
 
 
 def _shapes(parameters: Any) -> tuple[Any, ...]:

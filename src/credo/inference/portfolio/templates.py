@@ -301,6 +301,11 @@ def draw_rows(model: Any, lengths: Any, seed: Any) -> tuple[np.ndarray, np.ndarr
         drawn: tuple[np.ndarray, np.ndarray] = model.draw(step_counts(lengths), rng)
         return drawn
     model = _emitting(model)
+    if not hasattr(model.emission, "sample"):
+        raise ModelError(
+            f"sample: expected a model with parameters, got {type(model).__name__}, which averages over "
+            "them; draw from the model of the fit, or from one that posterior.sample(rng) gives"
+        )
     begin = np.concatenate([[0], np.cumsum(step_counts(lengths))]).astype(np.int64)
     with call():
         blank = np.broadcast_to(0.0, (int(begin[-1]), len(model.emission)))

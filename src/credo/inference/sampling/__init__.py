@@ -49,6 +49,7 @@ METHODS = {
         answers=("sum", "samples"),
         promises=("consistent",),
         checkpoints=True,
+        slopes=True,
     ),
     "ais": Method(
         "credo.inference.sampling.ais",

@@ -55,6 +55,7 @@ class Importance(Algorithm):
     name: ClassVar[str] = "importance"
     promises: ClassVar[frozenset[str]] = frozenset({"consistent"})
     checkpoints: ClassVar[bool] = True
+    slopes: ClassVar[bool] = True
     guide: Literal["bp", "likelihood"] = "bp"  # what is known of later variables when one is drawn
     batch: int = 1000  # draws of one step
     error: float = 0.01  # standard error of log Z and marginals that is small enough; tol may raise it

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .actnorm import Actnorm
     from .base import Chain, RowBijection, read_bijection
     from .coupling import Coupling
+    from .flowjax_maps import Autoregressive, Spline
     from .glow import Glow
     from .mixing import Mixing, Permutation
     from .ode import Ode
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Actnorm",
+    "Autoregressive",
     "Chain",
     "Coupling",
     "Glow",
@@ -26,6 +28,7 @@ __all__ = [
     "Planar",
     "Radial",
     "RowBijection",
+    "Spline",
     "read_bijection",
 ]
 
@@ -35,6 +38,7 @@ furnish(
         "actnorm": ("Actnorm",),
         "base": ("RowBijection", "Chain", "read_bijection"),
         "coupling": ("Coupling",),
+        "flowjax_maps": ("Autoregressive", "Spline"),
         "glow": ("Glow",),
         "mixing": ("Mixing", "Permutation"),
         "ode": ("Ode",),

@@ -37,6 +37,8 @@ BIJECTIONS: Mapping[str, Entry] = {
         ("coupling", "coupling", "Affine couplings: half of a row scales and shifts the other half."),
         ("glow", "glow", "Images through levels of squeeze, flow steps and a split."),
         ("mixing", "mixing", "A matrix that mixes all coordinates."),
+        ("maf", "flowjax_maps", "Every coordinate is moved by those before it (flowjax)."),
+        ("spline", "flowjax_maps", "Couplings by rational-quadratic splines (flowjax)."),
         ("ode", "ode", "Rows follow a field of velocities that a network gives."),
         ("planar", "planar", "Rows are pushed along one direction, layer after layer."),
         ("radial", "planar", "Rows are pulled to or pushed from one centre, layer after layer."),
