@@ -1,11 +1,12 @@
 """Mixtures of Glows of small grey images, learned once for several experiments and kept in checkpoints.
 
 Images are resized to 16x16 (means over areas) and stay whole numbers from 0 to 255; densities are per grey
-level. Four ways to learn:
+level. Five ways to learn:
 
     gaussian   noise of one grey level is added in every step: the source's form, whose negative
                log-likelihood is at least 1/2 log 2 pi e = 1.419 nats per pixel; exact posteriors
     scaled     the same with the posteriors of the source, log densities divided by the number of pixels
+    held       as gaussian, with the posteriors of the start kept for all epochs: components learn clusters
     uniform    noise over the cell of a grey level: the bound on bits per pixel that other flows report
     latent     one Glow over a mixture of K Gaussians (LatMM), Gamma(2, 1) prior on inverse scales
 
@@ -35,6 +36,7 @@ REFRESH = 5  # epochs between two answers of the old model
 KINDS = {
     "gaussian": ("gaussian", "exact", ""),
     "scaled": ("gaussian", "scaled", ""),
+    "held": ("gaussian", "exact", ""),
     "uniform": ("uniform", "exact", ""),
     "latent": ("gaussian", "exact", ", scales=gamma"),
 }
@@ -69,7 +71,8 @@ def trained(about: Any, kind: str) -> Any:
     blank = credo.Mixture.blank(k, glow + ")")
     if kind == "latent":
         blank = credo.Mixture.blank(1, f"{glow}, components={k})")
-    learner = f"gradient-em(batch=100, refresh={REFRESH}, rate=0.001, warm_up=50, posterior={posterior}"
+    refresh = about["epochs"] if kind == "held" else REFRESH
+    learner = f"gradient-em(batch=100, refresh={refresh}, rate=0.001, warm_up=50, posterior={posterior}"
     path = None
     if about["images"] > TINY:
         MODELS.mkdir(parents=True, exist_ok=True)
@@ -79,7 +82,7 @@ def trained(about: Any, kind: str) -> Any:
         warnings.simplefilter("ignore", ConvergenceWarning)
         return credo.fit(
             blank, pictures(about["data"], about["images"])[0], f"{learner}{more})", seed=0, tol=0.0,
-            max_iter=max(1, about["epochs"] // REFRESH), checkpoint=path,
+            max_iter=max(1, about["epochs"] // refresh), checkpoint=path,
         )  # fmt: skip
 
 

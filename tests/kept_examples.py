@@ -20,6 +20,7 @@ from credo.core.result import Estimate, Status
 from credo.core.variable import Variables
 from credo.estimators import (
     GMMHMM,
+    BayesianFactorAnalysis,
     BayesianMixture,
     BetheLDA,
     CategoricalHMM,
@@ -30,6 +31,7 @@ from credo.estimators import (
     ImageClassifier,
     MaximumLikelihoodClassifier,
     PoissonHMM,
+    VariationalGaussianHMM,
 )
 from credo.evaluate import SampleScores, score_classes
 from credo.families.additive import AdditiveGaussian
@@ -247,6 +249,10 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "BlockFit": lambda: BlockFit((block_run(),), "ml", 0.25),
     "BlockRun": block_run,
     "FactorAnalysis": lambda: FactorAnalysis(2, noise="isotropic"),
+    "VariationalGaussianHMM": lambda: fitted(
+        VariationalGaussianHMM(2, "diag", max_iter=1, n_init=1, random_state=0), ROWS
+    ),
+    "BayesianFactorAnalysis": lambda: fitted(BayesianFactorAnalysis(1, max_iter=1, random_state=0), ROWS),
     "GaussianMixture": lambda: fitted(GaussianMixture(2, max_iter=1, random_state=0), ROWS),
     "BayesianMixture": lambda: fitted(
         BayesianMixture(2, covariance_type="diag", max_iter=1, random_state=0), ROWS

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from .core.records import register
     from .core.result import Result
     from .core.variable import Variable
+    from .estimators.chain_crf import ChainCRF
+    from .estimators.gaussian_hmm import GaussianHMM
     from .evaluate.compare import compare
     from .evaluate.models import compare_models
     from .families.flow import Flow
@@ -68,6 +70,7 @@ __all__ = [
     "RBM",
     "BayesNet",
     "BilinearFactor",
+    "ChainCRF",
     "ConditionalRBM",
     "CredoError",
     "DensityFactor",
@@ -75,6 +78,7 @@ __all__ = [
     "FactorialHMM",
     "Flow",
     "GaussianFactor",
+    "GaussianHMM",
     "GaussianNet",
     "HybridNet",
     "Interval",
@@ -151,6 +155,8 @@ furnish(
         "core.records": ("register",),
         "core.result": ("Result",),
         "core.variable": ("Variable",),
+        "estimators.chain_crf": ("ChainCRF",),
+        "estimators.gaussian_hmm": ("GaussianHMM",),
         "evaluate.compare": ("compare",),
         "evaluate.models": ("compare_models",),
         "families.flow": ("Flow",),

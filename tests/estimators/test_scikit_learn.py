@@ -11,6 +11,7 @@ import pytest
 
 from credo.estimators import (
     GMMHMM,
+    BayesianFactorAnalysis,
     BayesianMixture,
     BetheLDA,
     CategoricalHMM,
@@ -18,6 +19,7 @@ from credo.estimators import (
     GaussianMixture,
     MaximumLikelihoodClassifier,
     PoissonHMM,
+    VariationalGaussianHMM,
 )
 
 # Sequences have an order, and `score_samples` is a pair, as hmmlearn has it.
@@ -62,10 +64,15 @@ CASES = {
     "CategoricalHMM": (TruncatedSymbols(2, n_features=200, random_state=0, max_iter=20), OF_SEQUENCES),
     "PoissonHMM": (TruncatedCounts(2, random_state=0, max_iter=20), OF_SEQUENCES),
     "MaximumLikelihoodClassifier": (MaximumLikelihoodClassifier(random_state=0), set()),
+    "BayesianFactorAnalysis": (BayesianFactorAnalysis(random_state=0), set()),
+    "VariationalGaussianHMM": (
+        VariationalGaussianHMM(2, random_state=0, max_iter=30),
+        OF_SEQUENCES,
+    ),
     "BetheLDA": (BetheLDA(2, random_state=0, max_iter=5), set()),
     "BayesianMixture": (BayesianMixture(2, random_state=0, max_iter=20), set()),
 }
-QUICK = ("GaussianHMM", "GaussianMixture", "MaximumLikelihoodClassifier")
+QUICK = ("GaussianHMM", "GaussianMixture", "MaximumLikelihoodClassifier", "BayesianFactorAnalysis")
 
 
 @pytest.mark.parametrize(

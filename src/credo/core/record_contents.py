@@ -82,6 +82,8 @@ CONTENTS = {
     "BetheLDA": "estimators.bethe_lda",
     "BayesianMixture": "estimators.bayesian_mixture",
     "GaussianMixture": "estimators.gaussian_mixture",
+    "BayesianFactorAnalysis": "estimators.factor_analysis",
+    "VariationalGaussianHMM": "estimators.variational_hmm",
     "FactorPosterior": "learning.vb_factor_analysis",
     "TablePosterior": "models.table_posterior",
     "BayesNet": "models.bayes_net",

@@ -16,14 +16,17 @@ if TYPE_CHECKING:
     from .bethe_lda import BetheLDA
     from .chain_crf import ChainCRF
     from .count_hmm import CategoricalHMM, PoissonHMM
+    from .factor_analysis import BayesianFactorAnalysis
     from .gaussian_hmm import GMMHMM, GaussianHMM
     from .gaussian_mixture import GaussianMixture
     from .graph_crf import GraphCRF
     from .image_classifier import ImageClassifier
     from .maximum_likelihood_classifier import MaximumLikelihoodClassifier
+    from .variational_hmm import VariationalGaussianHMM
 
 __all__ = [
     "GMMHMM",
+    "BayesianFactorAnalysis",
     "BayesianMixture",
     "BetheLDA",
     "CategoricalHMM",
@@ -35,6 +38,7 @@ __all__ = [
     "ImageClassifier",
     "MaximumLikelihoodClassifier",
     "PoissonHMM",
+    "VariationalGaussianHMM",
 ]
 
 furnish(
@@ -45,10 +49,12 @@ furnish(
         "bethe_lda": ("BetheLDA",),
         "chain_crf": ("ChainCRF",),
         "count_hmm": ("CategoricalHMM", "PoissonHMM"),
+        "factor_analysis": ("BayesianFactorAnalysis",),
         "gaussian_hmm": ("GMMHMM", "GaussianHMM"),
         "gaussian_mixture": ("GaussianMixture",),
         "graph_crf": ("GraphCRF",),
         "image_classifier": ("ImageClassifier",),
         "maximum_likelihood_classifier": ("MaximumLikelihoodClassifier",),
+        "variational_hmm": ("VariationalGaussianHMM",),
     },
 )

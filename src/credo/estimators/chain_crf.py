@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ..core.records import register
-from ..core.result import Result
-from ..inference.portfolio.question import infer
 from ..learning.priors import Prior
 from ..models.crf import CRF
 from ..models.crf_inputs import chain_parts
 from ..optimise.optimisers import Optimiser
-from ..optimise.run import noted
-from .random_fields import RandomField, Support, accuracy, by_item, check_items
+from .random_fields import RandomField, Support, check_items
 
 __all__ = ["ChainCRF"]
 
@@ -79,46 +75,14 @@ class ChainCRF(RandomField):
         made: ChainCRF = cls()._adopt(crf)
         return made
 
-    @noted
-    def fit(
-        self,
-        X: Sequence[Any],
-        y: Sequence[Sequence[Any]],
-        *,
-        checkpoint: str | os.PathLike[str] | None = None,
-        every: float = 60,
-    ) -> ChainCRF:
-        """Learn from sequences `X` and their labels `y`; see `models.crf_inputs` for their forms.
-
-        `checkpoint` and `every` are as in `credo.fit`.
-        """
-        self._check(X, y)
-        self._learn(CRF(support=self.support), self._inputs(X, y), y, checkpoint=checkpoint, every=every)
-        return self
+    def _blank(self, y: Any) -> CRF:
+        return CRF(support=self.support)
 
     def predict(self, X: Sequence[Any]) -> list[np.ndarray]:
         """The most probable labels of each sequence."""
         return self._labelled(self._asked(X, maximise="all").assignment)
 
-    def predict_proba(self, X: Sequence[Any]) -> list[np.ndarray]:
-        """Label probabilities (positions, labels) of each sequence, columns as in `classes_`."""
-        return by_item(self._asked(X).marginals)
-
-    def score(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> float:
-        """Fraction of positions with a known label that are predicted right."""
-        return accuracy(self.predict(X), y)
-
-    def log_likelihood(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> float:
-        """Sum over sequences of log p(y | x)."""
-        return self._log_likelihood(self._inputs(X, y), y)
-
-    def _asked(self, X: Sequence[Any], maximise: Any = ()) -> Result:
-        crf = self._fitted()
-        check_items(X, None)
-        self._check_columns(X)
-        return infer(crf, data=self._inputs(X), maximise=maximise)
-
-    def _inputs(self, X: Sequence[Any], y: Any = None) -> list[Any]:
+    def _inputs(self, X: Any, y: Any = None) -> list[Any]:
         """Sequences as the field takes them: without edges, which join neighbours."""
         check_items(X, y)
         nodes, steps = chain_parts(X)

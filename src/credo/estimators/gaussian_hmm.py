@@ -15,7 +15,7 @@ from ..families.mixture import Mixture, MixturePrior
 from .gaussians import Covariance, gaussian_members, gaussian_prior, gaussian_shape, shaped_covariances
 from .hidden_markov import Decoder, HiddenMarkov, dirichlet_of
 
-__all__ = ["GMMHMM", "GaussianHMM"]
+__all__ = ["GMMHMM", "GaussianHMM", "SingleGaussians"]
 
 
 class _GaussianStates(HiddenMarkov):
@@ -45,8 +45,40 @@ class _GaussianStates(HiddenMarkov):
         )  # fmt: skip
 
 
+class SingleGaussians(HiddenMarkov):
+    """States that emit one Gaussian each."""
+
+    _emits: ClassVar[Mapping[str, str]] = {"m": "means_", "c": "covariances_"}
+
+    covariance_type: Any
+    means_: np.ndarray  # (states, d)
+    covariances_: np.ndarray  # in the shape of their kind
+
+    def _shape(self, rows: np.ndarray) -> Family:
+        return gaussian_shape(self.covariance_type, int(self.n_components), rows.shape[1])
+
+    def _members(self, parts: Mapping[str, Any]) -> Family:
+        return gaussian_members(self.covariance_type, parts["means_"], parts["covariances_"])
+
+    def _attributes(self, emission: Any) -> dict[str, np.ndarray]:
+        kind, mean = self.covariance_type, emission.mean
+        return {"means_": mean, "covariances_": shaped_covariances(kind, emission.covariances, *mean.shape)}
+
+    @property
+    def covars_(self) -> np.ndarray:
+        """A covariance matrix per state, (states, d, d); may be set in the shape of the kind."""
+        self._learned("covariances_")
+        found: np.ndarray = self._members(vars(self)).covariances  # type: ignore[attr-defined]
+        return found
+
+    @covars_.setter
+    def covars_(self, value: Any) -> None:
+        shape = np.shape(self.means_) if hasattr(self, "means_") else (self.n_components, np.shape(value)[-1])
+        self.covariances_ = shaped_covariances(self.covariance_type, value, *shape)
+
+
 @register("GaussianHMM")
-class GaussianHMM(_GaussianStates):
+class GaussianHMM(SingleGaussians, _GaussianStates):
     """Hidden Markov model with Gaussian rows.
 
     Parameters
@@ -92,8 +124,6 @@ class GaussianHMM(_GaussianStates):
     array([19, 39])
     """
 
-    _emits: ClassVar[Mapping[str, str]] = {"m": "means_", "c": "covariances_"}
-
     def __init__(  # noqa: PLR0913, hmmlearn's
         self,
         n_components: int = 1,
@@ -126,25 +156,6 @@ class GaussianHMM(_GaussianStates):
 
     def _emission_prior(self, rows: np.ndarray) -> Any:
         return self._gaussian_prior(rows)
-
-    def _members(self, parts: Mapping[str, Any]) -> Family:
-        return gaussian_members(self.covariance_type, parts["means_"], parts["covariances_"])
-
-    def _attributes(self, emission: Any) -> dict[str, np.ndarray]:
-        kind, mean = self.covariance_type, emission.mean
-        return {"means_": mean, "covariances_": shaped_covariances(kind, emission.covariances, *mean.shape)}
-
-    @property
-    def covars_(self) -> np.ndarray:
-        """A covariance matrix per state, (states, d, d); may be set in the shape of the kind."""
-        self._learned("covariances_")
-        found: np.ndarray = self._members(vars(self)).covariances  # type: ignore[attr-defined]
-        return found
-
-    @covars_.setter
-    def covars_(self, value: Any) -> None:
-        shape = np.shape(self.means_) if hasattr(self, "means_") else (self.n_components, np.shape(value)[-1])
-        self.covariances_ = shaped_covariances(self.covariance_type, value, *shape)
 
 
 @register("GMMHMM")

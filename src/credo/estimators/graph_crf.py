@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -12,8 +11,6 @@ from ..core import check
 from ..core.domain import Discrete
 from ..core.errors import UnsupportedError
 from ..core.records import register
-from ..core.result import Result
-from ..inference.portfolio.question import infer
 from ..inference.problem.base import Algorithm, Problem, algorithms
 from ..inference.problem.reading import refusal
 from ..learning.priors import Prior
@@ -21,8 +18,7 @@ from ..models.crf import CRF
 from ..models.crf_features import Labels
 from ..models.crf_inputs import label_graph
 from ..optimise.optimisers import Optimiser
-from ..optimise.run import noted
-from .random_fields import RandomField, Support, accuracy, by_item, check_items
+from .random_fields import RandomField, Support, check_items
 
 __all__ = ["GraphCRF"]
 
@@ -83,27 +79,24 @@ class GraphCRF(RandomField):
         made: GraphCRF = cls(inference=inference)._adopt(crf)
         return made
 
-    @noted
-    def fit(
-        self,
-        X: Sequence[Any],
-        y: Sequence[Sequence[Any]],
-        *,
-        checkpoint: str | os.PathLike[str] | None = None,
-        every: float = 60,
-    ) -> GraphCRF:
-        """Learn from graphs `X` and the labels `y` of their nodes; see `models.crf_inputs` for their forms.
-
-        `checkpoint` and `every` are as in `credo.fit`.
-        """
+    def _check(self, X: Any, y: Any) -> None:
         check.one_of("decode", self.decode, ["map", "marginals"])
         check.one_of("symmetric", self.symmetric, [False, True])
-        self._check(X, y)
+        super()._check(X, y)
+
+    def _blank(self, y: Any) -> CRF:
         if self.decode == "map":
             self._check_maximises(Discrete(len(Labels.of(y).classes)))
-        blank = CRF(support=self.support, symmetric=self.symmetric)
-        self._learn(blank, [*X], y, self.inference, checkpoint=checkpoint, every=every)
-        return self
+        return CRF(support=self.support, symmetric=self.symmetric)
+
+    def _inputs(self, X: Any, y: Any = None) -> list[Any]:
+        """Graphs as they came."""
+        check_items(X, y)
+        return [*X]
+
+    @property
+    def _method(self) -> str | Algorithm | None:
+        return self.inference
 
     def predict(self, X: Sequence[Any]) -> list[np.ndarray]:
         """Labels of the nodes of each graph."""
@@ -111,25 +104,6 @@ class GraphCRF(RandomField):
             return [self.classes_[p.argmax(axis=1)] for p in self.predict_proba(X)]
         self._check_maximises(self._fitted().domain)
         return self._labelled(self._asked(X, maximise="all").assignment)
-
-    def predict_proba(self, X: Sequence[Any]) -> list[np.ndarray]:
-        """Label probabilities (nodes, labels) of each graph, columns as in `classes_`."""
-        return by_item(self._asked(X).marginals)
-
-    def score(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> float:
-        """Fraction of nodes with a known label that are predicted right."""
-        return accuracy(self.predict(X), y)
-
-    def log_likelihood(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> float:
-        """Sum over graphs of log p(y | x), as the inference algorithm sees it."""
-        check_items(X, y)
-        return self._log_likelihood([*X], y, self.inference)
-
-    def _asked(self, X: Sequence[Any], maximise: Any = ()) -> Result:
-        crf = self._fitted()
-        check_items(X, None)
-        self._check_columns(X)
-        return infer(crf, self.inference, data=[*X], maximise=maximise, seed=self._seed())
 
     def _check_maximises(self, domain: Discrete) -> None:
         """Predictions of joint labels need a method for maxima; better said before the learning."""

@@ -11,21 +11,27 @@ a weight, as in CRFsuite by default; `prior="elastic(c1=..., c2=...)"` is its pe
 
 from __future__ import annotations
 
+import abc
+import os
 import warnings
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from ..core import check
 from ..core.errors import ConvergenceWarning, DataError, OptionError
 from ..core.numbers import is_missing
+from ..core.result import Result
+from ..inference.portfolio.question import infer
+from ..inference.problem.base import Algorithm
 from ..learning.base import fit
 from ..learning.likelihood import MaximumLikelihood, log_likelihood
 from ..learning.priors import prior_of
 from ..models.crf import CRF
 from ..models.crf_features import Labels, label_list
 from ..optimise.optimisers import optimiser_of
+from ..optimise.run import noted
 from .base import Estimator
 from .inputs import read_columns
 
@@ -34,7 +40,7 @@ __all__ = ["RandomField", "Support", "accuracy", "by_item", "check_items"]
 Support = Literal["all", "observed"]
 
 
-class RandomField(Estimator):
+class RandomField(Estimator, abc.ABC):
     """What both estimators share."""
 
     _kind = None  # labels of items are lists, which scikit-learn's classifiers have no idea of
@@ -61,11 +67,59 @@ class RandomField(Estimator):
         """Labels as they were written, one array per item."""
         return [self.classes_[part] for part in by_item(states)]
 
-    def _log_likelihood(self, inputs: list[Any], y: Any, inference: Any = None) -> float:
-        """The sum over items; labels that are written alike are the same."""
+    @abc.abstractmethod
+    def _blank(self, y: Any) -> CRF:
+        """The field to learn, for such labels."""
+
+    @abc.abstractmethod
+    def _inputs(self, X: Any, y: Any = None) -> list[Any]:
+        """Items as the field takes them."""
+
+    @property
+    def _method(self) -> str | Algorithm | None:
+        """The algorithm that answers; None is what suits the items."""
+        return None
+
+    @noted
+    def fit(
+        self,
+        X: Sequence[Any],
+        y: Sequence[Sequence[Any]],
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        every: float = 60,
+    ) -> Self:
+        """Learn from items `X` and the labels `y` of their nodes; see `models.crf_inputs` for their forms.
+
+        `checkpoint` and `every` are as in `credo.fit`.
+        """
+        self._check(X, y)
+        self._learn(self._blank(y), self._inputs(X, y), y, checkpoint=checkpoint, every=every)
+        return self
+
+    @abc.abstractmethod
+    def predict(self, X: Sequence[Any]) -> list[np.ndarray]:
+        """Labels of the nodes of each item."""
+
+    def predict_proba(self, X: Sequence[Any]) -> list[np.ndarray]:
+        """Label probabilities (nodes, labels) of each item, columns as in `classes_`."""
+        return by_item(self._asked(X).marginals)
+
+    def score(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> float:
+        """Fraction of nodes with a known label that are predicted right."""
+        return accuracy(self.predict(X), y)
+
+    def log_likelihood(self, X: Sequence[Any], y: Sequence[Sequence[Any]]) -> float:
+        """Sum over items of log p(y | x), as the algorithm sees it; labels written alike are the same."""
+        inputs, crf = self._inputs(X, y), self._fitted()
         listed = [label_list(part, number) for number, part in enumerate(y)]
-        found = log_likelihood(self._fitted(), inputs, inference, targets=listed, seed=self._seed())
-        return float(found)
+        return float(log_likelihood(crf, inputs, self._method, targets=listed, seed=self._seed()))
+
+    def _asked(self, X: Sequence[Any], maximise: Any = ()) -> Result:
+        crf = self._fitted()
+        check_items(X, None)
+        self._check_columns(X)
+        return infer(crf, self._method, data=self._inputs(X), maximise=maximise, seed=self._seed())
 
     def _adopt(self, crf: CRF) -> Any:
         if not isinstance(crf, CRF):
@@ -73,7 +127,7 @@ class RandomField(Estimator):
         self.model_, self.classes_ = crf, np.array(crf.labels)
         return self
 
-    def _learn(self, blank: CRF, X: list[Any], y: Any, inference: Any = None, **kept: Any) -> None:
+    def _learn(self, blank: CRF, X: list[Any], y: Any, **kept: Any) -> None:
         """Learn from zero weights; random ones would only slow a concave objective down."""
         options = self.get_params()
         learner = MaximumLikelihood(
@@ -84,8 +138,8 @@ class RandomField(Estimator):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             found = fit(
-                blank, X, learner, targets=y, inference=inference, validation=options["validation"] or None,
-                seed=self._seed(), **limits, **kept,
+                blank, X, learner, targets=y, inference=self._method,
+                validation=options["validation"] or None, seed=self._seed(), **limits, **kept,
             )  # fmt: skip
         self.classes_, self.model_ = known.classes, found.model
         self.n_features_in_ = len(found.model.node_weights)

@@ -193,7 +193,7 @@ class CountTables(Learner):
 
     def why_not(self, task: Task) -> str | None:
         """A network and complete rows."""
-        if not isinstance(task.model, BayesNet):
+        if not hasattr(type(task.model), "flat_tables"):
             return f"it fills the tables of a BayesNet, got {type(task.model).__name__}; use likelihood"
         if (
             not isinstance(task.data, Stream) and not task.data.is_complete

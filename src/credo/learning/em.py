@@ -44,7 +44,6 @@ from ..data.table import StateTable
 from ..families.learnable import Learnable
 from ..inference.problem.base import algorithms
 from ..inference.problem.rows import reads_rows
-from ..models.bayes_net import BayesNet
 from ..models.table_priors import TablePrior, table_prior_of
 from .base import Fit, Learner, Task, register_learner
 from .conditional_gaussian import NetworkProblem
@@ -144,7 +143,7 @@ class EM(Learner):
             return f"floor holds variances of emissions, and {task.name} has none"
         if isinstance(task.data, NetworkRows) and (self.hard or self.batch):
             return "hard and batch cannot be had where nodes are real"
-        if isinstance(task.model, BayesNet):
+        if hasattr(type(task.model), "flat_tables"):
             if self._is_weight_prior():
                 return f"{self.prior} is a prior of weights; for a BayesNet use uniform, bdeu or towards"
             return None
@@ -234,7 +233,7 @@ class EM(Learner):
         return fit_of(problem, found)
 
     def _m_step(self, task: Task) -> MStep:
-        if isinstance(task.model, BayesNet):
+        if hasattr(type(task.model), "flat_tables"):
             return DirectedStep(
                 TableStep.of(task.model, prior=self.prior, tie=self.tie, fixed=self.fixed, unseen=self.unseen)
             )

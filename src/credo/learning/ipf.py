@@ -20,8 +20,6 @@ from ..core.factor_graph import FactorGraph
 from ..core.records import record
 from ..core.result import Estimate
 from ..data.table import StateTable
-from ..models.log_linear import LogLinear
-from ..models.mrf import MarkovNet
 from ..optimise.budgets import including, with_start
 from ..optimise.driver import Outcome, Step, drive
 from ..optimise.run import Run
@@ -61,7 +59,7 @@ class IPF(Learner):
 
     def why_not(self, task: Task) -> str | None:
         """Tables that are not shared, and complete rows."""
-        if isinstance(task.model, LogLinear):
+        if hasattr(type(task.model), "design"):
             return "it fits whole tables, and a log-linear model has shared weights; use likelihood"
         reason = why_not_linear(task.model) or incomplete(task, "use likelihood")
         if reason is not None:
@@ -143,7 +141,7 @@ class _Sweeps:
             total = float(trace["log_likelihood"][-1]) * task.data.total
             value = Estimate(total, self.oracle.kind(complete=True))
         return Fit(
-            MarkovNet.from_graph(made) if isinstance(task.model, MarkovNet) else made,
+            task.model.from_graph(made) if hasattr(task.model, "from_graph") else made,
             outcome.ended, trace["objective"], value, trace, notes=tuple(self.oracle.report()),
         )  # fmt: skip
 

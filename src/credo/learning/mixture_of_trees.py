@@ -97,8 +97,8 @@ class MixtureOfTreesEM(Learner):
         variables = _observed_variables(task.model, task.data.variables)
         data = _columns(task.data, variables)
         held = None if task.validation is None else _columns(task.validation, variables)
-        count = len(task.model.trees) if isinstance(task.model, MixtureOfTrees) else self.components
-        given = task.model if isinstance(task.model, MixtureOfTrees) else None
+        count = len(task.model.trees) if hasattr(task.model, "trees") else self.components
+        given = task.model if hasattr(task.model, "trees") else None
         problem = _Rows(data, held, count, self.smoothing, given, self.start)
         found = run_em(
             problem, task.budget, rng, name=self.name, restarts=self.restarts, shown=partial(fit_of, problem)
@@ -107,7 +107,7 @@ class MixtureOfTreesEM(Learner):
 
 
 def _observed_variables(model: Any, variables: Variables) -> Variables:
-    return model.variables if isinstance(model, MixtureOfTrees) else variables
+    return model.variables if hasattr(model, "trees") else variables
 
 
 def _columns(data: StateTable, variables: Variables) -> StateTable:

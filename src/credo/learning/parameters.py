@@ -20,8 +20,6 @@ import numpy as np
 from ..core.errors import OptionError, UnsupportedError
 from ..core.factor_graph import FactorGraph
 from ..core.wiring import starts_of
-from ..models.bayes_net import BayesNet
-from ..models.log_linear import LogLinear
 from ..models.mrf import MarkovNet
 
 __all__ = ["Parameters", "free_weights", "why_not_linear"]
@@ -54,7 +52,7 @@ class Parameters:
         fixed
             Positions of factors that are not learned.
         """
-        if isinstance(model, LogLinear):
+        if hasattr(type(model), "design"):
             if tie is not None or len(_factors("fixed", fixed, model.to_factor_graph().n_factors)):
                 raise OptionError("tie, fixed: the features of a log-linear model say what is shared already")
             design = model.design
@@ -126,12 +124,12 @@ def _contrasts(size: int) -> np.ndarray:
 
 def why_not_linear(model: Any) -> str | None:
     """Why the weights of a model cannot be moved freely, or None."""
-    if isinstance(model, BayesNet):
+    if hasattr(type(model), "flat_tables"):
         return (
             "the tables of a BayesNet are conditional probabilities and must stay so; "
             "use em, or learn MarkovNet.from_graph(model.to_factor_graph())"
         )
-    if not isinstance(model, (LogLinear, MarkovNet, FactorGraph)):
+    if not (hasattr(type(model), "design") or hasattr(model, "from_graph") or isinstance(model, FactorGraph)):
         return f"expected a LogLinear, MarkovNet or FactorGraph, got {type(model).__name__}"
     return None
 
@@ -185,7 +183,7 @@ def _rebuilt(model: Any, given: FactorGraph, owner: np.ndarray, tables: np.ndarr
         given.variables, given.scope_start, given.scope, flat, table_start=new_start[owner]
     )
     graph.memo = given.memo
-    return MarkovNet.from_graph(graph) if isinstance(model, MarkovNet) else graph
+    return model.from_graph(graph) if hasattr(model, "from_graph") else graph
 
 
 def _owners(graph: FactorGraph, tie: Any) -> np.ndarray:

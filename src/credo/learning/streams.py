@@ -12,10 +12,8 @@ from ..core.errors import DataError, OptionError, UnsupportedError
 from ..core.instance import Template
 from ..data.stream import Stream
 from ..data.table import StateTable
-from ..families.blank import BlankRows
 from ..families.independent import IndependentRows
 from ..inference.portfolio.question import graph_of
-from ..models.bayes_net import BayesNet
 from .network_data import fill_blank
 
 __all__ = ["fill_from_stream", "first_batch", "read_stream"]
@@ -45,7 +43,7 @@ def read_stream(model: Any, data: Stream, weights: Any, named: Mapping[str, Any]
         raise DataError(
             f"data: a {type(model).__name__} has rows, no sequences; leave groups out of the stream"
         )
-    if isinstance(model, BayesNet) and model.regressions:
+    if getattr(model, "regressions", None):
         raise UnsupportedError(
             "a network with real nodes takes all rows at once; give data in memory, such as "
             "credo.data.read(path), or make its nodes discrete"
@@ -55,7 +53,7 @@ def read_stream(model: Any, data: Stream, weights: Any, named: Mapping[str, Any]
 
 def fill_from_stream(blank: Any, data: Stream, rng: np.random.Generator) -> tuple[Any, Stream]:
     """A blank with the states of all batches and a start from the first, and the stream of its columns."""
-    if isinstance(blank, BlankRows):
+    if hasattr(blank, "fill"):
         return blank.fill(next(iter(data)), rng), data
     schema = {v.name: blank.domains.get(v.name, v.domain) for v in data.variables}
     model, batch = fill_blank(blank, next(iter(data.with_schema(schema))), rng)

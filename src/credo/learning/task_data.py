@@ -16,12 +16,10 @@ from ..data.read import read
 from ..data.sources import named_columns
 from ..data.stream import Stream
 from ..data.table import StateTable
-from ..families.blank import BlankRows
 from ..families.independent import rows_model
 from ..families.learnable import Learnable
 from ..inference.portfolio.question import graph_of
 from ..models.bayes_net import BayesNet
-from ..models.blank_net import BlankNet
 from .labels import read_labels, unlabelled_columns, with_labels
 from .streams import fill_from_stream, read_stream
 
@@ -98,9 +96,9 @@ def _known(
     model: Any, data: Any, weights: Any, labels: str, named: dict[str, Any]
 ) -> tuple[str, int, np.ndarray]:
     """Name, number of states, and the state of every row; the column is not among those emitted."""
-    if not isinstance(model, (BlankRows, Learnable)):
+    if not hasattr(model, "fill") and not isinstance(model, Learnable):
         raise OptionError(f"labels: a {type(model).__name__} has no hidden rows; leave labels out")
-    states = model.count if isinstance(model, BlankRows) else len(model.emission)
+    states = model.count if hasattr(model, "fill") else len(model.emission)
     if named["columns"] is None:
         named["columns"] = unlabelled_columns(data, labels, named["groups"], weights)
     return labels, states, read_labels(data, labels, states, named["groups"], named["lengths"])
@@ -110,13 +108,13 @@ def _filled(
     model: Any, data: Any, weights: Any, rng: np.random.Generator, named: dict[str, Any], known: Any
 ) -> tuple[Any, Any, Any]:
     """A blank with what the data say; data and weights as far as they had to be read for it."""
-    if isinstance(data, Stream) and isinstance(model, (BlankNet, BlankRows)):
+    if isinstance(data, Stream) and (hasattr(model, "fill") or hasattr(model, "with_nodes")):
         return *fill_from_stream(model, data, rng), weights
-    if isinstance(model, BlankNet):
+    if hasattr(model, "with_nodes"):
         from .network_data import fill_blank
 
         return *fill_blank(model, data, rng, weights, named["columns"]), None
-    if isinstance(model, BlankRows):
+    if hasattr(model, "fill"):
         data = named_columns(data) if isinstance(data, (str, os.PathLike)) else data
         states = None if known is None else known[2]
         return model.fill(data, rng, known=states, **named, weights=weights), data, weights
@@ -156,7 +154,7 @@ def _read(
         if named["columns"] is not None:
             schema = graph_of(model).variables
             data, weights = read(data, schema=schema, columns=named["columns"], weights=weights), None
-        if isinstance(model, BayesNet) and model.regressions:
+        if getattr(model, "regressions", None):
             return _network_rows(model, data, weights, validation, rng)
         return _split(graph_of(model).variables, data, weights, validation, rng)
     observed = model.sequences(data, weights=weights, **named)  # type: ignore[attr-defined]

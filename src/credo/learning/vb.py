@@ -30,7 +30,6 @@ from ..core import check
 from ..core.errors import DataError
 from ..families.conjugates import why_no_conjugate
 from ..families.learnable import Learnable
-from ..models.bayes_net import BayesNet
 from ..models.factor_analysis import FactorAnalysis
 from .base import Fit, Learner, Task, register_learner
 from .vb_factor_analysis import factor_problem
@@ -95,7 +94,7 @@ class VariationalBayes(Learner):
 
     def why_not(self, task: Task) -> str | None:
         """Refuses models without conjugate priors, and options that mean nothing for a model."""
-        if isinstance(task.model, BayesNet):
+        if hasattr(type(task.model), "flat_tables"):
             return why_not_network(task)
         if self.fixed:
             return "every part of a model of rows gets a distribution, so fixed must be left out"
@@ -119,7 +118,7 @@ class VariationalBayes(Learner):
         if isinstance(task.model, FactorAnalysis):
             problem, prune = factor_problem(task.model, task.data, prune == "unused"), None
         else:
-            problem = self._network(task) if isinstance(task.model, BayesNet) else self._rows(task)
+            problem = self._network(task) if hasattr(type(task.model), "flat_tables") else self._rows(task)
         found = run_vb(problem, task.budget, rng, restarts=self.restarts, prune=prune, shown=problem.fit_of)
         return problem.fit_of(found)  # type: ignore[no-any-return]
 
