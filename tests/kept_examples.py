@@ -292,6 +292,7 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "MixtureOfTrees": lambda: MixtureOfTrees([0.1, 0.2, 0.7], [tree() for _ in range(3)]),
     "MarkovNet": lambda: credo.MarkovNet.ising({(0, 1): 0.5, (1, 2): -1.0}, fields=[0.1, 0.0, 0.2]),
     "NormalForm": normal_form,
+    "BlankRBM": lambda: credo.RBM.blank(3, visible="gaussian"),
     "RBM": lambda: credo.RBM(MEANS, [0.5, 1.0], visible="gaussian", sd=[1.0, 2.0]),
     "ConditionalRBM": lambda: ConditionalRBM(MEANS, MEANS, MEANS, [0.5, 1.0]),
     "FractionalRBM": lambda: FractionalRBM(MEANS, [0.5, 2.0]),

@@ -143,6 +143,19 @@ def _documents() -> Any:
     return truth, start, lambda rows, seed: credo.sample(truth, lengths=[20] * (rows // 10), seed=seed)[0]
 
 
+def _units() -> Any:
+    """Rows of visible units."""
+    weights = np.array([[4.0, 0.0], [-4.0, 1.0], [4.0, -1.0], [0.5, 3.0]])
+    truth = credo.RBM(weights, [-1.0, 1.0, -2.0, -1.0], [-1.0, -1.0])
+
+    def draw(rows: int, seed: int) -> Any:
+        drawn = credo.sample(truth, rows, method="enumerate", seed=seed)
+        return {name: drawn.column(name) for name in ("v0", "v1", "v2", "v3")}
+
+    start = credo.RBM(0.1 * weights[::-1], np.zeros(4), np.zeros(2))
+    return truth, start, draw
+
+
 def _embedding() -> Any:
     truth = credo.BayesNet(
         {"S": 2, "X": 2, "Y": 3},
@@ -261,6 +274,7 @@ SUBJECTS = [
     Subject("field with a hidden variable", lambda: _field(("a",))),
     Subject("field of labels", _labels),
     Subject("documents", _documents),
+    Subject("units of a Boltzmann machine", _units),
     Subject("embedding", _embedding),
     Subject("mixture of Gaussians", _mixture),
     Subject("chain of Gaussians", _gaussian_chain),

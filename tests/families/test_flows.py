@@ -47,7 +47,7 @@ def latent(members, components, seed=0):
     return Mixture(rng.dirichlet(np.ones(components), members), parts)
 
 
-def integral(family, reach=12.0, size=241):
+def integral(family, reach=12.0, size=141):
     axis = np.linspace(-reach, reach, size)
     grid = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
     return np.exp(family.log_density(grid)).sum(axis=0) * (axis[1] - axis[0]) ** 2
@@ -99,6 +99,31 @@ def test_an_affine_flow_is_a_diagonal_gaussian():
     z = (x - mean[0]) / scale[0]
     exact = one.base.log_density(z) - np.where(np.isnan(z[:, :1]), 0.0, np.log(scale[0]).sum())
     np.testing.assert_allclose(one.log_density(x), exact, atol=1e-9)
+
+
+def test_a_chain_of_one_state_or_of_equal_rows_is_the_mixture_and_the_junction_tree_agrees():
+    flow, x = lively(4, seed=3), np.random.default_rng(0).normal(size=(6, 2))
+    pairs = Mixture([[0.3, 0.7], [0.6, 0.4]], flow)
+    one = Mixture(pairs.weights[:1], flow.take([0, 1]))
+    alone = credo.HMM([1.0], [[1.0]], one)
+    assert credo.log_likelihood(alone, x).value == pytest.approx(one.log_density(x).sum(), abs=1e-6)
+    equal = credo.HMM([0.2, 0.8], [[0.2, 0.8]] * 2, pairs)
+    flat = Mixture([[0.2 * 0.3, 0.2 * 0.7, 0.8 * 0.6, 0.8 * 0.4]], flow)
+    assert credo.log_likelihood(equal, x).value == pytest.approx(flat.log_density(x).sum(), abs=1e-6)
+    chain = credo.HMM([0.9, 0.1], [[0.7, 0.3], [0.0, 1.0]], pairs)
+    tree = credo.infer(chain.instantiate(x).to_factor_graph(), "junction-tree")
+    assert tree.log_z.value == pytest.approx(credo.log_likelihood(chain, x).value, abs=1e-9)
+    exact = credo.infer(chain, data=x).marginals["state"]
+    found = np.stack([tree.marginals[name] for name in tree.marginals])
+    np.testing.assert_allclose(found, exact, atol=1e-9)
+
+
+@pytest.mark.slow
+def test_segments_emit_flows_too():
+    x, _ = moons(60)
+    model = credo.models.SemiMarkov([0.5, 0.5], [[0.0, 1.0], [1.0, 0.0]], [[0.2, 0.8]] * 2, lively(2))
+    found = quietly(model, x, "em", max_iter=2)
+    assert (np.diff(found.objective) >= -1e-12).all() and found.objective[-1] > found.objective[0]
 
 
 @pytest.mark.parametrize(
@@ -230,14 +255,17 @@ def test_mixtures_and_chains_of_flows_are_learned_and_the_objective_never_falls(
     assert stats.pearsonr(states, kind[order])[0] ** 2 > 0.8
 
 
-def test_latent_mixtures_are_learned_with_every_covariance():
+@pytest.mark.parametrize(
+    "covariance",
+    ["tied", *(pytest.param(c, marks=pytest.mark.slow) for c in ("diagonal", "full", "spherical"))],
+)
+def test_latent_mixtures_are_learned_with_every_covariance(covariance):
     x, _ = moons()
-    for covariance in ("diagonal", "tied"):
-        blank = credo.Flow.blank(LATENT, components=2, covariance=covariance, precision="double")
-        found = quietly(blank, x, "em", max_iter=3, seed=0)
-        assert (np.diff(found.objective) >= -1e-12).all() and found.objective[-1] > found.objective[0] + 0.05
-        assert found.model.base.weights.sum() == pytest.approx(1)
-    assert isinstance(found.model.base.components, TiedGaussian)
+    blank = credo.Flow.blank(LATENT, components=2, covariance=covariance, precision="double")
+    found = quietly(blank, x, "em", max_iter=3, seed=0)
+    assert (np.diff(found.objective) >= -1e-12).all() and found.objective[-1] > found.objective[0] + 0.05
+    assert found.model.base.weights.sum() == pytest.approx(1)
+    assert isinstance(found.model.base.components, TiedGaussian) == (covariance == "tied")
 
 
 def test_zeros_of_a_left_to_right_chain_stay_and_ragged_sequences_with_gaps_are_learned():
@@ -252,6 +280,7 @@ def test_zeros_of_a_left_to_right_chain_stay_and_ragged_sequences_with_gaps_are_
     np.testing.assert_array_equal(found.model.start, [1.0, 0.0, 0.0])
 
 
+@pytest.mark.slow
 def test_a_flow_beside_symbols_in_a_product_moves_alone():
     x, kind = moons(100)
     parts = [Categorical([[0.8, 0.2], [0.2, 0.8]]), Flow.started(LATENT, 2, 2, precision="double")]

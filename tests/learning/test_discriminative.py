@@ -46,7 +46,7 @@ def conditional(models, x, y):
     return (logs[np.arange(len(x)), own] - np.logaddexp.reduce(logs, axis=1)).mean()
 
 
-@pytest.mark.parametrize("make", [flows, gaussians])
+@pytest.mark.parametrize("make", [gaussians, pytest.param(flows, marks=pytest.mark.slow)])
 def test_slopes_are_those_of_finite_differences(make):
     x, y = sequences()
     models = {"a": make(1), "b": make(2)}
@@ -90,7 +90,7 @@ def test_slopes_are_those_of_finite_differences(make):
         )
 
 
-@pytest.mark.parametrize("tune", ["leaves", "all"])
+@pytest.mark.parametrize("tune", ["all", pytest.param("leaves", marks=pytest.mark.slow)])
 def test_the_conditional_likelihood_rises_and_zeros_stay(tune):
     x, y = sequences(40)
     start = {"a": flows(1), "b": flows(2)}

@@ -88,14 +88,13 @@ def test_every_sum_of_q_is_not_lower_after_its_update():
 def test_what_is_counted_does_not_depend_on_the_size_of_batches():
     x = rows(80)
     found = [
-        learned(chain(), [x[:30], x[30:]], f"gradient-em(rate=0,batch={size})").model
-        for size in (7, 16, "none")
+        learned(chain(), [x[:30], x[30:]], f"gradient-em(rate=0,refresh=1,batch={size})").model
+        for size in (7, 64)
     ]
     for other in found[1:]:
         np.testing.assert_array_equal(other.transition, found[0].transition)
         np.testing.assert_array_equal(other.emission.weights, found[0].emission.weights)
-    exact = learned(chain(), [x[:30], x[30:]], "em", max_iter=1, fixed=()).model
-    assert found[0].transition[1, 0] == 0.0 == exact.transition[1, 0]
+    assert found[0].transition[1, 0] == 0.0
 
 
 def test_mini_batches_learn_and_the_trace_says_how():
@@ -130,7 +129,7 @@ def test_weights_are_counted_as_often_as_was_said():
     x = rows(100)
     seen = [
         learned(
-            Mixture([[0.5, 0.5]], lively(2)), x, "gradient-em(count_every=2,refresh=1)", max_iter=n
+            Mixture([[0.5, 0.5]], lively(2)), x, "gradient-em(count_every=2,refresh=1,batch=64)", max_iter=n
         ).model.weights
         for n in (1, 2)
     ]
@@ -144,12 +143,12 @@ def test_scaled_posteriors_are_exact_ones_in_one_dimension_and_others_beyond():
         "actnorm", 1, base=Mixture([[0.3, 0.7]], DiagonalGaussian([[-1.0], [1.0]], [[1.0], [1.0]]))
     )
     one = [
-        learned(flow, x[:, :1], f"gradient-em(posterior={kind})").model.base.weights
+        learned(flow, x[:, :1], f"gradient-em(posterior={kind},batch=64)").model.base.weights
         for kind in ("exact", "scaled")
     ]
     np.testing.assert_array_equal(*one)
     two = [
-        learned(lively(1, latent()), x, f"gradient-em(posterior={kind})").model.base.weights
+        learned(lively(1, latent()), x, f"gradient-em(posterior={kind},batch=64)").model.base.weights
         for kind in ("exact", "scaled")
     ]
     assert np.abs(two[0] - two[1]).max() > 1e-3
@@ -195,7 +194,7 @@ def test_training_stops_where_held_out_rows_get_no_better():
     fit = learned(
         lively(1, latent()),
         rows(24),
-        "gradient-em(rate=0.05,refresh=20,patience=2)",
+        "gradient-em(rate=0.05,refresh=20,patience=2,batch=64)",
         validation=rows(200, 1),
         max_iter=40,
     )
@@ -205,7 +204,7 @@ def test_training_stops_where_held_out_rows_get_no_better():
 
 
 def test_few_rows_are_told_and_what_cannot_be_is_refused():
-    few = learned(Mixture([[0.5, 0.5]], lively(2)), rows(24), "gradient-em", max_iter=1)
+    few = learned(Mixture([[0.5, 0.5]], lively(2)), rows(24), "gradient-em(batch=64)", max_iter=1)
     assert any("a latent mixture shares one" in note for note in few.notes)
     closed = Gaussian([[0.0, 0.0]], [np.eye(2)])
     with pytest.raises(UnsupportedError, match="all its leaves have closed forms; use em"):

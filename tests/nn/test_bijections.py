@@ -21,10 +21,8 @@ LIVELY = [
     ("coupling(layers=3, width=4, zero=false, masks=interleaved, activation=leaky)", 5),
     ("coupling(layers=4, width=4, zero=false, masks=random, depth=1)", 4),
     ("planar(layers=3)", 3),
-    ("radial(layers=3)", 1),
     ("radial(layers=2)", 3),
-    ("glow(levels=2, steps=2, width=3, shape=(4, 4))", 16),
-    ("glow(levels=1, steps=1, width=2, split=standard, shape=(2, 4, 1), zero=false)", 8),
+    ("glow(levels=2, steps=1, width=2, zero=false)", 16),
 ]
 
 
@@ -53,15 +51,16 @@ def check_jacobian(found, tree, d, near=1e-9):
 
 
 @pytest.mark.parametrize("masks", ["alternating", "interleaved", "random"])
-@pytest.mark.parametrize("d", [2, 5])
+@pytest.mark.parametrize("d", [5])
 def test_after_two_couplings_no_coordinate_is_as_it_was(masks, d):
     found, tree = lively(f"coupling(layers=2, width=4, zero=false, masks={masks})", d)
     x = np.random.default_rng(1).normal(size=(4, d))
     with precision(double=True):
-        z = np.asarray(found.forward(tree, x)[0])
+        z = np.asarray(jax.jit(found.forward)(tree, x)[0])
     assert np.abs(z[:, :, None] - x[:, None, :]).min(axis=0).min() > 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["spline(layers=2, width=4, knots=4)", "maf(layers=2, width=4)"])
 def test_splines_and_autoregressive_flows_come_from_flowjax(text):
     pytest.importorskip("flowjax")
@@ -111,8 +110,8 @@ def test_actnorm_starts_from_data_and_couplings_as_the_identity():
     rng = np.random.default_rng(0)
     x, weights = rng.normal([3.0, -2.0], [0.1, 5.0], (400, 2)), rng.random(400)
     with precision(double=True):
-        tree = found.adapt(found.start(2, rng), x, weights)
-        z = np.asarray(found.forward(tree, x)[0])
+        tree = jax.jit(found.adapt)(found.start(2, rng), x, weights)
+        z = np.asarray(jax.jit(found.forward)(tree, x)[0])
     share = weights / weights.sum()
     np.testing.assert_allclose(share @ z, 0, atol=1e-12)
     np.testing.assert_allclose(share @ z**2, 1, rtol=1e-9)

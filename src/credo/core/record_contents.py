@@ -91,6 +91,7 @@ CONTENTS = {
     "BlankHMM": "models.blank_hmm",
     "BlankSemiMarkov": "models.blank_hmm",
     "BlankNet": "models.blank_net",
+    "BlankRBM": "models.blank_rbm",
     "Regression": "models.regression",
     "BayesianTree": "models.bayesian_tree",
     "log joint state": "models.bayesian_tree",

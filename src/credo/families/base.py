@@ -47,7 +47,7 @@ from ..core.errors import DataError, ModelError
 from ..core.numbers import float_array
 from ..core.records import record
 from ..kernels.weighted_sums import weighted_sums
-from .trees import Tree, add_trees, scale_tree
+from .trees import Tree, add_trees, map_tree, scale_tree, tree_leaves
 
 __all__ = [
     "ClosedLeaf",
@@ -403,6 +403,9 @@ def each_member(family: Any) -> Any:
     import jax
 
     def leaves(tree: Tree, x: Tree) -> Tree:
+        if len(next(tree_leaves(tree))) == 1:  # products of matrices are faster without an axis of length one
+            found = family.leaves_at(map_tree(lambda a: a[0], tree), x)
+            return jax.tree.map(lambda a: a[:, None], found)
         return jax.vmap(family.leaves_at, (0, None), 1)(tree, x)
 
     return leaves

@@ -21,6 +21,7 @@ Arithmetic is in single precision unless said otherwise; parameters are kept in 
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -305,6 +306,10 @@ class Flow(Family):
 
     def to_free(self) -> Tree:
         """Parameters of bijections and base in the precision of the arithmetic."""
+        return self._free
+
+    @cached_property
+    def _free(self) -> Tree:
         tree = {"map": self._parameters, "base": self._moved.to_free()}
         return map_tree(lambda a: np.asarray(a, self._kind), tree)
 
@@ -341,9 +346,9 @@ class Flow(Family):
 
     @property
     def structure(self) -> tuple[Any, ...]:
-        """RowBijection, base, precision and noise."""
-        own = (self._map, self._d, self._moved.structure, self._precision, self._noise, self._step)
-        return Flow, *own
+        """Bijection, base, precision and noise."""
+        noise = self._noise, self._step
+        return Flow, self._map, self._d, self._moved.structure, self._learns, self._precision, *noise
 
     def to_arrays(self, x: np.ndarray) -> np.ndarray:
         """The middle of the steps, in the precision of the arithmetic."""
@@ -438,6 +443,7 @@ class Flow(Family):
         found = self._with(self._parameters, self._base)
         check.one_of("precision", precision, ["single", "double"])
         found._precision = precision
+        found.__dict__.pop("_free", None)
         return found
 
     @property
@@ -448,6 +454,7 @@ class Flow(Family):
         """The same kind of flow with parts that fit."""
         made = Flow.__new__(Flow)
         made.__dict__.update(self.__dict__)
+        made.__dict__.pop("_free", None)
         made._parameters, made._base, made._moved = parameters, base, moved(base)
         return made
 

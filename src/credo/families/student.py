@@ -187,6 +187,11 @@ class StudentT(Family):
         """All, or all but the freedom."""
         return {"location": True, "log_scale": True, "log_freedom": self._learn}
 
+    @property
+    def structure(self) -> tuple[Any, ...]:
+        """Whether the freedom moves."""
+        return StudentT, self._learn
+
     def to_arrays(self, x: np.ndarray) -> np.ndarray:
         """The rows."""
         return x

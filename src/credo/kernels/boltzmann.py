@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 _LOW = 8  # units of the layer whose states are one block
-_FACTORS = 1000  # numbers up to 2 whose product is a double
+_FACTORS = {4: 100, 8: 1000}  # numbers up to 2 whose product is a float of so many bytes
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
@@ -40,8 +40,9 @@ def softplus_sums(x: np.ndarray) -> np.ndarray:
     """The sum of softplus over the last axis; a logarithm per thousand numbers."""
     found: np.ndarray = np.maximum(x, 0.0).sum(axis=-1)
     factors = 1.0 + np.exp(-np.abs(x))
-    for first in range(0, x.shape[-1], _FACTORS):
-        found = found + np.log(factors[..., first : first + _FACTORS].prod(axis=-1))
+    step = _FACTORS[factors.dtype.itemsize]
+    for first in range(0, x.shape[-1], step):
+        found = found + np.log(factors[..., first : first + step].prod(axis=-1))
     return found
 
 

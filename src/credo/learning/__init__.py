@@ -100,6 +100,10 @@ LEARNERS = {
         "credo.learning.mixture_of_trees",
         "Mixture of Chow-Liu trees by EM; the structures are learned, from complete rows.",
     ),
+    "boltzmann": Entry(
+        "credo.learning.boltzmann",
+        "Machines of two layers of units, by chains, beliefs or margins; mini-batches.",
+    ),
     "topics": Entry(
         "credo.learning.topics",
         "Topics of documents, by variational inference with one or several components.",
@@ -116,6 +120,7 @@ furnish(
         "block_learner": ("Blocks",),
         "block_training": ("train_blocks",),
         "continuous_structure": ("kernel_bandwidth", "kernel_chow_liu", "kernel_information"),
+        "boltzmann": ("Boltzmann",),
         "chow_liu": ("ChowLiu",),
         "conditional_gaussian": ("NetworkProblem",),
         "contrastive": ("ContrastiveDivergence",),

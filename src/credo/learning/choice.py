@@ -7,6 +7,7 @@ The rule, in this order; the first that can treat the task is taken, and the fit
     em            hidden variables or missing values; models of rows and sequences, families among them
     blocks        normal-form graphs
     topics        documents
+    boltzmann     machines of two layers of units
     mixture-of-trees
 """
 
@@ -31,6 +32,7 @@ _RULE = {
     "em": "something is hidden or missing, or it is a family of rows",
     "blocks": "its blocks learn from their own messages",
     "topics": "it is a model of documents",
+    "boltzmann": "it is a machine of two layers of units",
     "mixture-of-trees": "it is a mixture of trees",
 }
 

@@ -23,7 +23,7 @@ from ..nn.batches import Batch
 
 __all__ = ["ClimbStep", "climb_carry", "climb_rows", "is_double"]
 
-_FEW = 100  # parameters up to which programs should compile fast rather than run fast
+_FEW = 1000  # parameters up to which programs should compile fast rather than run fast
 
 
 @dataclass(frozen=True)
@@ -61,11 +61,12 @@ class ClimbStep:
 
         value, slope = jax.value_and_grad(loss)(group.parameters)
         most = state["most"]
-        slope = jax.tree.map(
+
+        def bounded(g: Any, is_free: bool) -> Any:
             # Adam leaves a number without slope where it is, to the last bit.
-            lambda free, g: jnp.where(free, jnp.clip(g, -most.astype(g.dtype), most.astype(g.dtype)), 0.0),
-            state["free"], family.pool(slope),
-        )  # fmt: skip
+            return jnp.clip(g, -most.astype(g.dtype), most.astype(g.dtype)) if is_free else jnp.zeros_like(g)
+
+        slope = map_tree(bounded, family.pool(slope), family.is_free)
         return {**state, "model": move(slope, group)}, {"objective": -value}
 
 
@@ -83,8 +84,7 @@ def climb_carry(family: Any, rates: Rates, *, clip: float = np.inf, most: float 
     """
     free = family.to_free()
     group: Learned = learned(free, rates, clip=clip)
-    mask = map_tree(lambda numbers, is_free: np.full(numbers.shape, is_free), free, family.is_free)
-    return {"model": group, "free": mask, "most": np.asarray(most, np.float32)}
+    return {"model": group, "most": np.asarray(most, np.float32)}
 
 
 def climb_rows(family: Any, x: np.ndarray, q: Tree) -> dict[str, Any]:

@@ -81,6 +81,18 @@ class GradientLearner(Learner):
     def sees(self, task: Task, weights: Any, rng: np.random.Generator) -> Aim:
         """What is climbed, and what is shown."""
 
+    def weights(self, task: Task) -> Any:
+        """The model of a task as a vector of weights."""
+        return weights_of(task, self.tie, self.fixed)
+
+    def begin(self, task: Task, weights: Any, rng: np.random.Generator) -> tuple[np.ndarray, str | None]:
+        """Where to start, and a sentence where that is not where the model is."""
+        return _apart(task, weights, rng)
+
+    def notes(self, seen: Aim) -> list[str]:
+        """Sentences about the run."""
+        return [] if seen.oracle is None else seen.oracle.report()
+
     def why_not(self, task: Task) -> str | None:
         """Models of weights, any data."""
         return None if hasattr(task.model, "score_weights") else why_not_linear(task.model)
@@ -88,9 +100,9 @@ class GradientLearner(Learner):
     def run(self, task: Task, rng: np.random.Generator) -> Fit:
         """Climb, then evaluate the weights that are returned."""
         task = _as_asked(task)
-        weights = weights_of(task, self.tie, self.fixed)
+        weights = self.weights(task)
         seen = self.sees(task, weights, rng)
-        start, note = _apart(task, weights, rng)
+        start, note = self.begin(task, weights, rng)
         ascent = Ascent(
             seen.objective, prior_of(self.prior), optimiser_of(self.optimiser), task.data, task.validation,
             seen.watched, self.batch, self.patience, self.name,
@@ -98,7 +110,7 @@ class GradientLearner(Learner):
         climbed = ascent.run(start, task.budget, rng)
         trace = dict(climbed.trace)
         trace[seen.curve] = trace.pop("log_likelihood")
-        notes = ([note] if note else []) + ([] if seen.oracle is None else seen.oracle.report())
+        notes = ([note] if note else []) + self.notes(seen)
         found = Fit(
             weights.model(climbed.weights), climbed.status, trace["objective"], None, trace,
             notes=tuple(notes), stopped_early=climbed.stopped_early,

@@ -31,7 +31,7 @@ from ..core.evidence import Evidence
 from ..core.factor_graph import FactorGraph, Model
 from ..core.instance import Template
 from ..core.registry import or_else
-from ..core.result import Estimate
+from ..core.result import Estimate, Kind
 from ..data.dataset import Dataset, unit_weights
 from ..data.read import read
 from ..data.stream import Stream
@@ -158,7 +158,9 @@ def log_likelihood(
 ) -> Any:
     """Total log-likelihood of data under a model, in natural logarithms.
 
-    Of a `CRF` it is conditional: log p(labels | features), where missing labels are summed out.
+    Of a `CRF` it is conditional: log p(labels | features), where missing labels are summed out; so is that of
+    a `ConditionalRBM`, by belief propagation where nothing else is named. That of an `RBM` is summed exactly,
+    or by the log Z of `inference` ("ais").
 
     Parameters
     ----------
@@ -199,6 +201,12 @@ def log_likelihood(
         counted = unit_weights(weights, len(values), "input")
         total = float(counted[counted > 0] @ values[counted > 0])
         return values if each else Estimate(total, "exact" if is_exact else "estimate")
+    if hasattr(model, "unit_weights"):
+        told: dict[str, Any] = reading if targets is None else {"targets": targets} | reading
+        batch = model.read_batch(data, **told)  # type: ignore[union-attr]
+        values, kind = _of_units(model, batch, inference, budget or Budget(), seed)
+        shares = unit_weights(weights, len(values), "row")
+        return values if each else Estimate(float(shares @ values), kind)
     if hasattr(model, "emits_counts"):
         given = {"targets": targets, "weights": weights, "inference": inference} | reading
         return _of_documents(model, data, {k: v for k, v in given.items() if v is not None}, seed, each)
@@ -220,9 +228,9 @@ def log_likelihood(
             )
         rows = model.sequences(data, **reading, weights=weights)  # type: ignore[attr-defined]
         return sequence_log_z(model, rows) if each else Estimate(total_log_z(model, rows), "exact")
-    told = [name for name, value in reading.items() if value is not None]
-    if told:
-        raise OptionError(f"{', '.join(told)}: expected none, got some; only templates have sequences")
+    given_names = [name for name, value in reading.items() if value is not None]
+    if given_names:
+        raise OptionError(f"{', '.join(given_names)}: expected none, got some; only templates have sequences")
     graph = graph_of(model)
     if each or not graph.is_tables:
         table = read(data, schema=graph.variables, weights=weights)
@@ -263,6 +271,27 @@ def _of_documents(model: Any, data: Any, given: Mapping[str, Any], seed: Any, ea
         raise OptionError(f"{', '.join(given)}: documents are rows of counts of words; leave out")
     found = infer(model, data=data, seed=seed)
     return found.each if each else found.log_z
+
+
+def _of_units(model: Any, batch: Any, inference: Any, budget: Budget, seed: Any) -> tuple[np.ndarray, Kind]:
+    """Log-likelihoods of rows of units, given features where there are some."""
+    limits = {"max_iter": budget.max_iter, "tol": budget.tol, "seconds": budget.seconds, "seed": seed}
+    if batch.x is None:
+        if inference is None:
+            return model.log_density(batch.v), "exact"
+        found = infer(model, inference, **limits)
+        if found.log_z is None:
+            raise UnsupportedError(f"log_likelihood: {found.algorithm} computes no log Z; use 'ais'")
+        return model.log_density(batch.v, found.log_z.value), _of_kind(found.log_z.kind)
+    found = infer(model, inference, data=batch.x, **limits)
+    if found.each is None or found.log_z is None:
+        raise UnsupportedError(f"log_likelihood: {found.algorithm} computes no log Z; use 'bp'")
+    return -model.free_energy(batch.v, batch.x) - found.each, _of_kind(found.log_z.kind)
+
+
+def _of_kind(kind: Kind) -> Kind:
+    """What a bound on log Z says of a likelihood: the other side."""
+    return {"lower": "upper", "upper": "lower"}.get(kind, kind)  # type: ignore[return-value]
 
 
 def _of_labels(

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .bayesian_tree import BayesianTree
     from .blank_hmm import BlankHMM
     from .blank_net import BlankNet
+    from .blank_rbm import BlankRBM
     from .conditional_rbm import ConditionalRBM
     from .continuous import GaussianNet, HybridNet
     from .crf import CRF
@@ -38,6 +39,7 @@ __all__ = [
     "BayesianTree",
     "BlankHMM",
     "BlankNet",
+    "BlankRBM",
     "Block",
     "ConditionalRBM",
     "Diverter",
@@ -69,6 +71,7 @@ furnish(
         "bayesian_tree": ("BayesianTree",),
         "blank_hmm": ("BlankHMM",),
         "blank_net": ("BlankNet",),
+        "blank_rbm": ("BlankRBM",),
         "conditional_rbm": ("ConditionalRBM",),
         "continuous": ("GaussianNet", "HybridNet"),
         "crf": ("CRF",),

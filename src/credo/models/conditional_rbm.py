@@ -21,6 +21,7 @@ from ..core.numbers import float_array
 from ..core.records import register
 from ..kernels.boltzmann import sigmoid, softplus_sums
 from .rbm import RBM, layer_rows
+from .unit_rows import UnitRows, UnitWeights, unit_table
 
 __all__ = ["ConditionalRBM"]
 
@@ -104,6 +105,38 @@ class ConditionalRBM:
             raise DataError(f"x: expected one row of {self.n_features} features, got shape {np.shape(x)}")
         return RBM(self.weights, visible, hidden)
 
+    is_conditional: ClassVar[bool] = True  # it has no distribution over features
+
+    def read_batch(self, data: Any, targets: Any = None, **reading: Any) -> UnitRows:
+        """Rows of features, and of visible units as targets, for learning."""
+        self._refuse(reading)
+        if targets is None:
+            raise DataError("targets: expected the visible units of every row of features, got none")
+        x = np.atleast_2d(self._features(unit_table("data", data)))
+        v = np.atleast_2d(layer_rows("targets", unit_table("targets", targets), len(self.weights)))
+        if len(x) != len(v):
+            raise DataError(f"targets: expected {len(x)} rows, as many as features have, got {len(v)}")
+        return UnitRows(v, x)
+
+    def filled(self, data: Any, **reading: Any) -> ConditionalRBM:
+        """The machine itself, which has all its units."""
+        return self
+
+    def unit_weights(self) -> UnitWeights:
+        """All weights as one vector, for learning."""
+        parts = (
+            self.weights, self.visible_bias, self.hidden_bias, self.visible_weights, self.hidden_weights
+        )  # fmt: skip
+        return UnitWeights.of(parts, lambda w, b, c, a, h: ConditionalRBM(w, a, h, b, c))
+
+    @staticmethod
+    def _refuse(reading: dict[str, Any]) -> None:
+        given = [name for name, value in reading.items() if value is not None]
+        if given:
+            raise DataError(
+                f"{', '.join(given)}: a conditional machine has independent rows of features; leave out"
+            )
+
     def instantiate(self, x: Any, **reading: Any) -> LayerRows:
         """The machines of rows of features: what `infer(crbm, data=x)` is asked about.
 
@@ -115,11 +148,7 @@ class ConditionalRBM:
         array([[0.9277, 0.3866],
                [0.6214, 0.3786]])
         """
-        given = [name for name, value in reading.items() if value is not None]
-        if given:
-            raise DataError(
-                f"{', '.join(given)}: a conditional machine has independent rows of features; leave out"
-            )
+        self._refuse(reading)
         visible, hidden = (np.atleast_2d(part) for part in self.fields(x))
         return LayerRows(self.weights, visible, hidden)
 

@@ -19,7 +19,7 @@ W as one dense factor. Source: Smolensky (1986); Welling, Rosen-Zvi and Hinton (
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -34,6 +34,10 @@ from ..core.records import register
 from ..core.variable import Variable, Variables
 from ..kernels.background import Helper
 from ..kernels.boltzmann import log_sum_over_layer, sigmoid, softplus_sums
+from .unit_rows import UnitRows, UnitWeights, unit_table
+
+if TYPE_CHECKING:
+    from .blank_rbm import BlankRBM
 
 __all__ = ["RBM", "exact_log_z", "layer_rows", "layer_vector"]
 
@@ -174,6 +178,31 @@ class RBM(NamedModel):
 
     def _visible_rows(self, v: Any) -> np.ndarray:
         return layer_rows("v", v, len(self.weights), is_real=self.is_real)
+
+    @classmethod
+    def blank(cls, hidden: int, **options: Any) -> BlankRBM:
+        """So many hidden units, and what the data say: `credo.fit(RBM.blank(100), x)`."""
+        from .blank_rbm import BlankRBM
+
+        return BlankRBM(hidden, **options)
+
+    def read_batch(self, data: Any, **reading: Any) -> UnitRows:
+        """Rows of visible units, for learning: an array, or a table whose columns are the units in order."""
+        given = [name for name, value in reading.items() if value is not None]
+        if given:
+            raise DataError(f"{', '.join(given)}: a Boltzmann machine has independent rows; leave out")
+        return UnitRows(np.atleast_2d(self._visible_rows(unit_table("data", data))))
+
+    def filled(self, data: Any, **reading: Any) -> RBM:
+        """The machine itself, which has all its units."""
+        return self
+
+    def unit_weights(self) -> UnitWeights:
+        """All weights as one vector, for learning; standard deviations of real units stay."""
+        options: dict[str, Any] = {"visible": self.visible, "sd": self.sd} if self.is_real else {}
+        parts = (self.weights, self.visible_bias, self.hidden_bias)
+        scale = 1 / self.sd**2 if self.is_real else None
+        return UnitWeights.of(parts, lambda w, b, c: RBM(w, b, c, **options), scale)
 
     @property
     def variables(self) -> Variables:

@@ -154,7 +154,7 @@ class StepProgram:
     def __init__(self, steps: tuple[Any, ...]) -> None:
         self._steps, self.names = steps, [frozenset[str]()] * len(steps)
         is_dear = any(getattr(step, "is_dear", False) for step in steps)
-        self.compiled = Compiled(self._loop, small=0) if is_dear else Compiled(self._loop)
+        self.compiled = Compiled(self._loop, small=0, quick=False) if is_dear else Compiled(self._loop)
 
     def _loop(
         self,

@@ -12,7 +12,7 @@ from .compiled import Compiled
 
 __all__ = ["RowProgram", "blocks"]
 
-_SIZES = (32, 512, 4096)  # rows of a block
+_SIZES = (32, 128, 512, 2048)  # rows of a block
 _NUMBERS = 1 << 22  # of the rows of a block, for all members together, at most
 
 
@@ -48,13 +48,13 @@ def blocks(rows: int, most: int) -> Iterator[tuple[int, int, int]]:
 
     >>> from credo.nn.row_programs import blocks
     >>> list(blocks(600, 1000))
-    [(0, 512, 512), (512, 600, 512)]
+    [(0, 512, 512), (512, 600, 128)]
     """
     sizes = [size for size in _SIZES if size <= most]
     begin = 0
     while True:
         left = rows - begin
-        size = next((size for size in sizes if size >= left), sizes[-1])
+        size = next((size for size in sizes if 2 * size > left), sizes[-1])
         yield begin, min(begin + size, rows), size
         begin += size
         if begin >= rows:
