@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from .pseudolikelihood import MaximumPseudolikelihood
     from .structure import mutual_information
     from .structured import StructuredPrediction
+    from .structured_blocks import BlockPasses, ChainBlocks
+    from .structured_chains import ChainAnswers, SlackAnswers
     from .structured_losses import CostMatrix, Hamming, LabelTables, WeightedHamming, loss_of
     from .structured_members import RiskMember, member_of
     from .structured_risk import GraphAnswers, StructuredRisk
@@ -41,7 +43,10 @@ __all__ = [
     "EM",
     "IPF",
     "LEARNERS",
+    "BlockPasses",
     "Blocks",
+    "ChainAnswers",
+    "ChainBlocks",
     "ChowLiu",
     "ContrastiveDivergence",
     "CostMatrix",
@@ -63,6 +68,7 @@ __all__ = [
     "NetworkProblem",
     "NetworkRows",
     "RiskMember",
+    "SlackAnswers",
     "StructuredPrediction",
     "StructuredRisk",
     "ThetaChain",
@@ -158,6 +164,8 @@ furnish(
         "structured": ("StructuredPrediction",),
         "structured_losses": ("CostMatrix", "Hamming", "LabelTables", "WeightedHamming", "loss_of"),
         "structured_members": ("RiskMember", "member_of"),
+        "structured_blocks": ("BlockPasses", "ChainBlocks"),
+        "structured_chains": ("ChainAnswers", "SlackAnswers"),
         "structured_risk": ("GraphAnswers", "StructuredRisk"),
         "theta_chain": ("ThetaChain",),
         "topics": ("Topics",),

@@ -2,8 +2,8 @@ r"""Structured prediction: margins, likelihoods and what lies between, with hidd
 
     minimise  (1/N) sum_n U_n(w) - (1/N) log prior(w)
 
-U_n is the risk of a member of the family of `structured_members`, which `objective` names. The prior is that of
-all learners of weights: the constant C of support vector machines, in 1/2 |w|^2 + C sum_n U_n, is scale^2
+U_n is the risk of a member of the family of `structured_members`, which `objective` names. The prior is that
+of all learners of weights: the constant C of support vector machines, in 1/2 |w|^2 + C sum_n U_n, is scale^2
 of `prior="gaussian(scale=...)"`, and the lambda of lambda/2 |w|^2 + (1/N) sum_n U_n is 1 / (N scale^2).
 
 Where `optimiser` is "auto":
@@ -38,7 +38,9 @@ from .base import Fit, Task, register_learner
 from .gradient import Aim, GradientLearner
 from .log_linear import Objective
 from .priors import Elastic, GaussianPrior, Prior, prior_of
+from .structured_blocks import BlockPasses, ChainBlocks, chain_blocks
 from .structured_cccp import HiddenRisk, PlanedRisk, Tangents
+from .structured_chains import ChainAnswers, answers_of, node_charges
 from .structured_losses import LabelLoss, loss_of
 from .structured_members import RiskMember, member_of
 from .structured_planes import PlaneParts, PlaneProblem
@@ -85,7 +87,9 @@ class ConcaveConvex:
 def solver_of(optimiser: Any) -> Any:
     """What moves the weights, from its text form."""
     if not isinstance(optimiser, str):
-        return optimiser if isinstance(optimiser, (BlockFrankWolfe, ConcaveConvex)) else optimiser_of(optimiser)
+        return (
+            optimiser if isinstance(optimiser, (BlockFrankWolfe, ConcaveConvex)) else optimiser_of(optimiser)
+        )
     name = optimiser.partition("(")[0].strip()
     if name in solvers.names() or name not in optimisers.names():
         known = {*solvers.names(), *optimisers.names(), "auto"}
@@ -122,7 +126,9 @@ class StructuredPrediction(GradientLearner):
     name: ClassVar[str] = "structured"
     tol: ClassVar[float] = 1e-4
     objective: str | RiskMember = "mssvm"  # a member, see `structured_members`
-    loss: Any = "auto"  # "hamming", ..., a table (labels, labels), None; auto: hamming where the member has one
+    loss: Any = (
+        "auto"  # "hamming", ..., a table (labels, labels), None; auto: hamming where the member has one
+    )
     optimiser: Any = "auto"  # see above
     prior: str | Prior | None = "gaussian(scale=1)"
 
@@ -152,15 +158,18 @@ class StructuredPrediction(GradientLearner):
         return None
 
     def answers(self, task: Task) -> Any:
-        """Who answers the two questions about every instance."""
-        return GraphAnswers(
-            member_of(self.objective), self.loss_of_member(), task.inference, task.inference_budget, task.seed
-        )
+        """Who answers the two questions about every instance: recursions of sequences, or any inference."""
+        member, loss = member_of(self.objective), self.loss_of_member()
+        if task.inference is None and (found := answers_of(member, loss, task.data)) is not None:
+            return found
+        return GraphAnswers(member, loss, task.inference, task.inference_budget, task.seed)
 
     def sees(self, task: Task, weights: Any, rng: np.random.Generator) -> Aim:
         """Minus the mean risk."""
         member = member_of(self.objective)
-        curve = "log_likelihood" if member.eps_y == member.eps_h == 1 and not member.has_loss else "minus_risk"
+        curve = (
+            "log_likelihood" if member.eps_y == member.eps_h == 1 and not member.has_loss else "minus_risk"
+        )
         return Aim(Objective(weights, StructuredRisk(self.answers(task))), curve=curve)
 
     def begin(self, task: Task, weights: Any, rng: np.random.Generator) -> tuple[np.ndarray, str | None]:
@@ -177,22 +186,44 @@ class StructuredPrediction(GradientLearner):
 
     def run(self, task: Task, rng: np.random.Generator) -> Fit:
         """Learn by what suits the member and the data."""
-        task = as_graphs(task)
-        weights = self.weights(task)
-        seen = self.sees(task, weights, rng)
-        source: Any = seen.objective.source
-        blank = len(task.data) - sum(len(group) for group in source.answers.groups(task.data))
+        blank = int((task.data.known_counts == 0).sum())
         if blank == len(task.data):
             raise UnsupportedError("structured: no instance has a label, so nothing says what is right")
-        is_hidden = any(group.hidden.any() for group in source.answers.groups(task.data))
-        solver = self.solver(is_hidden=is_hidden)
+        solver = self.solver(is_hidden=task.data.has_hidden)
+        blocks = self._blocks(task, solver)
+        if blocks is None and not self._stays_sequences(task, solver):
+            task = as_graphs(task)
+        if isinstance(answers := self.answers(task), GraphAnswers):
+            answers.check(task.data)
         if isinstance(solver, Optimiser):
             found = GradientLearner.run(replace(self, optimiser=solver), task, rng)
+        elif blocks is not None:
+            found = self._passes(task, blocks, solver, rng)
         else:
-            found = self._descend(task, weights, seen, solver, rng, is_hidden=is_hidden)
+            found = self._descend(task, solver, rng)
         told = [f"{blank} instances without any label say nothing and were left out"] if blank else []
         told.append(f"by {solver.name}: {member_of(self.objective).name}")
         return replace(found, notes=(*told, *found.notes))
+
+    def _stays_sequences(self, task: Task, solver: Any) -> bool:
+        """Whether recursions answer; planes are kept of graphs."""
+        has_planes = isinstance(solver, BlockFrankWolfe) or (
+            isinstance(solver, ConcaveConvex) and self._inner(solver, member_of(self.objective))[1]
+        )
+        return isinstance(self.answers(task), ChainAnswers) and not has_planes
+
+    def _blocks(self, task: Task, solver: Any) -> ChainBlocks | None:
+        """Labelled sequences for the compiled passes, where these can take them."""
+        if not isinstance(solver, BlockFrankWolfe) or solver.away:
+            return None
+        answers = self.answers(task)
+        if not isinstance(answers, ChainAnswers) or len(task.data.labels) == 0:
+            return None
+        size = len(task.model.labels)
+        charges = node_charges(answers.loss, task.data, size)
+        scale = square_scale(prior_of(self.prior))
+        assert scale is not None
+        return chain_blocks(self.weights(task).layout, task.data, charges, scale**2)
 
     def solver(self, *, is_hidden: bool) -> Any:
         """What moves the weights."""
@@ -236,16 +267,26 @@ class StructuredPrediction(GradientLearner):
             inner = optimiser_of("lbfgs" if member.is_smooth else "subgradient")
         return inner, isinstance(inner, BlockFrankWolfe)
 
-    def _descend(
-        self, task: Task, weights: Any, seen: Aim, solver: Any, rng: np.random.Generator, *, is_hidden: bool
-    ) -> Fit:
+    def _descend(self, task: Task, solver: Any, rng: np.random.Generator) -> Fit:
+        weights = self.weights(task)
+        seen = self.sees(task, weights, rng)
         start, note = self.begin(task, weights, rng)
-        told = ([note] if note else []) + self.notes(seen)
         if isinstance(solver, BlockFrankWolfe):
             found = self._planes(task, weights, seen, solver, rng)
         else:
             found = self._tangents(task, weights, seen, solver, start, rng)
+        told = ([note] if note else []) + self.notes(seen)
         return replace(found, notes=(*found.notes, *told))
+
+    def _passes(self, task: Task, blocks: ChainBlocks, solver: BlockFrankWolfe, rng: Any) -> Fit:
+        passes = BlockPasses(average=solver.average, name=self.name)
+        outcome = drive(passes, blocks, task.budget, rng)
+        trace = {name: np.array(numbers) for name, numbers in outcome.trace.items()}
+        model = self.weights(task).model(passes.weights(blocks, outcome.state))
+        told = [_within(outcome.residuals[-1])] if outcome.residuals else []
+        objective = -trace.pop("objective", np.empty(0))
+        trace = {"objective": objective, **trace}
+        return Fit(model, outcome.ended, objective, None, trace, notes=tuple(told))
 
     def _planes(self, task: Task, weights: Any, seen: Aim, solver: BlockFrankWolfe, rng: Any) -> Fit:
         source: Any = seen.objective.source
@@ -262,10 +303,8 @@ class StructuredPrediction(GradientLearner):
         value, gap = np.array(outcome.trace.get("value", [])), np.array(outcome.trace.get("gap", []))
         trace = {"objective": np.append(value - gap, -primal[best]), "dual": np.append(-value, dual)}
         trace |= {"gap": np.append(gap, primal[best] - dual)}
-        note = f"the risk is at most {primal[best] - dual:.3g} per instance above the lowest one"
-        return Fit(
-            weights.model(places[best]), outcome.ended, trace["objective"], None, trace, notes=(note,)
-        )
+        note = _within(primal[best] - dual)
+        return Fit(weights.model(places[best]), outcome.ended, trace["objective"], None, trace, notes=(note,))
 
     def _tangents(
         self, task: Task, weights: Any, seen: Aim, solver: ConcaveConvex, start: np.ndarray, rng: Any
@@ -273,7 +312,9 @@ class StructuredPrediction(GradientLearner):
         member, prior, source = member_of(self.objective), prior_of(self.prior), seen.objective.source
         inner, has_planes = self._inner(solver, member)
         if prior.strength():
-            raise UnsupportedError("cccp: expected a smooth prior, got one with absolute values; use gaussian")
+            raise UnsupportedError(
+                "cccp: expected a smooth prior, got one with absolute values; use gaussian"
+            )
         given = (seen.objective, prior, task.data, start, member.is_smooth)
         if has_planes:
             parts = PlaneParts(weights, source.answers, task.data)  # type: ignore[attr-defined]
@@ -290,6 +331,10 @@ class StructuredPrediction(GradientLearner):
         return Fit(model, outcome.ended, trace["objective"], None, trace)
 
 
+def _within(gap: float) -> str:
+    return f"the risk is at most {gap:.3g} per instance above the lowest one"
+
+
 def as_graphs(task: Task) -> Task:
     """Sequences as graphs."""
     if not hasattr(task.data, "as_graphs"):
@@ -297,4 +342,3 @@ def as_graphs(task: Task) -> Task:
     size = len(task.model.labels)
     held = None if task.validation is None else task.validation.as_graphs(size)
     return replace(task, data=task.data.as_graphs(size), validation=held)
-

@@ -51,7 +51,7 @@ class HiddenRisk:
         return found
 
     def at(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        """f and a slope of it; the last few are kept, because several questions are asked about a place."""
+        """The value and a slope; the last few are kept, because several questions are asked about a place."""
         key = w.tobytes()
         if key not in self._known:
             while len(self._known) >= 8:
@@ -66,7 +66,7 @@ class HiddenRisk:
         return value - extra / total, slope - more / total
 
     def value(self, x: Any) -> float:
-        """f."""
+        """The risk with its prior."""
         return self.at(self.weights_of(x))[0]
 
     def bound(self, x: Any) -> Any:
@@ -152,4 +152,3 @@ class PlanedRisk(HiddenRisk):
     def change(self, old: Any, new: Any) -> float:
         """What the convex problem at the old place could still gain at most."""
         return max(self.value(old) - new.dual, 0.0)
-

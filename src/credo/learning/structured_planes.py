@@ -2,9 +2,10 @@ r"""Block-coordinate Frank-Wolfe for risks with a maximum over labels, one block
 
     P(w) = lam/2 |w|^2 + (1/N) sum_n [ U_n+(w) - c_n - g_n . w ],      lam = 1 / (scale^2 N)
 
-c_n + g_n . w is the known part U_n-: linear where nothing is hidden, otherwise its tangent (a step of CCCP). An
-instance keeps a plane below U_n+, beta_n + m_n . scores(w): m_n mixes the statistics of labellings that were
-best somewhere, beta_n their losses and, of hidden variables, entropies. The dual problem is to choose planes:
+c_n + g_n . w is the known part U_n-: linear where nothing is hidden, otherwise its tangent (a step of CCCP).
+An instance keeps a plane below U_n+, beta_n + m_n . scores(w): m_n mixes the statistics of labellings that
+were best somewhere, beta_n their losses and, of hidden variables, entropies. The dual problem is to choose
+planes:
 
     w = (1 / (lam N)) sum_n (g_n - pull m_n),    D = - lam/2 |w|^2 + (1/N) sum_n (beta_n - c_n)  <=  min P
 
@@ -28,10 +29,10 @@ from ..optimise.frank_wolfe import Active
 from .structure_groups import StructureGroup, scattered
 from .structured_risk import GraphAnswers, flat_of, like
 
-__all__ = ["PlaneParts", "PlaneProblem", "Planed", "Tangent"]
+__all__ = ["KnownParts", "PlaneParts", "PlaneProblem", "Planed"]
 
 
-class Tangent(NamedTuple):
+class KnownParts(NamedTuple):
     """The known parts of all instances, as a linear function of the weights."""
 
     slope: np.ndarray  # sum of g_n
@@ -88,7 +89,9 @@ class PlaneParts:
                 own = self.batch.take(np.array([n]))
                 charges = None if group.charges is None else group.charges[k : k + 1]
                 entries, labels = own.entries_of(0)[None], group.labels[k : k + 1]
-                found.append(_Part(own, StructureGroup(np.zeros(1, int), group.graph, entries, labels, charges)))
+                found.append(
+                    _Part(own, StructureGroup(np.zeros(1, int), group.graph, entries, labels, charges))
+                )
         return found
 
     def flat(self, w: np.ndarray, part: _Part) -> np.ndarray:
@@ -104,7 +107,7 @@ class PlaneParts:
         )
         return total
 
-    def tangent(self, w: np.ndarray) -> Tangent:
+    def tangent(self, w: np.ndarray) -> KnownParts:
         """The known parts, linear at `w`."""
         scores = self.weights.scores(w, self.batch)
         flat, means, offsets, slopes, entries = flat_of(scores), [], [], [], []
@@ -115,7 +118,7 @@ class PlaneParts:
             slopes.append(found.slopes)
             entries.append(group.entries)
         total = self.weights.pull(like(scores, scattered(entries, slopes, len(flat))), self.batch)
-        return Tangent(total, float(np.sum(offsets)), tuple(means), tuple(map(float, offsets)))
+        return KnownParts(total, float(np.sum(offsets)), tuple(means), tuple(map(float, offsets)))
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,7 @@ class PlaneProblem:
     """The dual problem, as `optimise.frank_wolfe` takes it: minus D is minimised."""
 
     source: PlaneParts
-    tangent: Tangent
+    tangent: KnownParts
     scale: float  # of the prior: the square root of C
     first: Planed | None = None  # planes to begin with; None: those of the known labels
 

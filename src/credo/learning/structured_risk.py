@@ -26,7 +26,8 @@ from ..core.errors import ConvergenceWarning, UnsupportedError
 from ..core.factor_graph import FactorGraph
 from ..core.result import Status
 from ..inference.portfolio.batch import BatchQuestion, TableBatch
-from ..inference.problem.base import Algorithm, Budget
+from ..inference.problem.base import Algorithm, Budget, algorithms
+from ..inference.problem.reading import refusal
 from .label_sources import KeptByBatch
 from .log_linear import StatisticsSource
 from .structure_groups import StructureGroup, entries_at, groups_of, scattered
@@ -85,6 +86,24 @@ class GraphAnswers:
         """The instances with a label, by structure."""
         found: list[StructureGroup] = self._groups.of(batch, 0)
         return found
+
+    def check(self, batch: Any) -> None:
+        """Refuse a method that cannot answer both questions, before anything is learned."""
+        if self.method is None:
+            return
+        algorithm = algorithms.resolve(self.method)
+        for group in {group.hidden.any(): group for group in self.groups(batch)}.values():
+            heat = np.where(group.hidden, self.member.eps_h, self.member.eps_y)
+            asked = [(group.graph, heat)]
+            if group.hidden.any():
+                asked.append((group.told.graph, np.full(len(heat), self.member.eps_h)))
+            for graph, temperatures in asked:
+                reason = refusal(algorithm, self._question(graph, temperatures, group.hidden)[0].problem)
+                if reason is not None:
+                    raise UnsupportedError(
+                        f"{algorithm.name} cannot treat this problem, which objective="
+                        f"{self.member.name} asks: {reason}"
+                    )
 
     def charged(self, scores: Any, batch: Any) -> Answered:
         """U+ of every instance: labels and hidden variables are free, and wrong labels earn their loss."""
@@ -171,7 +190,7 @@ class GraphAnswers:
 
 
 def _posed(graph: FactorGraph, heat: np.ndarray, first: np.ndarray) -> tuple[BatchQuestion, float]:
-    """The plainest question that means the same: sums where one temperature serves all, or sums and maxima."""
+    """The plainest question that means the same: sums where one temperature serves all, or maxima."""
     names, sizes = graph.variables.names, graph.variables.sizes
     free = heat[sizes > 1] if (sizes > 1).any() else heat
     if (free == free[0]).all():

@@ -149,7 +149,7 @@ class _Lowest(NamedTuple):
 @optimisers.register
 @dataclass(frozen=True, kw_only=True)
 class Subgradient(Optimiser):
-    """Steps along a slope of all rows; for losses with kinks, where no slope need be small at the lowest place.
+    """Steps along a slope of all rows; for losses with kinks, where slopes are large at the lowest place too.
 
     Converged when the largest slope is below tol, or the lowest value fell by less than that, relatively,
     in the last `patience` steps.
