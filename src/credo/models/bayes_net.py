@@ -22,7 +22,6 @@ from ..core.errors import QueryError
 from ..core.graph_parts import check_arrays
 from ..core.numbers import float_array
 from ..core.records import register
-from ..core.samples import Samples
 from ..core.variable import Variables
 from .conditional_tables import (
     ROW_TOLERANCE,
@@ -35,9 +34,9 @@ from .conditional_tables import (
     take_slices,
 )
 from .directed_arrays import DirectedArrays, refuse_real_parents
-from .directed_draws import draw_samples
 
 if TYPE_CHECKING:
+    from ..core.samples import Samples
     from .blank_net import BlankNet
     from .regression import Regression
     from .table_posterior import TablePosterior
@@ -287,6 +286,8 @@ class BayesNet(DirectedArrays):
         >>> samples[0]["wet"]
         'yes'
         """
+        from .directed_draws import draw_samples
+
         check.whole("count", count, 0)
         return draw_samples(self, int(count), check.generator(seed))
 
@@ -320,6 +321,8 @@ class BayesNet(DirectedArrays):
         Rows of a network with real nodes are given as `Samples`; of real nodes it is the log density.
         """
         if self._regressions:
+            from ..core.samples import Samples
+
             if not isinstance(states, Samples):
                 raise QueryError(
                     f"log_probs: expected Samples, because some nodes are real, got {states!r:.80}"
