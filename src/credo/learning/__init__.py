@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from .priors import Elastic, GaussianPrior, LaplacePrior
     from .pseudolikelihood import MaximumPseudolikelihood
     from .structure import mutual_information
+    from .structured_blocks import BlockPasses, ChainBlocks
+    from .structured_chains import ChainAnswers, SlackAnswers
     from .structured_losses import CostMatrix, Hamming, LabelTables, WeightedHamming, loss_of
     from .structured_members import RiskMember, member_of
     from .structured_risk import GraphAnswers, StructuredRisk
@@ -40,7 +42,10 @@ __all__ = [
     "EM",
     "IPF",
     "LEARNERS",
+    "BlockPasses",
     "Blocks",
+    "ChainAnswers",
+    "ChainBlocks",
     "ChowLiu",
     "ContrastiveDivergence",
     "CostMatrix",
@@ -62,6 +67,7 @@ __all__ = [
     "NetworkProblem",
     "NetworkRows",
     "RiskMember",
+    "SlackAnswers",
     "StructuredRisk",
     "ThetaChain",
     "Topics",
@@ -151,6 +157,8 @@ furnish(
         "structure": ("mutual_information",),
         "structured_losses": ("CostMatrix", "Hamming", "LabelTables", "WeightedHamming", "loss_of"),
         "structured_members": ("RiskMember", "member_of"),
+        "structured_blocks": ("BlockPasses", "ChainBlocks"),
+        "structured_chains": ("ChainAnswers", "SlackAnswers"),
         "structured_risk": ("GraphAnswers", "StructuredRisk"),
         "theta_chain": ("ThetaChain",),
         "topics": ("Topics",),
