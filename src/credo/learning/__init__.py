@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .priors import Elastic, GaussianPrior, LaplacePrior
     from .pseudolikelihood import MaximumPseudolikelihood
     from .structure import mutual_information
+    from .structured import StructuredPrediction
     from .structured_blocks import BlockPasses, ChainBlocks
     from .structured_chains import ChainAnswers, SlackAnswers
     from .structured_losses import CostMatrix, Hamming, LabelTables, WeightedHamming, loss_of
@@ -68,6 +69,7 @@ __all__ = [
     "NetworkRows",
     "RiskMember",
     "SlackAnswers",
+    "StructuredPrediction",
     "StructuredRisk",
     "ThetaChain",
     "Topics",
@@ -122,6 +124,10 @@ LEARNERS = {
         "credo.learning.boltzmann",
         "Machines of two layers of units, by chains, beliefs or margins; mini-batches.",
     ),
+    "structured": Entry(
+        "credo.learning.structured",
+        "Margins and likelihoods of labels that depend on each other, hidden variables allowed.",
+    ),
     "topics": Entry(
         "credo.learning.topics",
         "Topics of documents, by variational inference with one or several components.",
@@ -155,6 +161,7 @@ furnish(
         "priors": ("Elastic", "GaussianPrior", "LaplacePrior"),
         "pseudolikelihood": ("MaximumPseudolikelihood",),
         "structure": ("mutual_information",),
+        "structured": ("StructuredPrediction",),
         "structured_losses": ("CostMatrix", "Hamming", "LabelTables", "WeightedHamming", "loss_of"),
         "structured_members": ("RiskMember", "member_of"),
         "structured_blocks": ("BlockPasses", "ChainBlocks"),
