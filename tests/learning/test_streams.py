@@ -217,7 +217,8 @@ def test_what_needs_all_rows_refuses_a_stream_with_a_list_of_those_that_do_not(f
     rows = stream(files["rows"])
     with pytest.raises(
         UnsupportedError,
-        match=r"vb needs all rows at once, and a stream has batches; use one of \['counts', 'em'\], or give",
+        match=r"vb needs all rows at once, and a stream has batches; use one of "
+        r"\['counts', 'em', 'gradient-em'\], or give",
     ):
         credo.fit(network(), rows, "vb")
     with pytest.raises(UnsupportedError, match="em cannot treat this task: hard cannot be had for a stream"):
@@ -313,4 +314,4 @@ def test_mixtures_are_learned_from_rows_of_a_stream(files, frames):
         credo.fit(start, stream(files["steps"], groups="who"))
     student = credo.families.StudentT([[0.0, 0.0]], np.ones((1, 2)), [5.0])
     with pytest.raises(UnsupportedError, match="a stream cannot be had where leaves have no closed form"):
-        credo.fit(student, rows)
+        credo.fit(student, rows, "em")

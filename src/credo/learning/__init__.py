@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from .priors import Elastic, GaussianPrior, LaplacePrior
     from .pseudolikelihood import MaximumPseudolikelihood
     from .structure import mutual_information
+    from .structured_losses import CostMatrix, Hamming, LabelTables, WeightedHamming, loss_of
+    from .structured_members import RiskMember, member_of
+    from .structured_risk import GraphAnswers, StructuredRisk
     from .theta_chain import ThetaChain
     from .topics import Topics
     from .vb import VariationalBayes
@@ -42,13 +45,17 @@ __all__ = [
     "Boltzmann",
     "ChowLiu",
     "ContrastiveDivergence",
+    "CostMatrix",
     "CountTables",
     "Discriminated",
     "Elastic",
     "Fit",
     "GaussianPrior",
     "GradientEM",
+    "GraphAnswers",
+    "Hamming",
     "KernelBP",
+    "LabelTables",
     "LaplacePrior",
     "Learner",
     "MaximumLikelihood",
@@ -56,9 +63,12 @@ __all__ = [
     "MixtureOfTreesEM",
     "NetworkProblem",
     "NetworkRows",
+    "RiskMember",
+    "StructuredRisk",
     "ThetaChain",
     "Topics",
     "VariationalBayes",
+    "WeightedHamming",
     "climb_leaves",
     "discriminate",
     "fit",
@@ -68,6 +78,8 @@ __all__ = [
     "lda_bound",
     "learners",
     "log_likelihood",
+    "loss_of",
+    "member_of",
     "mutual_information",
     "train_blocks",
     "vmp",
@@ -139,6 +151,9 @@ furnish(
         "priors": ("Elastic", "GaussianPrior", "LaplacePrior"),
         "pseudolikelihood": ("MaximumPseudolikelihood",),
         "structure": ("mutual_information",),
+        "structured_losses": ("CostMatrix", "Hamming", "LabelTables", "WeightedHamming", "loss_of"),
+        "structured_members": ("RiskMember", "member_of"),
+        "structured_risk": ("GraphAnswers", "StructuredRisk"),
         "theta_chain": ("ThetaChain",),
         "topics": ("Topics",),
         "vb": ("VariationalBayes",),

@@ -164,9 +164,15 @@ class EM(Learner):
         in_parts = self.batch is not None or isinstance(task.data, Stream)
         if in_parts and model.emission.to_free() is not None:
             what = "batch" if self.batch is not None else "a stream"
-            return f"{what} cannot be had where leaves have no closed form: gradient steps need all rows"
+            return (
+                f"{what} cannot be had where leaves have no closed form: each of its gradient steps sees all "
+                "rows; use gradient-em"
+            )
         if model.emission.is_noisy:
-            return "rows come in steps, and noise is new in every step, so no objective can be sure to rise"
+            return (
+                "rows come in steps, and noise is new in every step, so no objective can be sure to rise; "
+                "use gradient-em"
+            )
         if not isinstance(self.prior, (*model.prior_kinds, NoneType)):
             kinds = " or ".join(kind.__name__ for kind in model.prior_kinds) or "none"
             return f"{self.prior} is no prior of {task.name}; expected {kinds}"

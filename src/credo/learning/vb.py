@@ -56,9 +56,9 @@ class VariationalBayes(Learner):
     """Distributions over the parameters, by EM on the posterior of a conjugate model.
 
     Bayesian networks; hidden Markov and semi-Markov models, mixtures and single families of `Categorical`,
-    `Gaussian`, `DiagonalGaussian` or `Poisson` rows or products of these; `FactorAnalysis`. The result is a
-    `Fit`: `model` has the expected parameters, `posterior` the distribution, and `evidence` the free energy,
-    a lower bound of the log evidence, which is exact where nothing is hidden or missing.
+    `Gaussian`, `DiagonalGaussian` or `Poisson` rows or products and mixtures of these; `FactorAnalysis`. The
+    result is a `Fit`: `model` has the expected parameters, `posterior` the distribution, and `evidence` the
+    free energy, a lower bound of the log evidence, which is exact where nothing is hidden or missing.
 
     Examples
     --------

@@ -46,17 +46,19 @@ class PosteriorRows(Prunable, HiddenRows):
 
     def start(self, rng: np.random.Generator, number: int) -> EMStart:
         """The posterior of the states that a model expects: the one that was given, or a random one."""
-        found = None
+        found, model = None, self.first
         if number == 0 and self.begins != "random":
-            instance = self.first.instantiate(self.data)
+            instance = model.instantiate(self.data)
             found = smooth_rows(instance)
             alike = self.blank.states > 1 and np.ptp(found.marginals, axis=1).max() < _ALIKE
             if alike and self.begins == "auto":
                 found = None  # equal states would never part
         if found is None:
-            instance = self._random(rng).instantiate(self.data)
+            model = self._random(rng)
+            instance = model.instantiate(self.data)
             found = smooth_rows(instance)
-        told = self.blank.emission.expect(self.data.rows(), instance.weigh_rows(found.marginals))
+        weights = instance.weigh_rows(found.marginals)
+        told = self.blank.emission.expect_under(model.emission, self.data.rows(), weights)
         return EMStart(self.blank.update(ExpectedHidden(found.counts, told, 0.0)))
 
     def _random(self, rng: np.random.Generator) -> Any:
@@ -69,7 +71,7 @@ class PosteriorRows(Prunable, HiddenRows):
     def is_closed_form(self) -> bool:
         """Whether there is nothing to choose and nothing to fill in."""
         is_sure = self.blank.states == 1 and self.blank.structure != "segments" and not self.adapts
-        return is_sure and self.data.is_complete
+        return is_sure and self.blank.emission.is_closed and self.data.is_complete
 
     def maximise(self, statistics: ExpectedHidden, parameters: Any) -> Any:
         """The conjugate update."""
