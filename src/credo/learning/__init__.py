@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from .priors import Elastic, GaussianPrior, LaplacePrior
     from .pseudolikelihood import MaximumPseudolikelihood
     from .structure import mutual_information
+    from .structured import StructuredPrediction
+    from .structured_blocks import BlockPasses, ChainBlocks
+    from .structured_chains import ChainAnswers, SlackAnswers
     from .structured_losses import CostMatrix, Hamming, LabelTables, WeightedHamming, loss_of
     from .structured_members import RiskMember, member_of
     from .structured_risk import GraphAnswers, StructuredRisk
@@ -41,8 +44,11 @@ __all__ = [
     "EM",
     "IPF",
     "LEARNERS",
+    "BlockPasses",
     "Blocks",
     "Boltzmann",
+    "ChainAnswers",
+    "ChainBlocks",
     "ChowLiu",
     "ContrastiveDivergence",
     "CostMatrix",
@@ -64,6 +70,8 @@ __all__ = [
     "NetworkProblem",
     "NetworkRows",
     "RiskMember",
+    "SlackAnswers",
+    "StructuredPrediction",
     "StructuredRisk",
     "ThetaChain",
     "Topics",
@@ -118,6 +126,10 @@ LEARNERS = {
         "credo.learning.boltzmann",
         "Machines of two layers of units, by chains, beliefs or margins; mini-batches.",
     ),
+    "structured": Entry(
+        "credo.learning.structured",
+        "Margins and likelihoods of labels that depend on each other, hidden variables allowed.",
+    ),
     "topics": Entry(
         "credo.learning.topics",
         "Topics of documents, by variational inference with one or several components.",
@@ -151,8 +163,11 @@ furnish(
         "priors": ("Elastic", "GaussianPrior", "LaplacePrior"),
         "pseudolikelihood": ("MaximumPseudolikelihood",),
         "structure": ("mutual_information",),
+        "structured": ("StructuredPrediction",),
         "structured_losses": ("CostMatrix", "Hamming", "LabelTables", "WeightedHamming", "loss_of"),
         "structured_members": ("RiskMember", "member_of"),
+        "structured_blocks": ("BlockPasses", "ChainBlocks"),
+        "structured_chains": ("ChainAnswers", "SlackAnswers"),
         "structured_risk": ("GraphAnswers", "StructuredRisk"),
         "theta_chain": ("ThetaChain",),
         "topics": ("Topics",),

@@ -60,6 +60,7 @@ class DiscriminativeState(NamedTuple):
     epoch: int = 0
     position: int = 0  # sequences of the epoch that are done
     is_new: bool = True  # whether the objective at the start is still to be told
+    seed: int = 0  # of the order of sequences
 
 
 @noted
@@ -144,14 +145,15 @@ class DiscriminativeSteps:
 
     def start(self, problem: _Task, run: Run) -> Step:
         """The given models."""
-        return Step(DiscriminativeState(tuple(c.begin(problem.rates, problem.clip) for c in problem.classes)))
+        begun = tuple(c.begin(problem.rates, problem.clip) for c in problem.classes)
+        return Step(DiscriminativeState(begun, seed=int(run.rng.integers(1 << 31))))
 
     def advance(self, problem: _Task, state: DiscriminativeState, run: Run) -> Step:
         """Some batches; at the end of an epoch, its objective."""
         if state.is_new:
             return self._told(problem, state._replace(is_new=False))
         began, count = perf_counter(), len(problem.labels)
-        order = np.random.default_rng([7, state.epoch]).permutation(count)
+        order = np.random.default_rng([state.seed, state.epoch]).permutation(count)
         numbers, position = state.numbers, state.position
         while position < count:
             run_check()

@@ -21,6 +21,7 @@ import numpy as np
 
 from ..core.errors import ModelError
 from ..core.result import Kind, Status
+from ..data.dataset import Dataset
 from ..families.independent import IndependentRows
 from ..families.mixture import Mixture
 from ..families.starts import distant_members
@@ -31,7 +32,7 @@ from .hidden_rows import ExpectedHidden, expect_rows
 from .hmm import HiddenRows
 from .vb_steps import Prunable, posterior_fit
 
-__all__ = ["PosteriorRows"]
+__all__ = ["PosteriorRows", "seen_rows"]
 
 _ALIKE = 1e-12  # difference of the probabilities of states below which they are equal
 
@@ -59,7 +60,8 @@ class PosteriorRows(Prunable, HiddenRows):
             found = smooth_rows(instance)
         weights = instance.weigh_rows(found.marginals)
         told = self.blank.emission.expect_under(model.emission, self.data.rows(), weights)
-        return EMStart(self.blank.update(ExpectedHidden(found.counts, told, 0.0)))
+        expected = ExpectedHidden(found.counts, told, 0.0)  # of a stream those of its first batch
+        return EMStart(self.blank.update(expected.scaled(self.rows / self.data.total_rows)))
 
     def _random(self, rng: np.random.Generator) -> Any:
         """A random model; of independent rows with components that are at home among some of them."""
@@ -68,8 +70,15 @@ class PosteriorRows(Prunable, HiddenRows):
         members = distant_members(self.first.emission, self.data.rows(), rng)
         return IndependentRows(Mixture(np.full((1, len(members)), 1.0 / len(members)), members))
 
+    def part(self, batch: Dataset) -> Any:
+        """With the sequences, or rows that observe something, of a batch."""
+        data = self.first.sequences(batch)
+        return self._of(seen_rows(data, self.first.emission.missing(data.rows())))
+
     def is_closed_form(self) -> bool:
         """Whether there is nothing to choose and nothing to fill in."""
+        if self.stream is not None:
+            return False
         is_sure = self.blank.states == 1 and self.blank.structure != "segments" and not self.adapts
         return is_sure and self.blank.emission.is_closed and self.data.is_complete
 
@@ -107,3 +116,10 @@ class PosteriorRows(Prunable, HiddenRows):
         told = [f"{left} of {most} {self.blank.state_name}s are used"] if left < most else []
         kind: Kind = "exact" if found.status is Status.EXACT else "lower"
         return posterior_fit(replace(fit, notes=(*told, *fit.notes)), found, kind)
+
+
+def seen_rows(data: Dataset, empty: np.ndarray) -> Dataset:
+    """The same where rows that are units, and empty, do not count: they tell nothing."""
+    if data.is_sequences or not data.has_rows_as_units:
+        return data
+    return replace(data, weights=np.where(empty, 0.0, data.weights))
