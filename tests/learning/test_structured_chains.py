@@ -232,7 +232,8 @@ def hidden_blocks(eps, scale=0.3):
     charges = node_charges(loss_of("hamming"), batch, LABELS)
     rows, moves = known_statistics(batch.labels, batch.start, LABELS)
     made = sparse_rows(features, [LABELS, LABELS * HIDDEN], column, batch.start, LABELS)
-    tangent = Tangent(np.repeat(rows, HIDDEN, axis=1) / HIDDEN, moves)
+    entropy = eps * np.log(HIDDEN) * np.diff(batch.start)  # of hidden states that are all alike
+    tangent = Tangent(np.repeat(rows, HIDDEN, axis=1) / HIDDEN, moves, entropy)
     return batch, features, ChainBlocks(made, charges, scale, tangent, eps)
 
 
@@ -247,7 +248,8 @@ class TestHiddenStates:
         rows = both.max(axis=2) if eps == 0 else eps * np.logaddexp.reduce(both / eps, axis=2)
         scores = LabelScores(rows, w[b:].reshape(1, LABELS, LABELS))
         best = sum(max(s + errors for _, s, errors in found) for found in labellings(batch, scores))
-        expected = 0.5 * w @ w + blocks.scale * (best - blocks.linear @ w)
+        constant = blocks.tangent.constant.sum()
+        expected = 0.5 * w @ w + blocks.scale * (best - constant - blocks.linear @ w)
         assert blocks.value(w) == pytest.approx(expected)
 
     @pytest.mark.parametrize("eps", [1.0, 0.0])
@@ -267,10 +269,14 @@ class TestHiddenStates:
         first = drive(BlockPasses(), blocks, Budget(5, 1e-9), np.random.default_rng(0))
         rows = blocks.tangent.rows.copy()
         rows[:, ::HIDDEN], rows[:, 1::HIDDEN] = 1.6 * rows[:, ::HIDDEN], 0.4 * rows[:, 1::HIDDEN]
-        moved = replace(blocks, tangent=Tangent(rows, blocks.tangent.moves, 0.7), warm=first.state)
+        entropy = -(0.8 * np.log(0.8) + 0.2 * np.log(0.2)) * np.diff(blocks.features.start)
+        tangent = Tangent(rows, blocks.tangent.moves, entropy)
+        moved = replace(blocks, tangent=tangent, warm=first.state)
         outcome = drive(BlockPasses(every=1), moved, Budget(300, 2e-2), np.random.default_rng(1))
         cold = drive(
             BlockPasses(every=1), replace(moved, warm=None), Budget(300, 2e-2), np.random.default_rng(1)
         )
         assert outcome.ended is Status.CONVERGED and cold.ended is Status.CONVERGED
+        for run in (outcome, cold):
+            assert max(run.trace["dual"]) <= min(run.trace["objective"]) + 1e-12
         assert outcome.trace["objective"][-1] == pytest.approx(cold.trace["objective"][-1], abs=4e-2)

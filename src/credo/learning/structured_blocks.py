@@ -39,7 +39,7 @@ class Tangent(NamedTuple):
 
     rows: np.ndarray  # (positions, labels * hidden states) g of positions
     moves: np.ndarray  # (chains, labels, labels) g of steps
-    constant: float = 0.0  # sum of c_n
+    constant: np.ndarray  # (chains,) c_n
 
 
 @record("chain planes")
@@ -119,8 +119,8 @@ class ChainBlocks:
         """The first planes, those of the right labels; or those of an earlier problem with their weights."""
         if self.warm is None:
             rows, moves = self.tangent.rows.copy(), self.tangent.moves.copy()
-            tally = np.array([0.0, 1.0, self.tangent.constant, self.tangent.constant])
-            offset = np.full(len(self), self.tangent.constant / max(len(self), 1))
+            offset = self.tangent.constant.copy()
+            tally = np.array([0.0, 1.0, offset.sum(), offset.sum()])
             zero = np.zeros(self._count)
             return Planes(zero, zero.copy(), rows, moves, offset, tally)
         old = self.warm.planes
@@ -130,13 +130,13 @@ class ChainBlocks:
 
     def dual(self, w: np.ndarray, offset: float) -> float:
         """The value of planes whose offsets add up to this, at their weights."""
-        return float(-0.5 * w @ w + self.scale * (offset - self.tangent.constant))
+        return float(-0.5 * w @ w + self.scale * (offset - self.tangent.constant.sum()))
 
     def value(self, w: np.ndarray) -> float:
         """P(w)."""
         values, labels = np.empty(len(self)), np.empty(len(self.charges), np.int64)
         plane_values(self.features, w, self.charges, self.eps, values, labels)
-        rest = values.sum() - self.tangent.constant - self.linear @ w
+        rest = values.sum() - self.tangent.constant.sum() - self.linear @ w
         return float(0.5 * w @ w + self.scale * rest)
 
 
@@ -192,8 +192,8 @@ class BlockPasses:
             value = problem.value(w)
             if value < least:
                 least, found = value, w.copy()
-        gap = max(least - dual, 0.0)
-        if gap <= _ROUNDING * max(1.0, abs(least)):
+        gap = least - dual
+        if abs(gap) <= _ROUNDING * max(1.0, abs(least)):
             gap = 0.0
         residual = min(gap / per, UNKNOWN)
         order = run.rng.permutation(len(problem))
@@ -232,7 +232,7 @@ def chain_blocks(
     assert batch.labels is not None
     rows, moves = known_statistics(batch.labels, batch.start, size)
     features = sparse_rows([batch.nodes], [size], np.arange(size)[None], batch.start, size)
-    return ChainBlocks(features, charges, scale, Tangent(rows, moves))
+    return ChainBlocks(features, charges, scale, Tangent(rows, moves, np.zeros(len(batch))))
 
 
 def known_statistics(labels: np.ndarray, start: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -261,7 +261,7 @@ def sparse_rows(
     if (value == 1.0).all():
         value = np.empty(0)
     first = np.cumsum([0, *(f.shape[1] * c for f, c in zip(found, cols, strict=True))])
-    feature = np.concatenate([f.indices for f in found]).astype(np.int64)
+    feature = np.concatenate([f.indices for f in found]).astype(np.int32)
     at, wide = first[:-1].astype(np.int64), np.array(cols, dtype=np.int64)
     count = int(first[-1]) + labels * labels
     return ChainFeatures(start, row, feature, value, at, wide, column.astype(np.int64), labels, count)

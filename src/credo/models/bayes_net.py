@@ -19,9 +19,9 @@ import numpy as np
 
 from ..core import check
 from ..core.errors import QueryError
-from ..core.graph_parts import check_arrays
 from ..core.numbers import float_array
 from ..core.records import register
+from ..core.samples import Samples
 from ..core.variable import Variables
 from .conditional_tables import (
     ROW_TOLERANCE,
@@ -36,7 +36,6 @@ from .conditional_tables import (
 from .directed_arrays import DirectedArrays, refuse_real_parents
 
 if TYPE_CHECKING:
-    from ..core.samples import Samples
     from .blank_net import BlankNet
     from .regression import Regression
     from .table_posterior import TablePosterior
@@ -170,6 +169,8 @@ class BayesNet(DirectedArrays):
         cls, variables: Any, scope_start: Any, scope: Any, tables: Any, regressions: Any
     ) -> BayesNet:
         """The network of what a file kept."""
+        from ..core.graph_parts import check_arrays
+
         check_arrays(variables, scope_start, scope)
         return cls.from_flat(variables, scope_start, scope, tables, regressions)
 
@@ -321,8 +322,6 @@ class BayesNet(DirectedArrays):
         Rows of a network with real nodes are given as `Samples`; of real nodes it is the log density.
         """
         if self._regressions:
-            from ..core.samples import Samples
-
             if not isinstance(states, Samples):
                 raise QueryError(
                     f"log_probs: expected Samples, because some nodes are real, got {states!r:.80}"
