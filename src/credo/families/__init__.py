@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .conjugate import Conjugate
     from .conjugate_product import ConjugateProduct
     from .dirichlet import Dirichlet
+    from .factor_gaussian import FactorGaussian
     from .flow import Flow
     from .gamma import Gamma, Poisson
     from .gaussian import Gaussian, TiedGaussian
@@ -42,6 +43,7 @@ __all__ = [
     "DiagonalGaussian",
     "Dirichlet",
     "ExpectedSums",
+    "FactorGaussian",
     "Family",
     "Flow",
     "Gamma",
@@ -76,6 +78,7 @@ furnish(
         "blank_flow": ("BlankFlow",),
         "categorical": ("Categorical",),
         "dirichlet": ("Dirichlet",),
+        "factor_gaussian": ("FactorGaussian",),
         "flow": ("Flow",),
         "gamma": ("Gamma", "Poisson"),
         "gaussian": ("Gaussian", "TiedGaussian"),

@@ -30,9 +30,8 @@ from ..core import check
 from ..core.errors import DataError
 from ..families.conjugates import why_no_conjugate
 from ..families.learnable import Learnable
-from ..models.factor_analysis import FactorAnalysis
 from .base import Fit, Learner, Task, register_learner
-from .vb_factor_analysis import factor_problem
+from .vb_factor_analysis import factor_problem, factors_of
 from .vb_rows import PosteriorRows
 from .vb_steps import Prune, run_vb
 from .vb_tables import NetworkTables, network_problem, why_not_network
@@ -42,6 +41,8 @@ __all__ = ["VariationalBayes", "why_not_posterior"]
 
 def why_not_posterior(model: Any) -> str | None:
     """None if a model of rows has a distribution over its parameters, otherwise the reason."""
+    if factors_of(model) is not None:
+        return None
     if isinstance(model, Learnable) and hasattr(model, "posterior"):
         return why_no_conjugate(model.emission)
     return (
@@ -98,10 +99,12 @@ class VariationalBayes(Learner):
             return why_not_network(task)
         if self.fixed:
             return "every part of a model of rows gets a distribution, so fixed must be left out"
-        if isinstance(task.model, FactorAnalysis):
+        if factors_of(task.model) is not None:
             given = [n for n in ("prior", "adapt") if getattr(self, n)]
             if self.prune == "search" or task.validation is not None or given:
                 return "factor analysis has its own priors, which are learned; only restarts and prune=unused"
+            if (task.data.weights != 1).any():
+                return "rows of factor analysis count once each; leave weights out, or use em"
             return None
         reason = why_not_posterior(task.model)
         if reason is not None:
@@ -115,7 +118,7 @@ class VariationalBayes(Learner):
         """Climb, and prune where asked to."""
         prune: Prune | None = None if self.prune == "none" else self.prune
         problem: Any
-        if isinstance(task.model, FactorAnalysis):
+        if factors_of(task.model) is not None:
             problem, prune = factor_problem(task.model, task.data, prune == "unused"), None
         else:
             problem = self._network(task) if hasattr(type(task.model), "flat_tables") else self._rows(task)

@@ -110,6 +110,8 @@ class ConditionalRBM:
     def read_batch(self, data: Any, targets: Any = None, **reading: Any) -> UnitRows:
         """Rows of features, and of visible units as targets, for learning."""
         self._refuse(reading)
+        if isinstance(data, UnitRows) and data.x is not None:
+            return data
         if targets is None:
             raise DataError("targets: expected the visible units of every row of features, got none")
         x = np.atleast_2d(self._features(unit_table("data", data)))
