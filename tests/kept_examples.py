@@ -31,11 +31,13 @@ from credo.estimators import (
     ImageClassifier,
     MaximumLikelihoodClassifier,
     PoissonHMM,
+    VariationalCategoricalHMM,
     VariationalGaussianHMM,
 )
 from credo.evaluate import SampleScores, score_classes
 from credo.families.additive import AdditiveGaussian
 from credo.families.categorical import Categorical
+from credo.families.conjugate_mixture import ConjugateMixture
 from credo.families.conjugate_product import ConjugateProduct
 from credo.families.dirichlet import Dirichlet
 from credo.families.dirichlet_rows import DirichletRows
@@ -252,6 +254,9 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "BlockFit": lambda: BlockFit((block_run(),), "ml", 0.25),
     "BlockRun": block_run,
     "FactorAnalysis": lambda: FactorAnalysis(2, noise="isotropic"),
+    "VariationalCategoricalHMM": lambda: fitted(
+        VariationalCategoricalHMM(2, max_iter=1, n_init=1, random_state=0), np.array([[0], [1], [1]])
+    ),
     "VariationalGaussianHMM": lambda: fitted(
         VariationalGaussianHMM(2, "diag", max_iter=1, n_init=1, random_state=0), ROWS
     ),
@@ -273,6 +278,7 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "MixturePosterior": lambda: MixturePosterior(
         DirichletRows([1.0, 2.0], [2]), normal_gamma().repeat(2), StickBreaking.prior(2, 0.5), normal_gamma()
     ),
+    "ConjugateMixture": lambda: ConjugateMixture(Dirichlet([[1.0, 2.0]]), Gamma([1.0, 2.0], [3.0, 1.0])),
     "ConjugateProduct": lambda: ConjugateProduct(
         Product([Categorical([[0.5, 0.5]]), Poisson([2.0])], ["alarm", "drops"]),
         [Dirichlet([[1.0, 2.0]]), Gamma([1.0], [3.0])],

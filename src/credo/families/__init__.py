@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .blank_flow import BlankFlow
     from .categorical import Categorical
     from .conjugate import Conjugate
+    from .conjugate_mixture import ConjugateMixture
     from .conjugate_product import ConjugateProduct
     from .dirichlet import Dirichlet
     from .factor_gaussian import FactorGaussian
@@ -39,6 +40,7 @@ __all__ = [
     "Categorical",
     "ClosedLeaf",
     "Conjugate",
+    "ConjugateMixture",
     "ConjugateProduct",
     "DiagonalGaussian",
     "Dirichlet",
@@ -88,6 +90,7 @@ furnish(
         "independent": ("IndependentRows",),
         "interpolation": ("interpolate",),
         "learnable": ("Learnable",),
+        "conjugate_mixture": ("ConjugateMixture",),
         "conjugate_product": ("ConjugateProduct",),
         "mixture": ("Mixture", "MixturePrior"),
         "posteriors": ("MixturePosterior",),

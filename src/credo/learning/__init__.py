@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .base import Fit, Learner, fit, learners
     from .block_learner import Blocks
     from .block_training import train_blocks
+    from .boltzmann import Boltzmann
     from .chow_liu import ChowLiu
     from .conditional_gaussian import NetworkProblem
     from .continuous_structure import kernel_bandwidth, kernel_chow_liu, kernel_information
@@ -29,6 +30,12 @@ if TYPE_CHECKING:
     from .priors import Elastic, GaussianPrior, LaplacePrior
     from .pseudolikelihood import MaximumPseudolikelihood
     from .structure import mutual_information
+    from .structured import StructuredPrediction
+    from .structured_blocks import BlockPasses, ChainBlocks
+    from .structured_chains import ChainAnswers, SlackAnswers
+    from .structured_losses import CostMatrix, Hamming, LabelTables, WeightedHamming, loss_of
+    from .structured_members import RiskMember, member_of
+    from .structured_risk import GraphAnswers, StructuredRisk
     from .theta_chain import ThetaChain
     from .topics import Topics
     from .vb import VariationalBayes
@@ -37,16 +44,24 @@ __all__ = [
     "EM",
     "IPF",
     "LEARNERS",
+    "BlockPasses",
     "Blocks",
+    "Boltzmann",
+    "ChainAnswers",
+    "ChainBlocks",
     "ChowLiu",
     "ContrastiveDivergence",
+    "CostMatrix",
     "CountTables",
     "Discriminated",
     "Elastic",
     "Fit",
     "GaussianPrior",
     "GradientEM",
+    "GraphAnswers",
+    "Hamming",
     "KernelBP",
+    "LabelTables",
     "LaplacePrior",
     "Learner",
     "MaximumLikelihood",
@@ -54,9 +69,14 @@ __all__ = [
     "MixtureOfTreesEM",
     "NetworkProblem",
     "NetworkRows",
+    "RiskMember",
+    "SlackAnswers",
+    "StructuredPrediction",
+    "StructuredRisk",
     "ThetaChain",
     "Topics",
     "VariationalBayes",
+    "WeightedHamming",
     "climb_leaves",
     "discriminate",
     "fit",
@@ -66,6 +86,8 @@ __all__ = [
     "lda_bound",
     "learners",
     "log_likelihood",
+    "loss_of",
+    "member_of",
     "mutual_information",
     "train_blocks",
     "vmp",
@@ -104,6 +126,10 @@ LEARNERS = {
         "credo.learning.boltzmann",
         "Machines of two layers of units, by chains, beliefs or margins; mini-batches.",
     ),
+    "structured": Entry(
+        "credo.learning.structured",
+        "Margins and likelihoods of labels that depend on each other, hidden variables allowed.",
+    ),
     "topics": Entry(
         "credo.learning.topics",
         "Topics of documents, by variational inference with one or several components.",
@@ -137,6 +163,12 @@ furnish(
         "priors": ("Elastic", "GaussianPrior", "LaplacePrior"),
         "pseudolikelihood": ("MaximumPseudolikelihood",),
         "structure": ("mutual_information",),
+        "structured": ("StructuredPrediction",),
+        "structured_losses": ("CostMatrix", "Hamming", "LabelTables", "WeightedHamming", "loss_of"),
+        "structured_members": ("RiskMember", "member_of"),
+        "structured_blocks": ("BlockPasses", "ChainBlocks"),
+        "structured_chains": ("ChainAnswers", "SlackAnswers"),
+        "structured_risk": ("GraphAnswers", "StructuredRisk"),
         "theta_chain": ("ThetaChain",),
         "topics": ("Topics",),
         "vb": ("VariationalBayes",),

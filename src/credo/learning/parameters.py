@@ -25,8 +25,8 @@ from ..models.mrf import MarkovNet
 __all__ = ["NOT_DECLARED", "Parameters", "free_weights", "why_not_linear"]
 
 NOT_DECLARED = (
-    "none of its parameters is one to learn; declare parameters: credo.Parameter in the place of a number, in "
-    "a DensityFactor of a HybridNet"
+    "none of its parameters is one to learn; declare parameters: credo.Parameter in the place of a number, "
+    "in a DensityFactor of a HybridNet"
 )
 _MOST = 2000  # weights whose rank is computed
 _MOST_STATES = 1 << 14  # joint states over which they are counted where tables have zeros

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from .crf_features import MISSING, Features, Labels
 
 __all__ = [
     "Graphs",
+    "LabelledNodes",
     "LabelledSequences",
     "chain_parts",
     "edge_pairs",
@@ -64,12 +65,21 @@ def graph_parts(items: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
     return nodes, edges, features
 
 
+class LabelledNodes(NamedTuple):
+    """Nodes of one kind of a batch."""
+
+    labels: np.ndarray  # (nodes,) positions of the right labels, -1 where missing
+    size: int  # how many labels there are
+    unit: np.ndarray  # (nodes,) the instance each belongs to
+
+
 class _Labelled:
     """What batches of inputs share: transposed features, made once."""
 
     nodes: Any
     edges: Any
     labels: np.ndarray | None
+    start: np.ndarray
 
     @cached_property
     def by_node_feature(self) -> Any:
@@ -85,6 +95,20 @@ class _Labelled:
     def is_complete(self) -> bool:
         """Whether every label was observed."""
         return self.labels is not None and bool((self.labels != MISSING).all())
+
+    @cached_property
+    def known_counts(self) -> np.ndarray:
+        """How many labels of each input were observed."""
+        ends = np.zeros(int(self.start[-1]) + 1, dtype=np.int64)
+        if self.labels is not None:
+            np.cumsum(self.labels != MISSING, out=ends[1:])
+        return np.diff(ends[self.start])
+
+    @property
+    def has_hidden(self) -> bool:
+        """Whether labels are missing where others of the same input are known."""
+        known = self.known_counts
+        return bool(((known > 0) & (known < np.diff(self.start))).any())
 
 
 @dataclass(frozen=True)
@@ -249,6 +273,29 @@ class Graphs(_Labelled):
     def edge_rows(self) -> np.ndarray:
         """The rows of `edges` that belong to `ends`."""
         return np.arange(len(self.ends))
+
+    @property
+    def size(self) -> int:
+        """How many labels there are."""
+        return max((int(n) for graph in self.graphs for n in graph.variables.sizes[:1]), default=0)
+
+    @property
+    def label_parts(self) -> list[LabelledNodes]:
+        """All nodes, which are of one kind."""
+        labels = np.full(int(self.start[-1]), MISSING) if self.labels is None else self.labels
+        unit = np.repeat(np.arange(len(self)), np.diff(self.start))
+        return [LabelledNodes(labels, self.size, unit)]
+
+    def labels_of(self, n: int) -> np.ndarray:
+        """Labels of one graph, (variables,), -1 where missing."""
+        return self.label_parts[0].labels[self.start[n] : self.start[n + 1]]
+
+    def entries_of(self, n: int) -> np.ndarray:
+        """Where the tables of one graph lie among the scores of all nodes, then of all edges."""
+        size, nodes = self.size, int(self.start[-1])
+        own = np.arange(self.start[n] * size, self.start[n + 1] * size)
+        edges = np.arange(self.edge_start[n] * size * size, self.edge_start[n + 1] * size * size)
+        return np.concatenate([own, nodes * size + edges])
 
     def take(self, which: np.ndarray) -> Graphs:
         """Some of the graphs."""
