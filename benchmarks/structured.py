@@ -193,7 +193,7 @@ def scale(task: dict[str, Any]) -> dict[str, Any]:
     crf = credo.CRF(names, np.zeros((features, LABELS)), np.zeros((LABELS, LABELS)))
     batch = crf.read_batch(X, y, lengths=[length] * chains)
     seconds = {}
-    for n in (1, 9):
+    for n in (1, 1, 9):  # the first call loads the kernels
         clock = time.process_time()
         credo.fit(crf, batch, "structured(objective=ssvm)", max_iter=n, tol=1e-12, seed=0)
         seconds[n] = time.process_time() - clock
