@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .base import Fit, Learner, fit, learners
     from .block_learner import Blocks
     from .block_training import train_blocks
+    from .boltzmann import Boltzmann
     from .chow_liu import ChowLiu
     from .conditional_gaussian import NetworkProblem
     from .continuous_structure import kernel_bandwidth, kernel_chow_liu, kernel_information
@@ -45,6 +46,7 @@ __all__ = [
     "LEARNERS",
     "BlockPasses",
     "Blocks",
+    "Boltzmann",
     "ChainAnswers",
     "ChainBlocks",
     "ChowLiu",
