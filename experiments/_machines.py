@@ -1,8 +1,9 @@
 """What the experiments on Boltzmann machines share: binary images, corruptions, errors, likelihoods.
 
-MNIST: the first 50,000 images to learn from, the last 10,000 of its training part to choose by, its test part.
-*threshold* images are on where a pixel is above 127; *drawn* ones are drawn once with the probability
-grey / 255 (seed 0), and likelihoods of the two are not comparable. Caltech-101 silhouettes come in three parts.
+MNIST: the first 50,000 images to learn from, the last 10,000 of its training part to choose by, its test
+part. *threshold* images are on where a pixel is above 127; *drawn* ones are drawn once with the probability
+grey / 255 (seed 0), and likelihoods of the two are not comparable. Caltech-101 silhouettes come in three
+parts.
 """
 
 from __future__ import annotations
@@ -48,9 +49,7 @@ class Silhouettes(NamedTuple):
     def first(self, count: int, held: int = 2000, test: int = 10_000) -> Silhouettes:
         """The first of each part."""
         x, y = self.x[:count], self.y[:count]
-        return Silhouettes(
-            x, self.held[:held], self.test[:test], y, self.held_y[:held], self.test_y[:test]
-        )
+        return Silhouettes(x, self.held[:held], self.test[:test], y, self.held_y[:held], self.test_y[:test])
 
 
 @cache
@@ -118,5 +117,7 @@ def patient() -> Iterator[None]:
 
 def ais(model: Any, temperatures: int, direction: str = "forward", chains: int = 100) -> Any:
     """An estimate of log Z with its standard error."""
-    spec = f"ais(temperatures={temperatures}, chains={chains}, schedule=late, direction={direction}, error=1e9)"
+    spec = (
+        f"ais(temperatures={temperatures}, chains={chains}, schedule=late, direction={direction}, error=1e9)"
+    )
     return credo.infer(model, spec, seed=0).log_z

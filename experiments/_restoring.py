@@ -1,12 +1,12 @@
 """Conditional machines that restore corrupted images: how every method learns and predicts.
 
-256 hidden units, outputs v the image, features x what is left of it; 784 x 256 + 784 x 784 + 256 x 784 weights
-and biases, 1,017,104 numbers. Every method has the same loop: batches of 20, momentum 0.5, the rate out of
-0.05, 0.02, 0.01 and 0.005 by the errors on validation images after two epochs on the first 2,000 images, and of
-all epochs the machine with the fewest errors on validation images. Beliefs have 7 sweeps in the first epoch
-and one more in each that follows, tolerance 0.001, no damping. Prediction is by what was learned with: mean
-field after chains and mean field, sum-product after BP with as many sweeps as its last epoch had, mixed-product
-after MSSVM, max-product after LSSVM.
+256 hidden units, outputs v the image, features x what is left of it; 784 x 256 + 784 x 784 + 256 x 784
+weights and biases, 1,017,104 numbers. Every method has the same loop: batches of 20, momentum 0.5, the rate
+out of 0.05, 0.02, 0.01 and 0.005 by the errors on validation images after two epochs on the first 2,000
+images, and of all epochs the machine with the fewest errors on validation images. Beliefs have 7 sweeps in
+the first epoch and one more in each that follows, tolerance 0.001, no damping. Prediction is by what was
+learned with: mean field after chains and mean field, sum-product after BP with as many sweeps as its last
+epoch had, mixed-product after MSSVM, max-product after LSSVM.
 
 LR has no hidden units: a logistic regression of every pixel.
 """
@@ -94,7 +94,8 @@ def _measured(about: Any, method: str, name: str, seed: int) -> dict[str, float]
     few = slice(0, min(PILOT, len(x)))
 
     def fit(rate: float, count: int, rows: slice, path: Any = None) -> Any:
-        spec = f"boltzmann({own.phase}, batch=20, patience={count + 1}, optimiser=sgd(rate={rate}, momentum=0.5))"
+        optimiser = f"sgd(rate={rate}, momentum=0.5)"
+        spec = f"boltzmann({own.phase}, batch=20, patience={count + 1}, optimiser={optimiser})"
         with patient():
             return credo.fit(
                 _blank(256 if own.hidden else 0), x[rows], spec, targets=data.x[rows],
@@ -110,7 +111,12 @@ def _measured(about: Any, method: str, name: str, seed: int) -> dict[str, float]
         path = MODELS / ("crbm-" + "-".join(str(word) for word in words).replace(" ", "-") + ".credo")
     found = fit(rate, epochs, slice(0, len(x)), path)
     told = errors(predicted(found.model, method, test, 7 + epochs), data.test, test)
-    return {"all": told.all, "changed": told.changed, "rate": rate, "seconds per epoch": found.seconds / epochs}
+    return {
+        "all": told.all,
+        "changed": told.changed,
+        "rate": rate,
+        "seconds per epoch": found.seconds / epochs,
+    }
 
 
 def _blank(hidden: int) -> credo.ConditionalRBM:

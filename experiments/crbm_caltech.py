@@ -1,7 +1,7 @@
 """Restoring Caltech-101 silhouettes by conditional Boltzmann machines (Table 6.3).
 
-4,100 images to learn from, 2,264 to choose by, 2,307 to test; objects are 0 and the background is 1, so that a
-patch set to 1 is background. The rest is as for MNIST.
+4,100 images to learn from, 2,264 to choose by, 2,307 to test; objects are 0 and the background is 1, so
+that a patch set to 1 is background. The rest is as for MNIST.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Restoring MNIST images by conditional Boltzmann machines: noise and missing patches (Tables 6.1 and 6.2).
 
-Images are on where a pixel is above 127. *flip 10* changes each pixel with probability 10 per cent, *patch 8 to 0*
-sets a square of 8 x 8 pixels somewhere to 0. *all* is the per cent of wrong pixels, *changed* that of the pixels
-that the corruption changed. How methods learn and predict is told in `_restoring.py`. The source has 50,000
-images, 200 epochs of chains and 50 of the others; every row here says its own: *epochs* of LR, chains and mean field,
-*belief epochs* of the others.
+Images are on where a pixel is above 127. *flip 10* changes each pixel with probability 10 per cent, *patch
+8 to 0* sets a square of 8 x 8 pixels somewhere to 0. *all* is the per cent of wrong pixels, *changed* that
+of the pixels that the corruption changed. How methods learn and predict is told in `_restoring.py`. The
+source has 50,000 images, 200 epochs of chains and 50 of the others; every row here says its own: *epochs*
+of LR, chains and mean field, *belief epochs* of the others.
 """
 
 from __future__ import annotations

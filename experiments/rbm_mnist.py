@@ -1,13 +1,13 @@
 """A restricted Boltzmann machine with 500 hidden units on MNIST, and small ones whose likelihood is exact.
 
-Binarisation: drawn; learning draws every image anew in each step with probability grey / 255 (`binarise=True`),
-the test images are drawn once. PCD with one sweep and 100 chains, batches of 100, rate 0.05 falling in a
-straight line to zero over the epochs of the row, no momentum, no decay; visible biases begin at the log-odds
-of the data. CD-1 has the same settings. 50,000 images, all 10,000 test images.
+Binarisation: drawn; learning draws every image anew in each step with probability grey / 255
+(`binarise=True`), the test images are drawn once. PCD with one sweep and 100 chains, batches of 100, rate
+0.05 falling in a straight line to zero over the epochs of the row, no momentum, no decay; visible biases
+begin at the log-odds of the data. CD-1 has the same settings. 50,000 images, all 10,000 test images.
 
 log Z comes from annealed importance sampling with 100 chains; *reverse* comes back from the model, and both
-agree where the chains follow. For 20 units log Z is exact, and *error of AIS* is the difference. The published
-number is that of Salakhutdinov and Murray (2008), who learned with up to 25 sweeps of CD.
+agree where the chains follow. For 20 units log Z is exact, and *error of AIS* is the difference. The
+published number is that of Salakhutdinov and Murray (2008), who learned with up to 25 sweeps of CD.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .discriminative import Discriminated, discriminate
     from .em import EM
     from .gradient_em import GradientEM
+    from .infinite import InfiniteBoltzmann
     from .ipf import IPF
     from .kernel_bp import KernelBP
     from .leaf_steps import climb_leaves
@@ -46,6 +47,7 @@ __all__ = [
     "Fit",
     "GaussianPrior",
     "GradientEM",
+    "InfiniteBoltzmann",
     "KernelBP",
     "LaplacePrior",
     "Learner",
@@ -104,6 +106,10 @@ LEARNERS = {
         "credo.learning.boltzmann",
         "Machines of two layers of units, by chains, beliefs or margins; mini-batches.",
     ),
+    "infinite-boltzmann": Entry(
+        "credo.learning.infinite",
+        "Machines that grow by a hidden unit per step, by Frank-Wolfe in the distributions over units.",
+    ),
     "topics": Entry(
         "credo.learning.topics",
         "Topics of documents, by variational inference with one or several components.",
@@ -128,6 +134,7 @@ furnish(
         "discriminative": ("Discriminated", "discriminate"),
         "em": ("EM",),
         "gradient_em": ("GradientEM",),
+        "infinite": ("InfiniteBoltzmann",),
         "ipf": ("IPF",),
         "kernel_bp": ("KernelBP",),
         "leaf_steps": ("climb_leaves",),
