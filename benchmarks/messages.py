@@ -2,8 +2,8 @@
 
     python benchmarks/messages.py [--quick] [--large] [--pgmax PYTHON] [parts ...]
 
-Parts: updates, convergence, schedules, threads, large (only with --large). A plain C++ version of the
-same loops (reference/messages.cpp) is compiled and timed in the same process, in turn with credo, if
+Parts: updates, products, convergence, schedules, threads, large (only with --large). A plain C++ version of
+the same loops (reference/messages.cpp) is compiled and timed in the same process, in turn with credo, if
 there is a compiler. `--pgmax` names a Python that has PGMax; without it its quoted figures stand alone.
 
 One thread, PGMax too: CPU seconds, best of repeats; two threads and whole processes: wall seconds.
@@ -31,6 +31,7 @@ from message_models import Flat, build, grid_pairs, ising
 
 REFERENCE = Path(__file__).resolve().parent / "reference"
 FLAGS = ("-O3", "-march=native", "-ffast-math", "-fopenmp", "-shared", "-fPIC")
+PRODUCTS = {"grid50 k2": "grid n=50 k=2", "grid50 k4": "grid n=50 k=4", "grid50 k10": "grid n=50 k=10"}
 UPDATES = {
     "grid100 k2": "grid n=100 k=2",
     "grid100 k10": "grid n=100 k=10",
@@ -146,16 +147,18 @@ def _pointer(array: np.ndarray) -> ctypes.c_void_p:
 
 
 def work(task: dict[str, Any]) -> dict[str, Any]:
-    return {"updates": updates, "runs": runs, "cold": cold, "large": large}[task["part"]](task)
+    return {"updates": updates, "products": products, "runs": runs, "cold": cold, "large": large}[
+        task["part"]
+    ](task)
 
 
-def sweeper(graph: Any, schedule: str) -> Callable[[int], Any]:
-    """Runs that many sweeps of BP, from where the last call ended."""
+def sweeper(graph: Any, schedule: str, heat: np.ndarray | None = None) -> Callable[[int], Any]:
+    """Runs that many sweeps of BP, from where the last call ended; where `heat` is zero, of maxima."""
     from credo.inference.messages import engine
     from credo.inference.problem.base import Problem
 
     n = len(graph.variables)
-    problem = Problem(graph, np.ones(n), np.zeros(n, dtype=np.int64))
+    problem = Problem(graph, np.ones(n) if heat is None else heat, np.zeros(n, dtype=np.int64))
     weights = engine.Weighted.plain(graph)
     state = engine.start(problem, weights, np.random.default_rng(0))
 
@@ -198,6 +201,29 @@ def updates(task: dict[str, Any]) -> dict[str, Any]:
             calls["C++ ratio"] = lambda: reference.ratios(sweeps, threads)
     clock = time.perf_counter if task.get("wall") else time.process_time
     return {name: 1e9 * t / sweeps / edges for name, t in in_turn(calls, clock, task["budget"]).items()}
+
+
+def _all(run: Callable[[int], Any], sweeps: int) -> None:
+    """So many sweeps, in as many calls as it takes."""
+    while sweeps > 0:
+        sweeps -= len(run(sweeps))
+
+
+def products(task: dict[str, Any]) -> dict[str, Any]:
+    """Nanoseconds per message of sum-, mixed- (every other variable) and max-product, in turn."""
+    model = build(PRODUCTS[task["model"]])
+    graph, n = model.graph(), len(model.unary)
+    side = round(n**0.5)
+    other = np.add.outer(np.arange(side), np.arange(side)).ravel() % 2.0
+    heats = {"sum": np.ones(n), "mixed": other, "max": np.zeros(n)}
+    calls: dict[str, Callable[[], Any]] = {}
+    for schedule in ("sequential", "flooding"):
+        for name, heat in heats.items():
+            run = sweeper(graph, schedule, heat)
+            run(1)
+            calls[f"{schedule} {name}"] = functools.partial(_all, run, 4)
+    best = in_turn(calls, time.process_time, task["budget"])
+    return {name: 1e9 * seconds / 4 / model.scope.size for name, seconds in best.items()}
 
 
 def runs(task: dict[str, Any]) -> dict[str, Any]:
@@ -299,6 +325,21 @@ def part_updates(options: argparse.Namespace) -> list[dict[str, Any]]:
     header = ["model", "credo flooding", "sequential", "C++", "C++ ratio", "credo / C++"]
     header += ["quoted: C++", "fixed K", "Numba fixed K", "C++ ratio", ""]
     show("Nanoseconds per message, one thread (CPU, best of repeats)", header, rows)
+    return records
+
+
+def part_products(options: argparse.Namespace) -> list[dict[str, Any]]:
+    rows, records = [], []
+    names = [f"{s} {name}" for s in ("sequential", "flooding") for name in ("sum", "mixed", "max")]
+    for model in list(PRODUCTS)[:1] if options.quick else PRODUCTS:
+        found = child({"part": "products", "model": model, "budget": options.budget})
+        records.append({"part": "products", "model": model, **found})
+        ratios = [
+            _times(found.get(f"sequential {name}"), found.get("sequential sum")) for name in ("mixed", "max")
+        ]
+        rows.append([model, *(_ns(found.get(name)) for name in names), *ratios])
+    header = ["model", *names, "mixed / sum", "max / sum"]
+    show("Nanoseconds per message of sums, maxima and both (CPU, best of repeats)", header, rows)
     return records
 
 
@@ -431,6 +472,7 @@ def show(title: str, header: list[str], rows: list[list[Any]]) -> None:
 
 PARTS = {
     "updates": part_updates,
+    "products": part_products,
     "convergence": part_convergence,
     "schedules": part_schedules,
     "threads": part_threads,

@@ -36,6 +36,7 @@ from credo.estimators import (
 from credo.evaluate import SampleScores, score_classes
 from credo.families.additive import AdditiveGaussian
 from credo.families.categorical import Categorical
+from credo.families.conjugate_mixture import ConjugateMixture
 from credo.families.conjugate_product import ConjugateProduct
 from credo.families.dirichlet import Dirichlet
 from credo.families.dirichlet_rows import DirichletRows
@@ -270,6 +271,7 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "MixturePosterior": lambda: MixturePosterior(
         DirichletRows([1.0, 2.0], [2]), normal_gamma(), StickBreaking.prior(2, 0.5), normal_gamma()
     ),
+    "ConjugateMixture": lambda: ConjugateMixture(Dirichlet([[1.0, 2.0]]), Gamma([1.0, 2.0], [3.0, 1.0])),
     "ConjugateProduct": lambda: ConjugateProduct(
         Product([Categorical([[0.5, 0.5]]), Poisson([2.0])], ["alarm", "drops"]),
         [Dirichlet([[1.0, 2.0]]), Gamma([1.0], [3.0])],

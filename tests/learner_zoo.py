@@ -242,6 +242,15 @@ def _mixed_rows() -> Any:
     return _rows(model(0.9, 2.5), model(0.6, 0.5))
 
 
+def _chain_of_mixtures() -> Any:
+    def model(apart: float, stay: float) -> Any:
+        means = np.array([[-3.0], [-1.0], [1.0], [3.0]]) * apart
+        family = Mixture([[0.5, 0.5]] * 2, DiagonalGaussian(means, np.full((4, 1), 0.3)))
+        return credo.HMM([0.5, 0.5], [[stay, 1 - stay], [1 - stay, stay]], family)
+
+    return _sequences(model(1.0, 0.9), model(0.3, 0.6))
+
+
 def _outliers() -> Any:
     def model(mean: float, stay: float) -> Any:
         family = StudentT([[-mean], [mean]], [[1.0], [1.0]], [4.0, 4.0])
@@ -278,6 +287,7 @@ SUBJECTS = [
     Subject("embedding", _embedding),
     Subject("mixture of Gaussians", _mixture),
     Subject("chain of Gaussians", _gaussian_chain),
+    Subject("chain of mixtures", _chain_of_mixtures, rows=2400),
     Subject("chain of symbols", _categorical_chain),
     Subject("segments of counts", _segments),
     Subject("mixture of rows", _mixed_rows),

@@ -134,6 +134,50 @@ class TestAgainstDense:
             )
 
 
+def pairwise_loops():
+    pairs = [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (4, 5), (5, 2), (6, 1), (3, 6)]
+    return scoped([2, 3, 4, 2, 3, 1, 5], [*pairs, (3,), (1,), (6,), (5,)], 7)
+
+
+class TestMaximaInPositiveNumbers:
+    """Pairs with maximised variables take the same steps in positive numbers as in logarithms."""
+
+    HEATS = ([0, 0, 0, 0, 0, 0, 0], [1, 0, 1, 0, 1, 0, 0], [0, 1, 1, 1, 0, 0, 1], [1, 1, 1, 1, 1, 1, 0])
+
+    @pytest.mark.parametrize("schedule", ["flooding", "sequential", "residual"])
+    def test_steps_are_those_of_logarithms(self, schedule):
+        graph = pairwise_loops()
+        weights = engine.Weighted.plain(graph)
+        for heat in self.HEATS:
+            problem = Problem(graph, np.array(heat, float), np.zeros(7, dtype=np.int64))
+            fast = engine.start(problem, weights, np.random.default_rng(0))
+            assert type(fast.form).__name__ == "_Mixed"
+            slow = fast._replace(form=forms.safe_form(problem), values=fast.form.to_log(fast.values))
+            for _ in range(10):
+                fast, change = engine.advance(problem, fast, weights, schedule, 1, 0.0)
+                slow, expected = engine.advance(problem, slow, weights, schedule, 1, 0.0)
+                np.testing.assert_allclose(change, expected, atol=1e-12)
+                np.testing.assert_allclose(
+                    np.exp(engine.log_messages(fast)), np.exp(engine.log_messages(slow)), atol=1e-12
+                )
+            found, wanted = (engine.read(problem, s, weights) for s in (fast, slow))
+            np.testing.assert_allclose(found.factor_marginals.flat, wanted.factor_marginals.flat, atol=1e-10)
+            assert found.log_z == pytest.approx(wanted.log_z)
+
+    def test_zeros_beside_maxima(self):
+        table = np.array([[0.0, -np.inf, -1.0], [-np.inf, 0.5, 0.2], [0.1, 0.3, -np.inf]])
+        pairs = np.array([[0, 1], [1, 2], [2, 3], [3, 0]])
+        graph = FactorGraph.from_arrays(
+            np.full(4, 3), (pairs, np.stack([table + k for k in range(4)])), log=True
+        )
+        kinds = {(): "_Linear", ("x0", "x2"): "_Log", ("x0", "x1", "x2", "x3"): "_Mixed"}
+        for names, form in kinds.items():
+            heat = np.array([float(n not in names) for n in ("x0", "x1", "x2", "x3")])
+            problem = Problem(graph, heat, np.zeros(4, dtype=np.int64))
+            state = engine.start(problem, engine.Weighted.plain(graph), np.random.default_rng(0))
+            assert type(state.form).__name__ == form
+
+
 class TestTrees:
     """Exact on trees."""
 

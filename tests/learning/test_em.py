@@ -21,6 +21,7 @@ from credo.kernels import expected_counts as kernels
 from credo.learning import EM, fit, log_likelihood
 from credo.learning import e_step as e_step_module
 from credo.learning.e_step import EStep
+from credo.learning.em_data import unit_batches
 from credo.learning.expectations import Oracle
 from credo.learning.hidden_parts import HiddenParts
 from credo.optimise.run import current_run
@@ -270,14 +271,13 @@ def test_batches_together_are_all_rows():
     tables = np.log(model.flat_tables)
     whole = step(tables)
     total, counts = 0.0, np.zeros_like(whole.counts)
-    rng = np.random.default_rng(0)
-    order = np.random.default_rng(0).permutation(len(data))
-    for k, (batch, _) in enumerate(step.batches(30, rng)):
-        share = weights[order[30 * k : 30 * k + 30]].sum() / data.total
-        found = batch(tables)
+    parts = [*unit_batches(np.arange(len(data)), 30, 0, ())]
+    for rows, _ in parts:
+        share = weights[rows].sum() / data.total
+        found = step.batch(rows)(tables)
         total += share * found.log_weight
         counts += share * found.counts
-    assert total == pytest.approx(whole.log_weight)
+    assert total == pytest.approx(whole.log_weight) and parts[-1][1] == ()
     assert counts == pytest.approx(whole.counts)
 
 

@@ -10,7 +10,7 @@ import pytest
 import credo
 from credo.core.errors import ConvergenceWarning, DataError, FormatError, OptionError, UnsupportedError
 from credo.data import stream
-from credo.families import DiagonalGaussian
+from credo.families import DiagonalGaussian, NormalGamma
 from credo.models.hmm import HMM
 from credo.optimise import driver, pace
 
@@ -217,15 +217,125 @@ def test_what_needs_all_rows_refuses_a_stream_with_a_list_of_those_that_do_not(f
     rows = stream(files["rows"])
     with pytest.raises(
         UnsupportedError,
-        match=r"vb needs all rows at once, and a stream has batches; use one of \['counts', 'em'\], or give",
+        match=r"likelihood needs all rows at once, and a stream has batches; use one of "
+        r"\['counts', 'em', 'gradient-em', 'vb'\], or give",
     ):
-        credo.fit(network(), rows, "vb")
+        credo.fit(network(), rows, "likelihood")
+    with pytest.raises(UnsupportedError, match="vb cannot treat this task: pruning divides all rows anew"):
+        credo.fit(network(), rows, "vb(prune=unused)")
+    with pytest.raises(UnsupportedError, match="factor analysis takes all rows at once; leave batch out"):
+        credo.fit(credo.models.FactorAnalysis(1), np.eye(3), "vb(batch=2)")
     with pytest.raises(UnsupportedError, match="em cannot treat this task: hard cannot be had for a stream"):
         credo.fit(network(), rows, "em(hard=true)")
-    blank = credo.BayesNet.from_edges([("a", "u")])
-    net = credo.fit(blank, {"a": ["no", "yes"] * 9, "u": np.arange(18) / 4}).model
-    with pytest.raises(UnsupportedError, match="a network with real nodes takes all rows at once; give data"):
-        credo.fit(net, rows)
+
+
+def mixed_frame(rows=700):
+    """States with numbers below them, some cells gone, and how often rows count."""
+    rng = np.random.default_rng(5)
+    kind = rng.integers(2, size=rows)
+    x = np.array([50.0, 70.0])[kind] + rng.normal(size=rows)
+    y = 1e6 + 3 * x * kind + rng.normal(size=rows)
+    frame = pd.DataFrame({"kind": np.array(["a", "b"])[kind], "x": x, "y": y})
+    gaps = frame.mask(rng.random(frame.shape) < 0.15)
+    return frame, gaps, rng.integers(3, size=rows).astype(float)
+
+
+EDGES = [("kind", "x"), ("kind", "y"), ("x", "y")]
+
+
+@pytest.mark.parametrize("weighed", [False, True])
+@pytest.mark.parametrize("name", ["complete", "gaps"])
+def test_real_nodes_are_learned_from_a_stream_as_from_the_whole(name, weighed):
+    frame, gaps, weights = mixed_frame()
+    data = frame if name == "complete" else gaps
+    parts = [data.assign(w=weights)[:90], data.assign(w=weights)[90:]]
+    rows = stream(parts, batch_rows=128, columns=["kind", "x", "y"], weights="w" if weighed else None)
+    start = credo.fit(credo.BayesNet.from_edges(EDGES), frame[::7]).model
+    options = {"max_iter": 5, "tol": 0, "seed": 0}
+    whole = quietly(start, data, weights=weights if weighed else None, **options)
+    found = quietly(start, rows, **options)
+    assert found.learner == whole.learner == ("counts" if name == "complete" else "em")
+    assert found.log_likelihood.value == pytest.approx(whole.log_likelihood.value, abs=1e-6)
+    for node in ("x", "y"):
+        one, two = found.model.regressions[node], whole.model.regressions[node]
+        np.testing.assert_allclose(one.bias, two.bias, rtol=1e-6)
+        np.testing.assert_allclose(one.variance, two.variance, rtol=1e-6)
+        np.testing.assert_allclose(one.weights, two.weights, atol=1e-6)
+
+
+def test_real_nodes_are_learned_by_batches_in_memory_and_of_a_stream():
+    frame, gaps, _ = mixed_frame()
+    start = credo.fit(credo.BayesNet.from_edges(EDGES), frame[::7]).model
+    whole = quietly(start, gaps, max_iter=50, tol=1e-4).objective[-1]
+    for data in (gaps, stream([gaps[:300], gaps[300:]], shuffle=True)):
+        found = quietly(start, data, "em(batch=100)", max_iter=8, tol=0, seed=0)
+        assert found.objective[-1] > whole - 0.02
+    blank = quietly(credo.BayesNet.from_edges(EDGES), stream([gaps[:300], gaps[300:]]), max_iter=3, tol=0)
+    assert blank.model.regressions["y"].weights.shape == (2, 1)
+    with pytest.raises(DataError, match="expected complete rows, got missing values; use em"):
+        credo.fit(start, stream([gaps]), "counts")
+
+
+def test_weights_of_a_stream_are_those_of_its_rows_or_sequences(frames, tmp_path):
+    rng = np.random.default_rng(0)
+    rows = frames["gaps"].assign(w=rng.integers(3, size=ROWS))
+    rows.to_parquet(tmp_path / "rows.parquet", row_group_size=400, index=False)
+    data = stream(tmp_path / "rows.parquet", batch_rows=128, weights="w")
+    assert "weights in 'w'" in repr(data) and data.total == rows["w"].sum() and "w" not in data.names
+    whole = quietly(network(1), frames["gaps"], "em", weights=rows["w"], max_iter=4, tol=0)
+    found = quietly(network(1), data, "em", max_iter=4, tol=0)
+    assert tables(found.model) == pytest.approx(tables(whole.model), abs=1e-10)
+    assert credo.log_likelihood(network(1), data).value == pytest.approx(
+        credo.log_likelihood(network(1), frames["gaps"], weights=rows["w"]).value
+    )
+    counted = frames["steps"].assign(w=frames["steps"]["who"] % 3 + 0.5)
+    parts = stream([counted[:400], counted[400:]], batch_rows=90, groups="who", weights="w")
+    each = counted.groupby("who")["w"].first().to_numpy()
+    whole = quietly(chain(), frames["steps"], groups="who", weights=each, max_iter=4, tol=0)
+    found = quietly(chain(), parts, max_iter=4, tol=0)
+    np.testing.assert_allclose(found.objective, whole.objective, atol=1e-10)
+    with pytest.raises(DataError, match=r"table 0.*: weights: expected"):
+        quietly(network(1), stream([rows.assign(w=-1.0)], weights="w"), "em")
+    with pytest.raises(DataError, match="there is no column 'v'"):
+        stream([rows], weights="v")
+
+
+def test_soft_cells_of_a_stream_are_read_as_those_of_the_whole(frames):
+    soft = frames["gaps"].astype(object).copy()
+    for row in range(0, ROWS, 7):
+        soft.at[row, "b"] = np.array([0.2, 1.0, 0.5])
+    whole = quietly(network(1), soft, "em", max_iter=4, tol=0)
+    found = quietly(network(1), stream([soft[:500], soft[500:]], batch_rows=333), "em", max_iter=4, tol=0)
+    assert tables(found.model) == pytest.approx(tables(whole.model), abs=1e-10)
+
+
+def test_rows_without_a_cell_do_not_count_in_the_weights_of_a_markov_network():
+    rows = {"a": [0, 0, 1, None] * 20, "b": [0, 1, 1, None] * 20}
+    start = credo.MarkovNet({"a": 2, "b": 2}, {("a", "b"): np.ones((2, 2))})
+    whole = quietly(start, rows, "em(steps=20)", max_iter=8, tol=0)
+    parts = [{n: c[:40] for n, c in rows.items()}, {n: c[40:] for n, c in rows.items()}]
+    found = quietly(start, stream(parts), "em(steps=20)", max_iter=8, tol=0)
+    np.testing.assert_allclose(
+        credo.infer(found.model).factor_marginals[0], credo.infer(whole.model).factor_marginals[0], atol=1e-6
+    )
+
+
+def test_posteriors_are_learned_from_a_stream_and_by_batches(files, frames):
+    options = {"max_iter": 40, "tol": 1e-4, "seed": 0}
+    whole = quietly(network(1), frames["gaps"], "vb", **options)
+    for learner, near in (("vb", 1e-6), ("vb(batch=150)", 0.01)):
+        for data in (frames["gaps"], stream(files["gaps"], batch_rows=200)):
+            found = quietly(network(1), data, learner, **options)
+            assert found.objective[-1] == pytest.approx(whole.objective[-1], abs=near)
+            assert found.evidence.kind == "lower"
+    prior = credo.models.HMMPrior(emission=NormalGamma([[1.0, 0.5]], [[1.0] * 2], [[1.0] * 2], [[1.0] * 2]))
+    options = {"prior": prior, "max_iter": 60, "tol": 1e-5, "seed": 0}
+    whole = quietly(chain(), frames["steps"], "vb", groups="who", **options)
+    found = quietly(chain(), stream(files["steps"], groups="who", batch_rows=300), "vb", **options)
+    assert found.evidence.value == pytest.approx(whole.evidence.value, abs=1e-3)
+    assert (np.diff(found.objective) > -1e-9).all()
+    some = quietly(chain(), frames["steps"], "vb(batch=8)", groups="who", **options | {"max_iter": 8})
+    assert some.objective[-1] == pytest.approx(whole.objective[-1], abs=0.01)
 
 
 def test_streams_say_what_they_lack_and_where(files, frames):
@@ -313,4 +423,4 @@ def test_mixtures_are_learned_from_rows_of_a_stream(files, frames):
         credo.fit(start, stream(files["steps"], groups="who"))
     student = credo.families.StudentT([[0.0, 0.0]], np.ones((1, 2)), [5.0])
     with pytest.raises(UnsupportedError, match="a stream cannot be had where leaves have no closed form"):
-        credo.fit(student, rows)
+        credo.fit(student, rows, "em")

@@ -20,8 +20,10 @@ from credo.families import (
     Gaussian,
     GaussianWishart,
     Mixture,
+    MixturePrior,
     NormalGamma,
     Poisson,
+    StudentT,
 )
 from credo.families.dirichlet_rows import DirichletRows
 from credo.learning import VariationalBayes
@@ -94,6 +96,43 @@ def test_one_state_has_its_evidence_in_closed_form():
     emission, own, x = CASES["gaussian"]
     found = vb(HMM([1.0], [[1.0]], emission.take([0])), x, prior=HMMPrior(emission=own))
     assert found.evidence.value == pytest.approx(own.log_evidence(emission.take([0]).collect(x))[0], abs=1e-9)
+
+
+def test_mixtures_in_states_are_mixtures_where_there_is_one_state():
+    x = np.array([[0.1], [-0.3], [3.2], [2.9], [np.nan], [0.2]])
+    mixture = Mixture([[0.5, 0.5]], DiagonalGaussian([[0.0], [4.0]], [[1.0], [1.0]]))
+    own = MixturePrior(Dirichlet([[0.5, 0.5]]), CASES["diagonal"][1])
+    chain = vb(HMM([1.0], [[1.0]], mixture), x, prior=HMMPrior(emission=own))
+    alone = credo.fit(mixture, x, "vb", prior=own, tol=1e-5)
+    assert chain.evidence.value == pytest.approx(alone.evidence.value, abs=1e-6)
+    assert chain.evidence.kind == "lower"
+    np.testing.assert_allclose(chain.model.emission.weights, alone.model.weights, atol=1e-5)
+
+
+def test_the_free_energy_of_mixtures_in_states_rises_to_a_value_below_the_exact_evidence():
+    """States of a chain with states times components members: every path of both is summed."""
+    emission = Mixture([[0.5, 0.5]] * 2, Poisson([0.5, 2.0, 6.0, 12.0]))
+    own = MixturePrior(Dirichlet([[0.7, 0.7]]), Gamma([1.0], [0.3]))
+    prior = HMMPrior(Dirichlet([[1.0, 1.0]]), Dirichlet([[0.8, 0.8]]), own)
+    x, tables = np.array([0.0, 1.0, 9.0, 7.0, 0.0]), [DirichletRows(np.ones(2), [2])]
+    tables += [DirichletRows(np.full(4, a), [2, 2]) for a in (0.8, 0.7)]
+    terms = []
+    for path in itertools.product(range(4), repeat=5):
+        member = np.array(path)
+        state = member // 2
+        first, pairs = np.eye(2)[state[0]], np.zeros((2, 2))
+        np.add.at(pairs, (state[:-1], state[1:]), 1.0)
+        counts = [first, pairs.ravel(), np.bincount(member, minlength=4).astype(float)]
+        logs = [t.log_evidence(c).sum() for t, c in zip(tables, counts, strict=True)]
+        parts = own.components.repeat(4).log_evidence(emission.components.collect(x, np.eye(4)[member]))
+        terms.append(sum(logs) + parts.sum())
+    exact = logsumexp(terms)
+    found = vb(HMM([0.6, 0.4], STEPS, emission), x, prior=prior, restarts=3, adapt="emission", seed=0)
+    plain = vb(HMM([0.6, 0.4], STEPS, emission), x, prior=prior, restarts=3, seed=0)
+    assert plain.evidence.kind == "lower" and exact - 4.5 < plain.evidence.value <= exact
+    for fit in (found, plain):
+        assert fit.converged and (np.diff(fit.trace["free_energy"]) > -1e-10).all()
+    assert found.evidence.value > plain.evidence.value
 
 
 def test_the_expected_model_recovers_the_one_that_made_the_data():
@@ -184,9 +223,9 @@ def test_a_state_that_can_only_go_to_one_that_is_not_left_is_kept():
             "expected 3 states or dimensions",
         ),
         (
-            lambda m: vb(HMM([1.0], [[1.0]], Mixture([[0.5, 0.5]], Poisson([1.0, 2.0]))), [1.0, 2.0]),
+            lambda m: vb(HMM([1.0], [[1.0]], StudentT([[0.0]], [[1.0]], [4.0])), [1.0, 2.0]),
             UnsupportedError,
-            "got Mixture; use maximum likelihood",
+            "got StudentT; use maximum likelihood",
         ),
         (lambda m: vb(m, [0, 1], prior="bdeu(size=1)"), UnsupportedError, "is no prior of .*; give HMMPrior"),
         (lambda m: vb(m, [0, 1], fixed=("start",)), UnsupportedError, "fixed must be left out"),

@@ -62,6 +62,7 @@ CONTENTS = {
     "IndependentRows": "families.independent",
     "Mixture": "families.mixture",
     "MixturePrior": "families.mixture",
+    "ConjugateMixture": "families.conjugate_mixture",
     "ConjugateProduct": "families.conjugate_product",
     "MixturePosterior": "families.posteriors",
     "StickBreaking": "families.stick_breaking",

@@ -6,6 +6,7 @@ nothing was observed), vectors as (rows, d). Counts are whole numbers in a colum
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,6 +83,15 @@ class Column:
         """The same column with some of the rows (positions, a mask or a slice)."""
         soft = None if self.soft is None else self.soft[rows]
         return Column(self.name, self.domain, self.values[rows], soft)
+
+    def below(self, others: Sequence[Column]) -> Column:
+        """The same column with the rows of others after these."""
+        parts = (self, *others)
+        soft = None
+        if any(part.soft is not None for part in parts):
+            flat = [np.ones((len(p), self.domain.size)) if p.soft is None else p.soft for p in parts]
+            soft = np.concatenate(flat)
+        return Column(self.name, self.domain, np.concatenate([part.values for part in parts]), soft)
 
     def labels(self) -> np.ndarray:
         """Labels of the states as objects, None where missing; numbers as they are."""

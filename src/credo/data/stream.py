@@ -28,12 +28,14 @@ import numpy as np
 
 from ..core import check
 from ..core.display import Listing, Shown
+from ..core.domain import Real
 from ..core.errors import DataError, OptionError
 from ..core.fingerprint import fingerprint
 from ..core.variable import Variables
-from .column import Column
-from .dataset import Dataset
+from .coding import numbers_of
+from .dataset import Dataset, unit_weights
 from .read import read
+from .sources import named_columns
 from .stream_files import ParquetTables
 from .stream_schema import common_schema
 from .stream_sources import StreamSource, source_of
@@ -56,6 +58,7 @@ def stream(
     schema: Any = None,
     columns: Iterable[str] | None = None,
     groups: str | None = None,
+    weights: str | None = None,
 ) -> Stream:
     """Data in batches, which are read anew for every pass.
 
@@ -75,6 +78,8 @@ def stream(
     groups
         A column that names the sequence of each row. The rows of a sequence follow each other in a file, and
         lie in one table of a list or function.
+    weights
+        A column that says how often each row counts, the same in all rows of a sequence.
 
     Examples
     --------
@@ -96,11 +101,11 @@ def stream(
             "functions that give one table each"
         )
     wanted = None if columns is None else tuple(columns)
-    for name in (*(wanted or ()), *(() if groups is None else (groups,))):
+    for name in (*(wanted or ()), *(name for name in (groups, weights) if name is not None)):
         if name not in source.names:
             raise DataError(f"stream: there is no column {name!r:.40}; it has {list(source.names)[:12]}")
     given = None if schema is None else Variables.of(schema)
-    made = Stream(source, batch_rows, shuffle, seed, None, wanted, groups)
+    made = Stream(source, batch_rows, shuffle, seed, None, wanted, groups, weights)
     return made if given is None else made.with_schema(given)
 
 
@@ -115,6 +120,7 @@ class Stream(Shown):
     schema: Variables | None = None  # given, or that of a model
     columns: tuple[str, ...] | None = None  # that are read; None: all
     groups: str | None = None  # the column that tells sequences apart
+    weights: str | None = None  # the column that says how often rows count
     _memo: dict[Any, Any] = field(
         default_factory=dict, init=False
     )  # the table that was read last, and its key
@@ -122,7 +128,8 @@ class Stream(Shown):
     @property
     def names(self) -> tuple[str, ...]:
         """Of the columns that are read."""
-        return self.columns or tuple(name for name in self.source.names if name != self.groups)
+        apart = (self.groups, self.weights)
+        return self.columns or tuple(name for name in self.source.names if name not in apart)
 
     @cached_property
     def variables(self) -> Variables:
@@ -133,6 +140,24 @@ class Stream(Shown):
     def n_rows(self) -> int:
         """How many rows all batches of a pass have."""
         return int(self.source.sizes.sum())
+
+    @cached_property
+    def total(self) -> float:
+        """Rows of a pass, each counted with its weight; takes a pass over these."""
+        if self.weights is None:
+            return float(self.n_rows)
+        return sum(map(self._weight_of, range(len(self.source.sizes))))
+
+    def _weight_of(self, number: int) -> float:
+        """All rows of a table together."""
+        assert self.weights is not None
+        table = self.source.table(number, (self.weights,))
+        raw = named_columns(table.take(slice(0, len(table))) if self.source.has_rows else table)
+        try:
+            found = numbers_of(self.weights, raw.columns[self.weights], Real(), in_file=raw.in_file)
+            return float(unit_weights(found, len(found)).sum())
+        except DataError as error:
+            raise DataError(f"{self.source.place(number)}: {error}") from None
 
     @cached_property
     def is_complete(self) -> bool:
@@ -146,7 +171,7 @@ class Stream(Shown):
         head = self.source.table(0, self.names, _HEAD)
         if self.source.has_rows:
             head = head.take(slice(0, min(len(head), _HEAD)))
-        elif self.groups is not None:
+        elif (self.groups, self.weights) != (None, None):
             head = read(head, columns=self.names)
         found = read(head, schema=wanted, columns=self.columns)  # refuses what does not fit
         return replace(self, schema=wanted, columns=found.names)
@@ -213,15 +238,17 @@ class Stream(Shown):
 
     def fingerprint(self) -> str:
         """Another text for another source, as far as files say without being read, or other options."""
-        options = (self.batch_rows, self.shuffle, self.seed, self.schema, self.columns, self.groups)
-        return fingerprint(self.source.fingerprint(), *options)
+        order = (self.batch_rows, self.shuffle, self.seed)
+        form = (self.schema, self.columns, self.groups, self.weights)
+        return fingerprint(self.source.fingerprint(), *order, *form)
 
     def _shown(self) -> Iterable[str | Listing]:
         what = "row groups" if isinstance(self.source, ParquetTables) else "tables"
         size = f"{self.n_rows} rows in {len(self.source.sizes)} {what}, {len(self.names)} columns"
         grouped = "" if self.groups is None else f", sequences by '{self.groups}'"
         shuffled = ", shuffled" if self.shuffle else ""
-        yield f"Stream({size}, batches of {self.batch_rows} rows{shuffled}{grouped})"
+        weighed = "" if self.weights is None else f", weights in '{self.weights}'"
+        yield f"Stream({size}, batches of {self.batch_rows} rows{shuffled}{grouped}{weighed})"
 
     # Tables -------------------------------------------------------------------------------------------------
 
@@ -253,7 +280,9 @@ class Stream(Shown):
         """A table that somebody gives."""
         raw = self.source.table(number, self.names)
         try:
-            data = read(raw, schema=self.variables, columns=self.names, groups=self.groups)
+            data = read(
+                raw, schema=self.variables, columns=self.names, groups=self.groups, weights=self.weights
+            )
         except DataError as error:
             raise DataError(f"{self.source.place(number)}: {error}") from None
         lengths = None if self.groups is None else data.lengths
@@ -262,7 +291,7 @@ class Stream(Shown):
     def _of_file(self, number: int, rng: np.random.Generator | None) -> UnitTable:
         """The rows of all units that begin in a table of a file."""
         schema, columns = self.variables, self.names  # before a table is in memory: it may take a pass
-        names = columns if self.groups is None else (*columns, self.groups)
+        names = (*columns, *(name for name in (self.groups, self.weights) if name is not None))
         table, skip = self.source.table(number, names), int(self._continued[number])
         for after in range(number + 1, len(self.source.sizes)):
             more = int(self._continued[after])
@@ -273,7 +302,8 @@ class Stream(Shown):
 
         def make(units: Rows, rows: Rows, lengths: np.ndarray | None) -> Dataset:
             kept = slice(rows.start + skip, rows.stop + skip) if isinstance(rows, slice) else rows + skip
-            return read(table.take(kept), schema=schema, columns=columns, lengths=lengths)
+            found = table.take(kept)
+            return read(found, schema=schema, columns=columns, lengths=lengths, weights=self.weights)
 
         return UnitTable(len(table) - skip, lengths, rng, make)
 
@@ -295,7 +325,7 @@ def _joined(parts: list[Dataset]) -> Dataset:
         return parts[0]
     columns = []
     for same in zip(*(part.columns for part in parts), strict=True):
-        values = np.concatenate([column.values for column in same])
-        columns.append(Column(same[0].name, same[0].domain, values))
+        columns.append(same[0].below(same[1:]))
     lengths = np.concatenate([part.lengths for part in parts]) if parts[0].is_sequences else None
-    return Dataset.of(columns, lengths=lengths, notes=parts[0].notes)
+    weights = np.concatenate([part.weights for part in parts])
+    return Dataset.of(columns, lengths=lengths, weights=weights, notes=parts[0].notes)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .blank_flow import BlankFlow
     from .categorical import Categorical
     from .conjugate import Conjugate
+    from .conjugate_mixture import ConjugateMixture
     from .conjugate_product import ConjugateProduct
     from .dirichlet import Dirichlet
     from .flow import Flow
@@ -38,6 +39,7 @@ __all__ = [
     "Categorical",
     "ClosedLeaf",
     "Conjugate",
+    "ConjugateMixture",
     "ConjugateProduct",
     "DiagonalGaussian",
     "Dirichlet",
@@ -85,6 +87,7 @@ furnish(
         "independent": ("IndependentRows",),
         "interpolation": ("interpolate",),
         "learnable": ("Learnable",),
+        "conjugate_mixture": ("ConjugateMixture",),
         "conjugate_product": ("ConjugateProduct",),
         "mixture": ("Mixture", "MixturePrior"),
         "posteriors": ("MixturePosterior",),

@@ -17,13 +17,13 @@ __all__ = ["AveragedFamily"]
 class AveragedFamily:
     """Log densities averaged over the parameters of each member; exp of them is not normalised.
 
-    It is what an E-step asks of a family, and no more: there is nothing to choose inside of a member, and
-    what rows say to it is for `posterior` of the distribution of its parameters.
+    It is what an E-step asks of a family, and no more: what is chosen inside of a member is summed in its
+    average, and what rows say to it is for `posterior` of the distribution of its parameters.
 
     Parameters
     ----------
     parameters
-        The distribution: a `Conjugate` or a `ConjugateProduct`.
+        The distribution: a `Conjugate`, a `ConjugateProduct` or a `ConjugateMixture`.
 
     Examples
     --------
@@ -38,6 +38,11 @@ class AveragedFamily:
 
     def __len__(self) -> int:
         return len(self.parameters)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing is hidden inside of a member."""
+        return bool(self.parameters.is_closed)
 
     def rows(self, x: Any) -> np.ndarray:
         """`x` as the array the other methods work on."""
@@ -73,12 +78,17 @@ class AveragedFamily:
         return leaves  # type: ignore[no-any-return]
 
     def divide(self, leaves: Tree, weights: np.ndarray) -> tuple[Tree, Tree]:
-        """Nothing is chosen."""
+        """Choices are divided by `expect`."""
         return None, weights
 
     def expect(self, x: Any, weights: Any = None, leaves: Tree = None) -> ExpectedSums:
         """What rows with weights (rows, members) say to the distribution of the parameters."""
         found: ExpectedSums = self.parameters.expect(x, weights)
+        return found
+
+    def expect_under(self, members: Any, x: Any, weights: Any = None) -> ExpectedSums:
+        """The same where what is hidden inside of a member is divided as these members do."""
+        found: ExpectedSums = self.parameters.expect_under(members, x, weights)
         return found
 
     def __repr__(self) -> str:

@@ -28,6 +28,11 @@ class Conjugate(ExponentialFamily):
     A prior with one member serves families with any number of members.
     """
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing is hidden inside of a member, so that sums over complete rows say all."""
+        return True
+
     @abc.abstractmethod
     def posterior(self, statistics: Any) -> Self:
         """The posterior given statistics that a member of the family collected."""
@@ -47,6 +52,10 @@ class Conjugate(ExponentialFamily):
         """What rows with weights (rows, members) say to `posterior`, as `Family.expect` for an M-step."""
         sums = self.mean().collect(x, weights)
         return ExpectedSums(sums.count, None, sums)
+
+    def expect_under(self, members: Any, x: Any, weights: Any = None) -> ExpectedSums:
+        """`expect` with what is hidden inside of a member divided as these members do; here nothing is."""
+        return self.expect(x, weights)
 
     @abc.abstractmethod
     def match(self, members: Any) -> Self:

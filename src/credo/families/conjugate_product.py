@@ -7,7 +7,8 @@ As a row of a product, a row may lack some parts and keep the others.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,11 @@ class ConjugateProduct(Members):
         """The distribution of each part."""
         return self._parts
 
+    @property
+    def is_closed(self) -> bool:
+        """As the parts say."""
+        return all(part.is_closed for part in self._parts)
+
     def __len__(self) -> int:
         return len(self._parts[0])
 
@@ -83,10 +89,18 @@ class ConjugateProduct(Members):
 
     def expect(self, x: Any, weights: Any = None) -> ExpectedSums:
         """What rows with weights (rows, members) say to every part."""
+        return self._joined(x, weights, [part.expect for part in self._parts])
+
+    def expect_under(self, members: Product, x: Any, weights: Any = None) -> ExpectedSums:
+        """The same, every part under the part of these members; see `Conjugate.expect_under`."""
+        each = zip(self._parts, members.parts, strict=True)
+        return self._joined(x, weights, [partial(part.expect_under, own) for part, own in each])
+
+    def _joined(self, x: Any, weights: Any, parts: Sequence[Callable[..., ExpectedSums]]) -> ExpectedSums:
         rows = self._family.rows(x)
         share = np.ones((len(rows), len(self))) if weights is None else weights
-        each = zip(self._parts, self._family.split(rows), strict=True)
-        sums = tuple(part.expect(own, share).sums for part, own in each)
+        each = zip(parts, self._family.split(rows), strict=True)
+        sums = tuple(expect(own, share).sums for expect, own in each)
         return ExpectedSums(share[~self._family.missing(rows)].sum(axis=0), None, sums)
 
     def posterior(self, statistics: Tree) -> ConjugateProduct:

@@ -9,12 +9,14 @@ import numpy as np
 from ..core.errors import DataError, ModelError
 from .base import Family
 from .categorical import Categorical
+from .conjugate_mixture import ConjugateMixture
 from .conjugate_product import ConjugateProduct
 from .dirichlet import Dirichlet
 from .gamma import Gamma, Poisson
 from .gaussian import Gaussian
 from .gaussian_diagonal import DiagonalGaussian
 from .gaussian_wishart import GaussianWishart
+from .mixture import Mixture, MixturePrior
 from .normal_gamma import NormalGamma
 from .product import Product
 
@@ -32,12 +34,14 @@ def why_no_conjugate(member: Family) -> str | None:
     """None if members of this family have a conjugate prior, otherwise the reason."""
     if isinstance(member, Product):
         return next((why for part in member.parts if (why := why_no_conjugate(part)) is not None), None)
+    if isinstance(member, Mixture):
+        return why_no_conjugate(member.components)
     if type(member) in _PRIORS:
         return None
     return (
         "variational Bayes: expected Categorical, Gaussian, DiagonalGaussian or Poisson members, or "
-        f"products of these, which have conjugate priors, got {type(member).__name__}; use maximum "
-        "likelihood for others"
+        f"products and mixtures of these, which have conjugate priors, got {type(member).__name__}; use "
+        "maximum likelihood for others"
     )
 
 
@@ -45,7 +49,8 @@ def default_prior(member: Family, x: np.ndarray) -> Any:
     """A weak prior at the scale of the data, with one member.
 
     Gaussians: the mean of the data counting for one row, and its covariance for as many rows as there are
-    dimensions (for diagonal ones, one row); states: one count each; rates: one event at the mean rate.
+    dimensions (for diagonal ones, one row); states: one count each; rates: one event at the mean rate;
+    weights of components: one count in all.
     """
     if isinstance(member, Categorical):
         return Dirichlet(np.ones((1, member.states)))
@@ -62,6 +67,8 @@ def default_prior(member: Family, x: np.ndarray) -> Any:
     if isinstance(member, Product):
         each = zip(member.parts, member.split(x), strict=True)
         return ConjugateProduct(member, [default_prior(part, own) for part, own in each])
+    if isinstance(member, Mixture):
+        return _mixture_prior(MixturePrior(), member, x)
     raise ModelError(why_no_conjugate(member))
 
 
@@ -85,10 +92,15 @@ def _centre(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return centre, np.diag(variances)
 
 
-def check_prior(prior: Any, member: Family) -> Any:
-    """The prior, refused if it does not belong to the family of these members; of a product one per part."""
+def check_prior(prior: Any, member: Family, x: np.ndarray | None = None) -> Any:
+    """The prior, refused if it does not belong to the family of these members; of a product one per part.
+
+    `x`, rows of data, give a mixture's components the prior that a `MixturePrior` leaves out.
+    """
     if isinstance(member, Product):
-        return _checked_parts(prior, member)
+        return _checked_parts(prior, member, x)
+    if isinstance(member, Mixture):
+        return _checked_mixture(prior, member, x)
     kind = _PRIORS.get(type(member))
     if kind is None or not isinstance(prior, kind):
         name = "none" if kind is None else kind.__name__
@@ -106,10 +118,38 @@ def _size(prior: Any) -> int:
     return int(prior.dimension) if isinstance(prior, (GaussianWishart, NormalGamma)) else 1
 
 
-def _checked_parts(prior: Any, member: Product) -> ConjugateProduct:
+def _checked_parts(prior: Any, member: Product, x: np.ndarray | None) -> ConjugateProduct:
     parts = prior.parts if isinstance(prior, ConjugateProduct) else prior
     if not isinstance(parts, (tuple, list)) or len(parts) != len(member.parts):
         raise ModelError(
             f"prior of Product: expected {len(member.parts)} priors, one per part, got {prior!r:.60}"
         )
-    return ConjugateProduct(member, [check_prior(p, own) for p, own in zip(parts, member.parts, strict=True)])
+    rows = [None] * len(parts) if x is None else member.split(x)
+    each = zip(parts, member.parts, rows, strict=True)
+    return ConjugateProduct(member, [check_prior(p, part, own) for p, part, own in each])
+
+
+def _checked_mixture(prior: Any, member: Mixture, x: np.ndarray | None) -> ConjugateMixture:
+    if isinstance(prior, ConjugateMixture):
+        prior = MixturePrior(prior.weights, prior.components)
+    if not isinstance(prior, MixturePrior):
+        raise ModelError(f"prior of Mixture: expected a MixturePrior, got {type(prior).__name__}")
+    return _mixture_prior(prior, member, x)
+
+
+def _mixture_prior(prior: MixturePrior, member: Mixture, x: np.ndarray | None) -> ConjugateMixture:
+    """A conjugate distribution of mixtures; parts that the prior leaves out are weak ones."""
+    width, weights = member.weights.shape[1], prior.dirichlet
+    if weights is None:
+        weights = Dirichlet(np.full((1, width), 1.0 / width))
+    if weights.concentration.shape[1] != width:
+        raise ModelError(
+            f"prior of weights: expected {width} components, got {weights.concentration.shape[1]}"
+        )
+    if prior.components is not None:
+        own = check_prior(prior.components, member.components, x)
+    elif x is None:
+        raise ModelError("prior of Mixture: expected priors of its components, got none; give them, or data")
+    else:
+        own = default_prior(member.components, x)
+    return ConjugateMixture(weights, own)

@@ -215,7 +215,7 @@ class MixturePosterior(HiddenPosterior):
 def emission_prior(prior: Any, members: Family, data: Any) -> Any:
     """The conjugate prior of what states emit; without one, a weak one at the scale of the data."""
     if prior is not None:
-        return check_prior(prior, members)
+        return check_prior(prior, members, None if data is None else data.rows())
     if data is None:
         raise ModelError(
             f"prior: expected a conjugate prior of {type(members).__name__}, got none; give one, or data "

@@ -21,8 +21,11 @@ __all__ = [
     "constant_messages",
     "divide",
     "extent",
+    "gather",
     "linear_beliefs",
     "linear_sweeps",
+    "matrix",
+    "reset",
     "store",
     "survey",
 ]
@@ -42,7 +45,7 @@ def divide(belief, b, messages, g, size, work, c):
 
 
 @inlined
-def _matrix(table, t, rows, cols, work, left, right, to_left, to_right):
+def matrix(table, t, rows, cols, work, left, right, to_left, to_right):
     """Both products of the matrix that begins at t of `table`, with the vectors at `left` and `right`.
 
     Four columns at a time, whose sums stay in registers; sums in arrays, which the compiler cannot tell
@@ -133,7 +136,7 @@ def all_messages(psi, t, n, dims, work, width, out, spare):
         rows *= cols
         here += rows
     to_left = here if last > one else out
-    _matrix(psi, t, rows, dims[last], work, left, last * width, to_left, out + last * width)
+    matrix(psi, t, rows, dims[last], work, left, last * width, to_left, out + last * width)
     # Backwards: what is left of the table after an axis was summed out is the table of the axes before it.
     j = last
     while j > one:
@@ -143,7 +146,7 @@ def all_messages(psi, t, n, dims, work, width, out, spare):
         to_left = here + rows if j > one else out
         rows //= cols
         left = left - rows if j > one else _U(0)
-        _matrix(work, here, rows, cols, work, left, j * width, to_left, out + j * width)
+        matrix(work, here, rows, cols, work, left, j * width, to_left, out + j * width)
 
 
 @inlined
@@ -177,7 +180,7 @@ def store(work, new, c, size, messages, g, belief, b, asynchronous):
 
 
 @inlined
-def _reset(belief, half, state_start, constant):
+def reset(belief, half, state_start, constant):
     """Set one half of the beliefs to the constant messages; the halves of a variable lie side by side."""
     for i in range(len(state_start) - 1):
         s, size = state_start[i], state_start[i + 1] - state_start[i]
@@ -186,7 +189,7 @@ def _reset(belief, half, state_start, constant):
 
 
 @inlined
-def _gather(belief, half, place, edge_state_start, messages):
+def gather(belief, half, place, edge_state_start, messages):
     """Multiply all messages into one half of the beliefs; `place` is past their end for idle edges."""
     for e in range(len(place)):
         if place[e] < _U(len(belief)):
@@ -239,10 +242,10 @@ def linear_sweeps(
         now = 0 if asynchronous else turn % 2
         ahead = 0 if asynchronous else 1 - now
         if turn % 8 == 0:  # running products pile up rounding
-            _reset(belief, now, state_start, constant)
-            _gather(belief, now, place, edge_state_start, messages)
+            reset(belief, now, state_start, constant)
+            gather(belief, now, place, edge_state_start, messages)
         if not asynchronous:
-            _reset(belief, ahead, state_start, constant)
+            reset(belief, ahead, state_start, constant)
         change = 0.0
         for q in range(order.shape[1]):
             a = order[row, q]

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from .priors import Elastic, GaussianPrior, LaplacePrior
     from .pseudolikelihood import MaximumPseudolikelihood
     from .structure import mutual_information
+    from .structured_losses import CostMatrix, Hamming, LabelTables, WeightedHamming, loss_of
+    from .structured_members import RiskMember, member_of
+    from .structured_risk import GraphAnswers, StructuredRisk
     from .theta_chain import ThetaChain
     from .topics import Topics
     from .vb import VariationalBayes
@@ -41,14 +44,18 @@ __all__ = [
     "Blocks",
     "ChowLiu",
     "ContrastiveDivergence",
+    "CostMatrix",
     "CountTables",
     "Discriminated",
     "Elastic",
     "Fit",
     "GaussianPrior",
     "GradientEM",
+    "GraphAnswers",
+    "Hamming",
     "InfiniteBoltzmann",
     "KernelBP",
+    "LabelTables",
     "LaplacePrior",
     "Learner",
     "MaximumLikelihood",
@@ -56,9 +63,12 @@ __all__ = [
     "MixtureOfTreesEM",
     "NetworkProblem",
     "NetworkRows",
+    "RiskMember",
+    "StructuredRisk",
     "ThetaChain",
     "Topics",
     "VariationalBayes",
+    "WeightedHamming",
     "climb_leaves",
     "discriminate",
     "fit",
@@ -68,6 +78,8 @@ __all__ = [
     "lda_bound",
     "learners",
     "log_likelihood",
+    "loss_of",
+    "member_of",
     "mutual_information",
     "train_blocks",
     "vmp",
@@ -144,6 +156,9 @@ furnish(
         "priors": ("Elastic", "GaussianPrior", "LaplacePrior"),
         "pseudolikelihood": ("MaximumPseudolikelihood",),
         "structure": ("mutual_information",),
+        "structured_losses": ("CostMatrix", "Hamming", "LabelTables", "WeightedHamming", "loss_of"),
+        "structured_members": ("RiskMember", "member_of"),
+        "structured_risk": ("GraphAnswers", "StructuredRisk"),
         "theta_chain": ("ThetaChain",),
         "topics": ("Topics",),
         "vb": ("VariationalBayes",),

@@ -203,7 +203,7 @@ def fit(  # noqa: PLR0913, the options of one call
     data
         A data frame, columns, rows, an array, samples or a file; see `credo.data`. Missing values
         and hidden variables are allowed where the learner allows them. Data of more than memory are given as
-        `credo.data.stream(path)`, from which `counts` and `em` learn batch by batch.
+        `credo.data.stream(path)`, from which `counts`, `em` and `gradient-em` learn batch by batch.
     learner
         A name with options, such as `"likelihood(optimiser=adam(rate=0.1))"`, or a learner object. Without
         it the first that can: `counts` (complete data, closed form), `likelihood` (weights), `em` (something

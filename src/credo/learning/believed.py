@@ -10,6 +10,7 @@ either, and tight at new = old for exact posteriors only.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +36,17 @@ class Believed(NamedTuple):
     leaves: float  # sum of q times the leaves of the model itself
     entropy: float  # of the posteriors
     others: float = 0.0  # the same sum for the q that was given: of the old posteriors
+
+    def without_rows(self) -> Believed:
+        """What adds up over batches: all but q."""
+        return self._replace(expected=replace(self.expected, q=None))
+
+    def plus(self, other: Believed | None) -> Believed:
+        """What two batches say together; None is nothing."""
+        if other is None:
+            return self
+        expected = other.expected + self.expected
+        return Believed(expected, *(a + b for a, b in zip(other[1:], self[1:], strict=True)))
 
 
 @noted

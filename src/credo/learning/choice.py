@@ -5,6 +5,7 @@ The rule, in this order; the first that can treat the task is taken, and the fit
     counts        complete data and tables with a closed form
     likelihood    models of weights: Markov networks, log-linear models, factor graphs
     em            hidden variables or missing values; models of rows and sequences, families among them
+    gradient-em   the same where leaves have no closed form and em cannot: streams, rows in steps
     blocks        normal-form graphs
     topics        documents
     boltzmann     machines of two layers of units
@@ -30,6 +31,7 @@ _RULE = {
     "counts": "the data are complete and every table has a closed form",
     "likelihood": "its log tables are weights, and the likelihood has their slope",
     "em": "something is hidden or missing, or it is a family of rows",
+    "gradient-em": "its leaves have no closed form, and em cannot see all rows as they are in every step",
     "blocks": "its blocks learn from their own messages",
     "topics": "it is a model of documents",
     "boltzmann": "it is a machine of two layers of units",

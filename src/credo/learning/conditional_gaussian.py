@@ -22,19 +22,25 @@ missing cells are treated together.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from copy import copy
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..core.errors import DataError, ImpossibleRowError, TooLargeError
+from ..data.dataset import Dataset
+from ..data.stream import Stream
 from ..models.bayes_net import BayesNet
 from ..models.regression import Regression
 from .conditional_parts import ConditionalNode, PatternPart
 from .counts import TableStep
-from .em_data import Expected
+from .em_data import DividedData, Expected, Place, unit_batches
 from .em_steps import EMProblem, EMStart
+from .network_data import read_network
 from .network_rows import NetworkRows
+from .network_units import column_units
 
 __all__ = ["NetworkProblem"]
 
@@ -44,7 +50,7 @@ _NOTHING = 1e-200  # weight of a joint state below which it was never seen
 _RANK = 1e-10  # share of the largest eigenvalue below which parents are collinear
 
 
-class NetworkProblem(EMProblem):
+class NetworkProblem(DividedData, EMProblem):
     """A network with real nodes and its rows.
 
     Parameters
@@ -59,14 +65,17 @@ class NetworkProblem(EMProblem):
         The least variance of a regression, as a share of its column's; 0 refuses variances that vanish.
     watched
         Rows whose log-likelihood is told after each step.
+    stream
+        Where all data come from, if `data` are the first batch only; units of columns take a pass.
     """
 
     def __init__(
         self, model: BayesNet, data: NetworkRows, *, prior: Any = None, tie: Any = (), fixed: Any = (),
         unseen: Any = "keep", floor: float = 1e-6, watched: NetworkRows | None = None,
+        stream: Stream | None = None,
     ) -> None:  # fmt: skip
-        self.model, self.data, self.floor = model, data, floor
-        self.rows = float(data.weights.sum())
+        self.model, self.data, self.floor, self.stream = model, data, floor, stream
+        self.rows = float(data.weights.sum()) if stream is None else stream.total
         part = model.discrete_part()
         self.tables = TableStep.of(
             part, prior=prior, tie=tie, fixed=[f for f in fixed if f in part], unseen=unseen
@@ -76,13 +85,14 @@ class NetworkProblem(EMProblem):
         )
         self.unseen = unseen
         self._place()
-        self._scale()
+        self.centre, self.unit = column_units(model, self.nodes, data, stream)
+        self.x = (data.values - self.centre) / self.unit
         self.watched = None if watched is None else self._of_rows(watched)
 
     def _of_rows(self, data: NetworkRows) -> NetworkProblem:
         """The same network and units with other rows."""
         found = copy(self)
-        found.data, found.rows = data, float(data.weights.sum())
+        found.data, found.rows, found.stream = data, float(data.weights.sum()), None
         found.x = (data.values - self.centre) / self.unit
         return found
 
@@ -103,25 +113,14 @@ class NetworkProblem(EMProblem):
             at, moments = at + node.count * node.width, moments + node.count * node.width**2
         self.n_parameters, self.n_statistics = at, moments
 
-    def _scale(self) -> None:
-        """Centre and unit of every real column; values in these units."""
-        n = len(self.model.variables)
-        self.centre, self.unit = np.zeros(n), np.ones(n)
-        for i in self.nodes:
-            x = self.data.values[:, i]
-            seen = ~np.isnan(x) & (self.data.weights > 0)
-            name = self.model.variables.names[i]
-            if not seen.any():
-                continue
-            mean = np.average(x[seen], weights=self.data.weights[seen])
-            spread = np.sqrt(np.average((x[seen] - mean) ** 2, weights=self.data.weights[seen]))
-            if not spread > 1e-12 * max(abs(mean), 1e-290):
-                raise DataError(
-                    f"column '{name}': expected numbers that vary, got {mean:g} in every row; "
-                    "leave the column out, or make its variable discrete"
-                )
-            self.centre[i], self.unit[i] = mean, spread
-        self.x = (self.data.values - self.centre) / self.unit
+    def part(self, batch: Dataset) -> NetworkProblem:
+        """With the rows of a batch."""
+        return self._of_rows(read_network(self.model, batch))
+
+    def own_batches(self, size: int, seed: int, place: Place) -> Iterator[tuple[Callable[[Any], Any], Place]]:
+        """So many rows at a time."""
+        for rows, end in unit_batches(np.flatnonzero(self.data.weights), size, seed, place):
+            yield partial(self._learn_part, self._of_rows(self.data.take(rows))), end
 
     # Parameters ---------------------------------------------------------------------------------------------
 
@@ -185,7 +184,7 @@ class NetworkProblem(EMProblem):
 
     def is_closed_form(self) -> bool:
         """Complete rows."""
-        return self.data.is_complete
+        return self.stream is None and self.data.is_complete
 
     def validate(self, parameters: np.ndarray) -> float | None:
         """Per row that is watched; -inf where one is impossible."""

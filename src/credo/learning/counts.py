@@ -205,10 +205,15 @@ class CountTables(Learner):
         """One pass and one M-step: weighted regressions beside the tables."""
         from .conditional_gaussian import NetworkProblem
         from .em_steps import fit_of, run_em
+        from .streams import first_batch
 
+        stream = task.data if isinstance(task.data, Stream) else None
+        if stream is not None and not stream.is_complete:
+            raise DataError("expected complete rows, got missing values; use em")
         problem = NetworkProblem(
-            task.model, task.data, prior=self.prior, tie=self.tie, fixed=self.fixed, unseen=self.unseen
-        )
+            task.model, task.data if stream is None else first_batch(task.model, stream), prior=self.prior,
+            tie=self.tie, fixed=self.fixed, unseen=self.unseen, watched=task.validation, stream=stream,
+        )  # fmt: skip
         found = run_em(problem, replace(task.budget, max_iter=1), rng, name=self.name)
         fit = fit_of(problem, found)
         trace = {name: curve[-1:] for name, curve in fit.trace.items()}
@@ -216,7 +221,7 @@ class CountTables(Learner):
 
     def run(self, task: Task, rng: np.random.Generator) -> Fit:
         """Count and divide."""
-        if not isinstance(task.data, (StateTable, Stream)):
+        if task.model.regressions:
             return self._with_real_nodes(task, rng)
         step = TableStep.of(task.model, prior=self.prior, tie=self.tie, fixed=self.fixed, unseen=self.unseen)
         graph = task.model.to_factor_graph()

@@ -15,7 +15,7 @@ same data give the same numbers.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -117,17 +117,12 @@ class EStep:
         """One pass over all rows; the tables lie in factor order without gaps."""
         return self._pass(log_tables, self._counts.copy(), self._parts.weight)
 
-    def batches(
-        self, size: int, rng: np.random.Generator, begin: int = 0
-    ) -> Iterator[tuple[Callable[[np.ndarray], ExpectedTables], int]]:
-        """E-steps of `size` rows in random order, counts scaled to all rows, each with where it ends."""
+    def batch(self, chosen: np.ndarray) -> Callable[[np.ndarray], ExpectedTables]:
+        """The E-step of some rows of the data, counts scaled to all of them."""
         data = self.data
-        order = rng.permutation(len(data))
-        for end in range(begin + size, len(order) + size, size):
-            chosen = order[end - size : end]
-            rows, which = np.unique(data.row_of[chosen], return_inverse=True)
-            weights = np.bincount(which.ravel(), data.row_weights[chosen], minlength=len(rows))
-            yield partial(self._batch, rows, weights * (data.total / weights.sum())), end
+        rows, which = np.unique(data.row_of[chosen], return_inverse=True)
+        weights = np.bincount(which.ravel(), data.row_weights[chosen], minlength=len(rows))
+        return partial(self._batch, rows, weights * (data.total / weights.sum()))
 
     def _batch(self, rows: np.ndarray, weights: np.ndarray, log_tables: np.ndarray) -> ExpectedTables:
         counts = observed_counts(self.graph, self.data.states[rows], weights)

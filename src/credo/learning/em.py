@@ -35,7 +35,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ..core import check
-from ..core.errors import DataError, ImpossibleRowError, OptionError
+from ..core.errors import DataError, ImpossibleRowError
 from ..core.instance import Template
 from ..core.result import Estimate, Kind
 from ..data.dataset import Dataset
@@ -49,7 +49,7 @@ from .base import Fit, Learner, Task, register_learner
 from .conditional_gaussian import NetworkProblem
 from .counts import TableStep, Unseen
 from .e_step import EStep
-from .em_data import Expected, Place
+from .em_data import DividedData, Expected, Place, batch_of, check_batches, unit_batches
 from .em_steps import EMProblem, EMRun, EMStart, fit_of, run_em
 from .expectations import Oracle
 from .hidden_rows import RowsOracle
@@ -116,11 +116,9 @@ class EM(Learner):
         check.whole("restarts", self.restarts, 1)
         check.whole("steps", self.steps, 1)
         check.at_least("floor", self.floor, 0)
-        for name, value in (("batch", self.batch), ("threads", self.threads)):
-            if value is not None:
-                check.whole(name, value, 1)
-        if isinstance(self.rate, bool) or not isinstance(self.rate, (int, float)) or not 0.5 < self.rate <= 1:
-            raise OptionError(f"rate must be above 0.5 and at most 1, got {self.rate!r}")
+        if self.threads is not None:
+            check.whole("threads", self.threads, 1)
+        check_batches(self.batch, self.rate)
         if isinstance(self.prior, (str, Mapping)) and not self._is_weight_prior():
             table_prior_of(self.prior)
 
@@ -139,10 +137,10 @@ class EM(Learner):
         if not isinstance(self.prior, (str, Mapping, Prior, TablePrior, NoneType)):
             kind = type(self.prior).__name__
             return f"a {kind} is no prior of tables or weights, and {task.name} has nothing else"
-        if self.floor and not isinstance(task.data, NetworkRows):
+        if self.floor and not getattr(task.model, "regressions", None):
             return f"floor holds variances of emissions, and {task.name} has none"
-        if isinstance(task.data, NetworkRows) and (self.hard or self.batch):
-            return "hard and batch cannot be had where nodes are real"
+        if getattr(task.model, "regressions", None) and self.hard:
+            return "hard cannot be had where nodes are real"
         if hasattr(type(task.model), "flat_tables"):
             if self._is_weight_prior():
                 return f"{self.prior} is a prior of weights; for a BayesNet use uniform, bdeu or towards"
@@ -164,9 +162,15 @@ class EM(Learner):
         in_parts = self.batch is not None or isinstance(task.data, Stream)
         if in_parts and model.emission.to_free() is not None:
             what = "batch" if self.batch is not None else "a stream"
-            return f"{what} cannot be had where leaves have no closed form: gradient steps need all rows"
+            return (
+                f"{what} cannot be had where leaves have no closed form: each of its gradient steps sees all "
+                "rows; use gradient-em"
+            )
         if model.emission.is_noisy:
-            return "rows come in steps, and noise is new in every step, so no objective can be sure to rise"
+            return (
+                "rows come in steps, and noise is new in every step, so no objective can be sure to rise; "
+                "use gradient-em"
+            )
         if not isinstance(self.prior, (*model.prior_kinds, NoneType)):
             kinds = " or ".join(kind.__name__ for kind in model.prior_kinds) or "none"
             return f"{self.prior} is no prior of {task.name}; expected {kinds}"
@@ -200,13 +204,11 @@ class EM(Learner):
             )  # fmt: skip
             return rows.fit_of(found)
         if isinstance(task.data, NetworkRows):
-            return self._with_real_nodes(task, rng)
+            return self._with_real_nodes(task, stream, rng)
         problem = _Tables(self, task, self._m_step(task), stream=stream)
-        count = len(task.data) if stream is None else stream.n_rows
-        batch = None if self.batch is None or self.batch >= count else self.batch
         found = run_em(
-            problem, task.budget, rng, name=self.name, restarts=self.restarts, batch=batch, rate=self.rate,
-            shown=problem.fit_of,
+            problem, task.budget, rng, name=self.name, restarts=self.restarts,
+            batch=batch_of(self.batch, task.data, stream), rate=self.rate, shown=problem.fit_of,
         )  # fmt: skip
         fit = problem.fit_of(found)
         if not self.hard or found.was_stopped:
@@ -214,22 +216,17 @@ class EM(Learner):
         # What the curve shows is the likelihood of the completed rows.
         return completed(fit, lambda fit: replace(fit, log_likelihood=problem.plain(found.parameters)))
 
-    def _with_real_nodes(self, task: Task, rng: np.random.Generator) -> Fit:
+    def _with_real_nodes(self, task: Task, stream: Stream | None, rng: np.random.Generator) -> Fit:
         """Exact expectations of states and numbers."""
         floor = {"floor": self.floor} if self.floor else {}
         problem = NetworkProblem(
-            task.model,
-            task.data,
-            prior=self.prior,
-            tie=self.tie,
-            fixed=self.fixed,
-            unseen=self.unseen,
-            watched=task.validation,
-            **floor,
-        )
+            task.model, task.data, prior=self.prior, tie=self.tie, fixed=self.fixed, unseen=self.unseen,
+            watched=task.validation, stream=stream, **floor,
+        )  # fmt: skip
         found = run_em(
-            problem, task.budget, rng, name=self.name, restarts=self.restarts, shown=partial(fit_of, problem)
-        )
+            problem, task.budget, rng, name=self.name, restarts=self.restarts,
+            batch=batch_of(self.batch, task.data, stream), rate=self.rate, shown=partial(fit_of, problem),
+        )  # fmt: skip
         return fit_of(problem, found)
 
     def _m_step(self, task: Task) -> MStep:
@@ -285,7 +282,7 @@ def _climbed() -> type[HiddenRows]:
     return ClimbedRows
 
 
-class _Tables(EMProblem):
+class _Tables(DividedData, EMProblem):
     """A model of tables with its rows.
 
     The parameters are a vector: the probabilities of a network, the log weights of other models.
@@ -295,7 +292,7 @@ class _Tables(EMProblem):
         self, em: EM, task: Task, m_step: MStep, oracle: Oracle | None = None, stream: Stream | None = None
     ) -> None:
         self.em, self.task, self.m_step, self.stream = em, task, m_step, stream
-        self.rows = task.data.total if stream is None else float(stream.n_rows)
+        self.rows = task.data.total if stream is None else stream.total
         self.e_step = em._e_step(task, m_step, task.data)
         if oracle is not None:
             self.e_step.oracle = oracle  # of all batches
@@ -316,7 +313,10 @@ class _Tables(EMProblem):
         return Expected(found.log_weight - self.rows * self.m_step.log_z(parameters), found.counts)
 
     def maximise(self, statistics: np.ndarray, parameters: np.ndarray) -> np.ndarray:
-        return self.m_step.maximise(statistics, self.rows, parameters)
+        rows = self.rows
+        if self.stream is not None:  # every row counts once in the first table, but for those without a cell
+            rows = float(statistics[: int(self.m_step.graph.table_size[0])].sum())
+        return self.m_step.maximise(statistics, rows, parameters)
 
     def part(self, batch: Dataset) -> _Tables:
         data = StateTable.of_dataset(batch, self.task.data.variables)
@@ -325,8 +325,8 @@ class _Tables(EMProblem):
         )
 
     def own_batches(self, size: int, seed: int, place: Place) -> Iterator[tuple[Callable[[Any], Any], Place]]:
-        for batch, end in self.e_step.batches(size, np.random.default_rng(seed), *place):
-            yield partial(self._batch, batch), (end,) if end < len(self.task.data) else ()
+        for rows, end in unit_batches(np.arange(len(self.task.data)), size, seed, place):
+            yield partial(self._batch, self.e_step.batch(rows)), end
 
     def _batch(self, batch: Callable[[np.ndarray], Any], parameters: np.ndarray) -> np.ndarray:
         found: np.ndarray = batch(self.m_step.log_tables(parameters)).counts

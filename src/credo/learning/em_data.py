@@ -11,11 +11,15 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from ..core import check
+from ..core.errors import OptionError
 from ..core.records import record
 from ..data.dataset import Dataset
 from ..data.stream import Stream
 
-__all__ = ["EMData", "Expected", "Place"]
+__all__ = ["DividedData", "EMData", "Expected", "Place", "batch_of", "check_batches", "unit_batches"]
 
 Place = tuple[int, ...]  # where a pass over the data stands; () at its beginning and at its end
 
@@ -35,21 +39,34 @@ class Expected(NamedTuple):
 
 
 class EMData(abc.ABC):
-    """What is expected of data, whole or in parts."""
+    """What is expected of data as a whole."""
 
     rows: float  # weight of all rows
-    stream: Stream | None = None  # where the data come from in batches, if they are not in memory
 
     @abc.abstractmethod
     def expect(self, parameters: Any) -> Expected:
         """The E-step."""
 
-    def part(self, batch: Any) -> EMData:
-        """The same model with a batch of the stream."""
-        raise NotImplementedError
-
     def pieces(self, place: Place) -> Iterator[tuple[Callable[[Any], Expected], Place]]:
         """E-steps of parts of the data from a place on, which add up, each with the place after it."""
+        yield self.expect, ()
+
+
+class DividedData(EMData):
+    """What is expected of data whose statistics can be had in parts, from memory or from a stream."""
+
+    stream: Stream | None = None  # where the data come from in batches, if they are not in memory
+
+    @abc.abstractmethod
+    def part(self, batch: Any) -> DividedData:
+        """The same model with a batch of the stream."""
+
+    @abc.abstractmethod
+    def own_batches(self, size: int, seed: int, place: Place) -> Iterator[tuple[Callable[[Any], Any], Place]]:
+        """Statistics of `size` units of the data in memory, see `batches`."""
+
+    def pieces(self, place: Place) -> Iterator[tuple[Callable[[Any], Expected], Place]]:
+        """All data in memory at once, or a batch of the stream after the other."""
         if self.stream is None:
             yield self.expect, ()
             return
@@ -63,7 +80,7 @@ class EMData(abc.ABC):
             return self.part(batch).expect(parameters)
 
     def batches(self, size: int, seed: int, place: Place) -> Iterator[tuple[Callable[[Any], Any], Place]]:
-        """The same for statistics of `size` units, scaled to all rows, in an order that `seed` gives."""
+        """Statistics of `size` units at a time, scaled to all rows, in an order that `seed` gives."""
         if self.stream is None:
             yield from self.own_batches(size, seed, place)
             return
@@ -75,12 +92,11 @@ class EMData(abc.ABC):
     def _learn_batch(self, batch: Dataset, place: Place, parameters: Any) -> Any:
         assert self.stream is not None
         with self.stream.placed(place):
-            part = self.part(batch)
-            return self.scaled(part.expect(parameters).statistics, self.rows / part.rows)
+            return self._learn_part(self.part(batch), parameters)
 
-    def own_batches(self, size: int, seed: int, place: Place) -> Iterator[tuple[Callable[[Any], Any], Place]]:
-        """Batches of data that are in memory."""
-        raise NotImplementedError
+    def _learn_part(self, part: DividedData, parameters: Any) -> Any:
+        """Statistics of a part, scaled to all rows."""
+        return self.scaled(part.expect(parameters).statistics, self.rows / part.rows)
 
     def scaled(self, statistics: Any, by: float) -> Any:
         """Statistics as if every row counted so often."""
@@ -89,3 +105,26 @@ class EMData(abc.ABC):
     def blend(self, old: Any, new: Any, share: float) -> Any:
         """Statistics between old and new ones."""
         return self.scaled(old, 1 - share) + self.scaled(new, share)
+
+
+def check_batches(batch: Any, rate: Any) -> None:
+    """Check the options of stepwise EM."""
+    if batch is not None:
+        check.whole("batch", batch, 1)
+    if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0.5 < rate <= 1:
+        raise OptionError(f"rate must be above 0.5 and at most 1, got {rate!r}")
+
+
+def batch_of(batch: int | None, data: Any, stream: Stream | None) -> int | None:
+    """Units per M-step of stepwise EM; None where these are all there are."""
+    if batch is None:
+        return None
+    count = stream.n_rows if stream is not None else data.n_units if isinstance(data, Dataset) else len(data)
+    return None if batch >= count else batch
+
+
+def unit_batches(units: np.ndarray, size: int, seed: int, place: Place) -> Iterator[tuple[np.ndarray, Place]]:
+    """So many of the units at a time in an order that `seed` gives, each with the place after it."""
+    order = np.random.default_rng(seed).permutation(units)
+    for end in range((*place, 0)[0] + size, len(order) + size, size):
+        yield order[end - size : end], (end,) if end < len(order) else ()

@@ -39,7 +39,7 @@ from ..optimise.pace import is_long
 from ..optimise.run import Budget, Run
 from ..optimise.run import check as run_check
 from .base import Fit
-from .em_data import EMData, Expected, Place
+from .em_data import DividedData, EMData, Expected, Place
 
 __all__ = ["EMProblem", "EMRun", "EMStart", "EMSteps", "fit_of", "run_em"]
 
@@ -55,7 +55,7 @@ class EMStart(NamedTuple):
 
 
 class EMProblem(EMData):
-    """A model with its data: what has to be known to learn it by EM."""
+    """A model with its data: what has to be known to learn it by EM; in batches, if it is `DividedData`."""
 
     @abc.abstractmethod
     def start(self, rng: np.random.Generator, number: int) -> EMStart:
@@ -236,7 +236,7 @@ class EMSteps:
 
     def _learn(self, problem: EMProblem, turn: _Turn) -> _Turn:
         """An M-step per batch."""
-        assert self.batch is not None and turn.memory is not None
+        assert self.batch is not None and turn.memory is not None and isinstance(problem, DividedData)
         began = perf_counter()
         for batch, place in problem.batches(self.batch, turn.seed, turn.place):
             run_check()

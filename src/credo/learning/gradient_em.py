@@ -13,7 +13,11 @@ posterior   exact; scaled divides log densities by the dimension of a row, which
             likelihood may fall, components may merge
 count_every periods between updates of what is counted
 
-Cost per iteration: one answer about all rows and `refresh` passes of gradients.
+The posteriors are kept as arrays. Of a stream, data of more than memory, they are made again by the old model
+when a batch has its turn, and sums are of all batches.
+
+Cost per iteration: one answer about all rows and `refresh` passes of gradients; of a stream one answer more
+in every pass.
 Source: Liu, Perspectives on Probabilistic Graphical Models, 2020, Algorithms 2, 3 and 4.
 """
 
@@ -28,6 +32,7 @@ from ..core import check
 from ..core.errors import DataError, OptionError
 from ..core.instance import Template
 from ..core.result import Status
+from ..data.stream import Stream
 from ..families.learnable import Learnable
 from ..families.scale_prior import read_scale_prior
 from ..optimise.budgets import with_start
@@ -35,6 +40,7 @@ from ..optimise.driver import drive
 from .base import Fit, Learner, Task, register_learner
 from .em_steps import EMRun
 from .hmm import HiddenRows
+from .streams import first_batch
 
 __all__ = ["GradientEM"]
 
@@ -48,6 +54,7 @@ class GradientEM(Learner):
 
     name: ClassVar[str] = "gradient-em"
     checkpoints: ClassVar[bool] = True
+    streams: ClassVar[bool] = True
     tol: ClassVar[float] = 1e-6  # change of a parameter in a period
     refresh: int = 5  # epochs between two answers of the old model
     count_every: int = 1  # periods between two updates of what is counted
@@ -100,28 +107,32 @@ class GradientEM(Learner):
             return "patience needs validation data; give validation=..."
         if "emission" in self.fixed:
             return "its emission is fixed, and that is what gradients move; use em"
+        if self.batch is None and isinstance(task.data, Stream):
+            return "batch=none sees all rows at once, and a stream has batches; say batch=256"
         return None
 
     def run(self, task: Task, rng: np.random.Generator) -> Fit:
         """All restarts; the best of them."""
         from ..nn.adam import Rates
+        from .gradient_passes import check_memory, refuse_stream
         from .gradient_steps import GradientPlan, GradientSteps
 
-        family, data = task.model.emission, task.data
-        if family.missing(data.rows()).all():
-            raise DataError("data: expected at least one observed row, got missing ones only")
-        family.refuse(data.rows())
+        stream, family = None, task.model.emission
+        if isinstance(task.data, Stream):
+            refuse_stream(task.model, task.data)
+            stream, task = task.data, replace(task, data=first_batch(task.model, task.data))
+        data = task.data
+        if stream is None:
+            if family.missing(data.rows()).all():
+                raise DataError("data: expected at least one observed row, got missing ones only")
+            family.refuse(data.rows())
+            check_memory(family, data)
         rows = HiddenRows(
-            task.model,
-            data,
-            self.prior,
-            tuple(self.fixed),
-            self.floor,
-            "keep",
-            task.validation,
-            self.start == "random",
-        )
-        rows_up = 1 << (data.n_rows - 1).bit_length()  # few sizes of batches: each is a program
+            task.model, data, self.prior, tuple(self.fixed), self.floor, "keep", task.validation,
+            self.start == "random", stream,
+        )  # fmt: skip
+        count = data.n_rows if stream is None else stream.n_rows
+        rows_up = 1 << (count - 1).bit_length()  # few sizes of batches: each is a program
         plan = GradientPlan(
             refresh=self.refresh, count_every=self.count_every, batch=min(self.batch or rows_up, rows_up),
             rates=Rates(self.rate, self.warm_up, self.half_life, 0.5, self.least_rate), decay=self.decay,

@@ -5,7 +5,8 @@ r"""Generalised EM by mini-batches, as the driver sees it: one iteration is a pe
     3. the new model: leaves that moved, and what is counted or summed in closed form; it is the next old one
 
 The first iteration is 1 alone. A step of the driver is one chunk of mini-batches, so that a signal ends it
-soon; the state has all that is needed to go on within an epoch, posteriors included.
+soon; the state has all that is needed to go on within an epoch, posteriors included. Of a stream no
+posteriors are kept: each batch is answered by the old model again when its turn comes.
 
 With the guard, a new model whose objective (log-likelihood, and the prior of scales) is lower gives way to
 the old leaves with the closed forms alone, which never lower it, and steps get shorter.
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +25,7 @@ from ..core.records import record
 from ..core.result import Status
 from ..families.family_forms import FamilyForm
 from ..families.mixture import Mixture
-from ..families.trees import Tree, map_tree, tree_leaves
+from ..families.trees import Tree, map_tree
 from ..nn.adam import Rates
 from ..nn.arrays import precision
 from ..nn.batches import Batches, CompiledRows
@@ -32,7 +34,9 @@ from ..optimise.driver import UNKNOWN, Outcome, Step
 from ..optimise.run import Run
 from .believed import Believed, believe, q_parts
 from .climb_step import ClimbStep, climb_carry, climb_rows, is_double
+from .em_data import Place
 from .em_steps import EMRun
+from .gradient_passes import Survey, check_memory, survey_rows
 from .hmm import HiddenRows
 
 __all__ = ["GradientPlan", "GradientSteps", "effective_components"]
@@ -69,6 +73,9 @@ class GradientState(NamedTuple):
     seed: int = 0  # of the order of rows
     moving: ChunkState | None = None  # free numbers, moments of Adam, the place in the epoch
     believed: Believed | None = None  # what the old model says about the data
+    survey: Survey | None = None  # the new model, while it answers
+    place: Place = ()  # where in the stream the batch begins that is learned from
+    passes: int = 0  # epochs so far
     objective: float = -np.inf  # of the old model
     periods: int = 0  # answers of old models so far
     shorter: float = 1.0  # factor of the rate by the guard
@@ -91,21 +98,35 @@ class GradientSteps:
         return Step(GradientState(begun.parameters, begun.note, int(run.rng.integers(1 << 31))))
 
     def advance(self, problem: HiddenRows, state: GradientState, run: Run) -> Step:
-        """One answer of the old model, or some mini-batches."""
-        if state.believed is None:
-            return self._first(problem, state, run)
-        moving = state.moving or self._begin(state)
-        moving, is_over, status = self._climb(problem, state, moving, run)
+        """Some answers of a model, or some mini-batches."""
+        if state.believed is None or state.survey is not None:
+            return self._look(problem, state, run)
+        moving, batch = state.moving or self._begin(state), self._batch(problem, state)
+        moving, is_over, status = self._climb(state, batch, moving, run)
+        state = state._replace(moving=moving)
         if status is not None:
-            return Step(state._replace(moving=moving), [UNKNOWN], status=status)
-        if not is_over or moving.epoch % self.plan.refresh:
-            return Step(state._replace(moving=moving))
-        return self._renew(problem, state._replace(moving=moving), run)
+            return Step(state, [UNKNOWN], status=status)
+        if not is_over:
+            return Step(state)
+        passes = state.passes + (not batch.end)
+        state = state._replace(place=batch.end, passes=passes)
+        if batch.end or passes % self.plan.refresh:
+            return Step(state)
+        model = self._updated(problem, state, moving.carry["model"].parameters)
+        return self._look(problem, state._replace(survey=Survey(model)), run)
 
-    def _first(self, problem: HiddenRows, state: GradientState, run: Run) -> Step:
-        found = believe(state.model, problem.data, share=self.plan.share)
-        new = self._judged(problem, state, state.model, found)
-        return Step(new, [UNKNOWN], self._trace(problem, new, found, found, run))
+    def _look(self, problem: HiddenRows, state: GradientState, run: Run) -> Step:
+        """The model of the start, or the new one, answers about all rows."""
+        survey, old = state.survey or Survey(state.model), state.believed
+        q = None if old is None else old.expected.q
+        survey, found = survey_rows(problem, survey, None if old is None else state.model, q, self.plan.share)
+        if found is None:
+            return Step(state._replace(survey=survey))
+        state = state._replace(survey=None)
+        if old is None:
+            new = self._judged(problem, state, survey.model, found)
+            return Step(new, [UNKNOWN], self._trace(problem, new, found, found, run))
+        return self._renew(problem, state, survey, found, old, run)
 
     def _begin(self, state: GradientState) -> ChunkState:
         """Fresh moments."""
@@ -116,14 +137,13 @@ class GradientSteps:
             return ChunkState(carry)
 
     def _climb(
-        self, problem: HiddenRows, state: GradientState, moving: ChunkState, run: Run
+        self, state: GradientState, batch: _Batch, moving: ChunkState, run: Run
     ) -> tuple[ChunkState, bool, Status | None]:
-        """Some mini-batches, whether they end an epoch, and what ended the run."""
+        """Some mini-batches, whether they end the rows at hand, and what ended the run."""
         family = state.model.emission
         chunks = self._chunks(FamilyForm(family), state.seed)
         with precision(is_double(family)):
-            rows = self._rows(problem, state)
-            step = chunks.advance(rows, moving, run)
+            step = chunks.advance(batch.rows, moving, run)
         new: ChunkState = step.state
         carry = {**new.carry, "model": map_arrays(np.asarray, new.carry["model"])}
         return new._replace(carry=map_arrays(np.asarray, carry)), step.trace is not None, step.status
@@ -137,43 +157,55 @@ class GradientSteps:
         found: Chunks = self._cache["chunks"]
         return found
 
-    def _rows(self, problem: HiddenRows, state: GradientState) -> CompiledRows:
-        """Rows and posteriors, kept where the steps read them for as long as the posteriors are the same."""
-        assert state.believed is not None
-        if self._cache.get("q") is not state.believed.expected.q:
-            q = state.believed.expected.q
-            tree = climb_rows(state.model.emission, problem.data.rows(), q)
-            padded = CompiledRows.of(map_arrays(_filled, tree))  # another number of rows is no new program
-            self._cache["rows"], self._cache["q"] = padded._replace(length=problem.data.n_rows), q
-        found: CompiledRows = self._cache["rows"]
+    def _batch(self, problem: HiddenRows, state: GradientState) -> _Batch:
+        """Rows and posteriors, kept where the steps read them for as long as both are the same."""
+        key = (state.seed, state.periods, state.place, state.passes if problem.stream else 0)
+        if self._cache.get("at") != key:
+            self._cache["batch"] = None  # before the next one takes memory
+            self._cache["at"], self._cache["batch"] = key, self._read_batch(problem, state)
+        found: _Batch = self._cache["batch"]
         return found
 
-    def _renew(self, problem: HiddenRows, state: GradientState, run: Run) -> Step:
-        """A period is over: the new model answers, and becomes the old one."""
-        assert state.believed is not None and state.moving is not None
-        old, share = state.believed, self.plan.share
-        free = state.moving.carry["model"].parameters
-        model = self._updated(problem, state, free)
-        found = believe(model, problem.data, share=share, q=old.expected.q)
-        trace_of = found
-        new = self._judged(problem, state, model, found)
-        kind = np.dtype(np.result_type(*[a.dtype for a in tree_leaves(free)]))
-        if self.plan.guard and new.objective < state.objective - _ROUNDING[kind] * max(
-            1.0, abs(state.objective)
-        ):
-            model = self._updated(problem, state, None)
-            found = trace_of = believe(model, problem.data, share=share, q=old.expected.q)
-            state = state._replace(moving=None, shorter=state.shorter * _SHORTER)
-            new = self._judged(problem, state, model, found)
-        elif self.plan.guard:
+    def _read_batch(self, problem: HiddenRows, state: GradientState) -> _Batch:
+        assert state.believed is not None
+        family, data, q = state.model.emission, problem.data, state.believed.expected.q
+        end: Place = ()
+        size = data.n_rows
+        if problem.stream is not None:
+            place = state.place or (state.passes,)
+            batch, end = next(problem.stream.batches(place))
+            with problem.stream.placed(place):
+                data = problem.part(batch).data
+                check_memory(family, data)
+                q = believe(state.model, data, share=self.plan.share).expected.q
+            size = max(data.n_rows, problem.stream.batch_rows)
+        with precision(is_double(family)):
+            # Filled up: another number of rows is no new program.
+            tree = map_arrays(partial(_filled, size=size), climb_rows(family, data.rows(), q))
+            return _Batch(CompiledRows.of(tree)._replace(length=data.n_rows), end)
+
+    def _renew(
+        self, problem: HiddenRows, state: GradientState, survey: Survey, found: Believed, old: Believed,
+        run: Run,
+    ) -> Step:  # fmt: skip
+        """A period is over: the new model has answered, and becomes the old one."""
+        new = self._judged(problem, state, survey.model, found)
+        if self.plan.guard and not survey.is_retreat:
+            if self._falls(state, new):
+                retreat = Survey(self._updated(problem, state, None), is_retreat=True)
+                shorter = state._replace(moving=None, shorter=state.shorter * _SHORTER, survey=retreat)
+                return self._look(problem, shorter, run)
             new = new._replace(shorter=min(1.0, state.shorter * _LONGER))
-        if new.moving is not None:
-            new = new._replace(moving=self._slower(new))
-        else:
-            new = new._replace(moving=self._slower(new._replace(moving=self._begin(new))))
-        trace = self._trace(problem, new, trace_of, old, run)
-        residual = min(problem.movement(state.model, model), UNKNOWN)
+        moving = new.moving or self._begin(new)
+        new = new._replace(moving=self._slower(new._replace(moving=moving)))
+        trace = self._trace(problem, new, found, old, run)
+        residual = min(problem.movement(state.model, survey.model), UNKNOWN)
         return Step(new, [residual], trace, self._ended(new))
+
+    def _falls(self, state: GradientState, new: GradientState) -> bool:
+        """Whether the objective has become lower by more than rounding."""
+        kind = np.dtype(np.float64 if is_double(new.model.emission) else np.float32)
+        return new.objective < state.objective - _ROUNDING[kind] * max(1.0, abs(state.objective))
 
     def _slower(self, state: GradientState) -> ChunkState:
         """The rate of the next period."""
@@ -258,6 +290,13 @@ class GradientSteps:
         return EMRun(chosen, outcome.ended, trace.pop("objective", []), trace, ends, state.note)
 
 
+class _Batch(NamedTuple):
+    """Rows at hand, with their posteriors."""
+
+    rows: CompiledRows
+    end: Place  # where in the stream the next ones begin; () at the end of a pass
+
+
 class _OnlyMoved:
     """Stands for expected sums of an emission of which only the moved leaves are taken over."""
 
@@ -281,9 +320,9 @@ def effective_components(model: Any) -> float:
     return float(np.exp(-(weights * logs).sum(axis=1)).mean())
 
 
-def _filled(a: Any) -> Any:
-    """Zeros appended up to whole blocks."""
-    more = -len(a) % _BLOCK
+def _filled(a: Any, size: int) -> Any:
+    """Zeros appended up to so many rows, in whole blocks."""
+    more = size + -size % _BLOCK - len(a)
     return np.concatenate([a, np.zeros((more, *a.shape[1:]), a.dtype)]) if more else a
 
 

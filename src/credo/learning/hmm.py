@@ -26,7 +26,7 @@ from ..data.stream import Stream
 from ..families.independent import IndependentRows
 from ..inference.portfolio.templates import total_log_z
 from .base import Fit
-from .em_data import Expected, Place
+from .em_data import DividedData, Expected, Place, unit_batches
 from .em_steps import EMProblem, EMRun, EMStart, fit_of
 from .hidden_rows import RowsOracle, expect_rows
 
@@ -37,7 +37,7 @@ _FLOOR_FALL = 1e-6  # the same where variances are at a floor far below those of
 
 
 @dataclass(frozen=True)
-class HiddenRows(EMProblem):
+class HiddenRows(DividedData, EMProblem):
     """A model of hidden rows with its sequences; the parameters are models."""
 
     first: Any  # the model of the first start
@@ -50,11 +50,12 @@ class HiddenRows(EMProblem):
     random: bool = False  # whether the first start is random too
     stream: Stream | None = None  # where all data come from, if `data` are the first batch only
     oracle: RowsOracle | None = None  # what answers instead of the exact recursions
+    is_whole: bool = True  # whether these are all data that are learned from
 
     @property
     def rows(self) -> float:  # type: ignore[override]
         """Steps of data, each counted with the weight of its sequence."""
-        return self.data.total_rows if self.stream is None else float(self.stream.n_rows)
+        return self.data.total_rows if self.stream is None else self.stream.total
 
     def start(self, rng: np.random.Generator, number: int) -> EMStart:
         """The model that was given, then random ones."""
@@ -65,13 +66,11 @@ class HiddenRows(EMProblem):
 
     def expect(self, parameters: Any) -> Expected:
         """Forward-backward, or what was asked for instead."""
-        found = self._expected(parameters, self.data, True)
-        return Expected(found.log_likelihood, found)
-
-    def _expected(self, model: Any, data: Dataset, is_whole: bool) -> Any:
         if self.oracle is None:
-            return expect_rows(model, data)
-        return self.oracle.expect(model, data, is_whole=is_whole)
+            found = expect_rows(parameters, self.data)
+        else:
+            found = self.oracle.expect(parameters, self.data, is_whole=self.is_whole)
+        return Expected(found.log_likelihood, found)
 
     @property
     def memory(self) -> tuple[Any, ...]:
@@ -130,19 +129,17 @@ class HiddenRows(EMProblem):
             return None
         return total_log_z(parameters, self.held) / self.held.total_rows
 
-    def part(self, batch: Dataset) -> HiddenRows:
+    def part(self, batch: Dataset) -> Any:
         """With the sequences of a batch."""
-        return replace(self, data=self.first.sequences(batch), stream=None)
+        return self._of(self.first.sequences(batch))
+
+    def _of(self, data: Dataset) -> Any:
+        return replace(self, data=data, stream=None, is_whole=False)
 
     def own_batches(self, size: int, seed: int, place: Place) -> Iterator[tuple[Callable[[Any], Any], Place]]:
         """So many sequences at a time."""
-        order = np.random.default_rng(seed).permutation(np.flatnonzero(self.data.weights))
-        for end in range((*place, 0)[0] + size, len(order) + size, size):
-            part = self.data.take(order[end - size : end])
-            yield partial(self._batch, part), (end,) if end < len(order) else ()
-
-    def _batch(self, part: Dataset, parameters: Any) -> Any:
-        return self._expected(parameters, part, False).scaled(self.rows / part.total_rows)
+        for units, end in unit_batches(np.flatnonzero(self.data.weights), size, seed, place):
+            yield partial(self._learn_part, self._of(self.data.take(units))), end
 
     def scaled(self, statistics: Any, by: float) -> Any:
         """All of them."""

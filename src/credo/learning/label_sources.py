@@ -28,7 +28,7 @@ from ..models.crf_weights import LabelScores
 from .expectations import Oracle
 from .log_linear import StatisticsSource
 
-__all__ = ["ChainLikelihood", "GraphLikelihood", "LabelPseudolikelihood"]
+__all__ = ["ChainLikelihood", "GraphLikelihood", "KeptByBatch", "LabelPseudolikelihood"]
 
 _RANGE = 600.0  # differences of transition scores whose exponentials are numbers
 
@@ -53,7 +53,7 @@ def _expected(scores: LabelScores, data: LabelledSequences) -> tuple[float, Labe
     return float(log_z.sum()), LabelScores(marginals, pairs)
 
 
-class _Kept:
+class KeptByBatch:
     """What was made of the last few batches."""
 
     def __init__(self, make: Callable[[Any, int], Any]) -> None:
@@ -90,7 +90,7 @@ class ChainLikelihood(StatisticsSource):
     """The mean conditional log-likelihood of sequences: one forward-backward pass, two if labels miss."""
 
     def __init__(self) -> None:
-        self._kept = _Kept(_Observed.of)
+        self._kept = KeptByBatch(_Observed.of)
 
     def evaluate(self, scores: LabelScores, batch: LabelledSequences) -> tuple[float, LabelScores]:
         """Value, and what was observed less what is expected."""
@@ -184,7 +184,7 @@ class LabelPseudolikelihood(StatisticsSource):
     """Each label given those it is joined to; for labels that are all known."""
 
     def __init__(self) -> None:
-        self._kept = _Kept(_joined)
+        self._kept = KeptByBatch(_joined)
 
     def evaluate(self, scores: LabelScores, batch: Any) -> tuple[float, LabelScores]:
         """One walk over nodes and edges."""

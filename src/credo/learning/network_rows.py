@@ -20,6 +20,9 @@ class NetworkRows:
     values: np.ndarray  # (rows, n)
     weights: np.ndarray  # (rows,)
 
+    def __len__(self) -> int:
+        return len(self.weights)
+
     @property
     def is_complete(self) -> bool:
         """Whether no cell is missing."""
@@ -33,7 +36,8 @@ class NetworkRows:
             raise DataError("validation: expected two rows at least to hold one back, got 1")
         order = rng.permutation(count)
         size = min(max(round(fraction * count), 1), count - 1)
-        return self._take(np.sort(order[size:])), self._take(np.sort(order[:size]))
+        return self.take(np.sort(order[size:])), self.take(np.sort(order[:size]))
 
-    def _take(self, rows: np.ndarray) -> NetworkRows:
+    def take(self, rows: np.ndarray) -> NetworkRows:
+        """Some of the rows."""
         return NetworkRows(self.states[rows], self.values[rows], self.weights[rows])

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ..core.errors import DataError, OptionError, UnsupportedError
+from ..core.errors import DataError, OptionError
 from ..core.instance import Template
 from ..data.stream import Stream
 from ..data.table import StateTable
 from ..families.independent import IndependentRows
 from ..inference.portfolio.question import graph_of
-from .network_data import fill_blank
+from .network_data import fill_blank, read_network
 
 __all__ = ["fill_from_stream", "first_batch", "read_stream"]
 
@@ -25,7 +26,7 @@ def read_stream(model: Any, data: Stream, weights: Any, named: Mapping[str, Any]
     if given:
         raise OptionError(
             f"{', '.join(given)}: a stream has its rows and sequences already; leave out, or give "
-            "credo.data.stream groups and columns"
+            "credo.data.stream groups, columns and weights"
         )
     if isinstance(model, Template):
         if isinstance(model, IndependentRows) and data.groups is not None:
@@ -43,11 +44,6 @@ def read_stream(model: Any, data: Stream, weights: Any, named: Mapping[str, Any]
         raise DataError(
             f"data: a {type(model).__name__} has rows, no sequences; leave groups out of the stream"
         )
-    if getattr(model, "regressions", None):
-        raise UnsupportedError(
-            "a network with real nodes takes all rows at once; give data in memory, such as "
-            "credo.data.read(path), or make its nodes discrete"
-        )
     return data.with_schema(graph_of(model).variables)
 
 
@@ -64,5 +60,7 @@ def first_batch(model: Any, data: Stream) -> Any:
     """The first batch as the model reads data in memory: random starts are drawn from it."""
     if isinstance(model, Template):
         return model.sequences(next(iter(data)))  # type: ignore[attr-defined]
+    if getattr(model, "regressions", None):
+        return next(data.map(partial(read_network, model)))
     variables = graph_of(model).variables
     return next(data.map(lambda batch: StateTable.of_dataset(batch, variables)))

@@ -16,6 +16,9 @@ at no cost:
 
 F has many maxima: `restarts` begins anew several times and keeps the best. A fall that rounding cannot
 explain ends a run as diverged: it would mean that a family breaks the contract.
+
+Stepwise EM (`batch`) blends statistics of batches, which are natural parameters of q_theta: it is stochastic
+variational inference (Hoffman et al. 2013). There F may fall.
 """
 
 from __future__ import annotations
@@ -28,12 +31,15 @@ import numpy as np
 
 from ..core import check
 from ..core.errors import DataError
+from ..data.stream import Stream
 from ..families.conjugates import why_no_conjugate
 from ..families.learnable import Learnable
 from ..models.factor_analysis import FactorAnalysis
 from .base import Fit, Learner, Task, register_learner
+from .em_data import batch_of, check_batches
+from .streams import first_batch
 from .vb_factor_analysis import factor_problem
-from .vb_rows import PosteriorRows
+from .vb_rows import PosteriorRows, seen_rows
 from .vb_steps import Prune, run_vb
 from .vb_tables import NetworkTables, network_problem, why_not_network
 
@@ -56,9 +62,9 @@ class VariationalBayes(Learner):
     """Distributions over the parameters, by EM on the posterior of a conjugate model.
 
     Bayesian networks; hidden Markov and semi-Markov models, mixtures and single families of `Categorical`,
-    `Gaussian`, `DiagonalGaussian` or `Poisson` rows or products of these; `FactorAnalysis`. The result is a
-    `Fit`: `model` has the expected parameters, `posterior` the distribution, and `evidence` the free energy,
-    a lower bound of the log evidence, which is exact where nothing is hidden or missing.
+    `Gaussian`, `DiagonalGaussian` or `Poisson` rows or products and mixtures of these; `FactorAnalysis`. The
+    result is a `Fit`: `model` has the expected parameters, `posterior` the distribution, and `evidence` the
+    free energy, a lower bound of the log evidence, which is exact where nothing is hidden or missing.
 
     Examples
     --------
@@ -76,6 +82,7 @@ class VariationalBayes(Learner):
     name: ClassVar[str] = "vb"
     monotone: ClassVar[bool] = True
     checkpoints: ClassVar[bool] = True
+    streams: ClassVar[bool] = True
     reads_soft: ClassVar[bool] = True
     tol: ClassVar[float] = 1e-3  # change of an expected parameter, in standard deviations where it is a mean
     prior: Any = None  # networks: uniform, bdeu, towards, or by name; others: HMMPrior, MixturePrior, ...
@@ -84,6 +91,8 @@ class VariationalBayes(Learner):
     adapt: Any = ()  # parts (tables of networks) whose hyper-parameters are learned as well; true: all
     prune: Literal["unused", "search", "none"] | None = None  # leave out what no row needs, or can be spared
     fixed: tuple[str, ...] = ()  # children of networks whose tables are not learned
+    batch: int | None = None  # rows, or sequences in memory, per M-step of stepwise VB; None: all
+    rate: float = 0.6  # how fast stepwise VB forgets, above 0.5 and at most 1
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -91,9 +100,18 @@ class VariationalBayes(Learner):
         check.whole("restarts", self.restarts, 1)
         if self.prune is not None:
             check.one_of("prune", self.prune, ["unused", "search", "none"])
+        check_batches(self.batch, self.rate)
 
     def why_not(self, task: Task) -> str | None:
         """Refuses models without conjugate priors, and options that mean nothing for a model."""
+        is_divided = self.batch is not None or isinstance(task.data, Stream)
+        if is_divided and isinstance(task.model, FactorAnalysis):
+            return "factor analysis takes all rows at once; leave batch out, and give data in memory"
+        if is_divided and self.prune not in (None, "none"):
+            return "pruning divides all rows anew; leave it out, or batch, and give data in memory"
+        return self._why_not_model(task)
+
+    def _why_not_model(self, task: Task) -> str | None:
         if hasattr(type(task.model), "flat_tables"):
             return why_not_network(task)
         if self.fixed:
@@ -113,32 +131,40 @@ class VariationalBayes(Learner):
 
     def run(self, task: Task, rng: np.random.Generator) -> Fit:
         """Climb, and prune where asked to."""
+        stream = None
+        if isinstance(task.data, Stream):
+            stream, task = task.data, replace(task, data=first_batch(task.model, task.data))
         prune: Prune | None = None if self.prune == "none" else self.prune
         problem: Any
         if isinstance(task.model, FactorAnalysis):
             problem, prune = factor_problem(task.model, task.data, prune == "unused"), None
         else:
-            problem = self._network(task) if hasattr(type(task.model), "flat_tables") else self._rows(task)
-        found = run_vb(problem, task.budget, rng, restarts=self.restarts, prune=prune, shown=problem.fit_of)
+            make = self._network if hasattr(type(task.model), "flat_tables") else self._rows
+            problem = make(task, stream)
+        batch = batch_of(self.batch, task.data, stream)
+        found = run_vb(
+            problem, task.budget, rng, restarts=self.restarts, prune=prune, batch=batch, rate=self.rate,
+            shown=problem.fit_of,
+        )  # fmt: skip
         return problem.fit_of(found)  # type: ignore[no-any-return]
 
-    def _network(self, task: Task) -> NetworkTables:
+    def _network(self, task: Task, stream: Stream | None) -> NetworkTables:
         names = task.model.variables.names
         return network_problem(
-            task, prior=self.prior, fixed=self.fixed, adapts=self._adapts(names), start=self.start
-        )
+            task, prior=self.prior, fixed=self.fixed, adapts=self._adapts(names), start=self.start,
+            stream=stream,
+        )  # fmt: skip
 
-    def _rows(self, task: Task) -> PosteriorRows:
+    def _rows(self, task: Task, stream: Stream | None) -> PosteriorRows:
         model, data = task.model, task.data
         empty = model.emission.missing(data.rows())
         if empty.all():
             raise DataError("data: expected at least one observed step, got missing ones only")
-        if data.has_rows_as_units and not data.is_sequences:
-            data = replace(data, weights=np.where(empty, 0.0, data.weights))  # they tell nothing
+        data = seen_rows(data, empty)
         blank = model.posterior(self.prior, data)
         return PosteriorRows(
             model, data, held=task.validation, begins=self.start, blank=blank,
-            adapts=self._adapts(blank.adaptable),
+            adapts=self._adapts(blank.adaptable), stream=stream,
         )  # fmt: skip
 
     def _adapts(self, names: tuple[str, ...]) -> tuple[str, ...]:

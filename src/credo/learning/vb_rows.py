@@ -21,6 +21,7 @@ import numpy as np
 
 from ..core.errors import ModelError
 from ..core.result import Kind, Status
+from ..data.dataset import Dataset
 from ..families.independent import IndependentRows
 from ..families.mixture import Mixture
 from ..families.starts import distant_members
@@ -31,7 +32,7 @@ from .hidden_rows import ExpectedHidden, expect_rows
 from .hmm import HiddenRows
 from .vb_steps import Prunable, posterior_fit
 
-__all__ = ["PosteriorRows"]
+__all__ = ["PosteriorRows", "seen_rows"]
 
 _ALIKE = 1e-12  # difference of the probabilities of states below which they are equal
 
@@ -46,18 +47,21 @@ class PosteriorRows(Prunable, HiddenRows):
 
     def start(self, rng: np.random.Generator, number: int) -> EMStart:
         """The posterior of the states that a model expects: the one that was given, or a random one."""
-        found = None
+        found, model = None, self.first
         if number == 0 and self.begins != "random":
-            instance = self.first.instantiate(self.data)
+            instance = model.instantiate(self.data)
             found = smooth_rows(instance)
             alike = self.blank.states > 1 and np.ptp(found.marginals, axis=1).max() < _ALIKE
             if alike and self.begins == "auto":
                 found = None  # equal states would never part
         if found is None:
-            instance = self._random(rng).instantiate(self.data)
+            model = self._random(rng)
+            instance = model.instantiate(self.data)
             found = smooth_rows(instance)
-        told = self.blank.emission.expect(self.data.rows(), instance.weigh_rows(found.marginals))
-        return EMStart(self.blank.update(ExpectedHidden(found.counts, told, 0.0)))
+        weights = instance.weigh_rows(found.marginals)
+        told = self.blank.emission.expect_under(model.emission, self.data.rows(), weights)
+        expected = ExpectedHidden(found.counts, told, 0.0)  # of a stream those of its first batch
+        return EMStart(self.blank.update(expected.scaled(self.rows / self.data.total_rows)))
 
     def _random(self, rng: np.random.Generator) -> Any:
         """A random model; of independent rows with components that are at home among some of them."""
@@ -66,10 +70,17 @@ class PosteriorRows(Prunable, HiddenRows):
         members = distant_members(self.first.emission, self.data.rows(), rng)
         return IndependentRows(Mixture(np.full((1, len(members)), 1.0 / len(members)), members))
 
+    def part(self, batch: Dataset) -> Any:
+        """With the sequences, or rows that observe something, of a batch."""
+        data = self.first.sequences(batch)
+        return self._of(seen_rows(data, self.first.emission.missing(data.rows())))
+
     def is_closed_form(self) -> bool:
         """Whether there is nothing to choose and nothing to fill in."""
+        if self.stream is not None:
+            return False
         is_sure = self.blank.states == 1 and self.blank.structure != "segments" and not self.adapts
-        return is_sure and self.data.is_complete
+        return is_sure and self.blank.emission.is_closed and self.data.is_complete
 
     def maximise(self, statistics: ExpectedHidden, parameters: Any) -> Any:
         """The conjugate update."""
@@ -105,3 +116,10 @@ class PosteriorRows(Prunable, HiddenRows):
         told = [f"{left} of {most} {self.blank.state_name}s are used"] if left < most else []
         kind: Kind = "exact" if found.status is Status.EXACT else "lower"
         return posterior_fit(replace(fit, notes=(*told, *fit.notes)), found, kind)
+
+
+def seen_rows(data: Dataset, empty: np.ndarray) -> Dataset:
+    """The same where rows that are units, and empty, do not count: they tell nothing."""
+    if data.is_sequences or not data.has_rows_as_units:
+        return data
+    return replace(data, weights=np.where(empty, 0.0, data.weights))

@@ -168,6 +168,8 @@ def run_vb(
     *,
     restarts: int = 1,
     prune: Prune | None = None,
+    batch: int | None = None,
+    rate: float = 0.6,
     shown: Callable[[EMRun], Any] | None = None,
 ) -> EMRun:
     """The best of several runs.
@@ -182,11 +184,13 @@ def run_vb(
         How many runs.
     prune
         Which components to leave out once a run has settled.
+    batch, rate
+        Of stepwise EM, as in `run_em`; without pruning.
     shown
         What observers are shown of a run.
     """
     if prune is None:
-        return run_em(problem, budget, rng, name="vb", restarts=restarts, shown=shown)
+        return run_em(problem, budget, rng, name="vb", restarts=restarts, batch=batch, rate=rate, shown=shown)
     steps = PruningSteps("vb", shown=shown, kept=problem.memory, prune=prune)
     return drive(steps, problem, with_start(budget), rng, restarts=restarts)  # type: ignore[no-any-return]
 

@@ -12,21 +12,24 @@ Bayesian-Dirichlet score), found in one step. An entry that is zero in the model
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from ..core.errors import ImpossibleRowError, ModelError
 from ..core.result import Kind, Status
+from ..data.dataset import Dataset
+from ..data.stream import Stream
 from ..data.table import StateTable
 from ..models.bayes_net import BayesNet
 from ..models.table_posterior import TablePosterior
 from .base import Fit, Task
 from .counts import TableStep
 from .e_step import EStep
-from .em_data import Expected
+from .em_data import DividedData, Expected, Place, unit_batches
 from .em_steps import EMRun, EMStart, fit_of
 from .expectations import Oracle
 from .m_step import DirectedStep
@@ -38,13 +41,19 @@ _PLANS = 8  # prunings whose E-step is kept
 
 
 def network_problem(
-    task: Task, *, prior: Any, fixed: tuple[str, ...], adapts: tuple[str, ...], start: str
+    task: Task,
+    *,
+    prior: Any,
+    fixed: tuple[str, ...],
+    adapts: tuple[str, ...],
+    start: str,
+    stream: Stream | None,
 ) -> NetworkTables:
     """The problem of a network with these options of the learner."""
     step = TableStep.of(task.model, fixed=fixed)
     blank = replace(task.model.posterior(prior), held=step.held)
     oracle = Oracle(task.inference, task.inference_budget, task.seed, warm=False)
-    return NetworkTables(task, step, oracle, blank, adapts, start)
+    return NetworkTables(task, step, oracle, blank, adapts, start, stream)
 
 
 def why_not_network(task: Task) -> str | None:
@@ -55,7 +64,7 @@ def why_not_network(task: Task) -> str | None:
 
 
 @dataclass(frozen=True)
-class NetworkTables(Prunable):
+class NetworkTables(DividedData, Prunable):
     """A network with its data; its components are the states of hidden variables."""
 
     task: Task  # the network with its data
@@ -64,11 +73,12 @@ class NetworkTables(Prunable):
     blank: TablePosterior  # the prior
     adapts: tuple[str, ...]  # children whose concentration is learned
     begins: str  # how the first run begins
+    stream: Stream | None = None  # where all data come from, if the task has the first batch only
 
     @property
     def rows(self) -> float:  # type: ignore[override]
         """Weight of all rows."""
-        return self.task.data.total
+        return self.task.data.total if self.stream is None else self.stream.total
 
     @property
     def memory(self) -> tuple[Any, ...]:
@@ -98,16 +108,35 @@ class NetworkTables(Prunable):
     def prepare(self, first: np.ndarray, parameters: TablePosterior) -> TablePosterior:
         """The posterior of the counts that tables expect."""
         with np.errstate(divide="ignore"):
-            return self.maximise(self._e_step(parameters.model)(np.log(first)).counts, parameters)
+            counts = self._e_step(parameters.model)(np.log(first)).counts
+        return self.maximise(counts * (self.rows / self.task.data.total), parameters)
 
     def expect(self, parameters: TablePosterior) -> Expected:
         """Expected counts under exp E[log tables]."""
-        logs = parameters.rows.expected_log
+        found = self._e_step(parameters.model)(self._logs(parameters))
+        return Expected(found.log_weight, found.counts)
+
+    def _logs(self, parameters: TablePosterior) -> np.ndarray:
+        """Expected log tables; those that are not learned as they are."""
+        logs: np.ndarray = parameters.rows.expected_log
         if parameters.held.any():
             with np.errstate(divide="ignore"):
                 logs = np.where(parameters.held, np.log(parameters.model.flat_tables), logs)
-        found = self._e_step(parameters.model)(logs)
-        return Expected(found.log_weight, found.counts)
+        return logs
+
+    def part(self, batch: Dataset) -> NetworkTables:
+        """With the rows of a batch."""
+        data = StateTable.of_dataset(batch, self.task.model.variables)
+        return replace(self, task=replace(self.task, data=data, validation=None), stream=None)
+
+    def own_batches(self, size: int, seed: int, place: Place) -> Iterator[tuple[Callable[[Any], Any], Place]]:
+        """So many rows at a time."""
+        for rows, end in unit_batches(np.arange(len(self.task.data)), size, seed, place):
+            yield partial(self._counts, self._e_step(self.task.model).batch(rows)), end
+
+    def _counts(self, batch: Callable[[np.ndarray], Any], parameters: TablePosterior) -> np.ndarray:
+        found: np.ndarray = batch(self._logs(parameters)).counts
+        return found
 
     def maximise(self, statistics: np.ndarray, parameters: TablePosterior) -> TablePosterior:
         """Concentrations and counts."""
@@ -124,6 +153,8 @@ class NetworkTables(Prunable):
 
     def is_closed_form(self) -> bool:
         """Where nothing is hidden or missing."""
+        if self.stream is not None:
+            return False
         return self._e_step(self.blank.model).is_closed_form and not self.adapts
 
     def report(self) -> list[str]:

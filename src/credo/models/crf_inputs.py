@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from .crf_features import MISSING, Features, Labels
 
 __all__ = [
     "Graphs",
+    "LabelledNodes",
     "LabelledSequences",
     "chain_parts",
     "edge_pairs",
@@ -62,6 +63,14 @@ def graph_parts(items: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
         edges.append(parts[1])
         features.append(parts[2] if len(parts) == 3 else None)
     return nodes, edges, features
+
+
+class LabelledNodes(NamedTuple):
+    """Nodes of one kind of a batch."""
+
+    labels: np.ndarray  # (nodes,) positions of the right labels, -1 where missing
+    size: int  # how many labels there are
+    unit: np.ndarray  # (nodes,) the instance each belongs to
 
 
 class _Labelled:
@@ -249,6 +258,29 @@ class Graphs(_Labelled):
     def edge_rows(self) -> np.ndarray:
         """The rows of `edges` that belong to `ends`."""
         return np.arange(len(self.ends))
+
+    @property
+    def size(self) -> int:
+        """How many labels there are."""
+        return max((int(n) for graph in self.graphs for n in graph.variables.sizes[:1]), default=0)
+
+    @property
+    def label_parts(self) -> list[LabelledNodes]:
+        """All nodes, which are of one kind."""
+        labels = np.full(int(self.start[-1]), MISSING) if self.labels is None else self.labels
+        unit = np.repeat(np.arange(len(self)), np.diff(self.start))
+        return [LabelledNodes(labels, self.size, unit)]
+
+    def labels_of(self, n: int) -> np.ndarray:
+        """Labels of one graph, (variables,), -1 where missing."""
+        return self.label_parts[0].labels[self.start[n] : self.start[n + 1]]
+
+    def entries_of(self, n: int) -> np.ndarray:
+        """Where the tables of one graph lie among the scores of all nodes, then of all edges."""
+        size, nodes = self.size, int(self.start[-1])
+        own = np.arange(self.start[n] * size, self.start[n + 1] * size)
+        edges = np.arange(self.edge_start[n] * size * size, self.edge_start[n + 1] * size * size)
+        return np.concatenate([own, nodes * size + edges])
 
     def take(self, which: np.ndarray) -> Graphs:
         """Some of the graphs."""

@@ -1,8 +1,9 @@
-"""The three forms in which messages are kept: ratios, positive numbers, logarithms.
+"""The forms in which messages are kept: ratios, positive numbers, logarithms.
 
     _Binary   one ratio per message: plain BP, pairwise binary, positive tables of moderate range
     _Linear   positive numbers: plain BP, any arity and state counts, positive tables of moderate range
-    _Log      everything else: zeros, maxima, weights, powers
+    _Mixed    positive numbers: max-product and mixed-product BP on pairwise tables of moderate range
+    _Log      everything else: zeros, wide maxima, weights, powers
 
 A range is moderate if the products of messages at a variable cannot leave the double range. Each form
 turns log messages into its own and back, sweeps, and reads off beliefs.
@@ -18,7 +19,7 @@ import numpy as np
 
 from ...core.records import record
 from ...kernels import messages as log_kernel
-from ...kernels import positive_messages
+from ...kernels import mixed_messages, positive_messages
 from ..problem.base import Problem
 from .positive_forms import _Binary, _Linear
 from .readout import Readout, read_logs, uniform_logs
@@ -42,12 +43,17 @@ class Kept:
 def choose_form(problem: Problem, weights: Weighted) -> Any:
     """The fastest form that can hold this problem's messages."""
     graph, w = problem.graph, problem.graph.wiring
-    if problem.is_sum and weights.is_plain:
+    if weights.is_plain and np.isin(problem.temperatures, (0.0, 1.0)).all():
         free, spread, guessed = positive_messages.survey(
             w.scope_start, w.scope, w.sizes, graph.log_tables, w.table_start
         )
         if spread < _SAFE_LOG:
             active = np.flatnonzero(free >= 2)
+            if not problem.is_sum:
+                # Best states alone may exclude each other, and leave a summed neighbour with nothing.
+                if free.max(initial=0) <= 2 and (problem.is_max or not guessed):
+                    return _Mixed(problem, free, active, guessed)
+                return _Log(problem)
             if w.sizes.max(initial=1) <= 2 and free.max(initial=0) <= 2 and not guessed:
                 return _Binary(problem, free, active)
             return _Linear(problem, free, active, guessed)
@@ -57,6 +63,31 @@ def choose_form(problem: Problem, weights: Weighted) -> Any:
 def safe_form(problem: Problem) -> Any:
     """The form that holds any messages."""
     return _Log(problem)
+
+
+@record("messages as positive numbers about maxima", rebuilt=("problem", "free", "active", "is_guess"))
+@dataclass(frozen=True, eq=False)
+class _Mixed(_Linear):
+    """Positive numbers; max-product and mixed-product BP on pairwise tables."""
+
+    @cached_property
+    def _kinds(self) -> np.ndarray:
+        """Which variables of each factor are maximised."""
+        w = self.problem.graph.wiring
+        return np.asarray(
+            mixed_messages.pair_kinds(self.active, w.scope_start, w.scope, w.sizes, self.problem.temperatures)
+        )
+
+    def sweeps(self, values: np.ndarray, weights: Weighted, sweep: Sweep) -> np.ndarray:
+        """Sweep in place; the change of each. The residual schedule is that of the logarithms."""
+        if sweep.schedule == "residual":
+            logs = self.to_log(values)
+            changes = _Log(self.problem).sweeps(logs, weights, sweep)
+            values[:] = self.from_log(logs)
+            return changes
+        run, sweep = pace_sweeps(mixed_messages.mixed_sweeps, self.problem.graph, sweep)
+        rows, at_once = orders(self.problem.graph, self.active, sweep)
+        return np.asarray(run(rows, at_once, self._kinds, *self._work, values, sweep.most, sweep.tol))
 
 
 @record("messages as logarithms", rebuilt=("problem",))

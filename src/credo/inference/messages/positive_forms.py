@@ -156,9 +156,9 @@ class _Linear(_Positive):
     def sweeps(self, values: np.ndarray, weights: Weighted, sweep: Sweep) -> np.ndarray:
         """Sweep in place; the change of each."""
         graph, w = self.problem.graph, self.problem.graph.wiring
-        psi, constant = self._tables[0], self._scaled_constant
         if sweep.schedule == "residual":
             due = self.all_due() if sweep.due is None else sweep.due
+            psi, constant = self._tables[0], self._scaled_constant
             common = (w.scope_start, w.scope, w.sizes, w.state_start, w.edge_state_start)
             run, sweep = pace_sweeps(residual_messages.linear_residual, graph, sweep)
             return np.asarray(
@@ -177,23 +177,14 @@ class _Linear(_Positive):
             )
         run, sweep = pace_sweeps(positive_messages.linear_sweeps, graph, sweep)
         rows, at_once = orders(graph, self.active, sweep)
-        return np.asarray(
-            run(
-                rows,
-                at_once,
-                w.scope_start,
-                w.scope,
-                w.sizes,
-                w.state_start,
-                w.edge_state_start,
-                psi,
-                w.table_start,
-                constant,
-                values,
-                sweep.most,
-                sweep.tol,
-            )
-        )
+        return np.asarray(run(rows, at_once, *self._work, values, sweep.most, sweep.tol))
+
+    @property
+    def _work(self) -> tuple[np.ndarray, ...]:
+        """What the sweeps of positive numbers read: wiring, tables and constant messages."""
+        w = self.problem.graph.wiring
+        wiring = (w.scope_start, w.scope, w.sizes, w.state_start, w.edge_state_start)
+        return (*wiring, self._tables[0], w.table_start, self._scaled_constant)
 
 
 @record("messages as ratios", rebuilt=("problem", "free", "active", "is_guess"))
