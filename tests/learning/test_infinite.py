@@ -130,11 +130,13 @@ def test_the_gain_of_a_unit_is_the_change_of_the_likelihood(grows):
     v = rows()
     problem = growth(place, v, grows=grows)
     unit = np.array([0.7, -1.2, 0.4, 0.3])
-    counts = [1.0, 1.0] if grows else [0.5, 0.5]
+    counts = [1.0, 1.0] if grows else [0.7, 0.3]
     weights = np.column_stack([machine.weights, unit[:3]])
-    after = likelihood(weights, counts, machine.visible_bias, [0.0, unit[3]], v)
+    mean = sigmoid(v @ unit[:3] + unit[3]).mean()
+    bias = machine.visible_bias - counts[1] * mean * unit[:3]
+    after = likelihood(weights, counts, bias, [0.0, unit[3]], v)
     before = float(machine.log_density(v).mean())
-    assert problem.gain(place, unit) == pytest.approx(after - before, abs=1e-10)
+    assert problem.gain(place, unit, 0.3) == pytest.approx(after - before, abs=1e-10)
 
 
 def test_a_unit_that_would_cost_too_much_is_halved():
@@ -157,7 +159,7 @@ def bars(count=400):
 def grow(x, spec="", model=None, **options):
     options = {"seed": 0, "tol": 0, "max_iter": 6} | options
     model = credo.RBM.blank(1) if model is None else model
-    spec = f"infinite-boltzmann(particles=400, penalty=0.01{', ' + spec if spec else ''})"
+    spec = f"infinite-boltzmann(particles=400{', ' + spec if spec else ''})"
     with pytest.warns(ConvergenceWarning):
         return credo.fit(model, x, spec, **options)
 
@@ -169,7 +171,7 @@ def test_a_machine_grows_by_a_unit_per_step_and_beats_independent_units():
     assert isinstance(model, credo.RBM) and model.weights.shape == (6, 6)
     assert found.trace["units"].tolist() == found.trace["alpha"].tolist() == [1, 2, 3, 4, 5, 6]
     assert model.log_density(x).mean() > -6 * np.log(2) + 0.7
-    assert (found.trace["gain"] > -1 - 1e-9).all() and (found.trace["gap"] > 0).all()
+    assert (found.trace["gain"] >= 0).all() and (found.trace["gap"] > 0).all()
     assert "visible biases began at the log-odds of the data" in found.notes
 
 
@@ -182,8 +184,7 @@ def test_a_machine_with_units_is_gone_on_from_and_started_again():
     with pytest.warns(ConvergenceWarning):
         tuned = credo.fit(more, x, "boltzmann(negative=cd, sweeps=10)", max_iter=20, seed=0, tol=0)
     assert "visible biases" not in " ".join(tuned.notes)
-    assert tuned.objective[0] > -6 * np.log(2)
-    assert tuned.model.log_density(x).mean() > first.log_density(x).mean()
+    assert tuned.model.log_density(x).mean() > more.log_density(x).mean() > first.log_density(x).mean()
 
 
 @pytest.mark.parametrize("spec", ["alpha=2.5", "learn_alpha=True"])
@@ -191,28 +192,28 @@ def test_units_that_count_together_are_a_fractional_machine(spec):
     x = bars()
     found = grow(x, spec)
     model = found.model
-    assert isinstance(model, FractionalRBM) and np.ptp(model.counts) < 1e-12
+    assert isinstance(model, FractionalRBM) and not model.is_whole
+    assert (np.diff(found.trace["gain"])[1:] >= -0.1).all() and (found.trace["gain"] >= 0).all()
     assert model.counts.sum() == pytest.approx(found.trace["alpha"][-1])
     assert (found.trace["accepted"] < 1).any() and found.trace["accepted"][-1] > 0.3
     assert (found.trace["alpha"] == 2.5).all() == (spec == "alpha=2.5")
-    assert model.log_density(x).mean() > -6 * np.log(2) + 0.3
+    assert model.log_density(x).mean() > -6 * np.log(2) + 0.5
     again = grow(x, spec, model=model, max_iter=1).model
-    assert again.counts.shape == (7,)
+    assert len(again.counts) in (6, 7)
 
 
 def test_a_step_away_takes_a_planted_bad_unit_out():
     x = bars()
     good = grow(x, max_iter=4).model
-    bad = np.array([6.0, -6, 6, -6, 6, -6])
+    bad = np.array([3.0, -3, 3, -3, 3, -3])
     planted = credo.RBM(
-        np.column_stack([good.weights, bad]), good.visible_bias, np.append(good.hidden_bias, 0.0)
+        np.column_stack([0.3 * good.weights, bad]), np.zeros(6), np.append(0.3 * good.hidden_bias, 0.0)
     )
     spec = "infinite-boltzmann(particles=400, penalty=0.5, away=True)"
     with pytest.warns(ConvergenceWarning):
         found = credo.fit(planted, x, spec, max_iter=1, seed=0, tol=0)
     assert found.trace["units"].tolist() == [4] and found.trace["alpha"].tolist() == [4]
-    assert np.abs(found.model.weights - bad[:, None]).max(axis=0).min() > 1
-    np.testing.assert_allclose(found.model.weights, good.weights, atol=1e-12)
+    np.testing.assert_allclose(found.model.weights, 0.3 * good.weights, atol=1e-12)
 
 
 def test_where_no_unit_is_worth_anything_growing_has_converged():
@@ -226,7 +227,7 @@ def test_where_no_unit_is_worth_anything_growing_has_converged():
 def test_growing_stops_where_validation_rows_fall_behind():
     rng = np.random.default_rng(0)
     x, held = rng.integers(0, 2, (15, 6)), rng.integers(0, 2, (300, 6))
-    spec = "infinite-boltzmann(penalty=0.01, widest=0.5)"
+    spec = "infinite-boltzmann(widest=0.5, penalty=0.05)"
     found = credo.fit(credo.RBM.blank(1), x, spec, validation=held, max_iter=40, seed=0, tol=0)
     behind = found.trace["validation"]
     assert found.stopped_early and behind[-1] < -0.5 <= behind[:-1].min()
@@ -242,9 +243,7 @@ def test_a_conditional_machine_grows_too():
     v = np.hstack([on, ~on]).astype(float)
     start = credo.ConditionalRBM(np.zeros((2, 0)), np.zeros((2, 2)), np.zeros((0, 2)))
     with pytest.warns(ConvergenceWarning):
-        found = credo.fit(
-            start, x, "infinite-boltzmann(penalty=0.01, rows=200)", targets=v, max_iter=8, seed=0, tol=0
-        )
+        found = credo.fit(start, x, "infinite-boltzmann(rows=200)", targets=v, max_iter=8, seed=0, tol=0)
     assert found.model.weights.shape == (2, 8) and found.model.hidden_weights.shape == (8, 2)
     told = credo.log_likelihood(found.model, x, "enumerate", targets=v).value / 300
     alone = credo.log_likelihood(start, x, "enumerate", targets=v).value / 300

@@ -1,24 +1,24 @@
 r"""Boltzmann machines that grow: hidden units are added one at a time, by Frank-Wolfe steps (`unit_growth`).
 
 `max_iter` is the number of units to add. A machine that has units already goes on from them. The result is
-an ordinary machine, unless `alpha` is given or learned: units then count alpha / t times each, and it is a
+an ordinary machine, unless `alpha` is given or learned: units then have shares of it, and it is a
 fractional one. It may start `boltzmann` again: credo.fit(found.model, x, "boltzmann(negative=cd,
 sweeps=10)").
 
 The residual is the duality gap, the largest d that was found less the mean of d over q: where no unit is
-worth more than those there are, learning has converged. The likelihood need not rise with every unit, as
-each counts fully from the start, and the penalty alone keeps units small. The trace has, after every step,
-the `gain` of the last unit, its `promise` d, how often it was halved (`halvings`), the number of `units`,
-`alpha`, the share of proposals that were `accepted`, and the objective: how much likelier rows are than
-chains, which is no likelihood. With validation rows `validation` is their mean score less that of the rows,
-which falls when the machine begins to overfit; with `widest` learning stops before it falls below minus
-that.
+worth more than those there are, learning has converged. Each unit counts fully from the start; where that
+would lower the likelihood, as the chains see it, the unit is made smaller. With a large `fall` the penalty
+alone keeps units small, as in the source. The trace has, after every step, the `gain` of the last unit, its
+`promise` d, how often it was halved (`halvings`), the number of `units`, `alpha`, the share of proposals
+that were `accepted`, and the objective: how much likelier rows are than chains, which is no likelihood.
+With validation rows `validation` is their mean score less that of the rows, which falls when the machine
+begins to overfit; with `widest` learning stops before it falls below minus that.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -49,15 +49,15 @@ class InfiniteBoltzmann(Learner):
     name: ClassVar[str] = "infinite-boltzmann"
     checkpoints: ClassVar[bool] = True
     tol: ClassVar[float] = 1e-3
-    penalty: float = 0.1  # lambda, of half the square of the weights of a unit
+    penalty: float = 0.01  # lambda, of half the square of the weights of a unit
     scaled: bool = False  # whether it is divided by alpha, which is exact, and weaker with every unit
     radius: float | None = None  # of a ball in which the weights of a unit lie
     starts: int = 3  # of the search for a unit
     inner: int = 50  # steps of L-BFGS in each
     rows: int | None = None  # that a unit is found on, drawn anew for each; None: all
-    fall: float = 1.0  # nats that a unit may cost; one that costs more is halved
-    particles: int = 100  # chains that are carried on; conditional machines have one per row
-    turns: int = 50  # of chains and biases after each unit
+    fall: float = 0.0  # nats that a unit may cost; one that costs more is halved
+    particles: int = 1000  # chains that are carried on; conditional machines have one per row
+    turns: int = 20  # of chains and biases after each unit
     rate: float = 0.1  # of biases, and of alpha
     alpha: float | None = None  # how much all units count together; None: as many as there are
     learn_alpha: bool = False  # whether alpha, from one or what is given, is learned with the biases
@@ -123,8 +123,12 @@ class InfiniteBoltzmann(Learner):
             counts = getattr(model, "counts", np.ones(weights.shape[1]))
             shares = counts / counts.sum()
         alpha = self.alpha or float(getattr(model, "counts", shares).sum() if len(shares) else 1.0)
+        count = self.particles if data.x is None else len(data)
+        if len(shares):
+            chosen = np.arange(len(data)) if width else rng.integers(len(data), size=count)
+            return Grown(atoms, shares, alpha, bias, data.v[chosen])
         fields = bias[:, 0] if data.x is None else bias[:, 0] + data.x @ bias[:, 1:].T
-        p = np.broadcast_to(sigmoid(fields), (self.particles if data.x is None else len(data), len(bias)))
+        p = np.broadcast_to(sigmoid(fields), (count, len(bias)))
         chains = (rng.random(p.shape) < p).astype(np.float32)
         return Grown(atoms, shares, alpha, bias, chains)
 
@@ -144,7 +148,8 @@ class _Steps:
     def __init__(self, options: InfiniteBoltzmann, growth: Growth, held: UnitRows | None) -> None:
         self._options, self._held = options, held
         known = len(growth.first.shares)
-        self._steps = FrankWolfe(away=options.away, steps="equal", delay=known)
+        lengths: Literal["equal", "search"] = "equal" if growth.grows else "search"
+        self._steps = FrankWolfe(away=options.away, steps=lengths, delay=known)
 
     def start(self, problem: Growth, run: Run) -> driver.Step:
         step = self._steps.start(problem, run)
@@ -203,5 +208,8 @@ def _machine_of(place: Grown) -> Any:
         return ConditionalRBM(weights, place.bias[:, 1:], place.atoms[count:-1].T, bias, place.atoms[-1])
     if not weights.size:
         return RBM(weights, bias)
-    found = FractionalRBM(weights, place.counts, bias, place.atoms[-1])
+    used = place.counts > 0
+    if not used.any():
+        return RBM(weights[:, :0], bias)
+    found = FractionalRBM(weights[:, used], place.counts[used], bias, place.atoms[-1, used])
     return found.to_rbm() if found.is_whole else found

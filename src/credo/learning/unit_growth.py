@@ -13,12 +13,13 @@ chains held; with a ball, w = radius u / sqrt(1 + |u|^2) has no other values. St
 that t units count alike, and with alpha = t they count once: an ordinary machine grows by a unit. Steps away
 take the unit with the least d out where that promises more.
 
-    gain(w) = mean over rows of D(z) - log mean over chains of e^D(z),      D = softplus(w'z) where alpha = t
+    gain(w) = mean over rows of D(z) - log mean over chains of e^D(z),      D = softplus(w'z) - k w'v
 
-is what a step adds to the mean log-likelihood, as the chains see it, with D the change of the score; where
-alpha is kept, D = alpha / t (softplus(w'z) - E_q softplus). Where the gain is below `-fall`, w is halved
-until it is not. After a step the chains, which are carried on, and the biases move by turns, b <- b + rate
-(mean of rows - mean of chains).
+is what a step adds to the mean log-likelihood, as the chains see it, with D the change of the score: the
+unit, and biases that take back what it adds on average, k = mean over rows of sigma(w'z). Where the gain is
+below `-fall`, w is halved as long as that adds more. Where alpha is kept, D is alpha s times the same with
+softplus(w'z) - E_q softplus, and the share s is the one that adds most. After a step the chains, which are
+carried on, and the biases move by turns, b <- b + rate (mean of rows - mean of chains).
 
 Source: Ping, Liu and Ihler, Learning infinite RBMs with Frank-Wolfe (2016).
 """
@@ -36,6 +37,7 @@ from ..inference.sampling.fractional_chains import FractionalChains
 from ..kernels.boltzmann import log_sum_exp, sigmoid, softplus
 from ..models.unit_rows import UnitRows
 from ..optimise.frank_wolfe import Active
+from ..optimise.line_search import golden_section
 from ..optimise.optimisers import LBFGS, Loss
 from ..optimise.run import Budget
 from ..optimise.run import check as look
@@ -45,7 +47,7 @@ __all__ = ["Grown", "Growth"]
 _HALVINGS = 1100  # of a unit that would make things worse
 _SLOPE = 1e-5  # of a unit that is found
 _SMALL = 2**18  # numbers of rows up to which double precision costs next to nothing
-_ROUNDING = 1e-9  # of counts that are whole numbers
+_ROUNDING = 1e-9  # of counts that are whole numbers, and shares that are none
 _LEAST = 1e-3  # alpha is kept above
 
 
@@ -78,14 +80,14 @@ class Growth:
     data: UnitRows  # rows of visible units, with features
     first: Grown  # where to start
     rng: np.random.Generator  # of the run
-    penalty: float = 0.1  # lambda
+    penalty: float = 0.01  # lambda
     scaled: bool = False  # whether it is divided by alpha
     radius: float | None = None  # of the ball that units lie in
     starts: int = 3  # of L-BFGS per unit
     inner: int = 50  # steps of L-BFGS
     rows: int | None = None  # that a unit is found on, drawn anew for each; None: all
-    fall: float = 1.0  # nats that a unit may cost
-    turns: int = 50  # of chains and biases after a step
+    fall: float = 0.0  # nats that a unit may cost
+    turns: int = 20  # of chains and biases after a step
     rate: float = 0.1  # of biases
     grows: bool = True  # whether alpha is the number of units
     learns: bool = False  # whether alpha is learned
@@ -149,12 +151,21 @@ class Growth:
         found = [self._climb(x) for _ in range(self.starts)]
         unit, promise = max(found, key=lambda pair: pair[1])
         self._mine = self.slopes(x, x.atoms, self._now)
-        gain, halvings = self.gain(x, unit), 0
-        while gain < -self.fall and halvings < _HALVINGS:
-            unit, halvings = unit / 2, halvings + 1
-            gain = self.gain(x, unit)
+        unit, gain, halvings = self._shrunk(x, unit)
         self._about: dict[str, Any] = {"promise": promise, "gain": gain, "halvings": halvings}
         return unit, promise - float(x.shares @ self._mine)
+
+    def _shrunk(self, place: Grown, unit: np.ndarray) -> tuple[np.ndarray, float, int]:
+        """A unit, or of its halves the one that adds most; its gain, and how often it was halved."""
+        gain, halvings = self.gain(place, unit), 0
+        if gain >= -self.fall or not self.grows:
+            return unit, gain, 0
+        while halvings < _HALVINGS:
+            half = self.gain(place, unit / 2)
+            if half <= gain and gain >= -self.fall:
+                break
+            unit, gain, halvings = unit / 2, half, halvings + 1
+        return unit, gain, halvings
 
     def _climb(self, place: Grown) -> tuple[np.ndarray, float]:
         """L-BFGS from a random unit."""
@@ -188,15 +199,26 @@ class Growth:
         at = int(np.argmin(np.abs(x.atoms - vertex[:, None]).sum(axis=0)))
         return float(x.shares @ self._mine - self._mine[at])
 
-    def length(self, x: Grown, block: int, vertex: Any, gap: float, most: float, *, away: bool) -> float:
-        """Never asked: steps have one length."""
-        return most
+    def length(
+        self, x: Grown, block: int, vertex: np.ndarray, gap: float, most: float, *, away: bool
+    ) -> float:
+        """Where alpha is kept: the length that adds most to the likelihood."""
+        sign = -1.0 if away else 1.0
+        if not len(x.shares):
+            return most
+        return float(golden_section(lambda g: -self.gain(x, vertex, sign * g), 0.0, most))
 
     def moved(self, x: Grown, block: int, vertex: np.ndarray, length: float) -> Grown:
-        """With one unit more."""
+        """With one unit more, if it has any share."""
+        if not self.grows and len(x.shares):
+            if length < _ROUNDING:
+                return self.settled(x._replace(**(self._about | {"gain": 0.0})))
+            self._about["gain"] = self.gain(x, vertex, length)
         shares = np.append((1 - length) * x.shares, length)
+        bias = x.bias.copy()
+        bias[:, 0] += (1.0 if self.grows else x.alpha * length) * self._back(vertex)
         atoms = np.column_stack([x.atoms, vertex])
-        return self.settled(x._replace(atoms=atoms, shares=shares / shares.sum(), **self._about))
+        return self.settled(x._replace(atoms=atoms, shares=shares / shares.sum(), bias=bias, **self._about))
 
     def mixed(self, x: Grown, block: int, active: Active) -> Grown:
         """Without the units that are not active."""
@@ -208,31 +230,42 @@ class Growth:
         """The bytes of the unit."""
         return vertex.tobytes()
 
-    def gain(self, place: Grown, unit: np.ndarray) -> float:
+    def gain(self, place: Grown, unit: np.ndarray, share: float | None = None) -> float:
         """What a step to one more unit adds to the mean log-likelihood of the rows.
 
         Of a conditional machine, which has a chain per row, it is a lower bound: the mean of the logarithms
         of E exp(D - m) is at most the logarithm of the mean, for any m(x) that is taken from D on both sides;
         here m is D at the mean of v.
         """
-        changes = [self._change(place, z, unit) for z in self._now]
+        times = 1.0 if self.grows else place.alpha * (self._share(place) if share is None else share)
+        changes = [times * self._change(place, z, unit) for z in self._now]
         if self.data.x is not None:
             count = self.data.v.shape[1]
             middle = self._now[0].copy()
             middle[:, :count] = sum(z[:, :count].mean(axis=0) for z in self._now) / 2
-            m = self._change(place, middle, unit)
+            m = times * self._change(place, middle, unit)
             changes = [change - m for change in changes]
         up, down = changes
         return float(up.mean() - (log_sum_exp(down) - np.log(len(down))))
 
     def _change(self, place: Grown, z: np.ndarray, unit: np.ndarray) -> np.ndarray:
-        """Of the scores of inputs."""
-        own: np.ndarray = softplus((z @ unit.astype(z.dtype)).astype(np.float64))
-        count = len(place.shares)
-        if self.grows:
-            return own
-        old = softplus(z @ place.atoms.astype(z.dtype)) @ place.shares if count else 0.0
-        return place.alpha / (count + 1) * (own - old)
+        """Of the scores of inputs, for a unit that counts once."""
+        inside, count = (z @ unit.astype(z.dtype)).astype(np.float64), len(self.data.v[0])
+        own: np.ndarray = softplus(inside) + z[:, :count] @ self._back(unit)
+        if not self.grows and len(place.shares):
+            own = own - softplus(z @ place.atoms.astype(z.dtype)) @ place.shares
+        return own
+
+    @staticmethod
+    def _share(place: Grown) -> float:
+        """Of one more unit where all are alike."""
+        return 1.0 / (len(place.shares) + 1)
+
+    def _back(self, unit: np.ndarray) -> np.ndarray:
+        """Biases that take back what a unit that counts once adds on average."""
+        z = self._now[0]
+        mean = float(sigmoid(z @ unit.astype(z.dtype)).mean())
+        return -mean * unit[: len(self.data.v[0])]
 
     # Chains and biases.
 
@@ -240,7 +273,7 @@ class Growth:
         """Chains and biases by turns, alpha too where it is learned; or chains alone."""
         if self.grows:
             place = place._replace(alpha=float(max(len(place.shares), 1)))
-        data, accepted, kind = self.data, 0.0, self._kind
+        data, accepted, kind = self.data, 0.0, np.float32
         goal, x = self._slope_of_bias(data.v, data.x), data.x
         v, bias, alpha = place.chains.astype(kind), place.bias.copy(), place.alpha
         count = self.data.v.shape[1]

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...kernels.boltzmann import sigmoid, softplus
+from ...kernels.boltzmann import softplus
 
 __all__ = ["FractionalChains"]
 
@@ -49,14 +49,16 @@ class FractionalChains:
         """The next state of every chain, and whether it is the proposal."""
         whole = np.floor(self.counts)
         part = self.counts - whole
-        inputs = v @ self.weights + self.right
+        inputs = v @ self.weights
+        inputs += self.right
         odd = part > 0
         on = self._copies(inputs, whole.astype(np.int64), rng)
         if odd.any():
-            p = sigmoid(part[odd] * inputs[:, odd])
+            p = _logistic(part[odd].astype(inputs.dtype) * inputs[:, odd])
             on[:, odd] += part[odd] * (rng.random(p.shape, dtype=np.float32) < p)
-        p = sigmoid(on.astype(v.dtype) @ self.weights.T + self.left)
-        new = (rng.random(p.shape, dtype=np.float32) < p).astype(v.dtype)
+        p = on @ self.weights.T
+        p += self.left
+        new = (rng.random(p.shape, dtype=np.float32) < _logistic(p)).astype(v.dtype)
         if not odd.any():
             return new, np.ones(len(v), dtype=bool)
         after = new @ self.weights[:, odd] + self.right[..., odd]
@@ -67,10 +69,18 @@ class FractionalChains:
     @staticmethod
     def _copies(inputs: np.ndarray, whole: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """How many of the copies of every unit are on."""
-        p = sigmoid(inputs)
-        if (whole <= 1).all():
-            return ((rng.random(p.shape, dtype=np.float32) < p) & (whole == 1)).astype(inputs.dtype)
+        p = _logistic(inputs)
+        if (whole == 1).all():
+            return (rng.random(p.shape, dtype=np.float32) < p).astype(inputs.dtype)
         return rng.binomial(whole, p.astype(np.float64)).astype(inputs.dtype)
+
+
+def _logistic(x: np.ndarray) -> np.ndarray:
+    """1 / (1 + e^-x) where e^-x may be infinite."""
+    with np.errstate(over="ignore"):
+        found = np.exp(-x)
+        found += 1
+        return np.asarray(np.divide(1, found, out=found))
 
 
 def _slack(inputs: np.ndarray, part: np.ndarray) -> np.ndarray:
