@@ -11,7 +11,7 @@ import numpy as np
 from credo.core.errors import ConvergenceWarning
 from credo.estimators import MaximumLikelihoodClassifier
 
-__all__ = ["Trained", "held_out", "train"]
+__all__ = ["Trained", "held_out", "learn_parts", "train"]
 
 
 class Trained(NamedTuple):
@@ -57,10 +57,7 @@ def train(
     best, accuracy, epoch, done, since = None, -1.0, 0, 0, 0
     curves: dict[str, list[float]] = {name: [] for name in ("held out", *watched)}
     for many in parts:
-        classifier.options = {**(classifier.options or {}), "max_iter": many}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            classifier.fit(learned, y[~mask])
+        learn_parts(classifier, learned, y[~mask], [many])
         done += many
         curves["held out"].append(classifier.score(seen, y[mask]))
         for name, (rows, labels) in watched.items():
@@ -73,6 +70,18 @@ def train(
             break
     classifier.fits_ = best
     return Trained(classifier, epoch, curves)
+
+
+def learn_parts(
+    classifier: MaximumLikelihoodClassifier, x: Any, y: np.ndarray, parts: Sequence[int]
+) -> MaximumLikelihoodClassifier:
+    """Go on for so many iterations, part by part; steps of every part begin afresh."""
+    for many in parts:
+        classifier.options = {**(classifier.options or {}), "max_iter": many}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            classifier.fit(x, y)
+    return classifier
 
 
 def _taken(x: Any, mask: np.ndarray) -> Any:

@@ -26,7 +26,8 @@ from typing import Any
 
 import numpy as np
 from _chains import with_flows
-from _tables import Cell, Measured, Published, Table
+from _orders import OrderedTable, not_below
+from _tables import Cell, Measured, Published
 from _vital_signs import Frames, adults, newborns, with_slopes
 
 import credo
@@ -206,7 +207,7 @@ def _elm(train: Frames, test: Frames, seed: int) -> float:
     return float(_searched([hidden, RidgeClassifier()], grid, x, train).score(test_x, test.y))
 
 
-TABLE = Table(
+TABLE = OrderedTable(
     "genhmm-sepsis",
     __doc__.splitlines()[0],
     _cells(),
@@ -220,6 +221,10 @@ TABLE = Table(
     metrics=("accuracy",),
     form=".2f",
     chunk=1,
+    orders=(
+        not_below("dGenHMM", "GenHMM", "accuracy"),
+        not_below("dGenHMM", "GMM-HMM", "accuracy"),
+    ),
 )
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ from credo.estimators import (
     ImageClassifier,
     MaximumLikelihoodClassifier,
     PoissonHMM,
+    VariationalCategoricalHMM,
     VariationalGaussianHMM,
 )
 from credo.evaluate import SampleScores, score_classes
@@ -250,6 +251,9 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "BlockFit": lambda: BlockFit((block_run(),), "ml", 0.25),
     "BlockRun": block_run,
     "FactorAnalysis": lambda: FactorAnalysis(2, noise="isotropic"),
+    "VariationalCategoricalHMM": lambda: fitted(
+        VariationalCategoricalHMM(2, max_iter=1, n_init=1, random_state=0), np.array([[0], [1], [1]])
+    ),
     "VariationalGaussianHMM": lambda: fitted(
         VariationalGaussianHMM(2, "diag", max_iter=1, n_init=1, random_state=0), ROWS
     ),

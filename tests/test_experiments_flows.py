@@ -99,6 +99,30 @@ def test_images_between_images_begin_and_end_there(load):
     assert np.abs(drawn[0] - first).max() > 0.01  # the other component makes another image of the code
 
 
+def test_sentences_about_orders_are_made_of_the_numbers(load):
+    orders = load("_orders")
+
+    def record(method, k, mean, published=None, **more):
+        about = {"cell": f"K {k}", "K": k, "data": "letter", "metric": "accuracy"}
+        return {**about, "method": method, "mean": mean, "published": published, **more}
+
+    mine = [record("GenMM", 1, 0.5, 0.4), record("GenMM", 3, 0.3, 0.6), record("GenMM", 5, 0.2)]
+    assert list(orders.at_published("GenMM", "accuracy")(mine)) == [
+        "GenMM: accuracy at or above the published one in 1 of 2 rows",
+        "  not in: K 3 (0.3, published 0.6)",
+    ]
+    assert list(orders.falling("GenMM", "accuracy", "K", "data")(mine[::-1])) == [
+        "GenMM, letter: accuracy 0.500, 0.300, 0.200 for K = 1, 3, 5; falling in 2 of 2 steps between rows"
+    ]
+    both = [*mine, record("GMM", 1, 0.5), record("GMM", 3, 0.4, noise="white")]
+    both[1]["noise"] = "white"
+    (clean,) = orders.not_below("GenMM", "GMM", "accuracy", "clean ", noise=None)(both)
+    assert clean == "GenMM: accuracy not below that of GMM in 1 of 1 clean rows"
+    (noisy,) = orders.not_below("GenMM", "GMM", "accuracy", noise="white")(both)
+    assert noisy == "GenMM: accuracy not below that of GMM in 0 of 1 rows"
+    assert list(orders.not_below("GenMM", "SVM", "accuracy")(both)) == []
+
+
 @pytest.mark.slow
 def test_the_small_versions_on_images_run(load, tmp_path):
     needs("mnist")

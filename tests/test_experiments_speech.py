@@ -154,3 +154,11 @@ def test_classic_features_tell_simulated_newborns_apart(load):
     (found,) = experiment.measure_others(cell, [0])
     assert set(found) == {"POPS", "HeRO", "SVM", "ELM"}
     assert found["HeRO"]["accuracy"] > 0.6 < found["POPS"]["accuracy"]
+
+
+def test_noise_comes_at_the_rate_of_the_speech(load):
+    needs("noise")
+    speech = load("genhmm_speech")
+    white = load("_sets").noises()["white"]
+    np.testing.assert_allclose(speech.noise_at("white", 16000), white)
+    assert len(speech.noise_at("white", 8000)) == -(-len(white) // 2)

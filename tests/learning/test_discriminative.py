@@ -115,6 +115,8 @@ def test_rows_of_families_are_classified_too_and_priors_are_an_option():
         for name, priors in (("counts", "counts"), ("given", {0: 1.0, 1: 2.0}), ("none", None))
     }
     np.testing.assert_allclose(found["counts"].objective, found["given"].objective)
+    ends = [discriminate(start, x, y, batch=30, rate=0.05, seed=s).objective[-1] for s in (0, 0, 1)]
+    assert ends[0] == ends[1] != ends[2]  # the seed is that of the order of rows
     assert found["counts"].objective[-1] > found["counts"].objective[0] + 0.1
     assert found["none"].objective[0] != found["counts"].objective[0]
 

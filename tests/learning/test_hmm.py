@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from types import SimpleNamespace
 
@@ -344,3 +345,52 @@ def test_a_start_below_the_floor_is_climbed_from():
     low = HMM(start.start, start.transition, DiagonalGaussian(start.emission.mean, np.full((2, D), 0.5)))
     found = quietly(low, x, floor=30.0, max_iter=1000)
     assert found.converged and (np.diff(found.objective)[1:] >= -1e-9).all()
+
+
+def joint_posteriors(start, sequences):
+    """Of all paths over (state, component), one by one: (windows, states * components)."""
+    weights, members = start.emission.weights.ravel(), start.emission.components
+    count = len(weights)
+    state = np.arange(count) // start.emission.weights.shape[1]
+    found = []
+    for x in sequences:
+        density = np.exp(members.log_density(x)) * weights
+        paths = np.array(list(itertools.product(range(count), repeat=len(x))))
+        shares = start.start[state[paths[:, 0]]] * density[0, paths[:, 0]]
+        for t in range(1, len(x)):
+            shares = shares * start.transition[state[paths[:, t - 1]], state[paths[:, t]]]
+            shares = shares * density[t, paths[:, t]]
+        shares /= shares.sum()
+        found.append([[shares[paths[:, t] == k].sum() for k in range(count)] for t in range(len(x))])
+    return np.concatenate([np.array(f) for f in found])
+
+
+def test_a_chain_of_mixtures_takes_the_step_of_exact_em_and_that_of_hmmlearn_but_for_its_variances():
+    start = make("mixture")
+    keep = HMM(start.start[:2] / start.start[:2].sum(), [[0.7, 0.3], [0.4, 0.6]], start.emission.take([0, 1]))
+    x = credo.sample(keep, lengths=[5, 4, 1], seed=3)[0]
+    ours = quietly(keep, x, [5, 4, 1], max_iter=1, tol=0).model
+    q = joint_posteriors(keep, [x[:5], x[5:9], x[9:]])
+    total = q.sum(axis=0)
+    mean = q.T @ x / total[:, None]
+    spread = np.einsum("tk,tkd->kd", q, (x[:, None] - mean) ** 2) / total[:, None]
+    mixed = total.reshape(2, 2) / total.reshape(2, 2).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(ours.emission.weights, mixed, atol=1e-12)
+    np.testing.assert_allclose(ours.emission.components.mean, mean, atol=1e-11)
+    np.testing.assert_allclose(ours.emission.components.variances, spread, atol=1e-11)
+    first = q[[0, 5, 9]].reshape(3, 2, 2).sum(axis=2).mean(axis=0)
+    np.testing.assert_allclose(ours.start, first, atol=1e-12)
+    theirs = pytest.importorskip("hmmlearn.hmm").GMMHMM(
+        2, n_mix=2, covariance_type="diag", n_iter=1, tol=-np.inf, init_params=""
+    )
+    parts = keep.emission.components
+    theirs.startprob_, theirs.transmat_ = keep.start, keep.transition
+    theirs.weights_, theirs.n_features = keep.emission.weights, D
+    theirs.means_, theirs.covars_ = parts.mean.reshape(2, 2, D), parts.variances.reshape(2, 2, D)
+    theirs.fit(x, [5, 4, 1])
+    np.testing.assert_allclose(ours.start, theirs.startprob_, atol=1e-10)
+    np.testing.assert_allclose(ours.transition, theirs.transmat_, atol=1e-10)
+    np.testing.assert_allclose(ours.emission.weights, theirs.weights_, atol=1e-10)
+    np.testing.assert_allclose(ours.emission.components.mean, theirs.means_.reshape(4, D), atol=1e-10)
+    moved = (mean - parts.mean) ** 2  # it sums scatter around the means of before
+    np.testing.assert_allclose(theirs.covars_.reshape(4, D), spread + moved, atol=1e-8)

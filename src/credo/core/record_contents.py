@@ -84,6 +84,7 @@ CONTENTS = {
     "BayesianMixture": "estimators.bayesian_mixture",
     "GaussianMixture": "estimators.gaussian_mixture",
     "BayesianFactorAnalysis": "estimators.factor_analysis",
+    "VariationalCategoricalHMM": "estimators.variational_hmm",
     "VariationalGaussianHMM": "estimators.variational_hmm",
     "FactorPosterior": "learning.vb_factor_analysis",
     "TablePosterior": "models.table_posterior",

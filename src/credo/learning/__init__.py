@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .base import Fit, Learner, fit, learners
     from .block_learner import Blocks
     from .block_training import train_blocks
+    from .boltzmann import Boltzmann
     from .chow_liu import ChowLiu
     from .conditional_gaussian import NetworkProblem
     from .continuous_structure import kernel_bandwidth, kernel_chow_liu, kernel_information
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from .priors import Elastic, GaussianPrior, LaplacePrior
     from .pseudolikelihood import MaximumPseudolikelihood
     from .structure import mutual_information
+    from .structured import StructuredPrediction
+    from .structured_blocks import BlockPasses, ChainBlocks
+    from .structured_chains import ChainAnswers, SlackAnswers
     from .structured_losses import CostMatrix, Hamming, LabelTables, WeightedHamming, loss_of
     from .structured_members import RiskMember, member_of
     from .structured_risk import GraphAnswers, StructuredRisk
@@ -41,7 +45,11 @@ __all__ = [
     "EM",
     "IPF",
     "LEARNERS",
+    "BlockPasses",
     "Blocks",
+    "Boltzmann",
+    "ChainAnswers",
+    "ChainBlocks",
     "ChowLiu",
     "ContrastiveDivergence",
     "CostMatrix",
@@ -64,6 +72,8 @@ __all__ = [
     "NetworkProblem",
     "NetworkRows",
     "RiskMember",
+    "SlackAnswers",
+    "StructuredPrediction",
     "StructuredRisk",
     "ThetaChain",
     "Topics",
@@ -122,6 +132,10 @@ LEARNERS = {
         "credo.learning.infinite",
         "Machines that grow by a hidden unit per step, by Frank-Wolfe in the distributions over units.",
     ),
+    "structured": Entry(
+        "credo.learning.structured",
+        "Margins and likelihoods of labels that depend on each other, hidden variables allowed.",
+    ),
     "topics": Entry(
         "credo.learning.topics",
         "Topics of documents, by variational inference with one or several components.",
@@ -156,8 +170,11 @@ furnish(
         "priors": ("Elastic", "GaussianPrior", "LaplacePrior"),
         "pseudolikelihood": ("MaximumPseudolikelihood",),
         "structure": ("mutual_information",),
+        "structured": ("StructuredPrediction",),
         "structured_losses": ("CostMatrix", "Hamming", "LabelTables", "WeightedHamming", "loss_of"),
         "structured_members": ("RiskMember", "member_of"),
+        "structured_blocks": ("BlockPasses", "ChainBlocks"),
+        "structured_chains": ("ChainAnswers", "SlackAnswers"),
         "structured_risk": ("GraphAnswers", "StructuredRisk"),
         "theta_chain": ("ThetaChain",),
         "topics": ("Topics",),

@@ -80,9 +80,7 @@ class MaximumLikelihood(GradientLearner):
     monotone: ClassVar[bool] = True
     # see `table_sources.py`, for min-max `region_saddle.py`
     gradient: Literal["marginals", "autodiff", "log_z", "min-max"] = "marginals"
-    sweeps: int = (
-        30  # of bp, with gradient=autodiff; steps of the beliefs per step of the weights, with min-max
-    )
+    sweeps: int = 30  # of bp with gradient=autodiff, of beliefs per step of the weights with min-max
     warm: bool = True  # whether message passing starts from its last messages
 
     def __post_init__(self) -> None:

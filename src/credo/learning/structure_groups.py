@@ -71,7 +71,8 @@ class StructureGroup:
         edges = np.flatnonzero(known[graph.scope])
         steps = labels[:, graph.scope[edges]] * w.edge_stride[edges]
         np.add.at(offset.T, w.edge_factor[edges], steps.T)
-        left, factor = _free_entries(graph, known)
+        key = ("free entries", known.tobytes())
+        left, factor = graph.memo.recall(key, lambda: _free_entries(graph, known))
         return Clamped(self._conditioned(known), left + offset[:, factor])
 
     def _conditioned(self, known: np.ndarray) -> FactorGraph:

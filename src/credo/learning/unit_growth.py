@@ -27,7 +27,7 @@ Source: Ping, Liu and Ihler, Learning infinite RBMs with Frank-Wolfe (2016).
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,8 +91,7 @@ class Growth:
     rate: float = 0.1  # of biases
     grows: bool = True  # whether alpha is the number of units
     learns: bool = False  # whether alpha is learned
-    blocks: int = 1
-    memory: tuple[Any, ...] = field(init=False, default=())
+    blocks: int = 1  # there is one distribution
 
     @property
     def _kind(self) -> Any:

@@ -79,6 +79,7 @@ class _Labelled:
     nodes: Any
     edges: Any
     labels: np.ndarray | None
+    start: np.ndarray
 
     @cached_property
     def by_node_feature(self) -> Any:
@@ -94,6 +95,20 @@ class _Labelled:
     def is_complete(self) -> bool:
         """Whether every label was observed."""
         return self.labels is not None and bool((self.labels != MISSING).all())
+
+    @cached_property
+    def known_counts(self) -> np.ndarray:
+        """How many labels of each input were observed."""
+        ends = np.zeros(int(self.start[-1]) + 1, dtype=np.int64)
+        if self.labels is not None:
+            np.cumsum(self.labels != MISSING, out=ends[1:])
+        return np.diff(ends[self.start])
+
+    @property
+    def has_hidden(self) -> bool:
+        """Whether labels are missing where others of the same input are known."""
+        known = self.known_counts
+        return bool(((known > 0) & (known < np.diff(self.start))).any())
 
 
 @dataclass(frozen=True)

@@ -137,9 +137,7 @@ class FrankWolfe:
     """
 
     away: bool = False  # whether there are steps away from vertices
-    steps: Literal["search", "open", "equal"] = (
-        "search"  # by search, 2 / (t + 2), or so that weights are alike
-    )
+    steps: Literal["search", "open", "equal"] = "search"  # lengths: search, 2 / (t + 2), alike weights
     delay: int = 0  # steps that count as done already without a search, so that a good start is not lost
     name: str = "frank-wolfe"  # in progress bars
 
