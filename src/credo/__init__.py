@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from .models.crf import CRF
     from .models.factorial_hmm import FactorialHMM
     from .models.hmm import HMM
+    from .models.latent_crf import LatentCRF
     from .models.mrf import MarkovNet
     from .models.normal_form import NormalForm
     from .models.rbm import RBM
@@ -82,6 +83,7 @@ __all__ = [
     "GaussianNet",
     "HybridNet",
     "Interval",
+    "LatentCRF",
     "Learnable",
     "LinearGaussianFactor",
     "MarkovNet",
@@ -176,6 +178,7 @@ furnish(
         "models.conditional_rbm": ("ConditionalRBM",),
         "models.continuous": ("GaussianNet", "HybridNet"),
         "models.crf": ("CRF",),
+        "models.latent_crf": ("LatentCRF",),
         "models.factorial_hmm": ("FactorialHMM",),
         "models.hmm": ("HMM",),
         "models.mrf": ("MarkovNet",),

@@ -100,6 +100,7 @@ CONTENTS = {
     "GaussianNet": "models.continuous",
     "HybridNet": "models.continuous",
     "CRF": "models.crf",
+    "LatentCRF": "models.latent_crf",
     "ConditionalRBM": "models.conditional_rbm",
     "FactorAnalysis": "models.factor_analysis",
     "FactorialHMM": "models.factorial_hmm",

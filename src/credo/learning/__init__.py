@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .structured_chains import ChainAnswers, SlackAnswers
     from .structured_losses import CostMatrix, Hamming, LabelTables, WeightedHamming, loss_of
     from .structured_members import RiskMember, member_of
+    from .structured_predict import kind_log_likelihood, kind_marginals, predict_structures
     from .structured_risk import GraphAnswers, StructuredRisk
     from .theta_chain import ThetaChain
     from .topics import Topics
@@ -85,12 +86,15 @@ __all__ = [
     "kernel_bandwidth",
     "kernel_chow_liu",
     "kernel_information",
+    "kind_log_likelihood",
+    "kind_marginals",
     "lda_bound",
     "learners",
     "log_likelihood",
     "loss_of",
     "member_of",
     "mutual_information",
+    "predict_structures",
     "train_blocks",
     "vmp",
 ]
@@ -175,6 +179,7 @@ furnish(
         "structured_members": ("RiskMember", "member_of"),
         "structured_blocks": ("BlockPasses", "ChainBlocks"),
         "structured_chains": ("ChainAnswers", "SlackAnswers"),
+        "structured_predict": ("kind_log_likelihood", "kind_marginals", "predict_structures"),
         "structured_risk": ("GraphAnswers", "StructuredRisk"),
         "theta_chain": ("ThetaChain",),
         "topics": ("Topics",),

@@ -91,6 +91,8 @@ class MaximumLikelihood(GradientLearner):
 
     def why_not(self, task: Task) -> str | None:
         """Undirected models and fields of labels, any data."""
+        if hasattr(task.model, "kinds"):
+            return "fields with several kinds of nodes are learned by 'structured(objective=hcrf)'"
         reason = super().why_not(task)
         if reason is not None or self.gradient == "marginals":
             return reason
