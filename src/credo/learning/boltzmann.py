@@ -60,6 +60,7 @@ class Boltzmann(GradientLearner):
     particles: int | None = None  # chains that are carried on; None: as many as a batch has rows
     optimiser: str | Optimiser = "sgd(rate=0.05,momentum=0.5)"  # sgd(...) or adam(...)
     batch: int | None = 100  # rows per step
+    binarise: bool = False  # whether rows are probabilities of states, which every step draws anew
     centring: bool = False  # whether slopes are those of units less their means
     watch: Literal["pseudolikelihood", "gap"] = "pseudolikelihood"  # what the curves show
     precision: Literal["single", "double"] = "single"  # of the arithmetic
@@ -72,6 +73,7 @@ class Boltzmann(GradientLearner):
         check.one_of("watch", self.watch, ["gap", "pseudolikelihood"])
         check.one_of("precision", self.precision, ["double", "single"])
         check.one_of("centring", self.centring, [False, True])
+        check.one_of("binarise", self.binarise, [False, True])
         for name, value in (("sweeps", self.sweeps), ("particles", self.particles)):
             if value is not None:
                 check.whole(name, value, 1)
@@ -92,8 +94,11 @@ class Boltzmann(GradientLearner):
                 return "units whose fields differ from row to row have no common means; leave out centring"
         elif name == "perc-loss":
             return "its chains begin at what features predict, and there are none; use negative=random-cd"
-        if getattr(model, "is_real", False) and name not in GIBBS:
-            return "visible units are numbers, which chains alone treat; use negative=pcd or cd"
+        if getattr(model, "is_real", False):
+            if name not in GIBBS:
+                return "visible units are numbers, which chains alone treat; use negative=pcd or cd"
+            if self.binarise:
+                return "visible units are numbers, and no probabilities of states; leave out binarise"
         return None
 
     def _phase(self, model: Any) -> str:
@@ -140,7 +145,7 @@ class Boltzmann(GradientLearner):
             -(-len(data) // size),
             weights.scale,
         )
-        source = UnitContrast(phase, size * _MOST, self.centring)
+        source = UnitContrast(phase, size * _MOST, self.centring, self.binarise)
         watched: StatisticsSource = UnitPseudolikelihood(phase)
         curve = self.watch
         if data.x is not None:
