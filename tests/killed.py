@@ -21,6 +21,7 @@ import numpy as np
 import credo
 from credo.core.container import read_container
 from credo.core.fingerprint import fingerprint
+from credo.core.packing import pack
 from credo.inference.messages import engine
 from credo.kernels.jit import settle
 from credo.learning import Fit
@@ -50,7 +51,7 @@ def digest(found: object) -> str:
     """Everything but the clock."""
     trace = {name: values for name, values in found.trace.items() if name != "seconds"}
     if isinstance(found, Fit):
-        parts = (found.model.to_factor_graph(), found.objective, found.log_likelihood, found.restarts)
+        parts = (repr(pack(found.model)), found.objective, found.log_likelihood, found.restarts)
     else:
         marginals, states, drawn = found.marginals, found.assignment, found.samples
         densities = {} if marginals is None else {k: vars(d) for k, d in marginals.densities.items()}

@@ -16,7 +16,7 @@ from credo.core.errors import ConvergenceWarning, CredoError
 from credo.core.factor_graph import FactorGraph
 from credo.datasets.ising import Normal
 from credo.estimators import ChainCRF
-from credo.families import Categorical, DiagonalGaussian, Gaussian
+from credo.families import Categorical, DiagonalGaussian, Gaussian, Poisson
 from credo.inference.bounds.decomposition import Decomposition
 from credo.inference.bounds.wmb import WMB
 from credo.inference.messages import layer_bp, positive_forms
@@ -263,6 +263,7 @@ def rows_with_gaps() -> None:
     for family in (Gaussian(means, wide), DiagonalGaussian(means, np.ones((2, 3)))):
         family.log_density(rows)
         family.collect(rows, np.ones((5, 2)))
+    Poisson([1.0, 2.0]).collect(np.arange(5), np.ones((5, 2)))
 
 
 def far_apart() -> None:

@@ -14,6 +14,14 @@ LIST = (
     "import credo; credo.algorithms(); from credo.inference.problem.base import algorithms; "
     "algorithms.entries()"
 )
+WITHOUT_EXTRAS = """
+import importlib, pkgutil, sys
+sys.modules.update(dict.fromkeys(["jax", "equinox", "optax", "blackjax", "matplotlib", "pandas", "pyarrow"]))
+import credo
+rooms = [room.name for room in pkgutil.iter_modules(credo.__path__) if room.ispkg and room.name != "nn"]
+doors = [importlib.import_module(f"credo.{name}") for name in rooms]
+assert sum(getattr(door, name) is not None for door in doors for name in getattr(door, "__all__", ())) > 200
+"""
 FEW = 80  # modules of this package, a sixth of all
 
 
@@ -61,3 +69,7 @@ def test_listing_algorithms_learners_and_formats_imports_none_of_them():
 def test_importing_the_package_imports_next_to_nothing():
     found = {name for name in modules_after("import credo") if name.partition(".")[0] == "credo"}
     assert found == {"credo", "credo.core", "credo.core.lazy"}
+
+
+def test_every_public_name_outside_the_neural_kit_can_be_imported_without_extras():
+    assert "jax.numpy" not in modules_after(WITHOUT_EXTRAS)

@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import warnings
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ from credo.optimise import driver
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import killed
+from learner_zoo import SUBJECTS
 
 METHODS = algorithms.entries()
 ABLE = [name for name, known in METHODS.items() if known.checkpoints]
@@ -56,7 +58,7 @@ def models():
 
 
 def tasks():
-    """A network with a hidden variable, and a Markov network with complete rows."""
+    """A network with a hidden variable, a Markov network with complete rows, and what is for few learners."""
     asia = credo.datasets.asia()
     yield asia, credo.sample(asia, 60, seed=0).to_frame().drop(columns=["either"])
     scopes = {("a", "b"): np.ones((2, 2)), ("b", "c"): np.ones((2, 2)), ("a", "c"): np.ones((2, 2))}
@@ -64,6 +66,9 @@ def tasks():
     rows = rng.integers(0, 2, (40, 3))
     rows[:, 2] = np.where(rng.random(40) < 0.7, rows[:, 0], rows[:, 2])
     yield credo.MarkovNet({"a": 2, "b": 2, "c": 2}, scopes), rows
+    for subject in SUBJECTS:
+        if subject.id in ("units of a Boltzmann machine", "documents", "mixture of flows"):
+            yield subject.start, subject.data(rows=40)
 
 
 @pytest.fixture(autouse=True)
@@ -148,7 +153,7 @@ def test_a_stopped_learner_ends_as_one_that_was_not(name, tmp_path):
 
 @pytest.mark.parametrize("inference", ["bp", "trw", "gbp", "mean-field"])
 def test_learners_keep_the_messages_they_start_from(inference, tmp_path):
-    (_, (model, data)) = tasks()
+    (_, (model, data)) = islice(tasks(), 2)
     check(
         lambda **kept: credo.fit(model, data, inference=inference, max_iter=5, tol=1e-12, seed=3, **kept),
         tmp_path / "run.ckpt",
@@ -186,7 +191,8 @@ def test_all_other_methods_refuse_with_a_list_of_those_that_can(name, tmp_path):
 def test_all_other_learners_refuse_with_a_list_of_those_that_can(name, tmp_path):
     model, data = next(tasks())
     with pytest.raises(
-        UnsupportedError, match=rf"{name} keeps no checkpoints; leave out .* one of \['contrastive-"
+        UnsupportedError,
+        match=rf"{name} keeps no checkpoints; leave out .* one of \['boltzmann', 'contr.*'em'",
     ):
         credo.fit(model, data, name, checkpoint=tmp_path / "run.ckpt")
     assert not os.listdir(tmp_path)

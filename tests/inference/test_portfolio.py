@@ -115,7 +115,8 @@ def test_exact_inference_that_does_not_fit_into_the_seconds_is_not_tried():
     assert quietly(wide, maximise="all", seconds=0.01).algorithm == "portfolio"
 
 
-def test_observers_see_both_sides_and_can_stop_it(nothing_fits):
+def test_observers_see_both_sides_and_can_stop_it(nothing_fits, monkeypatch):
+    monkeypatch.setattr(bracket, "entrants", lambda problem: [Entrant(("dual-decomposition",))])
     seen = []
 
     def look(iteration, view):

@@ -218,5 +218,5 @@ def test_an_incomplete_row_the_zeros_exclude_is_named():
 
 def test_an_algorithm_without_factor_marginals_is_refused_with_a_way_out():
     model = tables()
-    with pytest.raises(UnsupportedError, match=r"computes no .*; use junction-tree"):
-        credo.learning.fit(model, data_of(model, missing=0), inference="elimination")
+    with pytest.raises(UnsupportedError, match=r"computes no factor marginals; use .*junction-tree"):
+        credo.learning.fit(model, data_of(model, missing=0), inference="ais")

@@ -15,7 +15,6 @@ from credo.families.independent import IndependentRows
 from credo.learning import fit, vmp
 from credo.learning.block_training import train_blocks
 from credo.learning.hidden_rows import expect_rows
-from credo.learning.mixture_of_trees import mixture_of_trees
 from credo.models import FactorAnalysis
 from credo.models.factorial_hmm import FactorialHMM
 from credo.models.hmm import HMM
@@ -152,7 +151,9 @@ def test_every_kind_of_learner_says_converged_of_parameters_that_rest_only(how):
         if how == "factors":
             return fit(FactorAnalysis(2), x, "vb(prune=unused)", seed=0, **options)
         if how == "trees":
-            return mixture_of_trees(columns(bits[:, :3]), 2, seed=0, **options)
+            return fit(
+                credo.BayesNet.from_edges(), columns(bits[:, :3]), "mixture-of-trees", seed=0, **options
+            )
         graph = embedding({"X": 2, "Y": 2}, 2)
         runs = train_blocks(
             graph, {"X": bits[:, 0], "Y": bits[:, 1]}, "ml", epochs=50_000, tol=tol, seed=0, record=False

@@ -107,7 +107,7 @@ class NetworkProblem(DividedData, EMProblem):
         at = moments = int(self.table_at[-1])
         self.nodes: dict[int, ConditionalNode] = {}
         for i in np.flatnonzero(sizes == 0).tolist():
-            reals, given = model._parents_of(i)
+            reals, given = model.parents_at(i)
             node = ConditionalNode(i, tuple(reals), tuple(given), tuple(sizes[given].tolist()), at, moments)
             self.nodes[i] = node
             at, moments = at + node.count * node.width, moments + node.count * node.width**2

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -30,12 +30,15 @@ from ..core.records import record
 from ..core.result import Status
 from ..families.independent import IndependentRows, rows_model
 from ..families.learnable import Learnable
-from ..nn.adam import Rates
+from ..inference.problem.gradients import needs
 from ..optimise.driver import UNKNOWN, Outcome, Step, drive
 from ..optimise.pace import is_long
 from ..optimise.run import Budget, Run, noted
 from ..optimise.run import check as run_check
-from .class_model import ClassModel, ClassNumbers
+
+if TYPE_CHECKING:
+    from ..nn.adam import Rates
+    from .class_model import ClassModel, ClassNumbers
 
 __all__ = ["Discriminated", "discriminate"]
 
@@ -100,6 +103,7 @@ def discriminate(
     >>> bool(found.objective[-1] > found.objective[0])
     True
     """
+    needs("discriminate", "jax", "optax")
     for name, value in (("epochs", epochs), ("batch", batch)):
         check.whole(name, value, 1)
     check.one_of("tune", tune, ["all", "leaves"])
@@ -114,6 +118,8 @@ def discriminate(
     labels = list(rows)
     classes = [_class(rows[c], x, lengths, with_choices=tune == "all") for c in labels]
     told = _positions(y, labels, classes[0].data.n_units)
+    from ..nn.adam import Rates
+
     task = _Task(tuple(classes), told, _log_priors(priors, labels, told), Rates(rate), clip, batch)
     found: Discriminated = drive(
         DiscriminativeSteps(tuple(labels)), task, Budget(epochs + 1, 0.0, seconds), check.generator(seed)
@@ -201,6 +207,8 @@ def _class(model: Any, x: Any, lengths: Any, *, with_choices: bool) -> ClassMode
             f"data: row {int(some.argmax())} misses some of its numbers, and gradients need them all; fill "
             "them in by credo.impute, or leave the row out"
         )
+    from .class_model import ClassModel
+
     return ClassModel(model, data, with_choices=with_choices)
 
 

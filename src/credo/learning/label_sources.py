@@ -28,7 +28,14 @@ from ..models.crf_weights import LabelScores
 from .expectations import Oracle
 from .log_linear import StatisticsSource
 
-__all__ = ["ChainLikelihood", "GraphLikelihood", "KeptByBatch", "LabelPseudolikelihood"]
+__all__ = [
+    "ChainLikelihood",
+    "GraphLikelihood",
+    "KeptByBatch",
+    "LabelPseudolikelihood",
+    "expected_labels",
+    "given_rows",
+]
 
 _RANGE = 600.0  # differences of transition scores whose exponentials are numbers
 
@@ -43,14 +50,14 @@ def _shared_sums(scores: LabelScores, start: np.ndarray) -> tuple[np.ndarray, np
     return found.log_z + top * np.maximum(np.diff(start) - 1, 0), found.marginals, found.pairs
 
 
-def _expected(scores: LabelScores, data: LabelledSequences) -> tuple[float, LabelScores]:
-    """Sum of log Z, and the marginals of positions and steps; of steps that share a table their sum."""
+def expected_labels(scores: LabelScores, data: LabelledSequences) -> tuple[np.ndarray, LabelScores]:
+    """Log Z of each, and the marginals of positions and steps; of steps that share a table their sum."""
     if data.edges is None:
         log_z, marginals, pairs = _shared_sums(scores, data.start)
-        return float(log_z.sum()), LabelScores(marginals, pairs[None])
+        return log_z, LabelScores(marginals, pairs[None])
     initial = np.zeros(scores.rows.shape[1])
     log_z, marginals, pairs = chain_sums(initial, scores.pairs, scores.rows, data.start, pairs="each")
-    return float(log_z.sum()), LabelScores(marginals, pairs)
+    return log_z, LabelScores(marginals, pairs)
 
 
 class KeptByBatch:
@@ -94,9 +101,12 @@ class ChainLikelihood(StatisticsSource):
 
     def evaluate(self, scores: LabelScores, batch: LabelledSequences) -> tuple[float, LabelScores]:
         """Value, and what was observed less what is expected."""
-        total, found = _expected(scores, batch)
+        log_z, found = expected_labels(scores, batch)
+        total = float(log_z.sum())
         if not batch.is_complete:
-            value, seen = _expected(scores._replace(rows=_masked(scores.rows, batch.labels)), batch)
+            masked = scores._replace(rows=given_rows(scores.rows, batch.labels))
+            known_log_z, seen = expected_labels(masked, batch)
+            value = float(known_log_z.sum())
             slopes = LabelScores((seen.rows - found.rows), (seen.pairs - found.pairs))
             return (value - total) / batch.total, slopes.scaled(1.0 / batch.total)
         known, slopes = self._kept.of(batch, scores.rows.shape[1]), found.scaled(-1.0 / batch.total)
@@ -119,12 +129,12 @@ class ChainLikelihood(StatisticsSource):
             assert batch.labels is not None
             seen = score_chains(initial, scores.pairs, scores.rows, batch.start, batch.labels)
         else:
-            masked = _masked(scores.rows, batch.labels)
+            masked = given_rows(scores.rows, batch.labels)
             seen, _, _ = chain_sums(initial, scores.pairs, masked, batch.start, marginals=False)
         return float((seen - log_z).sum()) / batch.total
 
 
-def _masked(scores: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
+def given_rows(scores: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
     """Scores with every label but the observed one excluded."""
     assert labels is not None
     found = scores.copy()

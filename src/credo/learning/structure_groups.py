@@ -71,7 +71,8 @@ class StructureGroup:
         edges = np.flatnonzero(known[graph.scope])
         steps = labels[:, graph.scope[edges]] * w.edge_stride[edges]
         np.add.at(offset.T, w.edge_factor[edges], steps.T)
-        left, factor = _free_entries(graph, known)
+        key = ("free entries", known.tobytes())
+        left, factor = graph.memo.recall(key, lambda: _free_entries(graph, known))
         return Clamped(self._conditioned(known), left + offset[:, factor])
 
     def _conditioned(self, known: np.ndarray) -> FactorGraph:
@@ -117,8 +118,13 @@ def groups_of(batch: Any, loss: LabelLoss | None) -> list[StructureGroup]:
     charges = None
     if loss is not None:
         loss.check_whole(len(batch))
-        parts = loss.charges(batch.label_parts)
-        charges = np.concatenate([part.ravel() for part in parts])
+        parts = batch.label_parts
+        told = iter(loss.charges([part for part in parts if (part.labels >= 0).any()]))
+        made = [
+            next(told) if (part.labels >= 0).any() else np.zeros((len(part.labels), part.size))
+            for part in parts
+        ]
+        charges = np.concatenate([part.ravel() for part in made])
     found: dict[Any, list[int]] = {}
     for n, graph in enumerate(batch.graphs):
         hidden = batch.labels_of(n) < 0

@@ -16,7 +16,7 @@ true one. Instances without any label contribute exactly nothing, and are left o
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -25,8 +25,9 @@ import numpy as np
 from ..core.errors import ConvergenceWarning, UnsupportedError
 from ..core.factor_graph import FactorGraph
 from ..core.result import Status
-from ..inference.portfolio.batch import TableBatch, infer_batch
-from ..inference.problem.base import Algorithm, Budget
+from ..inference.portfolio.batch import BatchQuestion, TableBatch
+from ..inference.problem.base import Algorithm, Budget, algorithms
+from ..inference.problem.reading import refusal
 from .label_sources import KeptByBatch
 from .log_linear import StatisticsSource
 from .structure_groups import StructureGroup, entries_at, groups_of, scattered
@@ -85,6 +86,24 @@ class GraphAnswers:
         """The instances with a label, by structure."""
         found: list[StructureGroup] = self._groups.of(batch, 0)
         return found
+
+    def check(self, batch: Any) -> None:
+        """Refuse a method that cannot answer both questions, before anything is learned."""
+        if self.method is None:
+            return
+        algorithm = algorithms.resolve(self.method)
+        for group in {group.hidden.any(): group for group in self.groups(batch)}.values():
+            heat = np.where(group.hidden, self.member.eps_h, self.member.eps_y)
+            asked = [(group.graph, heat)]
+            if group.hidden.any():
+                asked.append((group.told.graph, np.full(len(heat), self.member.eps_h)))
+            for graph, temperatures in asked:
+                reason = refusal(algorithm, self._question(graph, temperatures, group.hidden)[0].problem)
+                if reason is not None:
+                    raise UnsupportedError(
+                        f"{algorithm.name} cannot treat this problem, which objective="
+                        f"{self.member.name} asks: {reason}"
+                    )
 
     def charged(self, scores: Any, batch: Any) -> Answered:
         """U+ of every instance: labels and hidden variables are free, and wrong labels earn their loss."""
@@ -145,38 +164,43 @@ class GraphAnswers:
 
     def ask(self, graph: FactorGraph, tables: np.ndarray, heat: np.ndarray, first: np.ndarray) -> TableBatch:
         """Powered sums with these temperatures; variables flagged `first` are eliminated before others."""
-        names, scale = graph.variables.names, 1.0
-        asked: dict[str, Any] = {}
-        sizes = graph.variables.sizes
-        free = heat[sizes > 1] if (sizes > 1).any() else heat
-        if (free == free[0]).all():
-            scale = float(free[0]) if free[0] > 0 else 1.0
-            asked["maximise"] = () if free[0] > 0 else "all"
-        elif np.isin(free, (0.0, 1.0)).all() and not (heat[first] == 0).any():
-            asked["maximise"] = [names[int(i)] for i in np.flatnonzero(heat == 0)]
-        else:
-            asked["temperatures"] = {names[i]: float(t) for i, t in enumerate(heat)}
-            asked["order"] = [names[int(i)] for i in np.argsort(~first, kind="stable")]
+        question, scale = self._question(graph, heat, first)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            found = infer_batch(
-                graph, tables / scale if scale != 1 else tables, self.method,
-                max_iter=self.budget.max_iter, tol=self.budget.tol, seed=self.seed, **asked,
+            found = question.ask(
+                tables / scale if scale != 1 else tables, self.method, summed=False, budget=self.budget,
+                seed=self.seed,
             )  # fmt: skip
         self.runs += len(tables)
         self.failures += sum(not status.is_success for status in found.status)
-        if scale == 1:
-            return found
-        return TableBatch(
-            found.graph, found.factors, scale * found.values, found.status, found.factor_marginals, None,
-            found.states,
-        )  # fmt: skip
+        return found if scale == 1 else replace(found, values=scale * found.values)
+
+    def _question(
+        self, graph: FactorGraph, heat: np.ndarray, first: np.ndarray
+    ) -> tuple[BatchQuestion, float]:
+        """What is asked, and what scores are divided by; plans are kept with the structure."""
+        key = ("structured", heat.tobytes(), first.tobytes())
+        return graph.memo.recall(key, lambda: _posed(graph, heat, first))  # type: ignore[no-any-return]
 
     def report(self) -> list[str]:
         """Sentences for the notes of a fit."""
         if not self.failures:
             return []
         return [f"inference did not converge in {self.failures} of {self.runs} runs"]
+
+
+def _posed(graph: FactorGraph, heat: np.ndarray, first: np.ndarray) -> tuple[BatchQuestion, float]:
+    """The plainest question that means the same: sums where one temperature serves all, or maxima."""
+    names, sizes = graph.variables.names, graph.variables.sizes
+    free = heat[sizes > 1] if (sizes > 1).any() else heat
+    if (free == free[0]).all():
+        is_sum = free[0] > 0
+        return BatchQuestion.of(graph, () if is_sum else "all"), float(free[0]) if is_sum else 1.0
+    if np.isin(free, (0.0, 1.0)).all() and not (heat[first] == 0).any():
+        return BatchQuestion.of(graph, [names[int(i)] for i in np.flatnonzero(heat == 0)]), 1.0
+    temperatures = {names[i]: float(t) for i, t in enumerate(heat)}
+    order = [names[int(i)] for i in np.argsort(~first, kind="stable")]
+    return BatchQuestion.of(graph, (), temperatures, order), 1.0
 
 
 def _is_exact(found: TableBatch) -> bool:

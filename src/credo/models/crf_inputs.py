@@ -32,6 +32,7 @@ __all__ = [
     "graph_parts",
     "label_graph",
     "spaced",
+    "taken",
 ]
 
 
@@ -79,6 +80,7 @@ class _Labelled:
     nodes: Any
     edges: Any
     labels: np.ndarray | None
+    start: np.ndarray
 
     @cached_property
     def by_node_feature(self) -> Any:
@@ -94,6 +96,20 @@ class _Labelled:
     def is_complete(self) -> bool:
         """Whether every label was observed."""
         return self.labels is not None and bool((self.labels != MISSING).all())
+
+    @cached_property
+    def known_counts(self) -> np.ndarray:
+        """How many labels of each input were observed."""
+        ends = np.zeros(int(self.start[-1]) + 1, dtype=np.int64)
+        if self.labels is not None:
+            np.cumsum(self.labels != MISSING, out=ends[1:])
+        return np.diff(ends[self.start])
+
+    @property
+    def has_hidden(self) -> bool:
+        """Whether labels are missing where others of the same input are known."""
+        known = self.known_counts
+        return bool(((known > 0) & (known < np.diff(self.start))).any())
 
 
 @dataclass(frozen=True)
@@ -130,7 +146,7 @@ class LabelledSequences(_Labelled):
 
     def take(self, which: np.ndarray) -> LabelledSequences:
         """Some of the sequences."""
-        rows, start = _taken(self.start, which)
+        rows, start = taken(self.start, which)
         edges = None if self.edges is None else self.edges[rows]
         labels = None if self.labels is None else self.labels[rows]
         return LabelledSequences(self.nodes[rows], edges, labels, start)
@@ -284,8 +300,8 @@ class Graphs(_Labelled):
 
     def take(self, which: np.ndarray) -> Graphs:
         """Some of the graphs."""
-        rows, start = _taken(self.start, which)
-        edges, edge_start = _taken(self.edge_start, which)
+        rows, start = taken(self.start, which)
+        edges, edge_start = taken(self.edge_start, which)
         labels = None if self.labels is None else self.labels[rows]
         chosen = [self.graphs[i] for i in which.tolist()]
         return Graphs(chosen, self.nodes[rows], self.edges[edges], labels, start, edge_start)
@@ -295,7 +311,7 @@ class Graphs(_Labelled):
         return random_batches(self, size, rng)
 
 
-def _taken(start: np.ndarray, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def taken(start: np.ndarray, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The rows of some units, and where each begins among them."""
     lengths = np.diff(start)[which]
     begin = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -32,7 +32,7 @@ from ..problem.reading import refusal
 from ..problem.running import run_algorithm
 from .question import Question
 
-__all__ = ["TableBatch", "infer_batch", "tables_only", "warn_about"]
+__all__ = ["BatchQuestion", "TableBatch", "infer_batch", "tables_only", "warn_about"]
 
 
 def infer_batch(
@@ -94,26 +94,69 @@ def infer_batch(
     array([[0.7   , 0.15  ],
            [0.5167, 0.6333]])
     """
-    rng = check.generator(seed)  # refused even where nothing is drawn
-    question = Question.of(model, None)
-    problem = tables_only("infer_batch", question.problem(maximise, temperatures, order))
-    instances = _instances(problem, factors, log_tables, weights, each=each)
+    check.generator(seed)  # refused even where nothing is drawn
+    question = BatchQuestion.of(model, maximise, temperatures, order, factors=factors)
     budget = Budget(max_iter, tol)
-    algorithm = _choose(method, instances)
-    reason = refusal(algorithm, problem)
-    if reason is not None:
-        raise UnsupportedError(f"{algorithm.name} cannot treat this problem: {reason}")
-    try:
-        with call():
-            if isinstance(algorithm, ManyTables) and algorithm.takes_tables(instances):
-                found = algorithm.run_tables(instances, budget)
-                warn_about(algorithm.name, found.status, "instances")
-                return found
-            return _one_by_one(instances, algorithm, budget, rng)
-    except ContradictoryRowError as error:
-        raise ZeroProbabilityError(
-            f"instance {error.row}: its tables give every configuration weight zero"
-        ) from None
+    return question.ask(log_tables, method, weights=weights, each=each, budget=budget, seed=seed)
+
+
+@dataclass(frozen=True)
+class BatchQuestion:
+    """A question that is asked of tables more than once: it is checked, and the answer planned, once."""
+
+    problem: Problem
+    factors: np.ndarray  # those whose tables are given
+
+    @classmethod
+    def of(
+        cls,
+        model: Model,
+        maximise: Literal["all"] | Iterable[str] = (),
+        temperatures: Mapping[str, float] | None = None,
+        order: Iterable[str] | None = None,
+        *,
+        factors: Iterable[int] | None = None,
+    ) -> BatchQuestion:
+        """The question of a call like `infer_batch`."""
+        question = Question.of(model, None)
+        problem = tables_only("infer_batch", question.problem(maximise, temperatures, order))
+        count = problem.graph.n_factors
+        chosen = np.arange(count) if factors is None else np.array([*factors], dtype=np.int64)
+        if len(np.unique(chosen)) < len(chosen) or ((chosen < 0) | (chosen >= count)).any():
+            raise QueryError(
+                f"factors: expected different positions in [0, {count}), got {chosen.tolist()!r:.80}"
+            )
+        return cls(problem, chosen)
+
+    def ask(
+        self,
+        log_tables: Any,
+        method: str | Algorithm | None = None,
+        *,
+        weights: Any = None,
+        each: bool = True,
+        summed: bool = True,
+        budget: Budget | None = None,
+        seed: int | None = None,
+    ) -> TableBatch:
+        """The answers for these tables; see `infer_batch`."""
+        instances = _instances(self, log_tables, weights, each=each, summed=summed)
+        budget = budget or Budget()
+        algorithm = _choose(method, instances)
+        reason = refusal(algorithm, self.problem)
+        if reason is not None:
+            raise UnsupportedError(f"{algorithm.name} cannot treat this problem: {reason}")
+        try:
+            with call():
+                if isinstance(algorithm, ManyTables) and algorithm.takes_tables(instances):
+                    found = algorithm.run_tables(instances, budget)
+                    warn_about(algorithm.name, found.status, "instances")
+                    return found
+                return _one_by_one(instances, algorithm, budget, check.generator(seed))
+        except ContradictoryRowError as error:
+            raise ZeroProbabilityError(
+                f"instance {error.row}: its tables give every configuration weight zero"
+            ) from None
 
 
 def tables_only(what: str, problem: Problem) -> Problem:
@@ -126,14 +169,11 @@ def tables_only(what: str, problem: Problem) -> Problem:
     return problem
 
 
-def _instances(problem: Problem, factors: Any, log_tables: Any, weights: Any, *, each: bool) -> Instances:
+def _instances(
+    question: BatchQuestion, log_tables: Any, weights: Any, *, each: bool, summed: bool
+) -> Instances:
     """The checked arguments of a batch."""
-    graph = problem.graph
-    chosen = np.arange(graph.n_factors) if factors is None else np.array([*factors], dtype=np.int64)
-    if len(np.unique(chosen)) < len(chosen) or ((chosen < 0) | (chosen >= graph.n_factors)).any():
-        raise QueryError(
-            f"factors: expected different positions in [0, {graph.n_factors}), got {chosen.tolist()!r:.80}"
-        )
+    graph, chosen = question.problem.graph, question.factors
     try:
         tables = np.ascontiguousarray(log_tables, dtype=np.float64)
     except (TypeError, ValueError):
@@ -150,7 +190,8 @@ def _instances(problem: Problem, factors: Any, log_tables: Any, weights: Any, *,
     shares = np.ones(len(tables)) if weights is None else np.asarray(weights, dtype=np.float64)
     if shares.shape != (len(tables),) or not np.isfinite(shares).all():
         raise QueryError(f"weights: expected {len(tables)} finite numbers, got shape {shares.shape}")
-    return Instances(problem, chosen, tables, np.ascontiguousarray(shares), each=each)
+    shares = np.ascontiguousarray(shares)
+    return Instances(question.problem, chosen, tables, shares, each=each, summed=summed)
 
 
 def _choose(method: str | Algorithm | None, instances: Instances) -> Any:

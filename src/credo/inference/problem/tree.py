@@ -169,7 +169,10 @@ def forecast(model: object, *, levels: np.ndarray | None = None) -> Forecast:
 
 def may_fit(problem: Problem, log2_operations: float) -> bool:
     """Whether planning is worth its time; that of wide models takes long."""
-    return is_narrow(problem.graph, log2_operations + _ZEROS, levels=problem.commuting_levels)
+    graph, levels = problem.graph, problem.commuting_levels
+    key = ("may fit", graph.structure_key, levels.tobytes(), log2_operations)
+    found: bool = recall(graph.memo, key, lambda: is_narrow(graph, log2_operations + _ZEROS, levels=levels))
+    return found
 
 
 @dataclass(frozen=True)
