@@ -50,7 +50,14 @@ from .structured_members import RiskMember, member_of
 from .structured_planes import PlaneParts, PlaneProblem
 from .structured_risk import GraphAnswers, StructuredRisk
 
-__all__ = ["BlockFrankWolfe", "ConcaveConvex", "CuttingPlanes", "StructuredPrediction"]
+__all__ = [
+    "BlockFrankWolfe",
+    "ConcaveConvex",
+    "CuttingPlanes",
+    "StructuredPrediction",
+    "is_solver",
+    "solver_of",
+]
 
 _MOST = 200  # passes, or steps, of one convex problem
 
@@ -113,6 +120,11 @@ def solver_of(optimiser: Any) -> Any:
             raise OptionError(f"no optimiser named '{name}'; there are {sorted(known)}")
         return solvers.resolve(optimiser)
     return optimiser_of(optimiser)
+
+
+def is_solver(optimiser: Any) -> bool:
+    """Whether this is no optimiser of slopes."""
+    return not isinstance(solver_of(optimiser), Optimiser)
 
 
 def square_scale(prior: Prior) -> float | None:
