@@ -28,10 +28,12 @@ from credo.kernels import (
     and_or_nodes,
     chains,
     dual_decomposition,
+    gaussian_density,
     layer_messages,
     powered,
     soft_consistency_nodes,
     text,
+    weighted_sums,
 )
 from credo.kernels.arrays import double
 from credo.learning import e_step, train_blocks
@@ -263,6 +265,9 @@ def rows_with_gaps() -> None:
     for family in (Gaussian(means, wide), DiagonalGaussian(means, np.ones((2, 3)))):
         family.log_density(rows)
         family.collect(rows, np.ones((5, 2)))
+    with mock.patch.object(gaussian_density, "_FEW", 0), mock.patch.object(weighted_sums, "_FEW", 0):
+        family.log_density(means)
+        family.collect(means, np.ones((2, 2)))
     Poisson([1.0, 2.0]).collect(np.arange(5), np.ones((5, 2)))
 
 
