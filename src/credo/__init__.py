@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .core.factor import TableFactor
     from .core.factor_graph import FactorGraph
     from .core.linear_gaussian import BilinearFactor, LinearGaussianFactor
+    from .core.parameter import Parameter
     from .core.records import register
     from .core.result import Result
     from .core.variable import Variable
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from .models.crf import CRF
     from .models.factorial_hmm import FactorialHMM
     from .models.hmm import HMM
+    from .models.latent_crf import LatentCRF
     from .models.mrf import MarkovNet
     from .models.normal_form import NormalForm
     from .models.rbm import RBM
@@ -82,11 +84,13 @@ __all__ = [
     "GaussianNet",
     "HybridNet",
     "Interval",
+    "LatentCRF",
     "Learnable",
     "LinearGaussianFactor",
     "MarkovNet",
     "Mixture",
     "NormalForm",
+    "Parameter",
     "Positive",
     "Real",
     "Result",
@@ -152,6 +156,7 @@ furnish(
         "core.factor": ("TableFactor",),
         "core.factor_graph": ("FactorGraph",),
         "core.linear_gaussian": ("BilinearFactor", "LinearGaussianFactor"),
+        "core.parameter": ("Parameter",),
         "core.records": ("register",),
         "core.result": ("Result",),
         "core.variable": ("Variable",),
@@ -176,6 +181,7 @@ furnish(
         "models.conditional_rbm": ("ConditionalRBM",),
         "models.continuous": ("GaussianNet", "HybridNet"),
         "models.crf": ("CRF",),
+        "models.latent_crf": ("LatentCRF",),
         "models.factorial_hmm": ("FactorialHMM",),
         "models.hmm": ("HMM",),
         "models.mrf": ("MarkovNet",),

@@ -19,6 +19,7 @@ from credo.estimators import (
     GaussianMixture,
     MaximumLikelihoodClassifier,
     PoissonHMM,
+    VariationalCategoricalHMM,
     VariationalGaussianHMM,
 )
 
@@ -57,6 +58,10 @@ class TruncatedCounts(Truncated, PoissonHMM):
     pass
 
 
+class TruncatedPosterior(Truncated, VariationalCategoricalHMM):
+    pass
+
+
 CASES = {
     "GaussianHMM": (GaussianHMM(2, random_state=0, max_iter=20, n_init=1), OF_SEQUENCES),
     "GaussianMixture": (GaussianMixture(2, random_state=0, max_iter=20), set()),
@@ -67,6 +72,10 @@ CASES = {
     "BayesianFactorAnalysis": (BayesianFactorAnalysis(random_state=0), set()),
     "VariationalGaussianHMM": (
         VariationalGaussianHMM(2, random_state=0, max_iter=30),
+        OF_SEQUENCES,
+    ),
+    "VariationalCategoricalHMM": (
+        TruncatedPosterior(2, n_features=200, random_state=0, max_iter=30),
         OF_SEQUENCES,
     ),
     "BetheLDA": (BetheLDA(2, random_state=0, max_iter=5), set()),

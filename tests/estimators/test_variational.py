@@ -7,7 +7,7 @@ import pytest
 
 import credo
 from credo.core.errors import DataError, OptionError
-from credo.estimators import BayesianFactorAnalysis, VariationalGaussianHMM
+from credo.estimators import BayesianFactorAnalysis, VariationalCategoricalHMM, VariationalGaussianHMM
 from credo.families import GaussianWishart, NormalGamma
 
 MEANS = np.array([[0.0, 0.0], [5.0, 1.0], [1.0, 6.0]])
@@ -44,6 +44,26 @@ def test_expected_parameters_are_those_of_hmmlearn_under_the_same_priors(kind):
     assert ours.covars_.shape == (3, 2, 2) and ours.covariances_.shape == (
         (3, 2, 2) if kind == "full" else (3, 2)
     )
+
+
+def test_expected_tables_of_symbols_are_those_of_hmmlearn_under_the_same_priors():
+    peer = pytest.importorskip("hmmlearn.vhmm").VariationalCategoricalHMM
+    rng = np.random.default_rng(3)
+    states = np.repeat(rng.integers(2, size=40), 6)
+    x = np.array([rng.choice(4, p=[[0.7, 0.1, 0.1, 0.1], [0.1, 0.1, 0.2, 0.6]][k]) for k in states])[:, None]
+    ours = VariationalCategoricalHMM(
+        2, startprob_prior=0.5, transmat_prior=0.5, emissionprob_prior=0.5, random_state=0, tol=1e-6, n_init=1
+    ).fit(x)
+    theirs = peer(
+        2, startprob_prior=0.5, transmat_prior=0.5, emissionprob_prior=0.5, random_state=0, n_iter=100,
+        tol=1e-7,
+    ).fit(x)  # fmt: skip
+    tables = theirs.emissionprob_posterior_ / theirs.emissionprob_posterior_.sum(axis=1, keepdims=True)
+    mine, other = (t[t[:, 0].argsort()] for t in (ours.emissionprob_, tables))
+    np.testing.assert_allclose(mine, other, atol=2e-3)
+    assert ours.lower_bound_ < ours.score(x) and ours.posterior_.states == 2
+    with pytest.raises(OptionError, match="params: expected 'ste', for every part gets a distribution"):
+        VariationalCategoricalHMM(2, params="st").fit(x)
 
 
 def test_a_variational_model_is_saved_and_refuses_with_a_sentence(tmp_path):

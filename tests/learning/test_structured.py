@@ -82,13 +82,13 @@ def _quadratic_programme():
 def test_the_gap_of_frank_wolfe_bounds_what_is_missing_to_the_quadratic_programme():
     lowest, at_its_weights = _quadratic_programme()
     assert at_its_weights == pytest.approx(lowest, abs=1e-8)
-    for spec in ("frank-wolfe", "frank-wolfe(away=true)", "frank-wolfe(average=false)"):
+    for spec in ("frank-wolfe", "frank-wolfe(away=true)", "frank-wolfe(average=false)", "bundle"):
         for passes in (2, 10, 40):
             found = _fit(False, f"structured(objective=ssvm, optimiser={spec})", max_iter=passes)
             missing = -found.objective[-1] - lowest
             assert -1e-9 <= missing <= found.trace["gap"][-1] + 1e-9
             assert found.trace["dual"][-1] <= lowest + 1e-9
-    assert missing < 0.05
+    assert missing < 1e-6
 
 
 def test_compiled_passes_over_sequences_reach_the_optimum_of_graphs():
@@ -107,10 +107,12 @@ def test_compiled_passes_over_sequences_reach_the_optimum_of_graphs():
 
 
 def test_other_ways_come_near_the_same_optimum():
-    best = _fit(False, "structured(objective=ssvm, optimiser=frank-wolfe(away=true))").objective[-1]
-    for spec in ("subgradient(rate=0.3, decay=0.03)", "cccp"):
-        found = _fit(False, f"structured(objective=ssvm, optimiser={spec})")
-        assert best - 0.02 < found.objective[-1] <= best + 2e-3
+    best = _fit(False, "structured(objective=ssvm)", tol=1e-7)
+    assert best.converged
+    assert best.trace["gap"][-1] < 1e-7
+    for spec, near in (("subgradient(rate=0.3, decay=0.03)", 0.02), ("cccp", 1e-6)):
+        found = _fit(False, f"structured(objective=ssvm, optimiser={spec})", tol=1e-7)
+        assert best.objective[-1] - near < found.objective[-1] <= best.objective[-1] + 1e-7
 
 
 @pytest.mark.parametrize(
@@ -125,7 +127,8 @@ def test_other_ways_come_near_the_same_optimum():
     ],
 )
 def test_the_concave_convex_procedure_never_raises_the_risk(spec):
-    found = _fit(True, f"structured(objective={spec})", max_iter=12)
+    found = _fit(True, f"structured(objective={spec})", max_iter=40)
+    assert found.converged
     assert (np.diff(found.objective) >= -1e-10).all()
     assert found.objective[-1] > found.objective[0]
 
@@ -173,7 +176,7 @@ def test_an_instance_without_a_label_changes_nothing_but_a_note():
 @pytest.mark.parametrize(
     ("missing", "spec", "sentence"),
     [
-        (True, "structured(optimiser=frank-wolfe)", "not convex where variables are hidden"),
+        (True, "structured(objective=mssvm, optimiser=frank-wolfe)", "not convex where variables are hidden"),
         (False, "structured(objective=crf, optimiser=frank-wolfe)", "a maximum over labels"),
         (False, "structured(objective=ssvm, optimiser=frank-wolfe, prior=laplace)", "a prior of squares"),
         (True, "structured(optimiser=cccp(inner=lbfgs), prior=laplace)", "expected a smooth prior"),

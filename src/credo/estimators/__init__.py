@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .graph_crf import GraphCRF
     from .image_classifier import ImageClassifier
     from .maximum_likelihood_classifier import MaximumLikelihoodClassifier
-    from .variational_hmm import VariationalGaussianHMM
+    from .variational_hmm import VariationalCategoricalHMM, VariationalGaussianHMM
 
 __all__ = [
     "GMMHMM",
@@ -38,6 +38,7 @@ __all__ = [
     "ImageClassifier",
     "MaximumLikelihoodClassifier",
     "PoissonHMM",
+    "VariationalCategoricalHMM",
     "VariationalGaussianHMM",
 ]
 
@@ -55,6 +56,6 @@ furnish(
         "graph_crf": ("GraphCRF",),
         "image_classifier": ("ImageClassifier",),
         "maximum_likelihood_classifier": ("MaximumLikelihoodClassifier",),
-        "variational_hmm": ("VariationalGaussianHMM",),
+        "variational_hmm": ("VariationalCategoricalHMM", "VariationalGaussianHMM"),
     },
 )

@@ -15,14 +15,60 @@ from ..families.gaussian_wishart import GaussianWishart
 from ..families.normal_gamma import NormalGamma
 from ..learning.base import Fit, Learner
 from ..learning.vb import VariationalBayes
+from .count_hmm import CategoricalHMM
 from .gaussian_hmm import SingleGaussians
-from .hidden_markov import Decoder
+from .hidden_markov import Decoder, HiddenMarkov
 
-__all__ = ["VariationalGaussianHMM"]
+__all__ = ["VariationalCategoricalHMM", "VariationalChain", "VariationalGaussianHMM"]
+
+
+class VariationalChain(HiddenMarkov):
+    """What both share: every part gets a distribution, whose expectation the attributes are."""
+
+    posterior_: Any
+
+    def _check(self) -> None:
+        super()._check()
+        letters = "".join(["s", "t", *self._emits])
+        if set(self.params) != set(letters):
+            raise OptionError(
+                f"params: expected {letters!r}, for every part gets a distribution, got {self.params!r}"
+            )
+
+    def _learner(self, rows: np.ndarray, starts: int) -> Learner:
+        return VariationalBayes(prior=self._prior(rows), restarts=starts, prune="none")
+
+    def _keep_fit(self, found: Fit) -> None:
+        super()._keep_fit(found)
+        self.posterior_ = found.posterior
+
+    @property
+    def lower_bound_(self) -> float:
+        """The free energy, below the log evidence of the data."""
+        return float(self._learned("fit_").evidence.value)
+
+
+@register("VariationalCategoricalHMM")
+class VariationalCategoricalHMM(VariationalChain, CategoricalHMM):
+    """Hidden Markov model with symbols 0, 1, ... and a distribution over its parameters.
+
+    Options are those of `CategoricalHMM`; the priors of `startprob_prior`, `transmat_prior` and
+    `emissionprob_prior` are one count each, and `params` must name all parts. Attributes are expected
+    parameters; `posterior_` is the distribution, `lower_bound_` the free energy, below the log evidence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from credo.estimators import VariationalCategoricalHMM
+    >>> x = [[0] * 9 + [1] * 9, [1] * 9 + [0] * 8]
+    >>> found = VariationalCategoricalHMM(2, random_state=0).fit(x)
+    >>> np.sort(found.emissionprob_[:, 0]).round(1), found.lower_bound_ < found.score(x)
+    (array([0.1, 0.9]), True)
+    """
 
 
 @register("VariationalGaussianHMM")
-class VariationalGaussianHMM(SingleGaussians):
+class VariationalGaussianHMM(VariationalChain, SingleGaussians):
     """Hidden Markov model with Gaussian rows and a distribution over its parameters.
 
     Parameters
@@ -52,8 +98,6 @@ class VariationalGaussianHMM(SingleGaussians):
     >>> np.flatnonzero(np.diff(found.predict(X)))
     array([19, 39])
     """
-
-    posterior_: Any
 
     def __init__(  # noqa: PLR0913, hmmlearn's
         self,
@@ -92,17 +136,6 @@ class VariationalGaussianHMM(SingleGaussians):
     def _check(self) -> None:
         super()._check()
         check.one_of("covariance_type", self.covariance_type, ["diag", "full"])
-        if set(self.params) != set("stmc"):
-            raise OptionError(
-                f"params: expected 'stmc', for every part gets a distribution, got {self.params!r}"
-            )
-
-    def _learner(self, rows: np.ndarray, starts: int) -> Learner:
-        return VariationalBayes(prior=self._prior(rows), restarts=starts, prune="none")
-
-    def _keep_fit(self, found: Fit) -> None:
-        super()._keep_fit(found)
-        self.posterior_ = found.posterior
 
     def _emission_prior(self, rows: np.ndarray) -> Any:
         given = self.means_prior, self.beta_prior, self.dof_prior, self.scale_prior
@@ -126,8 +159,3 @@ class VariationalGaussianHMM(SingleGaussians):
         scatter = usual.scatter[0] if scale is None else scale * np.eye(d) if not scale.ndim else scale
         freedom = usual.freedom[0] if self.dof_prior is None else self.dof_prior
         return GaussianWishart([centre], [float(strength)], [freedom], [scatter])
-
-    @property
-    def lower_bound_(self) -> float:
-        """The free energy, below the log evidence of the data."""
-        return float(self._learned("fit_").evidence.value)

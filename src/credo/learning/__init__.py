@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .discriminative import Discriminated, discriminate
     from .em import EM
     from .gradient_em import GradientEM
+    from .infinite import InfiniteBoltzmann
     from .ipf import IPF
     from .kernel_bp import KernelBP
     from .leaf_steps import climb_leaves
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from .structured_chains import ChainAnswers, SlackAnswers
     from .structured_losses import CostMatrix, Hamming, LabelTables, WeightedHamming, loss_of
     from .structured_members import RiskMember, member_of
+    from .structured_predict import kind_log_likelihood, kind_marginals, predict_structures
     from .structured_risk import GraphAnswers, StructuredRisk
     from .theta_chain import ThetaChain
     from .topics import Topics
@@ -60,6 +62,7 @@ __all__ = [
     "GradientEM",
     "GraphAnswers",
     "Hamming",
+    "InfiniteBoltzmann",
     "KernelBP",
     "LabelTables",
     "LaplacePrior",
@@ -83,12 +86,15 @@ __all__ = [
     "kernel_bandwidth",
     "kernel_chow_liu",
     "kernel_information",
+    "kind_log_likelihood",
+    "kind_marginals",
     "lda_bound",
     "learners",
     "log_likelihood",
     "loss_of",
     "member_of",
     "mutual_information",
+    "predict_structures",
     "train_blocks",
     "vmp",
 ]
@@ -126,6 +132,10 @@ LEARNERS = {
         "credo.learning.boltzmann",
         "Machines of two layers of units, by chains, beliefs or margins; mini-batches.",
     ),
+    "infinite-boltzmann": Entry(
+        "credo.learning.infinite",
+        "Machines that grow by a hidden unit per step, by Frank-Wolfe in the distributions over units.",
+    ),
     "structured": Entry(
         "credo.learning.structured",
         "Margins and likelihoods of labels that depend on each other, hidden variables allowed.",
@@ -154,6 +164,7 @@ furnish(
         "discriminative": ("Discriminated", "discriminate"),
         "em": ("EM",),
         "gradient_em": ("GradientEM",),
+        "infinite": ("InfiniteBoltzmann",),
         "ipf": ("IPF",),
         "kernel_bp": ("KernelBP",),
         "leaf_steps": ("climb_leaves",),
@@ -168,6 +179,7 @@ furnish(
         "structured_members": ("RiskMember", "member_of"),
         "structured_blocks": ("BlockPasses", "ChainBlocks"),
         "structured_chains": ("ChainAnswers", "SlackAnswers"),
+        "structured_predict": ("kind_log_likelihood", "kind_marginals", "predict_structures"),
         "structured_risk": ("GraphAnswers", "StructuredRisk"),
         "theta_chain": ("ThetaChain",),
         "topics": ("Topics",),

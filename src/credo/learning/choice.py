@@ -10,6 +10,7 @@ The rule, in this order; the first that can treat the task is taken, and the fit
     topics        documents
     boltzmann     machines of two layers of units
     mixture-of-trees
+    structured    fields with several kinds of nodes, hidden ones among them
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ _RULE = {
     "topics": "it is a model of documents",
     "boltzmann": "it is a machine of two layers of units",
     "mixture-of-trees": "it is a mixture of trees",
+    "structured": "it is a field with several kinds of nodes",
 }
 
 

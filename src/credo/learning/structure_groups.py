@@ -118,8 +118,13 @@ def groups_of(batch: Any, loss: LabelLoss | None) -> list[StructureGroup]:
     charges = None
     if loss is not None:
         loss.check_whole(len(batch))
-        parts = loss.charges(batch.label_parts)
-        charges = np.concatenate([part.ravel() for part in parts])
+        parts = batch.label_parts
+        told = iter(loss.charges([part for part in parts if (part.labels >= 0).any()]))
+        made = [
+            next(told) if (part.labels >= 0).any() else np.zeros((len(part.labels), part.size))
+            for part in parts
+        ]
+        charges = np.concatenate([part.ravel() for part in made])
     found: dict[Any, list[int]] = {}
     for n, graph in enumerate(batch.graphs):
         hidden = batch.labels_of(n) < 0

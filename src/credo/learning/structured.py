@@ -9,9 +9,11 @@ of `prior="gaussian(scale=...)"`, and the lambda of lambda/2 |w|^2 + (1/N) sum_n
 Where `optimiser` is "auto":
 
     lbfgs                      members that are smooth: eps_y > 0, and eps_h > 0 or nothing is hidden
-    frank-wolfe                eps_y = 0 and nothing is hidden: convex, the duality gap is the residual
-    cccp(inner=frank-wolfe)    eps_y = 0 with hidden variables (`structured_cccp`)
-    cccp(inner=subgradient)    eps_y > 0, eps_h = 0 with hidden variables
+    frank-wolfe                eps_y = 0 and nothing is hidden, sequences: one compiled pass after another
+    bundle                     the same, graphs: all instances in batches (`structured_bundle`)
+    cccp(inner=bundle)         kinks, with hidden variables (`structured_cccp`)
+
+The duality gap is the residual of the convex ones.
 
 `subgradient(rate=...)` is the plain descent: with rate R here a step moves weights by R C N times that of the
 sum. `adam` and `sgd` take mini-batches.
@@ -39,14 +41,23 @@ from .gradient import Aim, GradientLearner
 from .log_linear import Objective
 from .priors import Elastic, GaussianPrior, Prior, prior_of
 from .structured_blocks import BlockPasses, ChainBlocks, chain_blocks
-from .structured_cccp import HiddenRisk, PlanedRisk, Tangents
+from .structured_bundle import Bundle
+from .structured_cccp import BundledRisk, HiddenRisk, PlanedRisk, Tangents
 from .structured_chains import ChainAnswers, answers_of, node_charges
+from .structured_leaves import LeafAnswers, LeafRisk
 from .structured_losses import LabelLoss, loss_of
 from .structured_members import RiskMember, member_of
 from .structured_planes import PlaneParts, PlaneProblem
 from .structured_risk import GraphAnswers, StructuredRisk
 
-__all__ = ["BlockFrankWolfe", "ConcaveConvex", "StructuredPrediction"]
+__all__ = [
+    "BlockFrankWolfe",
+    "ConcaveConvex",
+    "CuttingPlanes",
+    "StructuredPrediction",
+    "is_solver",
+    "solver_of",
+]
 
 _MOST = 200  # passes, or steps, of one convex problem
 
@@ -70,25 +81,37 @@ class BlockFrankWolfe:
 
 @solvers.register
 @dataclass(frozen=True, kw_only=True)
+class CuttingPlanes:
+    """All instances at one place in every pass, with a duality gap; of convex risks."""
+
+    name: ClassVar[str] = "bundle"
+
+
+@solvers.register
+@dataclass(frozen=True, kw_only=True)
 class ConcaveConvex:
     """Convex problems in turn, each above the risk; of risks with hidden variables."""
 
     name: ClassVar[str] = "cccp"
-    inner: str | Optimiser | BlockFrankWolfe = "auto"  # of the convex problems
+    inner: Any = "auto"  # of the convex problems: bundle, frank-wolfe, lbfgs, subgradient(...)
     steps: int = 5  # of it before the whole risk is looked at
 
     def __post_init__(self) -> None:
         """Check the options."""
         check.whole("steps", self.steps, 1)
         if self.inner != "auto" and isinstance(solver_of(self.inner), ConcaveConvex):
-            raise OptionError("cccp: expected frank-wolfe, lbfgs or subgradient as inner, got cccp itself")
+            raise OptionError(
+                "cccp: expected bundle, frank-wolfe, lbfgs or subgradient inside, got cccp itself"
+            )
 
 
 def solver_of(optimiser: Any) -> Any:
     """What moves the weights, from its text form."""
     if not isinstance(optimiser, str):
         return (
-            optimiser if isinstance(optimiser, (BlockFrankWolfe, ConcaveConvex)) else optimiser_of(optimiser)
+            optimiser
+            if isinstance(optimiser, (BlockFrankWolfe, ConcaveConvex, CuttingPlanes))
+            else optimiser_of(optimiser)
         )
     name = optimiser.partition("(")[0].strip()
     if name in solvers.names() or name not in optimisers.names():
@@ -97,6 +120,11 @@ def solver_of(optimiser: Any) -> Any:
             raise OptionError(f"no optimiser named '{name}'; there are {sorted(known)}")
         return solvers.resolve(optimiser)
     return optimiser_of(optimiser)
+
+
+def is_solver(optimiser: Any) -> bool:
+    """Whether this is no optimiser of slopes."""
+    return not isinstance(solver_of(optimiser), Optimiser)
 
 
 def square_scale(prior: Prior) -> float | None:
@@ -125,7 +153,7 @@ class StructuredPrediction(GradientLearner):
 
     name: ClassVar[str] = "structured"
     tol: ClassVar[float] = 1e-4
-    objective: str | RiskMember = "mssvm"  # a member, see `structured_members`
+    objective: str | RiskMember = "hcrf"  # a member, see `structured_members`
     loss: Any = (
         "auto"  # "hamming", ..., a table (labels, labels), None; auto: hamming where the member has one
     )
@@ -162,6 +190,11 @@ class StructuredPrediction(GradientLearner):
         member, loss = member_of(self.objective), self.loss_of_member()
         if task.inference is None and (found := answers_of(member, loss, task.data)) is not None:
             return found
+        return self.graph_answers(task)
+
+    def graph_answers(self, task: Task) -> GraphAnswers:
+        """General inference, whatever the structure."""
+        member, loss = member_of(self.objective), self.loss_of_member()
         return GraphAnswers(member, loss, task.inference, task.inference_budget, task.seed)
 
     def sees(self, task: Task, weights: Any, rng: np.random.Generator) -> Aim:
@@ -189,7 +222,7 @@ class StructuredPrediction(GradientLearner):
         blank = int((task.data.known_counts == 0).sum())
         if blank == len(task.data):
             raise UnsupportedError("structured: no instance has a label, so nothing says what is right")
-        solver = self.solver(is_hidden=task.data.has_hidden)
+        solver = self.solver(task)
         blocks = self._blocks(task, solver)
         if blocks is None and not self._stays_sequences(task, solver):
             task = as_graphs(task)
@@ -207,10 +240,10 @@ class StructuredPrediction(GradientLearner):
 
     def _stays_sequences(self, task: Task, solver: Any) -> bool:
         """Whether recursions answer; planes are kept of graphs."""
-        has_planes = isinstance(solver, BlockFrankWolfe) or (
-            isinstance(solver, ConcaveConvex) and self._inner(solver, member_of(self.objective))[1]
-        )
-        return isinstance(self.answers(task), ChainAnswers) and not has_planes
+        inner = solver
+        if isinstance(solver, ConcaveConvex):
+            inner = self._inner(solver, member_of(self.objective))
+        return isinstance(self.answers(task), ChainAnswers) and not isinstance(inner, BlockFrankWolfe)
 
     def _blocks(self, task: Task, solver: Any) -> ChainBlocks | None:
         """Labelled sequences for the compiled passes, where these can take them."""
@@ -225,47 +258,51 @@ class StructuredPrediction(GradientLearner):
         assert scale is not None
         return chain_blocks(self.weights(task).layout, task.data, charges, scale**2)
 
-    def solver(self, *, is_hidden: bool) -> Any:
+    def solver(self, task: Task) -> Any:
         """What moves the weights."""
-        member = member_of(self.objective)
+        member, is_hidden = member_of(self.objective), task.data.has_hidden
         if self.optimiser != "auto":
             solver = solver_of(self.optimiser)
         elif member.eps_y > 0 and (member.eps_h > 0 or not is_hidden):
             solver = optimiser_of("lbfgs")
+        elif is_hidden:
+            solver = ConcaveConvex()
         else:
-            solver = ConcaveConvex() if is_hidden else BlockFrankWolfe()
+            is_chain = isinstance(self.answers(task), ChainAnswers)
+            solver = BlockFrankWolfe() if is_chain else CuttingPlanes()
+            if square_scale(prior_of(self.prior)) is None:
+                solver = optimiser_of("subgradient")
         self._check_solver(solver, member, is_hidden=is_hidden)
         return solver
 
     def _check_solver(self, solver: Any, member: RiskMember, *, is_hidden: bool) -> None:
-        inner = solver.inner if isinstance(solver, ConcaveConvex) else None
-        planes = isinstance(solver, BlockFrankWolfe) or (inner is not None and self._inner(solver, member)[1])
-        if isinstance(solver, BlockFrankWolfe) and is_hidden:
+        inner = self._inner(solver, member) if isinstance(solver, ConcaveConvex) else solver
+        if is_hidden and isinstance(solver, (BlockFrankWolfe, CuttingPlanes)):
             raise UnsupportedError(
-                "frank-wolfe: the risk is not convex where variables are hidden; use optimiser='cccp'"
+                f"{solver.name}: the risk is not convex where variables are hidden; use optimiser='cccp'"
             )
-        if planes and member.eps_y > 0:
+        if isinstance(inner, BlockFrankWolfe) and member.eps_y > 0:
             raise UnsupportedError(
                 f"frank-wolfe: expected a member with a maximum over labels (eps_y = 0), got {member.name}; "
                 "use lbfgs, or cccp(inner=lbfgs)"
             )
-        if planes and square_scale(prior_of(self.prior)) is None:
+        has_planes = isinstance(inner, (BlockFrankWolfe, CuttingPlanes))
+        if has_planes and square_scale(prior_of(self.prior)) is None:
             raise UnsupportedError(
-                "frank-wolfe: expected a prior of squares about zero, such as gaussian(scale=1), which its "
+                f"{inner.name}: expected a prior of squares about zero, such as gaussian(scale=1), which its "
                 f"planes need, got {self.prior!r:.60}; use subgradient(rate=...) with others"
             )
         if not isinstance(solver, Optimiser) and (self.batch is not None or self.patience is not None):
             raise OptionError(f"batch, patience: {solver.name} takes all instances in turn; leave out")
 
-    def _inner(self, solver: ConcaveConvex, member: RiskMember) -> tuple[Any, bool]:
-        """What solves the convex problems, and whether it has planes."""
+    def _inner(self, solver: ConcaveConvex, member: RiskMember) -> Any:
+        """What solves the convex problems."""
         if solver.inner != "auto":
-            inner = solver_of(solver.inner)
-        elif member.eps_y == 0 and square_scale(prior_of(self.prior)) is not None:
-            inner = BlockFrankWolfe(away=True)
-        else:
-            inner = optimiser_of("lbfgs" if member.is_smooth else "subgradient")
-        return inner, isinstance(inner, BlockFrankWolfe)
+            return solver_of(solver.inner)
+        if member.is_smooth:
+            return optimiser_of("lbfgs")
+        has_planes = square_scale(prior_of(self.prior)) is not None
+        return CuttingPlanes() if has_planes else optimiser_of("subgradient")
 
     def _descend(self, task: Task, solver: Any, rng: np.random.Generator) -> Fit:
         weights = self.weights(task)
@@ -273,6 +310,8 @@ class StructuredPrediction(GradientLearner):
         start, note = self.begin(task, weights, rng)
         if isinstance(solver, BlockFrankWolfe):
             found = self._planes(task, weights, seen, solver, rng)
+        elif isinstance(solver, CuttingPlanes):
+            found = self._bundle(task, weights, seen, start)
         else:
             found = self._tangents(task, weights, seen, solver, start, rng)
         told = ([note] if note else []) + self.notes(seen)
@@ -306,28 +345,67 @@ class StructuredPrediction(GradientLearner):
         note = _within(primal[best] - dual)
         return Fit(weights.model(places[best]), outcome.ended, trace["objective"], None, trace, notes=(note,))
 
+    def _bundle(self, task: Task, weights: Any, seen: Aim, start: np.ndarray) -> Fit:
+        whole = BundledRisk(**self._pieces(task, seen, start), scale=self._scale)
+        outcome = drive(Bundle(self.name), whole.bound(whole.begin()), task.budget)
+        trace = {name: np.array(numbers) for name, numbers in outcome.trace.items()}
+        objective, told = trace.get("objective", np.empty(0)), []
+        if len(objective):
+            told = [_within(float(trace["gap"][-1]))]
+        return Fit(
+            weights.model(outcome.state.best), outcome.ended, objective, None, trace, notes=tuple(told)
+        )
+
+    @property
+    def _scale(self) -> float:
+        return square_scale(prior_of(self.prior)) or 1.0
+
+    def _pieces(self, task: Task, seen: Aim, start: np.ndarray) -> dict[str, Any]:
+        is_smooth = member_of(self.objective).is_smooth
+        prior = prior_of(self.prior)
+        given = {"objective": seen.objective, "prior": prior, "batch": task.data}
+        return given | {"first": start, "is_smooth": is_smooth}
+
     def _tangents(
         self, task: Task, weights: Any, seen: Aim, solver: ConcaveConvex, start: np.ndarray, rng: Any
     ) -> Fit:
-        member, prior, source = member_of(self.objective), prior_of(self.prior), seen.objective.source
-        inner, has_planes = self._inner(solver, member)
-        if prior.strength():
+        inner, given = self._inner(solver, member_of(self.objective)), self._pieces(task, seen, start)
+        if prior_of(self.prior).strength():
             raise UnsupportedError(
                 "cccp: expected a smooth prior, got one with absolute values; use gaussian"
             )
-        given = (seen.objective, prior, task.data, start, member.is_smooth)
-        if has_planes:
-            parts = PlaneParts(weights, source.answers, task.data)  # type: ignore[attr-defined]
-            scale = square_scale(prior) or 1.0
-            problem: HiddenRisk = PlanedRisk(*given, source=parts, scale=scale, average=inner.average)
-            descent: Any = FrankWolfe(name=self.name, away=inner.away)
+        problem: HiddenRisk
+        descent: Any
+        answers = seen.objective.source.answers  # type: ignore[attr-defined]
+        if isinstance(answers, LeafAnswers) and isinstance(inner, BlockFrankWolfe) and not inner.away:
+            return self._leaves(task, weights, answers, inner, start, rng, steps=solver.steps)
+        if isinstance(inner, BlockFrankWolfe):
+            parts = PlaneParts(weights, self.graph_answers(task), task.data)
+            problem = PlanedRisk(**given, source=parts, scale=self._scale, average=inner.average)
+            descent = FrankWolfe(name=self.name, away=inner.away)
+        elif isinstance(inner, CuttingPlanes):
+            problem, descent = BundledRisk(**given, scale=self._scale), Bundle(self.name)
         else:
-            problem, descent = HiddenRisk(*given), Tangents(inner)
+            problem, descent = HiddenRisk(**given), Tangents(inner)
         looks = Inner(solver.steps, _MOST, task.budget.tol / 2)
         outcome = drive(CCCP(solver=descent, inner=looks, name=self.name), problem, task.budget, rng)
         values = np.array([problem.value(problem.begin()), *outcome.trace.get("value", [])])
         trace = {"objective": -values, "change": np.array(outcome.residuals)}
         model = weights.model(problem.weights_of(outcome.state.x))
+        return Fit(model, outcome.ended, trace["objective"], None, trace)
+
+    def _leaves(
+        self, task: Task, weights: Any, answers: LeafAnswers, inner: BlockFrankWolfe, start: Any, rng: Any,
+        *, steps: int,
+    ) -> Fit:  # fmt: skip
+        """Chains with a hidden node at each label, by compiled passes."""
+        problem = LeafRisk(answers, weights, start, task.data, self._scale**2, inner.average)
+        looks = Inner(steps, _MOST, task.budget.tol / 2)
+        descent = CCCP(solver=BlockPasses(average=inner.average, name=self.name), inner=looks, name=self.name)
+        outcome = drive(descent, problem, task.budget, rng)
+        values = np.array([problem.value(problem.begin()), *outcome.trace.get("value", [])])
+        trace = {"objective": -values, "change": np.array(outcome.residuals)}
+        model = weights.model(problem.theta(outcome.state.x))
         return Fit(model, outcome.ended, trace["objective"], None, trace)
 
 

@@ -4,9 +4,10 @@ r"""Block-coordinate Frank-Wolfe over chains in one compiled loop, as the driver
 
 `kernels/chain_planes.py` has the formulas of a step. The dual value of the planes grows with every step, and
 a value P(w) met anywhere less the dual is a gap: no weights are better than these by more. One evaluation of
-P costs about a pass, so it is taken every few passes and whenever the gaps met on the way, each at its own
-place, say that the end is near. Between two of them the gap falls with the dual alone. The trace is per
-instance and per unit of C: what is lowered there is lambda / 2 |w|^2 + 1/n sum_n U_n, lambda = 1 / (n C).
+P costs about a pass, so it is taken every few passes, after the last one, and whenever the gaps met on the
+way, each at its own place, say that the end is near. Between two of them the gap falls with the dual alone.
+The trace is per instance and per unit of C: what is lowered there is lambda / 2 |w|^2 + 1/n sum_n U_n,
+lambda = 1 / (n C).
 
 The averaged weights, 2 / (k + 2) of step k, are those returned unless `average` is off: their value falls
 much faster than that of the last ones.
@@ -53,6 +54,7 @@ class PassState(NamedTuple):
     passes: int
     least: float  # lowest value of the objective evaluated so far
     found: np.ndarray  # the weights that have it
+    dual: float = -np.inf  # of the planes after the last pass, per instance
 
     @property
     def w(self) -> np.ndarray:
@@ -185,7 +187,8 @@ class BlockPasses:
         per, passes = problem.scale * max(len(problem), 1), state.passes + 1
         dual = self._dual(problem, state)
         rough = state.met / max(len(problem), 1)
-        exact = passes % self.every == 0 or passes == 1 or rough < 2 * run.budget.tol
+        is_due = passes % self.every == 0 or passes in (1, 2, 5, run.budget.max_iter)
+        exact = is_due or rough < 2 * run.budget.tol
         least, found = state.least, state.found
         if exact:
             w = state.w_average if self.average else state.w
@@ -197,7 +200,7 @@ class BlockPasses:
             gap = 0.0
         residual = min(gap / per, UNKNOWN)
         order = run.rng.permutation(len(problem))
-        state = state._replace(order=order, place=0, passes=passes, least=least, found=found)
+        state = state._replace(order=order, place=0, passes=passes, least=least, found=found, dual=dual / per)
         numbers = {"objective": least / per, "dual": dual / per, "gap": residual, "seconds": run.elapsed}
         trace = {name: [number] for name, number in numbers.items()}
         return Step(state, [residual], trace)
@@ -264,4 +267,6 @@ def sparse_rows(
     feature = np.concatenate([f.indices for f in found]).astype(np.int32)
     at, wide = first[:-1].astype(np.int64), np.array(cols, dtype=np.int64)
     count = int(first[-1]) + labels * labels
-    return ChainFeatures(start, row, feature, value, at, wide, column.astype(np.int64), labels, count)
+    column = column.astype(np.int64)
+    straight = (wide == column.shape[1]) & (column == np.arange(column.shape[1])).all(axis=1)
+    return ChainFeatures(start, row, feature, value, at, wide, column, straight, labels, count)

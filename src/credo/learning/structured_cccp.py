@@ -3,8 +3,8 @@ r"""The concave-convex procedure for risks with hidden variables.
     f(w) = lam/2 |w|^2 + (1/N) sum_n [ U_n+(w) - U_n-(w) ],   both parts convex
 
 Every tangent of U- makes a convex problem that lies above f and touches it where the tangent does. It is
-worked on by block-coordinate Frank-Wolfe (labels that are maximised: its planes are kept from one tangent to
-the next, since U+ does not change), by L-BFGS (smooth members) or by sub-gradients.
+worked on by cutting planes or block-coordinate Frank-Wolfe (labels that are maximised: planes are kept from
+one tangent to the next, since U+ does not change), by L-BFGS (smooth members) or by sub-gradients.
 
 How far a place is from being stationary: f there less the dual bound of the convex problem that touches
 there, which is all that this problem could gain; without planes the largest slope, or where there are kinks
@@ -24,10 +24,11 @@ from ..optimise.optimisers import Loss, Optimiser
 from ..optimise.run import Run
 from .log_linear import Objective
 from .priors import Prior
+from .structured_bundle import BundleProblem, BundleState
 from .structured_planes import Planed, PlaneParts, PlaneProblem
-from .structured_risk import StructuredRisk, like
+from .structured_risk import like
 
-__all__ = ["HiddenRisk", "PlanedRisk", "Tangents"]
+__all__ = ["BundledRisk", "HiddenRisk", "PlanedRisk", "Tangents"]
 
 
 @dataclass
@@ -72,13 +73,9 @@ class HiddenRisk:
     def bound(self, x: Any) -> Any:
         """The convex function that touches at `x`, and its slopes."""
         w, total = self.weights_of(x), self.batch.total
-        source = self.objective.source
-        assert isinstance(source, StructuredRisk)
+        source: Any = self.objective.source
         weights, answers = self.objective.weights, source.answers
-        scores = weights.scores(w, self.batch)
-        known = answers.clamped(scores, self.batch)
-        slope = weights.pull(like(scores, known.slopes), self.batch)
-        constant = float(known.values.sum()) - float(slope @ w)
+        slope, constant = self.tangent(w)
 
         def full(place: np.ndarray) -> tuple[float, np.ndarray]:
             scores = weights.scores(place, self.batch)
@@ -89,6 +86,15 @@ class HiddenRisk:
 
         return w, Loss(full)
 
+    def tangent(self, w: np.ndarray) -> tuple[np.ndarray, float]:
+        """Slope and constant of the sum of the known parts, linear at `w`."""
+        source: Any = self.objective.source
+        weights = self.objective.weights
+        scores = weights.scores(w, self.batch)
+        known = source.answers.clamped(scores, self.batch)
+        slope: np.ndarray = weights.pull(like(scores, known.slopes), self.batch)
+        return slope, float(known.values.sum()) - float(slope @ w)
+
     def place(self, state: Any) -> Any:
         """Where a descent is."""
         return state[0].weights
@@ -98,6 +104,42 @@ class HiddenRisk:
         if self.is_smooth:
             return float(np.abs(self.at(new)[1]).max(initial=0.0))
         return max(self.value(old) - self.value(new), 0.0) / max(1.0, abs(self.value(new)))
+
+
+@dataclass
+class BundledRisk(HiddenRisk):
+    """The same with cutting planes, which are kept from one tangent to the next."""
+
+    scale: float = 1.0  # of the prior
+
+    def begin(self) -> Any:
+        """No planes yet."""
+        none, zero = np.empty(0), self.first
+        return BundleState(zero, np.empty((0, len(zero))), none, none, none, zero)
+
+    def weights_of(self, x: Any) -> np.ndarray:
+        """The weights of a place."""
+        found: np.ndarray = x.best
+        return found
+
+    def bound(self, x: Any) -> Any:
+        """Planes lie below the convex part, wherever the tangent touches."""
+        w, total = x.best, self.batch.total
+        slope, constant = self.tangent(w)
+        source: Any = self.objective.source
+        warm, known = (x, self.value(x)) if len(x.offsets) else (None, np.inf)
+        return BundleProblem(
+            self.objective.weights, source.answers, self.batch, self.scale, slope / total, constant / total,
+            w, warm, known,
+        )  # fmt: skip
+
+    def place(self, state: BundleState) -> Any:
+        """The lowest place met, with all planes."""
+        return state
+
+    def change(self, old: Any, new: Any) -> float:
+        """What the convex problem at the old place could still gain at most."""
+        return max(self.value(old) - new.dual, 0.0)
 
 
 class Tangents:

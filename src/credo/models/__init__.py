@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .fractional_rbm import FractionalRBM
     from .hmm import HMM, HMMPrior
     from .hmm_posteriors import HMMPosterior, SemiMarkovPosterior
+    from .latent_crf import LatentCRF
     from .log_linear import LogLinear
     from .mixture_of_trees import MixtureOfTrees
     from .mrf import MarkovNet
@@ -50,6 +51,7 @@ __all__ = [
     "HMMPosterior",
     "HMMPrior",
     "HybridNet",
+    "LatentCRF",
     "LogLinear",
     "MarkovNet",
     "MixtureOfTrees",
@@ -75,6 +77,7 @@ furnish(
         "conditional_rbm": ("ConditionalRBM",),
         "continuous": ("GaussianNet", "HybridNet"),
         "crf": ("CRF",),
+        "latent_crf": ("LatentCRF",),
         "factor_analysis": ("FactorAnalysis",),
         "factorial_hmm": ("FactorialHMM",),
         "fractional_rbm": ("FractionalRBM",),

@@ -54,9 +54,14 @@ class Labels:
     @classmethod
     def of_field(cls, crf: CRF) -> Labels:
         """Those of a field; a value that is written like a label is that label."""
-        position: dict[Any, int] = {label: k for k, label in enumerate(crf.labels)}
+        return cls.of_names(crf.labels)
+
+    @classmethod
+    def of_names(cls, labels: Sequence[str]) -> Labels:
+        """The labels of a field as texts."""
+        position: dict[Any, int] = {label: k for k, label in enumerate(labels)}
         numbers = {float(x): k for x, k in position.items() if _is_written_number(x)}
-        return cls(np.array(crf.labels), numbers | position)
+        return cls(np.array(labels), numbers | position)
 
     def codes(self, labels: Any, number: int, length: int) -> np.ndarray:
         """Positions of the labels of one sequence or graph, -1 where missing."""

@@ -32,6 +32,7 @@ __all__ = [
     "graph_parts",
     "label_graph",
     "spaced",
+    "taken",
 ]
 
 
@@ -145,7 +146,7 @@ class LabelledSequences(_Labelled):
 
     def take(self, which: np.ndarray) -> LabelledSequences:
         """Some of the sequences."""
-        rows, start = _taken(self.start, which)
+        rows, start = taken(self.start, which)
         edges = None if self.edges is None else self.edges[rows]
         labels = None if self.labels is None else self.labels[rows]
         return LabelledSequences(self.nodes[rows], edges, labels, start)
@@ -299,8 +300,8 @@ class Graphs(_Labelled):
 
     def take(self, which: np.ndarray) -> Graphs:
         """Some of the graphs."""
-        rows, start = _taken(self.start, which)
-        edges, edge_start = _taken(self.edge_start, which)
+        rows, start = taken(self.start, which)
+        edges, edge_start = taken(self.edge_start, which)
         labels = None if self.labels is None else self.labels[rows]
         chosen = [self.graphs[i] for i in which.tolist()]
         return Graphs(chosen, self.nodes[rows], self.edges[edges], labels, start, edge_start)
@@ -310,7 +311,7 @@ class Graphs(_Labelled):
         return random_batches(self, size, rng)
 
 
-def _taken(start: np.ndarray, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def taken(start: np.ndarray, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The rows of some units, and where each begins among them."""
     lengths = np.diff(start)[which]
     begin = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
