@@ -26,6 +26,7 @@ from credo.inference.search import and_or, branch_and_bound, soft_consistency
 from credo.io.scan import read_numbers
 from credo.kernels import (
     and_or_nodes,
+    chain_maxima,
     chains,
     dual_decomposition,
     gaussian_density,
@@ -238,6 +239,24 @@ def layers_of_units() -> None:
         _quietly(credo.infer, crbm, data=x, maximise=kind, max_iter=9)
 
 
+def labelled_sequences() -> None:
+    rng = np.random.default_rng(0)
+    x = [rng.normal(size=(n, 2)) for n in (3, 4, 2)]
+    y: list[list[Any]] = [["a", "b", "a"], ["b", "b", "a", "a"], ["a", "b"]]
+    for spec in (
+        "structured(objective=ssvm)",
+        "structured(objective=ssvm, optimiser=frank-wolfe(away=true))",
+    ):
+        _quietly(credo.fit, credo.CRF(), x, spec, targets=y, max_iter=2, seed=0)
+    y[1][1] = None
+    for objective in ("lssvm", "mssvm"):
+        spec = f"structured(objective={objective})"
+        _quietly(credo.fit, credo.CRF(), x, spec, targets=y, max_iter=2, seed=0)
+    start, chain = np.array([0, 3, 5]), (np.zeros(2), rng.normal(size=(1, 2, 2)), rng.normal(size=(5, 2)))
+    chain_maxima.best_known(*chain, start, np.array([True, False, False, False, True]), 1.0)
+    chain_maxima.best_by_errors(*chain, start, np.zeros(5, np.int64), cost=np.ones(2), right=np.zeros(2))
+
+
 def _odd(*shape: int) -> np.ndarray:
     """A positive table without symmetries."""
     return np.random.default_rng(len(shape)).uniform(1, 2, shape)
@@ -296,5 +315,6 @@ WORK = (
     learners,
     normal_forms,
     gaussians,
+    labelled_sequences,
     texts,
 )

@@ -53,7 +53,10 @@ __all__ = [
 Parts = tuple[np.ndarray, ...]  # natural or mean parameters, one array per statistic
 
 LOG_2PI: Final = float(np.log(2 * np.pi))
-_FEW, _LARGE = 64, 1e300  # values of the gamma function that are computed one by one; up to where they are finite
+_FEW, _LARGE = (
+    64,
+    1e300,
+)  # values of the gamma function that are computed one by one
 _LARGEST = 1e6  # concentration above which rows are equal for all purposes
 _LEAST = 1e-6
 _NEWTON = 60  # most steps of a projection on a Dirichlet; fewer than ten are usual
