@@ -19,7 +19,7 @@ from ..core.errors import DataError, ModelError
 from ..core.records import register
 from ..data.dataset import Dataset
 from ..data.sequences import read_sequences
-from ..families.gaussian_rows import number_rows
+from ..families.number_rows import number_rows
 
 __all__ = ["FactorAnalysis"]
 
