@@ -30,12 +30,13 @@ from .subjects import is_sentence
 
 NAMES = learners.names()
 ABLE = [name for name in NAMES if learners.get(name).checkpoints]
+_STEPS = {"infinite-boltzmann": 50}  # each is a unit more
 _LOSS = 0.02  # log-likelihood per held-out row that the few rows to learn from may cost
 
 
 @cache
 def found(name, subject):
-    return try_fit(name, subject, max_iter=200)
+    return try_fit(name, subject, max_iter=_STEPS.get(name, 200))
 
 
 def fits(name):

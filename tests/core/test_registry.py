@@ -184,6 +184,8 @@ def test_names_are_quoted_and_joined_for_a_sentence():
         (lambda: check.at_least("tol", -1e-3, 0), "tol must be at least 0, got -0.001"),
         (lambda: check.at_least("tol", float("nan"), 0), "tol must be at least 0, got nan"),
         (lambda: check.at_least("tol", None, 0), "tol must be at least 0, got None"),
+        (lambda: check.above("rate", 0, 0), "rate must be a number above 0, got 0"),
+        (lambda: check.above("rate", float("inf"), 0), "rate must be a number above 0, got inf"),
         (lambda: check.one_of("mode", "c", {"b", "a"}), "mode must be one of ['a', 'b'], got 'c'"),
         (lambda: check.whole("rows", 2.5, 1), "rows must be a whole number, got 2.5"),
         (lambda: check.whole("rows", 2.0, 1), "rows must be a whole number, got 2.0"),

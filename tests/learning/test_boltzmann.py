@@ -314,7 +314,7 @@ def test_columns_and_frames_are_rows_of_units():
         (lambda x: credo.fit(machine(), x, "boltzmann(optimiser=lbfgs)"), OptionError, "use adam"),
         (lambda x: credo.fit(machine(), x, "boltzmann(fixed=(0,))"), OptionError, "all weights of a Boltz"),
         (
-            lambda x: credo.fit(machine(), x, "boltzmann(negative=none)"),
+            lambda x: credo.fit(machine(), x, "boltzmann(negative=nce)"),
             OptionError,
             "negative must be one of",
         ),
@@ -348,3 +348,50 @@ def test_predictions_of_outputs_use_what_was_learned_with():
     for kind in ("bp", "margin", "joint-margin", "mean-field"):
         found = UnitErrors(phase_of(kind, 20)).value(scores, batch)
         assert -1 <= found <= 0 and (found * 20) == pytest.approx(round(found * 20))
+
+
+def test_rows_may_be_probabilities_that_every_step_draws_anew():
+    p = np.full((4000, 4), [0.1, 0.5, 0.9, 1.0])
+    model = machine(4, 1)
+    weights = model.unit_weights()
+    source = UnitContrast(phase_of("bp"), 10**6, is_drawn=True)
+    _, one = Objective(weights, source).evaluate(weights.start, UnitRows(p))
+    _, two = Objective(weights, source).evaluate(weights.start, UnitRows(p))
+    assert (one != two).any()
+    every = np.array(list(itertools.product([0, 1], repeat=4)), dtype=float)
+    shares = np.prod(np.where(every > 0, p[0], 1 - p[0]), axis=1)
+    exact = by_differences(
+        lambda theta: float(shares @ weights.model(theta).log_density(every)), weights.start
+    )
+    np.testing.assert_allclose(one, exact, atol=0.05)
+    with pytest.raises(UnsupportedError, match="and no probabilities of states; leave out binarise"):
+        credo.fit(credo.RBM.blank(1, visible="gaussian"), p, "boltzmann(binarise=True)")
+
+
+def test_a_rate_falls_to_zero_over_the_epochs_given():
+    x = np.random.default_rng(0).integers(0, 2, (60, 4))
+    spec = "boltzmann(optimiser=sgd(rate=0.1, ends={}), batch=20)"
+    with pytest.warns(ConvergenceWarning):
+        short, long = (
+            credo.fit(credo.RBM.blank(2), x, spec.format(3), max_iter=n, seed=5, tol=0).model for n in (3, 5)
+        )
+    assert short == long
+    with pytest.raises(OptionError, match="ends must be at least 1, got 0"):
+        credo.fit(credo.RBM.blank(2), x, spec.format(0))
+
+
+def test_without_hidden_units_outputs_are_logistic_regressions():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 2))
+    v = (x @ [[2.0, -1], [0, 1]] + rng.logistic(size=(200, 2)) > 0).astype(float)
+    start = credo.ConditionalRBM(np.zeros((2, 0)), np.zeros((2, 2)), np.zeros((0, 2)))
+    spec = "boltzmann(negative=mean-field, batch=None, optimiser=sgd(rate=1.0))"
+    with pytest.warns(ConvergenceWarning):
+        found = credo.fit(start, x, spec, targets=v, validation=(x, v), max_iter=200, seed=0, tol=0).model
+    residual = v - 1 / (1 + np.exp(-(x @ found.visible_weights.T + found.visible_bias)))
+    np.testing.assert_allclose(residual.T @ np.column_stack([x, np.ones(200)]) / 200, 0, atol=1e-3)
+    alone = credo.infer(found, data=x)
+    np.testing.assert_allclose(alone.marginals["visible"], v - residual, atol=1e-6)
+    for method in ("bp", "mean-field", "enumerate", "ais"):
+        told = credo.infer(found.given(x[0]), method, seed=0).log_z.value
+        assert told == pytest.approx(found.given(x[0]).log_z(), abs=1e-9)

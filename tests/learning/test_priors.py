@@ -14,6 +14,7 @@ from credo.learning.priors import Elastic, GaussianPrior, LaplacePrior
 def test_priors_have_the_gradient_of_their_value(prior):
     w = np.array([0.5, -1.5, 2.0])
     smooth, gradient = prior.smooth(w)
+    gradient = np.broadcast_to(gradient, 3)
     for k in range(3):
         step = 1e-6 * np.eye(3)[k]
         slope = (prior.value(w + step) - prior.value(w - step)) / 2e-6

@@ -145,9 +145,8 @@ def is_of_rows(model: Any) -> bool:
     from ..core.instance import Template
     from ..families.blank import BlankRows
     from ..families.independent import rows_model
-    from ..models.factor_analysis import FactorAnalysis
 
-    if isinstance(model, (BlankRows, FactorAnalysis)):
+    if isinstance(model, BlankRows):
         return False  # they have no parameters yet
     return isinstance(rows_model(model), Template)
 

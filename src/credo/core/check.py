@@ -12,7 +12,7 @@ import numpy as np
 from .errors import ModelError, OptionError
 from .numbers import float_array
 
-__all__ = ["at_least", "finite", "finite_numbers", "generator", "in_range", "one_of", "whole"]
+__all__ = ["above", "at_least", "finite", "finite_numbers", "generator", "in_range", "one_of", "whole"]
 
 _LARGEST = sys.float_info.max
 _WHOLE = 2**63  # whole numbers below it fit into arrays
@@ -30,6 +30,12 @@ def at_least(name: str, value: float, low: float) -> None:
     if not _is_number(value) or not value >= low:
         raise OptionError(f"{name} must be at least {low:g}, got {value!r:.80}")
     _holdable(name, value)
+
+
+def above(name: str, value: float, low: float) -> None:
+    """Refuse what is not a finite number above `low`."""
+    if not _is_number(value) or not np.isfinite(value) or not value > low:
+        raise OptionError(f"{name} must be a number above {low:g}, got {value!r:.80}")
 
 
 def finite(name: str, value: float) -> None:

@@ -37,8 +37,8 @@ class LayerRows:
         variables, units = Variables.of(dict.fromkeys(names, 2)), np.arange(m + n)
         field = np.concatenate([self.left[row], self.right[row]])
         tables = (units[:, None], np.stack([np.zeros(m + n), field], axis=1))
-        layers = Bilinear(np.array([m + n]), units[None], self.weights)
-        return FactorGraph.from_arrays(variables, tables, log=True).with_parts(variables, [layers])
+        layers = [Bilinear(np.array([m + n]), units[None], self.weights)] if n else []
+        return FactorGraph.from_arrays(variables, tables, log=True).with_parts(variables, layers)
 
     def __repr__(self) -> str:
         m, n = self.weights.shape

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .discriminative import Discriminated, discriminate
     from .em import EM
     from .gradient_em import GradientEM
+    from .infinite import InfiniteBoltzmann
     from .ipf import IPF
     from .kernel_bp import KernelBP
     from .leaf_steps import climb_leaves
@@ -61,6 +62,7 @@ __all__ = [
     "GradientEM",
     "GraphAnswers",
     "Hamming",
+    "InfiniteBoltzmann",
     "KernelBP",
     "LabelTables",
     "LaplacePrior",
@@ -130,6 +132,10 @@ LEARNERS = {
         "credo.learning.boltzmann",
         "Machines of two layers of units, by chains, beliefs or margins; mini-batches.",
     ),
+    "infinite-boltzmann": Entry(
+        "credo.learning.infinite",
+        "Machines that grow by a hidden unit per step, by Frank-Wolfe in the distributions over units.",
+    ),
     "structured": Entry(
         "credo.learning.structured",
         "Margins and likelihoods of labels that depend on each other, hidden variables allowed.",
@@ -158,6 +164,7 @@ furnish(
         "discriminative": ("Discriminated", "discriminate"),
         "em": ("EM",),
         "gradient_em": ("GradientEM",),
+        "infinite": ("InfiniteBoltzmann",),
         "ipf": ("IPF",),
         "kernel_bp": ("KernelBP",),
         "leaf_steps": ("climb_leaves",),

@@ -72,9 +72,11 @@ class Ascent:
             def step(weights: np.ndarray) -> tuple[float, np.ndarray]:
                 extra, slope = self.prior.smooth(weights)
                 if not share:
-                    return -extra / total, -slope / total
+                    return -extra / total, np.zeros_like(weights) - slope / total
                 value, gradient = self.objective.evaluate(weights, rows)
-                return -share * value - extra / total, -share * gradient - slope / total
+                down = -share * gradient
+                is_flat = isinstance(slope, float)  # millions of zeros take a while
+                return -share * value - extra / total, down if is_flat else down - slope / total
 
             return step
 

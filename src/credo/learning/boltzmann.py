@@ -41,22 +41,26 @@ class Boltzmann(GradientLearner):
     """Machines of two layers of units, by chains, beliefs or margins; mini-batches."""
 
     name: ClassVar[str] = "boltzmann"
-    negative: Literal[
-        "cd",
-        "random-cd",
-        "pcd",
-        "perc-loss",
-        "mean-field",
-        "tap",
-        "bp",
-        "margin",
-        "joint-margin",
-        "icm-margin",
-    ] = "pcd"  # where the statistics of the model come from
+    negative: (
+        Literal[
+            "cd",
+            "random-cd",
+            "pcd",
+            "perc-loss",
+            "mean-field",
+            "tap",
+            "bp",
+            "margin",
+            "joint-margin",
+            "icm-margin",
+        ]
+        | None
+    ) = None  # where the statistics of the model come from; None: pcd, bp where there are features
     sweeps: int | None = None  # of Gibbs sampling per step (1; perc-loss: 10), or of beliefs at first (7)
     particles: int | None = None  # chains that are carried on; None: as many as a batch has rows
     optimiser: str | Optimiser = "sgd(rate=0.05,momentum=0.5)"  # sgd(...) or adam(...)
     batch: int | None = 100  # rows per step
+    binarise: bool = False  # whether rows are probabilities of states, which every step draws anew
     centring: bool = False  # whether slopes are those of units less their means
     watch: Literal["pseudolikelihood", "gap"] = "pseudolikelihood"  # what the curves show
     precision: Literal["single", "double"] = "single"  # of the arithmetic
@@ -64,10 +68,12 @@ class Boltzmann(GradientLearner):
     def __post_init__(self) -> None:
         """Check the options."""
         super().__post_init__()
-        check.one_of("negative", self.negative, PHASES)
+        if self.negative is not None:
+            check.one_of("negative", self.negative, PHASES)
         check.one_of("watch", self.watch, ["gap", "pseudolikelihood"])
         check.one_of("precision", self.precision, ["double", "single"])
         check.one_of("centring", self.centring, [False, True])
+        check.one_of("binarise", self.binarise, [False, True])
         for name, value in (("sweeps", self.sweeps), ("particles", self.particles)):
             if value is not None:
                 check.whole(name, value, 1)
@@ -78,7 +84,7 @@ class Boltzmann(GradientLearner):
 
     def why_not(self, task: Task) -> str | None:
         """Boltzmann machines, with a phase that suits them."""
-        model, name = task.model, self.negative
+        model, name = task.model, self._phase(task.model)
         if not hasattr(model, "unit_weights"):
             return f"it learns Boltzmann machines, got {task.name}"
         if getattr(model, "is_conditional", False):
@@ -88,9 +94,18 @@ class Boltzmann(GradientLearner):
                 return "units whose fields differ from row to row have no common means; leave out centring"
         elif name == "perc-loss":
             return "its chains begin at what features predict, and there are none; use negative=random-cd"
-        if getattr(model, "is_real", False) and name not in GIBBS:
-            return "visible units are numbers, which chains alone treat; use negative=pcd or cd"
+        if getattr(model, "is_real", False):
+            if name not in GIBBS:
+                return "visible units are numbers, which chains alone treat; use negative=pcd or cd"
+            if self.binarise:
+                return "visible units are numbers, and no probabilities of states; leave out binarise"
         return None
+
+    def _phase(self, model: Any) -> str:
+        """What is asked for, or what suits a machine: chains that are carried on need one for every row."""
+        if self.negative is not None:
+            return self.negative
+        return "bp" if getattr(model, "is_conditional", False) else "pcd"
 
     def run(self, task: Task, rng: np.random.Generator) -> Fit:
         """Climb on rows of one precision."""
@@ -120,16 +135,17 @@ class Boltzmann(GradientLearner):
         """The contrast of data and model, and what is shown of it."""
         data: UnitRows = task.data
         size = min(self.batch or len(data), len(data))
-        usual = {"perc-loss": 10}.get(self.negative, 1 if self.negative in GIBBS else 7)
+        name = self._phase(task.model)
+        usual = {"perc-loss": 10}.get(name, 1 if name in GIBBS else 7)
         phase = NegativePhase(
-            self.negative,
+            name,
             rng,
             self.sweeps or usual,
             self.particles or size,
             -(-len(data) // size),
             weights.scale,
         )
-        source = UnitContrast(phase, size * _MOST, self.centring)
+        source = UnitContrast(phase, size * _MOST, self.centring, self.binarise)
         watched: StatisticsSource = UnitPseudolikelihood(phase)
         curve = self.watch
         if data.x is not None:

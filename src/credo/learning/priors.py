@@ -27,8 +27,8 @@ class Prior(abc.ABC):
     name: ClassVar[str]
 
     @abc.abstractmethod
-    def smooth(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
-        """Value and gradient of the differentiable part."""
+    def smooth(self, weights: np.ndarray) -> tuple[float, np.ndarray | float]:
+        """Value and gradient of the differentiable part; a gradient of zeros may be one number."""
 
     @abc.abstractmethod
     def strength(self) -> float:
@@ -77,9 +77,9 @@ class LaplacePrior(Prior):
         """Check the options."""
         _check_scale(self.scale)
 
-    def smooth(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
-        """Zeros: all of this prior is in the absolute values."""
-        return 0.0, np.zeros_like(weights)
+    def smooth(self, weights: np.ndarray) -> tuple[float, float]:
+        """Nothing: all of this prior is in the absolute values."""
+        return 0.0, 0.0
 
     def strength(self) -> float:
         """One over the scale."""
@@ -100,8 +100,10 @@ class Elastic(Prior):
         check.at_least("c1", self.c1, 0)
         check.at_least("c2", self.c2, 0)
 
-    def smooth(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
+    def smooth(self, weights: np.ndarray) -> tuple[float, np.ndarray | float]:
         """Log density of the squares, up to a constant, and its gradient."""
+        if not self.c2:
+            return 0.0, 0.0
         return -self.c2 * float((weights * weights).sum()), -2 * self.c2 * weights
 
     def strength(self) -> float:

@@ -32,6 +32,7 @@ from ..models.unit_rows import UnitRows, UnitScores
 __all__ = ["GIBBS", "MARGINS", "PHASES", "Negative", "NegativePhase"]
 
 _SETTLED = 1e-3  # change of a belief below which its sweeps end
+_TOLD = 10  # rows of a batch that the value is computed on where chains only estimate it
 _GROWTH = 1  # sweeps more that beliefs get in every epoch
 
 GIBBS = ("cd", "random-cd", "pcd", "perc-loss")
@@ -76,12 +77,17 @@ class NegativePhase:
         found += scores.right
         return found
 
-    def score(self, scores: UnitScores, v: np.ndarray) -> float:
-        """The mean of -F(v)."""
+    def score(self, scores: UnitScores, v: np.ndarray, inputs: np.ndarray | None = None) -> float:
+        """The mean of -F(v); the inputs of hidden units may be known already."""
         own = (v * scores.left).sum(axis=-1) if self.scale is None else (
             -0.5 * (v - scores.left) ** 2 @ self.scale
         )  # fmt: skip
-        return float((own + softplus_sums(self.inputs(scores, v))).mean())
+        return float((own + softplus_sums(self.inputs(scores, v) if inputs is None else inputs)).mean())
+
+    def told(self, scores: UnitScores, v: np.ndarray, inputs: np.ndarray) -> float:
+        """The same for a few rows: where chains only estimate it, these show whether it is finite."""
+        few = scores if scores.left.ndim == 1 else scores._replace(left=scores.left[:_TOLD])
+        return self.score(few, v[:_TOLD], inputs[:_TOLD])
 
     def __call__(self, scores: UnitScores, batch: UnitRows, hidden: np.ndarray) -> Negative:
         """What the model expects, for these rows and probabilities of their hidden units."""
@@ -96,37 +102,44 @@ class NegativePhase:
 
     # Chains.
 
-    def _on(self, p: np.ndarray) -> np.ndarray:
+    def on(self, p: np.ndarray) -> np.ndarray:
+        """States drawn with these probabilities."""
         return (self.rng.random(p.shape, dtype=p.dtype) < p).astype(p.dtype)  # type: ignore[arg-type]
 
     def _visible(self, scores: UnitScores, h: np.ndarray) -> np.ndarray:
         means: np.ndarray = h @ scores.weights.T
         means += scores.left
         if self.scale is None:
-            return self._on(_sigmoid(means))
+            return self.on(_sigmoid(means))
         return means + self.rng.standard_normal(means.shape, dtype=means.dtype) / np.sqrt(self.scale)  # type: ignore[arg-type]
 
     def _drawn(self, scores: UnitScores, batch: UnitRows, hidden: np.ndarray) -> Negative:
-        kind = scores.weights.dtype
-        h = self._on(hidden)
-        if self.kind == "pcd":
-            if self.chains is None:
-                self.chains = h[self.rng.integers(len(h), size=self.particles)]
-            h = self.chains
-        elif self.kind == "random-cd":
-            flat = np.full(batch.v.shape, 0.5, kind)
-            h = self._on(_sigmoid(self.inputs(scores, self._on(flat))))
-        elif self.kind == "perc-loss":
+        if self.kind == "perc-loss":
             fields = np.broadcast_to(scores.left, batch.v.shape)
-            return self._least(scores, self._on(_sigmoid(fields)))
+            return self._least(scores, self.on(_sigmoid(fields)))
+        h = self._begun(scores, batch, hidden)
         for turn in range(self.sweeps):
             v = self._visible(scores, h)
-            p = _sigmoid(self.inputs(scores, v))
+            inputs = self.inputs(scores, v)
+            p = _sigmoid(inputs)
             if turn < self.sweeps - 1 or self.kind == "pcd":
-                h = self._on(p)
+                h = self.on(p)
         if self.kind == "pcd":
             self.chains = h
-        return Negative(v, p, lambda: self.score(scores, v))
+        return Negative(v, p, lambda: self.told(scores, v, inputs))
+
+    def _begun(self, scores: UnitScores, batch: UnitRows, hidden: np.ndarray) -> np.ndarray:
+        """Hidden states that chains begin at."""
+        if self.kind == "random-cd":
+            flat = np.full(batch.v.shape, 0.5, scores.weights.dtype)
+            return self.on(_sigmoid(self.inputs(scores, self.on(flat))))
+        if self.kind == "cd" or self.chains is None:
+            h = self.on(hidden)
+        if self.kind == "cd":
+            return h
+        if self.chains is None:
+            self.chains = h[self.rng.integers(len(h), size=self.particles)]
+        return self.chains
 
     def _least(self, scores: UnitScores, v: np.ndarray) -> Negative:
         """The state of least free energy on the way of every row."""
@@ -137,7 +150,7 @@ class NegativePhase:
             better = value > least
             best, least = np.where(better[:, None], v, best), np.where(better, value, least)
             if turn < self.sweeps:
-                v = self._visible(scores, self._on(_sigmoid(inputs)))
+                v = self._visible(scores, self.on(_sigmoid(inputs)))
         return Negative(best, _sigmoid(self.inputs(scores, best)), lambda: float(least.mean()))
 
     # Beliefs.

@@ -24,7 +24,6 @@ from .unit_phases import NegativePhase
 __all__ = ["FreeEnergyGap", "UnitContrast", "UnitErrors", "UnitPseudolikelihood"]
 
 _WATCHED = 1000  # rows that curves are computed on
-_TOLD = 10  # rows of a batch that the value is computed on where chains only estimate it
 
 
 @dataclass
@@ -34,6 +33,7 @@ class UnitContrast(StatisticsSource):
     phase: NegativePhase  # what the model expects
     most: int  # rows of one evaluation: the mean over more is that over the first
     is_centred: bool = False  # whether slopes are those of centred units
+    is_drawn: bool = False  # whether rows are probabilities, of which states are drawn
 
     @property
     def memory(self) -> tuple[Any, ...]:  # type: ignore[override]
@@ -48,7 +48,10 @@ class UnitContrast(StatisticsSource):
             cut = UnitScores(scores.weights, *(f if f.ndim == 1 else f[: self.most] for f in scores[1:]))
             value, found = self.evaluate(cut, few)
             return value, _spread(found, rows)
-        phase, v = self.phase, batch.v
+        phase = self.phase
+        if self.is_drawn:
+            batch = UnitRows(phase.on(batch.v), batch.x)
+        v = batch.v
         inputs = phase.inputs(scores, v)
         hidden = _sigmoid_of(inputs)
         seen = v if phase.scale is None else v * phase.scale
@@ -75,11 +78,8 @@ class UnitContrast(StatisticsSource):
         if phase.has_joint_data:
             own = float(((batch.v * scores.left).sum(axis=1) + (inputs * hidden).sum(axis=1)).mean())
             return own - negative.value()
-        if phase.kind not in ("cd", "random-cd", "pcd"):
-            return phase.score(scores, batch.v) - negative.value()
-        first = slice(0, _TOLD)  # a difference of chains is noise, and few rows show whether it is finite
-        few = UnitScores(scores.weights, *(f if f.ndim == 1 else f[first] for f in scores[1:]))
-        return phase.score(few, batch.v[first]) - phase.score(few, negative.left[first])
+        score = phase.told if phase.kind in ("cd", "random-cd", "pcd") else phase.score
+        return score(scores, batch.v, inputs) - negative.value()
 
 
 def _spread(found: UnitStatistics, rows: int) -> UnitStatistics:

@@ -108,10 +108,17 @@ class ConditionalRBM:
     is_conditional: ClassVar[bool] = True  # it has no distribution over features
 
     def read_batch(self, data: Any, targets: Any = None, **reading: Any) -> UnitRows:
-        """Rows of features, and of visible units as targets, for learning."""
+        """Rows of features, and of visible units as targets, for learning; or both as a pair."""
         self._refuse(reading)
+        if isinstance(data, UnitRows) and data.x is not None:
+            return data
+        if targets is None and isinstance(data, tuple) and len(data) == 2:
+            data, targets = data
         if targets is None:
-            raise DataError("targets: expected the visible units of every row of features, got none")
+            raise DataError(
+                "targets: expected the visible units of every row of features, got none; of validation rows "
+                "give both, as a pair (features, targets)"
+            )
         x = np.atleast_2d(self._features(unit_table("data", data)))
         v = np.atleast_2d(layer_rows("targets", unit_table("targets", targets), len(self.weights)))
         if len(x) != len(v):

@@ -22,6 +22,7 @@ from ..core.factor_graph import FactorGraph
 from ..core.records import register
 from ..kernels.boltzmann import softplus
 from .rbm import RBM, exact_log_z, layer_rows, layer_vector
+from .unit_rows import UnitRows
 
 __all__ = ["FractionalRBM"]
 
@@ -99,6 +100,14 @@ class FractionalRBM:
         if not hasattr(self, "_machine"):
             self._machine = self.to_rbm()
         return self._machine.to_factor_graph()
+
+    def read_batch(self, data: Any, **reading: Any) -> UnitRows:
+        """Rows of visible units, for learning."""
+        return RBM(self.weights).read_batch(data, **reading)
+
+    def filled(self, data: Any, **reading: Any) -> FractionalRBM:
+        """The machine itself, which has all its units."""
+        return self
 
     def _check_whole(self, what: str) -> None:
         if not self.is_whole:

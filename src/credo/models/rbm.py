@@ -51,7 +51,7 @@ class RBM(NamedModel):
     Parameters
     ----------
     weights
-        W, shape (visible units, hidden units).
+        W, shape (visible units, hidden units); without hidden units the visible ones are independent.
     visible_bias, hidden_bias
         b and c, one number per unit; None: zeros.
     visible
@@ -80,7 +80,7 @@ class RBM(NamedModel):
         sd: Any = 1.0,
     ) -> None:
         self.weights = check.finite_numbers("weights", weights)
-        if self.weights.ndim != 2 or not self.weights.size:
+        if self.weights.ndim != 2 or not len(self.weights):
             raise ModelError(
                 f"weights: expected shape (visible units, hidden units), got {self.weights.shape}"
             )
@@ -191,7 +191,10 @@ class RBM(NamedModel):
         given = [name for name, value in reading.items() if value is not None]
         if given:
             raise DataError(f"{', '.join(given)}: a Boltzmann machine has independent rows; leave out")
-        return UnitRows(np.atleast_2d(self._visible_rows(unit_table("data", data))))
+        if isinstance(data, UnitRows):
+            return data
+        names = [f"v{i}" for i in range(len(self.weights))]
+        return UnitRows(np.atleast_2d(self._visible_rows(unit_table("data", data, names))))
 
     def filled(self, data: Any, **reading: Any) -> RBM:
         """The machine itself, which has all its units."""
@@ -223,18 +226,18 @@ class RBM(NamedModel):
         field = np.concatenate(fields)
         states = (units[len(units) - len(field) :, None], np.stack([np.zeros_like(field), field], axis=1))
         tables = FactorGraph.from_arrays(variables, states, log=True)
-        layers = Bilinear(np.array([len(field)]), units[None], self.couplings)
+        layers = [Bilinear(np.array([len(field)]), units[None], self.couplings)] if hidden else []
         if not self.is_real:
-            return tables.with_parts(variables, [layers])
+            return tables.with_parts(variables, layers)
         precision, b = 1 / self.sd**2, self.visible_bias
         own = Gaussians(
-            len(field) + 1 + units[:count],
+            len(field) + len(layers) + units[:count],
             units[:count, None],
             precision[:, None, None],
             (precision * b)[:, None],
             -0.5 * precision * b**2,
         )
-        return tables.with_parts(variables, [own, layers])
+        return tables.with_parts(variables, [own, *layers])
 
     def __eq__(self, other: object) -> bool:
         return (

@@ -5,6 +5,9 @@ r"""Frank-Wolfe steps (conditional gradient): a smooth convex f over sets known 
     away     x <- x + g (x - a),  0 <= g <= w_a / (1 - w_a),  a the vertex of weight w_a in x that the slope
              likes least; taken where it promises more than s. The last g drops a
 
+With `steps="equal"` towards has the length 1 / (n + 1), n vertices, and away drops its vertex: all weights
+are alike.
+
 With away steps and a line search the gap vanishes linearly over polytopes where f is strongly convex; without
 them as 1 / t. The gap is the residual: it bounds how far the value is from the lowest one.
 
@@ -47,7 +50,10 @@ class VertexProblem(Protocol):
         """How many factors the set has."""
 
     def begin(self) -> tuple[Any, list[Any]]:
-        """The first place, and the vertex of every block that it is; only away steps need the latter."""
+        """The first place, and the vertex of every block that it is; only away steps need the latter.
+
+        A block that is a mixture already, or of nothing, says so as `Active`.
+        """
 
     def value(self, x: Any) -> float:
         """The function there."""
@@ -131,19 +137,20 @@ class FrankWolfe:
     """
 
     away: bool = False  # whether there are steps away from vertices
-    steps: Literal["search", "open"] = "search"  # lengths by search, or 2 / (t + 2)
-    delay: int = 0  # steps that `open` counts as done already, so that a good start is not thrown away
+    steps: Literal["search", "open", "equal"] = "search"  # lengths: search, 2 / (t + 2), alike weights
+    delay: int = 0  # steps that count as done already without a search, so that a good start is not lost
     name: str = "frank-wolfe"  # in progress bars
 
     def __post_init__(self) -> None:
         """Check the options."""
-        check.one_of("steps", self.steps, ["search", "open"])
+        check.one_of("steps", self.steps, ["search", "open", "equal"])
         check.whole("delay", self.delay, 0)
 
     def start(self, problem: Any, run: Run) -> Step:
         """The first place of the problem, evaluated; with away steps also the vertices it is made of."""
         x, vertices = problem.begin()
-        active = tuple(Active((v,), (1.0,)) for v in vertices) if self.away else ()
+        known = [v if isinstance(v, Active) else Active((v,), (1.0,)) for v in vertices]
+        active = tuple(known) if self.away else ()
         return Step(FrankWolfeState(x, problem.value(x), active))
 
     def advance(self, problem: Any, state: FrankWolfeState, run: Run) -> Step:
@@ -175,7 +182,7 @@ class FrankWolfe:
         """Towards the best vertex, or away from the worst one."""
         vertex, gap = problem.best(state.x, block)
         move = _Move(vertex, gap, gap, 1.0)
-        if not self.away or len(state.active[block].vertices) == 1:
+        if not self.away or len(state.active[block].vertices) <= 1:
             return move
         active = state.active[block]
         excess = [problem.excess(state.x, block, v) for v in active.vertices]
@@ -190,6 +197,9 @@ class FrankWolfe:
         if self.steps == "open":
             n = problem.blocks
             length = min(2 * n / (state.done + self.delay + 2 * n), move.most)
+        elif self.steps == "equal":
+            n = len(state.active[block].vertices) if self.away else state.done + self.delay
+            length = move.most if is_away else 1 / (n + 1)
         else:
             length = problem.length(state.x, block, move.vertex, move.slope, move.most, away=is_away)
         if not self.away:

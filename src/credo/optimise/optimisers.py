@@ -6,7 +6,8 @@ r"""Optimisers of a loss  f(w) + sum_k l1_k |w_k|,  f differentiable.
     adam         the same with each coordinate scaled by its running root mean square
 
 prox shrinks each weight towards zero as far as a constant gradient l1_k would have moved it, so that zeros
-are exact. The rate of the last three falls as rate / (1 + decay epoch).
+are exact. The rate of the last three falls as rate / (1 + decay epoch), that of the last two with `ends` also
+by the share of these epochs that is left.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Loss:
 
     def penalty(self, weights: np.ndarray) -> float:
         """The part that is not smooth."""
-        return float((self.l1 * np.abs(weights)).sum())
+        return float((self.l1 * np.abs(weights)).sum()) if np.any(self.l1) else 0.0
 
 
 class Optimiser(abc.ABC):
@@ -208,6 +209,7 @@ class _Stochastic(Optimiser):
     is_stochastic: ClassVar[bool] = True
     rate: float
     decay: float
+    ends: int | None
 
     @abc.abstractmethod
     def direction(self, gradient: np.ndarray, memory: dict[str, np.ndarray]) -> np.ndarray:
@@ -216,6 +218,11 @@ class _Stochastic(Optimiser):
     @abc.abstractmethod
     def scale(self, memory: dict[str, np.ndarray]) -> np.ndarray | float:
         """How far a constant gradient of one would go by now, for the shrinking of absolute values."""
+
+    def rate_at(self, epoch: int) -> float:
+        """The step size of an epoch."""
+        left = 1.0 if self.ends is None else max(0.0, 1.0 - epoch / self.ends)
+        return left * self.rate / (1.0 + self.decay * epoch)
 
     def begin(self, loss: Loss, start: np.ndarray) -> driver.Step:
         """The loss on all rows."""
@@ -226,7 +233,7 @@ class _Stochastic(Optimiser):
     def advance(self, loss: Loss, state: _Epochs, run: Run) -> driver.Step:
         """Walk the batches of an epoch once; the residual is the largest of the last three changes."""
         look, memory, epoch, changes = state
-        w, memory, rate = look.weights, dict(memory), self.rate / (1.0 + self.decay * epoch)
+        w, memory, rate = look.weights, dict(memory), self.rate_at(epoch)
         values, total, mean = [], 0, np.zeros_like(w)
         for batch in [loss.full] if loss.batches is None else loss.batches():
             checks.check()
@@ -234,7 +241,8 @@ class _Stochastic(Optimiser):
             if not np.isfinite(value) or not np.isfinite(gradient).all():
                 return driver.Step(state, [driver.UNKNOWN], status=Status.DIVERGED)
             values.append(value + loss.penalty(w))
-            total, mean = total + 1, mean + gradient
+            total += 1
+            mean += gradient
             w = w - rate * self.direction(gradient, memory)
             if np.any(loss.l1):
                 w = np.sign(w) * np.maximum(np.abs(w) - rate * self.scale(memory) * loss.l1, 0.0)
@@ -249,16 +257,26 @@ class _Stochastic(Optimiser):
 @optimisers.register
 @dataclass(frozen=True, kw_only=True)
 class SGD(_Stochastic):
-    """Stochastic gradient descent with momentum."""
+    """Stochastic gradient descent with momentum.
+
+    Examples
+    --------
+    A rate that begins at 0.2 and has fallen to zero after four epochs.
+
+    >>> from credo.optimise.optimisers import SGD
+    >>> [SGD(rate=0.2, ends=4).rate_at(epoch) for epoch in range(5)]
+    [0.2, 0.15000000000000002, 0.1, 0.05, 0.0]
+    """
 
     name: ClassVar[str] = "sgd"
     rate: float = 0.1  # first step size
     momentum: float = 0.0
     decay: float = 0.0  # how fast the rate falls
+    ends: int | None = None  # epochs over which it falls, in a straight line, to zero
 
     def __post_init__(self) -> None:
         """Check the options."""
-        _check_rate(self.rate, self.decay)
+        _check_rate(self.rate, self.decay, self.ends)
         check.in_range("momentum", self.momentum, 0, 1)
 
     def direction(self, gradient: np.ndarray, memory: dict[str, np.ndarray]) -> np.ndarray:
@@ -282,10 +300,11 @@ class Adam(_Stochastic):
     beta1: float = 0.9  # memory of the mean gradient
     beta2: float = 0.999  # memory of its square
     decay: float = 0.0  # how fast the rate falls
+    ends: int | None = None  # epochs over which it falls, in a straight line, to zero
 
     def __post_init__(self) -> None:
         """Check the options."""
-        _check_rate(self.rate, self.decay)
+        _check_rate(self.rate, self.decay, self.ends)
         check.in_range("beta1", self.beta1, 0, 1)
         check.in_range("beta2", self.beta2, 0, 1)
 
@@ -313,7 +332,9 @@ def optimiser_of(optimiser: str | Optimiser) -> Optimiser:
     return found
 
 
-def _check_rate(rate: float, decay: float) -> None:
+def _check_rate(rate: float, decay: float, ends: int | None = None) -> None:
     if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 < rate < np.inf:
         raise OptionError(f"rate must be a positive number, got {rate!r}")
     check.at_least("decay", decay, 0)
+    if ends is not None:
+        check.whole("ends", ends, 1)

@@ -59,7 +59,7 @@ def layer_means(
         if tap:
             back -= (other - 0.5) * ((new - new**2) @ squares)
         back = sigmoid(back)
-        gap = np.maximum(np.abs(new - old).max(axis=1), np.abs(back - other).max(axis=1))
+        gap = np.maximum(np.abs(new - old).max(axis=1), np.abs(back - other).max(axis=1, initial=0.0))
         p[open_], r[open_], change[open_], done[open_] = new, back, gap, turn + 1
         open_ = open_[gap >= tol]
         if not len(open_):
