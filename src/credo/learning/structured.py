@@ -153,7 +153,7 @@ class StructuredPrediction(GradientLearner):
 
     name: ClassVar[str] = "structured"
     tol: ClassVar[float] = 1e-4
-    objective: str | RiskMember = "mssvm"  # a member, see `structured_members`
+    objective: str | RiskMember = "hcrf"  # a member, see `structured_members`
     loss: Any = (
         "auto"  # "hamming", ..., a table (labels, labels), None; auto: hamming where the member has one
     )

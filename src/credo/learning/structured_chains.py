@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.records import record
 from ..kernels.chain_maxima import best_by_errors, best_known
 from ..kernels.chains import best_paths, score_chains
 from ..models.crf_features import MISSING
@@ -57,6 +58,7 @@ def node_charges(loss: LabelLoss | None, batch: LabelledSequences, size: int) ->
     return loss.charges([LabelledNodes(batch.labels, size, unit)])[0]
 
 
+@record("chain answers", kept=("runs",))
 @dataclass
 class ChainAnswers:
     """Powered sums of sequences."""
@@ -135,6 +137,7 @@ def indicators(
     return LabelScores(rows, pairs)
 
 
+@record("slack answers", kept=("runs",))
 @dataclass
 class SlackAnswers(ChainAnswers):
     """The same with slack rescaling, U = max_y loss(y) (1 + S(y) - S(y_n)), for a loss that counts errors."""
