@@ -154,11 +154,9 @@ class StructuredPrediction(GradientLearner):
     name: ClassVar[str] = "structured"
     tol: ClassVar[float] = 1e-4
     objective: str | RiskMember = "hcrf"  # a member, see `structured_members`
-    loss: Any = (
-        "auto"  # "hamming", ..., a table (labels, labels), None; auto: hamming where the member has one
-    )
+    loss: Any = "auto"  # "hamming", ..., a table (labels, labels), None; auto: hamming where there is one
     optimiser: Any = "auto"  # see above
-    prior: str | Prior | None = "gaussian(scale=1)"
+    prior: str | Prior | None = "gaussian(scale=1)"  # of the weights
 
     def __post_init__(self) -> None:
         """Check the options."""
