@@ -291,6 +291,10 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "BayesianTree": lambda: BayesianTree({"a": 2, "b": 3}, [("a", "b")], rows=2, concentration=0.5),
     "GaussianNet": lambda: credo.GaussianNet(sparse.csr_matrix(COVARIANCES[0]), [1.0, 2.0], ["p", "q"]),
     "HybridNet": lambda: credo.HybridNet([X, S], [potentials.emission(X, S, [0.0, 5.0], 1.0)]),
+    "LatentCRF": lambda: credo.LatentCRF(
+        {"part": ("y", "h")}, {"h": 2}, states={"y": ["a", "b"]}, node_features={"y": ["f"]},
+        node_weights={"y": [[0.5, 1.0]], "h": [[0.0, 0.25]]}, edge_weights={"part": [np.eye(2)]},
+    ),
     "declared parameter": lambda: Declared("scale", credo.Positive(), np.array([[1, 0]])),
     "CRF": lambda: credo.CRF(["n", "v"], MEANS, COVARIANCES, node_features=["f", "g"]),
     "FactorialHMM": lambda: FactorialHMM.additive(

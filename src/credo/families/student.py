@@ -13,7 +13,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln
 
 from ..core.errors import ModelError
 from ..core.records import register
@@ -120,6 +119,8 @@ class StudentT(Family):
 
     def leaves(self, x: Any) -> np.ndarray:
         """Log density of the observed coordinates, (rows, members)."""
+        from scipy.special import gammaln
+
         found = self.rows(x)
         seen = ~np.isnan(found)
         filled, many = np.where(seen, found, 0.0), seen.sum(axis=1)
