@@ -72,7 +72,7 @@ class Squashed:
         table = np.asarray(rows)
         if hasattr(rows, "toarray") or table.dtype.kind not in "iuf" or table.ndim != 2 or not table.size:
             return rows
-        inside = 1 / (1 + np.exp(-table.astype(float)))
+        inside = np.where(np.isfinite(table), 1 / (1 + np.exp(-table.astype(float))), table)
         return type(rows)(inside, columns=rows.columns) if hasattr(rows, "columns") else inside
 
     def fit(self, X, y=None, *, checkpoint=None, every=60):
