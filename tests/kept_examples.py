@@ -45,6 +45,7 @@ from credo.families.conjugate_mixture import ConjugateMixture
 from credo.families.conjugate_product import ConjugateProduct
 from credo.families.dirichlet import Dirichlet
 from credo.families.dirichlet_rows import DirichletRows
+from credo.families.factor_gaussian import FactorGaussian
 from credo.families.flow import Flow
 from credo.families.gamma import Gamma, Poisson
 from credo.families.gaussian import Gaussian, TiedGaussian
@@ -64,6 +65,7 @@ from credo.learning.block_records import BlockFit, BlockRun
 from credo.learning.vb_factor_analysis import FactorPosterior
 from credo.models.bayesian_tree import BayesianTree
 from credo.models.conditional_rbm import ConditionalRBM
+from credo.models.declared import Declared
 from credo.models.factor_analysis import FactorAnalysis
 from credo.models.factorial_hmm import FactorialHMM
 from credo.models.fractional_rbm import FractionalRBM
@@ -200,6 +202,7 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     ),
     "StudentT": lambda: StudentT([[0.5]], [[1.0]], [5.0], learn_freedom=False),
     "BlankHMM": lambda: credo.HMM.blank(2, {"hr": "gaussian"}, components=3),
+    "FactorGaussian": lambda: FactorGaussian(MEANS[:1], [[[1.0], [0.5]]], [[1.0, 2.0]]),
     "Flow": lambda: Flow.started(
         "permutation + mixing + coupling(layers=2,width=2)", 2, 2,
         Mixture([[0.2, 0.8], [0.5, 0.5]], TiedGaussian(np.arange(8.0).reshape(4, 2), np.eye(2))),
@@ -274,16 +277,16 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     ),
     "FactorPosterior": lambda: FactorPosterior(MEANS, COVARIANCES, *np.ones((3, 2))),
     "HMMPosterior": lambda: HMMPosterior(
-        DirichletRows([1.0, 2.0], [2]), DirichletRows(np.ones(4), [2, 2]), normal_gamma(),
+        DirichletRows([1.0, 2.0], [2]), DirichletRows(np.ones(4), [2, 2]), normal_gamma().repeat(2),
         DirichletRows([1.0, 1.0], [2]), DirichletRows(np.ones(4), [2, 2]), normal_gamma(),
     ),
     "SemiMarkovPosterior": lambda: SemiMarkovPosterior(
         DirichletRows([1.0, 2.0], [2]), DirichletRows(np.ones(4), [2, 2]), DirichletRows(np.ones(6), [3, 3]),
-        normal_gamma(), DirichletRows([1.0, 1.0], [2]), DirichletRows(np.ones(4), [2, 2]),
+        normal_gamma().repeat(2), DirichletRows([1.0, 1.0], [2]), DirichletRows(np.ones(4), [2, 2]),
         DirichletRows(np.ones(6), [3, 3]), normal_gamma(), cut=False,
     ),
     "MixturePosterior": lambda: MixturePosterior(
-        DirichletRows([1.0, 2.0], [2]), normal_gamma(), StickBreaking.prior(2, 0.5), normal_gamma()
+        DirichletRows([1.0, 2.0], [2]), normal_gamma().repeat(2), StickBreaking.prior(2, 0.5), normal_gamma()
     ),
     "ConjugateMixture": lambda: ConjugateMixture(Dirichlet([[1.0, 2.0]]), Gamma([1.0, 2.0], [3.0, 1.0])),
     "ConjugateProduct": lambda: ConjugateProduct(
@@ -298,6 +301,11 @@ EXAMPLES: dict[str, Callable[[], Any]] = {
     "BayesianTree": lambda: BayesianTree({"a": 2, "b": 3}, [("a", "b")], rows=2, concentration=0.5),
     "GaussianNet": lambda: credo.GaussianNet(sparse.csr_matrix(COVARIANCES[0]), [1.0, 2.0], ["p", "q"]),
     "HybridNet": lambda: credo.HybridNet([X, S], [potentials.emission(X, S, [0.0, 5.0], 1.0)]),
+    "LatentCRF": lambda: credo.LatentCRF(
+        {"part": ("y", "h")}, {"h": 2}, states={"y": ["a", "b"]}, node_features={"y": ["f"]},
+        node_weights={"y": [[0.5, 1.0]], "h": [[0.0, 0.25]]}, edge_weights={"part": [np.eye(2)]},
+    ),
+    "declared parameter": lambda: Declared("scale", credo.Positive(), np.array([[1, 0]])),
     "CRF": lambda: credo.CRF(["n", "v"], MEANS, COVARIANCES, node_features=["f", "g"]),
     "FactorialHMM": lambda: FactorialHMM.additive(
         [[0.5, 0.5]] * 2, [STEPS] * 2, [[[0.0], [1.0]], [[0.0], [3.0]]], [[0.1]]

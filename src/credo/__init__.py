@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .core.factor import TableFactor
     from .core.factor_graph import FactorGraph
     from .core.linear_gaussian import BilinearFactor, LinearGaussianFactor
+    from .core.parameter import Parameter
     from .core.records import register
     from .core.result import Result
     from .core.variable import Variable
@@ -89,6 +90,7 @@ __all__ = [
     "MarkovNet",
     "Mixture",
     "NormalForm",
+    "Parameter",
     "Positive",
     "Real",
     "Result",
@@ -154,6 +156,7 @@ furnish(
         "core.factor": ("TableFactor",),
         "core.factor_graph": ("FactorGraph",),
         "core.linear_gaussian": ("BilinearFactor", "LinearGaussianFactor"),
+        "core.parameter": ("Parameter",),
         "core.records": ("register",),
         "core.result": ("Result",),
         "core.variable": ("Variable",),

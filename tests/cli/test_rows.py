@@ -80,7 +80,7 @@ def test_commands_about_graphs_point_to_those_about_rows(run, command):
         (
             ["sample", "factor-analysis"],
             1,
-            "factor-analysis: expected a model with parameters, got a FactorAnal",
+            "this FactorAnalysis is a blank, it has no parameters",
         ),
         (["sample", "crf.credo"], 1, "labels depend on features, which must be given"),
         (["sample", "hmm.credo", "--method", "gibbs"], 2, "new rows are drawn without"),

@@ -67,7 +67,7 @@ def tasks():
     rows[:, 2] = np.where(rng.random(40) < 0.7, rows[:, 0], rows[:, 2])
     yield credo.MarkovNet({"a": 2, "b": 2, "c": 2}, scopes), rows
     for subject in SUBJECTS:
-        if subject.id in ("units of a Boltzmann machine", "documents", "mixture of flows"):
+        if subject.id in ("units of a Boltzmann machine", "documents", "mixture of flows", "field of labels"):
             yield subject.start, subject.data(rows=40)
 
 

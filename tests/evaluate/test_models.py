@@ -186,12 +186,6 @@ def rng_table():
     return np.random.default_rng(1).standard_t(4, size=(40, 2))
 
 
-def test_networks_with_real_nodes_are_refused():
-    net = credo.BayesNet.from_edges([("k", "x")])
-    with pytest.raises(ModelError, match="a network with real nodes has no priors"):
-        compare_models([net], {"k": ["a", "b", "a"], "x": [0.5, 1.5, 2.5]})
-
-
 def test_ctrl_c_returns_the_rows_so_far(monkeypatch):
     from credo.evaluate import models
 
@@ -301,9 +295,38 @@ def test_the_free_weights_of_overlapping_tables_are_the_rank_of_the_joint_log_pr
     columns = np.array(columns)[:-1] - columns[-1]
     rank = np.linalg.matrix_rank(columns - columns.mean(axis=1, keepdims=True))
     assert free_weights(parameters) == rank == 9
-    zeros = credo.MarkovNet({"a": 2, "b": 2}, {("a", "b"): [[1, 0], [1, 1]]})
-    with pytest.raises(UnsupportedError, match="tables with zeros: how many of their entries are free"):
-        free_weights(Parameters.of(zeros))
+
+
+def test_the_free_weights_of_tables_with_zeros_are_counted_over_the_states_that_are_possible():
+    zeros = credo.MarkovNet({"a": 2, "b": 2}, {("a", "b"): [[1, 0], [1, 1]], ("a",): [1, 2]})
+    assert free_weights(Parameters.of(zeros)) == 2  # three joint states
+    chain = {(f"x{i}", f"x{i + 1}"): [[1, 0], [1, 1]] for i in range(15)}
+    long = credo.MarkovNet({f"x{i}": 2 for i in range(16)}, chain)
+    with pytest.raises(UnsupportedError, match=r"tables with zeros: .* ask for the criterion cv"):
+        free_weights(Parameters.of(long))
+
+
+def test_a_held_out_row_that_cannot_be_leaves_a_reason_instead_of_a_number():
+    from credo.models.normal_form_build import embedding
+
+    rows = {"X": [0] * 9 + [1], "Y": [0] * 9 + [2]}
+    (row,) = compare_models({"it": embedding({"X": 2, "Y": 3}, 2)}, rows, criteria=["bic", "cv"]).rows
+    assert row.cv is None and "gives a held-out one no probability; give a prior" in row.reasons["cv"]
+    assert row.bic is not None
+
+
+def test_networks_with_real_nodes_are_compared_by_what_their_regressions_explain():
+    rng = np.random.default_rng(0)
+    kind = rng.integers(2, size=120)
+    rows = {"kind": np.array(["m", "f"])[kind], "height": 160.0 + 12 * kind + rng.normal(size=120)}
+    of_kind = credo.BayesNet.from_edges([("kind", "height")])
+    alone = credo.BayesNet.from_edges([], nodes=["kind", "height"])
+    table = compare_models({"of kind": of_kind, "alone": alone}, rows, criteria=["bic", "cv"])
+    assert table.best == "of kind"
+    assert [row.parameters for row in table] == [5, 3]
+    learned = credo.fit(of_kind, rows).model
+    assert table["of kind"].log_likelihood == pytest.approx(credo.log_likelihood(learned, rows).value)
+    assert table["of kind"].cv > table["alone"].cv + 1
 
 
 def test_conditional_likelihoods_are_compared_with_each_other_only():

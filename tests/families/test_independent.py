@@ -184,7 +184,11 @@ def test_mixtures_are_saved_resumed_and_compared(tmp_path):
             DataError,
             "Mixture has independent rows",
         ),
-        (lambda: credo.infer(mixture()), ModelError, "something with to_factor_graph"),
+        (
+            lambda: credo.infer(mixture()),
+            ModelError,
+            "a Mixture is a graph only together with data; give data=rows",
+        ),
         (
             lambda: credo.fit(mixture(), rows(), "em(prior=bdeu)"),
             UnsupportedError,

@@ -314,7 +314,7 @@ def test_columns_and_frames_are_rows_of_units():
         (lambda x: credo.fit(machine(), x, "boltzmann(optimiser=lbfgs)"), OptionError, "use adam"),
         (lambda x: credo.fit(machine(), x, "boltzmann(fixed=(0,))"), OptionError, "all weights of a Boltz"),
         (
-            lambda x: credo.fit(machine(), x, "boltzmann(negative=none)"),
+            lambda x: credo.fit(machine(), x, "boltzmann(negative=nce)"),
             OptionError,
             "negative must be one of",
         ),

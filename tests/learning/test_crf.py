@@ -452,7 +452,10 @@ REFUSALS = [
         ).predict([(np.ones((2, 1)), [(0, 1)])]),
         "use decode='marginals', or an inference that maximises",
     ),
-    (lambda: GraphCRF(decode="best").fit(X2, Y2), "decode must be one of ['map', 'marginals'], got 'best'"),
+    (
+        lambda: GraphCRF(decode="best").fit(X2, Y2),
+        "decode must be one of ['annealed', 'auto', 'joint-map', 'map', 'marginal-map', ",
+    ),
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -83,6 +84,31 @@ def test_every_sum_of_q_is_not_lower_after_its_update():
         all(after[name] >= before[name] - 1e-12 for name in before) and after["choices"] > before["choices"]
     )
     assert new.transition[1, 0] == 0 and new.start[1] == 0
+
+
+def test_q_is_the_expectation_over_all_paths_under_the_old_posteriors():
+    x, old, new = rows(9)[6:], chain(), chain(4)
+    data = old.sequences([x])
+    believed = believe(old, data)
+    met = believe(new, data, q=believed.expected.q)
+
+    def joint(model, path):
+        weights, leaves = model.emission.weights, model.emission.components.log_density(x)
+        states, kinds = [k // 2 for k in path], [k % 2 for k in path]
+        logs = np.log(model.start[states[0]])
+        logs += sum(np.log(model.transition[a, b]) for a, b in pairwise(states))
+        return logs + sum(
+            np.log(weights[s, k]) + leaves[t, 2 * s + k]
+            for t, (s, k) in enumerate(zip(states, kinds, strict=True))
+        )
+
+    with np.errstate(divide="ignore"):
+        paths = [path for path in product(range(4), repeat=3) if joint(old, path) > -np.inf]
+    before = np.array([joint(old, path) for path in paths])
+    shares = np.exp(before - np.logaddexp.reduce(before))
+    exact = sum(share * joint(new, path) for share, path in zip(shares, paths, strict=True))
+    found = sum(q_parts(new, believed.expected).values()) + met.others
+    assert found == pytest.approx(exact, rel=1e-10)
 
 
 def test_what_is_counted_does_not_depend_on_the_size_of_batches():
@@ -206,6 +232,8 @@ def test_training_stops_where_held_out_rows_get_no_better():
 def test_few_rows_are_told_and_what_cannot_be_is_refused():
     few = learned(Mixture([[0.5, 0.5]], lively(2)), rows(24), "gradient-em(batch=64)", max_iter=1)
     assert any("a latent mixture shares one" in note for note in few.notes)
+    chains = learned(chain(), rows(24), "gradient-em(batch=64)", max_iter=1)
+    assert any("are few for 4 flows" in n and "'flow(components=2)' in place" in n for n in chains.notes)
     closed = Gaussian([[0.0, 0.0]], [np.eye(2)])
     with pytest.raises(UnsupportedError, match="all its leaves have closed forms; use em"):
         credo.fit(closed, rows(10), "gradient-em")

@@ -135,6 +135,8 @@ def test_what_cannot_be_is_refused(monkeypatch):
         TooLargeError, match=r"posteriors of 160 rows .* half of the machine's memory is 5e-06"
     ):
         quietly(latent(), rows(), LEARNER)
+    with pytest.raises(TooLargeError, match="posteriors of 160 rows"):
+        quietly(latent(), rows(), "em")
     with pytest.raises(TooLargeError, match=r"give the rows as credo\.data\.stream in smaller batches"):
         quietly(latent(), stream([rows()], batch_rows=200), LEARNER)
 

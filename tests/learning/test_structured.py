@@ -176,7 +176,7 @@ def test_an_instance_without_a_label_changes_nothing_but_a_note():
 @pytest.mark.parametrize(
     ("missing", "spec", "sentence"),
     [
-        (True, "structured(optimiser=frank-wolfe)", "not convex where variables are hidden"),
+        (True, "structured(objective=mssvm, optimiser=frank-wolfe)", "not convex where variables are hidden"),
         (False, "structured(objective=crf, optimiser=frank-wolfe)", "a maximum over labels"),
         (False, "structured(objective=ssvm, optimiser=frank-wolfe, prior=laplace)", "a prior of squares"),
         (True, "structured(optimiser=cccp(inner=lbfgs), prior=laplace)", "expected a smooth prior"),

@@ -241,7 +241,7 @@ class DensityFactor(Factor):
         `jax.numpy` (or `credo.core.density.namespace`) it is compiled, otherwise it is called back.
     parameters
         Arrays. Many factors of one function that differ in their parameters are evaluated in one call;
-        give the same function object to all of them.
+        give the same function object to all of them. A `Parameter` is one that a `HybridNet` learns.
 
     Examples
     --------
@@ -259,6 +259,7 @@ class DensityFactor(Factor):
             raise ModelError(f"{where}: expected a function of arrays, got {function!r:.80}")
         self._function = function
         self._parameters = tuple(_parameter(where, p) for p in parameters)
+        self.declared = {k: p for k, p in enumerate(parameters) if getattr(p, "is_declared", False)}
 
     @property
     def function(self) -> Callable[..., Any]:

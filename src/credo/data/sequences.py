@@ -17,6 +17,7 @@ import numpy as np
 
 from ..core.domain import Discrete, Domain
 from ..core.errors import DataError
+from ..core.samples import Samples
 from .dataset import Dataset, begin_of, unit_weights
 from .read import read
 from .sources import named_columns, split_list
@@ -76,7 +77,7 @@ def read_sequences(
     >>> data.rows(), data.begin
     (array([0, 1, 1, 1, 0]), array([0, 3, 5]))
     """
-    if isinstance(source, (str, os.PathLike)):
+    if isinstance(source, (Samples, str, os.PathLike)):
         source = named_columns(source)
     columns = _own_columns(family, columns)
     wanted = emitted_columns(source, groups, columns, weights)

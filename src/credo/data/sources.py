@@ -67,8 +67,8 @@ def named_columns(source: Any, variables: Variables | None = None) -> Raw:
 
 
 def is_table(source: Any) -> bool:
-    """Whether columns have names: a frame, a mapping of columns, a dataset, a file; not a list of rows."""
-    if isinstance(source, (Mapping, str, os.PathLike)):
+    """Whether columns have names: a frame, a mapping, samples, a dataset, a file; not a list of rows."""
+    if isinstance(source, (Mapping, Samples, str, os.PathLike)):
         return True
     return hasattr(source, "columns") and not isinstance(source, np.ndarray)
 

@@ -128,6 +128,11 @@ class StateTable:
                 raise DataError(
                     f"data: the column {column.name!r} is no variable of the model: {error}"
                 ) from None
+            if not variables[i].is_discrete:
+                raise DataError(
+                    f"data: expected columns of variables with states, and '{column.name}' is real; leave it "
+                    "out, or learn a network with real nodes (BayesNet.from_edges)"
+                )
             states[:, i] = relabelled(column, variables[i].domain).values
             if column.soft is not None:
                 soft[i] = column.soft

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
-
-import numpy as np
+from collections.abc import Mapping
+from typing import Any
 
 from ..core import check
 from ..core.domain import Discrete
-from ..core.errors import UnsupportedError
 from ..core.records import register
-from ..inference.problem.base import Algorithm, Problem, algorithms
-from ..inference.problem.reading import refusal
+from ..inference.problem.base import Algorithm
 from ..learning.priors import Prior
 from ..models.crf import CRF
 from ..models.crf_features import Labels
-from ..models.crf_inputs import label_graph
 from ..optimise.optimisers import Optimiser
 from .random_fields import RandomField, Support, check_items
 
@@ -29,12 +24,18 @@ class GraphCRF(RandomField):
 
     Parameters
     ----------
+    objective, loss
+        As for `ChainCRF`.
+    hidden, edges
+        A number of states of hidden nodes, as for `ChainCRF`; or with `edges`, kind -> (kind of nodes, kind
+        of nodes), hidden kind -> number of states: items are then those of a `LatentCRF`.
     inference
         The algorithm behind expectations and predictions; by default the rule of `infer`.
     symmetric
         Whether V(y, y') = V(y', y): for edges without a direction.
     decode
-        `"map"` predicts the most probable joint labels, `"marginals"` the most probable label of each node.
+        `"map"` predicts the most probable joint labels, `"marginals"` the most probable label of each node,
+        `"auto"` as was learned.
     prior, optimiser, support, batch, max_iter, tol, seconds, validation, patience, random_state
         As for `ChainCRF`.
 
@@ -51,14 +52,18 @@ class GraphCRF(RandomField):
     1.0
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, scikit-learn wants options there
         self,
         *,
+        objective: str = "crf",
+        loss: Any = "auto",
+        hidden: Any = None,
+        edges: Mapping[str, tuple[str, str]] | None = None,
         inference: str | Algorithm | None = None,
         symmetric: bool = False,
-        decode: Literal["map", "marginals"] = "map",
+        decode: str = "auto",
         prior: str | Prior | None = "gaussian(scale=1)",
-        optimiser: str | Optimiser = "lbfgs",
+        optimiser: str | Optimiser = "auto",
         support: Support = "all",
         batch: int | None = None,
         max_iter: int = 200,
@@ -68,6 +73,7 @@ class GraphCRF(RandomField):
         patience: int | None = None,
         random_state: Any = None,
     ) -> None:
+        self.objective, self.loss, self.hidden, self.edges = objective, loss, hidden, edges
         self.inference, self.symmetric, self.decode = inference, symmetric, decode
         self.prior, self.optimiser, self.support, self.batch = prior, optimiser, support, batch
         self.max_iter, self.tol, self.seconds = max_iter, tol, seconds
@@ -80,12 +86,11 @@ class GraphCRF(RandomField):
         return made
 
     def _check(self, X: Any, y: Any) -> None:
-        check.one_of("decode", self.decode, ["map", "marginals"])
         check.one_of("symmetric", self.symmetric, [False, True])
         super()._check(X, y)
 
     def _blank(self, y: Any) -> CRF:
-        if self.decode == "map":
+        if self._decoding() != "max-marginals":
             self._check_maximises(Discrete(len(Labels.of(y).classes)))
         return CRF(support=self.support, symmetric=self.symmetric)
 
@@ -97,22 +102,3 @@ class GraphCRF(RandomField):
     @property
     def _method(self) -> str | Algorithm | None:
         return self.inference
-
-    def predict(self, X: Sequence[Any]) -> list[np.ndarray]:
-        """Labels of the nodes of each graph."""
-        if self.decode == "marginals":
-            return [self.classes_[p.argmax(axis=1)] for p in self.predict_proba(X)]
-        self._check_maximises(self._fitted().domain)
-        return self._labelled(self._asked(X, maximise="all").assignment)
-
-    def _check_maximises(self, domain: Discrete) -> None:
-        """Predictions of joint labels need a method for maxima; better said before the learning."""
-        if self.inference is None:
-            return
-        algorithm, pair = algorithms.resolve(self.inference), label_graph(domain, 2, None)
-        reason = refusal(algorithm, Problem(pair, np.zeros(2), np.zeros(2, dtype=np.int64)))
-        if reason is not None:
-            raise UnsupportedError(
-                f"decode='map' cannot be done by {algorithm.name}: {reason}; "
-                "use decode='marginals', or an inference that maximises"
-            )

@@ -14,23 +14,24 @@ from typing import Any
 import numpy as np
 
 from ..core import check
-from ..core.errors import ConvergenceWarning, ModelError, UnsupportedError
+from ..core.errors import ConvergenceWarning, ImpossibleRowError, ModelError, UnsupportedError
 from ..core.result import Estimate
 from ..data.dataset import Dataset
+from ..data.read import read
 from ..data.table import StateTable
 from ..estimators.bayesian_mixture import BayesianMixture
 from ..families.base import Family
 from ..families.dirichlet import Dirichlet
 from ..families.independent import IndependentRows
 from ..families.mixture import Mixture, MixturePrior
-from ..families.posteriors import HiddenPosterior
 from ..learning.base import fit
 from ..learning.em import EM
 from ..learning.evidence import laplace_tables, table_evidence
 from ..learning.likelihood import log_likelihood
 from ..learning.parameters import Parameters, free_weights, why_not_linear
-from ..learning.task_data import read_task
+from ..learning.task_data import read_task, refuse_posterior
 from ..learning.vb import VariationalBayes, why_not_posterior
+from ..learning.vb_factor_analysis import factors_of
 from ..models.bayes_net import BayesNet
 from ..models.table_posterior import table_rows
 
@@ -90,7 +91,8 @@ def candidate(
         data, members = model.members(data)
         prior = model.mixture_prior(prior if model.prior is None else model.prior)
         model = Mixture(np.full((1, len(members)), 1.0 / len(members)), members)
-    if isinstance(model, HiddenPosterior) or not _is_learned(model):
+    refuse_posterior(model)
+    if not _is_learned(model):
         raise ModelError(
             "models: expected a Bayesian network, a model of hidden rows (HMM, a mixture, a family with one "
             "member, any Learnable), of weights, labels, documents or blocks, or a blank of these, got "
@@ -98,6 +100,9 @@ def candidate(
         )
     targets = named.pop("targets", None)
     found, observed, _ = read_task(model, data, None, None, check.generator(seed), named, targets=targets)
+    if getattr(found, "regressions", None):
+        observed = read(data, schema=found.variables, columns=named["columns"])
+        return _MixedNetwork(found, observed, prior, restarts=restarts, seed=seed)
     if isinstance(found, BayesNet):
         return _Network(found, observed, prior, restarts=restarts, seed=seed)
     if not hasattr(found, "emission"):
@@ -134,7 +139,7 @@ class _Fitted(Candidate):
         return self._learned(self._data)
 
     def _learned(self, data: Any) -> Any:
-        return _quietly(fit, self._model, data, prior=self._prior, seed=self._seed, max_iter=2000)
+        return _quietly(fit, self._model, data, prior=self._prior, seed=self._seed)
 
     def likelihood(self) -> float:
         found = self._found.log_likelihood
@@ -156,16 +161,27 @@ class _Fitted(Candidate):
 
     def held_out(self, train: np.ndarray, test: np.ndarray) -> tuple[float, int]:
         found, part = self._learned(self._data.take(train)).model, self._data.take(test)
-        return float(log_likelihood(found, part).value), round(part.total)
+        try:
+            return float(log_likelihood(found, part).value), round(part.total)
+        except ImpossibleRowError:
+            raise UnsupportedError(
+                "what was learned from the other rows gives a held-out one no probability; give a prior, or "
+                "more rows"
+            ) from None
+
+
+class _MixedNetwork(_Fitted):
+    """A network with real nodes: tables and regressions."""
+
+    @property
+    def n_parameters(self) -> int:
+        free = table_rows(self._model.discrete_part(), "uniform(count=1)").n_parameters
+        parts = self._model.regressions.values()
+        return free + sum(r.bias.size + r.weights.size + r.variance.size for r in parts)
 
 
 class _Network(Candidate):
     def __init__(self, model: BayesNet, data: Any, prior: Any, *, restarts: int, seed: int | None) -> None:
-        if not isinstance(data, StateTable):
-            raise ModelError(
-                "models: a network with real nodes has no priors to be weighed by; compare its "
-                "log_likelihood on rows that it was not learned from"
-            )
         self._model, self._seed, self._data = model, seed, data
         self._prior = "bdeu(size=10)" if prior is None else prior
         self._restarts = 1 if self._data.is_complete else restarts
@@ -235,8 +251,8 @@ class _Hidden(Candidate):
         found: Estimate = self._vb.evidence
         if found.kind == "exact":
             return found
-        if len(self._model.emission) > 1:
-            raise UnsupportedError("hidden states leave no closed form")
+        if len(self._model.emission) > 1 or factors_of(self._model) is not None:
+            raise UnsupportedError("hidden states or numbers leave no closed form")
         raise UnsupportedError("values are missing, so the parameters do not integrate out in closed form")
 
     def laplace(self) -> Estimate:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .conjugate_mixture import ConjugateMixture
     from .conjugate_product import ConjugateProduct
     from .dirichlet import Dirichlet
+    from .factor_gaussian import FactorGaussian
     from .flow import Flow
     from .gamma import Gamma, Poisson
     from .gaussian import Gaussian, TiedGaussian
@@ -44,6 +45,7 @@ __all__ = [
     "DiagonalGaussian",
     "Dirichlet",
     "ExpectedSums",
+    "FactorGaussian",
     "Family",
     "Flow",
     "Gamma",
@@ -78,6 +80,7 @@ furnish(
         "blank_flow": ("BlankFlow",),
         "categorical": ("Categorical",),
         "dirichlet": ("Dirichlet",),
+        "factor_gaussian": ("FactorGaussian",),
         "flow": ("Flow",),
         "gamma": ("Gamma", "Poisson"),
         "gaussian": ("Gaussian", "TiedGaussian"),

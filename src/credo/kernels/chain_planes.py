@@ -45,6 +45,7 @@ class ChainFeatures(NamedTuple):
     first: np.ndarray  # (blocks,) where the weights of a block begin
     cols: np.ndarray  # (blocks,) how many columns they have
     column: np.ndarray  # (blocks, labels * hidden states) which column a label with a hidden state reads
+    straight: np.ndarray  # (blocks,) whether that is column by column
     labels: int
     weights: int  # how many there are, moves included
 
@@ -81,7 +82,7 @@ def _score(x, begin, end, w, part, total):
         for j in range(width):
             total[t, j] = 0.0
     for b in range(len(x.first)):
-        cols, first, straight = x.cols[b], x.first[b], x.cols[b] == width
+        cols, first, straight = x.cols[b], x.first[b], x.straight[b]
         into = total if straight else part
         for t in range(end - begin):
             if not straight:
@@ -185,7 +186,7 @@ def _pull(x, begin, end, work, stamp):
     found, width, plain = 0, work.away.shape[1], len(x.value) == 0
     row = work.part[0]
     for b in range(len(x.first)):
-        cols, first, straight = x.cols[b], x.first[b], x.cols[b] == width
+        cols, first, straight = x.cols[b], x.first[b], x.straight[b]
         for t in range(end - begin):
             moved = 0.0
             for k in range(cols):

@@ -41,18 +41,21 @@ class Boltzmann(GradientLearner):
     """Machines of two layers of units, by chains, beliefs or margins; mini-batches."""
 
     name: ClassVar[str] = "boltzmann"
-    negative: Literal[
-        "cd",
-        "random-cd",
-        "pcd",
-        "perc-loss",
-        "mean-field",
-        "tap",
-        "bp",
-        "margin",
-        "joint-margin",
-        "icm-margin",
-    ] = "pcd"  # where the statistics of the model come from
+    negative: (
+        Literal[
+            "cd",
+            "random-cd",
+            "pcd",
+            "perc-loss",
+            "mean-field",
+            "tap",
+            "bp",
+            "margin",
+            "joint-margin",
+            "icm-margin",
+        ]
+        | None
+    ) = None  # where the statistics of the model come from; None: pcd, bp where there are features
     sweeps: int | None = None  # of Gibbs sampling per step (1; perc-loss: 10), or of beliefs at first (7)
     particles: int | None = None  # chains that are carried on; None: as many as a batch has rows
     optimiser: str | Optimiser = "sgd(rate=0.05,momentum=0.5)"  # sgd(...) or adam(...)
@@ -65,7 +68,8 @@ class Boltzmann(GradientLearner):
     def __post_init__(self) -> None:
         """Check the options."""
         super().__post_init__()
-        check.one_of("negative", self.negative, PHASES)
+        if self.negative is not None:
+            check.one_of("negative", self.negative, PHASES)
         check.one_of("watch", self.watch, ["gap", "pseudolikelihood"])
         check.one_of("precision", self.precision, ["double", "single"])
         check.one_of("centring", self.centring, [False, True])
@@ -80,7 +84,7 @@ class Boltzmann(GradientLearner):
 
     def why_not(self, task: Task) -> str | None:
         """Boltzmann machines, with a phase that suits them."""
-        model, name = task.model, self.negative
+        model, name = task.model, self._phase(task.model)
         if not hasattr(model, "unit_weights"):
             return f"it learns Boltzmann machines, got {task.name}"
         if getattr(model, "is_conditional", False):
@@ -96,6 +100,12 @@ class Boltzmann(GradientLearner):
             if self.binarise:
                 return "visible units are numbers, and no probabilities of states; leave out binarise"
         return None
+
+    def _phase(self, model: Any) -> str:
+        """What is asked for, or what suits a machine: chains that are carried on need one for every row."""
+        if self.negative is not None:
+            return self.negative
+        return "bp" if getattr(model, "is_conditional", False) else "pcd"
 
     def run(self, task: Task, rng: np.random.Generator) -> Fit:
         """Climb on rows of one precision."""
@@ -125,9 +135,10 @@ class Boltzmann(GradientLearner):
         """The contrast of data and model, and what is shown of it."""
         data: UnitRows = task.data
         size = min(self.batch or len(data), len(data))
-        usual = {"perc-loss": 10}.get(self.negative, 1 if self.negative in GIBBS else 7)
+        name = self._phase(task.model)
+        usual = {"perc-loss": 10}.get(name, 1 if name in GIBBS else 7)
         phase = NegativePhase(
-            self.negative,
+            name,
             rng,
             self.sweeps or usual,
             self.particles or size,

@@ -184,7 +184,9 @@ class EM(Learner):
             raise DataError("data: expected at least one observed row, got missing ones only")
         task.model.emission.refuse(task.data.rows())
         unseen: Any = self.unseen
-        kind = HiddenRows if task.model.emission.to_free() is None else _climbed()
+        kind = HiddenRows
+        if task.model.emission.to_free() is not None:
+            kind = _climbed(task)
         return kind(
             task.model, task.data, self.prior, tuple(self.fixed), self.floor, unseen, task.validation,
             self.start == "random", oracle=_rows_oracle(task),
@@ -276,9 +278,12 @@ def _rows_oracle(task: Task) -> RowsOracle | None:
     return RowsOracle(method, task.inference_budget, task.seed or 0)
 
 
-def _climbed() -> type[HiddenRows]:
+def _climbed(task: Task) -> type[HiddenRows]:
+    """Leaves without closed form, whose posteriors are kept for all rows."""
     from .climbed_rows import ClimbedRows
+    from .gradient_passes import check_memory
 
+    check_memory(task.model.emission, task.data)
     return ClimbedRows
 
 

@@ -60,6 +60,10 @@ class Oracle:
         except ZeroProbabilityError:
             raise ImpossibleRowError(row) from None
 
+    def given(self, graph: FactorGraph, evidence: Evidence) -> Result:
+        """The model given values of some variables of any domain."""
+        return self._ask(graph, evidence, None)
+
     def _evidence(self, graph: FactorGraph, states: np.ndarray) -> Any:
         if not getattr(self.algorithm, "hybrid", False):
             return Evidence(states)

@@ -22,9 +22,10 @@ from ..optimise.optimisers import Optimiser, optimiser_of
 from .ascent import Ascent, Climbed, break_symmetry
 from .base import Fit, Learner, Task
 from .expectations import Oracle
+from .hybrid_source import HybridLikelihood, HybridRows
 from .label_sources import ChainLikelihood, GraphLikelihood
 from .log_linear import Objective, StatisticsSource
-from .parameters import Parameters, why_not_linear
+from .parameters import NOT_DECLARED, Parameters, why_not_linear
 from .priors import Prior, prior_of
 from .runs import completed
 from .table_sources import Likelihood
@@ -54,6 +55,8 @@ def likelihood_source(weights: Any, batch: Any, oracle: Oracle) -> StatisticsSou
     """The log-likelihood of rows, of labelled sequences, or of labelled graphs."""
     if isinstance(batch, StateTable):
         return Likelihood(weights.graph, oracle)
+    if isinstance(batch, HybridRows):
+        return HybridLikelihood(oracle)
     return GraphLikelihood(oracle) if hasattr(batch, "graphs") else ChainLikelihood()
 
 
@@ -95,6 +98,8 @@ class GradientLearner(Learner):
 
     def why_not(self, task: Task) -> str | None:
         """Models of weights, any data."""
+        if isinstance(task.data, HybridRows) and not getattr(task.model, "declared", ()):
+            return NOT_DECLARED
         return None if hasattr(task.model, "score_weights") else why_not_linear(task.model)
 
     def run(self, task: Task, rng: np.random.Generator) -> Fit:
@@ -149,6 +154,8 @@ def _apart(task: Task, weights: Any, rng: np.random.Generator) -> tuple[np.ndarr
     if isinstance(task.data, StateTable):
         hidden = task.data.variables.positions(task.data.hidden)
         return break_symmetry(weights.graph_at(weights.start), hidden, weights.start, rng)
+    if isinstance(task.data, HybridRows):
+        return weights.start, None
     if not (task.data.labels == MISSING).any() or weights.start.any():
         return weights.start, None
     return 0.01 * rng.standard_normal(len(weights.start)), (

@@ -23,6 +23,7 @@ Source: Liu, Perspectives on Probabilistic Graphical Models, 2020, Algorithms 2,
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -153,13 +154,30 @@ class GradientEM(Learner):
         falls = int((np.diff(found.objective) < 0).sum())
         if falls:
             told.append(f"the objective fell in {falls} iterations, as it may; guard=true excludes that")
-        members, width = len(emission), _width(rows.data.rows())
-        if members > 1 and hasattr(emission, "bijection") and rows.rows < _MANY * members * width:
+        members, width = sum(len(flow) for flow in _flows(emission)), _width(rows.data.rows())
+        if members > 1 and rows.rows < _MANY * members * width:
             told.append(
                 f"{rows.rows:.0f} rows of {width} numbers are few for {members} flows; a latent mixture "
-                f"shares one flow among all components: Flow.blank(components={members})"
+                f"shares one flow among all components: {_smaller(emission)}"
             )
         return told
+
+
+def _flows(family: Any) -> Iterator[Any]:
+    """The flows of an emission, on its outermost levels."""
+    if hasattr(family, "bijection"):
+        yield family
+    for part in (getattr(family, "components", None), *getattr(family, "parts", ())):
+        if part is not None:
+            yield from _flows(part)
+
+
+def _smaller(emission: Any) -> str:
+    """What to write for a latent mixture."""
+    if hasattr(emission, "bijection"):
+        return f"Flow.blank(components={len(emission)})"
+    width = emission.weights.shape[1] if hasattr(emission, "weights") else 2
+    return f"'flow(components={width})' in place of a mixture of flows"
 
 
 def _width(rows: Any) -> int:

@@ -49,6 +49,7 @@ from .base import Task, register_learner
 from .e_step import EStep
 from .expectations import Oracle
 from .gradient import Aim, GradientLearner, likelihood_source
+from .hybrid_source import HybridRows
 from .log_linear import ByDifferences, Objective
 from .parameters import Parameters
 from .streams import read_stream
@@ -96,6 +97,8 @@ class MaximumLikelihood(GradientLearner):
         reason = super().why_not(task)
         if reason is not None or self.gradient == "marginals":
             return reason
+        if isinstance(task.data, HybridRows):
+            return None if self.gradient == "log_z" else "declared parameters are moved by gradient=log_z"
         if not isinstance(task.data, StateTable):
             return f"the gradient of {task.name} comes from marginals; leave out gradient"
         if self.gradient == "min-max":
@@ -124,7 +127,9 @@ class MaximumLikelihood(GradientLearner):
     def sees(self, task: Task, weights: Any, rng: np.random.Generator) -> Aim:
         """Expectations by the inference of the task."""
         tables = isinstance(task.data, StateTable)
-        oracle = Oracle(task.inference, task.inference_budget, task.seed, self.warm and tables)
+        hybrid = isinstance(task.data, HybridRows)
+        seed = 0 if hybrid and task.seed is None else task.seed  # differences need draws that are alike
+        oracle = Oracle(task.inference, task.inference_budget, seed, self.warm and tables)
         if self.gradient == "min-max":
             from .region_saddle import RegionSaddle
 
@@ -136,7 +141,7 @@ class MaximumLikelihood(GradientLearner):
 
             unrolled = UnrolledBP(weights.graph, self.sweeps, self._engine(task).damping)
             return Aim(Objective(weights, UnrolledLikelihood(unrolled, weights.graph, oracle)), oracle=oracle)
-        kind = ByDifferences if self.gradient == "log_z" else Objective
+        kind = ByDifferences if hybrid or self.gradient == "log_z" else Objective
         return Aim(kind(weights, likelihood_source(weights, task.data, oracle)), oracle=oracle)
 
 
@@ -233,7 +238,8 @@ def log_likelihood(
         raise OptionError(f"{', '.join(given_names)}: expected none, got some; only templates have sequences")
     graph = graph_of(model)
     if each or not graph.is_tables:
-        table = read(data, schema=graph.variables, weights=weights)
+        hybrid = isinstance(data, HybridRows)
+        table = data.data if hybrid else read(data, schema=graph.variables, weights=weights)
         return _row_likelihoods(graph, table, inference, budget or Budget(), seed, each)
     observed = StateTable.of(graph.variables, data, weights=weights, soft=True)
     oracle, parameters = Oracle(inference, budget or Budget(), seed), Parameters.of(graph)

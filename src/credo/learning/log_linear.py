@@ -101,10 +101,11 @@ class ByDifferences(Objective):
 
     def evaluate(self, theta: np.ndarray, batch: Any) -> tuple[float, np.ndarray]:
         """Value and gradient on these rows."""
-        gradient = np.empty(len(theta))
+        here, gradient = self.value(theta, batch), np.empty(len(theta))
+        step = getattr(self.source, "step", _STEP)
         for k in range(len(theta)):
             ahead, behind = theta.copy(), theta.copy()
-            ahead[k] += _STEP
-            behind[k] -= _STEP
-            gradient[k] = (self.value(ahead, batch) - self.value(behind, batch)) / (2 * _STEP)
-        return self.value(theta, batch), gradient
+            ahead[k] += step
+            behind[k] -= step
+            gradient[k] = (self.value(ahead, batch) - self.value(behind, batch)) / (2 * step)
+        return here, gradient

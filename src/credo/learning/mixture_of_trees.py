@@ -95,10 +95,10 @@ class MixtureOfTreesEM(Learner):
     def run(self, task: Task, rng: np.random.Generator) -> Fit:
         """All restarts; the best of them."""
         variables = _observed_variables(task.model, task.data.variables)
-        data = _columns(task.data, variables)
-        held = None if task.validation is None else _columns(task.validation, variables)
-        count = len(task.model.trees) if hasattr(task.model, "trees") else self.components
         given = task.model if hasattr(task.model, "trees") else None
+        data = _columns(task.data, variables, given)
+        held = None if task.validation is None else _columns(task.validation, variables, given)
+        count = self.components if given is None else len(given.trees)
         problem = _Rows(data, held, count, self.smoothing, given, self.start)
         found = run_em(
             problem, task.budget, rng, name=self.name, restarts=self.restarts, shown=partial(fit_of, problem)
@@ -110,13 +110,30 @@ def _observed_variables(model: Any, variables: Variables) -> Variables:
     return model.variables if hasattr(model, "trees") else variables
 
 
-def _columns(data: StateTable, variables: Variables) -> StateTable:
+class _Columns(NamedTuple):
+    """Complete rows of the trees' variables, and the component of each where the data say it."""
+
+    rows: StateTable
+    known: np.ndarray | None = None  # (rows,) -1 where it is not said
+
+    def log_likelihood(self, model: MixtureOfTrees) -> float:
+        """Of all rows, and of the components that are known."""
+        return float(self.rows.counts @ model.log_probs(self.rows.states, self.known))
+
+    def responsibilities(self, model: MixtureOfTrees) -> np.ndarray:
+        """Of the trees for every row, certain where the component is known."""
+        return model.responsibilities(self.rows.states, self.known)
+
+
+def _columns(data: StateTable, variables: Variables, given: MixtureOfTrees | None) -> _Columns:
     if data.variables == variables:
-        return data
+        return _Columns(data)
+    known = None if given is None else data.states[:, data.variables.position(given.choice)]
     states = data.states[:, data.variables.positions(variables.names)]
     if (states < 0).any():
         raise DataError("validation: expected complete rows, some values are missing")
-    return StateTable.from_states(variables, states, weights=data.counts)
+    everywhere = np.arange(len(states))
+    return _Columns(StateTable(variables, states, data.counts, everywhere, data.counts), known)
 
 
 @record("mixture of trees in em")
@@ -131,8 +148,8 @@ class _Trees(NamedTuple):
 class _Rows(EMProblem):
     """Complete rows and a number of trees."""
 
-    data: StateTable
-    held: StateTable | None
+    data: _Columns
+    held: _Columns | None
     count: int  # trees
     smoothing: float
     given: MixtureOfTrees | None
@@ -140,19 +157,19 @@ class _Rows(EMProblem):
 
     @property
     def rows(self) -> float:  # type: ignore[override]
-        return self.data.total
+        return self.data.rows.total
 
     def start(self, rng: np.random.Generator, number: int) -> EMStart:
-        share = rng.dirichlet(np.full(self.count, _SHARPNESS), size=len(self.data.states))
+        share = rng.dirichlet(np.full(self.count, _SHARPNESS), size=len(self.data.rows.states))
         if number == 0 and self.first == "given" and self.given is not None:
-            share = self.given.responsibilities(self.data.states)
+            share = self.data.responsibilities(self.given)
+        elif self.data.known is not None:
+            share = np.where(self.data.known[:, None] < 0, share, np.eye(self.count)[self.data.known])
         return EMStart(_Trees(self._improved(share), share))
 
     def expect(self, parameters: _Trees) -> Expected:
         model, data = parameters.model, self.data
-        return Expected(
-            float(data.counts @ model.log_probs(data.states)), model.responsibilities(data.states)
-        )
+        return Expected(data.log_likelihood(model), data.responsibilities(model))
 
     def maximise(self, statistics: np.ndarray, parameters: _Trees) -> _Trees:
         return _Trees(self._improved(statistics), statistics)
@@ -173,21 +190,18 @@ class _Rows(EMProblem):
 
     def validate(self, parameters: _Trees) -> float | None:
         held = self.held
-        return (
-            None
-            if held is None
-            else float(held.counts @ parameters.model.log_probs(held.states)) / held.total
-        )
+        return None if held is None else held.log_likelihood(parameters.model) / held.rows.total
 
     def made(self, parameters: _Trees) -> MixtureOfTrees:
         model = parameters.model
         return model if self.given is None else MixtureOfTrees(model.weights, model.trees, self.given.choice)
 
     def _improved(self, share: np.ndarray) -> MixtureOfTrees:
-        counts = self.data.counts[:, None] * share
+        rows = self.data.rows
+        counts = rows.counts[:, None] * share
         made = []
         for column in np.ascontiguousarray(counts.T):
             run_check()
-            tree = best_tree(replace(self.data, counts=column), self.data.variables, smoothing=self.smoothing)
+            tree = best_tree(replace(rows, counts=column), rows.variables, smoothing=self.smoothing)
             made += [tree] if isinstance(tree, BayesNet) else []
         return MixtureOfTrees(counts.sum(axis=0) / counts.sum(), made)

@@ -22,9 +22,14 @@ from ..core.factor_graph import FactorGraph
 from ..core.wiring import starts_of
 from ..models.mrf import MarkovNet
 
-__all__ = ["Parameters", "free_weights", "why_not_linear"]
+__all__ = ["NOT_DECLARED", "Parameters", "free_weights", "why_not_linear"]
 
+NOT_DECLARED = (
+    "none of its parameters is one to learn; declare parameters: credo.Parameter in the place of a number, "
+    "in a DensityFactor of a HybridNet"
+)
 _MOST = 2000  # weights whose rank is computed
+_MOST_STATES = 1 << 14  # joint states over which they are counted where tables have zeros
 
 
 @dataclass(frozen=True)
@@ -89,13 +94,14 @@ def free_weights(parameters: Parameters) -> int:
     Tables overlap: what two factors say about a variable is one number, and constants say nothing. So every
     table is written as a sum of interactions of subsets of its variables (contrasts on the axes of a subset,
     constants on the others), those of one subset are added over all factors, and the answer is the rank of
-    these as functions of the weights.
+    these as functions of the weights. Where tables have zeros, subsets are no longer apart: then it is the
+    rank of the totals of features over all joint states that are possible, less their mean.
     """
     graph = parameters.graph
-    if (parameters.fixed == -np.inf).any():
-        raise UnsupportedError("tables with zeros: how many of their entries are free is not known")
     if len(parameters.start) > _MOST:
         raise UnsupportedError(f"expected at most {_MOST} weights to count, got {len(parameters.start)}")
+    if (parameters.fixed == -np.inf).any():
+        return _free_on_support(parameters)
     design = parameters.design.toarray()
     found: dict[tuple[int, ...], np.ndarray] = {}
     for a in range(graph.n_factors):
@@ -115,6 +121,24 @@ def free_weights(parameters: Parameters) -> int:
     return int(np.linalg.matrix_rank(np.concatenate(list(found.values())))) if found else 0
 
 
+def _free_on_support(parameters: Parameters) -> int:
+    graph, sizes = parameters.graph, parameters.graph.variables.sizes
+    if np.log2(np.maximum(sizes, 1)).sum() > np.log2(_MOST_STATES):
+        raise UnsupportedError(
+            f"tables with zeros: free weights are counted over at most {_MOST_STATES} joint states, here are "
+            "more; ask for the criterion cv, which needs no count"
+        )
+    states = np.indices(tuple(sizes)).reshape(len(sizes), -1).T
+    states = states[np.isfinite(graph.log_scores(states))]
+    totals = np.zeros((len(states), parameters.design.shape[1]))
+    design = parameters.design.toarray()
+    for a in range(graph.n_factors):
+        scope = graph.scope_of(a)
+        entry = np.ravel_multi_index(tuple(states[:, scope].T), tuple(sizes[scope])) if len(scope) else 0
+        totals += design[int(graph.table_start[a]) + entry]
+    return int(np.linalg.matrix_rank(totals - totals.mean(axis=0))) if len(states) else 0
+
+
 def _contrasts(size: int) -> np.ndarray:
     """The mean of an axis, then each state but the first less the mean: what constants and effects are."""
     rows = np.eye(size) - 1.0 / size
@@ -131,7 +155,7 @@ def why_not_linear(model: Any) -> str | None:
         )
     if not (hasattr(type(model), "design") or hasattr(model, "from_graph") or isinstance(model, FactorGraph)):
         return f"expected a LogLinear, MarkovNet or FactorGraph, got {type(model).__name__}"
-    return None
+    return NOT_DECLARED if isinstance(model, FactorGraph) and model.others else None
 
 
 def _of_tables(model: MarkovNet | FactorGraph, tie: Any, fixed: Any) -> Parameters:

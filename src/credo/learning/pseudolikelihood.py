@@ -17,6 +17,7 @@ import numpy as np
 from ..data.table import StateTable
 from .base import Task, register_learner
 from .gradient import Aim, GradientLearner
+from .hybrid_source import HybridRows
 from .label_sources import LabelPseudolikelihood
 from .log_linear import Objective
 from .table_sources import Pseudolikelihood
@@ -34,6 +35,8 @@ class MaximumPseudolikelihood(GradientLearner):
 
     def why_not(self, task: Task) -> str | None:
         """Undirected models and fields of labels, and complete rows."""
+        if isinstance(task.data, HybridRows):
+            return super().why_not(task) or "it needs the states of all others; use likelihood"
         return super().why_not(task) or incomplete(task, "use likelihood")
 
     def sees(self, task: Task, weights: Any, rng: np.random.Generator) -> Aim:

@@ -44,12 +44,20 @@ from .structured_blocks import BlockPasses, ChainBlocks, chain_blocks
 from .structured_bundle import Bundle
 from .structured_cccp import BundledRisk, HiddenRisk, PlanedRisk, Tangents
 from .structured_chains import ChainAnswers, answers_of, node_charges
+from .structured_leaves import LeafAnswers, LeafRisk
 from .structured_losses import LabelLoss, loss_of
 from .structured_members import RiskMember, member_of
 from .structured_planes import PlaneParts, PlaneProblem
 from .structured_risk import GraphAnswers, StructuredRisk
 
-__all__ = ["BlockFrankWolfe", "ConcaveConvex", "CuttingPlanes", "StructuredPrediction"]
+__all__ = [
+    "BlockFrankWolfe",
+    "ConcaveConvex",
+    "CuttingPlanes",
+    "StructuredPrediction",
+    "is_solver",
+    "solver_of",
+]
 
 _MOST = 200  # passes, or steps, of one convex problem
 
@@ -114,6 +122,11 @@ def solver_of(optimiser: Any) -> Any:
     return optimiser_of(optimiser)
 
 
+def is_solver(optimiser: Any) -> bool:
+    """Whether this is no optimiser of slopes."""
+    return not isinstance(solver_of(optimiser), Optimiser)
+
+
 def square_scale(prior: Prior) -> float | None:
     """The scale of a prior of squares about zero; None for others."""
     if isinstance(prior, GaussianPrior) and prior.mean == 0:
@@ -140,7 +153,7 @@ class StructuredPrediction(GradientLearner):
 
     name: ClassVar[str] = "structured"
     tol: ClassVar[float] = 1e-4
-    objective: str | RiskMember = "mssvm"  # a member, see `structured_members`
+    objective: str | RiskMember = "hcrf"  # a member, see `structured_members`
     loss: Any = (
         "auto"  # "hamming", ..., a table (labels, labels), None; auto: hamming where the member has one
     )
@@ -177,6 +190,11 @@ class StructuredPrediction(GradientLearner):
         member, loss = member_of(self.objective), self.loss_of_member()
         if task.inference is None and (found := answers_of(member, loss, task.data)) is not None:
             return found
+        return self.graph_answers(task)
+
+    def graph_answers(self, task: Task) -> GraphAnswers:
+        """General inference, whatever the structure."""
+        member, loss = member_of(self.objective), self.loss_of_member()
         return GraphAnswers(member, loss, task.inference, task.inference_budget, task.seed)
 
     def sees(self, task: Task, weights: Any, rng: np.random.Generator) -> Aim:
@@ -358,8 +376,11 @@ class StructuredPrediction(GradientLearner):
             )
         problem: HiddenRisk
         descent: Any
+        answers = seen.objective.source.answers  # type: ignore[attr-defined]
+        if isinstance(answers, LeafAnswers) and isinstance(inner, BlockFrankWolfe) and not inner.away:
+            return self._leaves(task, weights, answers, inner, start, rng, steps=solver.steps)
         if isinstance(inner, BlockFrankWolfe):
-            parts = PlaneParts(weights, seen.objective.source.answers, task.data)  # type: ignore[attr-defined]
+            parts = PlaneParts(weights, self.graph_answers(task), task.data)
             problem = PlanedRisk(**given, source=parts, scale=self._scale, average=inner.average)
             descent = FrankWolfe(name=self.name, away=inner.away)
         elif isinstance(inner, CuttingPlanes):
@@ -371,6 +392,20 @@ class StructuredPrediction(GradientLearner):
         values = np.array([problem.value(problem.begin()), *outcome.trace.get("value", [])])
         trace = {"objective": -values, "change": np.array(outcome.residuals)}
         model = weights.model(problem.weights_of(outcome.state.x))
+        return Fit(model, outcome.ended, trace["objective"], None, trace)
+
+    def _leaves(
+        self, task: Task, weights: Any, answers: LeafAnswers, inner: BlockFrankWolfe, start: Any, rng: Any,
+        *, steps: int,
+    ) -> Fit:  # fmt: skip
+        """Chains with a hidden node at each label, by compiled passes."""
+        problem = LeafRisk(answers, weights, start, task.data, self._scale**2, inner.average)
+        looks = Inner(steps, _MOST, task.budget.tol / 2)
+        descent = CCCP(solver=BlockPasses(average=inner.average, name=self.name), inner=looks, name=self.name)
+        outcome = drive(descent, problem, task.budget, rng)
+        values = np.array([problem.value(problem.begin()), *outcome.trace.get("value", [])])
+        trace = {"objective": -values, "change": np.array(outcome.residuals)}
+        model = weights.model(problem.theta(outcome.state.x))
         return Fit(model, outcome.ended, trace["objective"], None, trace)
 
 

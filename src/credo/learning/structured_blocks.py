@@ -54,6 +54,7 @@ class PassState(NamedTuple):
     passes: int
     least: float  # lowest value of the objective evaluated so far
     found: np.ndarray  # the weights that have it
+    dual: float = -np.inf  # of the planes after the last pass, per instance
 
     @property
     def w(self) -> np.ndarray:
@@ -199,7 +200,7 @@ class BlockPasses:
             gap = 0.0
         residual = min(gap / per, UNKNOWN)
         order = run.rng.permutation(len(problem))
-        state = state._replace(order=order, place=0, passes=passes, least=least, found=found)
+        state = state._replace(order=order, place=0, passes=passes, least=least, found=found, dual=dual / per)
         numbers = {"objective": least / per, "dual": dual / per, "gap": residual, "seconds": run.elapsed}
         trace = {name: [number] for name, number in numbers.items()}
         return Step(state, [residual], trace)
@@ -266,4 +267,6 @@ def sparse_rows(
     feature = np.concatenate([f.indices for f in found]).astype(np.int32)
     at, wide = first[:-1].astype(np.int64), np.array(cols, dtype=np.int64)
     count = int(first[-1]) + labels * labels
-    return ChainFeatures(start, row, feature, value, at, wide, column.astype(np.int64), labels, count)
+    column = column.astype(np.int64)
+    straight = (wide == column.shape[1]) & (column == np.arange(column.shape[1])).all(axis=1)
+    return ChainFeatures(start, row, feature, value, at, wide, column, straight, labels, count)

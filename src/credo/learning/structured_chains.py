@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.records import record
 from ..kernels.chain_maxima import best_by_errors, best_known
 from ..kernels.chains import best_paths, score_chains
 from ..models.crf_features import MISSING
@@ -28,16 +29,23 @@ from .structured_losses import LabelLoss, LabelTables
 from .structured_members import RiskMember
 from .structured_risk import Answered, flat_of
 
-__all__ = ["ChainAnswers", "SlackAnswers", "answers_of"]
+__all__ = ["ChainAnswers", "SlackAnswers", "answers_of", "answers_of_sequences"]
 
 
-def answers_of(member: RiskMember, loss: LabelLoss | None, batch: Any) -> ChainAnswers | None:
+def answers_of_sequences(member: RiskMember, loss: LabelLoss | None, batch: Any) -> ChainAnswers | None:
     """Answers for sequences, None where other inference has to be asked."""
     if not isinstance(batch, LabelledSequences) or batch.labels is None:
         return None
     is_one = batch.is_complete or member.eps_y in (0.0, member.eps_h)
     charges_pairs = isinstance(loss, LabelTables) and loss.edges is not None
     return ChainAnswers(member, loss) if is_one and not charges_pairs else None
+
+
+def answers_of(member: RiskMember, loss: LabelLoss | None, batch: Any) -> Any:
+    """Answers for sequences, with a hidden node at each label or without; None for other batches."""
+    from .structured_leaves import LeafAnswers
+
+    return answers_of_sequences(member, loss, batch) or LeafAnswers.of(member, loss, batch)
 
 
 def node_charges(loss: LabelLoss | None, batch: LabelledSequences, size: int) -> np.ndarray:
@@ -50,6 +58,7 @@ def node_charges(loss: LabelLoss | None, batch: LabelledSequences, size: int) ->
     return loss.charges([LabelledNodes(batch.labels, size, unit)])[0]
 
 
+@record("chain answers", kept=("runs",))
 @dataclass
 class ChainAnswers:
     """Powered sums of sequences."""
@@ -128,6 +137,7 @@ def indicators(
     return LabelScores(rows, pairs)
 
 
+@record("slack answers", kept=("runs",))
 @dataclass
 class SlackAnswers(ChainAnswers):
     """The same with slack rescaling, U = max_y loss(y) (1 + S(y) - S(y_n)), for a loss that counts errors."""

@@ -24,6 +24,7 @@ import numpy as np
 
 from ..core.errors import ConvergenceWarning, UnsupportedError
 from ..core.factor_graph import FactorGraph
+from ..core.records import record
 from ..core.result import Status
 from ..inference.portfolio.batch import BatchQuestion, TableBatch
 from ..inference.problem.base import Algorithm, Budget, algorithms
@@ -66,6 +67,7 @@ def like(scores: Any, flat: np.ndarray) -> Any:
     return type(scores)._make(parts) if hasattr(scores, "_make") else type(scores)(parts)
 
 
+@record("graph answers", kept=("runs", "failures"))
 @dataclass
 class GraphAnswers:
     """Powered sums of graphs by any inference that can be asked for them."""

@@ -18,12 +18,13 @@ from ..data.stream import Stream
 from ..data.table import StateTable
 from ..families.independent import rows_model
 from ..families.learnable import Learnable
+from ..families.posteriors import HiddenPosterior
 from ..inference.portfolio.question import graph_of
 from ..models.bayes_net import BayesNet
 from .labels import read_labels, unlabelled_columns, with_labels
 from .streams import fill_from_stream, read_stream
 
-__all__ = ["read_task"]
+__all__ = ["read_task", "refuse_posterior"]
 
 
 def read_task(
@@ -47,6 +48,7 @@ def read_task(
     named
         groups, columns and lengths.
     """
+    refuse_posterior(model)
     model = rows_model(model.as_rows() if hasattr(model, "as_rows") else model)
     is_conditional = getattr(model, "is_conditional", False)
     if targets is not None and not is_conditional:
@@ -64,6 +66,15 @@ def read_task(
     known = None if labels is None else _known(model, data, weights, labels, named)
     model, data, weights = _filled(model, data, weights, rng, named, known)
     return model, *_read(model, data, weights, validation, rng, named, known)
+
+
+def refuse_posterior(model: Any) -> None:
+    """Refuse what averages over parameters, and so has none to learn."""
+    if isinstance(model, HiddenPosterior):
+        raise ModelError(
+            f"model: expected one with parameters, got {type(model).__name__}: it is a distribution over "
+            "parameters already; learn the model it is of, such as posterior.mean()"
+        )
 
 
 def _own_batch(
@@ -164,6 +175,8 @@ def _read(
             data, weights = read(data, schema=schema, columns=named["columns"], weights=weights), None
         if getattr(model, "regressions", None):
             return _network_rows(model, data, weights, validation, rng)
+        if hasattr(model, "declared") or not graph_of(model).variables.is_discrete:
+            return _hybrid_rows(graph_of(model).variables, data, weights, validation, rng)
         return _split(graph_of(model).variables, data, weights, validation, rng)
     observed = model.sequences(data, weights=weights, **named)  # type: ignore[attr-defined]
     if known is not None:
@@ -183,6 +196,21 @@ def _network_rows(
     if isinstance(validation, (int, float)) and not isinstance(validation, bool):
         return observed.split(float(validation), rng) if validation else (observed, None)
     return observed, None if validation is None else read_network(model, validation)
+
+
+def _hybrid_rows(
+    variables: Variables, data: Any, weights: Any, validation: Any, rng: np.random.Generator
+) -> tuple[Any, Any]:
+    from .hybrid_source import HybridRows
+
+    if isinstance(data, HybridRows):
+        return data, None
+    observed = HybridRows(variables, read(data, schema=variables, weights=weights))
+    if not len(observed):
+        raise DataError("data: expected at least one row, got none")
+    if isinstance(validation, (int, float)) and not isinstance(validation, bool):
+        return observed.split(float(validation), rng) if validation else (observed, None)
+    return observed, None if validation is None else HybridRows(variables, read(validation, schema=variables))
 
 
 def _split(

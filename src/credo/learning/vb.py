@@ -24,6 +24,7 @@ variational inference (Hoffman et al. 2013). There F may fall.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from types import NoneType
 from typing import Any, ClassVar, Literal
 
@@ -34,13 +35,13 @@ from ..core.errors import DataError
 from ..data.stream import Stream
 from ..families.conjugates import why_no_conjugate
 from ..families.learnable import Learnable
-from ..models.factor_analysis import FactorAnalysis
 from .base import Fit, Learner, Task, register_learner
 from .em_data import batch_of, check_batches
+from .em_steps import EMSteps, run_em
 from .streams import first_batch
-from .vb_factor_analysis import factor_problem
+from .vb_factor_analysis import factor_problem, factors_of
 from .vb_rows import PosteriorRows, seen_rows
-from .vb_steps import Prune, run_vb
+from .vb_steps import Prune, PruningSteps
 from .vb_tables import NetworkTables, network_problem, why_not_network
 
 __all__ = ["VariationalBayes", "why_not_posterior"]
@@ -48,6 +49,8 @@ __all__ = ["VariationalBayes", "why_not_posterior"]
 
 def why_not_posterior(model: Any) -> str | None:
     """None if a model of rows has a distribution over its parameters, otherwise the reason."""
+    if factors_of(model) is not None:
+        return None
     if isinstance(model, Learnable) and hasattr(model, "posterior"):
         return why_no_conjugate(model.emission)
     return (
@@ -105,7 +108,7 @@ class VariationalBayes(Learner):
     def why_not(self, task: Task) -> str | None:
         """Refuses models without conjugate priors, and options that mean nothing for a model."""
         is_divided = self.batch is not None or isinstance(task.data, Stream)
-        if is_divided and isinstance(task.model, FactorAnalysis):
+        if is_divided and factors_of(task.model) is not None:
             return "factor analysis takes all rows at once; leave batch out, and give data in memory"
         if is_divided and self.prune not in (None, "none"):
             return "pruning divides all rows anew; leave it out, or batch, and give data in memory"
@@ -116,10 +119,12 @@ class VariationalBayes(Learner):
             return why_not_network(task)
         if self.fixed:
             return "every part of a model of rows gets a distribution, so fixed must be left out"
-        if isinstance(task.model, FactorAnalysis):
+        if factors_of(task.model) is not None:
             given = [n for n in ("prior", "adapt") if getattr(self, n)]
             if self.prune == "search" or task.validation is not None or given:
                 return "factor analysis has its own priors, which are learned; only restarts and prune=unused"
+            if (task.data.weights != 1).any():
+                return "rows of factor analysis count once each; leave weights out, or use em"
             return None
         reason = why_not_posterior(task.model)
         if reason is not None:
@@ -136,15 +141,16 @@ class VariationalBayes(Learner):
             stream, task = task.data, replace(task, data=first_batch(task.model, task.data))
         prune: Prune | None = None if self.prune == "none" else self.prune
         problem: Any
-        if isinstance(task.model, FactorAnalysis):
+        if factors_of(task.model) is not None:
             problem, prune = factor_problem(task.model, task.data, prune == "unused"), None
         else:
             make = self._network if hasattr(type(task.model), "flat_tables") else self._rows
             problem = make(task, stream)
         batch = batch_of(self.batch, task.data, stream)
-        found = run_vb(
-            problem, task.budget, rng, restarts=self.restarts, prune=prune, batch=batch, rate=self.rate,
-            shown=problem.fit_of,
+        kind = EMSteps if prune is None else partial(PruningSteps, prune=prune)
+        found = run_em(
+            problem, task.budget, rng, name=self.name, restarts=self.restarts, batch=batch, rate=self.rate,
+            shown=problem.fit_of, kind=kind,
         )  # fmt: skip
         return problem.fit_of(found)  # type: ignore[no-any-return]
 

@@ -26,17 +26,20 @@ import numpy as np
 from ..core.errors import DataError
 from ..core.records import record, register
 from ..data.dataset import Dataset
-from ..families.gaussian import Gaussian
-from ..families.gaussian_rows import number_rows, patterns
+from ..families.factor_gaussian import FactorGaussian
+from ..families.gaussian_rows import patterns
 from ..families.natural import LOG_2PI
-from ..models.factor_analysis import FactorAnalysis
+from ..families.number_rows import number_rows
+from ..families.product import Product
 from .base import Fit
 from .em_data import Expected
 from .em_steps import EMRun, EMStart, fit_of
 from .vb_steps import Variational, posterior_fit
 
-__all__ = ["FactorPosterior", "Factors", "factor_problem"]
+__all__ = ["FactorPosterior", "Factors", "factor_problem", "factors_of"]
 
+_LEAST = 1e-6  # noise variances below this share of a column's variance are raised to it
+_LEVEL = 1e3  # a factor matters if its precision is below this times that of one which explains all
 _MOST = 1e12  # alpha, relative to that of a factor that explains everything, beyond which all is rounding
 
 
@@ -61,7 +64,7 @@ class FactorPosterior:
         """E[l_d l_d'], (d, factors, factors)."""
         return self.covariances + self.loadings[:, :, None] * self.loadings[:, None, :]
 
-    def relevant(self, level: float = 1e3) -> np.ndarray:
+    def relevant(self, level: float = _LEVEL) -> np.ndarray:
         """Which factors matter: alpha below `level` times that of one which explains all the variance."""
         explained = (self.second_moments.diagonal(axis1=1, axis2=2).sum() + self.noise.sum()) / level
         return len(self.noise) / self.alpha > explained
@@ -75,11 +78,10 @@ class FactorPosterior:
         rows = number_rows(x, len(self.centre))
         return np.where(np.isnan(rows), self.centre + _latent(self, rows)[0] @ self.loadings.T, rows)
 
-    def mean(self) -> Gaussian:
-        """The Gaussian with expected covariance E[Lambda Lambda'] + diag psi."""
-        covariance = self.loadings @ self.loadings.T + np.diag(self.noise)
-        covariance += np.diag(self.covariances.trace(axis1=1, axis2=2))
-        return Gaussian([self.centre], [covariance])
+    def mean(self) -> FactorGaussian:
+        """Expected loadings, and the expected covariance E[Lambda Lambda'] + diag psi."""
+        left = self.noise + self.covariances.trace(axis1=1, axis2=2)
+        return FactorGaussian([self.centre], [self.loadings], [left])
 
     def divergence(self) -> float:
         """KL of the loadings to their prior."""
@@ -128,11 +130,11 @@ class Factors(Variational):
 
     x: np.ndarray  # (rows, d), NaN where missing
     isotropic: bool  # whether the noise has one variance for all columns
-    rotate: bool  # whether each sweep applies the best linear map too
     floor: np.ndarray  # (d,) least noise
     largest: float  # alpha
     most: int  # factors at the start
-    level: float | None = None  # of alpha, from which a factor is removed
+    prune: bool  # whether factors that do not matter are removed
+    family: Any  # that of the rows, which the model of a fit is one of
 
     @property
     def rows(self) -> float:  # type: ignore[override]
@@ -178,7 +180,7 @@ class Factors(Variational):
         square += np.einsum("dij,dij->d", hidden.second, q.second_moments)
         noise = np.full(len(count), square.sum() / count.sum()) if self.isotropic else square / count
         q = replace(q, centre=centre, noise=np.maximum(noise, self.floor))
-        return self._rotated(q, hidden.total / len(self.x)) if self.rotate else q
+        return self._rotated(q, hidden.total / len(self.x))
 
     def _rotated(self, q: FactorPosterior, latent: np.ndarray) -> FactorPosterior:
         """The best linear map of the latent space; Lambda -> Lambda R^-1."""
@@ -196,7 +198,7 @@ class Factors(Variational):
         squares = q.second_moments.diagonal(axis1=1, axis2=2).sum(axis=0)
         q = replace(q, alpha=np.minimum(len(q.noise) / np.maximum(squares, 1e-300), self.largest))
         # The alpha of a factor that vanishes grows by the same amount each sweep; its limit is to have none.
-        return q if self.level is None else q.take(np.flatnonzero(q.relevant(self.level)))
+        return q.take(np.flatnonzero(q.relevant())) if self.prune else q
 
     def movement(self, q: FactorPosterior, new: FactorPosterior) -> float:
         """Of the expected Gaussian, or of the share of the variance that a factor explains (1 / alpha).
@@ -218,18 +220,44 @@ class Factors(Variational):
 
     def numbers(self, q: FactorPosterior) -> dict[str, float]:
         """How many factors matter."""
-        return {"relevant": float(q.relevant(self.level or 1e3).sum())}
+        return {"relevant": float(q.relevant().sum())}
+
+    def made(self, q: FactorPosterior) -> Any:
+        """The family of the rows with expected parameters, its columns named as they were."""
+        found = q.mean()
+        if self.isotropic:
+            alike = np.full_like(found.noise, found.noise.mean())
+            found = FactorGaussian(found.mean, found.loadings, alike, isotropic=True)
+        return _with_part(self.family, found)
 
 
-def factor_problem(model: FactorAnalysis, data: Dataset, prune: bool) -> Factors:
+def factors_of(model: Any) -> FactorGaussian | None:
+    """The one member with loadings that all rows are from, by themselves or as all columns of a table."""
+    family = getattr(model, "family", None)
+    if isinstance(family, Product) and len(family.parts) == 1:
+        family = family.parts[0]
+    return family if hasattr(family, "loadings") else None
+
+
+def _with_part(family: Any, part: FactorGaussian) -> Any:
+    """The same family of rows with another member."""
+    return Product([part], family.columns, family.domains) if isinstance(family, Product) else part
+
+
+def factor_problem(model: Any, data: Dataset, prune: bool) -> Factors:
     """Factor analysis of these rows; with `prune`, factors that do not matter are removed on the way."""
-    rows = _checked(data.rows())
+    given: Any = factors_of(model)
+    rows = _checked(_columns(data.rows()))
     width, variances = rows.shape[1], np.nanvar(rows, axis=0)
-    most = max(width - 1, 1) if model.factors is None else model.factors
     return Factors(
-        rows, model.noise == "isotropic", model.rotate, np.maximum(model.floor * variances, 1e-300),
-        _MOST * width / variances.sum(), most, model.level if prune else None,
+        rows, given.isotropic, np.maximum(_LEAST * variances, 1e-300), _MOST * width / variances.sum(),
+        given.factors, prune, model.family,
     )  # fmt: skip
+
+
+def _columns(rows: np.ndarray) -> np.ndarray:
+    """Side by side, where they have names."""
+    return rows if rows.dtype.names is None else np.stack([rows[name] for name in rows.dtype.names], axis=1)
 
 
 def _checked(rows: np.ndarray) -> np.ndarray:

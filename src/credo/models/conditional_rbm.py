@@ -110,6 +110,8 @@ class ConditionalRBM:
     def read_batch(self, data: Any, targets: Any = None, **reading: Any) -> UnitRows:
         """Rows of features, and of visible units as targets, for learning; or both as a pair."""
         self._refuse(reading)
+        if isinstance(data, UnitRows) and data.x is not None:
+            return data
         if targets is None and isinstance(data, tuple) and len(data) == 2:
             data, targets = data
         if targets is None:

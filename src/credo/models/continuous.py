@@ -29,10 +29,12 @@ from ..core.factor import Factor
 from ..core.factor_graph import FactorGraph
 from ..core.groups import Gaussians
 from ..core.naming import NamedModel
+from ..core.parameter import Parameter
 from ..core.records import register
 from ..core.variable import Variable, Variables
 from ..families.gaussian_field import GaussianField
 from ..families.product import Product
+from .declared import DeclaredWeights, checked_places, declared_in, with_values
 
 __all__ = ["GaussianNet", "HybridNet"]
 
@@ -48,7 +50,8 @@ class HybridNet(NamedModel):
     variables
         Variables, or a mapping name -> states, `Real()` or `Simplex(k)`.
     factors
-        `GaussianFactor`s, `DensityFactor`s and `TableFactor`s; `credo.potentials` makes common ones.
+        `GaussianFactor`s, `DensityFactor`s and `TableFactor`s; `credo.potentials` makes common ones. What a
+        `DensityFactor` was given as a `Parameter` is learned by `credo.fit`; everything else stays.
 
     Examples
     --------
@@ -61,20 +64,60 @@ class HybridNet(NamedModel):
     """
 
     def __init__(self, variables: Any, factors: Iterable[Factor] = ()) -> None:
+        factors = tuple(factors)
         self._graph = FactorGraph(variables, factors)
+        self._declared = declared_in(factors)
 
     def to_parts(self) -> dict[str, Any]:
-        """What files keep: the factor graph."""
-        return {"graph": self._graph}
+        """What files keep: the factor graph, and where declared parameters stand."""
+        return (
+            {"graph": self._graph, "declared": self._declared} if self._declared else {"graph": self._graph}
+        )
 
     @classmethod
-    def from_parts(cls, graph: Any) -> HybridNet:
+    def from_parts(cls, graph: Any, declared: Any = ()) -> HybridNet:
         """The model of what a file kept."""
         if not isinstance(graph, FactorGraph):
             raise ModelError(f"graph: expected a FactorGraph, got {type(graph).__name__}")
         made = cls.__new__(cls)
-        made._graph = graph
+        made._graph, made._declared = graph, checked_places(graph, declared)
         return made
+
+    @property
+    def declared(self) -> tuple[str, ...]:
+        """Names of the parameters that learning may change."""
+        return tuple(d.name for d in self._declared)
+
+    @property
+    def parameters(self) -> dict[str, np.ndarray]:
+        """The values of declared parameters, by name."""
+        return {d.name: d.value(self._graph) for d in self._declared}
+
+    @property
+    def n_parameters(self) -> int:
+        """How many numbers are declared."""
+        return sum(value.size for value in self.parameters.values())
+
+    def with_parameters(self, values: Mapping[str, Any]) -> HybridNet:
+        """The same model with other values of some declared parameters."""
+        known = {d.name: d for d in self._declared}
+        new = {}
+        for name, value in values.items():
+            if name not in known:
+                raise ModelError(f"parameters: expected names of {list(known)}, got {name!r:.40}")
+            new[name] = Parameter(name, value, known[name].domain).value
+            if new[name].shape != (shape := known[name].value(self._graph).shape):
+                raise ModelError(f"parameter '{name}': expected shape {shape}, got {new[name].shape}")
+        return self._with_values(new)
+
+    def _with_values(self, values: Mapping[str, np.ndarray]) -> HybridNet:
+        made = HybridNet.__new__(HybridNet)
+        made._graph, made._declared = with_values(self._graph, self._declared, values), self._declared
+        return made
+
+    def score_weights(self, data: Any = None) -> DeclaredWeights:
+        """Declared parameters as free numbers, for learning."""
+        return DeclaredWeights(self._graph, self._declared, self._with_values)
 
     @classmethod
     def pairwise(cls, nodes: Mapping[str, Any], edges: Mapping[tuple[str, str], Any]) -> HybridNet:

@@ -113,27 +113,33 @@ class MixtureOfTrees(NamedModel):
         """Pairs (parent, child) of one tree."""
         return self.trees[component].edges
 
-    def _log_terms(self, states: Samples | np.ndarray) -> np.ndarray:
+    def _log_terms(self, states: Samples | np.ndarray, known: np.ndarray | None) -> np.ndarray:
         rows = state_rows(
             "log_probs", self.variables, np.asarray(states) if isinstance(states, list) else states
         )
         with np.errstate(divide="ignore"):
-            return np.array(
+            found = np.array(
                 [np.log(w) + t.log_probs(rows) for w, t in zip(self.weights, self.trees, strict=True)]
             )
+        if known is not None:
+            found[(np.arange(len(found))[:, None] != known) & (known >= 0)] = -np.inf
+        return found
 
     def log_prob(self, assignment: Mapping[str, Any]) -> float:
         """Log probability of one joint state, name -> state."""
         row = [v.index(assignment[v.name]) for v in self.variables]
         return float(self.log_probs(np.array([row]))[0])
 
-    def log_probs(self, states: Samples | np.ndarray) -> np.ndarray:
-        """Log probability of each row of state indices (rows, n)."""
-        return np.asarray(np.logaddexp.reduce(self._log_terms(states), axis=0))
+    def log_probs(self, states: Samples | np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
+        """Log probability of each row of state indices (rows, n), and of its component where it is known.
 
-    def responsibilities(self, states: Samples | np.ndarray) -> np.ndarray:
+        `known` is (rows,), -1 where it is not.
+        """
+        return np.asarray(np.logaddexp.reduce(self._log_terms(states, known), axis=0))
+
+    def responsibilities(self, states: Samples | np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
         """Probability of each tree given each row, (rows, components); the weights for an impossible row."""
-        terms = self._log_terms(states)
+        terms = self._log_terms(states, known)
         top = terms.max(axis=0)
         possible = top > -np.inf
         share = np.exp(terms - np.where(possible, top, 0.0))

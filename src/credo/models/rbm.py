@@ -191,7 +191,10 @@ class RBM(NamedModel):
         given = [name for name, value in reading.items() if value is not None]
         if given:
             raise DataError(f"{', '.join(given)}: a Boltzmann machine has independent rows; leave out")
-        return UnitRows(np.atleast_2d(self._visible_rows(unit_table("data", data))))
+        if isinstance(data, UnitRows):
+            return data
+        names = [f"v{i}" for i in range(len(self.weights))]
+        return UnitRows(np.atleast_2d(self._visible_rows(unit_table("data", data, names))))
 
     def filled(self, data: Any, **reading: Any) -> RBM:
         """The machine itself, which has all its units."""

@@ -13,13 +13,14 @@ so that data and their negative are learned alike. Source: Melchior, Fischer and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.errors import DataError
+from ..data.column import Column
 from ..data.sources import is_table, named_columns
 
 __all__ = ["UnitRows", "UnitScores", "UnitStatistics", "UnitWeights", "log_odds", "unit_table"]
@@ -131,10 +132,15 @@ class UnitWeights:
         return self.make(*(part.astype(np.float64) for part in self.parts(theta)))
 
 
-def unit_table(what: str, data: Any) -> Any:
-    """Columns of a frame or a mapping, side by side; arrays as they are. At least one row."""
-    if is_table(data) or isinstance(data, dict):
+def unit_table(what: str, data: Any, names: Sequence[str] = ()) -> Any:
+    """Columns of a frame or a mapping, side by side; arrays as they are. At least one row.
+
+    Of a table that has columns of all these names, such as samples of a machine, no others are taken.
+    """
+    if is_table(data):
         columns = named_columns(data).columns
+        columns = {name: columns[name] for name in names} if set(names) <= set(columns) and names else columns
+        columns = {name: c.values if isinstance(c, Column) else c for name, c in columns.items()}
         lengths = {len(column) for column in columns.values()}
         if len(lengths) > 1:
             raise DataError(f"{what}: expected columns with the same number of rows, got {sorted(lengths)}")

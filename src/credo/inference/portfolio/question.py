@@ -282,11 +282,11 @@ def sample(
         raise QueryError("count: expected how many samples, got None; templates take lengths= or data=")
     check.whole("count", count, 0)
     if not hasattr(model, "to_factor_graph"):
-        from ...families.independent import rows_model
+        from ...families.independent import IndependentRows, rows_model
         from .templates import draw_rows, names_given
 
         rows = rows_model(model)
-        if rows is not model:
+        if isinstance(rows, IndependentRows):
             names_given(evidence=evidence, method=method)
             return draw_rows(rows, count, seed)
     question = Question.of(model, evidence)
@@ -311,11 +311,13 @@ def graph_of(model: Any) -> Any:
     """The factor graph of a model, or a sentence about what is none."""
     if not hasattr(model, "to_factor_graph"):
         from ...core.instance import Template  # what is a graph already needs none
+        from ...families.independent import rows_model
 
-        if isinstance(model, Template):
+        if isinstance(rows_model(model), Template):
+            name = type(getattr(model, "family", model)).__name__
             raise ModelError(
-                f"expected data=, got none: a {type(model).__name__} is a graph only together with data, "
-                "model.instantiate(data).to_factor_graph()"
+                f"expected data=, got none: a {name} is a graph only together with data; give data=rows, or "
+                "ask about model.instantiate(data).to_factor_graph()"
             )
         raise ModelError(f"expected a model (something with to_factor_graph()), got {type(model).__name__}")
     return model.to_factor_graph()
