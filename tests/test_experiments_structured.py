@@ -38,6 +38,29 @@ def test_small_versions_write_what_they_measured(experiment, tmp_path, capsys):
     assert "accuracy" in capsys.readouterr().out
 
 
+def test_the_small_segmentation_compares_all_methods(monkeypatch, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    monkeypatch.syspath_prepend(str(FOLDER))
+    module = importlib.import_module("segmentation")
+    assert set(np.unique(module.picture(20, 40))) == set(range(5))
+    module.TABLE.main(["--quick", "--out", str(tmp_path)])
+    records = json.loads((tmp_path / "segmentation.json").read_text())
+    assert {r["method"] for r in records} == {"MSSVM", "LSSVM", "HCRF", "MSSVM - LSSVM", "MSSVM - HCRF"}
+    assert "accuracy" in capsys.readouterr().out
+
+
+def test_the_small_words_are_learned(monkeypatch, tmp_path):
+    pytest.importorskip("matplotlib")
+    monkeypatch.syspath_prepend(str(FOLDER))
+    module = importlib.import_module("ocr_letters")
+    if not (module.DATA / "ocr_letters").is_dir():
+        pytest.skip("the words are not here")
+    module.TABLE.main(["--quick", "--out", str(tmp_path)])
+    records = json.loads((tmp_path / "ocr-letters.json").read_text())
+    assert len(records) == 4
+    assert all(0 <= r["mean"] < 60 for r in records if r["metric"] == "letters wrong %")
+
+
 def test_no_two_sites_of_a_kind_touch(structured):
     for wiring in (structured.chain(7, "all"), structured.grid(4, "hidden")):
         assert (wiring.hidden[wiring.pairs[:, 0]] != wiring.hidden[wiring.pairs[:, 1]]).all()
