@@ -49,16 +49,19 @@ def test_the_small_segmentation_compares_all_methods(monkeypatch, tmp_path, caps
     assert "accuracy" in capsys.readouterr().out
 
 
-def test_the_small_words_are_learned(monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "metric", "rows"), [("ocr-letters", "letters wrong %", 2), ("scene", "labels wrong %", 1)]
+)
+def test_small_versions_on_real_data_are_better_than_chance(name, metric, rows, monkeypatch, tmp_path):
     pytest.importorskip("matplotlib")
     monkeypatch.syspath_prepend(str(FOLDER))
-    module = importlib.import_module("ocr_letters")
-    if not (module.DATA / "ocr_letters").is_dir():
-        pytest.skip("the words are not here")
+    module = importlib.import_module(name.replace("-", "_"))
+    if not (module.DATA / name.replace("-", "_")).is_dir():
+        pytest.skip("the data are not here")
     module.TABLE.main(["--quick", "--out", str(tmp_path)])
-    records = json.loads((tmp_path / "ocr-letters.json").read_text())
-    assert len(records) == 4
-    assert all(0 <= r["mean"] < 60 for r in records if r["metric"] == "letters wrong %")
+    records = json.loads((tmp_path / f"{name}.json").read_text())
+    shown = [r["mean"] for r in records if r["metric"] == metric]
+    assert len(shown) == rows and all(0 <= mean < 40 for mean in shown)
 
 
 def test_no_two_sites_of_a_kind_touch(structured):
