@@ -67,7 +67,7 @@ class StructuredPrediction(GradientLearner):
     >>> import credo, numpy as np
     >>> X = [[{"word": "the"}, {"word": "cat"}], [{"word": "the"}, {"word": "dog"}, {"word": "runs"}]]
     >>> y = [["det", "noun"], ["det", "noun", "verb"]]
-    >>> found = credo.fit(credo.CRF(), X, "structured(objective=ssvm)", targets=y, tol=1e-6, seed=0)
+    >>> found = credo.fit(credo.CRF(), X, "structured(objective=ssvm)", targets=y, tol=1e-2, seed=0)
     >>> credo.predict(found.model, [{"word": "the"}, {"word": "bird"}, {"word": "runs"}])
     array(['det', 'noun', 'verb'], dtype=object)
     """
