@@ -146,7 +146,7 @@ class StructuredPrediction(GradientLearner):
     >>> import credo, numpy as np
     >>> X = [[{"word": "the"}, {"word": "cat"}], [{"word": "the"}, {"word": "dog"}, {"word": "runs"}]]
     >>> y = [["det", "noun"], ["det", "noun", "verb"]]
-    >>> found = credo.fit(credo.CRF(), X, "structured(objective=ssvm)", targets=y, tol=1e-6, seed=0)
+    >>> found = credo.fit(credo.CRF(), X, "structured(objective=ssvm)", targets=y, tol=1e-2, seed=0)
     >>> credo.predict(found.model, [{"word": "the"}, {"word": "bird"}, {"word": "runs"}])
     array(['det', 'noun', 'verb'], dtype=object)
     """
@@ -154,11 +154,9 @@ class StructuredPrediction(GradientLearner):
     name: ClassVar[str] = "structured"
     tol: ClassVar[float] = 1e-4
     objective: str | RiskMember = "hcrf"  # a member, see `structured_members`
-    loss: Any = (
-        "auto"  # "hamming", ..., a table (labels, labels), None; auto: hamming where the member has one
-    )
+    loss: Any = "auto"  # "hamming", ..., a table (labels, labels), None; auto: hamming where there is one
     optimiser: Any = "auto"  # see above
-    prior: str | Prior | None = "gaussian(scale=1)"
+    prior: str | Prior | None = "gaussian(scale=1)"  # of the weights
 
     def __post_init__(self) -> None:
         """Check the options."""

@@ -36,11 +36,11 @@ class HiddenRisk:
     """The whole function, and its convex problems for descents along slopes."""
 
     objective: Objective  # minus the mean risk
-    prior: Prior
-    batch: Any
-    first: np.ndarray
+    prior: Prior  # of the weights
+    batch: Any  # the instances
+    first: np.ndarray  # weights to start from
     is_smooth: bool  # whether the largest slope says how far it is
-    _known: dict[bytes, tuple[float, np.ndarray]] = field(default_factory=dict, repr=False)
+    _known: dict[bytes, tuple[float, np.ndarray]] = field(default_factory=dict, repr=False)  # answers
 
     def begin(self) -> Any:
         """The weights to start from."""
