@@ -49,7 +49,7 @@ TABLE = Table(
     __doc__.splitlines()[0],
     CELLS,
     measure,
-    repeats=3,
+    repeats=1,
     quick=[Cell({"visible": 300, "hidden": 100, "sd": 0.1})],
     quick_repeats=1,
     metrics=("seconds", "CPU seconds", "sweeps", "nanoseconds", "change"),
