@@ -26,12 +26,15 @@ from credo.inference.search import and_or, branch_and_bound, soft_consistency
 from credo.io.scan import read_numbers
 from credo.kernels import (
     and_or_nodes,
+    chain_maxima,
     chains,
     dual_decomposition,
+    gaussian_density,
     layer_messages,
     powered,
     soft_consistency_nodes,
     text,
+    weighted_sums,
 )
 from credo.kernels.arrays import double
 from credo.learning import e_step, train_blocks
@@ -236,6 +239,24 @@ def layers_of_units() -> None:
         _quietly(credo.infer, crbm, data=x, maximise=kind, max_iter=9)
 
 
+def labelled_sequences() -> None:
+    rng = np.random.default_rng(0)
+    x = [rng.normal(size=(n, 2)) for n in (3, 4, 2)]
+    y: list[list[Any]] = [["a", "b", "a"], ["b", "b", "a", "a"], ["a", "b"]]
+    for spec in (
+        "structured(objective=ssvm)",
+        "structured(objective=ssvm, optimiser=frank-wolfe(away=true))",
+    ):
+        _quietly(credo.fit, credo.CRF(), x, spec, targets=y, max_iter=2, seed=0)
+    y[1][1] = None
+    for objective in ("lssvm", "mssvm"):
+        spec = f"structured(objective={objective})"
+        _quietly(credo.fit, credo.CRF(), x, spec, targets=y, max_iter=2, seed=0)
+    start, chain = np.array([0, 3, 5]), (np.zeros(2), rng.normal(size=(1, 2, 2)), rng.normal(size=(5, 2)))
+    chain_maxima.best_known(*chain, start, np.array([True, False, False, False, True]), 1.0)
+    chain_maxima.best_by_errors(*chain, start, np.zeros(5, np.int64), cost=np.ones(2), right=np.zeros(2))
+
+
 def _odd(*shape: int) -> np.ndarray:
     """A positive table without symmetries."""
     return np.random.default_rng(len(shape)).uniform(1, 2, shape)
@@ -263,6 +284,9 @@ def rows_with_gaps() -> None:
     for family in (Gaussian(means, wide), DiagonalGaussian(means, np.ones((2, 3)))):
         family.log_density(rows)
         family.collect(rows, np.ones((5, 2)))
+    with mock.patch.object(gaussian_density, "_FEW", 0), mock.patch.object(weighted_sums, "_FEW", 0):
+        family.log_density(means)
+        family.collect(means, np.ones((2, 2)))
     Poisson([1.0, 2.0]).collect(np.arange(5), np.ones((5, 2)))
 
 
@@ -291,5 +315,6 @@ WORK = (
     learners,
     normal_forms,
     gaussians,
+    labelled_sequences,
     texts,
 )

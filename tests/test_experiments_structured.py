@@ -38,6 +38,32 @@ def test_small_versions_write_what_they_measured(experiment, tmp_path, capsys):
     assert "accuracy" in capsys.readouterr().out
 
 
+def test_the_small_segmentation_compares_all_methods(monkeypatch, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    monkeypatch.syspath_prepend(str(FOLDER))
+    module = importlib.import_module("segmentation")
+    assert set(np.unique(module.picture(20, 40))) == set(range(5))
+    module.TABLE.main(["--quick", "--out", str(tmp_path)])
+    records = json.loads((tmp_path / "segmentation.json").read_text())
+    assert {r["method"] for r in records} == {"MSSVM", "LSSVM", "HCRF", "MSSVM - LSSVM", "MSSVM - HCRF"}
+    assert "accuracy" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "metric", "rows"), [("ocr-letters", "letters wrong %", 2), ("scene", "labels wrong %", 1)]
+)
+def test_small_versions_on_real_data_are_better_than_chance(name, metric, rows, monkeypatch, tmp_path):
+    pytest.importorskip("matplotlib")
+    monkeypatch.syspath_prepend(str(FOLDER))
+    module = importlib.import_module(name.replace("-", "_"))
+    if not (module.DATA / name.replace("-", "_")).is_dir():
+        pytest.skip("the data are not here")
+    module.TABLE.main(["--quick", "--out", str(tmp_path)])
+    records = json.loads((tmp_path / f"{name}.json").read_text())
+    shown = [r["mean"] for r in records if r["metric"] == metric]
+    assert len(shown) == rows and all(0 <= mean < 40 for mean in shown)
+
+
 def test_no_two_sites_of_a_kind_touch(structured):
     for wiring in (structured.chain(7, "all"), structured.grid(4, "hidden")):
         assert (wiring.hidden[wiring.pairs[:, 0]] != wiring.hidden[wiring.pairs[:, 1]]).all()

@@ -10,6 +10,15 @@ import pytest
 
 HEAVY = {"scipy", "pandas", "jax", "rich", "typer", "matplotlib", "networkx"}
 ASK = "import credo; credo.infer(credo.datasets.asia(), evidence={'dysp': 'yes'})"
+SHELL = """
+import sys
+from credo.cli.main import main
+sys.argv = ["credo", "infer", "asia", "--evidence", "dysp=yes"]
+try:
+    main()
+except SystemExit as end:
+    assert not end.code
+"""
 LIST = (
     "import credo; credo.algorithms(); from credo.inference.problem.base import algorithms; "
     "algorithms.entries()"
@@ -31,7 +40,7 @@ def modules_after(code: str) -> set[str]:
     ran = subprocess.run(
         [sys.executable, "-c", f"{code}\n{show}"], capture_output=True, text=True, check=True, timeout=300
     )
-    return set(json.loads(ran.stdout))
+    return set(json.loads(ran.stdout.splitlines()[-1]))
 
 
 def algorithms_among(modules: set[str]) -> set[str]:
@@ -48,6 +57,11 @@ def after_asking():
 
 def test_a_first_answer_imports_no_heavy_package(after_asking):
     assert not {name.partition(".")[0] for name in after_asking} & HEAVY
+
+
+def test_a_first_answer_in_the_shell_imports_the_printer_besides():
+    found = {name.partition(".")[0] for name in modules_after(SHELL)}
+    assert found & HEAVY <= {"rich", "typer"} and "numba" not in found
 
 
 def test_a_first_answer_imports_only_the_algorithm_that_runs(after_asking):

@@ -805,3 +805,20 @@ def test_starts_do_not_need_a_complete_row(name):
     x[:, 1] = np.nan
     with pytest.raises(DataError, match="coordinate 1 is missing in every row; leave it out"):
         family.initialise(x, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("kind", [DiagonalGaussian, SphericalGaussian, Gaussian])
+def test_a_member_without_rows_stays_where_its_prior_has_no_mode(kind):
+    spread = {DiagonalGaussian: np.full((2, 2), 3.0), SphericalGaussian: np.full(2, 3.0)}
+    members = kind([[0.0, 1.0], [5.0, 6.0]], spread.get(kind, np.array([3 * np.eye(2)] * 2)))
+    if kind is Gaussian:
+        prior = GaussianWishart([[0.0, 0.0]], [1e-9], [2.0], [0.01 * np.eye(2)])
+    else:
+        prior = NormalGamma([[0.0] * 2], [[1e-9] * 2], [[0.5] * 2], [[0.01] * 2])
+    x = np.random.default_rng(0).normal(size=(20, 2))
+    sums = members.collect(x, np.tile([1.0, 0.0], (20, 1)))
+    found = members.update(None, sums, prior)
+    np.testing.assert_array_equal(found.mean[1], members.mean[1])
+    np.testing.assert_array_equal(found.covariances[1], members.covariances[1])
+    np.testing.assert_allclose(found.mean[0], x.mean(axis=0), atol=1e-8)
+    assert np.isfinite(found.covariances).all() and not np.allclose(found.covariances[0], 3 * np.eye(2))

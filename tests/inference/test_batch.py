@@ -232,3 +232,18 @@ def test_slices_are_batches():
     part = found[1:]
     assert len(part) == 2 and len(part.status) == 2
     np.testing.assert_array_equal(part.marginal("rain"), found.marginal("rain")[1:])
+
+
+def test_rows_of_moderate_and_of_wide_range_are_answered_together():
+    rng = np.random.default_rng(3)
+    pairs = np.array([[0, 1], [1, 2], [2, 3], [3, 0], [1, 3]])
+    nodes = (np.arange(4)[:, None], np.zeros((4, 3)))
+    graph = FactorGraph.from_arrays(np.full(4, 3), (pairs, rng.normal(size=(5, 3, 3))), nodes, log=True)
+    scale = np.array([0.3, 200.0, 0.0, 1.0])
+    tables = graph.log_tables + scale[:, None] * rng.normal(size=(4, len(graph.log_tables)))
+    tables[3, 0] = -np.inf  # a zero
+    found = credo.infer_batch(graph, tables, "bp", max_iter=2000)
+    for row, own in enumerate(tables):
+        single = credo.infer(graph.with_states(graph.variables, own, graph.table_start), "bp", max_iter=2000)
+        assert found.values[row] == pytest.approx(single.log_z.value, rel=1e-7)
+        np.testing.assert_allclose(found.factor_marginals[row], single.factor_marginals.flat, atol=1e-6)

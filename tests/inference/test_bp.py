@@ -59,7 +59,7 @@ FORMS = [(name, name) for name in MODELS] + [(name, "_Log") for name in MODELS]
 def in_form(monkeypatch, model, form):
     """A problem whose messages are kept in the named form."""
     if form == "_Log":
-        monkeypatch.setattr(forms, "_SAFE_LOG", 0.0)
+        monkeypatch.setattr(forms, "SAFE_LOG", 0.0)
     problem = problem_of(MODELS[model]())
     state = BP().start(problem, np.random.default_rng(0))
     assert type(state.form).__name__ == form
@@ -417,7 +417,7 @@ class TestZerosThatLeaveEveryStatePossible:
         graph = parity_checks(0)
         fast = credo.infer(graph, f"bp(schedule={schedule})", tol=1e-12)
         assert type(fast.state.form).__name__ == "_Linear"
-        monkeypatch.setattr(forms, "_SAFE_LOG", -1.0)
+        monkeypatch.setattr(forms, "SAFE_LOG", -1.0)
         logs = credo.infer(graph, f"bp(schedule={schedule})", tol=1e-12)
         assert type(logs.state.form).__name__ == "_Log"
         np.testing.assert_allclose(fast.marginals.flat, logs.marginals.flat, atol=1e-9)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from credo.core.result import Status
 from credo.inference.problem.base import Budget
 from credo.learning.em_data import Expected
-from credo.learning.em_steps import EMStart
-from credo.learning.vb_steps import Prunable, run_vb
+from credo.learning.em_steps import EMStart, EMSteps, run_em
+from credo.learning.vb_steps import Prunable, PruningSteps
 
 
 class Curve(Prunable):
@@ -51,7 +53,7 @@ class Curve(Prunable):
 
 def climb(values, monotone=True, restarts=1, seconds=None):
     budget = Budget(max_iter=10, tol=1e-6, seconds=seconds)
-    return run_vb(Curve(values, monotone), budget, np.random.default_rng(0), restarts=restarts)
+    return run_em(Curve(values, monotone), budget, np.random.default_rng(0), name="vb", restarts=restarts)
 
 
 def test_it_converges_when_the_parameters_rest():
@@ -112,6 +114,7 @@ def test_pruning_keeps_what_ends_higher_only():
 
     rows = {0: 5.0, 1: 0.0, 2: 3.0}
     for how, left in (("unused", (0, 2)), ("search", (0, 2)), (None, (0, 1, 2))):
-        best = run_vb(Sets(), Budget(9, 1e-6, None), np.random.default_rng(0), prune=how)
+        kind = EMSteps if how is None else partial(PruningSteps, prune=how)
+        best = run_em(Sets(), Budget(9, 1e-6, None), np.random.default_rng(0), name="vb", kind=kind)
         assert best.parameters == left and best.status is Status.CONVERGED
         assert best.objective == ([-10.0] * 2 if how is None else [-10.0] * 2 + [-9.0] * 2)

@@ -143,6 +143,9 @@ def with_graph(model: Any, given: str) -> Any:
 def is_of_rows(model: Any) -> bool:
     """Whether a model is one of rows or sequences, with its parameters."""
     from ..core.instance import Template
+
+    if hasattr(model, "to_factor_graph") and not isinstance(model, Template):
+        return False  # told without importing what is learned from rows
     from ..families.blank import BlankRows
     from ..families.independent import rows_model
 

@@ -32,8 +32,8 @@ from ..core.records import register
 from ..nn.bijections.base import RowBijection, read_bijection
 from .base import Family
 from .flow_parameters import checked_parameters, standard_base, started_parameters
-from .gaussian_rows import number_rows
 from .moved import MovedMembers, moved
+from .number_rows import NumberRows
 from .trees import Tree, map_tree, settled, tree_leaves
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ _LEAST = 1e-3  # share of every row that all members see at the start
     "Flow",
     fields=["bijection", "dimension", "parameters", "base", "learn_base", "precision", "noise", "step"],
 )
-class Flow(Family):
+class Flow(NumberRows):
     """Flow members over a base of as many members; immutable.
 
     Parameters
@@ -232,7 +232,7 @@ class Flow(Family):
 
     def rows(self, x: Any) -> np.ndarray:
         """Numbers (rows, d); a row is observed, or missing as a whole."""
-        found = number_rows(x, self._d)
+        found = super().rows(x)
         blind = np.isnan(found)
         some = blind.any(axis=1) & ~blind.all(axis=1)
         if some.any():
@@ -242,14 +242,6 @@ class Flow(Family):
                 "for flow"
             )
         return found
-
-    def missing(self, x: np.ndarray) -> np.ndarray:
-        """Rows of NaN."""
-        return np.isnan(x).all(axis=1)
-
-    def hide(self, x: np.ndarray, hidden: np.ndarray) -> np.ndarray:
-        """A copy with NaN in the marked rows."""
-        return np.where(hidden[:, None], np.nan, x)
 
     @property
     def starts_apart(self) -> bool:
@@ -386,7 +378,7 @@ class Flow(Family):
 
     def decode(self, z: Any, members: Any = 0) -> np.ndarray:
         """The rows (rows, d) that members make of latent numbers; those of integer steps are not rounded."""
-        found = self._each_row("backward", np.asarray(number_rows(z, self._d), self._kind), members)
+        found = self._each_row("backward", np.asarray(super().rows(z), self._kind), members)
         return found - 0.5 * self._step if self._noise == "uniform" else found
 
     def sample(self, members: np.ndarray, rng: np.random.Generator) -> np.ndarray:

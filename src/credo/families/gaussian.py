@@ -20,7 +20,7 @@ from ..kernels.gaussian_missing import completed_sums, seen_densities
 from ..kernels.row_patterns import group_rows
 from ..kernels.weighted_sums import moment_sums
 from .base import frozen, numbers
-from .gaussian_rows import GaussianRows, cholesky, first_seen
+from .gaussian_rows import GaussianRows, cholesky, first_seen, most_probable
 from .moments import RowMoments, moments_of_sums, quadratic, without_rounding
 from .natural import LOG_2PI, gaussian_moments
 
@@ -165,8 +165,10 @@ class Gaussian(_FullGaussian):
     def update(self, counts: None, sums: RowMoments, prior: Any = None, *, floor: float = 0.0) -> Gaussian:
         """Weighted means and covariances, or the mode of the Gaussian-Wishart posterior."""
         if prior is not None:
-            found = prior.repeat(len(self)).posterior(sums).mode()
-            return Gaussian(found.mean, floored(found.covariances, floor))
+            found, chosen = most_probable(prior.repeat(len(self)).posterior(sums), sums.count)
+            means, covariances = self._mean.copy(), self._covariance.copy()
+            means[chosen], covariances[chosen] = found.mean, floored(found.covariances, floor)
+            return Gaussian(means, covariances)
         seen = (sums.count > 0)[:, None]
         mean = np.where(seen, sums.mean, self._mean)
         average = sums.scatter / np.where(seen, sums.count[:, None], 1.0)

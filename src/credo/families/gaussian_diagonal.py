@@ -17,7 +17,7 @@ from ..kernels.gaussian_density import diagonal_densities
 from ..kernels.gaussian_missing import seen_diagonal_densities, seen_sums
 from ..kernels.weighted_sums import square_sums
 from .base import numbers
-from .gaussian_rows import GaussianRows, first_seen
+from .gaussian_rows import UNSEEN, GaussianRows, first_seen, most_probable
 from .moments import RowMoments, column_moments, moments_of_sums
 from .natural import LOG_2PI, normal_moments
 
@@ -154,8 +154,10 @@ class DiagonalGaussian(_Independent):
     ) -> DiagonalGaussian:
         """Weighted means and variances, or the mode of the normal-gamma posterior."""
         if prior is not None:
-            found = prior.repeat(len(self)).posterior(sums).mode()
-            return DiagonalGaussian(found.mean, np.maximum(found.variances, floor))
+            found, chosen = most_probable(prior.repeat(len(self)).posterior(sums), sums.count)
+            mean, variances = self._mean.copy(), self._variances.copy()
+            mean[chosen], variances[chosen] = found.mean, np.maximum(found.variances, floor)
+            return DiagonalGaussian(mean, variances)
         seen = (sums.count > 0)[:, None]
         mean = np.where(seen, sums.mean, self._mean)
         average = sums.scatter / np.where(seen, sums.count[:, None], 1.0)
@@ -248,7 +250,10 @@ class SphericalGaussian(_Independent):
         gap = sums.mean - prior.centre
         square = square + (prior.strength * share * gap**2 + 2 * prior.rate).sum(axis=1)
         weight = (2 * prior.shape - 1 + count).sum(axis=1)
-        return SphericalGaussian(prior.centre + share * gap, np.maximum(square / weight, floor))
+        kept = (weight <= 0) & (sums.count <= UNSEEN)
+        mean = np.where(kept[:, None], self._mean, prior.centre + share * gap)
+        variance = np.maximum(square / np.where(kept, 1.0, weight), floor)
+        return SphericalGaussian(mean, np.where(kept, self._variance, variance))
 
     def take(self, members: Any) -> SphericalGaussian:
         """Some of the members."""

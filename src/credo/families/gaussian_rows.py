@@ -18,26 +18,28 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..core.errors import DataError, ModelError
-from ..core.numbers import float_array
 from ..kernels.row_patterns import group_rows
 from .base import ClosedLeaf, member_weights
 from .moments import Form, RowMoments, column_moments, quadratic, weighted_moments
 from .natural import LOG_2PI
+from .number_rows import NumberRows
 
 __all__ = [
+    "UNSEEN",
     "GaussianRows",
     "cholesky",
     "first_seen",
-    "number_rows",
+    "most_probable",
     "patterns",
     "starting_means",
 ]
 
 
+UNSEEN = 1e-12  # weight of rows below which there are none
 _FIRST = 64  # rows among which every coordinate is looked for first
 
 
-class GaussianRows(ClosedLeaf):
+class GaussianRows(NumberRows, ClosedLeaf):
     """A Gaussian family with means (members, d) and some shape of covariance."""
 
     _mean: np.ndarray
@@ -85,18 +87,6 @@ class GaussianRows(ClosedLeaf):
     def log_base(self, x: np.ndarray) -> np.ndarray:
         """-d/2 log 2 pi."""
         return np.full(len(x), -0.5 * self.dimension * LOG_2PI)
-
-    def rows(self, x: Any) -> np.ndarray:
-        """Numbers (rows, d); NaN is missing, infinities are refused."""
-        return number_rows(x, self.dimension)
-
-    def missing(self, x: np.ndarray) -> np.ndarray:
-        """Rows of NaN only."""
-        return np.isnan(x).all(axis=1)
-
-    def hide(self, x: np.ndarray, hidden: np.ndarray) -> np.ndarray:
-        """A copy with NaN in the marked rows."""
-        return np.where(hidden[:, None], np.nan, x)
 
     def leaves(self, x: Any) -> np.ndarray:
         """Log density of the observed coordinates, (rows, members)."""
@@ -163,19 +153,6 @@ class GaussianRows(ClosedLeaf):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} members, dimension {self.dimension})"
-
-
-def number_rows(x: Any, dimension: int) -> np.ndarray:
-    """Numbers of shape (rows, dimension); one axis is enough if the dimension is 1."""
-    found = float_array("data", x, error=DataError, missing=True)
-    if found.ndim == 1 and dimension == 1:
-        found = found[:, None]
-    if found.ndim != 2 or found.shape[1] != dimension:
-        raise DataError(f"data: expected shape (rows, {dimension}), got {found.shape}")
-    if np.isinf(found).any():
-        row = int(np.flatnonzero(np.isinf(found).any(axis=1))[0])
-        raise DataError(f"data: row {row} has an infinite number; expected finite ones, or NaN for missing")
-    return found
 
 
 def starting_means(x: np.ndarray, members: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -245,3 +222,14 @@ def cholesky(name: str, matrices: np.ndarray) -> np.ndarray:
             f"{name} of member {k}: expected a positive definite matrix, got a smallest eigenvalue of "
             f"{lows[k]:.3g}; give learning a prior or a floor for variances, or fewer members"
         ) from None
+
+
+def most_probable(after: Any, count: np.ndarray) -> tuple[Any, np.ndarray]:
+    """Modes of the posteriors of members, and which members these are.
+
+    Those without rows, and with a prior that has no mode by itself, are left out: they keep what they have.
+    """
+    chosen = np.flatnonzero(after.has_mode | (count > UNSEEN))
+    if not len(chosen):
+        chosen = np.arange(len(after))  # of which the refusal speaks
+    return after.take(chosen).mode(), chosen

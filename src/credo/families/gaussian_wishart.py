@@ -33,9 +33,10 @@ from ..kernels.gaussian_density import dense_densities
 from .base import numbers
 from .conjugate import Conjugate
 from .gaussian import Gaussian, TiedGaussian
-from .gaussian_rows import cholesky, number_rows
+from .gaussian_rows import cholesky
 from .moments import RowMoments
 from .natural import LOG_2PI
+from .number_rows import number_rows
 
 __all__ = ["GaussianWishart"]
 
@@ -276,10 +277,15 @@ class GaussianWishart(Conjugate):
         """Expected means and the inverses of the expected precisions."""
         return Gaussian(self._centre, self._scatter / self._freedom[:, None, None])
 
+    @property
+    def has_mode(self) -> np.ndarray:
+        """Whether the density of a member has a maximum, (members,)."""
+        return self._freedom > self.dimension
+
     def mode(self) -> Gaussian:
         """The most probable mean and precision together; needs freedom > d."""
         weight = self._freedom - self.dimension
-        if (weight <= 0).any():
+        if not self.has_mode.all():
             raise ModelError(
                 f"mode: expected freedom above {self.dimension}, got {self._freedom.min():g}: "
                 "the density has no maximum; raise the freedom"

@@ -22,6 +22,7 @@ tuple with one array per statistic.
 from __future__ import annotations
 
 import abc
+from math import lgamma
 from typing import ClassVar, Final
 
 import numpy as np
@@ -52,6 +53,10 @@ __all__ = [
 Parts = tuple[np.ndarray, ...]  # natural or mean parameters, one array per statistic
 
 LOG_2PI: Final = float(np.log(2 * np.pi))
+_FEW, _LARGE = (
+    64,
+    1e300,
+)  # values of the gamma function that are computed one by one
 _LARGEST = 1e6  # concentration above which rows are equal for all purposes
 _LEAST = 1e-6
 _NEWTON = 60  # most steps of a projection on a Dirichlet; fewer than ten are usual
@@ -82,9 +87,16 @@ def gaussian_log_norm(precision: np.ndarray, shift: np.ndarray, mean: np.ndarray
 
 def gamma_log_norm(shape: np.ndarray, rate: np.ndarray) -> np.ndarray:
     """Log of the integral of t^(shape - 1) exp(-rate t)."""
+    return np.asarray(_log_gamma(np.asarray(shape)) - shape * np.log(rate))
+
+
+def _log_gamma(x: np.ndarray) -> np.ndarray:
+    """Log of the gamma function; few values do without SciPy, whose import takes longer than a small fit."""
+    if 0 < x.size <= _FEW and x.min() > 0 and x.max() < _LARGE:
+        return np.array([lgamma(v) for v in x.ravel().tolist()]).reshape(x.shape)
     from scipy.special import gammaln
 
-    return np.asarray(gammaln(shape) - shape * np.log(rate))
+    return np.asarray(gammaln(x))
 
 
 def gamma_expected_log(shape: np.ndarray, rate: np.ndarray) -> np.ndarray:

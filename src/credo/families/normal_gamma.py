@@ -23,9 +23,10 @@ from ..kernels.gaussian_missing import seen_sums
 from .base import ExpectedSums, member_weights, numbers
 from .conjugate import Conjugate
 from .gaussian_diagonal import DiagonalGaussian
-from .gaussian_rows import first_seen, number_rows
+from .gaussian_rows import first_seen
 from .moments import RowMoments, column_moments, moments_of_sums
 from .natural import LOG_2PI, gamma_expected_log, gamma_log_norm
+from .number_rows import number_rows
 
 __all__ = ["NormalGamma"]
 
@@ -207,9 +208,14 @@ class NormalGamma(Conjugate):
         """Expected means and the inverses of the expected precisions."""
         return DiagonalGaussian(self._centre, self._rate / self._shape)
 
+    @property
+    def has_mode(self) -> np.ndarray:
+        """Whether the density of a member has a maximum, (members,)."""
+        return np.asarray((self._shape > 0.5).all(axis=1))
+
     def mode(self) -> DiagonalGaussian:
         """The most probable mean and precision together; needs shape > 1/2."""
-        if (self._shape <= 0.5).any():
+        if not self.has_mode.all():
             raise ModelError(
                 f"mode: expected shapes above 0.5, got {self._shape.min():g}: the density has no maximum; "
                 "raise the shape"

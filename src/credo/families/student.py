@@ -13,12 +13,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln
 
 from ..core.errors import ModelError
 from ..core.records import register
-from .base import Family, numbers
-from .gaussian_rows import number_rows, starting_means
+from .base import numbers
+from .gaussian_rows import starting_means
+from .number_rows import NumberRows
 from .trees import Tree, settled
 
 __all__ = ["StudentT"]
@@ -27,7 +27,7 @@ _FREEDOM = 10.0  # where learning starts: tails that can become heavier or light
 
 
 @register("StudentT", fields=["location", "scale", "freedom", "learn_freedom"])
-class StudentT(Family):
+class StudentT(NumberRows):
     """Student-t members with a scale per coordinate; immutable.
 
     Parameters
@@ -106,20 +106,10 @@ class StudentT(Family):
         )
         return float(max(each.max(initial=0.0) for each in moves))
 
-    def rows(self, x: Any) -> np.ndarray:
-        """Numbers (rows, d); NaN is missing, infinities are refused."""
-        return number_rows(x, self.dimension)
-
-    def missing(self, x: np.ndarray) -> np.ndarray:
-        """Rows of NaN only."""
-        return np.isnan(x).all(axis=1)
-
-    def hide(self, x: np.ndarray, hidden: np.ndarray) -> np.ndarray:
-        """A copy with NaN in the marked rows."""
-        return np.where(hidden[:, None], np.nan, x)
-
     def leaves(self, x: Any) -> np.ndarray:
         """Log density of the observed coordinates, (rows, members)."""
+        from scipy.special import gammaln
+
         found = self.rows(x)
         seen = ~np.isnan(found)
         filled, many = np.where(seen, found, 0.0), seen.sum(axis=1)

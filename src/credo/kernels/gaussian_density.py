@@ -14,6 +14,7 @@ from .jit import jit
 __all__ = ["dense_densities", "diagonal_densities"]
 
 _BLOCK = 64
+_FEW = 1 << 12  # numbers below which whole arrays are as quick as a kernel, and nothing is to be compiled
 _WIDE = 24  # from this dimension on, one matrix product per member is faster
 
 
@@ -96,6 +97,9 @@ def diagonal_densities(
     x: np.ndarray, means: np.ndarray, precisions: np.ndarray, constants: np.ndarray
 ) -> np.ndarray:
     """constants[k] - sum_i precisions[k, i] (x_i - means[k, i])^2 / 2, shape (rows, members)."""
+    if x.size * len(means) < _FEW:
+        gap = x[:, None, :] - means
+        return np.asarray(constants - 0.5 * np.einsum("nkd,nkd,kd->nk", gap, gap, precisions))
     out = empty((len(x), len(means)))
     x, *rest = map(np.ascontiguousarray, (x, means, precisions, constants))
     for run, rows in _diagonal.parts(float(rest[0].size), len(x)):

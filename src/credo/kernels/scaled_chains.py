@@ -32,6 +32,7 @@ _SMALL = 1e-200  # forward numbers below this may stand for lost weights
 _LEAST = 1e-100  # a step on which less is left than this has the wrong scale: its losses are not bounded
 _MARGIN = 1e-150  # kept paths must carry this much of the largest backward value
 _BLOCK = 64  # positions whose marginals wait for their pair sums
+_FEW = 1 << 12  # numbers below which whole arrays are as quick as a kernel, and nothing is to be compiled
 _LOWEST = -700.0  # exp of less is below what the passes keep
 _LOG2E, _LN2 = 1.4426950408889634, 0.6931471805599453
 
@@ -240,6 +241,17 @@ class Smoothed(NamedTuple):
     pairs: np.ndarray  # (states, states) expected numbers of transitions, over all sequences
 
 
+def _scale_few(scores: np.ndarray, shift: np.ndarray) -> None:
+    """`scaled_rows` by whole arrays."""
+    top = scores.max(axis=1, initial=-np.inf)
+    shift[:] = np.where(top == -np.inf, 0.0, top)
+    scores -= shift[:, None]
+    lost = scores <= _LOWEST
+    scores[lost] = 0.0
+    np.exp(scores, out=scores)
+    scores[lost] = 0.0
+
+
 def smooth_chains(
     initial: np.ndarray,
     step: np.ndarray,
@@ -284,7 +296,7 @@ def smooth_chains(
     log_z, state = np.empty(count), np.empty(count, np.int64)
     pairs = np.zeros(step.shape)
     many = np.ones(count) if weight is None else np.ascontiguousarray(weight, dtype=np.float64)
-    scaled_rows(weights, shift)
+    (scaled_rows if weights.size >= _FEW else _scale_few)(weights, shift)
     _forward_pass(initial, step, weights, shift, start, alpha, log_z, state)
     _backward_pass(step, weights, start, many, alpha, state, pairs)
     for s in np.flatnonzero(state == LOST):

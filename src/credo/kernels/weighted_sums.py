@@ -10,6 +10,7 @@ from .jit import jit
 
 __all__ = ["moment_sums", "square_sums", "weighted_sums"]
 
+_FEW = 1 << 12  # numbers below which whole arrays are as quick as a kernel, and nothing is to be compiled
 _WIDE = 1 << 14  # entries of the result from which a library's matrix product is worth its threads
 
 
@@ -103,6 +104,9 @@ def _whole(d: int) -> np.ndarray:
 
 def square_sums(weights: np.ndarray, x: np.ndarray, origin: np.ndarray) -> np.ndarray:
     """Sums over rows of weight times (y, y^2) for every coordinate, y = x - origin, shape (members, 2 d)."""
+    if x.size * weights.shape[1] < _FEW:
+        y = x - origin
+        return weights.T @ np.concatenate([y, y * y], axis=1)
     out = np.zeros((weights.shape[1], 2 * x.shape[1]))
     _moments(*map(np.ascontiguousarray, (weights, x, origin)), True, out)
     return out

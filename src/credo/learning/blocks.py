@@ -91,22 +91,33 @@ def _normalised(counts: np.ndarray, old: np.ndarray) -> np.ndarray:
     return np.where(sums > 0, counts / np.where(sums > 0, sums, 1.0), old)
 
 
-def _multiplied(theta: Any, f: Any, b: Any, mask: Any, iterations: int, *, by_column: bool) -> np.ndarray:
-    theta, f, b, weights = _checked(theta, f, b, mask)
-    contiguous = (np.ascontiguousarray(x) for x in (theta, f, b, weights))
-    new, impossible = multiply(*contiguous, int(iterations), by_column)
-    if impossible >= 0:
-        raise ZeroProbabilityError(
-            f"sample {impossible} is impossible for this block; give the evidence a floor, "
-            "or start without zeros"
-        )
-    return np.asarray(new)
+@dataclass(frozen=True, kw_only=True)
+class MultiplicativeRule(BlockRule):
+    """Steps that multiply the matrix entry by entry, the messages held."""
+
+    by_column: ClassVar[bool]  # whether the share of an entry is one of its column, not of the sample
+    iterations: int = 1  # multiplicative steps from the given matrix
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        check.whole("iterations", self.iterations, 1)
+
+    def update(self, theta: np.ndarray, f: np.ndarray, b: np.ndarray, mask: Any = None) -> np.ndarray:
+        """Repeat the step, rows summing to 1 after each."""
+        contiguous = (np.ascontiguousarray(x) for x in _checked(theta, f, b, mask))
+        new, impossible = multiply(*contiguous, int(self.iterations), self.by_column)
+        if impossible >= 0:
+            raise ZeroProbabilityError(
+                f"sample {impossible} is impossible for this block; give the evidence a floor, "
+                "or start without zeros"
+            )
+        return np.asarray(new)
 
 
 @block_rules.register
 @dataclass(frozen=True, kw_only=True)
-class ML(BlockRule):
-    """Maximum likelihood of the block given its messages.
+class ML(MultiplicativeRule):
+    """Maximum likelihood of the block given its messages, by the step of EM.
 
     Examples
     --------
@@ -119,32 +130,16 @@ class ML(BlockRule):
     """
 
     name: ClassVar[str] = "ml"
-    iterations: int = 1  # multiplicative steps from the given matrix
-
-    def __post_init__(self) -> None:
-        """Check the options."""
-        check.whole("iterations", self.iterations, 1)
-
-    def update(self, theta: np.ndarray, f: np.ndarray, b: np.ndarray, mask: Any = None) -> np.ndarray:
-        """Repeat the EM step with the messages held."""
-        return _multiplied(theta, f, b, mask, self.iterations, by_column=False)
+    by_column: ClassVar[bool] = False
 
 
 @block_rules.register
 @dataclass(frozen=True, kw_only=True)
-class KL(BlockRule):
-    """Smallest divergence from the backward messages to what the block sends forward."""
+class KL(MultiplicativeRule):
+    """Smallest divergence from the backward messages to what the block sends forward (Lee and Seung)."""
 
     name: ClassVar[str] = "kl"
-    iterations: int = 1  # multiplicative steps from the given matrix
-
-    def __post_init__(self) -> None:
-        """Check the options."""
-        check.whole("iterations", self.iterations, 1)
-
-    def update(self, theta: np.ndarray, f: np.ndarray, b: np.ndarray, mask: Any = None) -> np.ndarray:
-        """Repeat the Lee-Seung step for b ~ f theta, with rows that sum to 1."""
-        return _multiplied(theta, f, b, mask, self.iterations, by_column=True)
+    by_column: ClassVar[bool] = True
 
 
 @block_rules.register

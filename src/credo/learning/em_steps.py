@@ -320,6 +320,7 @@ def run_em(
     batch: int | None = None,
     rate: float = 0.6,
     shown: Callable[[EMRun], Any] | None = None,
+    kind: Callable[..., EMSteps] = EMSteps,
 ) -> EMRun:
     """The best of several runs of EM.
 
@@ -337,8 +338,10 @@ def run_em(
         Of stepwise EM.
     shown
         What observers are shown of a run.
+    kind
+        What makes the steps.
     """
-    steps = EMSteps(name, batch, rate, shown, problem.memory)
+    steps = kind(name, batch, rate, shown, problem.memory)
     with reusing():
         return drive(steps, problem, with_start(budget), rng, restarts=restarts)  # type: ignore[no-any-return]
 

@@ -24,6 +24,7 @@ variational inference (Hoffman et al. 2013). There F may fall.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from types import NoneType
 from typing import Any, ClassVar, Literal
 
@@ -36,10 +37,11 @@ from ..families.conjugates import why_no_conjugate
 from ..families.learnable import Learnable
 from .base import Fit, Learner, Task, register_learner
 from .em_data import batch_of, check_batches
+from .em_steps import EMSteps, run_em
 from .streams import first_batch
 from .vb_factor_analysis import factor_problem, factors_of
 from .vb_rows import PosteriorRows, seen_rows
-from .vb_steps import Prune, run_vb
+from .vb_steps import Prune, PruningSteps
 from .vb_tables import NetworkTables, network_problem, why_not_network
 
 __all__ = ["VariationalBayes", "why_not_posterior"]
@@ -145,9 +147,10 @@ class VariationalBayes(Learner):
             make = self._network if hasattr(type(task.model), "flat_tables") else self._rows
             problem = make(task, stream)
         batch = batch_of(self.batch, task.data, stream)
-        found = run_vb(
-            problem, task.budget, rng, restarts=self.restarts, prune=prune, batch=batch, rate=self.rate,
-            shown=problem.fit_of,
+        kind = EMSteps if prune is None else partial(PruningSteps, prune=prune)
+        found = run_em(
+            problem, task.budget, rng, name=self.name, restarts=self.restarts, batch=batch, rate=self.rate,
+            shown=problem.fit_of, kind=kind,
         )  # fmt: skip
         return problem.fit_of(found)  # type: ignore[no-any-return]
 

@@ -27,8 +27,9 @@ from ..core.errors import DataError
 from ..core.records import record, register
 from ..data.dataset import Dataset
 from ..families.factor_gaussian import FactorGaussian
-from ..families.gaussian_rows import number_rows, patterns
+from ..families.gaussian_rows import patterns
 from ..families.natural import LOG_2PI
+from ..families.number_rows import number_rows
 from ..families.product import Product
 from .base import Fit
 from .em_data import Expected

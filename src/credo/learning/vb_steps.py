@@ -8,7 +8,7 @@ until none is left. A trial is one long step of the run: what it does is seen wh
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -16,11 +16,10 @@ import numpy as np
 
 from ..core.records import record
 from ..core.result import Estimate, Kind, Status
-from ..optimise.budgets import with_start
-from ..optimise.driver import UNKNOWN, Outcome, Step, drive, judge
-from ..optimise.run import Budget, Run
+from ..optimise.driver import UNKNOWN, Outcome, Step, judge
+from ..optimise.run import Run
 from .base import Fit
-from .em_steps import EMProblem, EMRun, EMStart, EMSteps, run_em
+from .em_steps import EMProblem, EMRun, EMStart, EMSteps
 
 __all__ = [
     "Prunable",
@@ -28,7 +27,6 @@ __all__ = [
     "PruningSteps",
     "Variational",
     "posterior_fit",
-    "run_vb",
 ]
 
 Prune = Literal["unused", "search"]
@@ -159,40 +157,6 @@ class PruningSteps(EMSteps):
     def read(self, problem: Any, outcome: Outcome) -> EMRun:
         """Where it led, without a trial that has not been accepted."""
         return super().read(problem, replace(outcome, state=outcome.state.found))
-
-
-def run_vb(
-    problem: Prunable,
-    budget: Budget,
-    rng: np.random.Generator,
-    *,
-    restarts: int = 1,
-    prune: Prune | None = None,
-    batch: int | None = None,
-    rate: float = 0.6,
-    shown: Callable[[EMRun], Any] | None = None,
-) -> EMRun:
-    """The best of several runs.
-
-    Parameters
-    ----------
-    problem
-        The model with its data.
-    budget, rng
-        When each run, and each trial, stops, `tol` being the `movement` that counts as none; the generator.
-    restarts
-        How many runs.
-    prune
-        Which components to leave out once a run has settled.
-    batch, rate
-        Of stepwise EM, as in `run_em`; without pruning.
-    shown
-        What observers are shown of a run.
-    """
-    if prune is None:
-        return run_em(problem, budget, rng, name="vb", restarts=restarts, batch=batch, rate=rate, shown=shown)
-    steps = PruningSteps("vb", shown=shown, kept=problem.memory, prune=prune)
-    return drive(steps, problem, with_start(budget), rng, restarts=restarts)  # type: ignore[no-any-return]
 
 
 def posterior_fit(fit: Fit, found: EMRun, kind: Kind = "lower") -> Fit:

@@ -18,9 +18,10 @@ from ...core.records import record
 from ...core.result import FactorMarginals, Status
 from ...core.wiring import starts_of
 from ...kernels import messages as kernel
+from ...kernels.positive_batch import positive_batch
 from ..problem.base import Budget, ContradictoryRowError, Problem
 from ..problem.instances import Instances, TableBatch
-from .forms import Kept, choose_form, safe_form
+from .forms import SAFE_LOG, Kept, choose_form, safe_form
 from .readout import Readout
 from .sweeps import SCHEDULES, Schedule, Sweep, Weighted, is_forest, orders
 
@@ -225,34 +226,23 @@ def run_tables(
 ) -> TableBatch:
     """Answer many problems of one structure inside one kernel."""
     graph, factors = instances.problem.graph, instances.factors
-    n, count = len(graph.variables), len(instances)
+    count = len(instances)
     ordered, places = _varying_last(graph, factors)
-    w, active = ordered.wiring, np.flatnonzero(np.diff(ordered.scope_start) > 0)
-    rows, at_once = orders(ordered, active, Sweep(schedule, 0, 2, 0.0, np.random.default_rng(0)))
-    chosen = weights(ordered)
-    tol = budget.tol * float(chosen.step.min(initial=1.0))  # of damped messages, as in `advance`
     entries, own = len(ordered.log_tables), instances.log_tables.shape[1]
     width = entries if instances.summed else own if instances.each else 0
     beliefs = np.empty((count, width))
-    values, changes = kernel.log_batch(
-        rows,
-        at_once,
-        *chosen,
-        w.scope_start,
-        w.scope,
-        w.sizes,
-        w.state_start,
-        w.edge_state_start,
-        ordered.log_tables,
-        w.table_start,
-        np.ones(n),
-        entries - own,
-        instances.log_tables,
-        beliefs,
-        budget.max_iter,
-        tol,
-        budget.max_iter + 1 if is_forest(graph) else _REST,
-    )
+    chosen = weights(ordered)
+    tol = budget.tol * float(chosen.step.min(initial=1.0))  # of damped messages, as in `advance`
+    work = _TableWork(ordered, schedule, entries - own, budget.max_iter, tol)
+    values, changes = np.empty(count), np.empty(count)
+    left = np.arange(count)
+    if chosen.is_plain:
+        values, changes, done = work.in_positive_numbers(instances.log_tables, beliefs)
+        left = np.flatnonzero(~done)
+    if len(left):
+        part = np.empty((len(left), width))
+        values[left], changes[left] = work.in_logarithms(chosen, instances.log_tables[left], part)
+        beliefs[left] = part
     if (changes < 0).any():
         raise ContradictoryRowError(np.flatnonzero(changes < 0))
     stopped = tuple(Status.CONVERGED if c < tol else Status.OUT_OF_ITERATIONS for c in changes)
@@ -263,6 +253,43 @@ def run_tables(
         flat[places] = instances.weights @ beliefs
         summed = FactorMarginals(graph, flat)
     return TableBatch(graph, factors, values, stopped, each, summed)
+
+
+class _TableWork(NamedTuple):
+    """What the kernels for many problems of one structure share; the varying tables come last."""
+
+    graph: FactorGraph
+    schedule: Schedule
+    slots: int  # where the varying tables begin
+    most: int  # sweeps
+    tol: float
+
+    def _orders(self, active: np.ndarray) -> tuple[np.ndarray, bool]:
+        return orders(self.graph, active, Sweep(self.schedule, 0, 2, 0.0, np.random.default_rng(0)))
+
+    def in_positive_numbers(self, own: np.ndarray, beliefs: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Values, changes, and which rows are done; the others need logarithms."""
+        w = self.graph.wiring
+        free = np.bincount(w.edge_factor, w.sizes[w.scope] > 1, minlength=self.graph.n_factors)
+        rows, at_once = self._orders(np.flatnonzero(free >= 2))
+        return positive_batch(  # type: ignore[no-any-return]
+            rows, at_once, free.astype(np.int64), w.scope_start, w.scope, w.sizes, w.state_start,
+            w.edge_state_start, self.graph.log_tables, w.table_start, self.slots, own, beliefs, self.most,
+            self.tol, SAFE_LOG, _SURE,
+        )  # fmt: skip
+
+    def in_logarithms(
+        self, weights: Weighted, own: np.ndarray, beliefs: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Values and changes of any rows."""
+        graph, w = self.graph, self.graph.wiring
+        rows, at_once = self._orders(np.flatnonzero(np.diff(graph.scope_start) > 0))
+        rest = self.most + 1 if is_forest(graph) else _REST
+        return kernel.log_batch(  # type: ignore[no-any-return]
+            rows, at_once, *weights, w.scope_start, w.scope, w.sizes, w.state_start, w.edge_state_start,
+            graph.log_tables, w.table_start, np.ones(len(w.sizes)), self.slots, own, beliefs, self.most,
+            self.tol, rest,
+        )  # fmt: skip
 
 
 def _varying_last(graph: FactorGraph, factors: np.ndarray) -> tuple[FactorGraph, np.ndarray]:

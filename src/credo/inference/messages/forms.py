@@ -25,9 +25,9 @@ from .positive_forms import _Binary, _Linear
 from .readout import Readout, read_logs, uniform_logs
 from .sweeps import Sweep, Weighted, orders, pace_sweeps
 
-__all__ = ["Kept", "choose_form", "safe_form"]
+__all__ = ["SAFE_LOG", "Kept", "choose_form", "safe_form"]
 
-_SAFE_LOG = 300.0  # log range of a product of messages; times another one it stays inside the doubles
+SAFE_LOG = 300.0  # log range of a product of messages; times another one it stays inside the doubles
 
 
 @record("messages alone")
@@ -47,7 +47,7 @@ def choose_form(problem: Problem, weights: Weighted) -> Any:
         free, spread, guessed = positive_messages.survey(
             w.scope_start, w.scope, w.sizes, graph.log_tables, w.table_start
         )
-        if spread < _SAFE_LOG:
+        if spread < SAFE_LOG:
             active = np.flatnonzero(free >= 2)
             if not problem.is_sum:
                 # Best states alone may exclude each other, and leave a summed neighbour with nothing.
