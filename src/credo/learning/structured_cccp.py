@@ -36,11 +36,12 @@ class HiddenRisk:
     """The whole function, and its convex problems for descents along slopes."""
 
     objective: Objective  # minus the mean risk
-    prior: Prior  # of the weights
+    prior: Prior  # smooth
     batch: Any  # the instances
     first: np.ndarray  # weights to start from
     is_smooth: bool  # whether the largest slope says how far it is
-    _known: dict[bytes, tuple[float, np.ndarray]] = field(default_factory=dict, repr=False)  # answers
+    # value and slope at the last few places
+    _known: dict[bytes, tuple[float, np.ndarray]] = field(default_factory=dict, repr=False)
 
     def begin(self) -> Any:
         """The weights to start from."""
