@@ -50,13 +50,13 @@ def features(image: np.ndarray) -> np.ndarray:
 
 
 def learned(rng: np.random.Generator, count: int = 3, missing: float = 0.5) -> GraphCRF:
-    """A field learned from images some of whose labels are missing, which are summed out."""
+    """A marginal structured SVM of images some of whose labels are missing, which are summed out."""
     x = [(features(seen(rng)), grid()) for _ in range(count)]
     y = [
         np.where(rng.random(HEIGHT * WIDTH) < missing, None, regions().ravel()).tolist() for _ in range(count)
     ]
     made = GraphCRF(
-        objective="hcrf", inference="bp", symmetric=True, prior="gaussian(scale=1)", max_iter=40, tol=1e-2
+        objective="mssvm", inference="bp", symmetric=True, prior="gaussian(scale=1)", max_iter=40, tol=0.5
     )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
