@@ -65,3 +65,13 @@ def test_small_versions_run(load, tmp_path, name):
     load(name.replace("-", "_")).TABLE.main(["--quick", "--out", str(tmp_path)])
     records = json.loads((tmp_path / f"{name}.json").read_text())
     assert records and all(np.isfinite(r["mean"]) for r in records)
+
+
+@pytest.mark.slow
+def test_pictures_of_restored_digits_are_drawn(load, tmp_path):
+    pytest.importorskip("matplotlib")
+    if not (DATA / "mnist").is_dir():
+        pytest.skip("the data set mnist is not here")
+    load("crbm_pictures").main(["--quick", "--out", str(tmp_path)])
+    assert len(json.loads((tmp_path / "crbm-pictures.json").read_text())) == 2
+    assert (tmp_path / "crbm-pictures.png").read_bytes()[:4] == b"\x89PNG"

@@ -26,6 +26,10 @@ def test_columns_and_densities_are_those_of_the_machine():
     np.testing.assert_array_equal(found.intercept_visible_, model.visible_bias)
     np.testing.assert_allclose(found.reconstruct(x), model.visible_given(model.hidden_given(x)))
     assert set(np.unique(found.gibbs(x))) <= {0.0, 1.0} and found.sample(5).shape == (5, 4)
+    far = found.gibbs(np.tile(x[:1], (20_000, 1)), sweeps=30)
+    states = np.array([[a, b, c, d] for a in (0, 1) for b in (0, 1) for c in (0, 1) for d in (0, 1)])
+    exact = np.exp(model.log_density(states)) @ states
+    np.testing.assert_allclose(far.mean(axis=0), exact, atol=0.02)
     assert list(found.get_feature_names_out()) == ["bernoullirbm0", "bernoullirbm1", "bernoullirbm2"]
 
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
+from ..core import check
 from ..core.errors import ConvergenceWarning
 from ..core.records import register
 from ..inference.portfolio.question import infer, sample
@@ -127,14 +128,19 @@ class _Machine(TransformerEstimator):
         model = self._fitted()
         return model.visible_given(model.hidden_given(read_rows(self, X)))
 
-    def gibbs(self, X: Any) -> np.ndarray:
-        """Visible units after one sweep of Gibbs sampling from every row."""
+    def gibbs(self, X: Any, sweeps: int = 1) -> np.ndarray:
+        """Visible units after some sweeps of Gibbs sampling from every row."""
+        check.whole("sweeps", sweeps, 1)
         model, rng = self._fitted(), np.random.default_rng(self._seed())
-        hidden = model.hidden_given(read_rows(self, X))
-        means = model.visible_given((rng.random(hidden.shape) < hidden).astype(float))
-        if model.is_real:
-            return np.asarray(means + model.sd * rng.standard_normal(means.shape))
-        return np.asarray((rng.random(means.shape) < means).astype(float))
+        rows = read_rows(self, X)
+        for _ in range(sweeps):
+            hidden = model.hidden_given(rows)
+            means = model.visible_given((rng.random(hidden.shape) < hidden).astype(float))
+            if model.is_real:
+                rows = means + model.sd * rng.standard_normal(means.shape)
+            else:
+                rows = (rng.random(means.shape) < means).astype(float)
+        return np.asarray(rows)
 
     def sample(self, n_samples: int = 1) -> np.ndarray:
         """Rows of visible units, by chains."""
